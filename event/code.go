@@ -1,0 +1,88 @@
+package event
+
+// Code is a machine-readable word of the API: an error code or a warning code. Its spelling never changes.
+type Code string
+
+// Error is one reason why an event, or a whole request, was refused. It never holds a value from the event.
+type Error struct {
+	Index   int    // position in the batch; 0 for a single event
+	Code    Code   //
+	Field   string // JSON Pointer inside the event, "" for the whole of it
+	Message string // what is wrong
+	Hint    string // how to mend it
+}
+
+// Error is the message, so that an Error can be returned as one.
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Warning is something a sender should know about an event that was accepted all the same.
+type Warning struct {
+	Index   int
+	Code    Code
+	Field   string
+	Message string
+}
+
+// Error codes in the order of the rules: where an event breaks several, they are listed in this order.
+const (
+	MalformedJSON            Code = "MALFORMED_JSON"
+	DuplicateField           Code = "DUPLICATE_FIELD"
+	InvalidType              Code = "INVALID_TYPE"
+	MissingField             Code = "MISSING_FIELD"
+	InvalidEventType         Code = "INVALID_EVENT_TYPE"
+	InvalidTimestamp         Code = "INVALID_TIMESTAMP"
+	TimestampTooOld          Code = "TIMESTAMP_TOO_OLD"
+	TimestampInFuture        Code = "TIMESTAMP_IN_FUTURE"
+	MissingIdentifier        Code = "MISSING_IDENTIFIER"
+	PlaintextPII             Code = "PLAINTEXT_PII"
+	InvalidIdentifier        Code = "INVALID_IDENTIFIER"
+	InvalidCurrency          Code = "INVALID_CURRENCY"
+	InvalidGPPString         Code = "INVALID_GPP_STRING"
+	InvalidGPPSID            Code = "INVALID_GPP_SID"
+	InvalidUSPrivacyString   Code = "INVALID_US_PRIVACY_STRING"
+	UnsupportedSchemaVersion Code = "UNSUPPORTED_SCHEMA_VERSION"
+	InvalidCustomData        Code = "INVALID_CUSTOM_DATA"
+	FieldTooLong             Code = "FIELD_TOO_LONG"
+)
+
+// Codes that speak of a whole request.
+const (
+	EmptyBatch            Code = "EMPTY_BATCH"
+	BatchTooLarge         Code = "BATCH_TOO_LARGE"
+	BatchRejected         Code = "BATCH_REJECTED"
+	MissingAPIKey         Code = "MISSING_API_KEY"
+	InvalidAPIKey         Code = "INVALID_API_KEY"
+	DatasetForbidden      Code = "DATASET_FORBIDDEN"
+	ServerSideOnly        Code = "SERVER_SIDE_ONLY"
+	NotFound              Code = "NOT_FOUND"
+	MethodNotAllowed      Code = "METHOD_NOT_ALLOWED"
+	PayloadTooLarge       Code = "PAYLOAD_TOO_LARGE"
+	UnsupportedMediaType  Code = "UNSUPPORTED_MEDIA_TYPE"
+	IdempotencyInProgress Code = "IDEMPOTENCY_IN_PROGRESS"
+	IdempotencyKeyReused  Code = "IDEMPOTENCY_KEY_REUSED"
+	RateLimited           Code = "RATE_LIMITED"
+	InternalError         Code = "INTERNAL_ERROR"
+	Unavailable           Code = "UNAVAILABLE"
+)
+
+// Warning codes.
+const (
+	LateEvent              Code = "LATE_EVENT"
+	TimestampMilliseconds  Code = "TIMESTAMP_MILLISECONDS"
+	ClockSkew              Code = "CLOCK_SKEW"
+	HashCaseNormalized     Code = "HASH_CASE_NORMALIZED"
+	CurrencyCaseNormalized Code = "CURRENCY_CASE_NORMALIZED"
+	UnknownField           Code = "UNKNOWN_FIELD"
+	EventIDIgnored         Code = "EVENT_ID_IGNORED"
+	CustomEventNameIgnored Code = "CUSTOM_EVENT_NAME_IGNORED"
+	ExtIgnored             Code = "EXT_IGNORED"
+	GPPSIDMismatch         Code = "GPP_SID_MISMATCH"
+	GPPSIDIgnored          Code = "GPP_SID_IGNORED"
+	IFAZeroed              Code = "IFA_ZEROED"
+	IFANonstandard         Code = "IFA_NONSTANDARD"
+	JunkHash               Code = "JUNK_HASH"
+	PartnerIDLong          Code = "PARTNER_ID_LONG"
+	NegativeValue          Code = "NEGATIVE_VALUE"
+	PrivacyRestricted      Code = "PRIVACY_RESTRICTED"
+	PrivacySuppressed      Code = "PRIVACY_SUPPRESSED"
+)
