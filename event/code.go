@@ -86,3 +86,12 @@ const (
 	PrivacyRestricted      Code = "PRIVACY_RESTRICTED"
 	PrivacySuppressed      Code = "PRIVACY_SUPPRESSED"
 )
+
+// Rejection counts refusals for the operator's diagnosis. It names no value: Field is one of the members of
+// Fields, or "" for anything else.
+type Rejection struct {
+	Code   Code
+	Field  string
+	Count  int32 // problems of this code at this field
+	Events int32 // events of which this was the first problem; their sum is the number of events refused
+}

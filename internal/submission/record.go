@@ -1,0 +1,303 @@
+package submission
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"sluice/event"
+)
+
+// recordVersion is the first byte of every record. A reader refuses what it does not know; a new layout gets a
+// new number and both are read until the stream has let go of the old one.
+const recordVersion = 1
+
+const flagOnce = 0x80 // in the kind byte
+
+// Which members of a row follow. Text members stand in the order of textMembers, then the rest.
+const (
+	hasEmail = 1 << iota
+	hasIP
+	hasValue
+	hasSID
+	isLate
+	isMeasurementOnly
+	isEligible
+	ownCampaign // cp_id is the dataset's id
+	firstText   = iota
+)
+
+// textMembers are the members of a row that are written as text, each behind a bit of its own.
+func textMembers(r *event.Row) [14]*string {
+	return [...]*string{
+		&r.EventType, &r.CustomEventName, &r.Source, &r.CampaignID, &r.CampaignName, &r.Referer, &r.PageURL,
+		&r.CurrencyCode, &r.IFA, &r.PartnerID, &r.GPPString, &r.USPrivacyString, &r.CustomData, &r.SchemaVersion,
+	}
+}
+
+// AppendRecord adds the submission's form in the stream to b. What is suppressed is no longer in the rows, so
+// it is not in the record either. docs/format.md has the layout.
+func AppendRecord(b []byte, s *Submission) []byte {
+	kind := byte(s.Kind)
+	if s.Once {
+		kind |= flagOnce
+	}
+	b = append(b, recordVersion, kind)
+	b = append(b, s.Base[:]...)
+	b = binary.AppendVarint(b, s.ReceivedAt)
+	b = appendText(b, s.DatasetID)
+	if s.Once {
+		b = append(b, s.BodyHash[:]...)
+		b = appendText(b, s.Extra)
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Rejections)))
+	for _, r := range s.Rejections {
+		b = appendText(b, string(r.Code))
+		b = appendText(b, r.Field)
+		b = binary.AppendUvarint(b, uint64(r.Count))
+		b = binary.AppendUvarint(b, uint64(r.Events))
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.Rows)))
+	for i := range s.Rows {
+		b = appendRow(b, &s.Rows[i], s)
+	}
+	return b
+}
+
+func appendRow(b []byte, r *event.Row, s *Submission) []byte {
+	texts := textMembers(r)
+	bits := uint64(0)
+	set := func(on bool, bit uint64) {
+		if on {
+			bits |= bit
+		}
+	}
+	set(r.EmailSHA256 != "", hasEmail)
+	set(r.IPSHA256 != "", hasIP)
+	set(r.HasValue, hasValue)
+	set(len(r.GPPSID) > 0, hasSID)
+	set(r.Late, isLate)
+	set(r.MeasurementOnly, isMeasurementOnly)
+	set(r.OptimizationEligible, isEligible)
+	own := r.CampaignID == s.DatasetID
+	set(own, ownCampaign)
+	for i, p := range texts {
+		set(*p != "" && (!own || p != &r.CampaignID), 1<<(firstText+i))
+	}
+	b = binary.AppendUvarint(b, bits)
+	b = binary.AppendUvarint(b, uint64(r.SubmissionIndex))
+	b = binary.AppendVarint(b, s.ReceivedAt-r.EventTime)
+	b = append(b, byte(r.Privacy))
+	for i, p := range texts {
+		if bits&(1<<(firstText+i)) != 0 {
+			b = appendText(b, *p)
+		}
+	}
+	if bits&hasEmail != 0 {
+		b = appendHash(b, r.EmailSHA256)
+	}
+	if bits&hasIP != 0 {
+		b = appendHash(b, r.IPSHA256)
+	}
+	if r.HasValue {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(r.Value))
+	}
+	if bits&hasSID != 0 {
+		b = binary.AppendUvarint(b, uint64(len(r.GPPSID)))
+		for _, id := range r.GPPSID {
+			b = binary.AppendVarint(b, int64(id))
+		}
+	}
+	return b
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// appendHash packs 64 hex digits into 32 bytes. The validator lets no other shape through.
+func appendHash(b []byte, s string) []byte {
+	n := len(b)
+	b = append(b, make([]byte, 32)...)
+	_, _ = hex.Decode(b[n:], []byte(s[:64]))
+	return b
+}
+
+// ErrDamaged says that a record cannot be read: bytes are missing, left over or of an unknown version.
+var ErrDamaged = errors.New("damaged record")
+
+// DecodeRecord reads the record that stands at a place in the stream. Strings of the result are parts of rec.
+func DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
+	r := reader{rest: rec}
+	if v := r.byte(); v != recordVersion {
+		return nil, fmt.Errorf("%w: version %d, this program reads %d", ErrDamaged, v, recordVersion)
+	}
+	kind := r.byte()
+	s := &Submission{Kind: Kind(kind &^ flagOnce), Once: kind&flagOnce != 0}
+	if s.Kind > Rejected {
+		return nil, fmt.Errorf("%w: unknown kind", ErrDamaged)
+	}
+	copy(s.Base[:], r.take(16))
+	s.ReceivedAt = r.varint()
+	s.DatasetID = r.text()
+	if s.Once {
+		copy(s.BodyHash[:], r.take(32))
+		s.Extra = r.text()
+	}
+	for n := r.count(4); n > 0; n-- {
+		s.Rejections = append(s.Rejections, event.Rejection{
+			Code: event.Code(r.text()), Field: r.text(), Count: r.small(math.MaxInt32), Events: r.small(math.MaxInt32),
+		})
+	}
+	s.Place(partition, seq, slot)
+	r.rows(s)
+	if r.bad || r.rest != "" {
+		return nil, fmt.Errorf("%w: wrong length", ErrDamaged)
+	}
+	return s, nil
+}
+
+// reader takes a record apart. After the first thing that does not fit everything reads as zero and bad is set.
+type reader struct {
+	rest string
+	bad  bool
+}
+
+func (r *reader) rows(s *Submission) {
+	n := r.count(4) // bits, index, time, outcome
+	if n == 0 || s.Kind == Rejected {
+		r.bad = r.bad || n > 0
+		return
+	}
+	s.Rows = make([]event.Row, n)
+	id := FormatID(s.Kind, s.ID)
+	var hashes strings.Builder // one allocation for the hex of all hashes: the longest they can be
+	hashes.Grow(min(2*len(r.rest), n*128))
+	for i := range s.Rows {
+		row := &s.Rows[i]
+		row.SubmissionID = id
+		row.ReceivedAt = s.ReceivedAt
+		row.DatasetID = s.DatasetID
+		r.row(row, &hashes)
+		row.EventID = EventID(s.Base, row.SubmissionIndex)
+	}
+}
+
+func (r *reader) row(row *event.Row, hashes *strings.Builder) {
+	bits := r.uvarint()
+	row.SubmissionIndex = r.small(math.MaxUint16)
+	row.EventTime = row.ReceivedAt - r.varint()
+	row.Privacy = event.Outcome(r.byte())
+	row.Late = bits&isLate != 0
+	row.MeasurementOnly = bits&isMeasurementOnly != 0
+	row.OptimizationEligible = bits&isEligible != 0
+	for i, p := range textMembers(row) {
+		if bits&(1<<(firstText+i)) != 0 {
+			*p = r.text()
+		}
+	}
+	if bits&ownCampaign != 0 {
+		row.CampaignID = row.DatasetID
+	}
+	if bits&hasEmail != 0 {
+		row.EmailSHA256 = r.hash(hashes)
+	}
+	if bits&hasIP != 0 {
+		row.IPSHA256 = r.hash(hashes)
+	}
+	if bits&hasValue != 0 {
+		if b := r.take(8); len(b) == 8 {
+			row.HasValue = true
+			row.Value = math.Float64frombits(binary.LittleEndian.Uint64([]byte(b)))
+		}
+	}
+	if bits&hasSID != 0 {
+		n := r.count(1)
+		row.GPPSID = make([]int32, n)
+		for i := range row.GPPSID {
+			row.GPPSID[i] = int32(r.varint())
+		}
+	}
+}
+
+func (r *reader) fail() {
+	r.bad = true
+	r.rest = ""
+}
+
+func (r *reader) byte() byte {
+	if len(r.rest) == 0 {
+		r.fail()
+		return 0
+	}
+	c := r.rest[0]
+	r.rest = r.rest[1:]
+	return c
+}
+
+func (r *reader) take(n int) string {
+	if n < 0 || n > len(r.rest) {
+		r.fail()
+		return ""
+	}
+	s := r.rest[:n]
+	r.rest = r.rest[n:]
+	return s
+}
+
+func (r *reader) uvarint() uint64 {
+	var v uint64
+	for shift := uint(0); shift < 64; shift += 7 {
+		c := r.byte()
+		v |= uint64(c&0x7f) << shift
+		if c < 0x80 {
+			return v
+		}
+	}
+	r.fail()
+	return 0
+}
+
+// small reads a number that is at most limit.
+func (r *reader) small(limit uint64) int32 {
+	v := r.uvarint()
+	if v > limit {
+		r.fail()
+		return 0
+	}
+	return int32(v)
+}
+
+func (r *reader) varint() int64 {
+	u := r.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// count reads how many things follow, each of at least size bytes: a damaged number must not reserve memory.
+func (r *reader) count(size int) int {
+	n := r.uvarint()
+	if n > uint64(len(r.rest)/size) {
+		r.fail()
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) text() string { return r.take(r.count(1)) }
+
+func (r *reader) hash(hashes *strings.Builder) string {
+	raw := r.take(32)
+	if raw == "" {
+		return ""
+	}
+	const digits = "0123456789abcdef"
+	at := hashes.Len()
+	for i := 0; i < len(raw); i++ {
+		hashes.WriteByte(digits[raw[i]>>4])
+		hashes.WriteByte(digits[raw[i]&15])
+	}
+	return hashes.String()[at:]
+}

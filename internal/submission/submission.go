@@ -1,0 +1,156 @@
+// Package submission is one accepted request: its id, its receipt, its form in the stream.
+package submission
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"strings"
+	"time"
+
+	"sluice/event"
+)
+
+// Kind says what a request was.
+type Kind uint8
+
+// The kinds of records in the stream.
+const (
+	Single   Kind = iota // one event
+	Batch                // an array of events
+	Rejected             // counts of requests that were refused whole; no submission
+)
+
+var prefixes = [...]string{"single.", "batch."}
+
+// Submission is one accepted request. Rows are finished: whoever reads them back needs no rule and no clock.
+type Submission struct {
+	Kind       Kind
+	Base       event.ID // time and chance; every event id derives from it
+	ID         event.ID // known once the record has a place in the stream
+	ReceivedAt int64    // Unix seconds
+	DatasetID  string
+	Once       bool     // it came with an Idempotency-Key
+	BodyHash   [32]byte // of the decoded body, when Once
+	Extra      string   // members of the receipt after the first three, when Once
+	Rows       []event.Row
+	Rejections []event.Rejection
+}
+
+// NewBase makes the base of a submission received at now: a UUIDv7 whose last 16 bits are free for the
+// position of an event in its request. 58 bits of chance per millisecond keep two bases apart.
+func NewBase(now time.Time) event.ID {
+	var id event.ID
+	_, _ = rand.Read(id[6:14]) // never fails: crypto/rand ends the program instead
+	putTime(&id, now)
+	id[6] = id[6]&0x0f | 0x70
+	id[8] = id[8]&0x3f | 0x80
+	return id
+}
+
+// EventID is the id of the event at index in its request: the same on every replay.
+func EventID(base event.ID, index int32) event.ID {
+	binary.BigEndian.PutUint16(base[14:], uint16(index))
+	return base
+}
+
+// NewID makes a submission's id. It is time-ordered, UUID-shaped (version 8), holds the record's place in the
+// stream, so that a look-up needs no index, and 16 bits of the base, so that a place used again is noticed.
+//
+//	48 bits milliseconds | version | 12 bits slot | variant | 6 bits partition | 40 bits sequence | 16 bits tag
+func NewID(base event.ID, partition uint8, seq uint64, slot uint16) event.ID {
+	var id event.ID
+	copy(id[:6], base[:6])
+	binary.BigEndian.PutUint16(id[6:], 0x8000|slot&0x0fff)
+	binary.BigEndian.PutUint64(id[8:], 2<<62|uint64(partition&0x3f)<<56|(seq&(1<<40-1))<<16)
+	copy(id[14:], base[12:14])
+	return id
+}
+
+// Locate reads the place in the stream out of a submission id. It does not say that anything is there.
+func Locate(id event.ID) (partition uint8, seq uint64, slot uint16) {
+	low := binary.BigEndian.Uint64(id[8:])
+	return uint8(low>>56) & 0x3f, low >> 16 & (1<<40 - 1), binary.BigEndian.Uint16(id[6:]) & 0x0fff
+}
+
+// Time is the millisecond in which the submission with this id, or the event with this id, was received.
+func Time(id event.ID) time.Time {
+	var b [8]byte
+	copy(b[2:], id[:6])
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:]))).UTC()
+}
+
+func putTime(id *event.ID, now time.Time) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMilli()))
+	copy(id[:6], b[2:])
+}
+
+// Place tells the submission where its record stands, which settles its id.
+func (s *Submission) Place(partition uint8, seq uint64, slot uint16) {
+	s.ID = NewID(s.Base, partition, seq, slot)
+}
+
+// Counts is what a submission says of its events.
+type Counts struct{ Accepted, Rejected, Late, Restricted, Suppressed int }
+
+// Counts adds the submission up.
+func (s *Submission) Counts() Counts {
+	c := Counts{Accepted: len(s.Rows)}
+	for i := range s.Rows {
+		c.Add(&s.Rows[i])
+	}
+	for _, r := range s.Rejections {
+		c.Rejected += int(r.Events)
+	}
+	return c
+}
+
+// Add counts the flags of one stored row.
+func (c *Counts) Add(r *event.Row) {
+	if r.Late {
+		c.Late++
+	}
+	switch r.Privacy {
+	case event.MeasurementOnly:
+		c.Restricted++
+	case event.Suppressed:
+		c.Suppressed++
+	}
+}
+
+// FormatID is the id as senders see it.
+func FormatID(kind Kind, id event.ID) string {
+	b := make([]byte, 0, 48)
+	return string(appendID(b, kind, id))
+}
+
+func appendID(b []byte, kind Kind, id event.ID) []byte {
+	return id.Append(append(b, prefixes[kind]...))
+}
+
+// ParseID reads an id as senders see it.
+func ParseID(s string) (Kind, event.ID, bool) {
+	for kind, prefix := range prefixes {
+		if rest, ok := strings.CutPrefix(s, prefix); ok {
+			id, ok := event.ParseID(rest)
+			return Kind(kind), id, ok && id[6]>>4 == 8 && id[8]>>6 == 2
+		}
+	}
+	return 0, event.ID{}, false
+}
+
+// AppendReceipt adds the receipt's JSON to b. Call it after Place.
+func (s *Submission) AppendReceipt(b []byte) []byte {
+	b = append(b, `{"submission_id":"`...)
+	b = appendID(b, s.Kind, s.ID)
+	b = append(b, `","received_at":"`...)
+	b = AppendTime(b, s.ReceivedAt)
+	b = append(b, `","status":"RECEIVED"`...)
+	b = append(b, s.Extra...)
+	return append(b, '}')
+}
+
+// AppendTime adds Unix seconds as the API writes times: UTC, whole seconds.
+func AppendTime(b []byte, unix int64) []byte {
+	return time.Unix(unix, 0).UTC().AppendFormat(b, "2006-01-02T15:04:05Z")
+}
