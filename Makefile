@@ -1,0 +1,65 @@
+# Plain `make` prints this list. CI runs these targets and nothing else.
+
+GO    ?= go
+TOOL  := $(GO) tool -modfile=tools/go.mod
+TESTS ?= ./...
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: build
+build: ## bin/sluice and bin/sluice-send
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: ## a server, a dataset, sample traffic and the addresses to look at
+	$(GO) run ./cmd/sluice demo
+
+.PHONY: check
+check: setup format vet lint test interop ## everything a commit needs: format, vet, lint, import rules, tests
+
+.PHONY: setup
+setup: ## what the tests need beyond Go: a browser, Prometheus, Node (Debian packages, as root)
+	@./tools/setup
+
+.PHONY: format
+format: ## fails if a file is not formatted
+	@out=$$($(TOOL) gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (run: make fmt):"; echo "$$out"; exit 1; }
+
+.PHONY: fmt
+fmt: ## formats every file
+	$(TOOL) gofumpt -w $$(git ls-files '*.go')
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: ## staticcheck
+	$(TOOL) staticcheck ./...
+
+.PHONY: test
+test: ## all tests of the main module
+	$(GO) test -timeout 10m $(TESTS)
+
+.PHONY: race
+race: ## the tests of everything concurrent, under the race detector
+	$(GO) test -race -timeout 15m ./client/... ./event/... ./gpp/... ./internal/...
+
+.PHONY: interop
+interop: ## tables read back by DuckDB, uploads through a faulty network (module of its own: needs cgo)
+	cd interop && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+
+FUZZTIME ?= 60s
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (60s)
+	@./tools/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: ## the benchmarks, small enough for minutes
+	$(GO) test -run '^$$' -bench . -benchtime 1s -timeout 20m ./event ./gpp ./internal/submission ./internal/stream ./internal/lake ./internal/loader ./internal/api
+
+.PHONY: bench-compare
+bench-compare: ## benchmarks of this tree against BASE=revision
+	@./tools/bench-compare $(BASE)
