@@ -19,6 +19,7 @@ var imports = map[string][]string{
 	"event":               {"gpp"},
 	"event/rules":         {"event"},
 	"client":              {"event", "gpp"},
+	"internal/audit":      {},
 	"internal/engine":     {},
 	"internal/dataset":    {"internal/engine"},
 	"internal/submission": {"event"},
@@ -27,7 +28,7 @@ var imports = map[string][]string{
 	"internal/loader":     {"event", "internal/engine", "internal/submission", "internal/stream", "internal/lake"},
 	"internal/api":        {"event", "gpp", "internal/dataset", "internal/submission", "internal/stream"},
 	"internal/console": {
-		"event", "gpp", "internal/engine", "internal/dataset", "internal/submission", "internal/stream",
+		"event", "gpp", "internal/audit", "internal/engine", "internal/dataset", "internal/submission", "internal/stream",
 		"internal/lake", "internal/loader", "internal/api",
 	},
 }
