@@ -1,0 +1,127 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/event"
+)
+
+// Error is an answer of the service that is no success.
+type Error struct {
+	Status     int           // HTTP status
+	Code       event.Code    // "" when the answer was not the service's, but a proxy's
+	Message    string        //
+	RequestID  string        // what to tell the operator
+	Problems   []event.Error // every problem of every refused event, at most 100
+	Truncated  bool          // there were more than 100
+	RetryAfter time.Duration // as the service asked; 0: it did not
+}
+
+// Error is the status, the code, the message and the first problems.
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d", e.Status)
+	if e.Code != "" {
+		b.WriteString(" " + string(e.Code))
+	}
+	if e.Message != "" {
+		b.WriteString(": " + e.Message)
+	}
+	if e.RequestID != "" {
+		b.WriteString(" (request id " + e.RequestID + ")")
+	}
+	writeProblems(&b, e.Problems, e.Truncated)
+	return b.String()
+}
+
+// KeyRefused says whether the service refused the key, or the key's use for this dataset.
+func (e *Error) KeyRefused() bool { return e.Status == 403 || e.Status == 401 }
+
+// GiveUpError says that no final answer came. The events may or may not be stored.
+type GiveUpError struct {
+	Key      string // the Idempotency-Key of every try: the same bytes with this key are stored at most once
+	Attempts int    // tries made
+	Reason   string // what ended them: the context, the deadline or the retry budget
+	Err      error  // the last try's error
+}
+
+// Error tells how often, why no more, and what the last try met.
+func (e *GiveUpError) Error() string {
+	return fmt.Sprintf("gave up after %d tries, %s: %v", e.Attempts, e.Reason, e.Err)
+}
+
+// Unwrap is the last try's error.
+func (e *GiveUpError) Unwrap() error { return e.Err }
+
+// Unsent is a run of events that the service did not confirm.
+type Unsent struct {
+	From, To int // events [From, To) of the slice given to SendBatch
+	Err      error
+}
+
+// BatchError says which events of a batch were not accepted.
+type BatchError struct {
+	Rejected  int           // events the service refused
+	Problems  []event.Error // why, by index in the slice given; at most 100 for each request
+	Truncated bool          // some request had more than 100
+	Unsent    []Unsent      // events without an answer
+}
+
+// Error lists the first problems by index, code, field and hint.
+func (e *BatchError) Error() string {
+	var b strings.Builder
+	sep := ""
+	if e.Rejected > 0 {
+		fmt.Fprintf(&b, "%s refused", plural(e.Rejected))
+		sep = "; "
+	}
+	for _, u := range e.Unsent {
+		fmt.Fprintf(&b, "%sevents %d to %d not confirmed: %v", sep, u.From, u.To-1, u.Err)
+		sep = "; "
+	}
+	writeProblems(&b, e.Problems, e.Truncated)
+	return b.String()
+}
+
+// Unwrap gives the errors of the requests that got no answer.
+func (e *BatchError) Unwrap() []error {
+	errs := make([]error, len(e.Unsent))
+	for i, u := range e.Unsent {
+		errs[i] = u.Err
+	}
+	return errs
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return "1 event"
+	}
+	return strconv.Itoa(n) + " events"
+}
+
+// shownProblems is how many problems an error's text lists; the rest are in its Problems. Arbitrary: a screenful.
+const shownProblems = 5
+
+func writeProblems(b *strings.Builder, ps []event.Error, truncated bool) {
+	for i, p := range ps {
+		if i == shownProblems {
+			more := strconv.Itoa(len(ps) - i)
+			if truncated {
+				more = "over " + more
+			}
+			b.WriteString("\n  and " + more + " more problems")
+			return
+		}
+		fmt.Fprintf(b, "\n  event %d: %s", p.Index, p.Code)
+		if p.Field != "" {
+			b.WriteString(" at " + p.Field)
+		}
+		b.WriteString(": " + p.Message)
+		if p.Hint != "" {
+			b.WriteString(" " + p.Hint)
+		}
+	}
+}

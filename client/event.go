@@ -1,0 +1,101 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Event is one conversion event as a sender writes it. Empty members are left out of the request.
+type Event struct {
+	DatasetID       string         // data_set_id; empty: that of the Client
+	Time            time.Time      // timestamp, sent in seconds; a zero Time is left out and refused by the service
+	EventType       string         // one of the standard types, or "custom"
+	CustomEventName string         // needed by "custom"
+	Source          string         // where it happened: website, app, offline, crm …
+	CampaignID      string         // cp_id
+	CampaignName    string         // cp_name
+	Referer         string         //
+	PageURL         string         //
+	Value           *float64       // new(9.99); needs CurrencyCode
+	CurrencyCode    string         // ISO 4217
+	Identifiers     Identifiers    // at least one of EmailSHA256, IFA, IPSHA256
+	Privacy         Privacy        //
+	CustomData      map[string]any // free; up to 100 members, three levels
+	MeasurementOnly bool           // mmt_only
+	SchemaVersion   string         // "1.0" or empty
+}
+
+// Identifiers are the hashed ways to recognise a person or a device.
+type Identifiers struct {
+	EmailSHA256 string // HashEmail
+	IFA         string // advertising id of a device
+	IPSHA256    string // HashIPv4; the member is called ip
+	PartnerID   string // opaque id of your own; not enough alone
+}
+
+// Privacy holds the consent signals of the person.
+type Privacy struct {
+	GPPString       string
+	GPPSID          []int // needed by GPPString
+	USPrivacyString string
+}
+
+type wireEvent struct {
+	DatasetID       string           `json:"data_set_id,omitempty"`
+	Timestamp       *int64           `json:"timestamp,omitempty"`
+	EventType       string           `json:"event_type,omitempty"`
+	CustomEventName string           `json:"custom_event_name,omitempty"`
+	Source          string           `json:"source,omitempty"`
+	CampaignID      string           `json:"cp_id,omitempty"`
+	CampaignName    string           `json:"cp_name,omitempty"`
+	Referer         string           `json:"referer,omitempty"`
+	PageURL         string           `json:"page_url,omitempty"`
+	Value           *float64         `json:"value,omitempty"`
+	CurrencyCode    string           `json:"currency_code,omitempty"`
+	Identifiers     *wireIdentifiers `json:"identifiers,omitempty"`
+	Privacy         *wirePrivacy     `json:"privacy,omitempty"`
+	CustomData      map[string]any   `json:"custom_data,omitempty"`
+	MeasurementOnly bool             `json:"mmt_only,omitempty"`
+	SchemaVersion   string           `json:"schema_version,omitempty"`
+}
+
+type wireIdentifiers struct {
+	EmailSHA256 string `json:"email_sha256,omitempty"`
+	IFA         string `json:"ifa,omitempty"`
+	IP          string `json:"ip,omitempty"`
+	PartnerID   string `json:"partner_id,omitempty"`
+}
+
+type wirePrivacy struct {
+	GPPString       string `json:"gpp_string,omitempty"`
+	GPPSID          []int  `json:"gpp_sid,omitempty"`
+	USPrivacyString string `json:"us_privacy_string,omitempty"`
+}
+
+// MarshalJSON writes the event in the words of the API.
+func (e Event) MarshalJSON() ([]byte, error) {
+	w := wireEvent{
+		DatasetID: e.DatasetID, EventType: e.EventType, CustomEventName: e.CustomEventName, Source: e.Source,
+		CampaignID: e.CampaignID, CampaignName: e.CampaignName, Referer: e.Referer, PageURL: e.PageURL,
+		Value: e.Value, CurrencyCode: e.CurrencyCode, CustomData: e.CustomData,
+		MeasurementOnly: e.MeasurementOnly, SchemaVersion: e.SchemaVersion,
+	}
+	if !e.Time.IsZero() {
+		w.Timestamp = new(e.Time.Unix())
+	}
+	if e.Identifiers != (Identifiers{}) {
+		w.Identifiers = &wireIdentifiers{e.Identifiers.EmailSHA256, e.Identifiers.IFA, e.Identifiers.IPSHA256, e.Identifiers.PartnerID}
+	}
+	if p := e.Privacy; p.GPPString != "" || len(p.GPPSID) > 0 || p.USPrivacyString != "" {
+		w.Privacy = &wirePrivacy{p.GPPString, p.GPPSID, p.USPrivacyString}
+	}
+	return json.Marshal(w)
+}
+
+// encode is the event's body, with the Client's dataset where the event names none.
+func (c *Client) encode(e Event) ([]byte, error) {
+	if e.DatasetID == "" {
+		e.DatasetID = c.o.DatasetID
+	}
+	return json.Marshal(e)
+}

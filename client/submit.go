@@ -1,0 +1,246 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"sluice/event"
+)
+
+// Receipt is the service's word that it holds a submission on stable storage.
+type Receipt struct {
+	SubmissionID string
+	ReceivedAt   time.Time
+	Status       string
+	Accepted     int             // events queued
+	Rejected     int             // events refused
+	Problems     []event.Error   // why, at most 100
+	Truncated    bool            // there were more than 100
+	Warnings     []event.Warning // of accepted events
+	Replayed     bool            // the service knew the Idempotency-Key: this is the receipt of an earlier try
+	Key          string          // the Idempotency-Key
+	First        int             // index of the request's first event in the slice given to SendBatch
+}
+
+// Request is one logical request whose body is JSON already.
+type Request struct {
+	Batch  bool   // Body is an array, not one object
+	Events int    // events in Body, so that a clean receipt can say how many were accepted; 0 counts as 1
+	Body   []byte // not changed, not kept
+	Key    string // Idempotency-Key; empty: a fresh one
+	Strict bool   // one invalid event refuses the whole batch
+}
+
+// Submit sends one request and tries until an answer is final. A nil error means that every event the receipt counts as
+// accepted is stored; in a batch others may have been rejected, and only the receipt says so.
+func (c *Client) Submit(ctx context.Context, r Request) (*Receipt, error) {
+	if len(r.Body) > MaxBytes {
+		return nil, fmt.Errorf("client: the body is %d bytes, over the limit of %d", len(r.Body), MaxBytes)
+	}
+	if r.Key == "" {
+		r.Key = NewKey()
+	}
+	body, encoding, release, err := c.compress(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	path := "/v1/events"
+	if r.Batch {
+		path = "/v1/events/batch"
+	}
+	var receipt *Receipt
+	err = c.repeat(ctx, r.Key, func(ctx context.Context) error {
+		h := http.Header{"Idempotency-Key": {r.Key}}
+		if encoding != "" {
+			h.Set("Content-Encoding", encoding)
+		}
+		if r.Strict {
+			h.Set("Prefer", "handling=strict")
+		}
+		answer, err := c.exchange(ctx, http.MethodPost, path, h, body)
+		if err != nil {
+			return err
+		}
+		receipt, err = readReceipt(answer, max(r.Events, 1))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	receipt.Key = r.Key
+	return receipt, nil
+}
+
+// NewKey is a fresh Idempotency-Key.
+func NewKey() string { return rand.Text() }
+
+// answer is what came back: a status under 300, or under 400 where the caller asked for it, with its whole body.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// exchange makes one try. Any status but 200 and 304 is an *Error.
+func (c *Client) exchange(ctx context.Context, method, path string, h http.Header, body []byte) (*answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if h != nil {
+		req.Header = h
+	}
+	c.authorize(req.Header)
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", strings.TrimSpace(c.o.UserAgent+" sluice-client/1"))
+	if c.o.Propagate != nil {
+		c.o.Propagate(ctx, req.Header)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotModified {
+		return nil, c.readError(resp, data)
+	}
+	return &answer{resp.StatusCode, resp.Header, data}, nil
+}
+
+type wireAnswer struct {
+	Status       string        `json:"status"`
+	SubmissionID string        `json:"submission_id"`
+	ReceivedAt   time.Time     `json:"received_at"`
+	Accepted     *int          `json:"accepted"`
+	Rejected     int           `json:"rejected"`
+	ErrorCode    event.Code    `json:"error_code"`
+	Message      string        `json:"message"`
+	RequestID    string        `json:"request_id"`
+	Errors       []wireProblem `json:"errors"`
+	Truncated    bool          `json:"errors_truncated"`
+	Warnings     []wireWarning `json:"warnings"`
+}
+
+type wireProblem struct {
+	Index   int        `json:"index"`
+	Code    event.Code `json:"error_code"`
+	Field   string     `json:"field"`
+	Message string     `json:"message"`
+	Hint    string     `json:"hint"`
+}
+
+type wireWarning struct {
+	Index   int        `json:"index"`
+	Code    event.Code `json:"code"`
+	Field   string     `json:"field"`
+	Message string     `json:"message"`
+}
+
+func problems(ws []wireProblem) []event.Error {
+	var es []event.Error
+	for _, w := range ws {
+		es = append(es, event.Error{Index: w.Index, Code: w.Code, Field: w.Field, Message: w.Message, Hint: w.Hint})
+	}
+	return es
+}
+
+func warnings(ws []wireWarning) []event.Warning {
+	var es []event.Warning
+	for _, w := range ws {
+		es = append(es, event.Warning{Index: w.Index, Code: w.Code, Field: w.Field, Message: w.Message})
+	}
+	return es
+}
+
+func readReceipt(a *answer, events int) (*Receipt, error) {
+	var w wireAnswer
+	if err := json.Unmarshal(a.body, &w); err != nil || w.SubmissionID == "" {
+		return nil, &Error{Status: a.status, Message: "the answer is no receipt; something between here and the service gave it"}
+	}
+	r := &Receipt{
+		SubmissionID: w.SubmissionID, ReceivedAt: w.ReceivedAt, Status: w.Status,
+		Accepted: events, Rejected: w.Rejected,
+		Problems: problems(w.Errors), Truncated: w.Truncated, Warnings: warnings(w.Warnings),
+		Replayed: a.header.Get("Idempotency-Replayed") == "true",
+	}
+	if w.Accepted != nil {
+		r.Accepted = *w.Accepted
+	}
+	return r, nil
+}
+
+func (c *Client) readError(resp *http.Response, body []byte) error {
+	e := &Error{
+		Status: resp.StatusCode, RequestID: resp.Header.Get("X-Request-Id"),
+		RetryAfter: retryAfter(resp.Header, c.o.Now()),
+	}
+	var w wireAnswer
+	if err := json.Unmarshal(body, &w); err != nil || w.Status != "error" {
+		e.Message = "the answer is not the service's own (" + http.StatusText(resp.StatusCode) + ")"
+		return e
+	}
+	e.Code, e.Message, e.Problems, e.Truncated = w.ErrorCode, w.Message, problems(w.Errors), w.Truncated
+	if w.RequestID != "" {
+		e.RequestID = w.RequestID
+	}
+	return e
+}
+
+var (
+	gzips = sync.Pool{New: func() any {
+		z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is a valid one
+		return z
+	}}
+	buffers  = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	zstdOnce = sync.OnceValues(func() (*zstd.Encoder, error) {
+		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	})
+)
+
+// compress gives the body as it goes on the wire. The caller calls release when no try needs it any more.
+func (c *Client) compress(body []byte) (out []byte, encoding string, release func(), err error) {
+	if len(body) <= gzipOver || c.o.Compression == Plain {
+		return body, "", func() {}, nil
+	}
+	buf := buffers.Get().(*bytes.Buffer)
+	buf.Reset()
+	release = func() { buffers.Put(buf) }
+	if c.o.Compression == Zstd {
+		enc, err := zstdOnce()
+		if err != nil {
+			return nil, "", nil, errors.Join(errors.New("client: open the zstd encoder"), err)
+		}
+		buf.Write(enc.EncodeAll(body, buf.AvailableBuffer()))
+		return buf.Bytes(), "zstd", release, nil
+	}
+	z := gzips.Get().(*gzip.Writer)
+	defer gzips.Put(z)
+	z.Reset(buf)
+	if _, err := z.Write(body); err != nil {
+		return nil, "", nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, "", nil, err
+	}
+	return buf.Bytes(), "gzip", release, nil
+}
