@@ -1,0 +1,2 @@
+// Package gpp reads Global Privacy Platform strings.
+package gpp

@@ -1,0 +1,264 @@
+package gpp
+
+import (
+	"strconv"
+)
+
+// tcfNames are the official field names of a TC string in the order of the JSON.
+type tcfNames struct {
+	policy, special, consents, interests                                              string
+	vendorConsents, vendorInterests, restrictions                                     string
+	publisher, publisherConsents, publisherInterests, customConsents, customInterests string
+	disclosedType, disclosed                                                          string
+}
+
+var europeNames = tcfNames{
+	"PolicyVersion", "SpecialFeatureOptins", "PurposeConsents", "PurposeLegitimateInterests",
+	"VendorConsents", "VendorLegitimateInterests", "PublisherRestrictions",
+	"PublisherPurposesSegmentType", "PublisherConsents", "PublisherLegitimateInterests",
+	"PublisherCustomConsents", "PublisherCustomLegitimateInterests",
+	"VendorsDisclosedSegmentType", "VendorsDisclosed",
+}
+
+var canadaNames = tcfNames{
+	"TcfPolicyVersion", "SpecialFeatureExpressConsent", "PurposesExpressConsent", "PurposesImpliedConsent",
+	"VendorExpressConsent", "VendorImpliedConsent", "PubRestrictions",
+	"PubPurposesSegmentType", "PubPurposesExpressConsent", "PubPurposesImpliedConsent",
+	"CustomPurposesExpressConsent", "CustomPurposesImpliedConsent",
+	"DisclosedVendorsSegmentType", "DisclosedVendors",
+}
+
+func (p *tcfParser) names() *tcfNames {
+	if p.coding == intRanges {
+		return &europeNames
+	}
+	return &canadaNames
+}
+
+// maxListed is how many vendor ids a string's JSON spells out. Vendor lists have some two thousand vendors, so an
+// honest string stays far below; a hostile one of a few hundred characters could ask for a hundred million.
+const maxListed = 16384
+
+// AppendJSON adds the decoded sections as a JSON object, by official section and field names. An opaque section is
+// left out. Once 16,384 vendor ids are written, a list of vendors that would go over is written as [first,last] pairs.
+func (g *String) AppendJSON(b []byte) []byte {
+	w := object{b: append(b, '{')}
+	for i := range g.sections {
+		s := &g.sections[i]
+		if s.opaque {
+			continue
+		}
+		w.name(s.Name())
+		w.open()
+		switch {
+		case s.layout != nil:
+			w.us(s)
+		case s.tcf != nil:
+			w.tcf(s.tcf, s.id == TCFEUv2)
+		default:
+			p, _ := s.USPrivacy()
+			w.integer("Version", 1)
+			w.text("Notice", string(p.Notice))
+			w.text("OptOutSale", string(p.OptOutSale))
+			w.text("LspaCovered", string(p.LspaCovered))
+		}
+		w.b = append(w.b, '}')
+	}
+	return append(w.b, '}')
+}
+
+// MarshalJSON is what AppendJSON adds.
+func (g *String) MarshalJSON() ([]byte, error) { return g.AppendJSON(nil), nil }
+
+// object writes members of JSON objects.
+type object struct {
+	b      []byte
+	listed int // vendor ids written so far
+}
+
+func (w *object) open() { w.b = append(w.b, '{') }
+
+func (w *object) name(name string) {
+	if last := w.b[len(w.b)-1]; last != '{' && last != '[' {
+		w.b = append(w.b, ',')
+	}
+	w.b = append(w.b, '"')
+	w.b = append(w.b, name...)
+	w.b = append(w.b, '"', ':')
+}
+
+func (w *object) integer(name string, v int) {
+	w.name(name)
+	w.b = strconv.AppendInt(w.b, int64(v), 10)
+}
+
+func (w *object) boolean(name string, v bool) {
+	w.name(name)
+	w.b = strconv.AppendBool(w.b, v)
+}
+
+func (w *object) text(name, v string) {
+	w.name(name)
+	w.b = append(w.b, '"')
+	for i := range len(v) {
+		if v[i] == '\\' { // the one character of a letters field that JSON escapes
+			w.b = append(w.b, '\\')
+		}
+		w.b = append(w.b, v[i])
+	}
+	w.b = append(w.b, '"')
+}
+
+// slots writes two-bit values, one as a number, several as an array.
+func (w *object) slots(name string, v uint64, slots int) {
+	w.name(name)
+	if slots > 1 {
+		w.b = append(w.b, '[')
+	}
+	for i := slots - 1; i >= 0; i-- {
+		w.b = append(w.b, '0'+byte(v>>(2*i)&3))
+		if i > 0 {
+			w.b = append(w.b, ',')
+		}
+	}
+	if slots > 1 {
+		w.b = append(w.b, ']')
+	}
+}
+
+func (w *object) us(s *Section) {
+	l := s.layout
+	w.integer(l.versionName(), int(s.version))
+	official := layoutOf[s.id] // a mislabelled usnat shows what its version has, as the official libraries do
+	if int(s.version) == l.version {
+		official = l
+	}
+	for i := range l.fields {
+		f, show := &l.fields[i], official.fields[i].slots
+		w.slots(f.name, s.values>>(f.shift+2*(f.slots-show)), show)
+	}
+	// A section header lists what follows, so there absence is absence. Everywhere else the official form has the
+	// members of a subsection at all times, and says whether it was there.
+	if s.headed && !s.subbed {
+		return
+	}
+	switch l.extra {
+	case gpcSubsection:
+		w.integer("GpcSegmentType", 1)
+		w.boolean("Gpc", s.gpc == gpcTrue)
+		w.boolean("GpcSegmentIncluded", s.subbed)
+	case sensitiveSubsection:
+		w.slots("SensitiveDataProcessing", uint64(s.sensitive), sensitiveSlots)
+		w.boolean("SensitiveDataConsentSegmentIncluded", s.subbed)
+	}
+}
+
+func (w *object) tcf(t *TCF, europe bool) {
+	n := &canadaNames
+	if europe {
+		n = &europeNames
+	}
+	w.integer("Version", t.Version)
+	w.time("Created", t.Created)
+	w.time("LastUpdated", t.LastUpdated)
+	w.integer("CmpId", t.CmpID)
+	w.integer("CmpVersion", t.CmpVersion)
+	w.integer("ConsentScreen", t.ConsentScreen)
+	w.text("ConsentLanguage", t.ConsentLanguage.String())
+	w.integer("VendorListVersion", t.VendorListVersion)
+	w.integer(n.policy, t.PolicyVersion)
+	if europe {
+		w.boolean("IsServiceSpecific", t.IsServiceSpecific)
+	}
+	w.boolean("UseNonStandardStacks", t.UseNonStandardStacks)
+	w.set(n.special, t.SpecialFeatures, 12)
+	w.set(n.consents, t.PurposeConsents, 24)
+	w.set(n.interests, t.PurposeLegitimateInterest, 24)
+	if europe {
+		w.boolean("PurposeOneTreatment", t.PurposeOneTreatment)
+		w.text("PublisherCountryCode", t.PublisherCountryCode.String())
+	}
+	w.vendors(n.vendorConsents, t.VendorConsents)
+	w.vendors(n.vendorInterests, t.VendorLegitimateInterest)
+	w.restrictions(n.restrictions, t.Restrictions)
+	w.integer(n.publisher, publisherSegment)
+	w.set(n.publisherConsents, t.PublisherConsents, 24)
+	w.set(n.publisherInterests, t.PublisherLegitimateInterest, 24)
+	w.integer("NumCustomPurposes", t.CustomPurposes)
+	w.set(n.customConsents, t.CustomConsents, t.CustomPurposes)
+	w.set(n.customInterests, t.CustomLegitimateInterest, t.CustomPurposes)
+	if europe {
+		w.integer("VendorsAllowedSegmentType", allowedSegment)
+		w.vendors("VendorsAllowed", t.VendorsAllowed)
+	}
+	w.integer(n.disclosedType, disclosedSegment)
+	w.vendors(n.disclosed, t.VendorsDisclosed)
+}
+
+func (w *object) time(name string, d Decisecond) {
+	w.name(name)
+	w.b = append(w.b, '"')
+	w.b = d.Time().AppendFormat(w.b, "2006-01-02T15:04:05.000Z")
+	w.b = append(w.b, '"')
+}
+
+func (w *object) set(name string, s Set, n int) {
+	w.name(name)
+	w.b = append(w.b, '[')
+	for id := 1; id <= n; id++ {
+		if id > 1 {
+			w.b = append(w.b, ',')
+		}
+		w.b = strconv.AppendBool(w.b, s.Has(id))
+	}
+	w.b = append(w.b, ']')
+}
+
+// vendors writes ids in ascending order, each once, whatever the ranges are.
+func (w *object) vendors(name string, v Vendors) {
+	w.name(name)
+	w.b = append(w.b, '[')
+	var all idSet
+	for start, end := range v.Ranges() {
+		all.add(start, end)
+	}
+	pairs := w.listed+all.len() > maxListed
+	for start, end := range all.runs() {
+		if pairs {
+			w.item()
+			w.b = append(w.b, '[')
+			w.b = strconv.AppendInt(w.b, int64(start), 10)
+			w.b = append(w.b, ',')
+			w.b = strconv.AppendInt(w.b, int64(end), 10)
+			w.b = append(w.b, ']')
+			continue
+		}
+		for id := start; id <= end; id++ {
+			w.item()
+			w.b = strconv.AppendInt(w.b, int64(id), 10)
+			w.listed++
+		}
+	}
+	w.b = append(w.b, ']')
+}
+
+// item begins an array element.
+func (w *object) item() {
+	if w.b[len(w.b)-1] != '[' {
+		w.b = append(w.b, ',')
+	}
+}
+
+func (w *object) restrictions(name string, r Restrictions) {
+	w.name(name)
+	w.b = append(w.b, '[')
+	for one := range r.All() {
+		w.item()
+		w.open()
+		w.integer("key", one.Purpose)
+		w.integer("type", one.Type)
+		w.vendors("ids", one.Vendors)
+		w.b = append(w.b, '}')
+	}
+	w.b = append(w.b, ']')
+}

@@ -1,0 +1,158 @@
+package gpp
+
+import (
+	"strconv"
+	"strings"
+)
+
+// layout is the order of two-bit values in the core of a US section, with what the outcome rules look at. A core is
+// a six-bit version and at most 32 values, so the values fit one word, the last value lowest.
+type layout struct {
+	id       int
+	name     string
+	version  int // the one version of this layout; 0 for the sections that begin with an MspaVersion
+	extra    subsection
+	fields   []field
+	slots    int // number of two-bit values
+	relevant masks
+}
+
+// subsection is what may follow the core.
+type subsection uint8
+
+const (
+	noSubsection subsection = iota
+	gpcSubsection
+	sensitiveSubsection
+)
+
+// field is a run of two-bit values under one official name.
+type field struct {
+	name   string
+	reason string // section and name, as reasons spell it
+	slots  int
+	shift  int // of its last value
+}
+
+// lanes selects every two-bit value by its low bit.
+const lanes = 0x5555555555555555
+
+// mask selects the field's values by their low bits.
+func (f *field) mask() uint64 {
+	return lanes & (1<<(2*f.slots) - 1) << f.shift
+}
+
+// The blocks that sections share.
+const (
+	standard  = " SaleOptOutNotice TargetedAdvertisingOptOutNotice SaleOptOut TargetedAdvertisingOptOut"
+	mspa      = " MspaCoveredTransaction MspaOptOutOptionMode MspaServiceProviderMode"
+	child     = " KnownChildSensitiveDataConsents"
+	further   = " AdditionalDataProcessingConsent"
+	sensitive = " SensitiveDataProcessing"
+	national  = "SharingNotice SaleOptOutNotice SharingOptOutNotice TargetedAdvertisingOptOutNotice" +
+		" SensitiveDataProcessingOptOutNotice SensitiveDataLimitUseNotice SaleOptOut SharingOptOut TargetedAdvertisingOptOut"
+	newer = "MspaCoveredTransaction MspaMode ProcessingNotice" + standard
+)
+
+// layouts is the table of all US layouts. A name is followed by a colon and the number of its values if they are
+// several. young lists the known-child values, counted from 1, that cover children under 13.
+var layouts = compile([]struct {
+	id      int
+	name    string
+	version int
+	extra   subsection
+	young   string
+	fields  string
+}{
+	{7, "usnat", 1, gpcSubsection, "2", national + sensitive + ":12" + child + ":2 PersonalDataConsents" + mspa},
+	{7, "usnat", 2, gpcSubsection, "2", national + sensitive + ":16" + child + ":3 PersonalDataConsents" + mspa},
+	{8, "usca", 1, gpcSubsection, "12", "SaleOptOutNotice SharingOptOutNotice SensitiveDataLimitUseNotice SaleOptOut SharingOptOut" +
+		sensitive + ":9" + child + ":2 PersonalDataConsents" + mspa},
+	{9, "usva", 1, noSubsection, "1", "SharingNotice" + standard + sensitive + ":8" + child + mspa},
+	{10, "usco", 1, gpcSubsection, "1", "SharingNotice" + standard + sensitive + ":7" + child + mspa},
+	{11, "usut", 1, noSubsection, "1", "SharingNotice SaleOptOutNotice TargetedAdvertisingOptOutNotice SensitiveDataProcessingOptOutNotice" +
+		" SaleOptOut TargetedAdvertisingOptOut" + sensitive + ":8" + child + mspa},
+	{12, "usct", 1, gpcSubsection, "1", "SharingNotice" + standard + sensitive + ":8" + child + ":3" + mspa},
+	{13, "usfl", 1, noSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + ":3" + further + mspa},
+	{14, "usmt", 1, gpcSubsection, "1", "SharingNotice" + standard + sensitive + ":8" + child + ":3" + further + mspa},
+	{15, "usor", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":11" + child + ":3" + further + mspa},
+	{16, "ustx", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + further + mspa},
+	{17, "usde", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":9" + child + ":5" + further + mspa},
+	{18, "usia", 1, gpcSubsection, "1", "ProcessingNotice SaleOptOutNotice TargetedAdvertisingOptOutNotice SensitiveDataOptOutNotice" +
+		" SaleOptOut TargetedAdvertisingOptOut" + sensitive + ":8" + child + mspa},
+	{19, "usne", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + further + mspa},
+	{20, "usnh", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + ":3" + further + mspa},
+	{21, "usnj", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":10" + child + ":5" + further + mspa},
+	{22, "ustn", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + further + mspa},
+	{23, "usmn", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + further + mspa},
+	{24, "usmd", 0, gpcSubsection, "", newer + further},
+	{25, "usin", 0, sensitiveSubsection, "1", newer + child + further},
+	{26, "usky", 0, sensitiveSubsection, "1", newer + child + further},
+	{27, "usri", 0, sensitiveSubsection, "1", newer + child + further},
+})
+
+// sensitiveSlots is the number of values in a sensitive-data subsection.
+const sensitiveSlots = 8
+
+// layoutOf finds a section's layout: the first one of its id, the version-2 layout of usnat apart.
+var layoutOf = func() (t [maxID + 1]*layout) {
+	for i := range layouts {
+		if l := &layouts[i]; t[l.id] == nil {
+			t[l.id] = l
+		}
+	}
+	return t
+}()
+
+// usnatV2 is the layout that version 2 of usnat defines, which mislabelled strings use under version 1.
+var usnatV2 = &layouts[1]
+
+func compile(rows []struct {
+	id      int
+	name    string
+	version int
+	extra   subsection
+	young   string
+	fields  string
+},
+) []layout {
+	out := make([]layout, len(rows))
+	for i, row := range rows {
+		l := layout{id: row.id, name: row.name, version: row.version, extra: row.extra}
+		for _, word := range strings.Fields(row.fields) {
+			name, count, several := strings.Cut(word, ":")
+			f := field{name: name, reason: row.name + "." + name, slots: 1}
+			if several {
+				f.slots, _ = strconv.Atoi(count)
+			}
+			l.slots += f.slots
+			l.fields = append(l.fields, f)
+		}
+		at := l.slots
+		for j := range l.fields {
+			at -= l.fields[j].slots
+			l.fields[j].shift = 2 * at
+		}
+		l.relevant = l.masks(row.young)
+		out[i] = l
+	}
+	return out
+}
+
+// field finds a field by its official name.
+func (l *layout) field(name string) *field {
+	for i := range l.fields {
+		if l.fields[i].name == name {
+			return &l.fields[i]
+		}
+	}
+	return nil
+}
+
+// versionName is the official name of a section's first six bits.
+func (l *layout) versionName() string {
+	if l.version == 0 {
+		return "MspaVersion"
+	}
+	return "Version"
+}

@@ -1,0 +1,132 @@
+package gpp
+
+// Outcome is what a consent signal allows. Larger is more restrictive.
+type Outcome uint8
+
+// The outcomes, in order of restriction.
+const (
+	Unrestricted    Outcome = iota // no limit
+	MeasurementOnly                // count and report; no optimization, no audiences
+	Suppressed                     // nothing that could point at the person may be kept
+)
+
+var outcomeNames = [...]string{"unrestricted", "measurement_only", "suppressed"}
+
+// String is the outcome's wire spelling.
+func (o Outcome) String() string {
+	if int(o) < len(outcomeNames) {
+		return outcomeNames[o]
+	}
+	return "unknown"
+}
+
+// masks select, by the low bits of two-bit values, what the outcome rules of a layout look at.
+type masks struct {
+	child    uint64 // known child: 1 suppresses
+	young    uint64 // known child under 13: anything but 0 suppresses
+	optOut   uint64 // 1: opted out
+	provider uint64 // 1: the sender is in service provider mode
+	mode     uint64 // 2: likewise, in the newer sections
+	notice   uint64 // 2: no notice was given
+	covered  uint64 // 0: not even said whether the agreement covers it
+	further  uint64 // 1: no consent to further purposes
+	pairs    [3]pair
+}
+
+// pair is an opt-out and its notice: "did not opt out" means nothing where no notice was due.
+type pair struct {
+	optOut, notice *field // nil: no such pair
+}
+
+// masks finds the fields of the rules by their official names.
+func (l *layout) masks(young string) masks {
+	m := masks{
+		child:    l.mask("KnownChildSensitiveDataConsents"),
+		optOut:   l.mask("SaleOptOut", "SharingOptOut", "TargetedAdvertisingOptOut"),
+		provider: l.mask("MspaServiceProviderMode"),
+		mode:     l.mask("MspaMode"),
+		notice: l.mask("SharingNotice", "ProcessingNotice", "SaleOptOutNotice", "SharingOptOutNotice",
+			"TargetedAdvertisingOptOutNotice"),
+		covered: l.mask("MspaCoveredTransaction"),
+		further: l.mask("PersonalDataConsents", "AdditionalDataProcessingConsent"),
+	}
+	if f := l.field("KnownChildSensitiveDataConsents"); f != nil {
+		for _, slot := range young {
+			m.young |= 1 << (f.shift + 2*(f.slots-int(slot-'0')))
+		}
+	}
+	for i, name := range []string{"SaleOptOut", "SharingOptOut", "TargetedAdvertisingOptOut"} {
+		if f := l.field(name); f != nil {
+			m.pairs[i] = pair{f, l.field(name + "Notice")}
+		}
+	}
+	return m
+}
+
+func (l *layout) mask(names ...string) (m uint64) {
+	for _, name := range names {
+		if f := l.field(name); f != nil {
+			m |= f.mask()
+		}
+	}
+	return m
+}
+
+// Outcome is what the section allows where it is in force.
+func (s *Section) Outcome() Outcome {
+	switch {
+	case s.layout != nil:
+		return s.usOutcome()
+	case s.tcf != nil:
+		return s.tcf.outcome(s.id)
+	case s.id == USPv1:
+		p, _ := s.USPrivacy()
+		o, _ := p.Outcome()
+		return o
+	default:
+		return Suppressed // what cannot be read cannot be honoured
+	}
+}
+
+// equal splits the values into those that are 0, 1 and 2. Value 3 was refused before.
+func equal(v uint64) (zero, one, two uint64) {
+	low, high := v&lanes, v>>1&lanes
+	return lanes &^ (low | high), low &^ high, high &^ low
+}
+
+func (s *Section) usOutcome() Outcome {
+	m := &s.layout.relevant
+	zero, one, two := equal(s.values)
+	switch {
+	case one&m.child|(one|two)&m.young != 0:
+		return Suppressed
+	case one&(m.optOut|m.provider|m.further)|two&(m.mode|m.notice)|zero&m.covered != 0, s.gpc == gpcTrue:
+		return MeasurementOnly
+	}
+	for _, p := range m.pairs {
+		if p.hollow(zero, two) {
+			return MeasurementOnly
+		}
+	}
+	return Unrestricted
+}
+
+// hollow reports whether the person did not opt out of something no notice was about.
+func (p pair) hollow(zero, two uint64) bool {
+	return p.optOut != nil && two>>p.optOut.shift&1 == 1 && zero>>p.notice.shift&1 == 1
+}
+
+// outcome applies the purposes: 1 storage on the device, 3 profiles, 4 personalised advertising, 7 measurement.
+func (t *TCF) outcome(id uint8) Outcome {
+	europe := id == TCFEUv2
+	switch {
+	case europe && !t.IsServiceSpecific,
+		europe && !t.PurposeConsents.Has(1) && !t.PurposeOneTreatment,
+		!(t.PurposeConsents | t.PurposeLegitimateInterest).Has(7):
+		return Suppressed
+	case t.PurposeConsents.Has(3) && t.PurposeConsents.Has(4):
+		return Unrestricted
+	default:
+		return MeasurementOnly
+	}
+}

@@ -1,0 +1,109 @@
+package gpp
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Section is one section of a string.
+type Section struct {
+	text      string
+	layout    *layout // of a US section, else nil
+	tcf       *TCF    // of a TC string, else nil
+	values    uint64  // the two-bit values of a US core, the last one lowest
+	sensitive uint16  // the values of a sensitive-data subsection, likewise
+	id        uint8
+	version   uint8
+	gpc       gpc
+	headed    bool // a section header stands before the core: the form the specification has for 24 to 27
+	subbed    bool // a subsection follows the core
+	typed     bool // the sensitive-data subsection begins with a type
+	opaque    bool
+}
+
+// gpc is what a section says about Global Privacy Control.
+type gpc uint8
+
+const (
+	gpcAbsent gpc = iota
+	gpcFalse
+	gpcTrue
+)
+
+// names are those of all section ids, with the spelling that errors and reasons use for ids without a name.
+var names = func() (t [maxID + 1]string) {
+	for id := range t {
+		t[id] = strconv.Itoa(id)
+	}
+	for i := range layouts {
+		t[layouts[i].id] = layouts[i].name
+	}
+	t[TCFEUv2], t[TCFCAv1], t[USPv1] = "tcfeuv2", "tcfcav1", "uspv1"
+	return t
+}()
+
+// SectionName is the official name of a section id, "usnat" for 7. An id without a name is spelled as a number.
+func SectionName(id int) string {
+	if id < 0 || id > maxID {
+		return strconv.Itoa(id)
+	}
+	return names[id]
+}
+
+// ID is the section's id.
+func (s *Section) ID() int { return int(s.id) }
+
+// Name is the section's official name, or its id where it has none.
+func (s *Section) Name() string { return names[s.id] }
+
+// Version is the section's version as it says itself; for usmd, usin, usky and usri, which have none of their own,
+// it is the MspaVersion. It is 0 if the section is opaque.
+func (s *Section) Version() int { return int(s.version) }
+
+// Text is the section as it stands in the string.
+func (s *Section) Text() string { return s.text }
+
+// Opaque reports whether the section was kept without being read: an id without a published layout, or a European
+// TC string in the place of the Canadian one, as a published example has it. What it says cannot be honoured.
+func (s *Section) Opaque() bool { return s.opaque }
+
+// TCF is the content of a TC string (tcfeuv2, tcfcav1), nil in other sections.
+func (s *Section) TCF() *TCF { return s.tcf }
+
+// USPrivacy is the content of a uspv1 section; ok is false in other sections.
+func (s *Section) USPrivacy() (p USPrivacy, ok bool) {
+	if s.id != USPv1 {
+		return USPrivacy{}, false
+	}
+	return USPrivacy{s.text[1], s.text[2], s.text[3]}, true
+}
+
+func (s *Section) errorf(field, reason string) *Error {
+	return &Error{Where: names[s.id], Field: field, Reason: reason}
+}
+
+func (s *Section) parse(id int, text string) *Error {
+	s.id, s.text = uint8(id), text
+	if text == "" {
+		return s.errorf("", "it is empty")
+	}
+	if text[0] == '.' || text[len(text)-1] == '.' || strings.Contains(text, "..") {
+		return s.errorf("", emptySegment)
+	}
+	switch {
+	case id == USPv1:
+		if _, err := ParseUSPrivacy(text); err != nil {
+			return s.errorf("", uspShape)
+		}
+		s.version = 1
+		return nil
+	case id == TCFEUv2:
+		return s.parseTCFEU()
+	case id == TCFCAv1:
+		return s.parseTCFCA()
+	case layoutOf[id] != nil:
+		return s.parseUS()
+	}
+	s.opaque = true
+	return nil
+}

@@ -1,0 +1,229 @@
+package gpp
+
+import (
+	"strconv"
+	"strings"
+)
+
+// parseUS reads one of the sections 7 to 27.
+func (s *Section) parseUS() *Error {
+	s.layout = layoutOf[s.id]
+	core, rest, more := strings.Cut(s.text, ".")
+	if s.layout.version == 0 && headID(core) {
+		s.headed = true
+		listed, err := s.parseHead(core)
+		if err != nil {
+			return err
+		}
+		if !more {
+			return s.errorf("", "the core is missing")
+		}
+		core, rest, more = strings.Cut(rest, ".")
+		if listed != more {
+			return s.errorf("", "its header and its segments disagree about subsections")
+		}
+	}
+	if err := s.parseCore(core); err != nil {
+		return err
+	}
+	if !more {
+		return nil
+	}
+	s.subbed = true
+	switch {
+	case strings.IndexByte(rest, '.') >= 0:
+		return s.errorf("", "more than one subsection")
+	case s.layout.extra == gpcSubsection:
+		return s.parseGPC(rest)
+	case s.layout.extra == sensitiveSubsection:
+		return s.parseSensitive(rest)
+	default:
+		return s.errorf("", "a subsection, where none is defined")
+	}
+}
+
+// headID reports whether a text begins with an id from 24 to 27, as a section header does. A core begins with an
+// MspaVersion, which is far from there.
+func headID(text string) bool {
+	v := sextet[text[0]]
+	return v >= USMD && v <= USRI
+}
+
+// parseHead reads a section header: id, version, subsections. The core is never listed; listed reports whether
+// subsection 1 is.
+func (s *Section) parseHead(head string) (listed bool, err *Error) {
+	b := bits{s: head}
+	if id := b.read(6); id != uint64(s.id) {
+		return false, s.errorf("SectionID", "it is the id of another section")
+	}
+	if version := b.read(6); !b.short && version != 1 {
+		return false, s.errorf("Version", unknownVersion(int(version), "1"))
+	}
+	count := b.read(12)
+	if count > 1 {
+		return false, s.errorf("SubSections", "more than one is listed")
+	}
+	if count == 1 {
+		if _, _, reason := b.fibonacciItem(0, 1); reason != "" {
+			return false, s.errorf("SubSections", reason)
+		}
+	}
+	if b.short {
+		return false, s.errorf("SubSections", truncated)
+	}
+	if reason := b.padding(true); reason != "" {
+		return false, s.errorf("SubSections", reason)
+	}
+	return count == 1, nil
+}
+
+func unknownVersion(version int, known string) string {
+	return "version " + strconv.Itoa(version) + " is not known; read: " + known
+}
+
+// parseCore reads the version and the two-bit values.
+func (s *Section) parseCore(core string) *Error {
+	b := bits{s: core}
+	s.version = uint8(b.read(6))
+	if err := s.chooseLayout(len(core)); err != nil {
+		return err
+	}
+	l := s.layout
+	half := uint(l.slots) // half the bits: all of them may be one too many for a single read
+	s.values = b.read(half)<<half | b.read(half)
+	if b.short {
+		return s.errorf(l.firstMissing(len(core)), truncated)
+	}
+	if bad := s.values & (s.values >> 1) & lanes; bad != 0 {
+		return s.errorf(l.fieldIn(bad), undefined)
+	}
+	if reason := b.padding(true); reason != "" {
+		return s.errorf("", reason)
+	}
+	return nil
+}
+
+// chooseLayout checks the version. Two official libraries wrote the layout of usnat version 2 under version 1 for a
+// year; their strings are two characters longer than true ones ever are.
+func (s *Section) chooseLayout(length int) *Error {
+	l := s.layout
+	switch {
+	case l.version == 0:
+		if s.version == 0 || s.version >= USMD && s.version <= USRI {
+			return s.errorf("MspaVersion", "it cannot be "+strconv.Itoa(int(s.version)))
+		}
+	case l.id == USNat:
+		if s.version != 1 && s.version != 2 {
+			return s.errorf("Version", unknownVersion(int(s.version), "1 and 2"))
+		}
+		if s.version == 2 || length >= 12 {
+			s.layout = usnatV2
+		}
+	case s.version != uint8(l.version):
+		return s.errorf("Version", unknownVersion(int(s.version), strconv.Itoa(l.version)))
+	}
+	return nil
+}
+
+// firstMissing names the field that a core of so many characters has no room for.
+func (l *layout) firstMissing(length int) string {
+	have := max(0, length*6-6) / 2
+	for i := range l.fields {
+		if have -= l.fields[i].slots; have < 0 {
+			return l.fields[i].name
+		}
+	}
+	return ""
+}
+
+// fieldIn names the first field with a value in the mask.
+func (l *layout) fieldIn(mask uint64) string {
+	for i := range l.fields {
+		if mask&l.fields[i].mask() != 0 {
+			return l.fields[i].name
+		}
+	}
+	return ""
+}
+
+func (s *Section) parseGPC(text string) *Error {
+	b := bits{s: text}
+	if kind := b.read(2); kind != 1 {
+		return s.errorf("GpcSegmentType", "type "+strconv.Itoa(int(kind))+", which is not that of GPC, 1")
+	}
+	s.gpc = gpcFalse
+	if b.bool() {
+		s.gpc = gpcTrue
+	}
+	if reason := b.padding(true); reason != "" {
+		return s.errorf("Gpc", reason)
+	}
+	return nil
+}
+
+// parseSensitive reads a sensitive-data subsection. The specification has no type in front of the values, one
+// encoder writes it all the same. It shows only where bits are set that would otherwise be padding.
+func (s *Section) parseSensitive(text string) *Error {
+	const name = "SensitiveDataProcessing"
+	b := bits{s: text}
+	v := b.read(2 * sensitiveSlots)
+	reason := b.padding(true)
+	if !b.short && reason == nonZeroPadding && v>>(2*sensitiveSlots-2) == 1 {
+		s.typed = true
+		b = bits{s: text}
+		b.read(2)
+		v = b.read(2 * sensitiveSlots)
+		reason = b.padding(true)
+	}
+	switch {
+	case b.short:
+		return s.errorf(name, truncated)
+	case v&(v>>1)&lanes != 0:
+		return s.errorf(name, undefined)
+	case reason != "":
+		return s.errorf(name, reason)
+	}
+	s.sensitive = uint16(v)
+	return nil
+}
+
+// Values are the values of a field of a US section by its official name, one for a plain field. It is nil if the
+// section has no such field, or not in this string.
+func (s *Section) Values(name string) []int {
+	if s.layout == nil {
+		return nil
+	}
+	switch {
+	case name == s.layout.versionName():
+		return []int{int(s.version)}
+	case name == "SensitiveDataProcessing" && s.layout.extra == sensitiveSubsection && s.subbed:
+		return unpack(uint64(s.sensitive), sensitiveSlots)
+	}
+	f := s.layout.field(name)
+	if f == nil {
+		return nil
+	}
+	return unpack(s.values>>f.shift, f.slots)
+}
+
+// Value is the value of a plain field of a US section, the first of a field with several; ok is false if the section
+// has no such field.
+func (s *Section) Value(name string) (v int, ok bool) {
+	values := s.Values(name)
+	if values == nil {
+		return 0, false
+	}
+	return values[0], true
+}
+
+// GPC is the Global Privacy Control signal; ok is false if the section does not carry it, which is not the same as
+// its being off.
+func (s *Section) GPC() (on, ok bool) { return s.gpc == gpcTrue, s.gpc != gpcAbsent }
+
+func unpack(v uint64, slots int) []int {
+	out := make([]int, slots)
+	for i := range out {
+		out[slots-1-i] = int(v >> (2 * i) & 3)
+	}
+	return out
+}

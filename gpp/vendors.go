@@ -1,0 +1,246 @@
+package gpp
+
+import (
+	"iter"
+	mathbits "math/bits"
+)
+
+func reverse(v uint64) uint64 { return mathbits.Reverse64(v) }
+
+// coding is how a TC string writes its vendor ranges.
+type coding uint8
+
+const (
+	intRanges       coding = iota // Europe: a maximum, then bits or a range of integers
+	fibonacciRanges               // Canada: a maximum, then bits or a range of Fibonacci codes
+	legacyRanges                  // Canada before 2026: as in Europe, in publisher restrictions too
+)
+
+// maxVendor is the highest vendor id a range may name.
+const maxVendor = 1<<16 - 1
+
+// Vendors is a set of vendor ids. It is a view of the string it was read from: four thousand ranges of sixty thousand
+// vendors each cost nothing until somebody asks.
+type Vendors struct {
+	text   string
+	pos    int32 // of the first bit or the first range item
+	count  int32 // number of bits or of range items
+	max    int32 // as the string says
+	ranged bool
+	coding coding
+}
+
+// vendors reads an optimized range: a maximum, one bit, and bits or ranges.
+func (b *bits) vendors(c coding) (Vendors, string) {
+	last := int32(b.read(16))
+	if b.bool() {
+		v, reason := b.ranges(c)
+		v.max = last
+		return v, reason
+	}
+	v := Vendors{text: b.s, pos: int32(b.pos()), count: last, max: last}
+	b.skip(int(last))
+	if b.short {
+		return Vendors{}, truncated
+	}
+	return v, ""
+}
+
+// ranges reads a list of ranges and checks every one.
+func (b *bits) ranges(c coding) (Vendors, string) {
+	v := Vendors{text: b.s, count: int32(b.read(12)), ranged: true, coding: c}
+	v.pos = int32(b.pos())
+	last := 0
+	for range v.count {
+		var reason string
+		if _, last, reason = b.item(c, last); reason != "" {
+			return Vendors{}, reason
+		}
+	}
+	if b.short {
+		return Vendors{}, truncated
+	}
+	return v, ""
+}
+
+// item reads one range: a single id or a group.
+func (b *bits) item(c coding, last int) (start, end int, reason string) {
+	if c == fibonacciRanges {
+		return b.fibonacciItem(last, maxVendor)
+	}
+	group := b.bool()
+	start = int(b.read(16))
+	end = start
+	if group {
+		end = int(b.read(16))
+	}
+	switch {
+	case b.short:
+		return 0, 0, truncated
+	case start == 0:
+		return 0, 0, "a range begins with vendor 0"
+	case end < start:
+		return 0, 0, "a range ends before it begins"
+	}
+	return start, end, ""
+}
+
+// Max is the highest vendor id as the string says it, which no range is held to.
+func (v Vendors) Max() int { return int(v.max) }
+
+// Ranges yields the vendors as ranges, first and last id, in the order of the string. They may overlap.
+func (v Vendors) Ranges() iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		b := bitsAt(v.text, int(v.pos))
+		if v.ranged {
+			last := 0
+			for range v.count {
+				var start int
+				start, last, _ = b.item(v.coding, last)
+				if !yield(start, last) {
+					return
+				}
+			}
+			return
+		}
+		start := 0
+		for id := 1; id <= int(v.count); id++ {
+			set := b.bool()
+			switch {
+			case set && start == 0:
+				start = id
+			case !set && start != 0:
+				if !yield(start, id-1) {
+					return
+				}
+				start = 0
+			}
+		}
+		if start != 0 {
+			yield(start, int(v.count))
+		}
+	}
+}
+
+// Has reports whether the vendor is in the set.
+func (v Vendors) Has(id int) bool {
+	if !v.ranged {
+		if id < 1 || id > int(v.count) {
+			return false
+		}
+		b := bitsAt(v.text, int(v.pos)+id-1)
+		return b.bool()
+	}
+	for start, end := range v.Ranges() {
+		if start <= id && id <= end {
+			return true
+		}
+	}
+	return false
+}
+
+// Restrictions are what the publisher forbids or asks of vendors, purpose by purpose.
+type Restrictions struct {
+	text   string
+	pos    int32
+	count  int32
+	coding coding
+}
+
+// Restriction is one of them.
+type Restriction struct {
+	Purpose int
+	Type    int // 0: not allowed, 1: consent is needed, 2: legitimate interest is needed
+	Vendors Vendors
+}
+
+func (b *bits) restrictions(c coding) (Restrictions, string) {
+	r := Restrictions{text: b.s, count: int32(b.read(12)), coding: c}
+	r.pos = int32(b.pos())
+	for range r.count {
+		if _, reason := b.restriction(c); reason != "" {
+			return Restrictions{}, reason
+		}
+	}
+	if b.short {
+		return Restrictions{}, truncated
+	}
+	return r, ""
+}
+
+func (b *bits) restriction(c coding) (r Restriction, reason string) {
+	r.Purpose = int(b.read(6))
+	r.Type = int(b.read(2))
+	if r.Type == 3 {
+		return r, "a restriction of type 3, which is not defined"
+	}
+	if c == intRanges {
+		r.Vendors, reason = b.ranges(c)
+	} else {
+		r.Vendors, reason = b.vendors(c)
+	}
+	return r, reason
+}
+
+// Len is the number of restrictions.
+func (r Restrictions) Len() int { return int(r.count) }
+
+// All yields the restrictions in the order of the string.
+func (r Restrictions) All() iter.Seq[Restriction] {
+	return func(yield func(Restriction) bool) {
+		b := bitsAt(r.text, int(r.pos))
+		for range r.count {
+			one, _ := b.restriction(r.coding)
+			if !yield(one) {
+				return
+			}
+		}
+	}
+}
+
+// idSet is a set of vendor ids, a bit each.
+type idSet [(maxVendor + 1) / 64]uint64
+
+// add takes in start to end, whole words at a time.
+func (s *idSet) add(start, end int) {
+	first, last := start/64, end/64
+	from, to := ^uint64(0)<<(start%64), ^uint64(0)>>(63-end%64)
+	if first == last {
+		s[first] |= from & to
+		return
+	}
+	s[first] |= from
+	for i := first + 1; i < last; i++ {
+		s[i] = ^uint64(0)
+	}
+	s[last] |= to
+}
+
+func (s *idSet) len() (n int) {
+	for _, w := range s {
+		n += mathbits.OnesCount64(w)
+	}
+	return n
+}
+
+// runs yields the ids as ascending ranges that do not touch.
+func (s *idSet) runs() iter.Seq2[int, int] {
+	return func(yield func(int, int) bool) {
+		for id := 0; id <= maxVendor; {
+			w := s[id/64] >> (id % 64)
+			if w == 0 {
+				id = (id/64 + 1) * 64
+				continue
+			}
+			start := id + mathbits.TrailingZeros64(w)
+			end := start
+			for end < maxVendor && s[(end+1)/64]>>((end+1)%64)&1 == 1 {
+				end++
+			}
+			if !yield(start, end) {
+				return
+			}
+			id = end + 1
+		}
+	}
+}
