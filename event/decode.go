@@ -1,0 +1,214 @@
+package event
+
+import (
+	"strconv"
+	"time"
+
+	"sluice/gpp"
+)
+
+// MaxEvents is how many events one request may hold, from the specification.
+const MaxEvents = 1000
+
+// Bounds on what an answer repeats. Errors is the contract's; the two others are arbitrary, and only there so that a
+// hostile body cannot make an answer many times its own size.
+const (
+	maxErrors       = 100
+	maxWarnings     = 1000
+	maxUnknownNamed = 32 // unknown members of one event that are warned about one by one
+)
+
+// Policy is what the key's dataset decides about its events.
+type Policy struct {
+	// DatasetID is the one data_set_id that is taken. Empty takes any, for a sender that checks events before it
+	// knows the key.
+	DatasetID string
+	// SuppressOptOut removes the identifiers of people who opted out; without it their events are kept for
+	// measurement only.
+	SuppressOptOut bool
+}
+
+// Shape is what a body must be.
+type Shape uint8
+
+// The shapes of a body.
+const (
+	Single Shape = iota // one event
+	Batch               // an array of events
+	Any                 // either
+)
+
+// Decoder turns request bodies into rows. The zero value is ready; it may be used again and again, by one goroutine
+// at a time.
+type Decoder struct {
+	// Explain asks for Result.Details.
+	Explain bool
+
+	scanner
+	names nameSet
+	path  [maxLevels + 1]segment // where the value being read is, from the event on
+	mute  bool                   // only the syntax of what is read matters
+
+	result   Result
+	policy   Policy
+	now      int64
+	index    int
+	draft    draft
+	problems []problem // of the event being read
+	broken   int       // how many problems it has, those not kept included
+	doubled  int       // … names that occur twice among them
+	plain    int       // … finds of plaintext among them
+	warnings []Warning // of the event being read
+	unknown  int       // its unknown members
+	sids     []int32   // room for the gpp_sid of the rows; never used twice
+
+	consentText string // the GPP string read last, valid, and what it said
+	consent     *gpp.String
+}
+
+// Result is what a body held.
+type Result struct {
+	Batch             bool        // the body was an array
+	Total             int         // events in it
+	Rows              []Row       // of the accepted events in request order; event and submission ids are not set
+	Errors            []Error     // problems by index, then by the order of the rules; at most 100
+	ErrorsTruncated   bool        // there were more
+	Rejected          int         // events refused
+	Common            Code        // the code of every refused event's first problem, "" if they differ
+	Rejections        []Rejection // every problem, summed
+	Warnings          []Warning   // of accepted events, by index; at most 1,000
+	WarningsTruncated bool        // there were more
+	Foreign           bool        // an event names another dataset than the policy's: the request is forbidden
+	Details           []Detail    // one per row, when asked for
+}
+
+// Detail says why a row's privacy outcome is what it is.
+type Detail struct {
+	Reasons []string    // such as usnat.SaleOptOut
+	GPP     *gpp.String // nil without one
+}
+
+// Decode reads a request body in one pass and judges every event in it. An error refuses the whole request. now is
+// the time of receipt; it counts in whole seconds.
+//
+// The Result is valid until the next Decode or Reset. Strings in its rows are parts of body.
+func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Result, *Error) {
+	d.begin(body, p, now)
+	var refusal *Error
+	ok := true
+	switch d.space() {
+	case '{':
+		if shape == Batch {
+			refusal = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array.")
+			d.mute = true
+		}
+		d.result.Total = 1
+		ok = d.oneEvent()
+	case '[':
+		if shape == Single {
+			refusal = wholeError(InvalidType, "The body is an array; this path takes one event.", "Send arrays to /v1/events/batch.")
+			d.mute = true
+		}
+		d.result.Batch = true
+		ok = d.batch()
+	default:
+		refusal = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
+		d.mute = true
+		ok = d.walk(0)
+	}
+	if ok && d.space() != 0 || ok && d.i < len(d.s) {
+		ok = d.fail(d.i, "something follows the end of the JSON text")
+	}
+	if !ok {
+		return nil, wholeError(MalformedJSON, "The body is not valid JSON: "+d.fault+" (byte "+strconv.Itoa(d.at)+").", codeInfo(MalformedJSON).Remedy)
+	}
+	if refusal == nil {
+		refusal = d.sizeError()
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	return &d.result, nil
+}
+
+func wholeError(code Code, message, hint string) *Error {
+	return &Error{Code: code, Message: message, Hint: hint}
+}
+
+// Reset forgets the last result, so that a Decoder that waits in a pool keeps no body and no person's data alive.
+func (d *Decoder) Reset() {
+	d.begin("", Policy{}, time.Time{})
+	d.draft = draft{}
+	d.consentText, d.consent = "", nil
+}
+
+func (d *Decoder) begin(body string, p Policy, now time.Time) {
+	d.scanner.start(body)
+	d.names.reset()
+	d.mute = false
+	d.policy, d.now, d.index = p, now.Unix(), 0
+	d.sids = nil
+	r := &d.result
+	clear(r.Rows)
+	clear(r.Details)
+	*r = Result{
+		Rows: r.Rows[:0], Errors: r.Errors[:0], Rejections: r.Rejections[:0],
+		Warnings: r.Warnings[:0], Details: r.Details[:0],
+	}
+}
+
+// batch reads an array of events.
+func (d *Decoder) batch() bool {
+	d.i++
+	for {
+		switch d.element(d.result.Total == 0) {
+		case broken:
+			return false
+		case end:
+			return true
+		}
+		// The request is lost by now, but a fault in its syntax comes before that in the order of the rules.
+		if d.result.Total == MaxEvents {
+			d.mute = true
+		}
+		d.index = d.result.Total
+		d.result.Total++
+		if !d.oneEvent() {
+			return false
+		}
+	}
+}
+
+// sizeError says that an array holds too few or too many events.
+func (d *Decoder) sizeError() *Error {
+	switch {
+	case d.result.Total == 0:
+		return wholeError(EmptyBatch, "The batch holds no event.", codeInfo(EmptyBatch).Remedy)
+	case d.result.Total > MaxEvents:
+		return wholeError(BatchTooLarge, "The batch holds "+strconv.Itoa(d.result.Total)+" events; at most 1,000 are taken.", codeInfo(BatchTooLarge).Remedy)
+	}
+	return nil
+}
+
+// oneEvent reads one event and judges it.
+func (d *Decoder) oneEvent() bool {
+	if d.mute {
+		return d.walk(0)
+	}
+	d.draft = draft{}
+	d.problems, d.warnings = d.problems[:0], d.warnings[:0]
+	d.broken, d.doubled, d.plain, d.unknown = 0, 0, 0, 0
+	if d.peek() != '{' {
+		d.problem(InvalidType, "", "The event is no JSON object.", "Send an object for every event.")
+		d.mute = true
+		ok := d.walk(0)
+		d.mute = false
+		d.reject()
+		return ok
+	}
+	if !d.readEvent() {
+		return false
+	}
+	d.judge()
+	return true
+}

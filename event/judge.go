@@ -1,0 +1,317 @@
+package event
+
+import (
+	"math"
+	"strconv"
+	"time"
+
+	"sluice/gpp"
+)
+
+const (
+	lateSeconds   = int64(LateAge / time.Second)
+	maxAgeSeconds = int64(MaxAge / time.Second)
+
+	// skewSeconds is how far a sender's clock may run ahead.
+	skewSeconds = 300
+
+	// Timestamps from the first to below the second are milliseconds. No second of the 30 days that are accepted
+	// falls into that range before the year 5138, so it is never a guess.
+	millisecondsFrom = 1e11
+	microsecondsFrom = 1e14
+	nanosecondsFrom  = 1e17
+)
+
+// schemaVersion is how every row spells its version.
+const schemaVersion = "1.0"
+
+// judge applies the rules to the event that was read, and makes its row if it breaks none.
+func (d *Decoder) judge() {
+	t := &d.draft
+	r := d.row()
+	d.checkMissing(t)
+	d.checkType(t, r)
+	d.checkTimestamp(t, r)
+	d.checkIdentifiers(t, r)
+	d.checkPlaintext(t)
+	d.checkCurrency(t, r)
+	d.checkValue(t, r)
+	signals := d.checkPrivacy(t)
+	d.checkSchemaVersion(t)
+	d.checkCustomData(t, r)
+	d.checkLengths(t)
+	d.checkIgnored(t)
+	if d.broken > 0 {
+		*r = Row{}
+		d.result.Rows = d.result.Rows[:len(d.result.Rows)-1]
+		d.reject()
+		return
+	}
+	d.finish(t, r, signals)
+}
+
+// row is a new row at the end of the result.
+func (d *Decoder) row() *Row {
+	d.result.Rows = append(d.result.Rows, Row{})
+	return &d.result.Rows[len(d.result.Rows)-1]
+}
+
+// finish fills the row of an event that breaks no rule.
+func (d *Decoder) finish(t *draft, r *Row, signals gpp.Signals) {
+	r.SubmissionIndex = int32(d.index)
+	r.ReceivedAt = d.now
+	r.DatasetID = t.text[fieldDataset]
+	r.Source = t.text[fieldSource]
+	r.CampaignID = t.text[fieldCampaignID]
+	if r.CampaignID == "" {
+		r.CampaignID = r.DatasetID
+	}
+	r.CampaignName = t.text[fieldCampaignName]
+	r.Referer = t.text[fieldReferer]
+	r.PageURL = t.text[fieldPageURL]
+	r.MeasurementOnly = t.measurementOnly
+	r.SchemaVersion = schemaVersion
+	d.applyPrivacy(t, r, signals)
+	r.OptimizationEligible = r.Privacy == Unrestricted && !r.Late
+
+	room := min(maxWarnings-len(d.result.Warnings), len(d.warnings))
+	d.result.Warnings = append(d.result.Warnings, d.warnings[:room]...)
+	if room < len(d.warnings) {
+		d.result.WarningsTruncated = true
+	}
+}
+
+// lacks notes that a member which is needed is not there. A value of the wrong type has been told already.
+func (d *Decoder) lacks(t *draft, f field, message string) {
+	if (t.has|t.faulty)&(1<<f) == 0 {
+		d.problem(MissingField, Fields[f].Pointer, message, "")
+	}
+}
+
+// checkMissing is the rule of required members, but for identifiers, which have a rule of their own.
+func (d *Decoder) checkMissing(t *draft) {
+	d.lacks(t, fieldDataset, "data_set_id is required.")
+	d.lacks(t, fieldTimestamp, "timestamp is required.")
+	d.lacks(t, fieldType, "event_type is required.")
+	if t.text[fieldType] == Custom {
+		d.lacks(t, fieldCustomName, "custom_event_name is required when event_type is custom.")
+	}
+	if (t.has|t.faulty)&(1<<fieldValue) != 0 {
+		d.lacks(t, fieldCurrency, "currency_code is required when value is present.")
+	}
+	if (t.has|t.faulty)&(1<<fieldGPPString) != 0 {
+		d.lacks(t, fieldGPPSID, "gpp_sid is required when gpp_string is present.")
+	}
+}
+
+// checkType is the rule of event types.
+func (d *Decoder) checkType(t *draft, r *Row) {
+	if !t.is(fieldType) {
+		return
+	}
+	name, known := typeNames[t.text[fieldType]]
+	if !known {
+		hint := ""
+		if near, ok := nearestType(t.text[fieldType]); ok && near != "" {
+			hint = "Did you mean " + near + "?"
+		}
+		d.problem(InvalidEventType, Fields[fieldType].Pointer, "event_type is none of the event types.", hint)
+		return
+	}
+	r.EventType = name
+	if !t.is(fieldCustomName) {
+		return
+	}
+	if name == Custom {
+		r.CustomEventName = t.text[fieldCustomName]
+	} else {
+		d.warn(CustomEventNameIgnored, Fields[fieldCustomName].Pointer, "custom_event_name was dropped, for event_type is not custom.")
+	}
+}
+
+// checkTimestamp are the rules of time: literal, unit, age.
+func (d *Decoder) checkTimestamp(t *draft, r *Row) {
+	const f = fieldTimestamp
+	if !t.is(f) {
+		return
+	}
+	pointer := Fields[f].Pointer
+	if !t.timestampInteger {
+		d.problem(InvalidTimestamp, pointer, "The timestamp has a fraction or an exponent.", "")
+		return
+	}
+	at, err := strconv.ParseInt(t.text[f], 10, 64)
+	switch {
+	case err != nil:
+		d.problem(InvalidTimestamp, pointer, "The timestamp is too large for any unit of time.", "")
+		return
+	case at >= nanosecondsFrom:
+		d.problem(InvalidTimestamp, pointer, "The timestamp is in nanoseconds.", "Send whole Unix seconds: divide by 1,000,000,000.")
+		return
+	case at >= microsecondsFrom:
+		d.problem(InvalidTimestamp, pointer, "The timestamp is in microseconds.", "Send whole Unix seconds: divide by 1,000,000.")
+		return
+	case at >= millisecondsFrom:
+		at /= 1000
+		d.warn(TimestampMilliseconds, pointer, "The timestamp was read as milliseconds.")
+	}
+	r.EventTime = at
+	// A timestamp that is far below zero would overflow the subtraction; it is too old in any case.
+	age := d.now - max(at, -nanosecondsFrom)
+	switch {
+	case age > maxAgeSeconds:
+		d.problem(TimestampTooOld, pointer, "The event is more than 30 days old.", "")
+	case age < -skewSeconds:
+		d.problem(TimestampInFuture, pointer, "The event is more than 5 minutes ahead of the time of receipt.", "")
+	case age < 0:
+		d.warn(ClockSkew, pointer, "The event is ahead of the time of receipt, by no more than 5 minutes.")
+	case age >= lateSeconds:
+		r.Late = true
+		d.warn(LateEvent, pointer, "The event is at least 7 days old: it is stored and not eligible for optimization.")
+	}
+}
+
+// checkIdentifiers are the rules of identifiers. One that is refused still counts as sent: the sender learns what is
+// wrong with it, not that it is missing.
+func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
+	const three = 1<<fieldEmail | 1<<fieldIFA | 1<<fieldIP
+	sent := t.faulty & (three | 1<<fieldIdentifiers)
+	sent |= d.identifier(t, fieldEmail, kindEmail, &r.EmailSHA256)
+	sent |= d.identifier(t, fieldIFA, kindIFA, &r.IFA)
+	sent |= d.identifier(t, fieldIP, kindIP, &r.IPSHA256)
+	d.identifier(t, fieldPartner, kindPartner, &r.PartnerID)
+	if sent == 0 {
+		d.problem(MissingIdentifier, Fields[fieldIdentifiers].Pointer, "At least one hashed identifier is required: email_sha256, ifa or ip.", "")
+	}
+}
+
+// identifier judges one identifier and returns its bit if it counts as sent.
+func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string) uint32 {
+	if !t.is(f) {
+		return 0
+	}
+	value, warn, code, message, hint := checkIdentifier(kind, t.text[f])
+	pointer := Fields[f].Pointer
+	if code != "" {
+		d.problem(code, pointer, message, hint)
+		return 1 << f
+	}
+	if warn != "" {
+		d.warn(warn, pointer, codeInfo(warn).Meaning)
+	}
+	*out = value
+	if value == "" {
+		return 0
+	}
+	return 1 << f
+}
+
+// searched are the string members that may hold anything, and so an e-mail address. What the others may hold is
+// narrower; they are searched only when they are refused.
+var searched = [...]field{
+	fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID,
+}
+
+// checkPlaintext looks for e-mail addresses outside of the identifiers. Members that are dropped were searched when
+// they were read.
+func (d *Decoder) checkPlaintext(t *draft) {
+	for _, f := range searched {
+		if t.is(f) && holdsEmail(t.text[f]) {
+			d.foundIn(f)
+		}
+	}
+	if d.broken == 0 {
+		return
+	}
+	for _, f := range [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion} {
+		if t.is(f) && holdsEmail(t.text[f]) {
+			d.foundIn(f)
+		}
+	}
+}
+
+func (d *Decoder) foundIn(f field) {
+	d.problem(PlaintextPII, Fields[f].Pointer, "A plaintext e-mail address was found.", "Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
+}
+
+// checkCurrency is the rule of currencies.
+func (d *Decoder) checkCurrency(t *draft, r *Row) {
+	const f = fieldCurrency
+	if !t.is(f) {
+		return
+	}
+	code := t.text[f]
+	if !activeCurrency(code) {
+		raised, ok := d.raise(code)
+		if !ok || !activeCurrency(raised) {
+			d.problem(InvalidCurrency, Fields[f].Pointer, "currency_code is no active ISO 4217 code.", "")
+			return
+		}
+		d.warn(CurrencyCaseNormalized, Fields[f].Pointer, "currency_code was raised to capital letters.")
+		code = raised
+	}
+	r.CurrencyCode = code
+}
+
+// raise puts three ASCII letters into capitals.
+func (d *Decoder) raise(code string) (string, bool) {
+	if len(code) != 3 {
+		return "", false
+	}
+	from := d.arena.Len()
+	for _, c := range []byte(code) {
+		if c|0x20 < 'a' || c|0x20 > 'z' {
+			return "", false
+		}
+		d.arena.WriteByte(c &^ 0x20)
+	}
+	return d.arena.String()[from:], true
+}
+
+// checkValue reads the value, which must be finite.
+func (d *Decoder) checkValue(t *draft, r *Row) {
+	const f = fieldValue
+	if !t.is(f) {
+		return
+	}
+	v, err := strconv.ParseFloat(t.text[f], 64)
+	if err != nil || math.IsInf(v, 0) {
+		d.problem(InvalidType, Fields[f].Pointer, "The value is a number too large to be held.", "Send a finite number below 1.8e308.")
+		return
+	}
+	r.Value, r.HasValue = v+0, true // + 0 makes a negative zero a plain one
+	if v < 0 && r.EventType != refund {
+		d.warn(NegativeValue, Fields[f].Pointer, "The value is negative, and the event is no refund.")
+	}
+}
+
+// checkSchemaVersion is the rule of versions.
+func (d *Decoder) checkSchemaVersion(t *draft) {
+	const f = fieldSchemaVersion
+	if !t.is(f) {
+		return
+	}
+	if v := t.text[f]; v != schemaVersion && v != "v1" {
+		d.problem(UnsupportedSchemaVersion, Fields[f].Pointer, "schema_version is not one of 1.0 and v1.", "")
+	}
+}
+
+// checkLengths is the rule of lengths. partner_id has its own, among the identifiers.
+func (d *Decoder) checkLengths(t *draft) {
+	for f := range Fields {
+		limit := Fields[f].MaxBytes
+		if limit > 0 && len(t.text[f]) > limit && field(f) != fieldPartner {
+			d.problem(FieldTooLong, Fields[f].Pointer, "The value is longer than "+strconv.Itoa(limit)+" bytes.", "")
+		}
+	}
+}
+
+// checkIgnored warns of what is dropped.
+func (d *Decoder) checkIgnored(t *draft) {
+	if t.is(fieldEventID) {
+		d.warn(EventIDIgnored, Fields[fieldEventID].Pointer, "event_id was dropped: the service gives its own.")
+	}
+	if t.is(fieldExt) {
+		d.warn(ExtIgnored, Fields[fieldExt].Pointer, "The content of ext was dropped: it is reserved.")
+	}
+}

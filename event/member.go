@@ -1,0 +1,311 @@
+package event
+
+// draft is what has been read of one event, before any rule is applied.
+type draft struct {
+	seen   uint32 // bit per field: named, whatever its value
+	has    uint32 // … has a value of its type, neither null nor blank
+	faulty uint32 // … has a value of another type
+
+	text [fieldCount]string // the values of string members, and the literals of timestamp and value
+
+	timestampInteger bool // the literal is an integer
+	measurementOnly  bool
+	sids             []int32
+	sidsRefused      string // why gpp_sid is no list of section ids
+
+	members       int  // of the object that walk has closed last
+	nulls         bool // a null was read since this was last cleared
+	deepest       int  // level of the deepest container since this was last cleared
+	customMembers int
+	customNulls   bool
+	customDeepest int // levels inside custom_data, itself included
+}
+
+func (t *draft) is(f field) bool { return t.has&(1<<f) != 0 }
+
+// readEvent reads an event, the scanner standing at its brace.
+func (d *Decoder) readEvent() bool {
+	d.i++
+	d.names.open()
+	for n := 0; ; n++ {
+		name, st := d.member(n == 0)
+		if st != next {
+			d.names.close()
+			return st == end
+		}
+		d.path[0] = segment{name: name}
+		f := eventField(name)
+		if f == fieldUnknown {
+			if !d.readUnknown(name, 1) {
+				return false
+			}
+			continue
+		}
+		if !d.first(f, 1) {
+			if !d.readAgain(f) {
+				return false
+			}
+			continue
+		}
+		if !d.readMember(f) {
+			return false
+		}
+	}
+}
+
+// first notes that a known member is named, and says whether for the first time.
+func (d *Decoder) first(f field, level int) bool {
+	if d.draft.seen&(1<<f) != 0 {
+		d.duplicate(level)
+		return false
+	}
+	d.draft.seen |= 1 << f
+	return true
+}
+
+// readAgain reads the value of a member that was named before. It counts for nothing, except that no dataset may
+// be named that the key does not open.
+func (d *Decoder) readAgain(f field) bool {
+	if f != fieldDataset || d.peek() != '"' {
+		return d.walk(1)
+	}
+	raw, escaped, ok := d.str()
+	if !ok {
+		return false
+	}
+	if escaped {
+		raw = d.unescape(raw)
+	}
+	d.checkDataset(raw)
+	return true
+}
+
+func (d *Decoder) checkDataset(id string) {
+	if d.policy.DatasetID != "" && id != d.policy.DatasetID && !isBlank(id) {
+		d.result.Foreign = true
+	}
+}
+
+func (d *Decoder) readMember(f field) bool {
+	switch f {
+	case fieldTimestamp:
+		return d.readTimestamp()
+	case fieldValue:
+		return d.readValue()
+	case fieldIdentifiers:
+		return d.readObject(f, identifierField)
+	case fieldPrivacy:
+		return d.readObject(f, privacyField)
+	case fieldCustomData:
+		return d.readCustomData()
+	case fieldMeasurementOnly:
+		return d.readBoolean(f)
+	case fieldExt:
+		return d.readExt()
+	case fieldEventID:
+		return d.readEventID()
+	case fieldDataset:
+		ok := d.readText(f, 1)
+		d.checkDataset(d.draft.text[f])
+		return ok
+	}
+	return d.readText(f, 1)
+}
+
+// readText reads a member that must be a string. Null and blank are absence.
+func (d *Decoder) readText(f field, level int) bool {
+	switch d.peek() {
+	case '"':
+		raw, escaped, ok := d.str()
+		if !ok {
+			return false
+		}
+		if escaped {
+			raw = d.unescape(raw)
+		}
+		if !isBlank(raw) {
+			d.draft.text[f] = raw
+			d.draft.has |= 1 << f
+		}
+		return true
+	case 'n':
+		return d.literal("null")
+	}
+	d.wrong(f, "")
+	return d.walk(level)
+}
+
+// readTimestamp keeps the literal of a number. Any other value but null and a blank string breaks the timestamp's own
+// rule, not that of types.
+func (d *Decoder) readTimestamp() bool {
+	const f = fieldTimestamp
+	switch c := d.peek(); {
+	case c == 'n':
+		return d.literal("null")
+	case c == '"':
+		raw, escaped, ok := d.str()
+		if !ok {
+			return false
+		}
+		if escaped {
+			raw = d.unescape(raw)
+		}
+		if !isBlank(raw) {
+			d.draft.faulty |= 1 << f
+			d.problem(InvalidTimestamp, Fields[f].Pointer, "The timestamp is a string.", "Send whole Unix seconds as a JSON integer, without quotes.")
+			if holdsEmail(raw) {
+				d.plaintext(1)
+			}
+		}
+		return true
+	case c == '-' || c >= '0' && c <= '9':
+		raw, integer, ok := d.number()
+		d.draft.text[f], d.draft.timestampInteger = raw, integer
+		d.draft.has |= 1 << f
+		return ok
+	}
+	d.draft.faulty |= 1 << f
+	d.problem(InvalidTimestamp, Fields[f].Pointer, "The timestamp is not a number.", "")
+	return d.walk(1)
+}
+
+func (d *Decoder) readValue() bool {
+	const f = fieldValue
+	switch c := d.peek(); {
+	case c == 'n':
+		return d.literal("null")
+	case c == '-' || c >= '0' && c <= '9':
+		raw, _, ok := d.number()
+		d.draft.text[f] = raw
+		d.draft.has |= 1 << f
+		return ok
+	}
+	d.wrong(f, "")
+	return d.walk(1)
+}
+
+func (d *Decoder) readBoolean(f field) bool {
+	switch d.peek() {
+	case 'n':
+		return d.literal("null")
+	case 't':
+		d.draft.measurementOnly = true
+		return d.literal("true")
+	case 'f':
+		return d.literal("false")
+	}
+	d.wrong(f, "")
+	return d.walk(1)
+}
+
+// readObject reads identifiers or privacy.
+func (d *Decoder) readObject(object field, lookup func(string) field) bool {
+	switch d.peek() {
+	case 'n':
+		return d.literal("null")
+	case '{':
+	default:
+		d.wrong(object, "")
+		return d.walk(1)
+	}
+	d.i++
+	d.draft.has |= 1 << object
+	d.names.open()
+	for n := 0; ; n++ {
+		name, st := d.member(n == 0)
+		if st != next {
+			d.names.close()
+			return st == end
+		}
+		d.path[1] = segment{name: name}
+		f := lookup(name)
+		var ok bool
+		switch {
+		case f == fieldUnknown:
+			ok = d.readUnknown(name, 2)
+		case !d.first(f, 2):
+			ok = d.walk(2)
+		case f == fieldGPPSID:
+			ok = d.readSIDs()
+		default:
+			ok = d.readText(f, 2)
+		}
+		if !ok {
+			return false
+		}
+	}
+}
+
+// readUnknown drops a member that is not known, and says so; its value is searched first.
+func (d *Decoder) readUnknown(name string, level int) bool {
+	d.checkName(name, level)
+	d.unknown++
+	switch {
+	case d.unknown <= maxUnknownNamed:
+		d.warn(UnknownField, d.pointer(level), unknownMessage(name, knownPointer(d.pointer(level-1))))
+	case d.unknown == maxUnknownNamed+1:
+		d.warn(UnknownField, "", "More members are not known: they were dropped too.")
+	}
+	return d.walk(level)
+}
+
+func unknownMessage(name, parent string) string {
+	if near := nearestField(name, siblings(parent)); near != "" {
+		return "The member is not known and was dropped. Did you mean " + near + "?"
+	}
+	return "The member is not known and was dropped."
+}
+
+func (d *Decoder) readEventID() bool {
+	switch d.peek() {
+	case 'n':
+		return d.literal("null")
+	case '"':
+		return d.readText(fieldEventID, 1)
+	}
+	// Whatever it is, it is dropped, so its type is no reason to refuse the event.
+	d.draft.has |= 1 << fieldEventID
+	return d.walk(1)
+}
+
+func (d *Decoder) readExt() bool {
+	const f = fieldExt
+	switch d.peek() {
+	case 'n':
+		return d.literal("null")
+	case '{':
+		if !d.walk(1) {
+			return false
+		}
+		if d.draft.members > 0 {
+			d.draft.has |= 1 << f
+		}
+		return true
+	}
+	d.wrong(f, "")
+	return d.walk(1)
+}
+
+// readCustomData keeps the object as it came and notes what its rule asks about.
+func (d *Decoder) readCustomData() bool {
+	const f = fieldCustomData
+	switch d.peek() {
+	case 'n':
+		return d.literal("null")
+	case '{':
+	default:
+		d.draft.faulty |= 1 << f
+		d.problem(InvalidCustomData, Fields[f].Pointer, "custom_data is no object.", "")
+		return d.walk(1)
+	}
+	t := &d.draft
+	from := d.i
+	t.nulls, t.deepest = false, 0
+	if !d.walk(1) {
+		return false
+	}
+	t.customMembers, t.customNulls, t.customDeepest = t.members, t.nulls, t.deepest-1
+	t.text[f] = d.s[from:d.i]
+	t.has |= 1 << f
+	return true
+}

@@ -1,0 +1,115 @@
+package event
+
+import (
+	"slices"
+	"strings"
+)
+
+// problem is an Error with its place in the order of the rules.
+type problem struct {
+	Error
+	rank int
+}
+
+// problem notes why the event being read is refused. hint may be empty: then it is the code's remedy.
+func (d *Decoder) problem(code Code, pointer, message, hint string) {
+	d.broken++
+	d.count(code, pointer).Count++
+	r := rank(code)
+	// Only two codes can occur many times in one event, and of each no more than this can be told.
+	switch code {
+	case DuplicateField:
+		if d.doubled++; d.doubled > maxErrors {
+			return
+		}
+	case PlaintextPII:
+		if d.plain++; d.plain > maxErrors {
+			return
+		}
+	}
+	if hint == "" {
+		hint = Codes[r].Remedy
+	}
+	d.problems = append(d.problems, problem{Error{d.index, code, pointer, message, hint}, r})
+}
+
+// duplicate notes that the last step of the path names a member for the second time.
+func (d *Decoder) duplicate(level int) {
+	d.problem(DuplicateField, d.pointer(level), "The object names this member twice.", "")
+}
+
+// plaintext notes an e-mail address outside of the identifiers, at the end of the path.
+func (d *Decoder) plaintext(level int) {
+	d.problem(PlaintextPII, d.pointer(level), "A plaintext e-mail address was found.", "Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
+}
+
+// wrong notes that a known member has the wrong JSON type. The member then counts as neither present nor absent, so
+// that one mistake is told once.
+func (d *Decoder) wrong(f field, message string) {
+	d.draft.faulty |= 1 << f
+	info := &Fields[f]
+	if message == "" {
+		message = "The value must be " + article(info.Type) + "."
+	}
+	d.problem(InvalidType, info.Pointer, message, "")
+}
+
+func article(jsonType string) string {
+	switch jsonType[0] {
+	case 'a', 'i', 'o':
+		return "an " + jsonType
+	}
+	return "a " + jsonType
+}
+
+// warn notes a remark, told only if the event is accepted.
+func (d *Decoder) warn(code Code, pointer, message string) {
+	d.warnings = append(d.warnings, Warning{d.index, code, pointer, message})
+}
+
+// reject closes the event being read, which has problems.
+func (d *Decoder) reject() {
+	r := &d.result
+	slices.SortStableFunc(d.problems, func(a, b problem) int { return a.rank - b.rank })
+	first := &d.problems[0]
+	d.count(first.Code, first.Field).Events++
+	switch {
+	case r.Rejected == 0:
+		r.Common = first.Code
+	case r.Common != first.Code:
+		r.Common = ""
+	}
+	r.Rejected++
+	room := min(maxErrors-len(r.Errors), len(d.problems))
+	for i := range d.problems[:room] {
+		r.Errors = append(r.Errors, d.problems[i].Error)
+	}
+	if room < d.broken {
+		r.ErrorsTruncated = true
+	}
+}
+
+// count is the sum that a problem belongs to.
+func (d *Decoder) count(code Code, pointer string) *Rejection {
+	r := &d.result
+	known := knownPointer(pointer)
+	for i := range r.Rejections {
+		if c := &r.Rejections[i]; c.Code == code && c.Field == known {
+			return c
+		}
+	}
+	r.Rejections = append(r.Rejections, Rejection{Code: code, Field: known})
+	return &r.Rejections[len(r.Rejections)-1]
+}
+
+// knownPointer is the longest beginning of a pointer that the table of fields has.
+func knownPointer(pointer string) string {
+	best := ""
+	for i := range Fields {
+		p := Fields[i].Pointer
+		if len(p) > len(best) && strings.HasPrefix(pointer, p) && (len(pointer) == len(p) || pointer[len(p)] == '/') {
+			best = p
+		}
+	}
+	return best
+}

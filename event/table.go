@@ -1,0 +1,111 @@
+package event
+
+// Kind says what a code speaks of.
+type Kind uint8
+
+// The kinds of code.
+const (
+	RuleKind    Kind = iota // one event is refused
+	RequestKind             // the whole request is refused
+	WarningKind             // an event is accepted, with a remark
+)
+
+// CodeInfo explains a code to a sender.
+type CodeInfo struct {
+	Code    Code
+	Kind    Kind
+	Meaning string
+	Remedy  string
+}
+
+// Codes are all codes there are. Those of events come first, in the order in which the problems of one event are
+// told.
+var Codes = []CodeInfo{
+	{MalformedJSON, RequestKind, "The body is not strict JSON in UTF-8, or nests deeper than eight levels.",
+		"Build the body with a JSON library; the message has the byte offset of the fault."},
+	{DuplicateField, RuleKind, "A member name occurs twice in one object of the event.",
+		"Send every member once."},
+	{InvalidType, RuleKind, "A member has the wrong JSON type, or the event is no object.",
+		"Send the JSON type that the documentation gives; numbers and booleans without quotes."},
+	{MissingField, RuleKind, "A member that is needed here is absent, null or blank.",
+		"Send the member."},
+	{InvalidEventType, RuleKind, "event_type is none of the event types.",
+		"Use one of the event types, spelled exactly, or custom with a custom_event_name."},
+	{InvalidTimestamp, RuleKind, "timestamp is not an integer of Unix seconds.",
+		"Send whole Unix seconds as a JSON integer."},
+	{TimestampTooOld, RuleKind, "The event is more than 30 days old.",
+		"Send events within 30 days, best within 7."},
+	{TimestampInFuture, RuleKind, "The event is more than five minutes ahead of the time of receipt.",
+		"Set the sending machine's clock; send Unix seconds in UTC."},
+	{MissingIdentifier, RuleKind, "None of email_sha256, ifa and ip holds a usable value.",
+		"Send at least one of email_sha256, ifa and ip; partner_id alone is not enough."},
+	{PlaintextPII, RuleKind, "Personal data was found in plain text.",
+		"Hash identifiers before sending, and keep personal data out of every other member."},
+	{InvalidIdentifier, RuleKind, "An identifier does not have one of its allowed shapes.",
+		"Send the lower-case hexadecimal SHA-256, or omit the member."},
+	{InvalidCurrency, RuleKind, "currency_code is no active ISO 4217 code.",
+		"Send three capital letters, such as USD."},
+	{InvalidGPPString, RuleKind, "The GPP string cannot be read.",
+		"Send the string exactly as the consent platform gave it, or omit privacy."},
+	{InvalidGPPSID, RuleKind, "gpp_sid is not a list of section ids.",
+		"Send an array of 1 to 63 integers from -1 to 63, such as [7]."},
+	{InvalidUSPrivacyString, RuleKind, "us_privacy_string is not the digit 1 and three of Y, N and -.",
+		"Send a string such as 1YNN, or omit the member."},
+	{UnsupportedSchemaVersion, RuleKind, "schema_version is neither 1.0 nor v1.",
+		"Send 1.0 or v1, or omit the member."},
+	{InvalidCustomData, RuleKind, "custom_data is no object, or too large, too wide or too deep.",
+		"Send an object of at most 100 members, three levels and 32 KiB."},
+	{FieldTooLong, RuleKind, "A value is longer than its member allows.",
+		"Shorten the value."},
+
+	{EmptyBatch, RequestKind, "The batch holds no event.", "Send at least one event."},
+	{BatchTooLarge, RequestKind, "The batch holds more than 1,000 events.", "Split it into several requests; 500 events are a good size."},
+	{BatchRejected, RequestKind, "No event of the batch is valid, for different reasons.", "See errors: each entry names event, member and rule."},
+	{MissingAPIKey, RequestKind, "The request carries no key.", "Send Authorization: Bearer and the dataset's key."},
+	{InvalidAPIKey, RequestKind, "The key is not valid.", "Check the key; ask the operator for a new one if need be."},
+	{DatasetForbidden, RequestKind, "An event names a dataset that the key does not open.", "Use the key of that dataset; one request, one dataset."},
+	{ServerSideOnly, RequestKind, "The request comes from a browser.", "Send from a server; a key must never reach a browser."},
+	{NotFound, RequestKind, "There is nothing at this path.", "Check path and id."},
+	{MethodNotAllowed, RequestKind, "The path does not take this method.", "See the Allow header."},
+	{PayloadTooLarge, RequestKind, "The body is larger than 5,242,880 bytes.", "Split it into several requests."},
+	{UnsupportedMediaType, RequestKind, "The body's media type or encoding is not read.", "Send application/json, plain, gzip or zstd."},
+	{IdempotencyInProgress, RequestKind, "The first request with this Idempotency-Key is still running.", "Wait for Retry-After, then send the same again."},
+	{IdempotencyKeyReused, RequestKind, "The Idempotency-Key was used with another body.", "Use a new key for a new body."},
+	{RateLimited, RequestKind, "The dataset's rate limit is reached.", "Wait for Retry-After; send larger batches."},
+	{InternalError, RequestKind, "Something broke on our side.", "Try again, waiting longer each time."},
+	{Unavailable, RequestKind, "The service cannot take events at the moment.", "Wait for Retry-After, then send the same again."},
+
+	{LateEvent, WarningKind, "The event is at least 7 days old: stored, not eligible for optimization.", "Send events sooner."},
+	{TimestampMilliseconds, WarningKind, "timestamp was read as milliseconds.", "Send whole seconds."},
+	{ClockSkew, WarningKind, "The event lies up to five minutes in the future.", "Set the sending machine's clock."},
+	{HashCaseNormalized, WarningKind, "A hash in capital letters was lowered.", "Send lower-case hexadecimal digits."},
+	{CurrencyCaseNormalized, WarningKind, "currency_code was raised to capital letters.", "Send capital letters."},
+	{UnknownField, WarningKind, "A member is not known: it was dropped.", "Put data of your own into custom_data."},
+	{EventIDIgnored, WarningKind, "event_id was dropped: the service gives its own.", "Omit event_id; use an Idempotency-Key against doubles."},
+	{CustomEventNameIgnored, WarningKind, "custom_event_name was dropped: event_type is not custom.", "Omit it, or send event_type custom."},
+	{ExtIgnored, WarningKind, "The content of ext was dropped: it is reserved.", "Put data of your own into custom_data."},
+	{GPPSIDMismatch, WarningKind, "gpp_sid names sections that the GPP string does not hold.", "Send the ids that the consent platform gave with the string."},
+	{GPPSIDIgnored, WarningKind, "gpp_sid came without a GPP string: it was dropped.", "Send both or neither."},
+	{IFAZeroed, WarningKind, "The advertising id is the one of people who switched it off: it counts as absent.", "Omit ifa for them."},
+	{IFANonstandard, WarningKind, "The advertising id is neither a UUID nor a hash.", "Send the id as the device gives it."},
+	{JunkHash, WarningKind, "The value is the hash of nothing, such as an empty string: it counts as absent.", "Hash only values that are there."},
+	{PartnerIDLong, WarningKind, "partner_id is longer than 512 characters.", "Send a hash of it."},
+	{NegativeValue, WarningKind, "value is negative and the event is no refund.", "Use event_type refund for money given back."},
+	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "Nothing, if the person opted out."},
+	{PrivacySuppressed, WarningKind, "The consent signals forbid use: every identifier was removed.", "Do not send events of people who opted out."},
+}
+
+// codeInfo is the entry of a code.
+func codeInfo(code Code) *CodeInfo {
+	return &Codes[rank(code)]
+}
+
+// rank is a code's place in the table: where an event breaks several rules, the lower is told first.
+func rank(code Code) int {
+	for i := range Codes {
+		if Codes[i].Code == code {
+			return i
+		}
+	}
+	return len(Codes) - 1
+}
