@@ -1,0 +1,208 @@
+package event
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+)
+
+// Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It refuses nothing that Decode
+// accepts. The other way round it cannot say everything: whatever depends on the time of receipt, on how a number is
+// spelled, on bytes instead of characters, on a consent string's content, on names that occur twice or on plaintext.
+//
+// The bytes are shared: do not change them.
+func Schema() []byte { return schemaText() }
+
+var schemaText = sync.OnceValue(func() []byte {
+	text, err := json.MarshalIndent(eventSchema(), "", "  ")
+	if err != nil {
+		panic(err) // it is made of constants
+	}
+	return append(text, '\n')
+})
+
+// node is a part of a JSON Schema, its keywords in the order in which people read them.
+type node struct {
+	Schema      string           `json:"$schema,omitempty"`
+	ID          string           `json:"$id,omitempty"`
+	Title       string           `json:"title,omitempty"`
+	Description string           `json:"description,omitempty"`
+	Type        any              `json:"type,omitempty"`
+	Enum        []string         `json:"enum,omitempty"`
+	Const       any              `json:"const,omitempty"`
+	Pattern     string           `json:"pattern,omitempty"`
+	MaxLength   int              `json:"maxLength,omitempty"`
+	Minimum     *int             `json:"minimum,omitempty"`
+	Maximum     *int             `json:"maximum,omitempty"`
+	MinItems    int              `json:"minItems,omitempty"`
+	MaxItems    int              `json:"maxItems,omitempty"`
+	Items       *node            `json:"items,omitempty"`
+	MaxMembers  int              `json:"maxProperties,omitempty"`
+	Required    []string         `json:"required,omitempty"`
+	Properties  map[string]*node `json:"properties,omitempty"`
+	Additional  *node            `json:"additionalProperties,omitempty"`
+	If          *node            `json:"if,omitempty"`
+	Then        *node            `json:"then,omitempty"`
+	AnyOf       []*node          `json:"anyOf,omitempty"`
+	AllOf       []*node          `json:"allOf,omitempty"`
+	Examples    []any            `json:"examples,omitempty"`
+	ReadOnly    bool             `json:"readOnly,omitempty"`
+}
+
+// Everything that counts as white space when a string is blank, spelled out: engines disagree about \s beyond ASCII.
+const (
+	blanks      = "\\t\\n\\v\\f\\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+	blankText   = "^[" + blanks + "]*$"
+	writtenText = "[^" + blanks + "]"
+)
+
+// patterns are the shapes of values, blank ones aside.
+var patterns = map[field]string{
+	fieldEmail:         `^[0-9A-Fa-f]{64}$`,
+	fieldIP:            `^[0-9A-Fa-f]{64}$`,
+	fieldIFA:           `^[A-Za-z0-9._-]{8,128}$`,
+	fieldPartner:       `^[!-~]+$`,
+	fieldGPPString:     `^[A-Za-z0-9_.~-]+$`,
+	fieldUSPrivacy:     `^1[YN-]{3}$`,
+	fieldSchemaVersion: `^(1\.0|v1)$`,
+}
+
+func eventSchema() *node {
+	root := &node{
+		Schema:      "https://json-schema.org/draft/2020-12/schema",
+		ID:          "urn:sluice:schema:event:" + schemaVersion,
+		Title:       "Conversion event",
+		Description: "One event as a sender submits it. Null and blank optional members count as absent; members that are not listed are dropped with a warning.",
+		Type:        "object",
+		Properties:  map[string]*node{},
+	}
+	objects := map[string]*node{"": root}
+	for i := range Fields {
+		f := &Fields[i]
+		name := f.Name()
+		parent := objects[strings.TrimSuffix(f.Pointer, "/"+name)]
+		child := fieldSchema(field(i))
+		parent.Properties[name] = child
+		if f.Required {
+			parent.Required = append(parent.Required, name)
+		}
+		if f.Type == "object" {
+			objects[f.Pointer] = child
+		}
+	}
+	addConditions(root)
+	return root
+}
+
+// fieldSchema is the part of one field, conditions on other fields aside.
+func fieldSchema(f field) *node {
+	info := &Fields[f]
+	n := &node{Description: info.Meaning, MaxLength: info.MaxBytes, Examples: []any{json.RawMessage(info.Example)}}
+	n.Type = []string{info.Type, "null"}
+	if info.Required {
+		n.Type = info.Type
+	}
+	if info.When != "" {
+		n.Description += " Required when " + info.When + "."
+	}
+	if p := patterns[f]; p != "" {
+		n.Pattern = blankText + "|" + p
+	}
+	switch f {
+	case fieldDataset:
+		n.Pattern = writtenText
+	case fieldTimestamp:
+		n.Minimum, n.Maximum = number(1), number(microsecondsFrom-1)
+	case fieldType:
+		for i := range Types {
+			n.Enum = append(n.Enum, Types[i].Name)
+		}
+	case fieldIdentifiers:
+		n.Properties = map[string]*node{}
+		for _, name := range []string{"email_sha256", "ifa", "ip"} {
+			n.AnyOf = append(n.AnyOf, written(name))
+		}
+	case fieldPrivacy:
+		n.Properties = map[string]*node{}
+		n.If, n.Then = written("gpp_string"), sectionsRequired()
+	case fieldCurrency:
+		n.AnyOf = currencySchema()
+	case fieldCustomData:
+		n.MaxMembers = customDataMembers
+		n.Additional = customSchema(customDataDepth - 1)
+	case fieldEventID:
+		n.Type, n.ReadOnly = nil, true
+	}
+	return n
+}
+
+func number(n int) *int { return &n }
+
+// written says that a member is a string, and not a blank one.
+func written(name string) *node {
+	return &node{
+		Required:   []string{name},
+		Properties: map[string]*node{name: {Type: "string", Pattern: writtenText}},
+	}
+}
+
+// sectionsRequired is what a gpp_string asks of gpp_sid.
+func sectionsRequired() *node {
+	return &node{
+		Required: []string{"gpp_sid"},
+		Properties: map[string]*node{"gpp_sid": {
+			Type: "array", MinItems: 1, MaxItems: maxSIDs,
+			Items: &node{Type: "integer", Minimum: number(minSID), Maximum: number(maxSID)},
+		}},
+	}
+}
+
+// currencySchema lists the codes. Lower case is accepted too, and cannot be listed in every mixture.
+func currencySchema() []*node {
+	var codes []string
+	for a := 'A'; a <= 'Z'; a++ {
+		for b := 'A'; b <= 'Z'; b++ {
+			for c := 'A'; c <= 'Z'; c++ {
+				if code := string([]rune{a, b, c}); activeCurrency(code) {
+					codes = append(codes, code)
+				}
+			}
+		}
+	}
+	return []*node{
+		{Type: "null"},
+		{Enum: codes},
+		{Description: "Accepted with a warning: other than capital letters.", Type: "string", MaxLength: 3, Pattern: "^[A-Za-z]*[a-z][A-Za-z]*$"},
+		{Description: "Absent.", Type: "string", Pattern: blankText},
+	}
+}
+
+// customSchema is a value inside custom_data that may hold so many levels of arrays and objects.
+func customSchema(levels int) *node {
+	scalars := []string{"string", "number", "boolean", "null"}
+	if levels == 0 {
+		return &node{Type: scalars}
+	}
+	inner := customSchema(levels - 1)
+	return &node{Type: append(scalars, "array", "object"), Items: inner, Additional: inner}
+}
+
+// addConditions says what one member asks of another.
+func addConditions(root *node) {
+	root.AllOf = []*node{
+		{
+			If: &node{
+				Required:   []string{"event_type"},
+				Properties: map[string]*node{"event_type": {Const: Custom}},
+			},
+			Then: written("custom_event_name"),
+		},
+		{
+			If: &node{
+				Required:   []string{"value"},
+				Properties: map[string]*node{"value": {Type: "number"}},
+			},
+			Then: written("currency_code"),
+		},
+	}
+}
