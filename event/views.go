@@ -1,0 +1,443 @@
+package event
+
+import (
+	"html"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	maxRounds = 4 // how often text is decoded: each round undoes every escape, percent signs at any depth
+	maxDepth  = 2 // base64 or hex inside base64 or hex
+)
+
+// holdsEmail says whether a complete e-mail address is anywhere in s, as it is or behind percent signs, HTML
+// entities, \u escapes, compatibility characters or invisible ones. A text that cannot hold one costs a few
+// scans for single bytes and no allocation.
+func holdsEmail(s string) bool {
+	if !suspect(s) {
+		return false
+	}
+	for range maxRounds {
+		if findEmail(s) {
+			return true
+		}
+		decoded := decodeText(s)
+		if decoded == s {
+			return false
+		}
+		s = decoded
+	}
+	return false
+}
+
+// suspect says whether s holds an @, or an escape that could become one.
+func suspect(s string) bool {
+	return strings.IndexByte(s, '@') >= 0 || suspectPercent(s) || suspectEntity(s) || suspectBackslash(s) || suspectWide(s)
+}
+
+// suspectPercent looks for the escapes of @ and of the characters that begin another escape. Most URLs have
+// percent signs, nearly none has these.
+func suspectPercent(s string) bool {
+	for {
+		n := strings.IndexByte(s, '%')
+		if n < 0 || n+2 >= len(s) {
+			return false
+		}
+		s = s[n+1:]
+		switch s[:2] {
+		case "40", "25", "26", "5C", "5c", "EF", "ef", "Ef", "eF", "u0", "uF", "uf", "U0":
+			return true
+		}
+	}
+}
+
+func suspectEntity(s string) bool {
+	for {
+		n := strings.IndexByte(s, '&')
+		if n < 0 || n+3 >= len(s) {
+			return false
+		}
+		s = s[n+1:]
+		if s[0] == '#' || strings.HasPrefix(s, "commat") || strings.HasPrefix(s, "amp") || strings.HasPrefix(s, "percnt") || strings.HasPrefix(s, "bsol") {
+			return true
+		}
+	}
+}
+
+func suspectBackslash(s string) bool {
+	for {
+		n := strings.IndexByte(s, '\\')
+		if n < 0 || n+3 >= len(s) {
+			return false
+		}
+		s = s[n+1:]
+		if c := s[0]; c == 'u' || c == 'U' || c == 'x' {
+			return true
+		}
+	}
+}
+
+// suspectWide looks for the two characters that NFKC makes an @ of, U+FF20 and U+FE6B.
+func suspectWide(s string) bool {
+	for {
+		n := strings.IndexByte(s, 0xEF)
+		if n < 0 || n+2 >= len(s) {
+			return false
+		}
+		if w := s[n+1 : n+3]; w == "\xBC\xA0" || w == "\xB9\xAB" {
+			return true
+		}
+		s = s[n+1:]
+	}
+}
+
+// decodeText undoes one round of every escape that text may carry: percent signs, backslash escapes, HTML
+// entities, brackets around dots, compatibility characters and invisible ones. It returns s if there is none.
+func decodeText(s string) string {
+	if strings.IndexByte(s, '%') >= 0 {
+		s = decodePercent(s)
+	}
+	if strings.IndexByte(s, '\\') >= 0 {
+		s = decodeBackslash(s)
+	}
+	if strings.IndexByte(s, '&') >= 0 {
+		s = html.UnescapeString(s)
+	}
+	if strings.IndexByte(s, '[') >= 0 || strings.IndexByte(s, '(') >= 0 {
+		s = armedDots.Replace(s)
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf || s[i] < ' ' || s[i] == 0x7f {
+			return fold(s)
+		}
+	}
+	return s
+}
+
+// armedDots undoes what people do to addresses so that programs do not recognise them.
+var armedDots = strings.NewReplacer("[.]", ".", "(.)", ".", "[dot]", ".", "(dot)", ".", "[:]", ":", "[@]", "@", "(@)", "@")
+
+// decodePercent undoes percent escapes to the last: one that appears when another is undone is undone as
+// well. %u0040, which some browsers wrote, counts.
+func decodePercent(s string) string {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+5 < len(s) && s[i+1]|0x20 == 'u' {
+			if r, ok := hexRune(s[i+2 : i+6]); ok {
+				b = utf8.AppendRune(b, r)
+				i += 5
+				continue
+			}
+		}
+		b = append(b, s[i])
+		for n := len(b); n >= 3 && b[n-3] == '%' && (hexValue[b[n-2]]|hexValue[b[n-1]])&hexBad == 0; n = len(b) {
+			b[n-3] = hexValue[b[n-2]]<<4 | hexValue[b[n-1]]&hexDigit
+			b = b[:n-2]
+		}
+	}
+	return string(b)
+}
+
+// decodeBackslash undoes \u0040, \u{40}, \U00000040 and \x40.
+func decodeBackslash(s string) string {
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if r, n := backslashRune(s[i+1:]); n > 0 {
+				b = utf8.AppendRune(b, r)
+				i += n
+				continue
+			}
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}
+
+func backslashRune(s string) (r rune, n int) {
+	digits := 0
+	switch s[0] {
+	case 'x':
+		digits = 2
+	case 'u':
+		if end := strings.IndexByte(s, '}'); s[1] == '{' && end > 2 && end < 9 {
+			if r, ok := hexRune(s[2:end]); ok {
+				return r, end + 1
+			}
+			return 0, 0
+		}
+		digits = 4
+	case 'U':
+		digits = 8
+	}
+	if digits == 0 || len(s) <= digits {
+		return 0, 0
+	}
+	if r, ok := hexRune(s[1 : 1+digits]); ok {
+		return r, digits + 1
+	}
+	return 0, 0
+}
+
+func hexRune(s string) (r rune, ok bool) {
+	if hexBits(s)&hexBad != 0 {
+		return 0, false
+	}
+	for i := 0; i < len(s); i++ {
+		r = r<<4 | rune(hexValue[s[i]]&hexDigit)
+	}
+	return r, true
+}
+
+// fold brings text to NFKC, drops what cannot be seen, and writes digits of every script and the full stops
+// of East Asia as ASCII.
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < utf8.RuneSelf:
+			if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f {
+				return -1
+			}
+			return r
+		case r == '。' || r == '․' || r == '٫':
+			return '.'
+		case r == '‐' || r == '‑' || r == '‒' || r == '–' || r == '—' || r == '−':
+			return '-'
+		case invisible(r):
+			return -1
+		case unicode.Is(unicode.Nd, r):
+			return decimal(r)
+		}
+		return r
+	}, norm.NFKC.String(s))
+}
+
+// invisible says whether a character takes no room on a page: joiners, marks of direction, variation
+// selectors, fillers.
+func invisible(r rune) bool {
+	switch {
+	case unicode.Is(unicode.Cf, r), r >= 0x80 && r < 0xa0, unicode.Is(unicode.Variation_Selector, r):
+		return true
+	case r == 0x034f || r == 0x115f || r == 0x1160 || r == 0x17b4 || r == 0x17b5 || r == 0x3164 || r == 0xffa0 || r == utf8.RuneError:
+		return true
+	}
+	return false
+}
+
+// decimal is the ASCII digit of a decimal digit of any script. Unicode keeps each script's ten together, zero
+// first.
+func decimal(r rune) rune {
+	for _, t := range unicode.Nd.R16 {
+		if r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10
+		}
+	}
+	for _, t := range unicode.Nd.R32 {
+		if r <= rune(t.Hi) {
+			return '0' + (r-rune(t.Lo))%10
+		}
+	}
+	return r
+}
+
+// base64Bad marks a byte that is in neither base64 alphabet.
+const base64Bad = 0xff
+
+// base64Value maps a byte to its value in the standard or the URL alphabet; no text mixes them.
+var base64Value = func() (t [256]uint8) {
+	for i := range t {
+		t[i] = base64Bad
+	}
+	for i, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") {
+		t[c] = uint8(i)
+	}
+	t['-'], t['_'] = 62, 63
+	return t
+}()
+
+// minToken is the shortest run that is decoded: base64 of six bytes, the shortest address (a@b.co).
+const minToken = 8
+
+// scanTokens decodes every run of letters and digits in s as hex and as base64 and looks for personal data in
+// what comes out, if that is text. The parts of a JWT are such runs.
+func scanTokens(s string, depth int, loose bool) finding {
+	for i := 0; i < len(s); i++ {
+		if base64Value[s[i]] == base64Bad {
+			continue
+		}
+		start := i
+		plain := true // no - _ + /, at which a prefix may end
+		for i < len(s) && base64Value[s[i]] != base64Bad {
+			plain = plain && isWord(s[i])
+			i++
+		}
+		if f := scanToken(s[start:i], depth, loose); f != foundNothing {
+			return f
+		}
+		if !plain {
+			if f := scanWords(s[start:i], depth, loose); f != foundNothing {
+				return f
+			}
+		}
+	}
+	return foundNothing
+}
+
+// scanWords is scanTokens for the words of a token that has separators in it.
+func scanWords(token string, depth int, loose bool) finding {
+	tails := 0
+	for i := 0; i < len(token); i++ {
+		start := i
+		for i < len(token) && isWord(token[i]) {
+			i++
+		}
+		if i == start {
+			continue
+		}
+		if f := scanToken(token[start:i], depth, loose); f != foundNothing {
+			return f
+		}
+		// The rest may be base64 with separators of its own after a prefix. Few are tried: the cost must not
+		// grow with the square of the length.
+		if tails++; start > 0 && i < len(token) && tails <= 4 {
+			if f := scanToken(token[start:], depth, loose); f != foundNothing {
+				return f
+			}
+		}
+	}
+	return foundNothing
+}
+
+func scanToken(token string, depth int, loose bool) finding {
+	if len(token) < minToken || depth == 0 {
+		return foundNothing
+	}
+	digits := token
+	if token[0] == '0' && token[1]|0x20 == 'x' {
+		digits = token[2:]
+	}
+	if len(digits)%2 == 0 && hexText(digits) {
+		var buf [maxScanned / 2]byte
+		b := buf[:0]
+		for i := 0; i < len(digits); i += 2 {
+			b = append(b, hexValue[digits[i]]<<4|hexValue[digits[i+1]]&hexDigit)
+		}
+		if f := scanDecoded(b, depth, loose); f != foundNothing {
+			return f
+		}
+	}
+	if base64Text(token) {
+		var buf [maxScanned * 3 / 4]byte
+		return scanDecoded(decodeBase64(buf[:0], token), depth, loose)
+	}
+	return foundNothing
+}
+
+// hexText says whether token is hex whose first bytes can begin a text.
+func hexText(token string) bool {
+	for i := 0; i < 6; i += 2 {
+		if c := token[i]; (c < '2' || c > '7') && (i == 0 || c != '0') {
+			return false
+		}
+	}
+	return hexBits(token)&hexBad == 0
+}
+
+// base64Text says whether the first bytes that token decodes to can begin a text.
+func base64Text(token string) bool {
+	if len(token)%4 == 1 {
+		return false
+	}
+	v := uint32(base64Value[token[0]])<<18 | uint32(base64Value[token[1]])<<12 | uint32(base64Value[token[2]])<<6 | uint32(base64Value[token[3]])
+	a, b, c := byte(v>>16), byte(v>>8), byte(v)
+	return textByte(a) && (textByte(b) || b == 0) && (textByte(c) || c == 0)
+}
+
+func textByte(c byte) bool { return c >= ' ' && c != 0x7f || c == '\n' || c == '\r' || c == '\t' }
+
+func decodeBase64(b []byte, token string) []byte {
+	var v uint32
+	bits := 0
+	for i := 0; i < len(token); i++ {
+		v = v<<6 | uint32(base64Value[token[i]])
+		if bits += 6; bits >= 8 {
+			bits -= 8
+			b = append(b, byte(v>>bits))
+		}
+	}
+	return b
+}
+
+// scanDecoded looks for personal data in decoded bytes. Bytes that are not text hold none that anyone wrote,
+// only chance; two-byte characters are read as text if they are Latin.
+func scanDecoded(b []byte, depth int, loose bool) finding {
+	if n := len(b); n >= 6 && n%2 == 0 && b[1] == 0 {
+		for i := 0; i < n; i += 2 {
+			if b[i+1] != 0 {
+				return foundNothing
+			}
+			b[i/2] = b[i]
+		}
+		b = b[:n/2]
+	}
+	for _, c := range b {
+		if !textByte(c) {
+			return foundNothing
+		}
+	}
+	if !utf8.Valid(b) {
+		return foundNothing
+	}
+	s := string(b)
+	for range maxRounds {
+		c := classify(s)
+		if f := scanText(s, &c, loose); f != foundNothing {
+			return f
+		}
+		if f := scanTokens(s, depth-1, loose); f != foundNothing {
+			return f
+		}
+		if c.space || c.brace {
+			if f := scanClaims(s); f != foundNothing {
+				return f
+			}
+		}
+		decoded := decodeText(s)
+		if decoded == s {
+			break
+		}
+		s = decoded
+	}
+	return foundNothing
+}
+
+// scanClaims looks for the members under which tokens and profiles carry a person's name.
+func scanClaims(s string) finding {
+	for _, claim := range [...]string{"given_name", "family_name", "first_name", "last_name", "firstName", "lastName", "birthdate"} {
+		if claimValue(s, claim) != "" {
+			return foundName
+		}
+	}
+	if personalName(claimValue(s, "name")) {
+		return foundName
+	}
+	return foundNothing
+}
+
+// claimValue is the string under a member name of a JSON text, "" if there is none. It is a look, not a parse.
+func claimValue(s, claim string) string {
+	_, rest, ok := strings.Cut(s, `"`+claim+`"`)
+	if !ok {
+		return ""
+	}
+	rest, ok = strings.CutPrefix(strings.TrimLeft(rest, " :"), `"`)
+	if !ok {
+		return ""
+	}
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
