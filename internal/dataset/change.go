@@ -1,0 +1,154 @@
+package dataset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists.
+func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, error) {
+	if err := s.validate(); err != nil {
+		return nil, "", Key{}, err
+	}
+	now := r.o.Now().UTC()
+	key, keyID, hash := newKey()
+	d := &Dataset{
+		ID: s.ID, Name: s.Name, SuppressOptOut: s.SuppressOptOut,
+		RequestsPerSecond: s.RequestsPerSecond, EventsPerSecond: s.EventsPerSecond,
+		Created: now, Keys: []KeyInfo{{ID: keyID, Hash: hash, Created: now}},
+	}
+	data, err := json.Marshal(toStored(d))
+	if err == nil {
+		_, err = r.kv.Create(ctx, recordKey(s.ID), data)
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		return nil, "", Key{}, ErrExists
+	}
+	if err == nil {
+		err = r.load(ctx)
+	}
+	if err != nil {
+		return nil, "", Key{}, fmt.Errorf("create dataset %s: %w", s.ID, err)
+	}
+	return d, keyID, key, nil
+}
+
+// IssueKey gives a dataset one more key. With two live ones it is ErrTwoKeys.
+func (r *Registry) IssueKey(ctx context.Context, id string) (string, Key, error) {
+	key, keyID, hash := newKey()
+	err := r.change(ctx, id, func(d *Dataset, now time.Time) error {
+		return d.addKey(KeyInfo{ID: keyID, Hash: hash, Created: now}, now)
+	})
+	if err != nil {
+		return "", Key{}, err
+	}
+	return keyID, key, nil
+}
+
+// RotateKey gives a dataset a new key and lets the one it has expire after the overlap, or sooner if it would anyway.
+// With two live keys it is ErrTwoKeys: which one to let go is the operator's to say.
+func (r *Registry) RotateKey(ctx context.Context, id string, overlap time.Duration) (string, Key, error) {
+	if overlap < 0 {
+		return "", Key{}, errors.New("dataset: an overlap cannot be negative")
+	}
+	key, keyID, hash := newKey()
+	err := r.change(ctx, id, func(d *Dataset, now time.Time) error {
+		if err := d.addKey(KeyInfo{ID: keyID, Hash: hash, Created: now}, now); err != nil {
+			return err
+		}
+		end := now.Add(overlap)
+		for i := range d.Keys[:len(d.Keys)-1] {
+			if k := &d.Keys[i]; k.Live(now) && (k.Expires.IsZero() || k.Expires.After(end)) {
+				k.Expires = end
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return "", Key{}, err
+	}
+	return keyID, key, nil
+}
+
+// RevokeKey ends a key at once, everywhere within seconds, and returns the dataset it belonged to. Revoking it again
+// changes nothing. An unknown key is ErrNoKey.
+func (r *Registry) RevokeKey(ctx context.Context, keyID string) (string, error) {
+	all, err := r.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range all {
+		if d.key(keyID) == nil {
+			continue
+		}
+		return d.ID, r.change(ctx, d.ID, func(d *Dataset, now time.Time) error {
+			k := d.key(keyID)
+			if k == nil {
+				return ErrNoKey
+			}
+			if k.Revoked.IsZero() {
+				k.Revoked = now
+			}
+			return nil
+		})
+	}
+	return "", ErrNoKey
+}
+
+func (d *Dataset) key(id string) *KeyInfo {
+	for i := range d.Keys {
+		if d.Keys[i].ID == id {
+			return &d.Keys[i]
+		}
+	}
+	return nil
+}
+
+// Disable closes a dataset to all its keys, within seconds everywhere.
+func (r *Registry) Disable(ctx context.Context, id string) error {
+	return r.change(ctx, id, func(d *Dataset, _ time.Time) error { d.Disabled = true; return nil })
+}
+
+// Enable opens a dataset to its live keys again.
+func (r *Registry) Enable(ctx context.Context, id string) error {
+	return r.change(ctx, id, func(d *Dataset, _ time.Time) error { d.Disabled = false; return nil })
+}
+
+// change applies edit to the newest state of a dataset. When someone else changed it in between, it starts over, so
+// that the rules edit holds up were checked against what is really replaced.
+func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, time.Time) error) error {
+	for {
+		d, revision, err := r.read(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := edit(d, r.o.Now().UTC()); err != nil {
+			return err
+		}
+		data, err := json.Marshal(toStored(d))
+		if err == nil {
+			_, err = r.kv.Update(ctx, recordKey(id), data, revision)
+		}
+		if isConflict(err) && ctx.Err() == nil {
+			continue
+		}
+		if err == nil {
+			err = r.load(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("change dataset %s: %w", id, err)
+		}
+		return nil
+	}
+}
+
+// isConflict says whether an update lost against another one.
+func isConflict(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == 10164) || errors.Is(err, jetstream.ErrKeyExists)
+}

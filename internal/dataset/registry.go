@@ -1,0 +1,331 @@
+package dataset
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"sluice/internal/engine"
+)
+
+const (
+	bucketName = "SLUICE_DATASETS"
+	// refresh is how often a running registry asks whether anything changed. A revocation must hold within 5 s; asking
+	// is one small request, and unlike a subscription it cannot fall silent unnoticed.
+	refresh = time.Second
+	// askWait bounds one question to the engine.
+	askWait = 3 * time.Second
+)
+
+// Options are what a registry needs to know.
+type Options struct {
+	Now func() time.Time // nil means time.Now
+	Log *slog.Logger     // nil means nothing is logged
+}
+
+// Registry knows the datasets. Its methods may be called by many goroutines.
+type Registry struct {
+	o  Options
+	e  *engine.Engine
+	kv jetstream.KeyValue
+
+	mu   sync.Mutex // one load at a time
+	seen atomic.Uint64
+	snap atomic.Pointer[snapshot]
+
+	loads, failures atomic.Uint64
+	synced          atomic.Int64 // when the copy was last known to be current, Unix nanoseconds
+}
+
+// snapshot is a copy of all datasets. It never changes; a new one takes its place.
+type snapshot struct {
+	datasets []*Dataset // by id
+	keys     map[string]*entry
+}
+
+// entry is what Authenticate needs to know of a key.
+type entry struct {
+	hash    [32]byte
+	dataset *Dataset
+	until   int64         // Unix nanoseconds from which it opens nothing
+	used    *atomic.Int64 // Unix seconds of the last use, the same over all snapshots
+}
+
+// Open makes the bucket where there is none, reads all datasets, and returns the registry. Without Run it still sees
+// what it changes itself, and Read and List see everything.
+func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	kv, err := e.JetStream().CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: bucketName, Description: "Sluice datasets and key hashes",
+		History: 1, Storage: jetstream.FileStorage, Replicas: e.Replicas(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open datasets: %w", err)
+	}
+	r := &Registry{o: o, e: e, kv: kv}
+	r.snap.Store(&snapshot{})
+	if err := r.load(ctx); err != nil {
+		return nil, fmt.Errorf("open datasets: %w", err)
+	}
+	return r, nil
+}
+
+// Run keeps the copy in memory current until ctx ends: a change made anywhere is seen within about a second. While the
+// engine cannot be reached, the last good copy stays in force.
+func (r *Registry) Run(ctx context.Context) error {
+	stale := false
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	for {
+		changed := r.e.Changed()
+		err := r.refresh(ctx)
+		if failed := err != nil && ctx.Err() == nil; failed != stale {
+			stale = failed
+			if stale {
+				r.o.Log.Warn("datasets cannot be read, the last copy stays in force", "err", err)
+			} else {
+				r.o.Log.Info("datasets are current again")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-changed:
+		}
+	}
+}
+
+// refresh reads all datasets anew if anything was written since the last time.
+func (r *Registry) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askWait)
+	defer cancel()
+	last, err := r.revision(ctx)
+	if err == nil && last != r.seen.Load() {
+		err = r.load(ctx)
+	}
+	if err != nil {
+		r.failures.Add(1)
+		return err
+	}
+	r.synced.Store(r.o.Now().UnixNano())
+	return nil
+}
+
+// revision returns the bucket's newest revision.
+func (r *Registry) revision(ctx context.Context) (uint64, error) {
+	s, err := r.e.JetStream().Stream(ctx, "KV_"+bucketName)
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().State.LastSeq, nil
+}
+
+// load reads all datasets and swaps them in.
+func (r *Registry) load(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Asked first: what is written while the records are read makes the next look find a newer revision.
+	last, err := r.revision(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := r.readAll(ctx)
+	if err != nil {
+		return err
+	}
+	r.snap.Store(r.index(all))
+	r.seen.Store(last)
+	r.synced.Store(r.o.Now().UnixNano())
+	r.loads.Add(1)
+	return nil
+}
+
+// readAll reads all datasets. A record that cannot be read closes its own dataset and no other.
+func (r *Registry) readAll(ctx context.Context) ([]*Dataset, error) {
+	w, err := r.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Stop() }() // an ephemeral reader: if this fails, the engine drops it by itself
+	var all []*Dataset
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case kve, open := <-w.Updates():
+			if !open {
+				return nil, errors.New("reading the datasets was cut off")
+			}
+			if kve == nil { // everything there was when we asked
+				slices.SortFunc(all, func(a, b *Dataset) int { return cmp.Compare(a.ID, b.ID) })
+				return all, nil
+			}
+			d, err := decode(kve.Value())
+			if err != nil {
+				r.o.Log.Error("dataset record cannot be read", "record", kve.Key(), "err", err)
+				continue
+			}
+			all = append(all, d)
+		}
+	}
+}
+
+// index makes a snapshot, taking over when each key was last used.
+func (r *Registry) index(all []*Dataset) *snapshot {
+	old := r.snap.Load()
+	s := &snapshot{datasets: all, keys: make(map[string]*entry, 2*len(all))}
+	for _, d := range all {
+		for i := range d.Keys {
+			k := &d.Keys[i]
+			en := &entry{hash: k.Hash, dataset: d, until: 1<<63 - 1}
+			if !k.Expires.IsZero() {
+				en.until = k.Expires.UnixNano()
+			}
+			if d.Disabled || !k.Revoked.IsZero() {
+				en.until = 0
+			}
+			if o := old.keys[k.ID]; o != nil {
+				en.used = o.used
+			} else {
+				en.used = new(atomic.Int64)
+			}
+			s.keys[k.ID] = en
+		}
+	}
+	return s
+}
+
+// nobody is compared with when a key is unknown, so that the answer takes as long as for a wrong one.
+var nobody = &entry{used: new(atomic.Int64)}
+
+// Authenticate returns the dataset that a presented key opens, and the key's id. It looks only at memory, takes the
+// same time for a wrong key as for an unknown one, and allocates nothing. Its only error is ErrKey.
+func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
+	id, secret, ok := parseKey(presented)
+	if !ok {
+		return nil, "", ErrKey
+	}
+	en := r.snap.Load().keys[id]
+	if en == nil {
+		en = nobody
+	}
+	hash := sha256.Sum256(secret[:])
+	now := r.o.Now()
+	if subtle.ConstantTimeCompare(hash[:], en.hash[:]) != 1 || now.UnixNano() >= en.until {
+		return nil, "", ErrKey
+	}
+	// Once a second is exact enough, and keeps many cores from writing to one place.
+	if sec := now.Unix(); en.used.Load() != sec {
+		en.used.Store(sec)
+	}
+	return en.dataset, id, nil
+}
+
+// List returns all datasets by id, as they are stored now.
+func (r *Registry) List(ctx context.Context) ([]*Dataset, error) {
+	if err := r.refresh(ctx); err != nil {
+		return nil, fmt.Errorf("list datasets: %w", err)
+	}
+	return r.snap.Load().datasets, nil
+}
+
+// Datasets returns the copy in memory, by id.
+func (r *Registry) Datasets() []*Dataset { return r.snap.Load().datasets }
+
+// Read returns one dataset as it is stored now, or ErrNotFound.
+func (r *Registry) Read(ctx context.Context, id string) (*Dataset, error) {
+	d, _, err := r.read(ctx, id)
+	return d, err
+}
+
+func (r *Registry) read(ctx context.Context, id string) (*Dataset, uint64, error) {
+	if !ValidID(id) {
+		return nil, 0, ErrNotFound
+	}
+	kve, err := r.kv.Get(ctx, recordKey(id))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, 0, ErrNotFound
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("read dataset %s: %w", id, err)
+	}
+	d, err := decode(kve.Value())
+	if err != nil {
+		return nil, 0, fmt.Errorf("read dataset %s: %w", id, err)
+	}
+	return d, kve.Revision(), nil
+}
+
+// recordKey spells a dataset's id in the characters the engine allows.
+func recordKey(id string) string { return base64.RawURLEncoding.EncodeToString([]byte(id)) }
+
+func decode(data []byte) (*Dataset, error) {
+	var s stored
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	return s.dataset()
+}
+
+// Used returns when each key was last used, to the second, as far as this process knows.
+func (r *Registry) Used() map[string]time.Time {
+	used := map[string]time.Time{}
+	for id, en := range r.snap.Load().keys {
+		if sec := en.used.Load(); sec != 0 {
+			used[id] = time.Unix(sec, 0).UTC()
+		}
+	}
+	return used
+}
+
+// Restore takes over times of last use that were kept from an earlier run; a later one known here stays.
+func (r *Registry) Restore(used map[string]time.Time) {
+	keys := r.snap.Load().keys
+	for id, at := range used {
+		if en := keys[id]; en != nil {
+			if known := en.used.Load(); at.Unix() > known {
+				en.used.CompareAndSwap(known, at.Unix())
+			}
+		}
+	}
+}
+
+// Stats are the registry's numbers.
+type Stats struct {
+	Datasets, Disabled int
+	LiveKeys           int
+	Loads, Failures    uint64    // times everything was read; times the engine did not answer
+	Synced             time.Time // when the copy was last known to be current
+}
+
+// Stats returns the numbers of now.
+func (r *Registry) Stats() Stats {
+	now := r.o.Now()
+	st := Stats{Loads: r.loads.Load(), Failures: r.failures.Load(), Synced: time.Unix(0, r.synced.Load()).UTC()}
+	for _, d := range r.snap.Load().datasets {
+		st.Datasets++
+		st.LiveKeys += d.live(now)
+		if d.Disabled {
+			st.Disabled++
+		}
+	}
+	return st
+}

@@ -1,0 +1,361 @@
+// Package engine runs the JetStream that Sluice stands on.
+//
+// It is embedded in this process by default, reached through the running server when another process already has the
+// data directory, or a cluster of its own. Everything above sees one connection that survives a restart of the engine.
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	// maxPayload bounds one message of the embedded engine: a request body of 5 MiB with room for its frame.
+	maxPayload = 8 << 20
+	// minPayload is what a foreign engine must allow: the largest body a sender may send, decoded and framed.
+	minPayload = 6 << 20
+	// openWait is how long Open waits for a data directory that another command holds.
+	openWait = 10 * time.Second
+)
+
+// Mode says where the engine runs.
+type Mode uint8
+
+// The three places an engine can be.
+const (
+	Embedded Mode = iota // in this process, in the data directory
+	Attached             // in another process on the same data directory, reached over loopback
+	External             // a server or cluster of its own
+)
+
+// String returns the mode's name.
+func (m Mode) String() string {
+	return [...]string{"embedded", "attached", "external"}[m]
+}
+
+// Options says which engine to open. Dir or URL is required.
+type Options struct {
+	Dir         string        // data directory; the engine keeps its files in Dir/engine
+	URL         string        // addresses of an external engine, separated by commas; empty means the one in Dir
+	Credentials string        // credentials file for URL
+	Token       string        // token for URL
+	RootCA      string        // certificate authority file for URL
+	Replicas    int           // copies of everything stored; 0 means 1, more needs a cluster at URL
+	Listen      bool          // let other processes on this machine attach while this one runs the engine
+	Wait        time.Duration // how long to wait for a directory in use; 0 means 10 s
+	MaxStore    int64         // bytes the embedded engine may fill; 0 means the size of the disk
+	Log         *slog.Logger  // nil means nothing is logged
+
+	// Unsynced leaves writes to the operating system. It exists only as the control of the power-cut proof, which must
+	// lose data with it; anything acknowledged with it may be gone after a power cut.
+	Unsynced bool
+}
+
+// Engine is an open JetStream. Its methods may be called by many goroutines.
+type Engine struct {
+	o     Options
+	mode  Mode
+	log   *slog.Logger
+	lock  *os.File // held while this process runs the embedded engine
+	token string   // what a connection to the embedded engine must show
+	nc    *nats.Conn
+	js    jetstream.JetStream
+
+	suspect  chan struct{} // a doubt about health was raised: look now
+	fault    atomic.Pointer[error]
+	restarts atomic.Uint64
+
+	mu      sync.Mutex // guards what follows
+	srv     *server.Server
+	changed chan struct{}
+	closed  bool
+
+	restartMu sync.Mutex // one restart at a time
+}
+
+// Open returns an engine that has answered. Without a URL it runs one in Dir; when another process already does, it
+// attaches to that one, and when that one lets nobody in, it waits for the directory to be free.
+func Open(ctx context.Context, o Options) (*Engine, error) {
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.Wait == 0 {
+		o.Wait = openWait
+	}
+	e := &Engine{o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{})}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	switch {
+	case o.URL != "":
+		err = e.openExternal(ctx)
+	case o.Dir == "":
+		err = errors.New("open engine: neither a data directory nor an address is given")
+	case o.Replicas > 1:
+		err = fmt.Errorf("open engine: %d replicas need a cluster; the embedded engine is one node", o.Replicas)
+	default:
+		err = e.openDir(ctx)
+	}
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// openDir runs the engine in the data directory, or attaches to the process that does.
+func (e *Engine) openDir(ctx context.Context) error {
+	if err := os.MkdirAll(filepath.Join(e.o.Dir, storeName), 0o700); err != nil {
+		return fmt.Errorf("open engine: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.o.Wait)
+	defer cancel()
+	for {
+		lock, holder, err := tryLock(e.o.Dir)
+		if err != nil {
+			return fmt.Errorf("open engine: %w", err)
+		}
+		if lock != nil {
+			e.lock = lock
+			return e.openEmbedded(ctx)
+		}
+		// The holder may be starting (no address yet, or the one of a process that died), or a command that lets nobody
+		// in; both pass, so keep trying.
+		err = e.attach(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("open engine: data directory %s is in use by process %s, which cannot be joined: %w", e.o.Dir, holder, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// openEmbedded starts the engine in this process. The lock is held.
+func (e *Engine) openEmbedded(ctx context.Context) error {
+	e.mode = Embedded
+	if err := os.Chmod(e.o.Dir, 0o700); err != nil {
+		return fmt.Errorf("open engine: %w", err)
+	}
+	if err := clearLeftovers(e.o.Dir); err != nil {
+		return fmt.Errorf("open engine: %w", err)
+	}
+	var secret [24]byte
+	rand.Read(secret[:])
+	e.token = hex.EncodeToString(secret[:])
+	if err := syncTails(e.storeDir()); err != nil {
+		return fmt.Errorf("open engine: %w", err)
+	}
+	if err := e.startServer(); err != nil {
+		return err
+	}
+	return e.connect(ctx, "", nats.InProcessServer(inProcess{e}), nats.Token(e.token))
+}
+
+// attach connects to the process that runs the engine on this data directory.
+func (e *Engine) attach(ctx context.Context) error {
+	a, err := readAddress(e.o.Dir)
+	if err != nil {
+		return err
+	}
+	e.mode = Attached
+	return e.connect(ctx, a.URL, nats.Token(a.Token))
+}
+
+// openExternal connects to an engine of its own and refuses one that cannot carry a submission.
+func (e *Engine) openExternal(ctx context.Context) error {
+	e.mode = External
+	var opts []nats.Option
+	if e.o.Token != "" {
+		opts = append(opts, nats.Token(e.o.Token))
+	}
+	if e.o.Credentials != "" {
+		opts = append(opts, nats.UserCredentials(e.o.Credentials))
+	}
+	if e.o.RootCA != "" {
+		opts = append(opts, nats.RootCAs(e.o.RootCA))
+	}
+	if err := e.connect(ctx, e.o.URL, opts...); err != nil {
+		return err
+	}
+	if got := e.nc.MaxPayload(); got < minPayload {
+		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got, maxPayload)
+	}
+	return nil
+}
+
+// connect makes the connection and waits for JetStream to answer on it.
+func (e *Engine) connect(ctx context.Context, url string, opts ...nats.Option) error {
+	nc, err := e.dial("sluice", url, opts...)
+	if err != nil {
+		return fmt.Errorf("connect to the %s engine: %w", e.mode, err)
+	}
+	js, err := jetstream.New(nc)
+	if err == nil {
+		_, err = js.AccountInfo(ctx)
+	}
+	if err != nil {
+		nc.Close()
+		return fmt.Errorf("connect to the %s engine: JetStream does not answer: %w", e.mode, err)
+	}
+	e.nc, e.js = nc, js
+	return nil
+}
+
+// dial makes a connection that comes back by itself. Nothing is buffered while it is away: a publish then fails at
+// once, so that an answer never depends on something that may be sent later.
+func (e *Engine) dial(name, url string, opts ...nats.Option) (*nats.Conn, error) {
+	opts = append(opts,
+		nats.Name(name),
+		nats.MaxReconnects(-1),
+		nats.RetryOnFailedConnect(false),
+		nats.ReconnectWait(50*time.Millisecond),
+		nats.ReconnectJitter(10*time.Millisecond, 50*time.Millisecond),
+		nats.ReconnectBufSize(-1),
+		nats.Timeout(3*time.Second),
+		nats.PingInterval(5*time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.DisconnectErrHandler(func(*nats.Conn, error) { e.Suspect() }),
+		nats.ReconnectHandler(func(*nats.Conn) { e.broadcast() }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			e.log.Warn("engine connection", "err", err)
+		}))
+	return nats.Connect(url, opts...)
+}
+
+// Dial opens one more connection to the same engine, for a reader whose volume must not delay the answers to writers.
+// The caller closes it.
+func (e *Engine) Dial(name string) (*nats.Conn, error) {
+	var nc *nats.Conn
+	var err error
+	switch e.mode {
+	case Embedded:
+		nc, err = e.dial(name, "", nats.InProcessServer(inProcess{e}), nats.Token(e.token))
+	default:
+		o := e.nc.Opts
+		o.Name = name
+		nc, err = o.Connect()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to the %s engine: %w", e.mode, err)
+	}
+	return nc, nil
+}
+
+// Conn returns the connection. It stays the same for the life of the engine and reconnects by itself.
+func (e *Engine) Conn() *nats.Conn { return e.nc }
+
+// JetStream returns the JetStream on Conn. Handles made from it stay valid over a restart.
+func (e *Engine) JetStream() jetstream.JetStream { return e.js }
+
+// Mode says where the engine runs.
+func (e *Engine) Mode() Mode { return e.mode }
+
+// Replicas returns how many copies of everything stored there must be.
+func (e *Engine) Replicas() int { return e.o.Replicas }
+
+// Dir returns the directory whose disk the engine fills, or "" when that disk is not this machine's concern.
+func (e *Engine) Dir() string {
+	if e.mode == External {
+		return ""
+	}
+	return e.o.Dir
+}
+
+// Changed returns a channel that is closed when the connection next comes back. Who keeps a copy of something stored
+// reads it anew then.
+func (e *Engine) Changed() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.changed
+}
+
+func (e *Engine) broadcast() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+// Close ends the connection and, where the engine runs here, stops it and frees the data directory. It returns when
+// everything is written.
+func (e *Engine) Close() error {
+	e.restartMu.Lock()
+	defer e.restartMu.Unlock()
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil
+	}
+	e.closed = true
+	e.mu.Unlock()
+	if e.nc != nil {
+		e.nc.Close()
+	}
+	if e.lock == nil {
+		return nil
+	}
+	err := e.stopServer(stopWait)
+	if rmErr := removeAddress(e.o.Dir); err == nil {
+		err = rmErr
+	}
+	if unlockErr := e.lock.Close(); err == nil {
+		err = unlockErr
+	}
+	if err != nil {
+		return fmt.Errorf("close engine: %w", err)
+	}
+	return nil
+}
+
+// inProcess hands the client a pipe to whichever server runs now, so that one connection outlives many servers.
+type inProcess struct{ e *Engine }
+
+func (p inProcess) InProcessConn() (net.Conn, error) {
+	p.e.mu.Lock()
+	srv := p.e.srv
+	p.e.mu.Unlock()
+	if srv == nil {
+		return nil, errors.New("the engine is stopped")
+	}
+	return srv.InProcessConn()
+}
+
+// Stats are the engine's numbers.
+type Stats struct {
+	Mode      Mode
+	Connected bool
+	Healthy   bool
+	Restarts  uint64 // of the embedded engine within this process
+	Replicas  int
+	Version   string // of the server
+}
+
+// Stats returns the numbers of now.
+func (e *Engine) Stats() Stats {
+	return Stats{
+		Mode:      e.mode,
+		Connected: e.nc.IsConnected(),
+		Healthy:   e.Health() == nil,
+		Restarts:  e.restarts.Load(),
+		Replicas:  e.o.Replicas,
+		Version:   e.nc.ConnectedServerVersion(),
+	}
+}

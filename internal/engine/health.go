@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Health returns nil when the engine would take a write as far as can be known without making one. It asks nobody
+// over a network and returns at once.
+func (e *Engine) Health() error {
+	if f := e.fault.Load(); f != nil {
+		return *f
+	}
+	if e.mode == Embedded {
+		e.mu.Lock()
+		srv := e.srv
+		e.mu.Unlock()
+		if srv == nil {
+			return errors.New("the engine is stopped")
+		}
+		if !srv.JetStreamEnabled() {
+			return errors.New("the engine has turned its storage off")
+		}
+	}
+	if !e.nc.IsConnected() {
+		return fmt.Errorf("no connection to the %s engine", e.mode)
+	}
+	return nil
+}
+
+// Suspect makes Run look at the engine's health now. Who sees a write go unanswered calls it.
+func (e *Engine) Suspect() {
+	select {
+	case e.suspect <- struct{}{}:
+	default:
+	}
+}
+
+// fail records the first cause for which the engine has to be restarted.
+func (e *Engine) fail(err error) {
+	if e.fault.CompareAndSwap(nil, &err) {
+		e.Suspect()
+	}
+}
+
+// Run watches the embedded engine and restarts it when it has stopped taking writes, again and again until it does:
+// a full disk heals when space returns. It returns nil when ctx ends, and an error only when this process cannot go on:
+// the old engine hangs, and a new one on its files would damage them.
+func (e *Engine) Run(ctx context.Context) error {
+	const pause, longest = 250 * time.Millisecond, 5 * time.Second
+	wait := pause
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.suspect:
+		case <-time.After(2 * time.Second): // a fault the log bridge missed is found this late
+		}
+		if e.mode != Embedded || !e.broken() {
+			wait = pause
+			continue
+		}
+		e.log.Error("engine takes no writes, restarting it", "err", e.Health())
+		err := e.Restart(ctx)
+		if errors.Is(err, errStuck) {
+			return fmt.Errorf("run engine: %w", err)
+		}
+		if err == nil {
+			e.log.Info("engine restarted")
+			wait = pause
+			continue
+		}
+		e.fail(err)
+		e.log.Error("engine stays down", "err", err, "retry_in", wait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, longest)
+		e.Suspect()
+	}
+}
+
+// broken says whether only a restart can make the embedded engine take writes again.
+func (e *Engine) broken() bool {
+	if e.fault.Load() != nil {
+		return true
+	}
+	e.mu.Lock()
+	srv, closed := e.srv, e.closed
+	e.mu.Unlock()
+	if closed {
+		return false
+	}
+	if srv == nil || !srv.JetStreamEnabled() {
+		e.fail(errors.New("the engine has turned its storage off"))
+		return true
+	}
+	h := srv.Healthz(&server.HealthzOptions{})
+	if h.Error != "" && strings.Contains(h.Error, "write error") {
+		e.fail(errors.New("the engine reports a write error"))
+		return true
+	}
+	return false
+}

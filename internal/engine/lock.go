@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+const (
+	lockName    = "lock"
+	addressName = "engine.json"
+)
+
+// tryLock takes the data directory for this process. When another has it, the file is nil and holder its process id.
+// The lock goes with the process, however it ends.
+func tryLock(dir string) (lock *os.File, holder string, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, "", fmt.Errorf("lock: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		defer f.Close()
+		var pid [20]byte
+		n, _ := f.ReadAt(pid[:], 0)
+		return nil, strings.TrimSpace(string(pid[:n])), nil
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		// Only for the message to whoever finds the directory taken.
+		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, "", fmt.Errorf("lock %s: %w", dir, err)
+	}
+	return f, "", nil
+}
+
+// address is how another process on this machine reaches the embedded engine.
+type address struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
+}
+
+// writeAddress publishes a for processes of the same user. A reader sees all of it or nothing.
+func writeAddress(dir string, a address) error {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return fmt.Errorf("write engine address: %w", err)
+	}
+	return replaceFile(dir, filepath.Join(dir, addressName), data)
+}
+
+func readAddress(dir string) (address, error) {
+	var a address
+	data, err := os.ReadFile(filepath.Join(dir, addressName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, errors.New("it publishes no address")
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &a)
+	}
+	if err != nil {
+		return a, fmt.Errorf("read engine address: %w", err)
+	}
+	return a, nil
+}
+
+func removeAddress(dir string) error {
+	err := os.Remove(filepath.Join(dir, addressName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// clearLeftovers removes what a crashed process left: its address and files it was about to put in place.
+func clearLeftovers(dir string) error {
+	if err := removeAddress(dir); err != nil {
+		return err
+	}
+	for _, d := range []string{dir, filepath.Join(dir, storeName)} {
+		left, err := filepath.Glob(filepath.Join(d, "replace.*.tmp"))
+		if err != nil {
+			return err
+		}
+		for _, path := range left {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// replaceFile puts data in the place of path: written aside in the directory tmp, synced, renamed, and the directory
+// synced, so that a crash at any point leaves the old file or the new one.
+func replaceFile(tmp, path string, data []byte) error {
+	f, err := os.CreateTemp(tmp, "replace.*.tmp") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // does nothing once renamed
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = syncFile(filepath.Dir(path))
+	}
+	return err
+}
+
+// syncFile brings a file or directory to stable storage.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

@@ -1,0 +1,156 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+)
+
+// run sends groups until the lane is closed and empty. Several run at once.
+func (l *lane) run() {
+	for {
+		g := l.take()
+		if g == nil {
+			return
+		}
+		l.commit(g)
+		l.landed()
+		l.s.queued.Add(-g.size)
+		if buf := g.buf[:0]; cap(buf) <= 2<<20 { // one huge record is rare: its memory is not kept
+			frames.Put(&buf)
+		}
+	}
+}
+
+// commit sends a group and answers its callers. One that expired in the queue is not sent: its callers were told that
+// it failed, and sending it would only make duplicates of their retries.
+func (l *lane) commit(g *group) {
+	s := l.s
+	if !g.send() {
+		return
+	}
+	sealFrame(g.buf, g.n)
+	start := s.o.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.AckTimeout-start.Sub(g.born))
+	seq, err := l.publish(ctx, &nats.Msg{Subject: l.subject, Data: g.buf})
+	cancel()
+	g.timer.Stop()
+	if first := g.finish(seq, err); err != nil {
+		if first {
+			s.n.failed.Add(uint64(g.n))
+		}
+		return
+	}
+	s.n.committed(g.n, len(g.buf), s.o.Now().Sub(start))
+}
+
+// expire tells a group's callers that its time is up.
+func (s *Stream) expire(g *group) {
+	if !g.finish(0, ErrTimeout) {
+		return
+	}
+	s.n.failed.Add(uint64(g.n))
+	if g.wasSent() {
+		s.fault(ErrTimeout)
+	}
+}
+
+// ack is the engine's answer to a publish.
+type ack struct {
+	Seq   uint64    `json:"seq"`
+	Error *apiError `json:"error"`
+}
+
+// Error codes of JetStream's API that mean something of their own here.
+const (
+	codeInsufficient  = 10023
+	codeNoStorage     = 10047
+	codeWrongLast     = 10071
+	codeWrongLastHere = 10164 // the same, seen while the other one is on its way
+	codeStoreFailed   = 10077
+	codeNoMessage     = 10037
+)
+
+// publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
+// stream down until a probe has succeeded.
+func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	high := l.high.Load()
+	seq, err := request(ctx, l.s.nc, m)
+	if errors.Is(err, ErrExists) || errors.Is(err, ErrFull) {
+		return 0, err
+	}
+	if err != nil {
+		return 0, l.s.fault(err)
+	}
+	if seq <= high {
+		// The engine came back without its newest frames and gives their numbers out again. A reader that is past
+		// them would never see this record, so it must not count as stored.
+		return 0, l.s.fault(fmt.Errorf("%w: it has lost its newest frames", ErrUnavailable))
+	}
+	l.raise(seq)
+	l.s.space.wrote(len(m.Data))
+	return seq, nil
+}
+
+// request sends one message to the engine and returns the sequence number under which it is stored.
+func request(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+	reply, err := nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return 0, translate(err)
+	}
+	var a ack
+	if err := json.Unmarshal(reply.Data, &a); err != nil {
+		return 0, fmt.Errorf("%w: unreadable acknowledgement", ErrUnavailable)
+	}
+	if a.Error == nil {
+		return a.Seq, nil
+	}
+	switch a.Error.Code {
+	case codeWrongLast, codeWrongLastHere:
+		return 0, ErrExists
+	case codeStoreFailed, codeNoStorage, codeInsufficient:
+		return 0, ErrFull
+	}
+	return 0, fmt.Errorf("%w: %s", ErrUnavailable, a.Error.Description)
+}
+
+// raise notes that the stream reaches seq.
+func (l *lane) raise(seq uint64) {
+	for {
+		high := l.high.Load()
+		if seq <= high || l.high.CompareAndSwap(high, seq) {
+			break
+		}
+	}
+	l.grown.broadcast()
+}
+
+// translate turns the client's error into one of ours.
+func translate(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
+		return ErrTimeout
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// fault takes the stream down and returns err. The caller's own impatience is no fault.
+func (s *Stream) fault(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if s.down.Swap(&err) == nil {
+		s.o.Log.Error("stream takes no writes", "err", err)
+	}
+	s.e.Suspect()
+	select {
+	case s.alarm <- struct{}{}:
+	default:
+	}
+	return err
+}

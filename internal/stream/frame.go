@@ -1,0 +1,97 @@
+package stream
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+)
+
+// A frame is one message of the stream: the records that were appended together.
+//
+//	offset  bytes  what
+//	0       3      "SLF"
+//	3       1      version, 1
+//	4       4      CRC32C of bytes 0–3 and of everything from byte 8, little endian
+//	8       2      number of records, little endian
+//	10      …      each record: its length as a uvarint, its bytes
+//
+// Nothing may follow the last record. A frame of no records is legal: it proves that a write is possible, or fills a
+// sequence number.
+const (
+	frameVersion = 1
+	frameHeader  = 10
+	// MaxSlots is how many records a frame holds at most; a submission id has 12 bits for the slot.
+	MaxSlots = 4096
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrFrame is wrapped by every error about bytes that are not a whole frame.
+var ErrFrame = errors.New("not a whole frame")
+
+// beginFrame returns b emptied and with room for the header.
+func beginFrame(b []byte) []byte {
+	return append(b[:0], 'S', 'L', 'F', frameVersion, 0, 0, 0, 0, 0, 0)
+}
+
+// appendRecord adds a record to the frame in b.
+func appendRecord(b, record []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(record)))
+	return append(b, record...)
+}
+
+// sealFrame completes the header of the frame in b, which holds n records.
+func sealFrame(b []byte, n int) {
+	binary.LittleEndian.PutUint16(b[8:], uint16(n))
+	binary.LittleEndian.PutUint32(b[4:], frameSum(b))
+}
+
+func frameSum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[8:])
+}
+
+// AppendFrame appends a frame of the given records to b. There are at most MaxSlots.
+func AppendFrame(b []byte, records ...[]byte) []byte {
+	f := beginFrame(nil)
+	for _, r := range records {
+		f = appendRecord(f, r)
+	}
+	sealFrame(f, len(records))
+	return append(b, f...)
+}
+
+// DecodeFrame returns the records of a frame; they share memory with b. The error wraps ErrFrame and says what is
+// wrong without showing any of the bytes.
+func DecodeFrame(b []byte) ([][]byte, error) {
+	if len(b) < frameHeader {
+		return nil, fmt.Errorf("%w: %d bytes", ErrFrame, len(b))
+	}
+	if string(b[:3]) != "SLF" {
+		return nil, fmt.Errorf("%w: foreign bytes", ErrFrame)
+	}
+	if b[3] != frameVersion {
+		return nil, fmt.Errorf("%w: version %d, known is %d", ErrFrame, b[3], frameVersion)
+	}
+	if binary.LittleEndian.Uint32(b[4:]) != frameSum(b) {
+		return nil, fmt.Errorf("%w: checksum differs", ErrFrame)
+	}
+	n := int(binary.LittleEndian.Uint16(b[8:]))
+	if n > MaxSlots {
+		return nil, fmt.Errorf("%w: %d records", ErrFrame, n)
+	}
+	records := make([][]byte, n)
+	rest := b[frameHeader:]
+	for i := range records {
+		size, w := binary.Uvarint(rest)
+		if w <= 0 || size > uint64(len(rest)-w) {
+			return nil, fmt.Errorf("%w: record %d of %d has no end", ErrFrame, i, n)
+		}
+		end := w + int(size)
+		records[i], rest = rest[w:end:end], rest[end:]
+	}
+	if len(rest) != 0 {
+		return nil, fmt.Errorf("%w: %d bytes after the last record", ErrFrame, len(rest))
+	}
+	return records, nil
+}

@@ -1,0 +1,80 @@
+package stream
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+
+	"github.com/nats-io/nats.go"
+)
+
+// home returns the lane and the subject of a key. The subject holds 192 bits of the key's hash: no two keys will ever
+// meet there, and the engine keeps every subject in memory, so it is short.
+func (s *Stream) home(key string) (*lane, string) {
+	sum := sha256.Sum256([]byte(key))
+	l := s.lanes[int(sum[31])%s.once]
+	return l, oncePrefix(l.part) + base64.RawURLEncoding.EncodeToString(sum[:24])
+}
+
+// AppendOnce stores a record under a key, unless there is one: then it returns ErrExists and ReadOnce has it, or will
+// have it as soon as the other call succeeds. It is the engine that decides, so this holds between processes and after
+// any crash, for as long as records are kept. Otherwise it is like Append, but costs a sync of its own.
+func (s *Stream) AppendOnce(ctx context.Context, key string, record []byte) (Position, error) {
+	if err := s.admit(ctx, len(record)); err != nil {
+		return Position{}, err
+	}
+	defer s.queued.Add(-int64(len(record)))
+	l, subject := s.home(key)
+	if err := l.enter(); err != nil {
+		return Position{}, err
+	}
+	defer l.leave()
+
+	buf := frames.Get().(*[]byte)
+	frame := appendRecord(beginFrame(*buf), record)
+	sealFrame(frame, 1)
+	m := &nats.Msg{Subject: subject, Data: frame, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}}}
+	start := s.o.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.o.AckTimeout)
+	defer cancel()
+	seq, err := l.publish(ctx, m)
+	if cap(frame) <= 2<<20 {
+		*buf = frame[:0]
+		frames.Put(buf)
+	}
+	switch {
+	case err == nil:
+		s.n.committed(1, len(frame), s.o.Now().Sub(start))
+		return Position{Partition: l.part, Seq: seq}, nil
+	case err != ErrExists:
+		s.n.failed.Add(1)
+	}
+	return Position{}, err
+}
+
+// ReadOnce returns the record stored under a key. Without one it returns ErrNotFound.
+func (s *Stream) ReadOnce(ctx context.Context, key string) ([]byte, Position, error) {
+	l, subject := s.home(key)
+	m, err := s.lookUp(ctx, l.part, getRequest{LastFor: subject})
+	if err != nil {
+		return nil, Position{}, err
+	}
+	records, err := DecodeFrame(m.data)
+	if err != nil || len(records) != 1 {
+		return nil, Position{}, ErrDamaged
+	}
+	return records[0], Position{Partition: l.part, Seq: m.seq}, nil
+}
+
+// enter counts a caller that writes past the groups, so that Run waits for it.
+func (l *lane) enter() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.direct.Add(1)
+	return nil
+}
+
+func (l *lane) leave() { l.direct.Done() }

@@ -1,0 +1,272 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	// fetchBytes bounds one batch of a scan. A batch keeps writers out while the engine reads it, so it is small; three
+	// are in memory at once, each with at most one frame too many.
+	fetchBytes = 4 << 20
+	// fetchFrames bounds a batch of small frames. The figure is arbitrary: many enough that asking costs little.
+	fetchFrames = 256
+	// pollWait is how late a follower sees a frame that another process wrote. This process's own it sees at once.
+	pollWait = 250 * time.Millisecond
+)
+
+// Frame is what a scan meets at one sequence number.
+type Frame struct {
+	Seq     uint64
+	Time    time.Time // when the engine stored it
+	Records [][]byte
+	Missing uint64 // how many sequence numbers right before Seq hold nothing any more
+	Damaged error  // why there are no Records; wraps ErrDamaged
+	Raw     []byte // the bytes of a damaged frame; nil when the engine could not read any
+}
+
+// Scan calls yield for every frame of a partition from a sequence number on, in order, and returns nil after the last
+// one there is. From 0 means from the oldest kept. Damage and gaps are told in the frames and stop nothing. The
+// frame's memory is yield's to keep. An error of yield ends the scan and is returned as it is.
+// ErrBehind means that the partition ends before from, so numbers were or will be given out twice; see Resume.
+func (s *Stream) Scan(ctx context.Context, partition uint8, from uint64, yield func(Frame) error) error {
+	return s.scan(ctx, partition, from, false, yield)
+}
+
+// Follow is Scan, but at the end waits for more until ctx ends, and outlives restarts of the engine.
+func (s *Stream) Follow(ctx context.Context, partition uint8, from uint64, yield func(Frame) error) error {
+	return s.scan(ctx, partition, from, true, yield)
+}
+
+func (s *Stream) scan(ctx context.Context, partition uint8, from uint64, follow bool, yield func(Frame) error) error {
+	if int(partition) >= len(s.lanes) {
+		return fmt.Errorf("scan partition %d: %w", partition, ErrNotFound)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	batches := make(chan batch, 1)
+	f := &fetcher{s: s, part: partition, next: from, follow: follow}
+	go func() {
+		defer close(batches)
+		if err := f.run(ctx, batches); err != nil {
+			cancel(fmt.Errorf("scan partition %d: %w", partition, err))
+		}
+	}()
+	defer func() { // the fetcher is gone when the scan returns
+		cancel(nil)
+		for range batches {
+		}
+	}()
+	next := from
+	for b := range batches {
+		for _, m := range b.messages {
+			fr := s.frame(m, next)
+			if err := yield(fr); err != nil {
+				return err
+			}
+			next = m.seq + 1
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// frame makes a frame of a message that was expected to have the sequence number next.
+func (s *Stream) frame(m message, next uint64) Frame {
+	fr := Frame{Seq: m.seq, Time: m.time}
+	if next > 0 {
+		fr.Missing = m.seq - next
+		s.n.missing.Add(fr.Missing)
+	}
+	if m.data == nil {
+		fr.Damaged = fmt.Errorf("%w: the engine has no bytes for it", ErrDamaged)
+	} else if records, err := DecodeFrame(m.data); err != nil {
+		fr.Damaged, fr.Raw = fmt.Errorf("%w: %w", ErrDamaged, err), m.data
+	} else {
+		fr.Records = records
+	}
+	if fr.Damaged != nil {
+		s.n.damaged.Add(1)
+	}
+	return fr
+}
+
+// batch is what one question to the engine brought.
+type batch struct{ messages []message }
+
+// fetcher reads ahead of a scan.
+type fetcher struct {
+	s      *Stream
+	part   uint8
+	next   uint64 // sequence number to ask for; 0 means the oldest
+	follow bool
+
+	inbox   string
+	replies chan *nats.Msg
+	asked   uint64
+}
+
+// run sends batches to out until the end, or while following until ctx ends.
+func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
+	f.inbox = nats.NewInbox()
+	f.replies = make(chan *nats.Msg, fetchFrames+8)
+	sub, err := f.s.rc.ChanSubscribe(f.inbox+".*", f.replies)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is closed, and then it is gone anyway
+	if err := f.start(ctx); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		grown, changed := f.s.lanes[f.part].grown.wait(), f.s.e.Changed()
+		messages, err := f.fetch(ctx, changed)
+		if err == nil && len(messages) == 0 {
+			messages, err = f.atEnd(ctx)
+		}
+		if err != nil && !f.follow {
+			return err
+		}
+		if len(messages) > 0 {
+			f.next = messages[len(messages)-1].seq + 1
+			f.s.lanes[f.part].raise(f.next - 1)
+			select {
+			case out <- batch{messages}:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if !f.follow {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errAgain) {
+			f.s.o.Log.Warn("stream cannot be read, trying again", "partition", f.part, "err", err)
+			grown = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-grown:
+		case <-changed:
+		case <-time.After(pollWait):
+		}
+	}
+	return nil
+}
+
+// start finds the first sequence number and refuses one that the partition has not reached.
+func (f *fetcher) start(ctx context.Context) error {
+	for {
+		st, err := f.s.state(ctx, f.part)
+		if err == nil {
+			if f.next == 0 {
+				f.next = max(1, st.FirstSeq)
+			}
+			if f.next > st.LastSeq+1 {
+				return fmt.Errorf("%w: at %d, wanted %d", ErrBehind, st.LastSeq, f.next)
+			}
+			return nil
+		}
+		if !f.follow || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pollWait):
+		}
+	}
+}
+
+// errAgain means that an answer was cut off by a reconnect.
+var errAgain = errors.New("the connection was renewed")
+
+// fetch asks for the next batch. None means that the engine has nothing readable at the next sequence number.
+func (f *fetcher) fetch(ctx context.Context, changed <-chan struct{}) ([]message, error) {
+	f.asked++
+	reply := f.inbox + "." + strconv.FormatUint(f.asked, 10)
+	body, err := json.Marshal(getRequest{Seq: f.next, Batch: fetchFrames, MaxBytes: fetchBytes})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.s.rc.PublishRequest(directSubject(f.part), reply, body); err != nil {
+		return nil, err
+	}
+	timeout := time.NewTimer(readTimeout)
+	defer timeout.Stop()
+	var messages []message
+	for {
+		select {
+		case m := <-f.replies:
+			if m.Subject != reply {
+				continue // of a question given up
+			}
+			got, err := parseMessage(m)
+			if err != nil {
+				return f.confirm(ctx, messages)
+			}
+			messages = append(messages, got)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+			return nil, errAgain
+		case <-timeout.C:
+			return nil, ErrTimeout
+		}
+	}
+}
+
+// confirm looks for what a batch lacks. On a cluster a replica may lack what the leader has, and what is reported
+// missing is never looked for again.
+func (f *fetcher) confirm(ctx context.Context, messages []message) ([]message, error) {
+	whole := true
+	next := f.next
+	for _, m := range messages {
+		whole = whole && m.seq == next
+		next = m.seq + 1
+	}
+	if whole {
+		return messages, nil
+	}
+	st, err := f.s.state(ctx, f.part)
+	if err != nil {
+		return nil, err
+	}
+	var all []message
+	next = max(f.next, st.FirstSeq)
+	for _, m := range messages {
+		for ; next < m.seq; next++ {
+			found, err := f.s.lookUp(ctx, f.part, getRequest{Seq: next})
+			if err == nil {
+				all = append(all, found)
+			} else if !errors.Is(err, ErrNotFound) {
+				return nil, err
+			}
+		}
+		all = append(all, m)
+		next = m.seq + 1
+	}
+	return all, nil
+}
+
+// atEnd is asked when the engine has nothing readable at the next sequence number. Either that is the end; or there is
+// damage, and what lies behind it has to be looked for number by number.
+func (f *fetcher) atEnd(ctx context.Context) ([]message, error) {
+	st, err := f.s.state(ctx, f.part)
+	if err != nil || f.next > st.LastSeq {
+		return nil, err
+	}
+	for seq := max(f.next, st.FirstSeq); seq <= st.LastSeq; seq++ {
+		m, err := f.s.lookUp(ctx, f.part, getRequest{Seq: seq})
+		if err == nil {
+			return []message{m}, nil
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return []message{{seq: st.LastSeq}}, nil
+}

@@ -1,0 +1,80 @@
+package stream
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Latencies are the upper bounds of the buckets of Stats.Latency; a last bucket takes the rest.
+var Latencies = [...]time.Duration{
+	500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
+	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
+}
+
+// Stats are the stream's numbers since it was opened.
+type Stats struct {
+	Frames, Records, Bytes uint64                     // acknowledged
+	Failed                 uint64                     // records whose append ended in an error after it was taken
+	Abandoned              uint64                     // records whose caller did not wait for the answer
+	RefusedOverload        uint64                     // records refused because too much was waiting
+	RefusedSpace           uint64                     // records refused because the disk is nearly full
+	RefusedDown            uint64                     // records refused because the engine takes no writes
+	Revived                uint64                     // times the stream took writes again after a fault
+	Damaged                uint64                     // frames read whose bytes were not whole
+	Missing                uint64                     // sequence numbers found empty by a scan
+	Latency                [len(Latencies) + 1]uint64 // frames by time to acknowledgement
+	LatencySum             time.Duration
+	Queued                 int64    // bytes waiting or on their way now
+	DiskFree               int64    // bytes at the last look; 0 when the disk is another machine's
+	High                   []uint64 // by partition, the highest sequence number seen
+	Ready                  bool
+}
+
+type counters struct {
+	frames, records, bytes, failed, abandoned, overload, space, down, revived, damaged, missing atomic.Uint64
+	latency                                                                                     [len(Latencies) + 1]atomic.Uint64
+	latencySum                                                                                  atomic.Int64
+}
+
+func (c *counters) committed(records, size int, took time.Duration) {
+	c.frames.Add(1)
+	c.records.Add(uint64(records))
+	c.bytes.Add(uint64(size))
+	c.latencySum.Add(int64(took))
+	i := 0
+	for i < len(Latencies) && took > Latencies[i] {
+		i++
+	}
+	c.latency[i].Add(1)
+}
+
+func (c *counters) refuse(err error) {
+	switch {
+	case errors.Is(err, ErrOverloaded):
+		c.overload.Add(1)
+	case errors.Is(err, ErrNoSpace):
+		c.space.Add(1)
+	default:
+		c.down.Add(1)
+	}
+}
+
+// Stats returns the numbers of now.
+func (s *Stream) Stats() Stats {
+	st := Stats{
+		Frames: s.n.frames.Load(), Records: s.n.records.Load(), Bytes: s.n.bytes.Load(),
+		Failed: s.n.failed.Load(), Abandoned: s.n.abandoned.Load(),
+		RefusedOverload: s.n.overload.Load(), RefusedSpace: s.n.space.Load(), RefusedDown: s.n.down.Load(),
+		Revived: s.n.revived.Load(), Damaged: s.n.damaged.Load(), Missing: s.n.missing.Load(),
+		LatencySum: time.Duration(s.n.latencySum.Load()),
+		Queued:     s.queued.Load(), DiskFree: s.space.free.Load(), Ready: s.Ready() == nil,
+	}
+	for i := range st.Latency {
+		st.Latency[i] = s.n.latency[i].Load()
+	}
+	for _, l := range s.lanes {
+		st.High = append(st.High, l.high.Load())
+	}
+	return st
+}
