@@ -190,6 +190,9 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 	if !t.is(f) {
 		return 0
 	}
+	if limit := Fields[f].MaxBytes; limit > 0 && len(t.text[f]) > limit {
+		return 1 << f // told by the rule of lengths
+	}
 	value, warn, code, message, hint := checkIdentifier(kind, t.text[f])
 	pointer := Fields[f].Pointer
 	if code != "" {
@@ -296,11 +299,11 @@ func (d *Decoder) checkSchemaVersion(t *draft) {
 	}
 }
 
-// checkLengths is the rule of lengths. partner_id has its own, among the identifiers.
+// checkLengths is the rule of lengths.
 func (d *Decoder) checkLengths(t *draft) {
 	for f := range Fields {
 		limit := Fields[f].MaxBytes
-		if limit > 0 && len(t.text[f]) > limit && field(f) != fieldPartner {
+		if limit > 0 && len(t.text[f]) > limit {
 			d.problem(FieldTooLong, Fields[f].Pointer, "The value is longer than "+strconv.Itoa(limit)+" bytes.", "")
 		}
 	}
