@@ -1,0 +1,184 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"sluice/event"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+// submit takes events: read, decode and validate, append, answer. The receipt is made last, because the
+// submission's id holds the place of its record in the stream.
+func (q *request) submit() error {
+	if err := q.readOnceKey(); err != nil {
+		return err
+	}
+	if q.isOnce {
+		return q.submitOnce()
+	}
+	body, err := q.body()
+	if err != nil {
+		return err
+	}
+	res, received, err := q.judge(body)
+	if err != nil {
+		return err
+	}
+	return q.store(res, received, nil)
+}
+
+// judge decodes and validates the body, and says whether its events may be queued. They are received now: a
+// slow upload does not make an event older.
+func (q *request) judge(body string) (*event.Result, time.Time, error) {
+	received := q.server.Now()
+	shape := event.Single
+	if q.route == routeBatch {
+		shape = event.Batch
+	}
+	all := q.route == routeBatch && strict(q.r.Header["Prefer"])
+	if all {
+		q.w.Header()["Preference-Applied"] = strictly
+	}
+	res, err := q.decode(body, shape, received)
+	if err != nil {
+		return nil, received, err
+	}
+	if len(res.Rows) == 0 || all && res.Rejected > 0 {
+		return nil, received, none(res)
+	}
+	rate := q.dataset.EventsPerSecond
+	if wait := q.lane.events.take(received, rate, float64(res.Total)); wait > 0 {
+		return nil, received, limited("events", rate, wait)
+	}
+	return res, received, nil
+}
+
+// decode reads the body as this key's dataset may send it.
+func (q *request) decode(body string, shape event.Shape, received time.Time) (*event.Result, error) {
+	policy := event.Policy{DatasetID: q.dataset.ID, SuppressOptOut: q.dataset.SuppressOptOut}
+	res, bad := q.decoder.Decode(body, shape, policy, received)
+	if res != nil {
+		q.rejected = res.Total // until they are queued
+	}
+	if bad != nil {
+		return nil, &refusal{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}
+	}
+	if res.Foreign {
+		return nil, &refusal{
+			code: event.DatasetForbidden, field: "/data_set_id",
+			message: "An event names a dataset that this API key does not open.",
+		}
+	}
+	return res, nil
+}
+
+// none says that no event of the request is queued, and why.
+func none(res *event.Result) *refusal {
+	first := &res.Errors[0]
+	r := &refusal{
+		code: first.Code, field: first.Field, message: first.Message,
+		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections,
+	}
+	if res.Batch && res.Common == "" {
+		r.code = event.BatchRejected
+		r.message = strconv.Itoa(res.Rejected) + " of " + strconv.Itoa(res.Total) + " events are invalid, for different reasons; none was queued."
+	}
+	return r
+}
+
+// store appends the submission and writes its receipt. It returns nil only once the events are on stable storage.
+func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) error {
+	q.extra = appendExtra(q.extra[:0], res)
+	q.sub = submission.Submission{
+		Kind: submission.Single, Base: submission.NewBase(received), ReceivedAt: received.Unix(), DatasetID: q.dataset.ID,
+		Rows: res.Rows, Rejections: res.Rejections, Extra: unsafe.String(unsafe.SliceData(q.extra), len(q.extra)),
+	}
+	if res.Batch {
+		q.sub.Kind = submission.Batch
+	}
+	if hash != nil {
+		q.sub.Once, q.sub.BodyHash = true, *hash
+	}
+	q.record = submission.AppendRecord(q.record[:0], &q.sub)
+	pos, err := q.append()
+	if err != nil {
+		return err
+	}
+	q.sub.Place(pos.Partition, pos.Seq, pos.Slot)
+	q.accepted, q.rejected = len(res.Rows), res.Rejected
+	q.out = q.sub.AppendReceipt(q.out[:0])
+	q.lane.count.add(q.sub.Counts())
+	return nil
+}
+
+// append waits until the record is durable. A sender that hangs up does not cancel it: by then other requests
+// may share the same write.
+func (q *request) append() (stream.Position, error) {
+	ctx := context.WithoutCancel(q.r.Context())
+	var pos stream.Position
+	var err error
+	if q.isOnce {
+		pos, err = q.server.Stream.AppendOnce(ctx, q.once.name(), q.record)
+	} else {
+		pos, err = q.server.Stream.Append(ctx, q.record)
+	}
+	if err == nil {
+		q.server.trouble.over(q.server.Log)
+		return pos, nil
+	}
+	switch {
+	case errors.Is(err, stream.ErrExists):
+		return pos, err
+	case errors.Is(err, stream.ErrTooLarge):
+		return pos, refuse(event.PayloadTooLarge, "The events together are larger than the queue takes at once.")
+	}
+	return pos, q.unavailable("append a submission", err)
+}
+
+// unavailable says that the outcome is unknown or the queue refused: never a claim that something is stored.
+func (q *request) unavailable(what string, err error) error {
+	s := q.server
+	s.counts.shedStream.Add(1)
+	s.trouble.note(s.Log, what, err)
+	return busy("The queue did not take the request.")
+}
+
+// appendExtra adds what a receipt says beyond its three members: nothing if all is well.
+func appendExtra(b []byte, res *event.Result) []byte {
+	if res.Rejected == 0 && len(res.Warnings) == 0 {
+		return b
+	}
+	if res.Batch {
+		b = append(b, `,"accepted":`...)
+		b = strconv.AppendInt(b, int64(len(res.Rows)), 10)
+		b = append(b, `,"rejected":`...)
+		b = strconv.AppendInt(b, int64(res.Rejected), 10)
+		b = appendProblems(b, res)
+	}
+	return appendRemarks(b, res)
+}
+
+// appendRemarks adds the warnings.
+func appendRemarks(b []byte, res *event.Result) []byte {
+	b = append(b, `,"warnings":`...)
+	b = appendWarnings(b, res.Warnings, res.Batch)
+	if res.WarningsTruncated {
+		b = append(b, `,"warnings_truncated":true`...)
+	}
+	return b
+}
+
+// appendProblems adds the errors.
+func appendProblems(b []byte, res *event.Result) []byte {
+	b = append(b, `,"errors":`...)
+	b = appendErrors(b, res.Errors, res.Batch)
+	if res.ErrorsTruncated {
+		b = append(b, `,"errors_truncated":true`...)
+	}
+	return b
+}

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Header values that never change, shared by all answers: nobody may write to them.
+var (
+	jsonType   = []string{"application/json"}
+	noStore    = []string{"no-store"}
+	noSniff    = []string{"nosniff"}
+	isTrue     = []string{"true"}
+	zeroEvents = []string{"0"}
+	oneEvent   = []string{"1"}
+	strictly   = []string{"handling=strict"}
+	closing    = []string{"close"}
+)
+
+// answer writes what act came to, and says with which status.
+func (q *request) answer(err error) int {
+	h := q.w.Header()
+	h["Content-Type"] = jsonType
+	status := q.status
+	if err != nil {
+		r := q.refusalOf(err)
+		status = statusOf(r.code)
+		q.note(r)
+		q.out = r.append(q.out[:0], q.id)
+		if r.wait > 0 {
+			h["Retry-After"] = []string{seconds(r.wait)}
+		}
+		if r.allow != "" {
+			h["Allow"] = []string{r.allow}
+		}
+		q.drain()
+	} else if q.kind != "" {
+		h["Content-Type"] = []string{q.kind}
+	}
+	h["Cache-Control"] = noStore
+	h["X-Content-Type-Options"] = noSniff
+	h["X-Request-Id"] = []string{q.id}
+	if q.counted {
+		h["X-Events-Accepted"] = eventCount(q.accepted)
+		h["X-Events-Rejected"] = eventCount(q.rejected)
+	}
+	if status != http.StatusNotModified {
+		h["Content-Length"] = []string{strconv.Itoa(len(q.out))}
+	}
+	q.w.WriteHeader(status)
+	if q.r.Method != http.MethodHead && status != http.StatusNotModified {
+		_, _ = q.w.Write(q.out) // a sender that went away is told nothing
+	}
+	return status
+}
+
+func eventCount(n int) []string {
+	switch n {
+	case 0:
+		return zeroEvents
+	case 1:
+		return oneEvent
+	}
+	return []string{strconv.Itoa(n)}
+}
+
+// seconds is a wait as Retry-After spells it: whole seconds, rounded up.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+const (
+	drainBytes = 8 << 20         // arbitrary: a little over the largest body we take
+	drainTime  = 5 * time.Second // arbitrary
+)
+
+// drain reads what a refused sender is still sending. Many senders write their whole body before they look at
+// the answer; closing on them makes the answer a connection error. One that asked first (Expect) is spared
+// the body, and HTTP/2 has a way to say stop.
+func (q *request) drain() {
+	r := q.r
+	if q.bodyRead || r.ProtoMajor != 1 || r.ContentLength == 0 || r.ContentLength > drainBytes || r.Header["Expect"] != nil {
+		return
+	}
+	_ = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(drainTime))
+	_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
+}

@@ -1,0 +1,77 @@
+// Package api answers senders over HTTP.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/dataset"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+// Keys says which dataset a key opens. *dataset.Registry does.
+type Keys interface {
+	Authenticate(presented string) (d *dataset.Dataset, keyID string, err error)
+}
+
+// Stream is the durable log that a 200 stands for. *stream.Stream is one; tests have others that fail on demand.
+type Stream interface {
+	Append(ctx context.Context, record []byte) (stream.Position, error)
+	AppendOnce(ctx context.Context, key string, record []byte) (stream.Position, error)
+	ReadOnce(ctx context.Context, key string) ([]byte, stream.Position, error)
+	Read(ctx context.Context, at stream.Position) ([]byte, error)
+	Ready() error
+}
+
+// Lookup finds submissions that the stream has let go of.
+type Lookup interface {
+	// FindSubmission reads a submission of a dataset back, or returns nil if there is none by this id.
+	FindSubmission(ctx context.Context, datasetID, submissionID string) (*submission.Submission, error)
+}
+
+// Server answers senders. Set the exported fields before the first request and leave them alone afterwards.
+// It is an http.Handler; Run keeps the counts of refused events.
+type Server struct {
+	Keys   Keys
+	Stream Stream
+	// Processed says whether what stands at a position of the stream is in the store.
+	Processed func(stream.Position) bool
+	// Lookup may be nil: then only what the stream still holds can be looked up.
+	Lookup Lookup
+	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
+	BacklogAge func() time.Duration
+	Limits     Limits
+	Now        func() time.Time
+	Log        *slog.Logger
+
+	pools    pools
+	lanes    sync.Map // dataset id → *lane
+	inFlight atomic.Int64
+	claims   claims
+	tally    tally
+	trouble  trouble
+	counts   counts
+	pages    pages
+}
+
+// Handler is the server itself, under the name by which handlers are asked for.
+func (s *Server) Handler() http.Handler { return s }
+
+// Ready says whether a POST would be taken now: nil, or why not.
+func (s *Server) Ready() error {
+	if err := s.Stream.Ready(); err != nil {
+		return err
+	}
+	if s.BacklogAge == nil || s.Limits.BacklogAge <= 0 {
+		return nil
+	}
+	if age := s.BacklogAge(); age > s.Limits.BacklogAge {
+		return errBacklog
+	}
+	return nil
+}

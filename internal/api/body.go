@@ -1,0 +1,177 @@
+package api
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"sluice/event"
+)
+
+// MaxBody is the most bytes of a body, on the wire and decompressed.
+const MaxBody = 5_242_880
+
+// firstStep is how much memory a sender is trusted with before its bytes arrive (arbitrary: most requests are
+// smaller). A body that is announced larger gets more as it comes.
+const firstStep = 64 << 10
+
+func tooLarge() *refusal {
+	r := refuse(event.PayloadTooLarge, "The body is larger than "+strconv.Itoa(MaxBody)+" bytes.")
+	return r
+}
+
+func malformed(message string) *refusal {
+	return refuse(event.MalformedJSON, message)
+}
+
+// body reads the request's body within the limits. The string is part of the request's memory: it is gone when
+// the request ends.
+func (q *request) body() (string, error) {
+	if err := q.receive(); err != nil {
+		return "", err
+	}
+	q.server.counts.bytesWire.Add(uint64(len(q.wire)))
+	raw := q.wire
+	if q.coding != identity {
+		if err := q.decompress(); err != nil {
+			return "", err
+		}
+		raw = q.plain
+	}
+	q.server.counts.bytesPlain.Add(uint64(len(raw)))
+	return unsafe.String(unsafe.SliceData(raw), len(raw)), nil // the bytes stay as they are until the request ends
+}
+
+// receive fills q.wire. A sender has time by the size it announced, so that a slow one cannot hold memory for ever.
+func (q *request) receive() error {
+	size := q.r.ContentLength
+	if size < 0 {
+		size = MaxBody
+	}
+	control := http.NewResponseController(q.w)
+	// Deadlines of the operating system follow its clock, not the service's.
+	_ = control.SetReadDeadline(time.Now().Add(q.server.Limits.readTime(size)))
+	b, have := q.wire[:0], int64(0)
+	for {
+		if int64(len(b)) >= have {
+			have = min(size, max(firstStep, 4*have)) + 1
+			if err := q.reserve(have + overhead); err != nil {
+				return err
+			}
+			b = grow(b, int(have))
+		}
+		n, err := q.r.Body.Read(b[len(b):have])
+		b = b[:len(b)+n]
+		q.wire = b
+		if len(b) > MaxBody {
+			return tooLarge()
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return q.cutShort(err)
+		}
+	}
+	q.bodyRead = true
+	// Left standing, the deadline would end the request while it waits for the queue.
+	_ = control.SetReadDeadline(time.Time{})
+	return nil
+}
+
+// cutShort says why a body did not arrive whole. A slow network may do better next time; a sender that stopped
+// early has made a mistake, if it is still there at all.
+func (q *request) cutShort(err error) error {
+	q.bodyRead = true // there is nothing to wait for
+	q.w.Header()["Connection"] = closing
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+		q.server.counts.slowBodies.Add(1)
+		return busy("The body did not arrive in time.")
+	}
+	return malformed("The body ended before its announced length.")
+}
+
+// grow returns b with room for at least n bytes in all.
+func grow(b []byte, n int) []byte {
+	if cap(b) >= n {
+		return b
+	}
+	return append(make([]byte, 0, n), b...)
+}
+
+var gzipReaders sync.Pool
+
+// decompress fills q.plain from q.wire and stops at the limit, so that a bomb costs no more than a large body.
+func (q *request) decompress() error {
+	if q.coding == zstandard {
+		return q.unzstd()
+	}
+	src := bytes.NewReader(q.wire)
+	z, _ := gzipReaders.Get().(*gzip.Reader)
+	if z == nil {
+		z = new(gzip.Reader)
+	}
+	defer gzipReaders.Put(z)
+	if err := z.Reset(src); err != nil {
+		return malformed("The body is not gzip.")
+	}
+	claim := int64(binary.LittleEndian.Uint32(q.wire[len(q.wire)-4:])) // of the trailer: a hint, not a promise
+	b, have := q.plain[:0], int64(0)
+	for {
+		if int64(len(b)) >= have {
+			have = min(MaxBody+1, max(min(claim+1, 1<<20), 2*have))
+			if err := q.reserve(int64(len(q.wire)) + have + overhead); err != nil {
+				return err
+			}
+			b = grow(b, int(have))
+		}
+		n, err := z.Read(b[len(b):have])
+		b = b[:len(b)+n]
+		q.plain = b
+		if len(b) > MaxBody {
+			return tooLarge()
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return malformed("The body is not whole gzip.")
+		}
+	}
+}
+
+// zstdDecoder is shared: DecodeAll keeps no window of its own, only the output, and runs on as many bodies at a
+// time as there are processors. A window may be as large as the format's usual limit since none is allocated.
+var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(MaxBody), zstd.WithDecoderMaxWindow(128<<20))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return d
+})
+
+func (q *request) unzstd() error {
+	if err := q.reserve(min(MaxBody, int64(9*len(q.wire))) + overhead); err != nil {
+		return err
+	}
+	b, err := zstdDecoder().DecodeAll(q.wire, q.plain[:0])
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return tooLarge()
+	case err != nil:
+		return malformed("The body is not whole zstd.")
+	}
+	q.plain = b
+	return q.reserve(int64(len(q.wire)+len(b)) + overhead)
+}

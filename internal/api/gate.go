@@ -1,0 +1,189 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/event"
+)
+
+// One message for every key that does not open a dataset: which of the reasons it was is nobody's business but
+// the operator's.
+const (
+	noKeyMessage  = "The request carries no API key."
+	badKeyMessage = "The API key is not valid."
+)
+
+// enter checks everything that can be known before the body is read, in this order:
+//
+//	request id → path → browser → method → key → rate → media type and encoding → room
+//
+// A path that does not exist is 404 for everyone, with or without a key; a browser is told so before its
+// preflight is; a wrong method is 405 before a key is asked for. The rate is charged before the request is
+// looked at any closer, so that a flood of nonsense is slowed down too.
+func (q *request) enter() error {
+	rt := &routes[q.route]
+	switch {
+	case q.route == routeNone:
+		r := refuse(event.NotFound, "There is nothing at this path.")
+		r.hint = "The paths are listed at /docs and /openapi.json; they end without a slash."
+		return r
+	case q.r.Header["Origin"] != nil:
+		return refuse(event.ServerSideOnly, "The request comes from a browser.")
+	case !rt.takes(q.r.Method):
+		r := refuse(event.MethodNotAllowed, "This path does not take the request's method.")
+		r.hint = "Use " + rt.allow + "."
+		r.allow = rt.allow
+		return r
+	case !rt.keyed:
+		return nil
+	}
+	if err := q.authenticate(); err != nil {
+		return err
+	}
+	if wait := q.lane.requests.take(q.start, q.dataset.RequestsPerSecond, 1); wait > 0 {
+		return limited("requests", q.dataset.RequestsPerSecond, wait)
+	}
+	if rt.method != http.MethodPost {
+		return nil
+	}
+	if err := q.media(); err != nil {
+		return err
+	}
+	return q.room()
+}
+
+func (q *request) authenticate() error {
+	values := q.r.Header["Authorization"]
+	if len(values) == 0 || len(values) == 1 && values[0] == "" {
+		return refuse(event.MissingAPIKey, noKeyMessage)
+	}
+	if len(values) > 1 {
+		return refuse(event.InvalidAPIKey, badKeyMessage)
+	}
+	d, _, err := q.server.Keys.Authenticate(bearer(values[0]))
+	if err != nil {
+		return refuse(event.InvalidAPIKey, badKeyMessage)
+	}
+	q.dataset = d
+	q.lane = q.server.lane(d.ID)
+	return nil
+}
+
+// bearer cuts the scheme off, if there is one: the specification shows the bare key too.
+func bearer(value string) string {
+	const scheme = "bearer "
+	if len(value) >= len(scheme) && strings.EqualFold(value[:len(scheme)], scheme) {
+		return strings.Trim(value[len(scheme):], " \t")
+	}
+	return value
+}
+
+func limited(what string, rate float64, wait time.Duration) *refusal {
+	r := refuse(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
+		strconv.FormatFloat(rate, 'f', -1, 64)+" "+what+"/s.")
+	r.wait = wait
+	return r
+}
+
+// media checks what the body says of itself.
+func (q *request) media() error {
+	for _, v := range q.r.Header["Content-Type"] {
+		name, _, _ := strings.Cut(v, ";")
+		if name = strings.TrimSpace(name); name != "" && !strings.EqualFold(name, "application/json") {
+			r := refuse(event.UnsupportedMediaType, "The body is not declared as JSON.")
+			r.hint = "Send Content-Type: application/json."
+			return r
+		}
+	}
+	coding, ok := contentCoding(q.r.Header["Content-Encoding"])
+	if !ok {
+		r := refuse(event.UnsupportedMediaType, "The Content-Encoding is not one of identity, gzip and zstd, used once.")
+		r.hint = "Send Content-Encoding: gzip or zstd, or none."
+		q.w.Header()["Accept-Encoding"] = acceptEncoding
+		return r
+	}
+	q.coding = coding
+	if q.r.ContentLength > MaxBody {
+		return tooLarge()
+	}
+	return nil
+}
+
+var acceptEncoding = []string{"gzip, zstd"}
+
+// coding is how a body is compressed.
+type coding uint8
+
+const (
+	identity coding = iota
+	gzipped
+	zstandard
+)
+
+func contentCoding(values []string) (coding, bool) {
+	if len(values) == 0 {
+		return identity, true
+	}
+	if len(values) > 1 {
+		return identity, false
+	}
+	switch v := strings.TrimSpace(values[0]); {
+	case v == "", strings.EqualFold(v, "identity"):
+		return identity, true
+	case strings.EqualFold(v, "gzip"):
+		return gzipped, true
+	case strings.EqualFold(v, "zstd"):
+		return zstandard, true
+	}
+	return identity, false
+}
+
+// room says whether the server can take a body at all: better refused before it is read than after.
+func (q *request) room() error {
+	s := q.server
+	if err := s.Ready(); err != nil && q.route != routeValidate {
+		s.counts.shedStream.Add(1)
+		return busy("The queue cannot take events at the moment.")
+	}
+	return q.reserve(overhead)
+}
+
+// strict says whether the sender prefers all or nothing (RFC 7240, the first handling preference counts).
+func strict(values []string) bool {
+	for _, v := range values {
+		for p := range strings.SplitSeq(v, ",") {
+			p, _, _ = strings.Cut(p, ";")
+			name, value, _ := strings.Cut(p, "=")
+			if strings.EqualFold(strings.TrimSpace(name), "handling") {
+				return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "strict")
+			}
+		}
+	}
+	return false
+}
+
+// requestID keeps a well-formed id of the sender's.
+func requestID(values []string) string {
+	if len(values) == 1 && wellFormed(values[0]) {
+		return values[0]
+	}
+	return newRequestID()
+}
+
+func wellFormed(id string) bool {
+	if len(id) == 0 || len(id) > 128 {
+		return false
+	}
+	for i := 0; i < len(id); i++ {
+		c := id[i]
+		switch {
+		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,39 @@
+package api
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// NewHTTPServer returns a server for senders, hardened: nobody holds a connection for nothing. Bodies have
+// deadlines of their own, by size, so there is none for the whole request. It speaks HTTP/1.1 and HTTP/2, with
+// TLS when there is a certificate. Start it with Serve or ServeTLS("", ""); Shutdown lets requests in flight finish.
+func NewHTTPServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true) // behind a balancer that ends TLS
+	s := &http.Server{
+		Handler:                      h,
+		DisableGeneralOptionsHandler: true, // every answer is ours
+		ReadHeaderTimeout:            10 * time.Second,
+		WriteTimeout:                 2 * time.Minute, // the slowest body plus half a minute
+		IdleTimeout:                  2 * time.Minute,
+		MaxHeaderBytes:               16 << 10,
+		Protocols:                    &protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 250,
+			SendPingTimeout:      30 * time.Second,
+			PingTimeout:          15 * time.Second,
+			WriteByteTimeout:     30 * time.Second,
+		},
+		// What net/http has to say is about broken connections: of use to someone who looks for it.
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	if cert != nil {
+		s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.Choose}
+	}
+	return s
+}

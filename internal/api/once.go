@@ -1,0 +1,169 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+// onceKey stands for an Idempotency-Key within its dataset and path. It is a digest, because senders make keys
+// out of order numbers and worse, and it goes to disk.
+type onceKey [sha256.Size]byte
+
+// name is the key as the stream knows it.
+func (k *onceKey) name() string { return hex.EncodeToString(k[:]) }
+
+// readOnceKey takes the Idempotency-Key, if there is one. There is no code of its own for a bad one: it is a
+// member of the request of the wrong type.
+func (q *request) readOnceKey() error {
+	values := q.r.Header["Idempotency-Key"]
+	if len(values) == 0 {
+		return nil
+	}
+	if len(values) > 1 || !visible(values[0]) {
+		r := refuse(event.InvalidType, "The Idempotency-Key header is not 1 to 255 visible ASCII characters, sent once.")
+		r.hint = "Send one Idempotency-Key, for example a UUID, and the same one when you send the same request again."
+		return r
+	}
+	h := sha256.New()
+	for _, part := range []string{q.dataset.ID, routes[q.route].path, values[0]} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	h.Sum(q.once[:0])
+	q.isOnce = true
+	return nil
+}
+
+func visible(s string) bool {
+	if len(s) == 0 || len(s) > 255 {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// patience is how long a request whose body is still coming holds its key. A sender whose connection stalled
+// tries again after some seconds, and must then not find its own ghost in the way (arbitrary).
+const patience = 10 * time.Second
+
+// claims are the keys of the requests that run now, on this node. Between nodes, and after a crash, the
+// stream itself lets only one through; claims only spare the others the work.
+type claims struct {
+	mu   sync.Mutex
+	open map[onceKey]*claim
+}
+
+type claim struct {
+	since   time.Time
+	arrived bool // its body is here
+}
+
+// take claims the key, or says that another request holds it.
+func (c *claims) take(key onceKey, now time.Time) (*claim, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if held := c.open[key]; held != nil && (held.arrived || now.Sub(held.since) < patience) {
+		return nil, false
+	}
+	if c.open == nil {
+		c.open = make(map[onceKey]*claim)
+	}
+	mine := &claim{since: now}
+	c.open[key] = mine
+	return mine, true
+}
+
+// arrived says that the request's body is whole: from now on it holds its key to the end.
+func (c *claims) arrived(mine *claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	mine.arrived = true
+}
+
+// drop ends the claim, unless the key has been passed on.
+func (c *claims) drop(key onceKey, mine *claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open[key] == mine {
+		delete(c.open, key)
+	}
+}
+
+func (c *claims) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// submitOnce is submit for a request with an Idempotency-Key.
+func (q *request) submitOnce() error {
+	s := q.server
+	mine, ok := s.claims.take(q.once, q.start)
+	if !ok {
+		r := refuse(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.")
+		r.wait = time.Second
+		return r
+	}
+	defer s.claims.drop(q.once, mine)
+	body, err := q.body()
+	if err != nil {
+		return err
+	}
+	s.claims.arrived(mine)
+	hash := sha256.Sum256([]byte(body))
+	res, received, err := q.judge(body)
+	if err != nil {
+		// What was accepted once stays accepted, however old it is by now.
+		if replayed, rerr := q.replay(hash); replayed || rerr != nil {
+			return rerr
+		}
+		return err
+	}
+	err = q.store(res, received, &hash)
+	if errors.Is(err, stream.ErrExists) {
+		replayed, rerr := q.replay(hash)
+		if !replayed && rerr == nil {
+			return busy("The first request with this Idempotency-Key cannot be read back.")
+		}
+		return rerr
+	}
+	return err
+}
+
+// replay answers with the first receipt, byte for byte, if the key has been used.
+func (q *request) replay(hash [sha256.Size]byte) (bool, error) {
+	rec, pos, err := q.server.Stream.ReadOnce(q.r.Context(), q.once.name())
+	switch {
+	case errors.Is(err, stream.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, q.unavailable("read back a submission", err)
+	}
+	first, err := submission.DecodeRecord(string(rec), pos.Partition, pos.Seq, pos.Slot)
+	if err != nil {
+		return false, err
+	}
+	if first.BodyHash != hash {
+		return false, refuse(event.IdempotencyKeyReused, "The Idempotency-Key was used before, with another body.")
+	}
+	q.w.Header()["Idempotency-Replayed"] = isTrue
+	q.server.counts.replays.Add(1)
+	n := first.Counts()
+	q.accepted, q.rejected = n.Accepted, n.Rejected
+	if n.Rejected > 0 {
+		delete(q.w.Header(), "Preference-Applied") // the first request did not ask for it
+	}
+	q.out = first.AppendReceipt(q.out[:0])
+	return true, nil
+}

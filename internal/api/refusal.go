@@ -1,0 +1,170 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"sluice/event"
+)
+
+// refusal is why a request was not taken. Handlers return it; only the answer writes it.
+type refusal struct {
+	code    event.Code
+	field   string
+	message string
+	hint    string // empty: the code's own remedy
+
+	problems   []event.Error     // every problem found; empty: the one above
+	indexed    bool              // problems belong to events of a batch
+	truncated  bool              // there are more problems than listed
+	rejections []event.Rejection // the same, summed up for the operator
+
+	wait  time.Duration // Retry-After, at least a second where the status asks for one
+	allow string        // Allow
+}
+
+// Error is the message, for logs: it never holds anything a sender sent.
+func (r *refusal) Error() string { return string(r.code) + ": " + r.message }
+
+// refuse makes a refusal of a whole request.
+func refuse(code event.Code, message string) *refusal {
+	return &refusal{code: code, message: message}
+}
+
+// statusOf is the one place where a code becomes a status.
+func statusOf(code event.Code) int {
+	switch code {
+	case event.MissingAPIKey, event.InvalidAPIKey, event.DatasetForbidden, event.ServerSideOnly:
+		return http.StatusForbidden
+	case event.NotFound:
+		return http.StatusNotFound
+	case event.MethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case event.IdempotencyInProgress:
+		return http.StatusConflict
+	case event.PayloadTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case event.UnsupportedMediaType:
+		return http.StatusUnsupportedMediaType
+	case event.IdempotencyKeyReused:
+		return http.StatusUnprocessableEntity
+	case event.RateLimited:
+		return http.StatusTooManyRequests
+	case event.InternalError:
+		return http.StatusInternalServerError
+	case event.Unavailable:
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusBadRequest
+	}
+}
+
+// retryable says whether the same request may succeed later without being changed.
+func retryable(status int) bool {
+	return status == http.StatusTooManyRequests || status >= 500
+}
+
+// append adds the error object. Its first three members are the specification's, so that a sender who reads
+// nothing else is served well.
+func (r *refusal) append(b []byte, requestID string) []byte {
+	b = append(b, `{"status":"error","error_code":"`...)
+	b = append(b, r.code...)
+	b = append(b, `","message":`...)
+	b = appendString(b, r.message)
+	b = append(b, `,"request_id":`...)
+	b = appendString(b, requestID)
+	b = append(b, `,"errors":`...)
+	problems := r.problems
+	if len(problems) == 0 {
+		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
+	}
+	b = appendErrors(b, problems, r.indexed)
+	if r.truncated {
+		b = append(b, `,"errors_truncated":true`...)
+	}
+	if retryable(statusOf(r.code)) {
+		b = append(b, `,"retryable":true`...)
+	}
+	return append(b, '}')
+}
+
+func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
+	b = append(b, '[')
+	for i := range errs {
+		e := &errs[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		if indexed {
+			b = append(b, `"index":`...)
+			b = strconv.AppendInt(b, int64(e.Index), 10)
+			b = append(b, ',')
+		}
+		b = append(b, `"error_code":"`...)
+		b = append(b, e.Code...)
+		b = append(b, `","field":`...)
+		b = appendString(b, e.Field)
+		b = append(b, `,"message":`...)
+		b = appendString(b, e.Message)
+		b = append(b, `,"hint":`...)
+		b = appendString(b, hintOf(e))
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func hintOf(e *event.Error) string {
+	if e.Hint != "" {
+		return e.Hint
+	}
+	return remedies[e.Code]
+}
+
+func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {
+	b = append(b, '[')
+	for i := range warnings {
+		w := &warnings[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		if indexed {
+			b = append(b, `"index":`...)
+			b = strconv.AppendInt(b, int64(w.Index), 10)
+			b = append(b, ',')
+		}
+		b = append(b, `"code":"`...)
+		b = append(b, w.Code...)
+		b = append(b, `","field":`...)
+		b = appendString(b, w.Field)
+		b = append(b, `,"message":`...)
+		b = appendString(b, w.Message)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// appendString adds a JSON string. A pointer may hold a member name of the sender's, so anything can be in it.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		default:
+			const hex = "0123456789abcdef"
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	b = append(b, s[from:]...)
+	return append(b, '"')
+}

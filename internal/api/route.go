@@ -1,0 +1,92 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+)
+
+// What a request can ask for. The last one stands for every path we do not have.
+const (
+	routeEvents = iota
+	routeBatch
+	routeValidate
+	routeSubmission
+	routeSchema
+	routeOpenAPI
+	routeDocs
+	routeNone
+	routeCount
+)
+
+// route is one path of the API. Dispatch, numbers, /openapi.json, /docs and docs/api.md are made from this table.
+type route struct {
+	method  string
+	path    string
+	allow   string // the Allow header
+	keyed   bool   // needs a key
+	summary string
+	detail  string
+}
+
+var routes = [routeCount]route{
+	routeEvents: {
+		http.MethodPost, "/v1/events", "POST", true, "Send one event",
+		"The body is one event. It is checked at once and queued: a 200 is written only after the event is on stable storage.",
+	},
+	routeBatch: {
+		http.MethodPost, "/v1/events/batch", "POST", true, "Send up to 1,000 events",
+		"The body is an array of events; 500 at a time work best. Valid events are queued as one submission and the others are listed in errors. " +
+			"With Prefer: handling=strict one invalid event refuses them all.",
+	},
+	routeValidate: {
+		http.MethodPost, "/v1/events/validate", "POST", true, "Try events without sending them",
+		"One event or an array of them, under the same rules. Nothing is stored or counted. The answer shows each valid event as it would be " +
+			"stored, its privacy outcome with the reasons, and its consent string decoded.",
+	},
+	routeSubmission: {
+		http.MethodGet, "/v1/submissions/{submission_id}", "GET, HEAD", true, "Look a submission up",
+		"Readable as soon as the receipt is out, by the dataset that sent it, for at least 30 days. RECEIVED turns into PROCESSED once the events are in the store.",
+	},
+	routeSchema: {
+		http.MethodGet, "/v1/schema/events", "GET, HEAD", true, "Read the event schema",
+		"A JSON Schema 2020-12 document made from the tables the validator runs on. Ask again with If-None-Match.",
+	},
+	routeOpenAPI: {
+		http.MethodGet, "/openapi.json", "GET, HEAD", false, "Read this description",
+		"OpenAPI 3.1.",
+	},
+	routeDocs: {
+		http.MethodGet, "/docs", "GET, HEAD", false, "Read the documentation",
+		"One page that needs no network.",
+	},
+	routeNone: {path: "other"},
+}
+
+const submissionPrefix = "/v1/submissions/"
+
+// find matches a path exactly: no cleaning and no redirect, since a POST that is redirected loses its body.
+func find(path string) int {
+	switch path {
+	case "/v1/events":
+		return routeEvents
+	case "/v1/events/batch":
+		return routeBatch
+	case "/v1/events/validate":
+		return routeValidate
+	case "/v1/schema/events":
+		return routeSchema
+	case "/openapi.json":
+		return routeOpenAPI
+	case "/docs":
+		return routeDocs
+	}
+	if id, ok := strings.CutPrefix(path, submissionPrefix); ok && id != "" && !strings.Contains(id, "/") {
+		return routeSubmission
+	}
+	return routeNone
+}
+
+// takes says whether the route answers the method. HEAD is GET without the body.
+func (r *route) takes(method string) bool {
+	return method == r.method || method == http.MethodHead && r.method == http.MethodGet
+}

@@ -1,0 +1,181 @@
+package api
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/submission"
+)
+
+// statuses are all we ever answer with.
+var statuses = [...]int{
+	http.StatusOK, http.StatusNotModified, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
+	http.StatusMethodNotAllowed, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+}
+
+// LatencyBounds are the upper edges of the latency buckets; one more bucket takes the rest.
+var LatencyBounds = [...]time.Duration{
+	500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
+	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
+}
+
+// histogram counts durations.
+type histogram struct {
+	buckets [len(LatencyBounds) + 1]atomic.Uint64
+	sum     atomic.Int64 // nanoseconds
+}
+
+func (h *histogram) add(d time.Duration) {
+	i := 0
+	for i < len(LatencyBounds) && d > LatencyBounds[i] {
+		i++
+	}
+	h.buckets[i].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// counts are the server's numbers. All are counted without a lock and without a label to build.
+type counts struct {
+	answers    [routeCount][len(statuses)]atomic.Uint64
+	latency    [routeCount]histogram
+	codes      [64]atomic.Uint64 // by place in event.Codes
+	shedMemory atomic.Uint64
+	shedShare  atomic.Uint64
+	shedStream atomic.Uint64
+	slowBodies atomic.Uint64
+	replays    atomic.Uint64
+	faults     atomic.Uint64
+	bytesWire  atomic.Uint64
+	bytesPlain atomic.Uint64
+}
+
+func (c *counts) answered(route, status int, took time.Duration) {
+	for i, s := range statuses {
+		if s == status {
+			c.answers[route][i].Add(1)
+			break
+		}
+	}
+	c.latency[route].add(took)
+}
+
+// laneCounts are one dataset's numbers.
+type laneCounts struct {
+	accepted, rejected, late, restricted, suppressed atomic.Uint64
+	refused, limited                                 atomic.Uint64
+}
+
+func (c *laneCounts) add(n submission.Counts) {
+	c.accepted.Add(uint64(n.Accepted))
+	for _, p := range []struct {
+		at *atomic.Uint64
+		n  int
+	}{{&c.rejected, n.Rejected}, {&c.late, n.Late}, {&c.restricted, n.Restricted}, {&c.suppressed, n.Suppressed}} {
+		if p.n > 0 {
+			p.at.Add(uint64(p.n))
+		}
+	}
+}
+
+// Stats is what the server has done since it began.
+type Stats struct {
+	Routes   []RouteStats   // one per path of the API, and one named "other"
+	Refusals []CodeCount    // by error code, those that happened
+	Datasets []DatasetStats // by id; datasets whose key was presented
+
+	BytesInFlight      int64
+	BytesInFlightLimit int64
+	BytesWire          uint64 // bodies as they came
+	BytesPlain         uint64 // bodies decompressed
+	OpenKeys           int    // Idempotency-Keys of requests that run now
+	Replays            uint64 // receipts given again
+	ShedMemory         uint64 // refused: the server holds too many bytes
+	ShedShare          uint64 // refused: one dataset holds too many bytes
+	ShedStream         uint64 // refused: the queue is not ready, or did not take it
+	SlowBodies         uint64 // cut off: the body took too long
+	Faults             uint64 // 500s
+	RejectionsWaiting  int    // counts of refused events not yet in the stream
+	RejectionsLost     uint64 // counts that found no room
+}
+
+// RouteStats is one path's answers.
+type RouteStats struct {
+	Method, Path string
+	Statuses     []StatusCount // those that happened
+	Latency      []uint64      // per bucket of LatencyBounds, then the rest
+	LatencySum   time.Duration
+}
+
+// StatusCount is how many answers had a status.
+type StatusCount struct {
+	Status int
+	Count  uint64
+}
+
+// CodeCount is how many requests were refused with a code.
+type CodeCount struct {
+	Code  event.Code
+	Count uint64
+}
+
+// DatasetStats is one dataset's events.
+type DatasetStats struct {
+	DatasetID                                        string
+	Accepted, Rejected, Late, Restricted, Suppressed uint64 // events
+	Refused, Limited                                 uint64 // requests: refused whole, over a rate
+	BytesInFlight                                    int64
+}
+
+// Stats reads the numbers.
+func (s *Server) Stats() Stats {
+	c := &s.counts
+	st := Stats{
+		BytesInFlight: s.inFlight.Load(), BytesInFlightLimit: s.Limits.bytesInFlight(),
+		BytesWire: c.bytesWire.Load(), BytesPlain: c.bytesPlain.Load(), OpenKeys: s.claims.len(), Replays: c.replays.Load(),
+		ShedMemory: c.shedMemory.Load(), ShedShare: c.shedShare.Load(), ShedStream: c.shedStream.Load(),
+		SlowBodies: c.slowBodies.Load(), Faults: c.faults.Load(),
+	}
+	st.RejectionsWaiting, st.RejectionsLost = s.tally.stats()
+	for i := range routes {
+		st.Routes = append(st.Routes, c.route(i))
+	}
+	for i, info := range event.Codes {
+		if n := c.codes[i].Load(); n > 0 {
+			st.Refusals = append(st.Refusals, CodeCount{info.Code, n})
+		}
+	}
+	s.lanes.Range(func(_, v any) bool {
+		st.Datasets = append(st.Datasets, v.(*lane).stats())
+		return true
+	})
+	slices.SortFunc(st.Datasets, func(a, b DatasetStats) int { return cmp.Compare(a.DatasetID, b.DatasetID) })
+	return st
+}
+
+func (c *counts) route(i int) RouteStats {
+	r := RouteStats{Method: routes[i].method, Path: routes[i].path, LatencySum: time.Duration(c.latency[i].sum.Load())}
+	for j := range c.latency[i].buckets {
+		r.Latency = append(r.Latency, c.latency[i].buckets[j].Load())
+	}
+	for j, status := range statuses {
+		if n := c.answers[i][j].Load(); n > 0 {
+			r.Statuses = append(r.Statuses, StatusCount{status, n})
+		}
+	}
+	return r
+}
+
+func (l *lane) stats() DatasetStats {
+	c := &l.count
+	return DatasetStats{
+		DatasetID: l.id, Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), Late: c.late.Load(),
+		Restricted: c.restricted.Load(), Suppressed: c.suppressed.Load(), Refused: c.refused.Load(),
+		Limited: c.limited.Load(), BytesInFlight: l.inFlight.Load(),
+	}
+}
