@@ -65,16 +65,24 @@ func (q *request) decode(body string, shape event.Shape, received time.Time) (*e
 	if res != nil {
 		q.rejected = res.Total // until they are queued
 	}
+	if r := whole(res, bad); r != nil {
+		return nil, r
+	}
+	return res, nil
+}
+
+// whole says why the request is refused as a whole, if it is.
+func whole(res *event.Result, bad *event.Error) *refusal {
 	if bad != nil {
-		return nil, &refusal{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}
+		return &refusal{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}
 	}
 	if res.Foreign {
-		return nil, &refusal{
+		return &refusal{
 			code: event.DatasetForbidden, field: "/data_set_id",
 			message: "An event names a dataset that this API key does not open.",
 		}
 	}
-	return res, nil
+	return nil
 }
 
 // none says that no event of the request is queued, and why.

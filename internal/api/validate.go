@@ -18,7 +18,12 @@ func (q *request) validate() error {
 	if err != nil {
 		return err
 	}
-	b := append(q.out[:0], `{"valid":`...)
+	q.out = appendValidation(q.out[:0], res)
+	return q.reserve(int64(len(body)+len(q.out)) + overhead)
+}
+
+func appendValidation(b []byte, res *event.Result) []byte {
+	b = append(b, `{"valid":`...)
 	b = strconv.AppendBool(b, res.Rejected == 0)
 	b = append(b, `,"accepted":`...)
 	b = strconv.AppendInt(b, int64(len(res.Rows)), 10)
@@ -33,8 +38,7 @@ func (q *request) validate() error {
 		}
 		b = appendEffect(b, &res.Rows[i], &res.Details[i])
 	}
-	q.out = append(b, "]}"...)
-	return q.reserve(int64(len(body)+len(q.out)) + overhead)
+	return append(b, "]}"...)
 }
 
 // appendEffect adds what would become of one valid event.

@@ -1,0 +1,159 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"sluice/event"
+)
+
+// componentSchemas are the shapes that the OpenAPI document refers to. Event is the schema that
+// /v1/schema/events serves.
+func componentSchemas() (object, error) {
+	var ev map[string]json.RawMessage
+	if err := json.Unmarshal(event.Schema(), &ev); err != nil {
+		return nil, fmt.Errorf("read the event schema: %w", err)
+	}
+	delete(ev, "$schema") // the document's dialect is the same
+	delete(ev, "$id")     // and it is not at home here
+	return object{
+		{"Event", ev},
+		{"Batch", object{{"type", "array"}, {"minItems", 1}, {"maxItems", event.MaxEvents}, {"items", ref("Event")}}},
+		{"Receipt", receiptSchema()},
+		{"Error", errorSchema()},
+		{"Problem", problemSchema()},
+		{"Warning", warningSchema()},
+		{"Submission", submissionSchema()},
+		{"Validation", validationSchema()},
+	}, nil
+}
+
+func text(description string) object {
+	return object{{"type", "string"}, {"description", description}}
+}
+
+func count(description string) object {
+	return object{{"type", "integer"}, {"minimum", 0}, {"description", description}}
+}
+
+func flag(description string) object {
+	return object{{"type", "boolean"}, {"description", description}}
+}
+
+func list(of object, description string) object {
+	return object{{"type", "array"}, {"description", description}, {"items", of}}
+}
+
+// shape is a schema of an object: the first n members are always there.
+func shape(n int, properties object) object {
+	var required []string
+	for _, m := range properties[:n] {
+		required = append(required, m.name)
+	}
+	return object{{"type", "object"}, {"required", required}, {"properties", properties}, {"additionalProperties", false}}
+}
+
+// codesSchema lists the codes of the given kinds.
+func codesSchema(kinds ...event.Kind) object {
+	var names []event.Code
+	for _, info := range event.Codes {
+		for _, kind := range kinds {
+			if info.Kind == kind {
+				names = append(names, info.Code)
+			}
+		}
+	}
+	return object{{"type", "string"}, {"enum", names}}
+}
+
+var timeSchema = object{{"type", "string"}, {"format", "date-time"}, {"description", "UTC, whole seconds."}}
+
+func receiptSchema() object {
+	return shape(3, object{
+		{"submission_id", object{{"type", "string"}, {"pattern", "^(single|batch)\\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}}},
+		{"received_at", timeSchema},
+		{"status", object{{"const", "RECEIVED"}}},
+		{"accepted", count("Events queued. Only in a batch with something to say.")},
+		{"rejected", count("Events refused.")},
+		{"errors", list(ref("Problem"), "Why events were refused, at most 100 entries.")},
+		{"errors_truncated", flag("There were more.")},
+		{"warnings", list(ref("Warning"), "Remarks on accepted events.")},
+		{"warnings_truncated", flag("There were more.")},
+	})
+}
+
+func errorSchema() object {
+	return shape(5, object{
+		{"status", object{{"const", "error"}}},
+		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
+		{"message", text("What is wrong, in words.")},
+		{"request_id", text("The id of this request.")},
+		{"errors", list(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules.")},
+		{"errors_truncated", flag("There were more.")},
+		{"retryable", flag("The same request may succeed later. Only with 429 and 5xx.")},
+	})
+}
+
+func problemSchema() object {
+	return shape(4, object{
+		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
+		{"field", text("JSON Pointer inside the event; empty for the whole of it.")},
+		{"message", text("What is wrong. Never the value itself.")},
+		{"hint", text("How to mend it.")},
+		{"index", count("Which event of the batch, from 0. Only in a batch.")},
+	})
+}
+
+func warningSchema() object {
+	return shape(3, object{
+		{"code", codesSchema(event.WarningKind)},
+		{"field", text("JSON Pointer inside the event.")},
+		{"message", text("What was noticed.")},
+		{"index", count("Which event of the batch, from 0. Only in a batch.")},
+	})
+}
+
+var outcomeSchema = object{{"type", "string"}, {"enum", []string{
+	event.Unrestricted.String(), event.MeasurementOnly.String(), event.Suppressed.String(),
+}}}
+
+func submissionSchema() object {
+	return shape(9, object{
+		{"submission_id", text("As in the receipt.")},
+		{"data_set_id", text("The dataset.")},
+		{"received_at", timeSchema},
+		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED", "PROCESSED"}}, {"description", "PROCESSED once the events are in the store."}}},
+		{"accepted", count("Events queued.")},
+		{"rejected", count("Events refused.")},
+		{"late", count("Accepted events that were 7 to 30 days old.")},
+		{"restricted", count("Accepted events kept for measurement only.")},
+		{"suppressed", count("Accepted events kept without identifiers.")},
+		{"events", list(shape(6, object{
+			{"index", count("Position in the request.")},
+			{"event_id", object{{"type", "string"}, {"format", "uuid"}}},
+			{"event_type", text("As sent.")},
+			{"late", flag("7 to 30 days old on receipt.")},
+			{"privacy", outcomeSchema},
+			{"optimization_eligible", flag("Unrestricted and not late.")},
+		}), "With include=events.")},
+	})
+}
+
+func validationSchema() object {
+	return shape(6, object{
+		{"valid", flag("No event would be refused.")},
+		{"accepted", count("Events that would be queued.")},
+		{"rejected", count("Events that would be refused.")},
+		{"errors", list(ref("Problem"), "Why, at most 100 entries.")},
+		{"warnings", list(ref("Warning"), "Remarks on the others.")},
+		{"events", list(shape(5, object{
+			{"index", count("Position in the request.")},
+			{"event", object{{"type", "object"}, {"description", "The event as it would be stored, member by member."}}},
+			{"privacy", outcomeSchema},
+			{"privacy_reasons", list(object{{"type", "string"}}, "The signals that led to the outcome, such as usnat.SaleOptOut.")},
+			{"gpp", object{{"type", []string{"object", "null"}}, {"description", "The consent string decoded, by section and field."}}},
+		}), "What would become of each valid event.")},
+		{"errors_truncated", flag("There were more errors.")},
+		{"warnings_truncated", flag("There were more warnings.")},
+	})
+}

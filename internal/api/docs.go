@@ -1,0 +1,183 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
+	"strconv"
+	"strings"
+	"sync"
+	texttemplate "text/template"
+	"time"
+
+	"sluice/event"
+)
+
+var (
+	//go:embed docs.html
+	docsHTML string
+	//go:embed docs.css
+	docsCSS string
+	//go:embed docs.md
+	docsMarkdown string
+)
+
+// docs serves the documentation: one page, with nothing to load.
+func (q *request) docs() error {
+	page, err := docsPage()
+	h := q.w.Header()
+	h["Content-Security-Policy"] = docsPolicy()
+	h["Referrer-Policy"] = []string{"no-referrer"}
+	q.kind = "text/html; charset=utf-8"
+	q.out = append(q.out[:0], page...)
+	return err
+}
+
+// docsPolicy lets the page use its own style sheet and nothing else.
+var docsPolicy = sync.OnceValue(func() []string {
+	sum := sha256.Sum256([]byte(docsCSS))
+	return []string{"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
+})
+
+var docsPage = sync.OnceValues(func() ([]byte, error) {
+	t, err := template.New("docs").Funcs(template.FuncMap{"rich": richHTML}).Parse(docsHTML)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, newGuide())
+	return b.Bytes(), err
+})
+
+// markdown is docs/api.md, from the same tables.
+func markdown() ([]byte, error) {
+	t, err := texttemplate.New("docs").Parse(docsMarkdown)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, newGuide())
+	return b.Bytes(), err
+}
+
+// guide is everything the documentation is made of.
+type guide struct {
+	Style    template.CSS
+	Paths    []guidePath
+	Fields   []event.FieldInfo
+	Standard []event.TypeInfo
+	More     []event.TypeInfo
+	Rules    []guideCode
+	Requests []guideCode
+	Warnings []guideCode
+	Examples []guideExample
+	MaxBody  string
+	Event    string // an event to copy, its timestamp left to the shell
+}
+
+type guidePath struct {
+	Method, Path, Summary, Detail string
+	Keyed                         bool
+}
+
+type guideCode struct {
+	Code            event.Code
+	Status          int
+	Meaning, Remedy string
+}
+
+type guideExample struct {
+	Method, Path, Summary, Prefer string
+	Request, Response             string
+	Status                        int
+}
+
+// guideTime is when the examples of the documentation happen.
+var guideTime = time.Date(2026, 11, 14, 23, 40, 5, 0, time.UTC)
+
+func newGuide() *guide {
+	g := &guide{Style: template.CSS(docsCSS), Fields: event.Fields, MaxBody: "5,242,880"}
+	for i := range routes[:routeNone] {
+		rt := &routes[i]
+		g.Paths = append(g.Paths, guidePath{rt.method, rt.path, rt.summary, rt.detail, rt.keyed})
+	}
+	for _, t := range event.Types {
+		if t.Additional {
+			g.More = append(g.More, t)
+		} else {
+			g.Standard = append(g.Standard, t)
+		}
+	}
+	for _, c := range event.Codes {
+		code := guideCode{c.Code, statusOf(c.Code), c.Meaning, c.Remedy}
+		switch c.Kind {
+		case event.RuleKind:
+			g.Rules = append(g.Rules, code)
+		case event.RequestKind:
+			g.Requests = append(g.Requests, code)
+		default:
+			g.Warnings = append(g.Warnings, code)
+		}
+	}
+	for i := range examples {
+		g.Examples = append(g.Examples, newGuideExample(&examples[i]))
+	}
+	g.Event = strings.Replace(examples[0].body, "NOW", "'$(date +%s)'", 1)
+	return g
+}
+
+func newGuideExample(e *example) guideExample {
+	status, body := e.answer(guideTime)
+	out := guideExample{
+		Method: routes[e.route].method, Path: routes[e.route].path, Summary: e.summary,
+		Request: pretty([]byte(e.text(guideTime))), Response: pretty(body), Status: status,
+	}
+	if e.strict {
+		out.Prefer = strictly[0]
+	}
+	return out
+}
+
+func pretty(raw []byte) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, raw, "", "  "); err != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+// richHTML sets what stands between back quotes as code.
+func richHTML(s string) template.HTML {
+	var b strings.Builder
+	for i, part := range strings.Split(s, "`") {
+		if i%2 == 1 {
+			b.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
+		} else {
+			b.WriteString(template.HTMLEscapeString(part))
+		}
+	}
+	return template.HTML(b.String()) // every part is escaped
+}
+
+// Limit is a field's length limit in words.
+func (g *guide) Limit(f event.FieldInfo) string {
+	if f.MaxBytes == 0 {
+		return ""
+	}
+	return strconv.Itoa(f.MaxBytes) + " bytes"
+}
+
+// Need says when a field must be sent.
+func (g *guide) Need(f event.FieldInfo) string {
+	switch {
+	case f.Required:
+		return "yes"
+	case f.When != "":
+		return "when " + f.When
+	}
+	return ""
+}

@@ -1,0 +1,110 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/submission"
+)
+
+// example is a request for the documentation. Its answer is made by the code that answers senders, and a test
+// sends every one of them to a running server.
+type example struct {
+	name    string // a JSON member name
+	summary string
+	route   int
+	strict  bool
+	body    string // NOW and WEEK_AGO stand for timestamps
+}
+
+// exampleDataset is the dataset of the examples.
+const exampleDataset = "spring-2026"
+
+// Two digests of invented values, written out so that a reader sees what goes on the wire.
+const (
+	exampleEmail = "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b" // test@example.com
+	exampleIP    = "e183220b699c10a83ca7be3433d228ed0860a5ecf9480f83e9655f16bad58908" // 198.51.100.7
+)
+
+var examples = []example{
+	{
+		"purchase", "A purchase", routeEvents, false,
+		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+			`"value":129.95,"currency_code":"USD","source":"website","custom_data":{"order_id":"A-1001","coupons":["SPRING10"]}}`,
+	},
+	{
+		"custom", "An event with a name of your own", routeEvents, false,
+		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"custom","custom_event_name":"quiz_finished",` +
+			`"identifiers":{"ifa":"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}}`,
+	},
+	{
+		"late", "An event that is accepted with a warning", routeEvents, false,
+		`{"data_set_id":"spring-2026","timestamp":WEEK_AGO,"event_type":"sign_up","identifiers":{"ip":"` + exampleIP + `"}}`,
+	},
+	{
+		"plaintext", "An e-mail address that was not hashed", routeEvents, false,
+		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"test@example.com"}}`,
+	},
+	{
+		"two_events", "Two events", routeBatch, false,
+		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+			`"page_url":"https://shop.example.com/checkout"}]`,
+	},
+	{
+		"one_refused", "One valid event and one that is refused", routeBatch, false,
+		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+	},
+	{
+		"strict", "The same, all or nothing", routeBatch, true,
+		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+	},
+	{
+		"consent", "An event of someone who opted out of sale", routeValidate, false,
+		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+			`"privacy":{"gpp_string":"DBABLA~BVQqAAAAAgA","gpp_sid":[7]}}`,
+	},
+}
+
+// text is the body as it would be sent at now.
+func (e *example) text(now time.Time) string {
+	return strings.NewReplacer(
+		"NOW", strconv.FormatInt(now.Unix()-60, 10),
+		"WEEK_AGO", strconv.FormatInt(now.Add(-event.LateAge).Unix()-60, 10),
+	).Replace(e.body)
+}
+
+// Ids of the answers in the documentation.
+const exampleRequest = "5f2b6c1e9a7d4b0c8e3f1a2b3c4d5e6f"
+
+// answer is what a server says to the example at now, but for the ids.
+func (e *example) answer(now time.Time) (status int, body []byte) {
+	d := event.Decoder{Explain: e.route == routeValidate}
+	shape, kind := event.Single, submission.Single
+	switch e.route {
+	case routeBatch:
+		shape, kind = event.Batch, submission.Batch
+	case routeValidate:
+		shape = event.Any
+	}
+	res, bad := d.Decode(e.text(now), shape, event.Policy{DatasetID: exampleDataset}, now)
+	r := whole(res, bad)
+	if r == nil && e.route == routeValidate {
+		return http.StatusOK, appendValidation(nil, res)
+	}
+	if r == nil && (len(res.Rows) == 0 || e.strict && res.Rejected > 0) {
+		r = none(res)
+	}
+	if r != nil {
+		return statusOf(r.code), r.append(nil, exampleRequest)
+	}
+	sub := submission.Submission{Kind: kind, ReceivedAt: now.Unix(), Extra: string(appendExtra(nil, res))}
+	sub.Base = event.ID{0x01, 0x97, 0xf3, 0xa0, 0x1c, 0x2b, 0x70, 12: 0x5e, 0x21}
+	sub.Place(0, 4711, 3)
+	return http.StatusOK, sub.AppendReceipt(nil)
+}

@@ -1,0 +1,245 @@
+package api
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/event"
+)
+
+// openAPI serves the description of this API. Its examples carry timestamps, so it is made anew every hour: an
+// example that is copied into a terminal must not be refused for its age.
+func (q *request) openAPI() error {
+	page, err := q.server.pages.openAPI.at(q.start, openAPIDocument)
+	q.out = append(q.out[:0], page...)
+	return err
+}
+
+// openAPIDocument makes the OpenAPI 3.1 document from the tables that the program runs on.
+func openAPIDocument(now time.Time) ([]byte, error) {
+	components, err := componentSchemas()
+	if err != nil {
+		return nil, err
+	}
+	var paths object
+	for i := range routes[:routeNone] {
+		paths = paths.with(routes[i].path, object{{strings.ToLower(routes[i].method), operation(i, now)}})
+	}
+	return json.MarshalIndent(object{
+		{"openapi", "3.1.0"},
+		{"info", object{
+			{"title", "Sluice"},
+			{"version", "1.0"},
+			{"summary", "Conversion events, server to server"},
+			{"description", "Send conversion events as JSON. Every identifier is a hash. A 200 means that the events are on stable storage."},
+		}},
+		{"servers", []object{{{"url", "/"}}}},
+		{"security", []object{{{"key", []string{}}}}},
+		{"paths", paths},
+		{"components", object{
+			{"securitySchemes", object{{"key", object{
+				{"type", "http"}, {"scheme", "bearer"},
+				{"description", "The dataset's API key. It opens one dataset and belongs on a server, never into a browser."},
+			}}}},
+			{"schemas", components},
+		}},
+	}, "", "  ")
+}
+
+var operationIDs = [...]string{
+	routeEvents: "sendEvent", routeBatch: "sendBatch", routeValidate: "validateEvents", routeSubmission: "readSubmission",
+	routeSchema: "readSchema", routeOpenAPI: "readDescription", routeDocs: "readDocs",
+}
+
+func operation(i int, now time.Time) object {
+	rt := &routes[i]
+	op := object{{"operationId", operationIDs[i]}, {"summary", rt.summary}, {"description", rt.detail}}
+	if !rt.keyed {
+		op = op.with("security", []object{})
+	}
+	op = op.with("parameters", parameters(i))
+	if rt.method == http.MethodPost {
+		op = op.with("requestBody", object{
+			{"required", true},
+			{"description", "At most 5,242,880 bytes, on the wire and decompressed. Content-Encoding may be gzip or zstd."},
+			{"content", object{{"application/json", object{{"schema", bodySchema(i)}, {"examples", requestExamples(i, now)}}}}},
+		})
+	}
+	return op.with("responses", responses(i, now))
+}
+
+func parameters(i int) []object {
+	header := func(name, description string, schema object) object {
+		return object{{"name", name}, {"in", "header"}, {"description", description}, {"schema", schema}}
+	}
+	params := []object{header("X-Request-Id", "An id of yours for this request; the answer repeats it.",
+		object{{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,128}$"}})}
+	switch i {
+	case routeEvents, routeBatch:
+		params = append(params, header("Idempotency-Key", "Makes a retry safe: the same key with the same body is stored once and answered with the first receipt.",
+			object{{"type", "string"}, {"pattern", "^[!-~]{1,255}$"}}))
+	case routeSubmission:
+		params = append(params,
+			object{{"name", "submission_id"}, {"in", "path"}, {"required", true}, {"description", "From the receipt."}, {"schema", object{{"type", "string"}}}},
+			object{{"name", "include"}, {"in", "query"}, {"description", "events: list the events too."},
+				{"schema", object{{"type", "string"}, {"enum", []string{"events"}}}}})
+	case routeSchema:
+		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
+	}
+	if i == routeBatch {
+		params = append(params, header("Prefer", "handling=strict: one invalid event refuses them all.", object{{"type", "string"}}))
+	}
+	return params
+}
+
+func ref(name string) object { return object{{"$ref", "#/components/schemas/" + name}} }
+
+func bodySchema(i int) object {
+	switch i {
+	case routeEvents:
+		return ref("Event")
+	case routeBatch:
+		return ref("Batch")
+	default:
+		return object{{"oneOf", []object{ref("Event"), ref("Batch")}}}
+	}
+}
+
+// requestExamples are those that are accepted: what should be copied.
+func requestExamples(i int, now time.Time) object {
+	out := object{}
+	for j := range examples {
+		if e := &examples[j]; e.route == i {
+			if status, _ := e.answer(now); status == http.StatusOK {
+				out = out.with(e.name, object{{"summary", e.summary}, {"value", json.RawMessage(e.text(now))}})
+			}
+		}
+	}
+	return out
+}
+
+func responseExamples(i, status int, now time.Time) object {
+	out := object{}
+	for j := range examples {
+		e := &examples[j]
+		if s, body := e.answer(now); e.route == i && s == status {
+			out = out.with(e.name, object{{"summary", e.summary}, {"value", json.RawMessage(body)}})
+		}
+	}
+	return out
+}
+
+var successSchemas = map[int]string{
+	routeEvents: "Receipt", routeBatch: "Receipt", routeValidate: "Validation", routeSubmission: "Submission",
+}
+
+func responses(i int, now time.Time) object {
+	kind, content := "application/json", object{{"type", "object"}}
+	switch {
+	case i == routeDocs:
+		kind, content = "text/html", object{{"type", "string"}}
+	case successSchemas[i] != "":
+		content = ref(successSchemas[i])
+	}
+	media := object{{"schema", content}}
+	if ex := responseExamples(i, http.StatusOK, now); len(ex) > 0 {
+		media = media.with("examples", ex)
+	}
+	out := object{{"200", object{
+		{"description", successes[i]}, {"headers", answerHeaders(i, http.StatusOK)}, {"content", object{{kind, media}}},
+	}}}
+	if i == routeSchema {
+		out = out.with("304", object{{"description", "You have the current schema."}})
+	}
+	codes := codesOf(i)
+	for _, status := range statuses {
+		var lines []string
+		for _, code := range codes {
+			if statusOf(code) == status {
+				lines = append(lines, "`"+string(code)+"`: "+codeInfo(code).Meaning)
+			}
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		media := object{{"schema", ref("Error")}}
+		if ex := responseExamples(i, status, now); len(ex) > 0 {
+			media = media.with("examples", ex)
+		}
+		out = out.with(strconv.Itoa(status), object{
+			{"description", strings.Join(lines, "\n\n")},
+			{"headers", answerHeaders(i, status)},
+			{"content", object{{"application/json", media}}},
+		})
+	}
+	return out
+}
+
+var successes = [...]string{
+	routeEvents: "The event is queued.", routeBatch: "The valid events are queued.", routeValidate: "What would become of the events.",
+	routeSubmission: "The submission.", routeSchema: "The schema.", routeOpenAPI: "This document.", routeDocs: "The page.",
+}
+
+func answerHeaders(i, status int) object {
+	header := func(description, kind string) object {
+		return object{{"description", description}, {"schema", object{{"type", kind}}}}
+	}
+	h := object{{"X-Request-Id", header("The id of this request.", "string")}}
+	if i == routeBatch {
+		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected", header("Events refused.", "integer"))
+	}
+	if retryable(status) || status == http.StatusConflict {
+		h = h.with("Retry-After", header("Seconds to wait before trying again.", "integer"))
+	}
+	if status == http.StatusOK && (i == routeEvents || i == routeBatch) {
+		h = h.with("Idempotency-Replayed", header("true: this is the receipt of an earlier request with the same key.", "string"))
+	}
+	if i == routeSchema && status == http.StatusOK {
+		h = h.with("ETag", header("Version of the schema.", "string"))
+	}
+	return h
+}
+
+// codesOf are the codes a route can refuse with, in the order of the table.
+func codesOf(i int) []event.Code {
+	rt := &routes[i]
+	var out []event.Code
+	for _, info := range event.Codes {
+		if info.Kind != event.WarningKind && canRefuse(rt, i, info) {
+			out = append(out, info.Code)
+		}
+	}
+	return out
+}
+
+func canRefuse(rt *route, i int, info event.CodeInfo) bool {
+	post := rt.method == http.MethodPost
+	queues := i == routeEvents || i == routeBatch
+	switch info.Code {
+	case event.ServerSideOnly, event.InternalError, event.MethodNotAllowed:
+		return true
+	case event.MissingAPIKey, event.InvalidAPIKey, event.RateLimited:
+		return rt.keyed
+	case event.Unavailable:
+		return rt.keyed && i != routeSchema
+	case event.NotFound:
+		return i == routeSubmission
+	case event.IdempotencyInProgress, event.IdempotencyKeyReused:
+		return queues
+	case event.EmptyBatch, event.BatchTooLarge:
+		return i == routeBatch || i == routeValidate
+	case event.BatchRejected:
+		return i == routeBatch
+	case event.MalformedJSON, event.InvalidType, event.DatasetForbidden, event.PayloadTooLarge, event.UnsupportedMediaType:
+		return post
+	}
+	return queues && info.Kind == event.RuleKind
+}
+
+func codeInfo(code event.Code) *event.CodeInfo {
+	return &event.Codes[slices.IndexFunc(event.Codes, func(c event.CodeInfo) bool { return c.Code == code })]
+}
