@@ -44,7 +44,7 @@ var docsPolicy = sync.OnceValue(func() []string {
 })
 
 var docsPage = sync.OnceValues(func() ([]byte, error) {
-	t, err := template.New("docs").Funcs(template.FuncMap{"rich": richHTML}).Parse(docsHTML)
+	t, err := template.New("docs").Parse(docsHTML)
 	if err != nil {
 		return nil, err
 	}
@@ -148,19 +148,6 @@ func pretty(raw []byte) string {
 		return string(raw)
 	}
 	return b.String()
-}
-
-// richHTML sets what stands between back quotes as code.
-func richHTML(s string) template.HTML {
-	var b strings.Builder
-	for i, part := range strings.Split(s, "`") {
-		if i%2 == 1 {
-			b.WriteString("<code>" + template.HTMLEscapeString(part) + "</code>")
-		} else {
-			b.WriteString(template.HTMLEscapeString(part))
-		}
-	}
-	return template.HTML(b.String()) // every part is escaped
 }
 
 // Limit is a field's length limit in words.

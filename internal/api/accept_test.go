@@ -1,0 +1,122 @@
+package api
+
+import (
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const someHash = "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
+
+// eventAt is a valid event of some age at noon, with more members if wanted.
+func eventAt(age int64, more string) string {
+	return `{"data_set_id":"shop","timestamp":` + strconv.FormatInt(noon.Unix()-age, 10) +
+		`,"event_type":"purchase","identifiers":{"email_sha256":"` + someHash + `"}` + more + `}`
+}
+
+func goodEvent(more string) string { return eventAt(60, more) }
+
+// badEvent breaks one rule.
+func badEvent() string {
+	return strings.Replace(goodEvent(""), `"purchase"`, `"Purchase"`, 1)
+}
+
+var (
+	anyUUID    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	anyRequest = regexp.MustCompile(`"request_id":"[0-9a-f]{32}"`)
+	anyWords   = regexp.MustCompile(`"(message|hint)":"[^"]+"`)
+)
+
+// masked is an answer without the ids, which differ every time, and the words, which may.
+func masked(text string) string {
+	text = anyWords.ReplaceAllString(text, `"$1":"…"`)
+	return anyRequest.ReplaceAllString(anyUUID.ReplaceAllString(text, "UUID"), `"request_id":"ID"`)
+}
+
+// The shapes of the contract, byte for byte.
+func TestShapes(t *testing.T) {
+	s := openShop(t)
+	const (
+		single  = `{"submission_id":"single.UUID","received_at":"2026-11-14T12:00:00Z","status":"RECEIVED"`
+		batch   = `{"submission_id":"batch.UUID","received_at":"2026-11-14T12:00:00Z","status":"RECEIVED"`
+		problem = `"error_code":"INVALID_EVENT_TYPE","field":"/event_type","message":"…","hint":"…"}`
+		late    = `"code":"LATE_EVENT","field":"/timestamp","message":"…"}`
+		refused = `{"status":"error","error_code":"INVALID_EVENT_TYPE","message":"…","request_id":"ID","errors":[{`
+	)
+	for _, c := range []struct {
+		name, path, body string
+		headers          []string
+		status           int
+		want             string
+		counts           string // X-Events-Accepted/X-Events-Rejected
+	}{
+		{"clean single", "/v1/events", goodEvent(""), nil, 200, single + `}`, "/"},
+		{"single with a warning", "/v1/events", eventAt(8*86400, ""), nil, 200, single + `,"warnings":[{` + late + `]}`, "/"},
+		{"refused single", "/v1/events", badEvent(), nil, 400, refused + problem + `]}`, "/"},
+		{"clean batch", "/v1/events/batch", "[" + goodEvent("") + "," + goodEvent("") + "]", nil, 200, batch + `}`, "2/0"},
+		{
+			"batch with everything", "/v1/events/batch", "[" + goodEvent("") + "," + badEvent() + "," + eventAt(8*86400, "") + "]", nil, 200,
+			batch + `,"accepted":2,"rejected":1,"errors":[{"index":1,` + problem + `],"warnings":[{"index":2,` + late + `]}`, "2/1",
+		},
+		{
+			"batch with a warning", "/v1/events/batch", "[" + eventAt(8*86400, "") + "]", nil, 200,
+			batch + `,"accepted":1,"rejected":0,"errors":[],"warnings":[{"index":0,` + late + `]}`, "1/0",
+		},
+		{"refused batch", "/v1/events/batch", "[" + badEvent() + "]", nil, 400, refused + `"index":0,` + problem + `]}`, "0/1"},
+		{
+			"strict batch", "/v1/events/batch", "[" + goodEvent("") + "," + badEvent() + "]",
+			[]string{"Prefer: respond-async, Handling=strict; x=y"}, 400, refused + `"index":1,` + problem + `]}`, "0/2",
+		},
+		{
+			"refused for different reasons", "/v1/events/batch", "[" + badEvent() + ",3]", nil, 400,
+			`{"status":"error","error_code":"BATCH_REJECTED","message":"…","request_id":"ID","errors":[{"index":0,` + problem +
+				`,{"index":1,"error_code":"INVALID_TYPE","field":"","message":"…","hint":"…"}]}`, "0/2",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := s.post(c.path, c.body, c.headers...)
+			if got := masked(r.text); r.StatusCode != c.status || got != c.want {
+				t.Errorf("got  %d %s\nwant %d %s", r.StatusCode, got, c.status, c.want)
+			}
+			if got := r.Header.Get("X-Events-Accepted") + "/" + r.Header.Get("X-Events-Rejected"); got != c.counts {
+				t.Errorf("counts: got %s, want %s", got, c.counts)
+			}
+			if want, got := strings.Contains(c.name, "strict"), r.Header.Get("Preference-Applied") == "handling=strict"; got != want {
+				t.Errorf("Preference-Applied: got %v, want %v", got, want)
+			}
+			for name, want := range map[string]string{
+				"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+			} {
+				if got := r.Header.Get(name); got != want {
+					t.Errorf("%s: got %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestLookUp(t *testing.T) {
+	s := openShop(t)
+	r := s.post("/v1/events/batch", "["+goodEvent("")+","+eventAt(8*86400, `,"mmt_only":true`)+",3]")
+	id, _ := r.object(t)["submission_id"].(string)
+	const head = `"data_set_id":"shop","received_at":"2026-11-14T12:00:00Z","status":"RECEIVED","accepted":2,"rejected":1,"late":1,"restricted":1,"suppressed":0`
+	r = s.send("GET", "/v1/submissions/"+id, "")
+	if want := `{"submission_id":"batch.UUID",` + head + `}`; masked(r.text) != want {
+		t.Errorf("got  %s\nwant %s", masked(r.text), want)
+	}
+	r = s.send("GET", "/v1/submissions/"+id+"?include=events", "")
+	want := `{"submission_id":"batch.UUID",` + head +
+		`,"events":[{"index":0,"event_id":"UUID","event_type":"purchase","late":false,"privacy":"unrestricted","optimization_eligible":true},` +
+		`{"index":1,"event_id":"UUID","event_type":"purchase","late":true,"privacy":"measurement_only","optimization_eligible":false}]}`
+	if masked(r.text) != want {
+		t.Errorf("got  %s\nwant %s", masked(r.text), want)
+	}
+	other := strings.Replace(id, "batch.", "single.", 1)
+	for _, path := range []string{other, "batch.", id + "0", "x", strings.ToUpper(id)} {
+		if r := s.send("GET", "/v1/submissions/"+path, ""); r.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: got %d, want 404", path, r.StatusCode)
+		}
+	}
+}
