@@ -5,7 +5,7 @@ import "strconv"
 // Error says where a string is malformed and why. It never repeats content of the string beyond a version number
 // or a section id.
 type Error struct {
-	Where  string // "string", "header", or the name of a section: "usnat", "section 28"
+	Where  string // "string", "header", "gpp_sid", or a section by its name, "usnat"
 	Field  string // the official name of the field, "" where it is no single field
 	Reason string
 }
@@ -13,7 +13,9 @@ type Error struct {
 // Error is one line: where, field, reason.
 func (e *Error) Error() string {
 	s := e.Where
-	if e.Where != "string" && e.Where != "header" {
+	switch s {
+	case "string", "header", "gpp_sid":
+	default:
 		s = "section " + s
 	}
 	if e.Field != "" {
@@ -24,9 +26,8 @@ func (e *Error) Error() string {
 
 // Reasons that several places give.
 const (
-	truncated    = "the text ends before the field does"
-	undefined    = "holds 3, a value that is not defined"
-	emptySegment = "an empty segment"
+	truncated = "the text ends before the field does"
+	undefined = "holds 3, a value that is not defined"
 )
 
 func headerError(reason string) *Error { return &Error{Where: "header", Reason: reason} }

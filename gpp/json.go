@@ -148,7 +148,7 @@ func (w *object) us(s *Section) {
 		w.boolean("Gpc", s.gpc == gpcTrue)
 		w.boolean("GpcSegmentIncluded", s.subbed)
 	case sensitiveSubsection:
-		w.slots("SensitiveDataProcessing", uint64(s.sensitive), sensitiveSlots)
+		w.slots(sensitiveName, uint64(s.sensitive), sensitiveSlots)
 		w.boolean("SensitiveDataConsentSegmentIncluded", s.subbed)
 	}
 }

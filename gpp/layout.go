@@ -48,7 +48,7 @@ const (
 	mspa      = " MspaCoveredTransaction MspaOptOutOptionMode MspaServiceProviderMode"
 	child     = " KnownChildSensitiveDataConsents"
 	further   = " AdditionalDataProcessingConsent"
-	sensitive = " SensitiveDataProcessing"
+	sensitive = " " + sensitiveName
 	national  = "SharingNotice SaleOptOutNotice SharingOptOutNotice TargetedAdvertisingOptOutNotice" +
 		" SensitiveDataProcessingOptOutNotice SensitiveDataLimitUseNotice SaleOptOut SharingOptOut TargetedAdvertisingOptOut"
 	newer = "MspaCoveredTransaction MspaMode ProcessingNotice" + standard
@@ -91,8 +91,11 @@ var layouts = compile([]struct {
 	{27, "usri", 0, sensitiveSubsection, "1", newer + child + further},
 })
 
-// sensitiveSlots is the number of values in a sensitive-data subsection.
-const sensitiveSlots = 8
+// A sensitive-data subsection is eight values under the name that a core has for its own.
+const (
+	sensitiveName  = "SensitiveDataProcessing"
+	sensitiveSlots = 8
+)
 
 // layoutOf finds a section's layout: the first one of its id, the version-2 layout of usnat apart.
 var layoutOf = func() (t [maxID + 1]*layout) {

@@ -2,7 +2,6 @@ package gpp
 
 import (
 	"strconv"
-	"strings"
 )
 
 // Section is one section of a string.
@@ -82,28 +81,11 @@ func (s *Section) errorf(field, reason string) *Error {
 	return &Error{Where: names[s.id], Field: field, Reason: reason}
 }
 
-func (s *Section) parse(id int, text string) *Error {
-	s.id, s.text = uint8(id), text
-	if text == "" {
-		return s.errorf("", "it is empty")
+// parseUSP reads the section as a us_privacy string, which is plain text.
+func (s *Section) parseUSP() *Error {
+	if _, err := ParseUSPrivacy(s.text); err != nil {
+		return s.errorf("", uspShape)
 	}
-	if text[0] == '.' || text[len(text)-1] == '.' || strings.Contains(text, "..") {
-		return s.errorf("", emptySegment)
-	}
-	switch {
-	case id == USPv1:
-		if _, err := ParseUSPrivacy(text); err != nil {
-			return s.errorf("", uspShape)
-		}
-		s.version = 1
-		return nil
-	case id == TCFEUv2:
-		return s.parseTCFEU()
-	case id == TCFCAv1:
-		return s.parseTCFCA()
-	case layoutOf[id] != nil:
-		return s.parseUS()
-	}
-	s.opaque = true
+	s.version = 1
 	return nil
 }

@@ -2,7 +2,6 @@ package gpp
 
 import (
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -55,34 +54,28 @@ type Set uint64
 // Has reports whether the id is in the set.
 func (s Set) Has(id int) bool { return id >= 1 && id <= 64 && s>>(id-1)&1 == 1 }
 
-// parseTCFEU reads the section as a European TC string.
-func (s *Section) parseTCFEU() *Error {
-	p := tcfParser{section: s, coding: intRanges, tcf: &TCF{}}
-	if err := p.parse(2); err != nil {
+// parseTCFEU reads the section as a European TC string, into t.
+func (s *Section) parseTCFEU(t *TCF) *Error {
+	if err := parseTCF(s, t, intRanges, 2); err != nil {
 		return err
 	}
-	s.tcf, s.version = p.tcf, 2
+	s.tcf, s.version = t, 2
 	return nil
 }
 
-// parseTCFCA reads the section as a Canadian TC string. Encoders of before 2026 wrote ranges of plain integers where
-// the specification has Fibonacci codes; what does not read one way is read the other way. A published example of the
-// specification has a European TC string here, which is kept without being read.
-func (s *Section) parseTCFCA() *Error {
-	if sextet[s.text[0]] == 2 && s.parseTCFEU() == nil {
-		s.tcf, s.version, s.opaque = nil, 0, true
+// parseTCFCA reads the section as a Canadian TC string, into t. Encoders of before 2026 wrote ranges of plain integers
+// where the specification has Fibonacci codes; what does not read one way is read the other way. A published example
+// of the specification has a European TC string here, which is kept without being read.
+func (s *Section) parseTCFCA(t *TCF) *Error {
+	if sextet[s.text[0]] == 2 && parseTCF(s, t, intRanges, 2) == nil {
+		s.opaque = true
 		return nil
 	}
-	p := tcfParser{section: s, coding: fibonacciRanges, tcf: &TCF{}}
-	err := p.parse(1)
-	if err != nil {
-		p = tcfParser{section: s, coding: legacyRanges, tcf: p.tcf}
-		*p.tcf = TCF{}
-		if p.parse(1) != nil {
-			return err
-		}
+	err := parseTCF(s, t, fibonacciRanges, 1)
+	if err != nil && parseTCF(s, t, legacyRanges, 1) != nil {
+		return err
 	}
-	s.tcf, s.version = p.tcf, 1
+	s.tcf, s.version = t, 1
 	return nil
 }
 
@@ -96,14 +89,16 @@ type tcfParser struct {
 
 func (p *tcfParser) errorf(field, reason string) *Error { return p.section.errorf(field, reason) }
 
-func (p *tcfParser) parse(version int) *Error {
-	core, rest, more := strings.Cut(p.section.text, ".")
+func parseTCF(s *Section, t *TCF, c coding, version int) *Error {
+	*t = TCF{}
+	p := tcfParser{section: s, coding: c, tcf: t}
+	core, rest := cut(s.text, '.')
 	if err := p.parseCore(core, version); err != nil {
 		return err
 	}
-	for more {
+	for rest != "" {
 		var segment string
-		segment, rest, more = strings.Cut(rest, ".")
+		segment, rest = cut(rest, '.')
 		if err := p.parseSegment(segment); err != nil {
 			return err
 		}

@@ -8,25 +8,25 @@ import (
 // parseUS reads one of the sections 7 to 27.
 func (s *Section) parseUS() *Error {
 	s.layout = layoutOf[s.id]
-	core, rest, more := strings.Cut(s.text, ".")
+	core, rest := cut(s.text, '.')
 	if s.layout.version == 0 && headID(core) {
 		s.headed = true
 		listed, err := s.parseHead(core)
 		if err != nil {
 			return err
 		}
-		if !more {
+		if rest == "" {
 			return s.errorf("", "the core is missing")
 		}
-		core, rest, more = strings.Cut(rest, ".")
-		if listed != more {
+		core, rest = cut(rest, '.')
+		if listed != (rest != "") {
 			return s.errorf("", "its header and its segments disagree about subsections")
 		}
 	}
 	if err := s.parseCore(core); err != nil {
 		return err
 	}
-	if !more {
+	if rest == "" {
 		return nil
 	}
 	s.subbed = true
@@ -164,7 +164,7 @@ func (s *Section) parseGPC(text string) *Error {
 // parseSensitive reads a sensitive-data subsection. The specification has no type in front of the values, one
 // encoder writes it all the same. It shows only where bits are set that would otherwise be padding.
 func (s *Section) parseSensitive(text string) *Error {
-	const name = "SensitiveDataProcessing"
+	const name = sensitiveName
 	b := bits{s: text}
 	v := b.read(2 * sensitiveSlots)
 	reason := b.padding(true)
@@ -196,7 +196,7 @@ func (s *Section) Values(name string) []int {
 	switch {
 	case name == s.layout.versionName():
 		return []int{int(s.version)}
-	case name == "SensitiveDataProcessing" && s.layout.extra == sensitiveSubsection && s.subbed:
+	case name == sensitiveName && s.layout.extra == sensitiveSubsection && s.subbed:
 		return unpack(uint64(s.sensitive), sensitiveSlots)
 	}
 	f := s.layout.field(name)
