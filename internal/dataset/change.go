@@ -30,7 +30,7 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 		return nil, "", Key{}, ErrExists
 	}
 	if err == nil {
-		err = r.load(ctx)
+		err = r.published(ctx)
 	}
 	if err != nil {
 		return nil, "", Key{}, fmt.Errorf("create dataset %s: %w", s.ID, err)
@@ -138,7 +138,7 @@ func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, ti
 			continue
 		}
 		if err == nil {
-			err = r.load(ctx)
+			err = r.published(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("change dataset %s: %w", id, err)

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"sluice/internal/engine"
@@ -27,6 +28,11 @@ const (
 	refresh = time.Second
 	// askWait bounds one question to the engine.
 	askWait = 3 * time.Second
+	// newsSubject carries word of a change to running registries, so that a key works when the command that made it
+	// returns. The word may get lost; asking every second stays.
+	newsSubject = "SLUICE_NEWS.datasets"
+	// newsWait is how long a change waits for a running registry to have taken it in. Arbitrary, well under a second.
+	newsWait = 500 * time.Millisecond
 )
 
 // Options are what a registry needs to know.
@@ -87,9 +93,18 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Run keeps the copy in memory current until ctx ends: a change made anywhere is seen within about a second. While the
-// engine cannot be reached, the last good copy stays in force.
+// Run keeps the copy in memory current until ctx ends: a change made anywhere is seen within about a second, mostly at
+// once. While the engine cannot be reached, the last good copy stays in force.
 func (r *Registry) Run(ctx context.Context) error {
+	news, err := r.e.Conn().Subscribe(newsSubject, func(m *nats.Msg) {
+		if r.refresh(ctx) == nil {
+			_ = m.Respond(nil)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("watch datasets: %w", err)
+	}
+	defer func() { _ = news.Unsubscribe() }()
 	stale := false
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
@@ -126,6 +141,18 @@ func (r *Registry) refresh(ctx context.Context) error {
 		return err
 	}
 	r.synced.Store(r.o.Now().UnixNano())
+	return nil
+}
+
+// published takes a change of its own in, then tells a running registry and waits until that has it too, if there
+// is one. Nobody listening is no error.
+func (r *Registry) published(ctx context.Context) error {
+	if err := r.load(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, newsWait)
+	defer cancel()
+	_, _ = r.e.Conn().RequestWithContext(ctx, newsSubject, nil)
 	return nil
 }
 

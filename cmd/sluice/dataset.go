@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/dataset"
+)
+
+func newDataset() *cobra.Command {
+	cmd := &cobra.Command{Use: "dataset", Short: "Make, list, disable and enable datasets", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(newDatasetCreate(), newDatasetList(),
+		newDatasetSwitch("disable", "Close a dataset to all its keys", "dataset.disable", (*dataset.Registry).Disable),
+		newDatasetSwitch("enable", "Open a dataset to its live keys again", "dataset.enable", (*dataset.Registry).Enable))
+	return cmd
+}
+
+// needsSubcommand makes a bare group a usage error that shows what there is.
+func needsSubcommand(cmd *cobra.Command, _ []string) error {
+	_ = cmd.Usage()
+	return errors.New("say what to do: " + cmd.CommandPath() + " COMMAND")
+}
+
+func newDatasetCreate() *cobra.Command {
+	var spec dataset.Spec
+	var optOut string
+	cmd := &cobra.Command{
+		Use:   "create ID",
+		Short: "Make a dataset and its first key; the key is shown once",
+		Example: `  sluice dataset create shop --name "Web shop"
+  SLUICE_API_KEY=$(sluice dataset create shop)`,
+		Args: cobra.ExactArgs(1),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.Flags().StringVar(&spec.Name, "name", "", "a name for people")
+	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only", "what a person's opt-out does: measurement_only or suppress")
+	cmd.Flags().Float64Var(&spec.RequestsPerSecond, "requests-per-second", 0, "limit of requests; 0 is none")
+	cmd.Flags().Float64Var(&spec.EventsPerSecond, "events-per-second", 0, "limit of events; 0 is none")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec.ID = args[0]
+		switch optOut {
+		case "measurement_only":
+		case "suppress":
+			spec.SuppressOptOut = true
+		default:
+			return errors.New("--opt-out is measurement_only or suppress")
+		}
+		if !dataset.ValidID(spec.ID) {
+			return dataset.ErrID
+		}
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			_, keyID, key, err := p.Create(ctx, spec)
+			if errors.Is(err, dataset.ErrExists) {
+				return fmt.Errorf("%w; give it another key with: sluice key issue %s", err, spec.ID)
+			}
+			if err != nil {
+				return err
+			}
+			return errors.Join(showKey(cmd, spec.ID, keyID, key, *asJSON), p.note("dataset.create", spec.ID, map[string]string{"key": keyID}))
+		})
+	}
+	return cmd
+}
+
+func newDatasetList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the datasets", Args: cobra.NoArgs}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			all, err := p.List(ctx)
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return printDatasets(cmd, all)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "There is no dataset yet. Make one with: sluice dataset create ID")
+				return nil
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tNAME\tSTATE\tLIVE KEYS\tOPT-OUT\tREQUESTS/S\tEVENTS/S\tCREATED")
+			for _, d := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", d.ID, d.Name, state(d), liveKeys(d),
+					optOutName(d), limitText(d.RequestsPerSecond), limitText(d.EventsPerSecond), d.Created.UTC().Format(time.RFC3339))
+			}
+			return w.Flush()
+		})
+	}
+	return cmd
+}
+
+// printDatasets prints one object a dataset, in an array.
+func printDatasets(cmd *cobra.Command, all []*dataset.Dataset) error {
+	type shown struct {
+		ID                string    `json:"data_set_id"`
+		Name              string    `json:"name"`
+		State             string    `json:"state"`
+		LiveKeys          int       `json:"live_keys"`
+		OptOut            string    `json:"opt_out"`
+		RequestsPerSecond float64   `json:"requests_per_second"`
+		EventsPerSecond   float64   `json:"events_per_second"`
+		Created           time.Time `json:"created"`
+	}
+	list := make([]shown, 0, len(all))
+	for _, d := range all {
+		list = append(list, shown{d.ID, d.Name, state(d), liveKeys(d), optOutName(d), d.RequestsPerSecond, d.EventsPerSecond, d.Created.UTC()})
+	}
+	return printJSON(cmd.OutOrStdout(), list)
+}
+
+func newDatasetSwitch(use, short, action string, turn func(*dataset.Registry, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+				if err := turn(p.Registry, ctx, args[0]); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "Dataset %s is %sd; a running server sees it within 5 s.\n", args[0], use)
+				return p.note(action, args[0], nil)
+			})
+		},
+	}
+}
+
+func state(d *dataset.Dataset) string {
+	if d.Disabled {
+		return "disabled"
+	}
+	return "enabled"
+}
+
+func optOutName(d *dataset.Dataset) string {
+	if d.SuppressOptOut {
+		return "suppress"
+	}
+	return "measurement_only"
+}
+
+func liveKeys(d *dataset.Dataset) int {
+	n := 0
+	for i := range d.Keys {
+		if d.Keys[i].Live(time.Now()) {
+			n++
+		}
+	}
+	return n
+}
+
+func limitText(v float64) string {
+	if v == 0 {
+		return "none"
+	}
+	return fmt.Sprint(v)
+}

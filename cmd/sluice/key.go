@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/dataset"
+)
+
+func newKey() *cobra.Command {
+	cmd := &cobra.Command{Use: "key", Short: "Issue, rotate, revoke and list the keys of a dataset", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(newKeyIssue(), newKeyRotate(), newKeyRevoke(), newKeyList())
+	return cmd
+}
+
+func newKeyIssue() *cobra.Command {
+	cmd := &cobra.Command{Use: "issue ID", Short: "Give a dataset one more key (it has at most two live ones)", Args: cobra.ExactArgs(1)}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			keyID, key, err := p.IssueKey(ctx, args[0])
+			if err != nil {
+				return explainKeys(err, args[0])
+			}
+			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON), p.note("key.issue", args[0], map[string]string{"key": keyID}))
+		})
+	}
+	return cmd
+}
+
+func newKeyRotate() *cobra.Command {
+	overlap := days(72 * time.Hour)
+	cmd := &cobra.Command{
+		Use:   "rotate ID",
+		Short: "Give a dataset a new key and let the old one end after the overlap",
+		Args:  cobra.ExactArgs(1),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.Flags().Var(&overlap, "overlap", "how long the old key goes on working")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			keyID, key, err := p.RotateKey(ctx, args[0], time.Duration(overlap))
+			if err != nil {
+				return explainKeys(err, args[0])
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s.\n", time.Now().Add(time.Duration(overlap)).UTC().Format(time.RFC3339))
+			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON), p.note("key.rotate", args[0], map[string]string{"key": keyID}))
+		})
+	}
+	return cmd
+}
+
+func newKeyRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke KEY_ID", Short: "End a key at once", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+				owner, err := p.RevokeKey(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s is revoked; a running server refuses it within 5 s.\n", args[0], owner)
+				return p.note("key.revoke", owner, map[string]string{"key": args[0]})
+			})
+		},
+	}
+}
+
+func newKeyList() *cobra.Command {
+	cmd := &cobra.Command{Use: "list ID", Short: "List the keys of a dataset", Args: cobra.ExactArgs(1)}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			d, err := p.Read(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return printKeys(cmd, d)
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+			fmt.Fprintln(w, "KEY ID\tSTATE\tCREATED\tEXPIRES")
+			for i := range d.Keys {
+				k := &d.Keys[i]
+				expires := "never"
+				if !k.Expires.IsZero() {
+					expires = k.Expires.UTC().Format(time.RFC3339)
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, keyState(k), k.Created.UTC().Format(time.RFC3339), expires)
+			}
+			return w.Flush()
+		})
+	}
+	return cmd
+}
+
+func printKeys(cmd *cobra.Command, d *dataset.Dataset) error {
+	type shown struct {
+		DatasetID string    `json:"data_set_id"`
+		KeyID     string    `json:"key_id"`
+		State     string    `json:"state"`
+		Created   time.Time `json:"created"`
+		Expires   time.Time `json:"expires,omitzero"`
+		Revoked   time.Time `json:"revoked,omitzero"`
+	}
+	list := make([]shown, 0, len(d.Keys))
+	for i := range d.Keys {
+		k := &d.Keys[i]
+		list = append(list, shown{d.ID, k.ID, keyState(k), k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC()})
+	}
+	return printJSON(cmd.OutOrStdout(), list)
+}
+
+func keyState(k *dataset.KeyInfo) string {
+	switch {
+	case !k.Revoked.IsZero():
+		return "revoked"
+	case !k.Live(time.Now()):
+		return "expired"
+	case !k.Expires.IsZero():
+		return "expiring"
+	}
+	return "live"
+}
+
+// explainKeys adds to "two live keys" what to do about it.
+func explainKeys(err error, id string) error {
+	if errors.Is(err, dataset.ErrTwoKeys) {
+		return fmt.Errorf("%w: see them with sluice key list %s, end one with sluice key revoke KEY_ID", err, id)
+	}
+	return err
+}

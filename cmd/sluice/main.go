@@ -1,0 +1,117 @@
+// Command sluice is the operator's program: it runs the service, provisions datasets and keys, exports and
+// erases stored events.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, documented in docs/operate.md and in `sluice help`.
+const (
+	exitOK       = 0
+	exitFailed   = 1 // it was tried and did not work
+	exitUsage    = 2 // the command line is wrong
+	exitNotFound = 3 // the dataset, key or thing named does not exist
+)
+
+// version is set at release by -ldflags; a plain build says which commit it is.
+var version = ""
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program without its process, so that tests can call it.
+func run(ctx context.Context, args []string, in io.Reader, out, words io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(words)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(words, "sluice: %v\n", err)
+	if failure, ok := errors.AsType[*failure](err); ok {
+		return failure.code
+	}
+	return exitUsage
+}
+
+// failure is an error of a command that was understood: everything else cobra returns is a usage error.
+type failure struct {
+	code int
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// failed marks err as a failure of the work, not of the command line.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[*failure](err); ok {
+		return f
+	}
+	return &failure{exitFailed, err}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sluice",
+		Short: "Receive conversion events, keep them once, hand them to measurement",
+		Long: `Sluice receives conversion events over HTTP, answers once they are on stable storage,
+and carries each exactly once into an Iceberg table.
+
+Begin with:  sluice demo
+Then:        sluice serve            runs the service in ./sluice-data
+             sluice dataset create shop
+
+Every flag can be set by an environment variable: --listen is SLUICE_LISTEN.
+Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset or key`,
+		Version:           programVersion(),
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: fromEnvironment,
+	}
+	root.SetVersionTemplate("sluice {{.Version}}\n")
+	flags := root.PersistentFlags()
+	flags.String("data", "sluice-data", "the data directory")
+	flags.String("nats", "", "address of a NATS server or cluster to use instead of the embedded engine")
+	flags.String("nats-credentials", "", "credentials file for --nats")
+	flags.String("nats-ca", "", "certificate authority file for --nats")
+	root.AddCommand(newServe(), newDataset(), newKey())
+	documentEnvironment(root)
+	return root
+}
+
+func programVersion() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "dev-" + s.Value[:12]
+		}
+	}
+	return "dev"
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/audit"
+	"sluice/internal/dataset"
+	"sluice/internal/engine"
+)
+
+// provision is what the commands about datasets and keys work with. It reaches the running server's registry
+// when there is one on the data directory, and opens the engine itself when there is none.
+type provision struct {
+	*dataset.Registry
+	audit *audit.Log
+	cmd   *cobra.Command
+}
+
+// withRegistry runs work on the registry of --data or --nats.
+func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provision) error) error {
+	ctx := cmd.Context()
+	e, err := openEngine(cmd)
+	if err != nil {
+		return failed(err)
+	}
+	defer e.Close()
+	reg, err := dataset.Open(ctx, e, dataset.Options{Now: time.Now})
+	if err != nil {
+		return failed(err)
+	}
+	dir, _ := cmd.Flags().GetString("data")
+	err = work(ctx, &provision{Registry: reg, audit: audit.Open(dir), cmd: cmd})
+	for _, absent := range []error{dataset.ErrNotFound, dataset.ErrNoKey} {
+		if errors.Is(err, absent) {
+			return &failure{exitNotFound, err}
+		}
+	}
+	return failed(err)
+}
+
+func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
+	o := engineOptions(cmd)
+	return engine.Open(cmd.Context(), o)
+}
+
+// engineOptions reads the flags that say where the engine is. Every command has them.
+func engineOptions(cmd *cobra.Command) engine.Options {
+	text := func(name string) string {
+		v, _ := cmd.Flags().GetString(name)
+		return v
+	}
+	return engine.Options{
+		Dir: text("data"), URL: text("nats"), Credentials: text("nats-credentials"), RootCA: text("nats-ca"),
+	}
+}
+
+// note writes a deed into the audit log. A deed that is not in the log must not look done: the error is told.
+func (p *provision) note(action, object string, detail map[string]string) error {
+	return note(p.audit, action, object, detail)
+}
+
+func note(log *audit.Log, action, object string, detail map[string]string) error {
+	err := log.Append(audit.Entry{Time: time.Now().UTC(), Actor: actor(), Action: action, Object: object, Detail: detail})
+	if err != nil {
+		return fmt.Errorf("done, but not in the audit log: %w", err)
+	}
+	return nil
+}
+
+// actor is who runs this command, as far as the system knows.
+func actor() string {
+	u, err := user.Current()
+	if err != nil {
+		return "user:unknown"
+	}
+	return "user:" + u.Username
+}
+
+// showKey prints a new key: alone on stdout, so that it can be put where it belongs by a pipe; the words beside
+// it on stderr. It is the only time the key is shown.
+func showKey(cmd *cobra.Command, datasetID, keyID string, key dataset.Key, asJSON bool) error {
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			DatasetID string `json:"data_set_id"`
+			KeyID     string `json:"key_id"`
+			APIKey    string `json:"api_key"`
+		}{datasetID, keyID, key.Reveal()})
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s. Keep it now: it is not shown again.\n", keyID, datasetID)
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), key.Reveal())
+	return err
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func jsonFlag(cmd *cobra.Command) *bool {
+	return cmd.Flags().Bool("json", false, "print JSON, for programs")
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newServe() *cobra.Command {
+	var c config
+	keep, retain := days(72*time.Hour), days(400*24*time.Hour)
+	var maxStream, headroom, inFlight size
+	var logFormat, logLevel string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the service",
+		Example: `  sluice serve
+  sluice serve --listen :8443 --tls-cert cert.pem --tls-key key.pem
+  sluice serve --nats nats://10.0.0.1:4222,nats://10.0.0.2:4222 --replicas 3`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.listen, "listen", "127.0.0.1:8080", "address of the senders' API")
+	f.StringVar(&c.ops, "ops", "127.0.0.1:8081", "address of the operators' listener: console, /metrics, /livez, /readyz; empty for none")
+	f.StringVar(&c.certFile, "tls-cert", "", "certificate file of the senders' API; read again when it changes")
+	f.StringVar(&c.keyFile, "tls-key", "", "key file of the certificate")
+	replicas := f.Int("replicas", 1, "copies of everything in the engine; more than 1 needs --nats")
+	f.IntVar(&c.partitions, "partitions", 1, "partitions of the stream; may grow, never shrink")
+	f.Var(&keep, "keep", "how long the stream keeps what is stored already; also how long an Idempotency-Key is known")
+	f.Var(&maxStream, "max-stream", "bytes each partition may hold; 0 is no limit but the disk")
+	f.Var(&headroom, "headroom", "free disk space below which events are refused; 0 is 5 %, at least 16MiB, at most 512MiB")
+	f.Var(&inFlight, "max-in-flight", "bytes that requests may hold in memory together; 0 is 256MiB")
+	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "refuse events while the oldest one not yet in the table is older than this; 0 is never")
+	f.Var(&retain, "retain", "how long events stay in the table; 0 is for ever")
+	f.DurationVar(&c.commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
+	f.DurationVar(&c.stopWithin, "stop-within", 30*time.Second, "how long requests in flight may take to end when the service stops")
+	f.StringVar(&logFormat, "log-format", "text", "text or json")
+	f.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if (c.certFile == "") != (c.keyFile == "") {
+			return errors.New("--tls-cert and --tls-key go together")
+		}
+		log, err := newLogger(cmd.ErrOrStderr(), logFormat, logLevel)
+		if err != nil {
+			return err
+		}
+		if time.Duration(keep) < 48*time.Hour {
+			return errors.New("--keep must be at least 48h: that long an Idempotency-Key is promised to be known")
+		}
+		c.log = log
+		c.engine = engineOptions(cmd)
+		c.engine.Replicas = *replicas
+		c.keep, c.retain = time.Duration(keep), time.Duration(retain)
+		c.maxStream, c.headroom, c.inFlight = int64(maxStream), int64(headroom), int64(inFlight)
+		ctx := cmd.Context()
+		s, err := openService(ctx, c)
+		if err != nil {
+			return failed(err)
+		}
+		defer s.close()
+		attrs := []any{"api", s.url(), "data", c.engine.Dir, "engine", s.engine.Mode().String(), "version", programVersion()}
+		if s.ops != nil {
+			attrs = append(attrs, "ops", "http://"+s.ops.Addr().String())
+		}
+		log.Info("serving", attrs...)
+		if len(s.registry.Datasets()) == 0 {
+			log.Info("there is no dataset yet; make one with: sluice dataset create ID")
+		}
+		if err := s.run(ctx); err != nil {
+			return failed(err)
+		}
+		log.Info("stopped")
+		return nil
+	}
+	return cmd
+}
+
+func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, errors.New("--log-level is debug, info, warn or error")
+	}
+	o := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, o)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, o)), nil
+	}
+	return nil, fmt.Errorf("--log-format is text or json")
+}

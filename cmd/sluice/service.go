@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/api"
+	"sluice/internal/dataset"
+	"sluice/internal/engine"
+	"sluice/internal/stream"
+)
+
+// config is what serve and demo decide about a service.
+type config struct {
+	engine     engine.Options
+	listen     string
+	ops        string
+	certFile   string
+	keyFile    string
+	partitions int
+	keep       time.Duration // of frames in the stream
+	maxStream  int64
+	headroom   int64
+	inFlight   int64
+	backlogAge time.Duration
+	retain     time.Duration
+	commit     time.Duration
+	stopWithin time.Duration
+	log        *slog.Logger
+}
+
+// service is the whole server. It is opened bottom-up and closed top-down:
+//
+//	senders' listener ── api ── dataset
+//	                      └─── stream ── engine
+//	ops listener ── console        └── loader ── lake
+type service struct {
+	config
+	engine   *engine.Engine
+	registry *dataset.Registry
+	stream   *stream.Stream
+	api      *api.Server
+	apiHTTP  *http.Server
+	opsHTTP  *http.Server
+	senders  net.Listener
+	ops      net.Listener
+}
+
+// openService opens everything, listeners last, and starts nothing. After an error nothing stays open.
+func openService(ctx context.Context, c config) (_ *service, err error) {
+	s := &service{config: c}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	c.engine.Listen = true
+	c.engine.Log = c.log
+	if s.engine, err = engine.Open(ctx, c.engine); err != nil {
+		return nil, err
+	}
+	if s.engine.Mode() == engine.Attached {
+		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
+	}
+	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
+		Partitions: c.partitions, MaxAge: c.keep, MaxBytes: c.maxStream, Headroom: c.headroom, Now: time.Now, Log: c.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: time.Now, Log: c.log}); err != nil {
+		return nil, err
+	}
+	s.api = &api.Server{
+		Keys: s.registry, Stream: s.stream, Now: time.Now, Log: c.log,
+		Limits: api.Limits{BytesInFlight: c.inFlight, BacklogAge: c.backlogAge},
+	}
+	return s, s.openListeners()
+}
+
+func (s *service) openListeners() (err error) {
+	var cert *api.Certificate
+	if s.certFile != "" {
+		if cert, err = api.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
+			return err
+		}
+	}
+	if s.senders, err = net.Listen("tcp", s.listen); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if s.config.ops != "" {
+		if s.ops, err = net.Listen("tcp", s.config.ops); err != nil {
+			return fmt.Errorf("--ops: %w", err)
+		}
+	}
+	s.apiHTTP = api.NewHTTPServer(s.api.Handler(), cert, s.log)
+	s.opsHTTP = &http.Server{Handler: s.opsHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	return nil
+}
+
+func (s *service) opsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if err := s.api.Ready(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	return mux
+}
+
+// url is how to reach the senders' API.
+func (s *service) url() string {
+	scheme := "http"
+	if s.certFile != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + s.senders.Addr().String()
+}
+
+// run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing
+// acknowledged can be lost: first the listeners (requests in flight are answered), then the counts of refused
+// events go into the stream, then the stream, the registry and the loader end.
+func (s *service) run(ctx context.Context) error {
+	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
+	lower, stopLower := context.WithCancel(partsCtx)
+	defer stopLower()
+	upper, stopUpper := context.WithCancel(partsCtx)
+	defer stopUpper()
+
+	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
+	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
+	apiDone := make(chan struct{})
+	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
+	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.senders, s.certFile != "") }))
+	if s.ops != nil {
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, false) }))
+	}
+
+	select {
+	case <-ctx.Done():
+		s.log.Info("stopping: requests in flight are answered first")
+	case <-partsCtx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.stopWithin)
+	defer cancel()
+	if err := s.apiHTTP.Shutdown(grace); err != nil {
+		s.log.Warn("some requests did not end in time and were cut off; their senders got no answer")
+		_ = s.apiHTTP.Close()
+	}
+	stopUpper()
+	<-apiDone
+	stopLower()
+	_ = s.opsHTTP.Close()
+	return parts.Wait()
+}
+
+// serve is Serve without the error that says it was asked to stop.
+func serve(h *http.Server, l net.Listener, secure bool) (err error) {
+	if secure {
+		err = h.ServeTLS(l, "", "")
+	} else {
+		err = h.Serve(l)
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// named says which part an error comes from, and takes the end of a context for what it is: no error.
+func named(part string, run func() error) func() error {
+	return func() error {
+		if err := run(); err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("%s: %w", part, err)
+		}
+		return nil
+	}
+}
+
+func (s *service) close() {
+	for _, l := range []net.Listener{s.senders, s.ops} {
+		if l != nil {
+			_ = l.Close()
+		}
+	}
+	if s.stream != nil {
+		_ = s.stream.Close()
+	}
+	if s.engine != nil {
+		if err := s.engine.Close(); err != nil {
+			s.log.Error("close engine", "error", err)
+		}
+	}
+}

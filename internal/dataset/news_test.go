@@ -1,0 +1,56 @@
+package dataset
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"sluice/internal/engine"
+)
+
+// What a command changes holds on a running server when the command returns: nobody has to wait before using a key.
+func TestChangeHoldsAtOnce(t *testing.T) {
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	open := func() *Registry {
+		r, err := Open(t.Context(), e, Options{Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	server, command := open(), open()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	for { // until Run listens
+		if _, err := e.Conn().Request(newsSubject, nil, newsWait); err == nil {
+			break
+		}
+		if t.Context().Err() != nil {
+			t.Fatal("Run does not listen")
+		}
+	}
+	for range 20 {
+		_, keyID, key, err := command.Create(t.Context(), Spec{ID: time.Now().Format("150405.000000000")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := server.Authenticate(key.Reveal()); err != nil {
+			t.Fatalf("right after the key was made: got %v", err)
+		}
+		if _, err := command.RevokeKey(t.Context(), keyID); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := server.Authenticate(key.Reveal()); err == nil {
+			t.Fatal("right after the key was revoked it still opens")
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
