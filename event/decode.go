@@ -62,8 +62,8 @@ type Decoder struct {
 	unknown  int       // its unknown members
 	sids     []int32   // room for the gpp_sid of the rows; never used twice
 
-	consentText string // the GPP string read last, valid, and what it said
-	consent     *gpp.String
+	consents  [consentSlots]consent // GPP strings of this body, by hash
+	consented bool                  // one of them is in use
 }
 
 // Result is what a body held.
@@ -139,7 +139,6 @@ func wholeError(code Code, message, hint string) *Error {
 func (d *Decoder) Reset() {
 	d.begin("", Policy{}, time.Time{})
 	d.draft = draft{}
-	d.consentText, d.consent = "", nil
 }
 
 func (d *Decoder) begin(body string, p Policy, now time.Time) {
@@ -148,6 +147,9 @@ func (d *Decoder) begin(body string, p Policy, now time.Time) {
 	d.mute = false
 	d.policy, d.now, d.index = p, now.Unix(), 0
 	d.sids = nil
+	if d.consented {
+		d.consents, d.consented = [consentSlots]consent{}, false
+	}
 	r := &d.result
 	clear(r.Rows)
 	clear(r.Details)

@@ -219,7 +219,7 @@ var searched = [...]field{
 // they were read.
 func (d *Decoder) checkPlaintext(t *draft) {
 	for _, f := range searched {
-		if t.is(f) && holdsEmail(t.text[f]) {
+		if t.is(f) && emailIn(t.text[f]) {
 			d.foundIn(f)
 		}
 	}
@@ -227,7 +227,7 @@ func (d *Decoder) checkPlaintext(t *draft) {
 		return
 	}
 	for _, f := range [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion} {
-		if t.is(f) && holdsEmail(t.text[f]) {
+		if t.is(f) && emailIn(t.text[f]) {
 			d.foundIn(f)
 		}
 	}
@@ -299,11 +299,20 @@ func (d *Decoder) checkSchemaVersion(t *draft) {
 	}
 }
 
+// limited are the fields with a longest value.
+var limited = func() (fields []field) {
+	for f := range Fields {
+		if Fields[f].MaxBytes > 0 {
+			fields = append(fields, field(f))
+		}
+	}
+	return fields
+}()
+
 // checkLengths is the rule of lengths.
 func (d *Decoder) checkLengths(t *draft) {
-	for f := range Fields {
-		limit := Fields[f].MaxBytes
-		if limit > 0 && len(t.text[f]) > limit {
+	for _, f := range limited {
+		if limit := Fields[f].MaxBytes; len(t.text[f]) > limit {
 			d.problem(FieldTooLong, Fields[f].Pointer, "The value is longer than "+strconv.Itoa(limit)+" bytes.", "")
 		}
 	}

@@ -153,7 +153,7 @@ func (d *Decoder) readTimestamp() bool {
 		if !isBlank(raw) {
 			d.draft.faulty |= 1 << f
 			d.problem(InvalidTimestamp, Fields[f].Pointer, "The timestamp is a string.", "Send whole Unix seconds as a JSON integer, without quotes.")
-			if holdsEmail(raw) {
+			if emailIn(raw) {
 				d.plaintext(1)
 			}
 		}

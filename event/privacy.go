@@ -2,6 +2,7 @@ package event
 
 import (
 	"errors"
+	"hash/maphash"
 	"strconv"
 
 	"sluice/gpp"
@@ -96,6 +97,15 @@ func (d *Decoder) checkPrivacy(t *draft) (s gpp.Signals) {
 	return s
 }
 
+// consent is a valid GPP string and what it says. The people of a batch share few different ones, so a handful of
+// them (their number is arbitrary) saves reading most strings again. They are forgotten with the body.
+type consent struct {
+	text   string
+	parsed *gpp.String
+}
+
+const consentSlots = 64
+
 // checkGPP reads the GPP string and the list of sections in force.
 func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	if t.sidsRefused != "" {
@@ -105,16 +115,17 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	if len(text) > Fields[fieldGPPString].MaxBytes {
 		return nil, nil // told by the rule of lengths
 	}
-	// People of one batch often share a string: the one that says nothing is restricted.
-	if d.consentText != text {
-		consent, err := gpp.Parse(text)
+	slot := &d.consents[maphash.String(nameSeed, text)%consentSlots]
+	if slot.text != text {
+		parsed, err := gpp.Parse(text)
 		if err != nil {
 			d.problem(InvalidGPPString, Fields[fieldGPPString].Pointer, gppMessage(err), "")
 			return nil, nil
 		}
-		d.consentText, d.consent = text, consent
+		*slot = consent{text, parsed}
+		d.consented = true
 	}
-	return d.consent, t.sids
+	return slot.parsed, t.sids
 }
 
 // gppMessage says where a GPP string cannot be read. The decoder's reasons speak of places, never of values that
