@@ -202,3 +202,17 @@ func (s *service) close() {
 		}
 	}
 }
+
+// free is the address, or the same host with any port when somebody listens there already.
+func free(address string) string {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		_ = l.Close()
+		return address
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return net.JoinHostPort(host, "0")
+}

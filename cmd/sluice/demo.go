@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/audit"
+	"sluice/internal/dataset"
+	"sluice/internal/engine"
+	"sluice/internal/traffic"
+)
+
+const demoDataset = "demo"
+
+func newDemo() *cobra.Command {
+	var listen, ops string
+	var length time.Duration
+	var rate int
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "For newcomers: a server, a dataset, its key, sample traffic, and the addresses to look at",
+		Long: `Runs the whole service in a directory of its own, makes a dataset with a key, and sends sample
+events through the real API until you press Ctrl-C. With --data it keeps what it stored; else the
+directory is temporary and goes when the demo ends.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "address of the senders' API; another port is taken when it is in use")
+	cmd.Flags().StringVar(&ops, "ops", "127.0.0.1:8081", "address of the operators' listener; another port is taken when it is in use")
+	cmd.Flags().DurationVar(&length, "for", 0, "stop after this long; 0 is until Ctrl-C")
+	cmd.Flags().IntVar(&rate, "rate", 20, "sample events a second")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if rate < 0 || rate > 10_000 {
+			return errors.New("--rate is 0 to 10000")
+		}
+		ctx := cmd.Context()
+		if length > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, length)
+			defer cancel()
+		}
+		dir, _ := cmd.Flags().GetString("data")
+		if !cmd.Flags().Changed("data") {
+			temporary, err := os.MkdirTemp("", "sluice-demo-")
+			if err != nil {
+				return failed(err)
+			}
+			defer os.RemoveAll(temporary)
+			dir = temporary
+		}
+		return failed(runDemo(ctx, cmd, demoConfig(cmd, dir, listen, ops), rate))
+	}
+	return cmd
+}
+
+// demoConfig is what serve would do by itself, with only warnings logged and commits twice as often.
+func demoConfig(cmd *cobra.Command, dir, listen, ops string) config {
+	log, _ := newLogger(cmd.ErrOrStderr(), "text", "warn")
+	return config{
+		engine: engine.Options{Dir: dir}, listen: free(listen), ops: free(ops),
+		commit: 2 * time.Second, stopWithin: 5 * time.Second, log: log,
+	}
+}
+
+func runDemo(ctx context.Context, cmd *cobra.Command, c config, rate int) error {
+	s, err := openService(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	done := make(chan error, 1)
+	go func() { done <- s.run(ctx) }()
+	key, err := demoKey(ctx, s)
+	if err != nil {
+		return err
+	}
+	introduce(cmd.OutOrStdout(), s, key)
+	d := demo{url: s.url(), key: key, source: traffic.New(traffic.Lively, uint64(time.Now().UnixNano()))}
+	d.run(ctx, cmd.ErrOrStderr(), rate)
+	fmt.Fprintln(cmd.ErrOrStderr(), "\nStopping.")
+	return <-done
+}
+
+// demoKey makes the demo dataset, or gives it a new key when the directory has one from before.
+func demoKey(ctx context.Context, s *service) (string, error) {
+	log := audit.Open(s.config.engine.Dir)
+	_, keyID, key, err := s.registry.Create(ctx, dataset.Spec{ID: demoDataset, Name: "Demonstration"})
+	if errors.Is(err, dataset.ErrExists) {
+		keyID, key, err = s.registry.RotateKey(ctx, demoDataset, time.Hour)
+	}
+	if err != nil {
+		return "", err
+	}
+	return key.Reveal(), note(log, "dataset.create", demoDataset, map[string]string{"key": keyID, "by": "demo"})
+}
+
+func introduce(w io.Writer, s *service, key string) {
+	fmt.Fprintf(w, `
+  Sluice is running.
+
+  Senders' API    %[1]s
+  Documentation   %[1]s/docs
+  Console         http://%[2]s/
+  Data            %[3]s
+
+  Send an event yourself:
+
+    curl -s %[1]s/v1/events \
+      -H 'Authorization: Bearer %[4]s' \
+      -H 'Content-Type: application/json' \
+      -d '{"data_set_id":"%[5]s","timestamp":'$(date +%%s)',"event_type":"sign_up",
+           "identifiers":{"email_sha256":"'$(printf %%s you@example.com | sha256sum | cut -c1-64)'"}}'
+
+  Read what is stored, a few seconds later:
+
+    %[6]s export --data %[3]s
+
+  Sample events are being sent. Press Ctrl-C to stop.
+
+`, s.url(), s.ops.Addr(), s.config.engine.Dir, key, demoDataset, invocation())
+}
+
+// invocation is how this program was called, so that what it tells people to type works when typed.
+func invocation() string {
+	if strings.Contains(os.Args[0], "go-build") {
+		return "go run ./cmd/sluice"
+	}
+	return os.Args[0]
+}
+
+// demo sends sample events through the API, as a sender would.
+type demo struct {
+	url, key string
+	source   *traffic.Source
+	client   http.Client
+	sent     int
+	accepted int
+	refused  int
+	failed   int
+}
+
+// run sends a batch of a second's events every second until ctx ends, and says every ten seconds how it goes.
+func (d *demo) run(ctx context.Context, words io.Writer, rate int) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for second := 0; ; second++ {
+		for left := rate; left > 0 && ctx.Err() == nil; {
+			n := min(left, 500)
+			d.send(ctx, n)
+			left -= n
+		}
+		if second%10 == 0 && d.sent > 0 {
+			fmt.Fprintf(words, "%s  sent %d · accepted %d · refused, each with its reason %d · failed %d\n",
+				time.Now().Format("15:04:05"), d.sent, d.accepted, d.refused, d.failed)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (d *demo) send(ctx context.Context, n int) {
+	d.sent += n
+	body := d.source.AppendBatch(nil, demoDataset, time.Now().Unix(), n)
+	// An answer on its way is awaited even when the demo ends: what was accepted is then said to be.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+"/v1/events/batch", bytes.NewReader(body))
+	if err != nil {
+		d.failed += n
+		return
+	}
+	r.Header.Set("Authorization", "Bearer "+d.key)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := d.client.Do(r)
+	if err != nil {
+		d.failed += n
+		return
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	var accepted, refused int
+	_, _ = fmt.Sscan(answer.Header.Get("X-Events-Accepted"), &accepted)
+	_, _ = fmt.Sscan(answer.Header.Get("X-Events-Rejected"), &refused)
+	d.accepted += accepted
+	d.refused += refused
+	d.failed += n - accepted - refused
+}
