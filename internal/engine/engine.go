@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,6 +184,12 @@ func (e *Engine) attach(ctx context.Context) error {
 // openExternal connects to an engine of its own and refuses one that cannot carry a submission.
 func (e *Engine) openExternal(ctx context.Context) error {
 	e.mode = External
+	for i, address := range strings.Split(e.o.URL, ",") {
+		// The library's own error would show the address, and a password may be in it.
+		if _, err := url.Parse(strings.TrimSpace(address)); err != nil {
+			return fmt.Errorf("connect to the external engine: address %d cannot be read", i+1)
+		}
+	}
 	var opts []nats.Option
 	if e.o.Token != "" {
 		opts = append(opts, nats.Token(e.o.Token))
@@ -202,8 +210,8 @@ func (e *Engine) openExternal(ctx context.Context) error {
 }
 
 // connect makes the connection and waits for JetStream to answer on it.
-func (e *Engine) connect(ctx context.Context, url string, opts ...nats.Option) error {
-	nc, err := e.dial("sluice", url, opts...)
+func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Option) error {
+	nc, err := e.dial("sluice", address, opts...)
 	if err != nil {
 		return fmt.Errorf("connect to the %s engine: %w", e.mode, err)
 	}
@@ -221,7 +229,7 @@ func (e *Engine) connect(ctx context.Context, url string, opts ...nats.Option) e
 
 // dial makes a connection that comes back by itself. Nothing is buffered while it is away: a publish then fails at
 // once, so that an answer never depends on something that may be sent later.
-func (e *Engine) dial(name, url string, opts ...nats.Option) (*nats.Conn, error) {
+func (e *Engine) dial(name, address string, opts ...nats.Option) (*nats.Conn, error) {
 	opts = append(opts,
 		nats.Name(name),
 		nats.MaxReconnects(-1),
@@ -237,7 +245,7 @@ func (e *Engine) dial(name, url string, opts ...nats.Option) (*nats.Conn, error)
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			e.log.Warn("engine connection", "err", err)
 		}))
-	return nats.Connect(url, opts...)
+	return nats.Connect(address, opts...)
 }
 
 // Dial opens one more connection to the same engine, for a reader whose volume must not delay the answers to writers.
