@@ -56,7 +56,7 @@ type Options struct {
 	Credentials string        // credentials file for URL
 	Token       string        // token for URL
 	RootCA      string        // certificate authority file for URL
-	Replicas    int           // copies of everything stored; 0 means 1, more needs a cluster at URL
+	Replicas    int           // copies of everything stored; 0 means as it is, or 1; more than 1 needs a cluster at URL
 	Listen      bool          // let other processes on this machine attach while this one runs the engine
 	Wait        time.Duration // how long to wait for a directory in use; 0 means 10 s
 	MaxStore    int64         // bytes the embedded engine may fill; 0 means the size of the disk
@@ -92,9 +92,6 @@ type Engine struct {
 // Open returns an engine that has answered. Without a URL it runs one in Dir; when another process already does, it
 // attaches to that one, and when that one lets nobody in, it waits for the directory to be free.
 func Open(ctx context.Context, o Options) (*Engine, error) {
-	if o.Replicas == 0 {
-		o.Replicas = 1
-	}
 	if o.Wait == 0 {
 		o.Wait = openWait
 	}
@@ -276,7 +273,7 @@ func (e *Engine) JetStream() jetstream.JetStream { return e.js }
 // Mode says where the engine runs.
 func (e *Engine) Mode() Mode { return e.mode }
 
-// Replicas returns how many copies of everything stored there must be.
+// Replicas returns how many copies of everything stored there must be; 0 means as many as there are, or 1.
 func (e *Engine) Replicas() int { return e.o.Replicas }
 
 // Dir returns the directory whose disk the engine fills, or "" when that disk is not this machine's concern.

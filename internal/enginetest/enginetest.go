@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -80,6 +81,19 @@ func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill() // fails only when it has ended by itself
 	_ = s.cmd.Wait()         // always an error: it was killed
 	s.cmd = nil
+}
+
+// Pause stops the server in its tracks: connections stay, nothing answers.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Restart runs the server again on the same files and the same port.
