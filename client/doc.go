@@ -20,6 +20,8 @@
 //   - [Client.SendBatch] for a slice; it is divided at 1,000 events and 5 MB.
 //   - [Queue] for a program that makes events all day: it fills batches in the background, within a bound on memory.
 //   - [Client.Submit] for bytes that are JSON already, and for a caller that keeps its own Idempotency-Key.
+//   - [Client.Validate] before any of them: the service's own rules, run here, without a connection.
+//   - [Client.ValidateRemote] for the service's word on events it shall not keep.
 //   - [Client.Status] afterwards: what became of a submission.
 //
 // # Hashes

@@ -33,6 +33,15 @@ func (e *Error) Error() string {
 	if e.RequestID != "" {
 		b.WriteString(" (request id " + e.RequestID + ")")
 	}
+	if len(e.Problems) == 1 && e.Problems[0].Message == e.Message { // said already, but for where and how to mend it
+		if p := e.Problems[0]; p.Field != "" {
+			b.WriteString(" At " + p.Field + ".")
+		}
+		if h := e.Problems[0].Hint; h != "" {
+			b.WriteString(" " + h)
+		}
+		return b.String()
+	}
 	writeProblems(&b, e.Problems, e.Truncated)
 	return b.String()
 }

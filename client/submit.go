@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,14 +88,16 @@ func (c *Client) Submit(ctx context.Context, r Request) (*Receipt, error) {
 // NewKey is a fresh Idempotency-Key.
 func NewKey() string { return rand.Text() }
 
-// answer is what came back: a status under 300, or under 400 where the caller asked for it, with its whole body.
+// answer is what came back with status 200, read to its end.
 type answer struct {
-	status int
-	header http.Header
-	body   []byte
+	status      int
+	header      http.Header
+	body        []byte
+	tlsVersion  string
+	certExpires time.Time
 }
 
-// exchange makes one try. Any status but 200 and 304 is an *Error.
+// exchange makes one try. Any status but 200 is an *Error.
 func (c *Client) exchange(ctx context.Context, method, path string, h http.Header, body []byte) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -121,10 +124,17 @@ func (c *Client) exchange(ctx context.Context, method, path string, h http.Heade
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusNotModified {
+	if resp.StatusCode != http.StatusOK {
 		return nil, c.readError(resp, data)
 	}
-	return &answer{resp.StatusCode, resp.Header, data}, nil
+	a := &answer{status: resp.StatusCode, header: resp.Header, body: data}
+	if resp.TLS != nil {
+		a.tlsVersion = tls.VersionName(resp.TLS.Version)
+		if len(resp.TLS.PeerCertificates) > 0 {
+			a.certExpires = resp.TLS.PeerCertificates[0].NotAfter
+		}
+	}
+	return a, nil
 }
 
 type wireAnswer struct {

@@ -78,7 +78,10 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	kv, err := e.Bucket(ctx, bucketName, "Sluice datasets and key hashes")
+	kv, err := e.JetStream().CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: bucketName, Description: "Sluice datasets and key hashes",
+		History: 1, Storage: jetstream.FileStorage, Replicas: e.Replicas(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
 	}

@@ -1,0 +1,139 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"sluice/event"
+)
+
+// Validate holds events against the service's own rules, here, without a connection. A nil error means that the service
+// would accept all of them if they arrived now; otherwise it is a *BatchError. Without Options.DatasetID any dataset is
+// taken.
+func (c *Client) Validate(events ...Event) ([]event.Warning, error) {
+	var (
+		decoder  event.Decoder
+		warnings []event.Warning
+		failed   BatchError
+	)
+	policy := event.Policy{DatasetID: c.o.DatasetID, SuppressOptOut: c.o.SuppressOptOut}
+	for i, e := range events {
+		body, err := c.encode(e)
+		if err != nil {
+			return nil, fmt.Errorf("client: event %d cannot be written as JSON: %w", i, err)
+		}
+		result, refusal := decoder.Decode(string(body), event.Single, policy, c.o.Now())
+		var ps []event.Error
+		switch {
+		case refusal != nil:
+			ps = []event.Error{*refusal}
+		case result.Foreign:
+			ps = []event.Error{foreign()}
+		default:
+			ps = result.Errors
+			for _, w := range result.Warnings {
+				w.Index = i
+				warnings = append(warnings, w)
+			}
+		}
+		for _, p := range ps {
+			p.Index = i
+			failed.Problems = append(failed.Problems, p)
+		}
+		if len(ps) > 0 {
+			failed.Rejected++
+		}
+	}
+	if failed.Rejected > 0 {
+		return warnings, &failed
+	}
+	return warnings, nil
+}
+
+func foreign() event.Error {
+	for _, info := range event.Codes {
+		if info.Code == event.DatasetForbidden {
+			return event.Error{Code: info.Code, Field: "/data_set_id", Message: info.Meaning, Hint: info.Remedy}
+		}
+	}
+	return event.Error{Code: event.DatasetForbidden, Field: "/data_set_id"}
+}
+
+// Verdict is the service's word on events it was asked to judge and not to keep.
+type Verdict struct {
+	Valid     bool
+	Accepted  int
+	Rejected  int
+	Problems  []event.Error
+	Truncated bool
+	Warnings  []event.Warning
+	Events    []json.RawMessage // each valid event as it would be stored, with its privacy outcome and the reasons
+}
+
+// ValidateRemote asks the service what it would do with body, one event or an array. Nothing is stored.
+func (c *Client) ValidateRemote(ctx context.Context, body []byte) (*Verdict, error) {
+	if len(body) > MaxBytes {
+		return nil, fmt.Errorf("client: the body is %d bytes, over the limit of %d", len(body), MaxBytes)
+	}
+	packed, encoding, release, err := c.compress(body)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var a *answer
+	err = c.repeat(ctx, "", func(ctx context.Context) (err error) {
+		h := http.Header{}
+		if encoding != "" {
+			h.Set("Content-Encoding", encoding)
+		}
+		a, err = c.exchange(ctx, http.MethodPost, "/v1/events/validate", h, packed)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var w struct {
+		Valid     bool              `json:"valid"`
+		Accepted  int               `json:"accepted"`
+		Rejected  int               `json:"rejected"`
+		Errors    []wireProblem     `json:"errors"`
+		Truncated bool              `json:"errors_truncated"`
+		Warnings  []wireWarning     `json:"warnings"`
+		Events    []json.RawMessage `json:"events"`
+	}
+	if err := json.Unmarshal(a.body, &w); err != nil {
+		return nil, errors.New("client: the answer is no verdict; something between here and the service gave it")
+	}
+	return &Verdict{w.Valid, w.Accepted, w.Rejected, problems(w.Errors), w.Truncated, warnings(w.Warnings), w.Events}, nil
+}
+
+// Contact is what a look at the service showed.
+type Contact struct {
+	Time      time.Time     // the service's clock, in whole seconds; zero if it did not say
+	RoundTrip time.Duration // of the request
+	TLS       string        // version of the connection; "" for plain http
+	Expires   time.Time     // of the service's certificate; zero for plain http
+}
+
+// Probe asks for something that needs the key and costs little. It shows whether the service is there, takes the
+// key, and agrees about the time.
+func (c *Client) Probe(ctx context.Context) (*Contact, error) {
+	var contact *Contact
+	err := c.repeat(ctx, "", func(ctx context.Context) error {
+		begin := time.Now()
+		a, err := c.exchange(ctx, http.MethodGet, "/v1/schema/events", nil, nil)
+		if err != nil {
+			return err
+		}
+		contact = &Contact{RoundTrip: time.Since(begin), TLS: a.tlsVersion, Expires: a.certExpires}
+		if t, err := http.ParseTime(a.header.Get("Date")); err == nil {
+			contact.Time = t
+		}
+		return nil
+	})
+	return contact, err
+}

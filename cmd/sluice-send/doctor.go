@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/client"
+	"sluice/event"
+)
+
+func (p *program) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out why events do not arrive",
+		Long: `doctor looks, in this order, at the hashes, the address and its TLS, the key, the clock against the service's, and
+lets the service judge one sample event without storing it. It says what is wrong and how to mend it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.doctor(cmd.Context()) },
+	}
+}
+
+// finding is one line of the doctor.
+type finding struct {
+	Check  string `json:"check"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+	code   int    // exit code when it is not OK
+}
+
+func (p *program) doctor(ctx context.Context) error {
+	findings := []finding{hashFinding()}
+	if c, err := p.open(client.Options{Retry: client.Retry{Total: 10 * time.Second, Attempt: 5 * time.Second}}); err != nil {
+		findings = append(findings, finding{"address and key", false, err.Error(), "Give --url, and the key by SLUICE_API_KEY or --key-file.", exitUsage})
+	} else {
+		findings = append(findings, p.examine(ctx, c)...)
+	}
+	code := exitOK
+	for _, f := range findings {
+		if !f.OK {
+			code = max(code, f.code)
+		}
+		if p.json {
+			continue
+		}
+		word := "ok  "
+		if !f.OK {
+			word = "FAIL"
+		}
+		fmt.Fprintf(p.stdout, "%s  %-12s %s\n", word, f.Check, f.Detail)
+		if f.Remedy != "" {
+			fmt.Fprintf(p.stdout, "      %-12s %s\n", "", f.Remedy)
+		}
+	}
+	if p.json {
+		if err := json.NewEncoder(p.stdout).Encode(findings); err != nil {
+			return err
+		}
+	}
+	if code != exitOK {
+		return exit(code, nil)
+	}
+	return nil
+}
+
+func hashFinding() finding {
+	for _, v := range client.Vectors {
+		hash := client.HashEmail
+		if v.Kind == "ip" {
+			hash = client.HashIPv4
+		}
+		if got, err := hash(v.Input); err != nil || got != v.SHA256 {
+			return finding{"hashes", false, "this program hashes wrongly", "Install it again.", exitRejected}
+		}
+	}
+	return finding{Check: "hashes", OK: true, Detail: fmt.Sprintf("all %d published pairs come out right", len(client.Vectors))}
+}
+
+// examine looks at everything that needs a connection. Each step needs the one before.
+func (p *program) examine(ctx context.Context, c *client.Client) []finding {
+	contact, err := c.Probe(ctx)
+	if err != nil {
+		return []finding{contactFault(err)}
+	}
+	secure := "not encrypted (plain http)"
+	if contact.TLS != "" {
+		secure = contact.TLS + ", certificate valid until " + contact.Expires.UTC().Format(time.DateOnly)
+	}
+	return []finding{
+		{Check: "service", OK: true, Detail: fmt.Sprintf("answers in %d ms", contact.RoundTrip.Milliseconds())},
+		{Check: "connection", OK: true, Detail: secure},
+		{Check: "key", OK: true, Detail: "accepted"},
+		p.clockFinding(contact),
+		p.dryFinding(ctx, c, contact),
+	}
+}
+
+func contactFault(err error) finding {
+	e, ok := errors.AsType[*client.Error](err)
+	switch {
+	case ok && e.KeyRefused():
+		return finding{"key", false, err.Error(), "Check that the key is the dataset's, whole, and not revoked.", exitKey}
+	case ok && e.Code == "":
+		return finding{"service", false, err.Error(), "Something else answers at this address; check --url and any proxy.", exitUnreachable}
+	case ok:
+		return finding{"service", false, err.Error(), "The service is there but cannot answer now; try again later.", exitUnreachable}
+	}
+	return finding{"service", false, err.Error(), "Check --url, DNS, firewall and, for https, the certificate.", exitUnreachable}
+}
+
+// maxSkew is how far ahead of the service a clock may be before its fresh events are refused: the rule's five
+// minutes, less some for the way.
+const maxSkew = 4 * time.Minute
+
+func (p *program) clockFinding(contact *client.Contact) finding {
+	if contact.Time.IsZero() {
+		return finding{"clock", false, "the service's answer has no Date", "A proxy may remove it; compare the clock by hand.", exitRejected}
+	}
+	skew := p.now().Sub(contact.Time).Round(time.Second)
+	detail := fmt.Sprintf("%v ahead of the service's", skew)
+	if skew < 0 {
+		detail = fmt.Sprintf("%v behind the service's", -skew)
+	}
+	if skew.Abs() > maxSkew {
+		return finding{"clock", false, detail, "Set the clock, for example by NTP: events from the future are refused.", exitRejected}
+	}
+	return finding{Check: "clock", OK: true, Detail: detail}
+}
+
+func (p *program) dryFinding(ctx context.Context, c *client.Client, contact *client.Contact) finding {
+	if p.dataset == "" {
+		return finding{Check: "sample event", OK: true, Detail: "not tried: give --dataset to have one judged"}
+	}
+	at := contact.Time
+	if at.IsZero() {
+		at = p.now()
+	}
+	body, err := json.Marshal(client.Event{
+		DatasetID: p.dataset, Time: at, EventType: "page_view", Source: "website",
+		Identifiers: client.Identifiers{EmailSHA256: client.Vectors[0].SHA256},
+	})
+	if err != nil {
+		return finding{"sample event", false, err.Error(), "", exitRejected}
+	}
+	v, err := c.ValidateRemote(ctx, body)
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Code == event.DatasetForbidden {
+		return finding{"sample event", false, "the key does not open the dataset of --dataset", "Use that dataset's key, or the key's dataset.", exitKey}
+	}
+	if err != nil {
+		return finding{"sample event", false, err.Error(), "", exitUnreachable}
+	}
+	if !v.Valid {
+		return finding{"sample event", false, "the service would refuse a plain page_view", "Its rules differ from this program's; update one of them.", exitRejected}
+	}
+	return finding{Check: "sample event", OK: true, Detail: "would be accepted; nothing was stored"}
+}

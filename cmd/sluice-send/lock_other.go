@@ -1,0 +1,9 @@
+//go:build !unix
+
+package main
+
+import "os"
+
+// lock does nothing where there is no flock: two uploads of one file at once are then the sender's to avoid. The
+// service still stores each batch once.
+func lock(*os.File) error { return nil }

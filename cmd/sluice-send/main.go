@@ -1,0 +1,177 @@
+// Command sluice-send is the sender's program: it checks, converts, hashes and uploads conversion events.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"sluice/client"
+)
+
+// The exit codes, the same for every command.
+const (
+	exitOK          = 0   // everything was accepted, found or fine
+	exitRejected    = 1   // some rows were rejected, or a check found something
+	exitUsage       = 2   // the command or a file could not be understood
+	exitKey         = 3   // the service refused the key
+	exitUnreachable = 4   // no answer from the service, or one that ends the work
+	exitInterrupted = 130 // the user asked to stop
+)
+
+// exitError carries an exit code. With a nil err everything has been said already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+func exit(code int, err error) error { return &exitError{code, err} }
+
+// program is what the commands share: the world outside, and the flags of all of them.
+type program struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	env    func(string) string
+	now    func() time.Time
+
+	url       string
+	dataset   string
+	keyFile   string
+	plainHTTP bool
+	json      bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv, now: time.Now}
+	code := p.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program but for the process around it.
+func (p *program) run(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.stdin)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	code := exitUsage
+	if e, ok := errors.AsType[*exitError](err); ok {
+		code = e.code
+		err = e.err
+	}
+	if err != nil {
+		fmt.Fprintln(p.stderr, "sluice-send:", err)
+	}
+	return code
+}
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "sluice-send",
+		Short: "Checks, converts, hashes and uploads conversion events",
+		Long: `sluice-send is the sender's program: it checks, converts, hashes and uploads conversion events.
+
+The key of the dataset comes from SLUICE_API_KEY, from the file named by --key-file, or from a prompt on a terminal. It
+is never a flag: flags are seen by everyone on the machine. Every other flag can be given as a variable, for
+example SLUICE_URL for --url.
+
+Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 the key was refused,
+4 the service could not be reached or did not take the events, 130 interrupted.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return p.fromEnvironment(cmd.Flags())
+		},
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&p.url, "url", "", "address of the service, such as https://events.example.com")
+	flags.StringVar(&p.dataset, "dataset", "", "data_set_id for rows that have none; rows of another dataset are refused")
+	flags.StringVar(&p.keyFile, "key-file", "", "file that holds the key and nothing else")
+	flags.BoolVar(&p.plainHTTP, "plain-http", false, "allow http:// to another machine; the key then travels readable")
+	flags.BoolVar(&p.json, "json", false, "answer in JSON")
+	root.AddCommand(p.uploadCommand(), p.checkCommand(), p.hashCommand(), p.statusCommand(), p.schemaCommand(),
+		p.doctorCommand(), p.convertCommand(), p.conformanceCommand())
+	return root
+}
+
+// fromEnvironment gives flags that were not set the value of their variable.
+func (p *program) fromEnvironment(flags *pflag.FlagSet) (err error) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if v := p.env(name); v != "" && !f.Changed && f.Name != "help" && err == nil {
+			if e := flags.Set(f.Name, v); e != nil {
+				err = fmt.Errorf("%s: %w", name, e)
+			}
+		}
+	})
+	return err
+}
+
+// open makes the client of a command that talks to the service.
+func (p *program) open(o client.Options) (*client.Client, error) {
+	if p.url == "" {
+		return nil, exit(exitUsage, errors.New("no address: give --url or SLUICE_URL"))
+	}
+	key, err := p.key()
+	if err != nil {
+		return nil, exit(exitUsage, err)
+	}
+	o.DatasetID, o.PlainHTTP, o.UserAgent, o.Now = p.dataset, p.plainHTTP, "sluice-send/1", p.now
+	c, err := client.New(p.url, key, o)
+	if err != nil {
+		return nil, exit(exitUsage, errors.New(strings.TrimPrefix(err.Error(), "client: ")))
+	}
+	return c, nil
+}
+
+// failure gives an error of the client its exit code.
+func failure(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*exitError](err); ok {
+		return err
+	}
+	if ctx.Err() != nil {
+		return exit(exitInterrupted, errors.New("interrupted"))
+	}
+	if e, ok := errors.AsType[*client.Error](err); ok && e.KeyRefused() {
+		return exit(exitKey, err)
+	}
+	if _, ok := errors.AsType[*fileError](err); ok {
+		return exit(exitUsage, err)
+	}
+	return exit(exitUnreachable, err)
+}
+
+// say writes words to the user.
+func (p *program) say(format string, args ...any) { fmt.Fprintf(p.stderr, format+"\n", args...) }
+
+func sortedKeys[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// The forms of a file.
+const (
+	formatNDJSON = "ndjson" // one JSON object on each line
+	formatJSON   = "json"   // one array, or objects laid out freely
+	formatCSV    = "csv"
+	formatTSV    = "tsv"
+)
+
+// windowBytes is the read buffer: large enough that few lines need a copy.
+const windowBytes = 256 << 10
+
+// source is an opened input: decompressed, without a byte order mark, its form known.
+type source struct {
+	name   string
+	file   *os.File // nil: standard input
+	size   int64    // on disk; 0: not known
+	read   atomic.Int64
+	r      *bufio.Reader
+	format string
+	packed bool // compressed
+	skip   int64
+	closes []func() error
+}
+
+// openSource opens name, or in for "-". Format "" is found from the name or the first bytes.
+func openSource(name string, in io.Reader, format string) (*source, error) {
+	s := &source{name: name}
+	raw := in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		s.file, raw = f, f
+		s.closes = append(s.closes, f.Close)
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			s.size = info.Size()
+		} else if err == nil && info.IsDir() {
+			f.Close()
+			return nil, fmt.Errorf("%s is a directory", name)
+		}
+	}
+	if err := s.unpack(&counting{raw, &s.read}); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	if err := s.sniff(format); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return s, nil
+}
+
+// Close lets go of the file and the decompressor.
+func (s *source) Close() {
+	for _, c := range s.closes {
+		_ = c() // nothing was written
+	}
+}
+
+type counting struct {
+	r io.Reader
+	n *atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// unpack puts a decompressor before the reader if the first bytes are those of gzip or zstd.
+func (s *source) unpack(raw io.Reader) error {
+	br := bufio.NewReaderSize(raw, windowBytes)
+	head, err := br.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	var in io.Reader
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(br)
+		if err != nil {
+			return err
+		}
+		in = z
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return err
+		}
+		s.closes = append(s.closes, func() error { z.Close(); return nil })
+		in = z
+	default:
+		s.r = br
+		return nil
+	}
+	s.packed = true
+	s.r = bufio.NewReaderSize(in, windowBytes)
+	return nil
+}
+
+// sniff passes a byte order mark and settles the form.
+func (s *source) sniff(format string) error {
+	head, err := s.r.Peek(4096)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		return err
+	}
+	if bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) {
+		return &fileError{1, "the file is UTF-16; save it as UTF-8"}
+	}
+	if bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}) {
+		s.skip = 3
+		if _, err := s.r.Discard(3); err != nil {
+			return err
+		}
+		head = head[3:]
+	}
+	if len(bytes.TrimSpace(head)) == 0 && len(head) < 4000 {
+		return &fileError{1, "the file is empty"}
+	}
+	if bytes.IndexByte(head, 0) >= 0 {
+		return &fileError{1, "the file holds zero bytes: it is no text file"}
+	}
+	s.format = format
+	if format == "" {
+		s.format = formatOf(s.name, head)
+	}
+	return nil
+}
+
+// formatOf goes by the name's ending and, where it says nothing, by the first byte.
+func formatOf(name string, head []byte) string {
+	name = strings.ToLower(name)
+	for _, packed := range []string{".gz", ".gzip", ".zst", ".zstd"} {
+		name = strings.TrimSuffix(name, packed)
+	}
+	first := byte(0)
+	if text := bytes.TrimSpace(head); len(text) > 0 {
+		first = text[0]
+	}
+	switch ext := filepath.Ext(name); {
+	case first == '[':
+		return formatJSON
+	case ext == ".csv" || ext == ".tsv":
+		return ext[1:]
+	case ext == ".tab":
+		return formatTSV
+	case first != '{':
+		return formatCSV
+	}
+	line, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
+	if line = bytes.TrimSpace(line); len(line) > 0 && line[len(line)-1] != '}' && len(line) < len(head)-10 {
+		return formatJSON // an object that does not end on its line is laid out over several
+	}
+	return formatNDJSON
+}
+
+// rows gives the rows from p on; the zero position is the beginning.
+func (s *source) rows(p position, delimiter byte) (rows, error) {
+	if p == (position{}) {
+		p.Offset = s.skip
+	} else if err := s.seek(p.Offset); err != nil {
+		return nil, err
+	}
+	l := lines{r: s.r, number: p.Line, offset: p.Offset}
+	switch s.format {
+	case formatNDJSON:
+		return &lineRows{l}, nil
+	case formatJSON:
+		return newValueRows(s.r, p), nil
+	case formatCSV, formatTSV:
+		return &csvRows{lines: l, delimiter: delimiter}, nil
+	}
+	return nil, fmt.Errorf("the format %q is not known: ndjson, json, csv or tsv", s.format)
+}
+
+// seek goes to a place in the decompressed stream; a compressed one is read up to it.
+func (s *source) seek(offset int64) error {
+	if s.file != nil && !s.packed {
+		if _, err := s.file.Seek(offset, io.SeekStart); err != nil {
+			return err
+		}
+		s.read.Store(offset)
+		s.r.Reset(&counting{s.file, &s.read})
+		return nil
+	}
+	_, err := io.CopyN(io.Discard, s.r, offset-s.skip)
+	return err
+}

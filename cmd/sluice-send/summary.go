@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sluice/event"
+)
+
+// fileReport is what became of one file.
+type fileReport struct {
+	File         string             `json:"file"`
+	Rows         int                `json:"rows"` // accounted for
+	Accepted     int                `json:"accepted"`
+	Rejected     int                `json:"rejected"`
+	Resumed      int                `json:"resumed,omitempty"`  // rows that earlier runs accounted for
+	Replayed     int                `json:"replayed,omitempty"` // rows that the service knew already
+	Warnings     map[event.Code]int `json:"warnings,omitempty"`
+	RejectedFile string             `json:"rejected_file,omitempty"`
+	Finished     bool               `json:"finished"`
+}
+
+func (j *job) report(finished bool) *fileReport {
+	t := j.book.sums()
+	r := &fileReport{
+		File: j.file, Rows: t.Rows, Accepted: t.Accepted, Rejected: t.Rejected, Resumed: j.resumed,
+		Replayed: t.Replayed, Warnings: t.Warnings, Finished: finished,
+	}
+	if t.Rejected > 0 {
+		r.RejectedFile = j.book.path
+	}
+	return r
+}
+
+// summary is the end of an upload.
+type summary struct {
+	Files    []*fileReport `json:"files"`
+	Rows     int           `json:"rows"`
+	Accepted int           `json:"accepted"`
+	Rejected int           `json:"rejected"`
+	Seconds  float64       `json:"seconds"`
+	begin    time.Time
+}
+
+func (s *summary) add(r *fileReport) {
+	s.Files = append(s.Files, r)
+	s.Rows, s.Accepted, s.Rejected = s.Rows+r.Rows, s.Accepted+r.Accepted, s.Rejected+r.Rejected
+}
+
+// print gives the summary: data to standard output, remarks to the user.
+func (s *summary) print(p *program) {
+	s.Seconds = p.now().Sub(s.begin).Seconds()
+	if p.json {
+		_ = json.NewEncoder(p.stdout).Encode(s) // a closed standard output leaves nobody to tell
+		return
+	}
+	for _, r := range s.Files {
+		fmt.Fprintf(p.stdout, "%s: %d rows, %d accepted, %d rejected\n", r.File, r.Rows, r.Accepted, r.Rejected)
+		if r.Resumed > 0 && r.Resumed == r.Rows && r.Finished {
+			p.say("%s was uploaded before; --again would store its rows a second time", r.File)
+		} else if r.Resumed > 0 {
+			p.say("%s: went on after %d rows of an earlier run", r.File, r.Resumed)
+		}
+		if r.RejectedFile != "" {
+			p.say("%s: refused rows are in %s", r.File, r.RejectedFile)
+		}
+		for _, code := range sortedKeys(r.Warnings) {
+			p.say("%s: %s in %d rows", r.File, code, r.Warnings[code])
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"sluice/client"
+	"sluice/event"
+)
+
+// translation is one event on its way to ours.
+type translation struct {
+	c      *converter
+	source map[string]any
+	out    map[string]any
+	used   map[string]bool // paths of the source that have a place
+}
+
+// move takes one value to its place. A place that is filled already keeps what it has.
+func (t *translation) move(m move, v any) *problem {
+	t.used[m.from] = true
+	if list, ok := v.([]any); ok && m.how != "ints" && m.how != "flag" && !strings.HasPrefix(m.to, "custom_data.") {
+		if len(list) == 0 {
+			return nil
+		}
+		if len(list) > 1 {
+			t.c.dropped[m.from+" after the first"] += len(list) - 1
+		}
+		v = list[0]
+	}
+	switch m.how {
+	case "type":
+		t.eventType(v)
+	case "seconds", "millis", "micros":
+		t.put(m.to, instantOf(v, m.how))
+	case "number":
+		t.put(m.to, numberOf(v))
+	case "email":
+		return t.identifier(m, v, client.HashEmail)
+	case "ip":
+		return t.identifier(m, v, client.HashIPv4)
+	case "source":
+		t.put(m.to, sourceOf(v))
+	case "flag":
+		if isSet(v) {
+			t.out["mmt_only"] = true
+		}
+	case "denied":
+		if v == "DENIED" {
+			t.out["mmt_only"] = true
+		}
+	case "refused":
+		if v == "DENIED" {
+			return &problem{consentDenied, "/" + strings.ReplaceAll(m.from, ".", "/"), "The person refused the use of their data for advertising.", "Do not send such events."}
+		}
+	default:
+		t.put(m.to, v)
+	}
+	return nil
+}
+
+// consentDenied is the code of events that must not be sent at all; the service never sees them.
+const consentDenied event.Code = "CONSENT_DENIED"
+
+// put sets a field of our event by its name, within its group.
+func (t *translation) put(field string, v any) {
+	m, ok := memberOf(field)
+	if !ok {
+		return
+	}
+	object := t.out
+	if m.group != "" {
+		inner, ok := t.out[m.group].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			t.out[m.group] = inner
+		}
+		object = inner
+	}
+	if _, taken := object[m.name]; !taken {
+		object[m.name] = v
+	}
+}
+
+func (t *translation) eventType(v any) {
+	name, ok := v.(string)
+	if !ok {
+		t.put("event_type", v)
+		return
+	}
+	if ours, known := t.c.types[name]; known {
+		t.put("event_type", ours)
+		return
+	}
+	if slices.ContainsFunc(event.Types, func(i event.TypeInfo) bool { return i.Name == name }) {
+		t.put("event_type", name)
+		return
+	}
+	t.put("event_type", "custom")
+	t.put("custom_event_name", name)
+}
+
+// identifier takes a hash as it is. A plain value is hashed only if the sender asked for it; otherwise the event
+// is refused, for somebody meant to send a hash and did not.
+func (t *translation) identifier(m move, v any, hash func(string) (string, error)) *problem {
+	s, ok := v.(string)
+	if !ok {
+		t.put(m.to, v)
+		return nil
+	}
+	s = strings.TrimSpace(s)
+	h, err := hash(s)
+	switch {
+	case err == client.ErrAlreadyHashed:
+		t.put(m.to, strings.ToLower(s))
+	case err == client.ErrNotIPv4 && strings.Count(s, ":") > 1:
+		t.c.dropped[m.from+" (IPv6)"]++
+	case err != nil:
+		return &problem{event.InvalidIdentifier, pointerOf(m.from), "The value is neither a SHA-256 nor what should have been hashed.", "Mend it at its source."}
+	case t.c.hashPlain:
+		t.put(m.to, h)
+	default:
+		return &problem{event.PlaintextPII, pointerOf(m.from), "The value is not hashed.", "Hash it at its source, or use --hash-plain."}
+	}
+	return nil
+}
+
+func pointerOf(path string) string {
+	return "/" + strings.ReplaceAll(strings.TrimPrefix(path, "^"), ".", "/")
+}
+
+// takeRest moves the other members of the free objects into custom_data, and counts those that have no place.
+func (t *translation) takeRest() {
+	for _, name := range sortedKeys(t.source) {
+		v := t.source[name]
+		if v == nil || t.used[name] || t.placed(name) {
+			continue
+		}
+		inner, nested := v.(map[string]any)
+		if !nested {
+			t.c.dropped[name]++
+			continue
+		}
+		for _, member := range sortedKeys(inner) {
+			path := name + "." + member
+			switch {
+			case inner[member] == nil || t.used[path] || t.placed(path):
+			case slices.Contains(t.c.rest, name):
+				t.put("custom_data."+member, inner[member])
+			default:
+				t.c.dropped[path]++
+			}
+		}
+	}
+}
+
+// placed says whether a member has a place of its own, or is the list of events of a request.
+func (t *translation) placed(path string) bool {
+	if path == t.c.list {
+		return true
+	}
+	return slices.ContainsFunc(t.c.moves, func(m move) bool {
+		from := strings.TrimPrefix(m.from, "^")
+		return from == path
+	})
+}
+
+// instantOf gives whole seconds; what is no integer goes as it is, for the rules to refuse.
+func instantOf(v any, how string) any {
+	n, ok := v.(json.Number)
+	if s, isString := v.(string); isString && isNumber([]byte(s)) {
+		n, ok = json.Number(s), true
+	}
+	if !ok {
+		return v
+	}
+	i, err := n.Int64()
+	if err != nil {
+		return n
+	}
+	switch {
+	case how == "micros":
+		i /= 1_000_000
+	case how == "millis" && i >= 1e11: // the same border as the service's rule for milliseconds
+		i /= 1000
+	}
+	return i
+}
+
+func numberOf(v any) any {
+	if s, ok := v.(string); ok && isNumber([]byte(s)) {
+		return json.Number(s)
+	}
+	return v
+}
+
+func sourceOf(v any) any {
+	s, ok := v.(string)
+	if !ok {
+		return v
+	}
+	s = strings.ToLower(s)
+	switch s {
+	case "web":
+		return "website"
+	case "mobile_app":
+		return "app"
+	}
+	return s
+}
+
+// isSet says whether a restriction is on: true, a list with something in it, or a text such as "['LMU']".
+func isSet(v any) bool {
+	switch v := v.(type) {
+	case bool:
+		return v
+	case []any:
+		return slices.ContainsFunc(v, func(e any) bool { return e != nil && e != "" })
+	case string:
+		return strings.Trim(v, "[]'\" ") != "" && !strings.EqualFold(v, "false")
+	case json.Number:
+		return v != "0"
+	}
+	return false
+}
