@@ -164,24 +164,35 @@ type shape struct {
 // scan refuses characters outside the alphabet, so that nothing after it has to look for them.
 func scan(s string) (shape, *Error) {
 	var found shape
-	last := byte('~')
-	for i := range len(s) {
-		c := s[i]
-		if v := sextet[c]; v >= delimiter {
-			if v == foreign {
-				return shape{}, &Error{Where: "string", Reason: "character " + strconv.Itoa(i+1) + " is none of A-Z a-z 0-9 - _ . ~"}
-			}
-			found.hollow = found.hollow || sextet[last] == delimiter
-			if c == '~' {
-				found.sections++
-			} else if found.sections == 0 {
-				return shape{}, headerError("it has a segment delimiter")
-			}
+	edge := 0 // where the segment begins
+	for i := plain(s, 0); i < len(s); i = plain(s, i+1) {
+		switch {
+		case s[i] != '.' && s[i] != '~':
+			return shape{}, &Error{Where: "string", Reason: "character " + strconv.Itoa(i+1) + " is none of A-Z a-z 0-9 - _ . ~"}
+		case s[i] == '~':
+			found.sections++
+		case found.sections == 0:
+			return shape{}, headerError("it has a segment delimiter")
 		}
-		last = c
+		found.hollow = found.hollow || i == edge
+		edge = i + 1
 	}
-	found.hollow = found.hollow || sextet[last] == delimiter
+	found.hollow = found.hollow || edge == len(s)
 	return found, nil
+}
+
+// plain returns where, from i on, the first character is that carries no bits, or the length of s. It takes eight at a
+// time: this is what a long string costs most.
+func plain(s string, i int) int {
+	for ; i+8 <= len(s); i += 8 {
+		c := s[i : i+8]
+		if (sextet[c[0]]|sextet[c[1]]|sextet[c[2]]|sextet[c[3]]|sextet[c[4]]|sextet[c[5]]|sextet[c[6]]|sextet[c[7]])&delimiter != 0 {
+			break
+		}
+	}
+	for ; i < len(s) && sextet[s[i]] < delimiter; i++ {
+	}
+	return i
 }
 
 // hollow reports whether a section has an empty segment.

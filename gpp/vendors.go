@@ -50,14 +50,20 @@ func (b *bits) vendors(c coding) (Vendors, string) {
 func (b *bits) ranges(c coding) (Vendors, string) {
 	v := Vendors{text: b.s, count: int32(b.read(12)), ranged: true, coding: c}
 	v.pos = int32(b.pos())
-	last, reason := 0, ""
-	for range v.count {
-		if _, last, reason = b.item(c, last); reason != "" {
-			return Vendors{}, reason
-		}
-	}
 	if b.short {
 		return Vendors{}, truncated
+	}
+	var reason string
+	if c == fibonacciRanges {
+		last := 0
+		for i := int32(0); i < v.count && reason == ""; i++ {
+			_, last, reason = b.fibonacciItem(last, maxVendor)
+		}
+	} else {
+		reason = b.passInts(int(v.count))
+	}
+	if reason != "" {
+		return Vendors{}, reason
 	}
 	return v, ""
 }
@@ -70,31 +76,67 @@ func (b *bits) item(c coding, last int) (start, end int, reason string) {
 	return b.intItem()
 }
 
-// intItem reads a flag, a first id, and a last id if the flag is set. It looks at all bits at once, which is three
-// times as fast as field by field.
+// The bits of a range of integers: a flag, the first id, and the last id if the flag is set.
+const (
+	singleBits = 1 + 16
+	groupBits  = 1 + 16 + 16
+)
+
+// intItem reads one range of integers.
 func (b *bits) intItem() (start, end int, reason string) {
-	const single, group = 1 + 16, 1 + 16 + 16
-	if b.n < group {
-		b.fill(group) // fewer bits at the end of the text are fine
+	group := b.bool()
+	start = int(b.read(16))
+	end = start
+	if group {
+		end = int(b.read(16))
 	}
-	width := uint(single)
-	if b.n >= single && b.acc>>(b.n-1)&1 == 1 {
-		width = group
-	}
-	if b.n < width {
-		b.fail()
-		return 0, 0, truncated
-	}
-	b.n -= width
-	end = int(b.acc >> b.n & maxVendor)
-	start = int(b.acc >> (b.n + width - single) & maxVendor)
+	return start, end, b.judge(start, end)
+}
+
+// judge returns why a range is none, or "" if it is one.
+func (b *bits) judge(start, end int) string {
 	switch {
+	case b.short:
+		return truncated
 	case start == 0:
-		return 0, 0, "a range begins with vendor 0"
+		return "a range begins with vendor 0"
 	case end < start:
-		return 0, 0, "a range ends before it begins"
+		return "a range ends before it begins"
 	}
-	return start, end, ""
+	return ""
+}
+
+// passInts reads a list of ranges of integers without keeping them. It is intItem in a loop, with the reader's state in
+// registers, because lists have hundreds of ranges: it takes a quarter of the time.
+func (b *bits) passInts(count int) string {
+	s, acc, n := b.s[b.next:], b.acc, b.n
+	for range count {
+		for n < groupBits && s != "" {
+			if len(s) >= 5 {
+				acc = acc<<30 | uint64(sextet[s[0]])<<24 | uint64(sextet[s[1]])<<18 | uint64(sextet[s[2]])<<12 |
+					uint64(sextet[s[3]])<<6 | uint64(sextet[s[4]])
+				s, n = s[5:], n+30
+				continue
+			}
+			acc = acc<<6 | uint64(sextet[s[0]])
+			s, n = s[1:], n+6
+		}
+		width := uint(singleBits)
+		if n >= singleBits && acc>>(n-1)&1 == 1 {
+			width = groupBits
+		}
+		if n < width {
+			b.fail()
+			return truncated
+		}
+		n -= width
+		start, end := int(acc>>(n+width-singleBits)&maxVendor), int(acc>>n&maxVendor)
+		if start == 0 || end < start {
+			return b.judge(start, end)
+		}
+	}
+	b.next, b.acc, b.n = len(b.s)-len(s), acc, n
+	return ""
 }
 
 // Max is the highest vendor id as the string says it, which no range is held to.
