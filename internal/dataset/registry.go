@@ -78,10 +78,7 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	kv, err := e.JetStream().CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: bucketName, Description: "Sluice datasets and key hashes",
-		History: 1, Storage: jetstream.FileStorage, Replicas: e.Replicas(),
-	})
+	kv, err := e.Bucket(ctx, bucketName, "Sluice datasets and key hashes")
 	if err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
 	}

@@ -12,8 +12,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +56,7 @@ type Options struct {
 	Credentials string        // credentials file for URL
 	Token       string        // token for URL
 	RootCA      string        // certificate authority file for URL
-	Replicas    int           // copies of everything stored; 0 means 1, more needs a cluster at URL
+	Replicas    int           // copies of everything stored; 0 means as it is, or 1; more than 1 needs a cluster at URL
 	Listen      bool          // let other processes on this machine attach while this one runs the engine
 	Wait        time.Duration // how long to wait for a directory in use; 0 means 10 s
 	MaxStore    int64         // bytes the embedded engine may fill; 0 means the size of the disk
@@ -90,9 +92,6 @@ type Engine struct {
 // Open returns an engine that has answered. Without a URL it runs one in Dir; when another process already does, it
 // attaches to that one, and when that one lets nobody in, it waits for the directory to be free.
 func Open(ctx context.Context, o Options) (*Engine, error) {
-	if o.Replicas == 0 {
-		o.Replicas = 1
-	}
 	if o.Wait == 0 {
 		o.Wait = openWait
 	}
@@ -182,6 +181,12 @@ func (e *Engine) attach(ctx context.Context) error {
 // openExternal connects to an engine of its own and refuses one that cannot carry a submission.
 func (e *Engine) openExternal(ctx context.Context) error {
 	e.mode = External
+	for i, address := range strings.Split(e.o.URL, ",") {
+		// The library's own error would show the address, and a password may be in it.
+		if _, err := url.Parse(strings.TrimSpace(address)); err != nil {
+			return fmt.Errorf("connect to the external engine: address %d cannot be read", i+1)
+		}
+	}
 	var opts []nats.Option
 	if e.o.Token != "" {
 		opts = append(opts, nats.Token(e.o.Token))
@@ -202,8 +207,8 @@ func (e *Engine) openExternal(ctx context.Context) error {
 }
 
 // connect makes the connection and waits for JetStream to answer on it.
-func (e *Engine) connect(ctx context.Context, url string, opts ...nats.Option) error {
-	nc, err := e.dial("sluice", url, opts...)
+func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Option) error {
+	nc, err := e.dial("sluice", address, opts...)
 	if err != nil {
 		return fmt.Errorf("connect to the %s engine: %w", e.mode, err)
 	}
@@ -221,7 +226,7 @@ func (e *Engine) connect(ctx context.Context, url string, opts ...nats.Option) e
 
 // dial makes a connection that comes back by itself. Nothing is buffered while it is away: a publish then fails at
 // once, so that an answer never depends on something that may be sent later.
-func (e *Engine) dial(name, url string, opts ...nats.Option) (*nats.Conn, error) {
+func (e *Engine) dial(name, address string, opts ...nats.Option) (*nats.Conn, error) {
 	opts = append(opts,
 		nats.Name(name),
 		nats.MaxReconnects(-1),
@@ -237,7 +242,7 @@ func (e *Engine) dial(name, url string, opts ...nats.Option) (*nats.Conn, error)
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			e.log.Warn("engine connection", "err", err)
 		}))
-	return nats.Connect(url, opts...)
+	return nats.Connect(address, opts...)
 }
 
 // Dial opens one more connection to the same engine, for a reader whose volume must not delay the answers to writers.
@@ -268,7 +273,7 @@ func (e *Engine) JetStream() jetstream.JetStream { return e.js }
 // Mode says where the engine runs.
 func (e *Engine) Mode() Mode { return e.mode }
 
-// Replicas returns how many copies of everything stored there must be.
+// Replicas returns how many copies of everything stored there must be; 0 means as many as there are, or 1.
 func (e *Engine) Replicas() int { return e.o.Replicas }
 
 // Dir returns the directory whose disk the engine fills, or "" when that disk is not this machine's concern.

@@ -15,6 +15,7 @@ type lane struct {
 	subject string
 	high    atomic.Uint64 // the highest sequence number known to have been given out
 	grown   signal        // high was raised
+	marked  uint64        // the high that was last noted; only watch touches it
 
 	mu       sync.Mutex
 	ready    sync.Cond // something may be taken, or the lane is closed

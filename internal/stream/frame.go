@@ -16,11 +16,12 @@ import (
 //	8       2      number of records, little endian
 //	10      …      each record: its length as a uvarint, its bytes
 //
-// Nothing may follow the last record. A frame of no records is legal: it proves that a write is possible, or fills a
-// sequence number.
+// Nothing may follow the last record. A frame of no records is legal: it proves that a write is possible. The number
+// of records 65535 with nothing behind it marks a sequence number whose frame the engine has lost.
 const (
 	frameVersion = 1
 	frameHeader  = 10
+	lostMark     = 0xFFFF
 	// MaxSlots is how many records a frame holds at most; a submission id has 12 bits for the slot.
 	MaxSlots = 4096
 )
@@ -61,6 +62,16 @@ func AppendFrame(b []byte, records ...[]byte) []byte {
 	return append(b, f...)
 }
 
+// lostFrame returns the frame that takes the place of a lost one.
+func lostFrame() []byte {
+	f := beginFrame(nil)
+	sealFrame(f, lostMark)
+	return f
+}
+
+// errLost means a frame that stands for a lost one.
+var errLost = fmt.Errorf("%w: the engine has lost it", ErrFrame)
+
 // DecodeFrame returns the records of a frame; they share memory with b. The error wraps ErrFrame and says what is
 // wrong without showing any of the bytes.
 func DecodeFrame(b []byte) ([][]byte, error) {
@@ -77,6 +88,9 @@ func DecodeFrame(b []byte) ([][]byte, error) {
 		return nil, fmt.Errorf("%w: checksum differs", ErrFrame)
 	}
 	n := int(binary.LittleEndian.Uint16(b[8:]))
+	if n == lostMark && len(b) == frameHeader {
+		return nil, errLost
+	}
 	if n > MaxSlots {
 		return nil, fmt.Errorf("%w: %d records", ErrFrame, n)
 	}

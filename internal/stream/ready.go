@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -42,12 +43,14 @@ func (s *Stream) refusal() error {
 	return nil
 }
 
-// watch looks at the disk every second, and when a write went wrong probes the engine until it takes writes again.
+// watch looks at the disk and notes how far the stream reaches every second, and when a write went wrong probes the
+// engine until it takes writes again.
 func (s *Stream) watch(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	short := false
 	for {
+		changed := s.e.Changed()
 		if err := s.space.look(); err != nil && !short {
 			s.o.Log.Error("stream cannot see the disk", "err", err)
 		}
@@ -56,12 +59,13 @@ func (s *Stream) watch(ctx context.Context) {
 			s.o.Log.Warn("stream disk headroom", "short", short, "free_bytes", s.space.free.Load())
 		}
 		s.revive(ctx)
+		s.mark(ctx)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-s.alarm:
-		case <-s.e.Changed():
+		case <-changed:
 		}
 	}
 }
@@ -73,82 +77,70 @@ func (s *Stream) revive(ctx context.Context) {
 		return
 	}
 	for _, l := range s.lanes {
-		if err := l.fill(ctx); err != nil {
+		err := l.fill(ctx)
+		if err == nil {
+			err = l.probe(ctx)
+		}
+		if err != nil {
+			s.o.Log.Debug("stream probe", "partition", l.part, "err", err)
 			return
 		}
 	}
 	// A fault that came in since the probe began must stand.
-	if s.down.CompareAndSwap(cause, nil) {
+	if s.down.CompareAndSwap(cause, nil) && *cause != errStarting {
 		s.n.revived.Add(1)
 		s.o.Log.Info("stream takes writes again")
 	}
 }
 
-// fill writes an empty frame, and more of them until the sequence numbers are past every one that was ever given out.
-// They may have fallen back when the engine lost its newest block; readers are past those numbers and would not see
-// what is stored under them a second time.
-func (l *lane) fill(ctx context.Context) error {
-	for {
-		seq, err := l.probe(ctx)
-		if err != nil {
-			return err
-		}
-		high := l.high.Load()
-		if seq >= high {
-			l.raise(seq)
-			return nil
-		}
-		l.s.o.Log.Warn("stream sequence fell back, filling up", "partition", l.part, "at", seq, "to", high)
-		if err := l.fillTo(ctx, seq, high); err != nil {
-			return err
-		}
-	}
-}
+// errStarting is the fault a stream begins with: that the engine takes writes has to be shown first.
+var errStarting = errors.New("stream: starting")
 
-// fillTo writes as many empty frames as lie between seq and high, many at a time: each costs a sync, but they queue.
-func (l *lane) fillTo(ctx context.Context, seq, high uint64) error {
-	const together = 32
-	for seq < high {
-		n := min(together, high-seq)
+// fill makes sure that the next sequence number is above every one that was ever given out. The engine's may have
+// fallen back, because it drops the rest of a block behind a damaged byte without a word. Readers are past those
+// numbers and would not see what is stored under them a second time, so a frame that tells of the loss takes each.
+func (l *lane) fill(ctx context.Context) error {
+	last, err := l.s.Last(ctx, l.part)
+	high := l.high.Load()
+	if err != nil || last >= high {
+		return err
+	}
+	l.s.o.Log.Error("stream has lost its newest frames", "partition", l.part, "first", last+1, "last", high)
+	const together = 32 // each costs a sync, but they queue
+	for last < high {
+		n := min(together, high-last)
 		errs := make([]error, n)
 		var wg sync.WaitGroup
 		for i := range errs {
-			wg.Go(func() { _, errs[i] = l.probe(ctx) })
+			wg.Go(func() { _, errs[i] = l.write(ctx, lostFrame()) })
 		}
 		wg.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
+		if err := errors.Join(errs...); err != nil {
+			return err
 		}
-		seq += n
+		last += n
+		l.s.n.lost.Add(n)
 	}
 	return nil
 }
 
 // probe writes an empty frame.
-func (l *lane) probe(ctx context.Context) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.s.o.AckTimeout)
-	defer cancel()
-	return request(ctx, l.s.nc, &nats.Msg{Subject: l.subject, Data: AppendFrame(nil)})
+func (l *lane) probe(ctx context.Context) error {
+	seq, err := l.write(ctx, AppendFrame(nil))
+	if err == nil {
+		l.raise(seq)
+	}
+	return err
 }
 
-// Resume makes sure that the next record of a partition gets a sequence number above seq: the last one its reader has
-// dealt with. The engine normally is past it; if it came back from a crash or from damage without its newest block, it
-// would give numbers out again that the reader will never look at. Call it before Run.
-func (s *Stream) Resume(ctx context.Context, partition uint8, seq uint64) error {
-	l := s.lanes[partition]
-	l.raise(seq)
-	last, err := s.Last(ctx, partition)
-	if err != nil {
-		return err
-	}
-	if last >= seq {
-		return nil
-	}
-	s.o.Log.Warn("stream ends before its reader, filling up", "partition", partition, "at", last, "to", seq)
-	if err := l.fillTo(ctx, last, seq); err != nil {
-		return fmt.Errorf("resume partition %d: %w", partition, err)
-	}
-	return nil
+// write stores a frame of our own making.
+func (l *lane) write(ctx context.Context, frame []byte) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.s.o.AckTimeout)
+	defer cancel()
+	return request(ctx, l.s.nc, &nats.Msg{Subject: l.subject, Data: frame})
 }
+
+// Resume tells how far the reader of a partition has come, before Run. The engine normally is past that; if it came
+// back from a crash or from damage without its newest frames, Run first takes the numbers they had, so that none is
+// given out again to a record which the reader would then never see.
+func (s *Stream) Resume(partition uint8, seq uint64) { s.lanes[partition].raise(seq) }

@@ -28,7 +28,7 @@ type Frame struct {
 	Records [][]byte
 	Missing uint64 // how many sequence numbers right before Seq hold nothing any more
 	Damaged error  // why there are no Records; wraps ErrDamaged
-	Raw     []byte // the bytes of a damaged frame; nil when the engine could not read any
+	Raw     []byte // the bytes of a damaged frame; nil when the engine has none
 }
 
 // Scan calls yield for every frame of a partition from a sequence number on, in order, and returns nil after the last
@@ -85,10 +85,13 @@ func (s *Stream) frame(m message, next uint64) Frame {
 	}
 	if m.data == nil {
 		fr.Damaged = fmt.Errorf("%w: the engine has no bytes for it", ErrDamaged)
-	} else if records, err := DecodeFrame(m.data); err != nil {
-		fr.Damaged, fr.Raw = fmt.Errorf("%w: %w", ErrDamaged, err), m.data
-	} else {
+	} else if records, err := DecodeFrame(m.data); err == nil {
 		fr.Records = records
+	} else {
+		fr.Damaged = fmt.Errorf("%w: %w", ErrDamaged, err)
+		if !errors.Is(err, errLost) {
+			fr.Raw = m.data
+		}
 	}
 	if fr.Damaged != nil {
 		s.n.damaged.Add(1)

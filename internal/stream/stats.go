@@ -23,6 +23,7 @@ type Stats struct {
 	Revived                uint64                     // times the stream took writes again after a fault
 	Damaged                uint64                     // frames read whose bytes were not whole
 	Missing                uint64                     // sequence numbers found empty by a scan
+	Lost                   uint64                     // frames the engine had acknowledged and came back without
 	Latency                [len(Latencies) + 1]uint64 // frames by time to acknowledgement
 	LatencySum             time.Duration
 	Queued                 int64    // bytes waiting or on their way now
@@ -32,9 +33,9 @@ type Stats struct {
 }
 
 type counters struct {
-	frames, records, bytes, failed, abandoned, overload, space, down, revived, damaged, missing atomic.Uint64
-	latency                                                                                     [len(Latencies) + 1]atomic.Uint64
-	latencySum                                                                                  atomic.Int64
+	frames, records, bytes, failed, abandoned, overload, space, down, revived, damaged, missing, lost atomic.Uint64
+	latency                                                                                           [len(Latencies) + 1]atomic.Uint64
+	latencySum                                                                                        atomic.Int64
 }
 
 func (c *counters) committed(records, size int, took time.Duration) {
@@ -66,7 +67,7 @@ func (s *Stream) Stats() Stats {
 		Frames: s.n.frames.Load(), Records: s.n.records.Load(), Bytes: s.n.bytes.Load(),
 		Failed: s.n.failed.Load(), Abandoned: s.n.abandoned.Load(),
 		RefusedOverload: s.n.overload.Load(), RefusedSpace: s.n.space.Load(), RefusedDown: s.n.down.Load(),
-		Revived: s.n.revived.Load(), Damaged: s.n.damaged.Load(), Missing: s.n.missing.Load(),
+		Revived: s.n.revived.Load(), Damaged: s.n.damaged.Load(), Missing: s.n.missing.Load(), Lost: s.n.lost.Load(),
 		LatencySum: time.Duration(s.n.latencySum.Load()),
 		Queued:     s.queued.Load(), DiskFree: s.space.free.Load(), Ready: s.Ready() == nil,
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,11 +45,11 @@ type Position struct {
 	Slot      uint16 // of the record within the frame
 }
 
-// Options are the stream's limits. The zero value is a stream of one partition with the defaults named here.
+// Options are the stream's limits. The zero value opens a stream as it is, or makes one with the defaults named here.
 type Options struct {
-	Partitions int           // 0 means 1; may grow, never shrink
-	MaxAge     time.Duration // how long a record is kept; 0 means 72 h
-	MaxBytes   int64         // of each partition; 0 means no limit but the disk
+	Partitions int           // 0 means those there are, or 1; may grow, never shrink
+	MaxAge     time.Duration // how long a record is kept; 0 means as it is, or 72 h
+	MaxBytes   int64         // of each partition; 0 means as it is, or no limit but the disk; negative means no limit
 	Headroom   int64         // free bytes of the disk below which nothing is taken; 0 means 5 % of it, at least 16 MiB and at most 512 MiB
 	AckTimeout time.Duration // from Append to its error at the latest; 0 means 900 ms
 	MaxQueue   int64         // bytes that may wait at once; 0 means 64 MiB
@@ -63,15 +62,6 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.Partitions == 0 {
-		o.Partitions = 1
-	}
-	if o.MaxAge == 0 {
-		o.MaxAge = 72 * time.Hour
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = -1
-	}
 	if o.AckTimeout == 0 {
 		o.AckTimeout = 900 * time.Millisecond
 	}
@@ -105,6 +95,7 @@ type Stream struct {
 	next   atomic.Uint32 // partition for the next record
 	queued atomic.Int64  // bytes waiting or on their way
 	space  space
+	marks  jetstream.KeyValue
 	down   atomic.Pointer[error] // why writes are refused since a write went wrong; nil when they work
 	alarm  chan struct{}         // down was set
 
@@ -119,24 +110,17 @@ type Stream struct {
 // runs. Close it when done.
 func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 	o.setDefaults()
-	if o.Partitions < 1 || o.Partitions > MaxPartitions {
-		return nil, fmt.Errorf("open stream: %d partitions, allowed are 1 to %d", o.Partitions, MaxPartitions)
-	}
 	s := &Stream{
 		o: o, e: e, nc: e.Conn(),
 		alarm: make(chan struct{}, 1), started: make(chan struct{}),
 		maxRecord: int(e.Conn().MaxPayload()) - 64<<10, // room for subject, header and frame
 	}
 	s.space.init(o, e.Dir())
-	for p := range o.Partitions {
-		if err := s.openPartition(ctx, uint8(p)); err != nil {
-			return nil, fmt.Errorf("open stream: %w", err)
-		}
-		s.lanes = append(s.lanes, newLane(s, uint8(p)))
+	s.down.Store(&errStarting)
+	if err := s.openPartitions(ctx); err != nil {
+		return nil, fmt.Errorf("open stream: %w", err)
 	}
-	if _, err := e.JetStream().Stream(ctx, partitionName(uint8(o.Partitions))); err == nil && o.Partitions < MaxPartitions {
-		return nil, fmt.Errorf("open stream: there are more than %d partitions; opening fewer would leave records unread", o.Partitions)
-	} else if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+	if err := s.openMarks(ctx); err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	rc, err := e.Dial("sluice-read")
@@ -157,77 +141,31 @@ func (s *Stream) Close() error {
 // Partitions returns how many partitions there are.
 func (s *Stream) Partitions() int { return len(s.lanes) }
 
-func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }
-func frameSubject(p uint8) string  { return "SLUICE." + strconv.Itoa(int(p)) + ".frame" }
-func oncePrefix(p uint8) string    { return "SLUICE." + strconv.Itoa(int(p)) + ".once." }
-func directSubject(p uint8) string { return "$JS.API.DIRECT.GET." + partitionName(p) }
-func leaderSubject(p uint8) string { return "$JS.API.STREAM.MSG.GET." + partitionName(p) }
-func infoSubject(p uint8) string   { return "$JS.API.STREAM.INFO." + partitionName(p) }
-
-// metaOnce names how many partitions hold keys. It is fixed when the stream is made: were it to follow the number of
-// partitions, a key could be taken a second time in its new home.
-const metaOnce = "sluice_once_partitions"
-
-// openPartition makes the JetStream stream of one partition or brings its limits up to date.
-func (s *Stream) openPartition(ctx context.Context, p uint8) error {
-	js := s.e.JetStream()
-	cfg := jetstream.StreamConfig{
-		Name:        partitionName(p),
-		Description: "Sluice submissions",
-		Subjects:    []string{frameSubject(p), oncePrefix(p) + "*"},
-		Retention:   jetstream.LimitsPolicy,
-		Storage:     jetstream.FileStorage,
-		Discard:     jetstream.DiscardNew,
-		MaxAge:      s.o.MaxAge,
-		MaxBytes:    s.o.MaxBytes,
-		Replicas:    s.e.Replicas(),
-		// Nothing relies on the duplicate window, and a long one costs start-up time.
-		Duplicates:  min(time.Second, s.o.MaxAge),
-		Compression: jetstream.NoCompression,
-		AllowDirect: true,
-		Metadata:    map[string]string{metaOnce: strconv.Itoa(s.o.Partitions)},
-	}
-	if cur, err := js.Stream(ctx, cfg.Name); err == nil {
-		cfg.Metadata[metaOnce] = cur.CachedInfo().Config.Metadata[metaOnce]
-	} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("partition %d: %w", p, err)
-	}
-	if p == 0 {
-		n, err := strconv.Atoi(cfg.Metadata[metaOnce])
-		if err != nil || n < 1 || n > s.o.Partitions {
-			return fmt.Errorf("partition %d: made for %q partitions, opened with %d", p, cfg.Metadata[metaOnce], s.o.Partitions)
-		}
-		s.once = n
-	}
-	if _, err := js.CreateOrUpdateStream(ctx, cfg); err != nil {
-		return fmt.Errorf("partition %d with %d replicas: %w", p, cfg.Replicas, err)
-	}
-	return nil
-}
-
 // Run writes what Append is given until ctx ends; then it takes nothing more, finishes what it has, and returns nil.
 func (s *Stream) Run(ctx context.Context) error {
-	var wg sync.WaitGroup
+	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatch()
+	_ = s.space.look() // watch tells of the error
+	s.revive(ctx)
+
+	var writers, watcher sync.WaitGroup
 	for _, l := range s.lanes {
 		for range s.o.InFlight {
-			wg.Go(l.run)
+			writers.Go(l.run)
 		}
 	}
-	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
-	var watching sync.WaitGroup
-	watching.Go(func() { s.watch(watch) })
+	watcher.Go(func() { s.watch(watch) })
 	s.startOnce.Do(func() { close(s.started) })
 
 	<-ctx.Done()
 	s.stopped.Store(true)
 	for _, l := range s.lanes {
 		l.close()
-	}
-	for _, l := range s.lanes {
 		l.direct.Wait()
 	}
-	wg.Wait()
+	writers.Wait()
 	stopWatch()
-	watching.Wait()
+	watcher.Wait()
+	s.mark(context.WithoutCancel(ctx))
 	return nil
 }

@@ -1,0 +1,143 @@
+// Package enginetest runs a real NATS server in a process of its own beside a test.
+package enginetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Token opens every server of this package.
+const Token = "for-tests-only"
+
+var program struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// Main runs a package's tests and removes what Start has built. Call it from TestMain.
+func Main(m *testing.M) int {
+	code := m.Run()
+	if program.dir != "" {
+		os.RemoveAll(program.dir)
+	}
+	return code
+}
+
+// build compiles the server from the module that go.mod pins, once per test binary.
+func build(t testing.TB) string {
+	t.Helper()
+	program.once.Do(func() {
+		program.dir, program.err = os.MkdirTemp("", "sluice-nats")
+		if program.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", program.dir, "github.com/nats-io/nats-server/v2").CombinedOutput()
+		if err != nil {
+			program.err = fmt.Errorf("build nats-server: %w\n%s", err, out)
+		}
+	})
+	if program.err != nil {
+		t.Fatal(program.err)
+	}
+	return filepath.Join(program.dir, "nats-server")
+}
+
+// Server is a running server. It ends with the test.
+type Server struct {
+	t    testing.TB
+	dir  string
+	more string
+	port int
+	cmd  *exec.Cmd
+}
+
+// Start runs a server that syncs every write and allows large messages. Lines of configuration in more are added, and
+// may say otherwise.
+func Start(t testing.TB, more string) *Server {
+	t.Helper()
+	s := &Server{t: t, dir: t.TempDir(), more: more, port: -1}
+	t.Cleanup(s.Kill)
+	s.Restart()
+	return s
+}
+
+// URL returns the server's address.
+func (s *Server) URL() string { return "nats://127.0.0.1:" + strconv.Itoa(s.port) }
+
+// Kill ends the server without warning.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill() // fails only when it has ended by itself
+	_ = s.cmd.Wait()         // always an error: it was killed
+	s.cmd = nil
+}
+
+// Pause stops the server in its tracks: connections stay, nothing answers.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Restart runs the server again on the same files and the same port.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	config := filepath.Join(s.dir, "nats.conf")
+	text := fmt.Sprintf("listen: \"127.0.0.1:%d\"\nports_file_dir: %q\nauthorization: {token: %q}\n", s.port, s.dir, Token)
+	if s.more == "" {
+		s.more = "max_payload: 8MB\n"
+	}
+	text += fmt.Sprintf("%s\njetstream: {store_dir: %q, sync_interval: always}\n", s.more, filepath.Join(s.dir, "store"))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(build(s.t), "-c", config, "-l", filepath.Join(s.dir, "log"))
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd = cmd
+	s.port = s.awaitPort(cmd.Process.Pid)
+}
+
+// awaitPort waits for the file in which the server says where it listens.
+func (s *Server) awaitPort(pid int) int {
+	s.t.Helper()
+	path := filepath.Join(s.dir, fmt.Sprintf("nats-server_%d.ports", pid))
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var ports struct{ Nats []string }
+		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &ports) == nil && len(ports.Nats) > 0 {
+			var port int
+			if _, err := fmt.Sscanf(ports.Nats[0], "nats://127.0.0.1:%d", &port); err != nil {
+				s.t.Fatal(err)
+			}
+			return port
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			s.t.Fatalf("nats-server does not listen:\n%s", log)
+		}
+	}
+}
