@@ -113,6 +113,7 @@ func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) e
 		q.sub.Once, q.sub.BodyHash = true, *hash
 	}
 	q.record = submission.AppendRecord(q.record[:0], &q.sub)
+	q.giveTurn()
 	pos, err := q.append()
 	if err != nil {
 		return err

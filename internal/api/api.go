@@ -52,6 +52,7 @@ type Server struct {
 	pools    pools
 	lanes    sync.Map // dataset id → *lane
 	inFlight atomic.Int64
+	turns    turns
 	claims   claims
 	tally    tally
 	trouble  trouble

@@ -41,6 +41,7 @@ func (q *request) body() (string, error) {
 		return "", err
 	}
 	q.server.counts.bytesWire.Add(uint64(len(q.wire)))
+	q.takeTurn(len(q.wire))
 	raw := q.wire
 	if q.coding != identity {
 		if err := q.decompress(); err != nil {
@@ -52,15 +53,18 @@ func (q *request) body() (string, error) {
 	return unsafe.String(unsafe.SliceData(raw), len(raw)), nil // the bytes stay as they are until the request ends
 }
 
-// receive fills q.wire. A sender has time by the size it announced, so that a slow one cannot hold memory for ever.
+// receive fills q.wire. A sender has time by the size it announced, so that a slow one cannot hold memory for
+// ever; a small body has the time that NewHTTPServer gives every request.
 func (q *request) receive() error {
 	size := q.r.ContentLength
 	if size < 0 {
 		size = MaxBody
 	}
 	control := http.NewResponseController(q.w)
-	// Deadlines of the operating system follow its clock, not the service's.
-	_ = control.SetReadDeadline(time.Now().Add(q.server.Limits.readTime(size)))
+	if size > firstStep {
+		// Deadlines of the operating system follow its clock, not the service's.
+		_ = control.SetReadDeadline(time.Now().Add(q.server.Limits.readTime(size)))
+	}
 	b, have := q.wire[:0], int64(0)
 	for {
 		if int64(len(b)) >= have {
@@ -84,8 +88,9 @@ func (q *request) receive() error {
 		}
 	}
 	q.bodyRead = true
-	// Left standing, the deadline would end the request while it waits for the queue.
-	_ = control.SetReadDeadline(time.Time{})
+	if size > firstStep {
+		_ = control.SetReadDeadline(time.Time{}) // left standing it could end the request while it waits for the queue
+	}
 	return nil
 }
 

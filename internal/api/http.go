@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// NewHTTPServer returns a server for senders, hardened: nobody holds a connection for nothing. Bodies have
-// deadlines of their own, by size, so there is none for the whole request. It speaks HTTP/1.1 and HTTP/2, with
+// NewHTTPServer returns a server for senders, hardened: nobody holds a connection for nothing. A request has ten
+// seconds to arrive; a large body sets itself a deadline by its size. It speaks HTTP/1.1 and HTTP/2, with
 // TLS when there is a certificate. Start it with Serve or ServeTLS("", ""); Shutdown lets requests in flight finish.
 func NewHTTPServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Server {
 	var protocols http.Protocols
@@ -19,7 +19,8 @@ func NewHTTPServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Se
 		Handler:                      h,
 		DisableGeneralOptionsHandler: true, // every answer is ours
 		ReadHeaderTimeout:            10 * time.Second,
-		WriteTimeout:                 2 * time.Minute, // the slowest body plus half a minute
+		ReadTimeout:                  10 * time.Second, // the same, so that net/http sets one deadline and not two
+		WriteTimeout:                 2 * time.Minute,  // the slowest body plus half a minute
 		IdleTimeout:                  2 * time.Minute,
 		MaxHeaderBytes:               16 << 10,
 		Protocols:                    &protocols,

@@ -52,6 +52,7 @@ type lane struct {
 	requests bucket
 	events   bucket
 	inFlight atomic.Int64
+	waiting  []chan struct{} // for a turn; turns guards it
 	count    laneCounts
 }
 

@@ -33,6 +33,7 @@ type request struct {
 	reserved int64 // bytes taken from the server's and the dataset's share
 	coding   coding
 	bodyRead bool // nothing of the body is left on the connection
+	inTurn   bool // it holds a turn
 	broken   bool // it panicked: its memory is not used again
 
 	once   onceKey // of the Idempotency-Key
@@ -88,6 +89,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 
 // end forgets the request and keeps its memory.
 func (q *request) end() {
+	q.giveTurn()
 	q.release()
 	pool, most := q.server.pools.of(q.route)
 	if q.broken || max(cap(q.wire), cap(q.plain), cap(q.out), cap(q.extra), cap(q.record)) > most {

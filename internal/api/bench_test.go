@@ -1,0 +1,220 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"sluice/internal/dataset"
+)
+
+// BenchmarkAccept compares the accept path with the least that any such service must do. Both take the same
+// requests over loopback, in turns, so that a busy machine slows both; trust the ratio, not the rates.
+func BenchmarkAccept(b *testing.B) {
+	s := openServiceIn(b, b.TempDir(), func(s *Server) {
+		s.Log = slog.New(slog.DiscardHandler)
+	})
+	s.Server.Now = time.Now
+	s.clock.Set(time.Now())
+	key := s.dataset(dataset.Spec{ID: "shop"})
+	ref := openReference(b)
+	now := time.Now().Unix() - 60
+	for _, c := range []struct {
+		name, path      string
+		events, senders int
+	}{
+		{"batch", "/v1/events/batch", 500, 16},
+		{"single", "/v1/events", 1, 64},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			body := benchEvent(now)
+			if c.events > 1 {
+				body = "[" + strings.TrimSuffix(strings.Repeat(body+",", c.events), ",") + "]"
+			}
+			var took [2]time.Duration
+			var sent [2]int64
+			for b.Loop() {
+				for i, addr := range []string{strings.TrimPrefix(s.url, "http://"), ref} {
+					n, d := flood(b, addr, c.path, key, body, c.senders, 250*time.Millisecond)
+					sent[i] += n
+					took[i] += d
+				}
+			}
+			ours := float64(sent[0]*int64(c.events)) / took[0].Seconds()
+			theirs := float64(sent[1]*int64(c.events)) / took[1].Seconds()
+			b.ReportMetric(ours, "events/s")
+			b.ReportMetric(theirs, "reference-events/s")
+			b.ReportMetric(ours/theirs, "ratio")
+		})
+	}
+}
+
+// benchEvent is an event of about 700 bytes, with what a real one has.
+func benchEvent(now int64) string {
+	return `{"data_set_id":"shop","timestamp":` + strconv.FormatInt(now, 10) + `,"event_type":"purchase","identifiers":{"email_sha256":"` + someHash +
+		`","ip":"bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c"},"source":"website","cp_id":"cmp-2026-11-77","cp_name":"Autumn sale",` +
+		`"referer":"https://www.example.com/search?q=running+shoes","page_url":"https://shop.example.com/checkout/confirmation?order=A-100123&step=4",` +
+		`"value":129.95,"currency_code":"USD","privacy":{"gpp_string":"DBABLA~BVQqAAAAAgA","gpp_sid":[7]},` +
+		`"custom_data":{"order_id":"A-100123","items":3,"coupons":["SPRING10","FREESHIP"],"category":"shoes"},"schema_version":"1.0"}`
+}
+
+// flood sends the same request from many connections for a while and counts the answers.
+func flood(b *testing.B, addr, path, key, body string, senders int, d time.Duration) (int64, time.Duration) {
+	raw := []byte(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		path, key, len(body), body))
+	var sent atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range senders {
+		wg.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			answers := bufio.NewReader(conn)
+			for time.Since(start) < d {
+				if _, err := conn.Write(raw); err != nil {
+					b.Error(err)
+					return
+				}
+				if err := skipAnswer(answers); err != nil {
+					b.Error(err)
+					return
+				}
+				sent.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return sent.Load(), time.Since(start)
+}
+
+// skipAnswer reads one answer as cheaply as possible: what the sender costs is not what is measured.
+func skipAnswer(r *bufio.Reader) error {
+	length := 0
+	for first := true; ; first = false {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200")) {
+			return fmt.Errorf("answer: %s", line)
+		}
+		if v, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
+			length, _ = strconv.Atoi(string(bytes.TrimSpace(v)))
+		}
+		if len(line) <= 2 {
+			break
+		}
+	}
+	_, err := r.Discard(length)
+	return err
+}
+
+// reference reads the body, walks its JSON tokens once with a strict decoder, appends the body to a file that
+// is synced in groups, and does nothing else.
+type reference struct {
+	file *os.File
+	mu   sync.Mutex
+	next *commit
+	wake chan struct{}
+}
+
+// commit is a group of bodies that share one sync.
+type commit struct {
+	data []byte
+	done chan struct{}
+	err  error
+}
+
+func openReference(b *testing.B) string {
+	f, err := os.Create(filepath.Join(b.TempDir(), "reference"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	ref := &reference{file: f, wake: make(chan struct{}, 1)}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	server := &http.Server{Handler: ref}
+	go server.Serve(listener)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { ref.run(stop) })
+	b.Cleanup(func() { server.Close(); close(stop); wg.Wait(); f.Close() })
+	return listener.Addr().String()
+}
+
+func (ref *reference) run(stop chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ref.wake:
+		}
+		ref.mu.Lock()
+		c := ref.next
+		ref.next = nil
+		ref.mu.Unlock()
+		if c == nil {
+			continue
+		}
+		_, err := ref.file.Write(c.data)
+		c.err = errors.Join(err, ref.file.Sync())
+		close(c.done)
+	}
+}
+
+func (ref *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		http.Error(w, "body", http.StatusBadRequest)
+		return
+	}
+	tokens := jsontext.NewDecoder(bytes.NewBuffer(body))
+	for {
+		if _, err := tokens.ReadToken(); err == io.EOF {
+			break
+		} else if err != nil {
+			http.Error(w, "json", http.StatusBadRequest)
+			return
+		}
+	}
+	ref.mu.Lock()
+	c := ref.next
+	if c == nil {
+		c = &commit{done: make(chan struct{})}
+		ref.next = c
+	}
+	c.data = append(c.data, body...)
+	ref.mu.Unlock()
+	select {
+	case ref.wake <- struct{}{}:
+	default:
+	}
+	<-c.done
+	if c.err != nil {
+		http.Error(w, "file", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"status":"RECEIVED"}`)
+}
