@@ -17,6 +17,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 // noon is the time at which most tests happen.
@@ -32,14 +33,15 @@ func (c *clock) Advance(d time.Duration) { c.ns.Add(int64(d)) }
 // service is the real thing on a loopback port: engine, stream, registry and API.
 type service struct {
 	*Server
-	t     testing.TB
-	url   string
-	key   string // of the dataset "shop"
-	clock *clock
-	reg   *dataset.Registry
-	log   *logBuffer
-	http  *http.Server
-	stop  func()
+	t      testing.TB
+	url    string
+	key    string // of the dataset "shop"
+	clock  *clock
+	reg    *dataset.Registry
+	log    *logBuffer
+	stored *stream.Stream
+	http   *http.Server
+	stop   func()
 }
 
 // logBuffer keeps every line at every level.
@@ -60,8 +62,6 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-func openService(t testing.TB) *service { return openServiceIn(t, t.TempDir(), nil) }
-
 // openServiceIn opens a service on a directory. change may alter the server before it starts.
 func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 	t.Helper()
@@ -81,6 +81,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.stored = st
 	s.Server = &Server{Keys: s.reg, Stream: st, Now: s.clock.Now, Log: logger, Processed: func(stream.Position) bool { return false }}
 	if change != nil {
 		change(s.Server)
@@ -124,10 +125,13 @@ func (s *service) dataset(spec dataset.Spec) string {
 	return key.Reveal()
 }
 
+var specShop = dataset.Spec{ID: "shop"}
+
 // openShop is a service with the dataset "shop".
 func openShop(t testing.TB) *service {
-	s := openService(t)
-	s.key = s.dataset(dataset.Spec{ID: "shop"})
+	t.Helper()
+	s := openServiceIn(t, t.TempDir(), nil)
+	s.key = s.dataset(specShop)
 	return s
 }
 
@@ -194,4 +198,24 @@ func (s *service) roundTrip(r *http.Request) reply {
 func (s *service) post(path, body string, headers ...string) reply {
 	s.t.Helper()
 	return s.send("POST", path, body, headers...)
+}
+
+// records are all records in the stream.
+func (s *service) records(t testing.TB) []*submission.Submission {
+	t.Helper()
+	var out []*submission.Submission
+	err := s.stored.Scan(t.Context(), 0, 0, func(f stream.Frame) error {
+		for slot, record := range f.Records {
+			r, err := submission.DecodeRecord(string(record), 0, f.Seq, uint16(slot))
+			if err != nil {
+				return err
+			}
+			out = append(out, r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }

@@ -155,28 +155,51 @@ func (q *request) decompress() error {
 	}
 }
 
-// zstdDecoder is shared: DecodeAll keeps no window of its own, only the output, and runs on as many bodies at a
-// time as there are processors. A window may be as large as the format's usual limit since none is allocated.
+// zstdWindow is the largest window a body may ask for: the usual limit of the format. None is ever allocated,
+// because the output itself is the window.
+const zstdWindow = 128 << 20
+
+// zstdDecoder is shared. It writes no further than the memory it is given, and runs on as many bodies at a time
+// as there are processors.
 var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(MaxBody), zstd.WithDecoderMaxWindow(128<<20))
+		zstd.WithDecoderMaxMemory(zstdWindow), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecodeAllCapLimit(true))
 	if err != nil {
 		panic(err) // the options are constants
 	}
 	return d
 })
 
+// zstdRoom holds the largest body and one block more. With it a block that begins within the limit always fits,
+// so whatever goes wrong within the limit is the body's fault and whatever goes on beyond it is too large.
+const zstdRoom = MaxBody + 128<<10 + 16
+
+// unzstd decompresses into as much memory as the frame announces, or else into more each time it does not fit.
 func (q *request) unzstd() error {
-	if err := q.reserve(min(MaxBody, int64(9*len(q.wire))) + overhead); err != nil {
-		return err
+	room := max(16*len(q.wire), firstStep) // batches of events shrink to a tenth or less
+	var h zstd.Header
+	if err := h.Decode(q.wire); err == nil && h.HasFCS {
+		if h.FrameContentSize > MaxBody {
+			return tooLarge()
+		}
+		room = int(h.FrameContentSize)
 	}
-	b, err := zstdDecoder().DecodeAll(q.wire, q.plain[:0])
-	switch {
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return tooLarge()
-	case err != nil:
-		return malformed("The body is not whole zstd.")
+	for {
+		room = min(room, zstdRoom)
+		if err := q.reserve(int64(len(q.wire)+room) + overhead); err != nil {
+			return err
+		}
+		b, err := zstdDecoder().DecodeAll(q.wire, grow(q.plain[:0], room)[:0:room])
+		if err == nil && len(b) <= MaxBody {
+			q.plain = b
+			return nil
+		}
+		if room == zstdRoom {
+			if len(b) > MaxBody || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+				return tooLarge()
+			}
+			return malformed("The body is not whole zstd.")
+		}
+		room = max(8*room, firstStep) // too little room and a damaged body look alike here
 	}
-	q.plain = b
-	return q.reserve(int64(len(q.wire)+len(b)) + overhead)
 }

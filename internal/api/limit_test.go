@@ -1,0 +1,216 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/dataset"
+	"sluice/internal/submission"
+)
+
+func TestBucket(t *testing.T) {
+	type take struct {
+		after time.Duration
+		n     float64
+		want  time.Duration
+	}
+	for name, c := range map[string]struct {
+		rate  float64
+		takes []take
+	}{
+		"unlimited":       {0, []take{{0, 1e9, 0}}},
+		"burst of one":    {1, []take{{0, 1, 0}, {0, 1, time.Second}, {time.Second, 1, 0}}},
+		"two a second":    {2, []take{{0, 1, 0}, {0, 1, 0}, {0, 1, 500 * time.Millisecond}, {500 * time.Millisecond, 1, 0}}},
+		"less than one":   {0.1, []take{{0, 1, 0}, {0, 1, 10 * time.Second}, {10 * time.Second, 1, 0}}},
+		"idle is no gain": {2, []take{{time.Hour, 2, 0}, {0, 1, 500 * time.Millisecond}}},
+		"more than the burst, from a full bucket": {10, []take{
+			{0, 35, 0}, {0, 1, 2600 * time.Millisecond}, {2600 * time.Millisecond, 1, 0}, {0, 35, time.Second},
+		}},
+		"clock steps back": {1, []take{{time.Hour, 1, 0}, {-time.Hour, 1, time.Second}, {time.Second, 1, 0}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b bucket
+			now := noon
+			for i, k := range c.takes {
+				now = now.Add(k.after)
+				if got := b.take(now, c.rate, k.n).Round(time.Microsecond); got != k.want {
+					t.Fatalf("take %d of %v: got a wait of %v, want %v", i, k.n, got, k.want)
+				}
+			}
+		})
+	}
+}
+
+func TestRates(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), nil)
+	s.key = s.dataset(dataset.Spec{ID: "shop", RequestsPerSecond: 2, EventsPerSecond: 3})
+	three := "[" + strings.TrimSuffix(strings.Repeat(goodEvent("")+",", 3), ",") + "]"
+	if r := s.post("/v1/events/batch", three); r.StatusCode != 200 {
+		t.Fatalf("got %d %s", r.StatusCode, r.text)
+	}
+	r := s.post("/v1/events", goodEvent(""))
+	checkAnswer(t, r, "RATE_LIMITED")
+	if r.StatusCode != 429 || r.Header.Get("Retry-After") != "1" || !strings.Contains(r.text, "events_per_second") || !strings.Contains(r.text, `"retryable":true`) {
+		t.Errorf("events: got %d %v %s", r.StatusCode, r.Header, r.text)
+	}
+	r = s.send("GET", "/v1/schema/events", "")
+	checkAnswer(t, r, "RATE_LIMITED")
+	if r.StatusCode != 429 || !strings.Contains(r.text, "requests_per_second") {
+		t.Errorf("requests: got %d %s", r.StatusCode, r.text)
+	}
+	if r := s.send("GET", "/docs", ""); r.StatusCode != 200 {
+		t.Errorf("docs are not limited: got %d", r.StatusCode)
+	}
+	s.clock.Advance(time.Second)
+	if r := s.post("/v1/events/batch", three); r.StatusCode != 200 {
+		t.Errorf("a second later: got %d %s", r.StatusCode, r.text)
+	}
+	if got := s.Stats().Datasets[0]; got.Limited != 2 || got.Accepted != 6 {
+		t.Errorf("got %+v, want 2 limited, 6 accepted", got)
+	}
+}
+
+// One dataset may hold its share of the memory and no more; all together may hold all of it.
+func TestShedding(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), func(s *Server) { s.Limits.BytesInFlight = 8 * overhead })
+	s.key = s.dataset(specShop)
+	others := []string{s.dataset(dataset.Spec{ID: "b"}), s.dataset(dataset.Spec{ID: "c"})}
+	hold := func(key string) {
+		t.Helper()
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		before := s.Stats().BytesInFlight
+		fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Length: 10000\r\n\r\n{", key)
+		waitFor(t, "the request", func() bool { return s.Stats().BytesInFlight > before })
+	}
+	hold(s.key)
+	hold(s.key)
+	r := s.post("/v1/events", padded(10000))
+	checkAnswer(t, r, "UNAVAILABLE")
+	if r.StatusCode != 503 || r.Header.Get("Retry-After") != "1" {
+		t.Errorf("over its share: got %d %s", r.StatusCode, r.text)
+	}
+	body := func(id string) string { return strings.Replace(goodEvent(""), "shop", id, 1) }
+	if r := s.post("/v1/events", body("b"), "Authorization:", "Authorization: "+others[0]); r.StatusCode != 200 {
+		t.Errorf("another dataset: got %d %s", r.StatusCode, r.text)
+	}
+	hold(others[0])
+	hold(others[0])
+	if r := s.post("/v1/events", body("c")+strings.Repeat(" ", 10000), "Authorization:", "Authorization: "+others[1]); r.StatusCode != 503 {
+		t.Errorf("no memory left: got %d %s", r.StatusCode, r.text)
+	}
+	if st := s.Stats(); st.ShedShare != 1 || st.ShedMemory != 1 {
+		t.Errorf("got %d and %d shed, want 1 and 1", st.ShedShare, st.ShedMemory)
+	}
+	if r := s.send("GET", "/v1/schema/events", ""); r.StatusCode != 200 {
+		t.Errorf("reading is not shed: got %d", r.StatusCode)
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	age := time.Minute
+	s := openServiceIn(t, t.TempDir(), func(s *Server) {
+		s.BacklogAge = func() time.Duration { return age }
+		s.Limits.BacklogAge = time.Hour
+	})
+	s.key = s.dataset(specShop)
+	if r := s.post("/v1/events", goodEvent("")); r.StatusCode != 200 {
+		t.Errorf("got %d %s", r.StatusCode, r.text)
+	}
+	age = 2 * time.Hour
+	if r := s.post("/v1/events", goodEvent("")); r.StatusCode != 503 {
+		t.Errorf("backlog: got %d %s", r.StatusCode, r.text)
+	}
+	if err := s.Ready(); err == nil {
+		t.Error("ready with a backlog")
+	}
+}
+
+// Turns go round the datasets: one that comes late waits for one turn, not for everyone before it.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns turns
+		flood, late := &lane{id: "flood"}, &lane{id: "late"}
+		var order []string
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		work := func(l *lane) {
+			wg.Go(func() {
+				turns.take(l)
+				mu.Lock()
+				order = append(order, l.id)
+				mu.Unlock()
+				time.Sleep(time.Second)
+				turns.give()
+			})
+			synctest.Wait()
+		}
+		for range 20 {
+			work(flood)
+		}
+		began := len(order)
+		work(late)
+		wg.Wait()
+		if got := order[began+1]; got != "late" && order[began] != "late" {
+			t.Errorf("got %v, want late at once", order)
+		}
+		if turns.busy != 0 || len(turns.ring) != 0 || len(order) != 21 {
+			t.Errorf("%d turns are left, %d datasets wait, %d worked", turns.busy, len(turns.ring), len(order))
+		}
+	})
+}
+
+// Why requests were refused whole goes into the stream: dataset, code, field and count.
+func TestRejectionsAreCounted(t *testing.T) {
+	s := openShop(t)
+	for range 3 {
+		s.post("/v1/events", badEvent())
+	}
+	s.post("/v1/events/batch", "["+badEvent()+",1,"+goodEvent("")+"]", "Prefer: handling=strict")
+	s.post("/v1/events", "nonsense")
+	s.post("/v1/events", badEvent(), "Authorization:")
+	s.post("/v1/events/validate", badEvent())
+	s.flush(t.Context())
+	want := map[event.Rejection]bool{
+		{Code: event.InvalidEventType, Field: "/event_type", Count: 4, Events: 4}: true,
+		{Code: event.InvalidType, Count: 1, Events: 1}:                            true,
+		{Code: event.MalformedJSON, Count: 1}:                                     true,
+	}
+	for _, r := range s.records(t) {
+		if r.Kind != submission.Rejected || r.DatasetID != "shop" || r.ReceivedAt != noon.Unix() {
+			t.Errorf("got %+v", r)
+		}
+		for _, got := range r.Rejections {
+			if !want[got] {
+				t.Errorf("got %+v", got)
+			}
+			delete(want, got)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %+v", want)
+	}
+	st := s.Stats()
+	if st.RejectionsWaiting != 0 || st.Datasets[0].Rejected != 5 || st.Datasets[0].Refused != 5 {
+		t.Errorf("got %+v", st.Datasets[0])
+	}
+}
+
+func TestTallyIsBounded(t *testing.T) {
+	var tally tally
+	for i := range 2 * tallyRoom {
+		tally.add(fmt.Sprint(i), []event.Rejection{{Code: event.InvalidType, Count: 1}})
+	}
+	if waiting, lost := tally.stats(); waiting != tallyRoom || lost != tallyRoom {
+		t.Errorf("got %d waiting and %d lost, want %d each", waiting, lost, tallyRoom)
+	}
+}
