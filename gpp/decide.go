@@ -130,7 +130,7 @@ const (
 
 // AppendReasons adds to b why the outcome is what it is: the most restrictive signals first. The strings are made
 // once, for all calls.
-func (d *Decision) AppendReasons(b []string) []string {
+func (d Decision) AppendReasons(b []string) []string {
 	s := &d.signals
 	for _, o := range [...]Outcome{Suppressed, MeasurementOnly} {
 		if s.GPP != nil {
@@ -155,4 +155,4 @@ func (d *Decision) AppendReasons(b []string) []string {
 }
 
 // Reasons is a list of its own of what AppendReasons adds, nil if there is nothing to say.
-func (d *Decision) Reasons() []string { return d.AppendReasons(nil) }
+func (d Decision) Reasons() []string { return d.AppendReasons(nil) }

@@ -110,7 +110,7 @@ func (g *String) parse(s string) *Error {
 		ids &= ids - 1
 		sec.text, rest = cut(rest, '~')
 		if shape.hollow && hollow(sec.text) {
-			return sec.errorf("", "it is empty or has an empty segment")
+			return sec.fault("", "it is empty or has an empty segment")
 		}
 		if err := g.parseSection(sec); err != nil {
 			return err

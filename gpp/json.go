@@ -1,8 +1,6 @@
 package gpp
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // tcfNames are the official field names of a TC string in the order of the JSON.
 type tcfNames struct {
@@ -35,12 +33,13 @@ func (p *tcfParser) names() *tcfNames {
 	return &canadaNames
 }
 
-// maxListed is how many vendor ids a string's JSON spells out. Vendor lists have some two thousand vendors, so an
-// honest string stays far below; a hostile one of a few hundred characters could ask for a hundred million.
-const maxListed = 16384
+// maxListed is how many vendor ids a string's JSON spells out. Real vendor lists have some thousand vendors and a
+// string three of them; a hostile one of a few hundred characters could ask for a hundred million.
+const maxListed = 8192
 
 // AppendJSON adds the decoded sections as a JSON object, by official section and field names. An opaque section is
-// left out. Once 16,384 vendor ids are written, a list of vendors that would go over is written as [first,last] pairs.
+// left out. A list of vendors with which more than 8,192 ids would be written is written
+// as [first,last] pairs.
 func (g *String) AppendJSON(b []byte) []byte {
 	w := object{b: append(b, '{')}
 	for i := range g.sections {
@@ -218,12 +217,12 @@ func (w *object) set(name string, s Set, n int) {
 func (w *object) vendors(name string, v Vendors) {
 	w.name(name)
 	w.b = append(w.b, '[')
-	var all idSet
-	for start, end := range v.Ranges() {
-		all.add(start, end)
+	runs, count := v.ascending()
+	pairs := w.listed+count > maxListed
+	if !pairs {
+		w.listed += count
 	}
-	pairs := w.listed+all.len() > maxListed
-	for start, end := range all.runs() {
+	for start, end := range runs {
 		if pairs {
 			w.item()
 			w.b = append(w.b, '[')
@@ -236,7 +235,6 @@ func (w *object) vendors(name string, v Vendors) {
 		for id := start; id <= end; id++ {
 			w.item()
 			w.b = strconv.AppendInt(w.b, int64(id), 10)
-			w.listed++
 		}
 	}
 	w.b = append(w.b, ']')

@@ -104,15 +104,15 @@ func (s *Section) usOutcome() Outcome {
 		return MeasurementOnly
 	}
 	for _, p := range m.pairs {
-		if p.hollow(zero, two) {
+		if p.unasked(zero, two) {
 			return MeasurementOnly
 		}
 	}
 	return Unrestricted
 }
 
-// hollow reports whether the person did not opt out of something no notice was about.
-func (p pair) hollow(zero, two uint64) bool {
+// unasked reports whether the person did not opt out of something no notice was about.
+func (p pair) unasked(zero, two uint64) bool {
 	return p.optOut != nil && two>>p.optOut.shift&1 == 1 && zero>>p.notice.shift&1 == 1
 }
 

@@ -37,7 +37,7 @@ func (s *Section) appendUS(b []string) []string {
 	b = l.appendFields(b, one&m.provider|two&m.mode)
 	b = l.appendFields(b, two&m.notice)
 	for _, p := range m.pairs {
-		if p.hollow(zero, two) {
+		if p.unasked(zero, two) {
 			b = append(b, p.notice.reason)
 		}
 	}

@@ -1,8 +1,6 @@
 package gpp
 
-import (
-	"strconv"
-)
+import "strconv"
 
 // Section is one section of a string.
 type Section struct {
@@ -16,7 +14,7 @@ type Section struct {
 	gpc       gpc
 	headed    bool // a section header stands before the core: the form the specification has for 24 to 27
 	subbed    bool // a subsection follows the core
-	typed     bool // the sensitive-data subsection begins with a type
+	legacy    bool // a Canadian TC string with the vendor ranges of old encoders
 	opaque    bool
 }
 
@@ -77,14 +75,14 @@ func (s *Section) USPrivacy() (p USPrivacy, ok bool) {
 	return USPrivacy{s.text[1], s.text[2], s.text[3]}, true
 }
 
-func (s *Section) errorf(field, reason string) *Error {
+func (s *Section) fault(field, reason string) *Error {
 	return &Error{Where: names[s.id], Field: field, Reason: reason}
 }
 
 // parseUSP reads the section as a us_privacy string, which is plain text.
 func (s *Section) parseUSP() *Error {
 	if _, err := ParseUSPrivacy(s.text); err != nil {
-		return s.errorf("", uspShape)
+		return s.fault("", uspShape)
 	}
 	s.version = 1
 	return nil

@@ -1,6 +1,7 @@
 package gpp
 
 import (
+	mathbits "math/bits"
 	"strconv"
 	"time"
 )
@@ -71,9 +72,11 @@ func (s *Section) parseTCFCA(t *TCF) *Error {
 		s.opaque = true
 		return nil
 	}
-	err := parseTCF(s, t, fibonacciRanges, 1)
-	if err != nil && parseTCF(s, t, legacyRanges, 1) != nil {
-		return err
+	if err := parseTCF(s, t, fibonacciRanges, 1); err != nil {
+		if parseTCF(s, t, legacyRanges, 1) != nil {
+			return err
+		}
+		s.legacy = true
 	}
 	s.tcf, s.version = t, 1
 	return nil
@@ -87,7 +90,7 @@ type tcfParser struct {
 	seen    uint8 // segment types that were there
 }
 
-func (p *tcfParser) errorf(field, reason string) *Error { return p.section.errorf(field, reason) }
+func (p *tcfParser) fault(field, reason string) *Error { return p.section.fault(field, reason) }
 
 func parseTCF(s *Section, t *TCF, c coding, version int) *Error {
 	*t = TCF{}
@@ -110,7 +113,7 @@ func (p *tcfParser) parseCore(text string, version int) *Error {
 	b, t := bits{s: text}, p.tcf
 	europe := p.coding == intRanges
 	if t.Version = int(b.read(6)); t.Version != version {
-		return p.errorf("Version", unknownVersion(t.Version, strconv.Itoa(version)))
+		return p.fault("Version", unknownVersion(t.Version, strconv.Itoa(version)))
 	}
 	t.Created = Decisecond(b.read(36))
 	t.LastUpdated = Decisecond(b.read(36))
@@ -132,20 +135,20 @@ func (p *tcfParser) parseCore(text string, version int) *Error {
 		t.PublisherCountryCode = b.letters()
 	}
 	if b.short {
-		return p.errorf("", truncated)
+		return p.fault("", truncated)
 	}
 	var reason string
 	if t.VendorConsents, reason = b.vendors(p.coding); reason != "" {
-		return p.errorf(p.names().vendorConsents, reason)
+		return p.fault(p.names().vendorConsents, reason)
 	}
 	if t.VendorLegitimateInterest, reason = b.vendors(p.coding); reason != "" {
-		return p.errorf(p.names().vendorInterests, reason)
+		return p.fault(p.names().vendorInterests, reason)
 	}
 	if t.Restrictions, reason = b.restrictions(p.coding); reason != "" {
-		return p.errorf(p.names().restrictions, reason)
+		return p.fault(p.names().restrictions, reason)
 	}
 	if reason = b.padding(false); reason != "" {
-		return p.errorf("", reason)
+		return p.fault("", reason)
 	}
 	return nil
 }
@@ -161,13 +164,13 @@ func (p *tcfParser) parseSegment(text string) *Error {
 	b, t := bits{s: text}, p.tcf
 	kind := b.read(3)
 	if kind == 0 {
-		return p.errorf("", "a second core")
+		return p.fault("", "a second core")
 	}
 	if kind > publisherSegment || kind == allowedSegment && p.coding != intRanges {
-		return p.errorf("", "a segment of type "+strconv.Itoa(int(kind))+", which is not known")
+		return p.fault("", "a segment of type "+strconv.Itoa(int(kind))+", which is not known")
 	}
 	if p.seen>>kind&1 == 1 {
-		return p.errorf("", "two segments of type "+strconv.Itoa(int(kind)))
+		return p.fault("", "two segments of type "+strconv.Itoa(int(kind)))
 	}
 	p.seen |= 1 << kind
 
@@ -194,7 +197,7 @@ func (p *tcfParser) parseSegment(text string) *Error {
 		reason = b.padding(false)
 	}
 	if reason != "" {
-		return p.errorf(field, reason)
+		return p.fault(field, reason)
 	}
 	return nil
 }
@@ -221,5 +224,5 @@ func (b *bits) set(n uint) Set {
 	if n == 0 {
 		return 0
 	}
-	return Set(reverse(v) >> (64 - n))
+	return Set(mathbits.Reverse64(v) >> (64 - n))
 }

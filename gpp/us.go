@@ -16,11 +16,11 @@ func (s *Section) parseUS() *Error {
 			return err
 		}
 		if rest == "" {
-			return s.errorf("", "the core is missing")
+			return s.fault("", "the core is missing")
 		}
 		core, rest = cut(rest, '.')
 		if listed != (rest != "") {
-			return s.errorf("", "its header and its segments disagree about subsections")
+			return s.fault("", "its header and its segments disagree about subsections")
 		}
 	}
 	if err := s.parseCore(core); err != nil {
@@ -32,13 +32,13 @@ func (s *Section) parseUS() *Error {
 	s.subbed = true
 	switch {
 	case strings.IndexByte(rest, '.') >= 0:
-		return s.errorf("", "more than one subsection")
+		return s.fault("", "more than one subsection")
 	case s.layout.extra == gpcSubsection:
 		return s.parseGPC(rest)
 	case s.layout.extra == sensitiveSubsection:
 		return s.parseSensitive(rest)
 	default:
-		return s.errorf("", "a subsection, where none is defined")
+		return s.fault("", "a subsection, where none is defined")
 	}
 }
 
@@ -54,25 +54,25 @@ func headID(text string) bool {
 func (s *Section) parseHead(head string) (listed bool, err *Error) {
 	b := bits{s: head}
 	if id := b.read(6); id != uint64(s.id) {
-		return false, s.errorf("SectionID", "it is the id of another section")
+		return false, s.fault("SectionID", "it is the id of another section")
 	}
 	if version := b.read(6); !b.short && version != 1 {
-		return false, s.errorf("Version", unknownVersion(int(version), "1"))
+		return false, s.fault("Version", unknownVersion(int(version), "1"))
 	}
 	count := b.read(12)
 	if count > 1 {
-		return false, s.errorf("SubSections", "more than one is listed")
+		return false, s.fault("SubSections", "more than one is listed")
 	}
 	if count == 1 {
 		if _, _, reason := b.fibonacciItem(0, 1); reason != "" {
-			return false, s.errorf("SubSections", reason)
+			return false, s.fault("SubSections", reason)
 		}
 	}
 	if b.short {
-		return false, s.errorf("SubSections", truncated)
+		return false, s.fault("SubSections", truncated)
 	}
 	if reason := b.padding(true); reason != "" {
-		return false, s.errorf("SubSections", reason)
+		return false, s.fault("SubSections", reason)
 	}
 	return count == 1, nil
 }
@@ -92,13 +92,13 @@ func (s *Section) parseCore(core string) *Error {
 	half := uint(l.slots) // half the bits: all of them may be one too many for a single read
 	s.values = b.read(half)<<half | b.read(half)
 	if b.short {
-		return s.errorf(l.firstMissing(len(core)), truncated)
+		return s.fault(l.firstMissing(len(core)), truncated)
 	}
 	if bad := s.values & (s.values >> 1) & lanes; bad != 0 {
-		return s.errorf(l.fieldIn(bad), undefined)
+		return s.fault(l.fieldIn(bad), undefined)
 	}
 	if reason := b.padding(true); reason != "" {
-		return s.errorf("", reason)
+		return s.fault("", reason)
 	}
 	return nil
 }
@@ -110,17 +110,17 @@ func (s *Section) chooseLayout(length int) *Error {
 	switch {
 	case l.version == 0:
 		if s.version == 0 || s.version >= USMD && s.version <= USRI {
-			return s.errorf("MspaVersion", "it cannot be "+strconv.Itoa(int(s.version)))
+			return s.fault("MspaVersion", "it cannot be "+strconv.Itoa(int(s.version)))
 		}
 	case l.id == USNat:
 		if s.version != 1 && s.version != 2 {
-			return s.errorf("Version", unknownVersion(int(s.version), "1 and 2"))
+			return s.fault("Version", unknownVersion(int(s.version), "1 and 2"))
 		}
 		if s.version == 2 || length >= 12 {
 			s.layout = usnatV2
 		}
 	case s.version != uint8(l.version):
-		return s.errorf("Version", unknownVersion(int(s.version), strconv.Itoa(l.version)))
+		return s.fault("Version", unknownVersion(int(s.version), strconv.Itoa(l.version)))
 	}
 	return nil
 }
@@ -149,14 +149,14 @@ func (l *layout) fieldIn(mask uint64) string {
 func (s *Section) parseGPC(text string) *Error {
 	b := bits{s: text}
 	if kind := b.read(2); kind != 1 {
-		return s.errorf("GpcSegmentType", "type "+strconv.Itoa(int(kind))+", which is not that of GPC, 1")
+		return s.fault("GpcSegmentType", "type "+strconv.Itoa(int(kind))+", which is not that of GPC, 1")
 	}
 	s.gpc = gpcFalse
 	if b.bool() {
 		s.gpc = gpcTrue
 	}
 	if reason := b.padding(true); reason != "" {
-		return s.errorf("Gpc", reason)
+		return s.fault("Gpc", reason)
 	}
 	return nil
 }
@@ -169,7 +169,6 @@ func (s *Section) parseSensitive(text string) *Error {
 	v := b.read(2 * sensitiveSlots)
 	reason := b.padding(true)
 	if !b.short && reason == nonZeroPadding && v>>(2*sensitiveSlots-2) == 1 {
-		s.typed = true
 		b = bits{s: text}
 		b.read(2)
 		v = b.read(2 * sensitiveSlots)
@@ -177,11 +176,11 @@ func (s *Section) parseSensitive(text string) *Error {
 	}
 	switch {
 	case b.short:
-		return s.errorf(name, truncated)
+		return s.fault(name, truncated)
 	case v&(v>>1)&lanes != 0:
-		return s.errorf(name, undefined)
+		return s.fault(name, undefined)
 	case reason != "":
-		return s.errorf(name, reason)
+		return s.fault(name, reason)
 	}
 	s.sensitive = uint16(v)
 	return nil

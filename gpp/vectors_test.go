@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ type vector struct {
 		Outcome string   `json:"outcome"`
 		Because []string `json:"because"`
 	} `json:"outcome"`
+	Warnings []string `json:"warnings"`
 }
 
 func vectors(t testing.TB) []vector {
@@ -190,4 +192,56 @@ func reasonsOf(t *testing.T, g *gpp.String, s *gpp.Section, because string) []st
 	}
 	t.Fatalf("the vectors give a reason nobody knows: %q", because)
 	return nil
+}
+
+func TestVectorNotes(t *testing.T) {
+	inconsistent := regexp.MustCompile(`^inconsistent: (\w+)=\d with (\w+)=\d$`)
+	for _, v := range vectors(t) {
+		g, err := gpp.Parse(v.GPPString)
+		if err != nil || v.Sections == nil {
+			continue
+		}
+		want := map[string]bool{}
+		for _, w := range v.Warnings {
+			if m := inconsistent.FindStringSubmatch(w); m != nil {
+				want[m[1]+" and "+m[2]+" disagree"] = true
+				continue
+			}
+			want[noteOf(t, w)] = true
+		}
+		got := map[string]bool{}
+		for s := range g.Sections() {
+			for _, note := range s.Notes() {
+				section, text, _ := strings.Cut(note, ": ")
+				if section != s.Name() {
+					t.Errorf("%s: note %q does not name section %s", v.ID, note, s.Name())
+				}
+				if !strings.HasPrefix(text, "vendor ranges") { // the vectors do not tell
+					got[text] = true
+				}
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got notes %v, want %v", v.ID, got, want)
+		}
+	}
+}
+
+// noteOf translates a warning of the vectors into our note.
+func noteOf(t *testing.T, warning string) string {
+	t.Helper()
+	for part, note := range map[string]string{
+		"MspaCoveredTransaction is 0": "MspaCoveredTransaction is 0, which is not defined",
+		"both MSPA modes are on":      "both MSPA modes are on",
+		"kept opaque":                 "its content cannot be read, so it cannot be honoured",
+		"section-header form":         "a section header, which the specification has and the official library does not read",
+		"us privacy: opt-out is":      "OptOutSale is missing though the law applies",
+		"in the version-2 layout":     "version 1 in the layout of version 2",
+	} {
+		if strings.Contains(warning, part) {
+			return note
+		}
+	}
+	t.Fatalf("the vectors have a warning nobody knows: %q", warning)
+	return ""
 }

@@ -5,8 +5,6 @@ import (
 	mathbits "math/bits"
 )
 
-func reverse(v uint64) uint64 { return mathbits.Reverse64(v) }
-
 // coding is how a TC string writes its vendor ranges.
 type coding uint8
 
@@ -250,6 +248,27 @@ func (r Restrictions) All() iter.Seq[Restriction] {
 			}
 		}
 	}
+}
+
+// ascending are the vendors as ascending ranges that do not overlap, and how many vendors they are. Encoders write
+// them so; only what does not come so is sorted.
+func (v Vendors) ascending() (runs iter.Seq2[int, int], count int) {
+	last, sorted := 0, true
+	for start, end := range v.Ranges() {
+		if sorted = start > last; !sorted {
+			break
+		}
+		count += end - start + 1
+		last = end
+	}
+	if sorted {
+		return v.Ranges(), count
+	}
+	all := new(idSet)
+	for start, end := range v.Ranges() {
+		all.add(start, end)
+	}
+	return all.runs(), all.len()
 }
 
 // idSet is a set of vendor ids, a bit each.

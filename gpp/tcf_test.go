@@ -1,0 +1,159 @@
+package gpp_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/gpp"
+)
+
+// europe is a string with a European TC string with these vendors consented to, further bits after them.
+func europe(vendors, rest string) string {
+	return "DBABMA~" + characters(tcCore(2)+vendors+rest)
+}
+
+// ranges writes vendor ranges of integers.
+func ranges(pairs ...[2]int) string {
+	out := field(65535, 16) + "1" + field(len(pairs), 12)
+	for _, p := range pairs {
+		if p[0] == p[1] {
+			out += "0" + field(p[0], 16)
+		} else {
+			out += "1" + field(p[0], 16) + field(p[1], 16)
+		}
+	}
+	return out
+}
+
+func parseTCF(t *testing.T, s string, id int) *gpp.TCF {
+	t.Helper()
+	g, err := gpp.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Section(id).TCF()
+}
+
+func TestVendors(t *testing.T) {
+	nothing := field(0, 17) + field(0, 12)
+	for name, c := range map[string]struct {
+		vendors string
+		runs    [][2]int
+	}{
+		"none":                 {field(0, 17), nil},
+		"bits":                 {field(10, 16) + "0" + "1101000111", [][2]int{{1, 2}, {4, 4}, {8, 10}}},
+		"ranges":               {ranges([2]int{3, 3}, [2]int{5, 700}, [2]int{65535, 65535}), [][2]int{{3, 3}, {5, 700}, {65535, 65535}}},
+		"ranges in a mess":     {ranges([2]int{5, 7}, [2]int{1, 1}, [2]int{6, 9}), [][2]int{{5, 7}, {1, 1}, {6, 9}}},
+		"no range in the list": {ranges(), nil},
+	} {
+		v := parseTCF(t, europe(c.vendors, nothing), gpp.TCFEUv2).VendorConsents
+		var got [][2]int
+		for first, last := range v.Ranges() {
+			got = append(got, [2]int{first, last})
+		}
+		if !reflect.DeepEqual(got, c.runs) {
+			t.Errorf("%s: got %v, want %v", name, got, c.runs)
+		}
+		for id := range 1000 {
+			want := slices.ContainsFunc(c.runs, func(r [2]int) bool { return r[0] <= id && id <= r[1] })
+			if v.Has(id) != want {
+				t.Errorf("%s: got vendor %d %v, want %v", name, id, !want, want)
+			}
+		}
+	}
+}
+
+func TestVendorsAsJSON(t *testing.T) {
+	nothing := field(0, 17) + field(0, 12)
+	for name, c := range map[string]struct{ vendors, want string }{
+		"in order, each once": {ranges([2]int{5, 7}, [2]int{1, 1}, [2]int{6, 9}), "[1,5,6,7,8,9]"},
+		"at both ends":        {ranges([2]int{65535, 65535}, [2]int{1, 1}, [2]int{64, 64}, [2]int{63, 63}), "[1,63,64,65535]"},
+		"too many to list":    {ranges([2]int{2, 10}, [2]int{9, 65535}), "[[2,65535]]"},
+		"too many, as bits":   {field(9000, 16) + "0" + strings.Repeat("1", 9000), "[[1,9000]]"},
+	} {
+		g, err := gpp.Parse(europe(c.vendors, nothing))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var shown map[string]struct{ VendorConsents json.RawMessage }
+		if err := json.Unmarshal(g.AppendJSON(nil), &shown); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(shown["tcfeuv2"].VendorConsents); got != c.want {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestTCFIsChecked(t *testing.T) {
+	none, restriction := field(0, 17), field(1, 6)
+	for name, c := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"a range that ends before it begins": {europe(ranges([2]int{7, 6}), none+field(0, 12)), false},
+		"a range from vendor 0":              {europe(ranges([2]int{0, 6}), none+field(0, 12)), false},
+		"a restriction of type 2":            {europe(none, none+field(1, 12)+restriction+"10"+field(0, 12)), true},
+		"a restriction of type 3":            {europe(none, none+field(1, 12)+restriction+"11"+field(0, 12)), false},
+		"fewer restrictions than said":       {europe(none, none+field(9, 12)), false},
+		"segments in any order":              {europe(none, none+field(0, 12)) + ".YAAAAAAAAAA.IAAA.QAAA", true},
+		"a segment twice":                    {europe(none, none+field(0, 12)) + ".IAAA.IAAA", false},
+		"a segment with something behind":    {europe(none, none+field(0, 12)) + ".IAAAB", false},
+		"a segment with zeros behind":        {europe(none, none+field(0, 12)) + ".IAAA" + strings.Repeat("A", 100), true},
+	} {
+		if _, err := gpp.Parse(c.text); (err == nil) != c.ok {
+			t.Errorf("%s: got %v, want ok %v", name, err, c.ok)
+		}
+	}
+}
+
+// Before 2026 encoders wrote Canadian ranges as integers. Both forms are read, and say the same.
+func TestCanadianRanges(t *testing.T) {
+	// Vendors 2, 3 and 4, and 10: as integers, and as steps 2, 2 and 6 in Fibonacci codes.
+	legacy := ranges([2]int{2, 4}, [2]int{10, 10})
+	current := field(65535, 16) + "1" + field(2, 12) + "1" + "011" + "011" + "0" + "10011"
+	for name, vendors := range map[string]string{"legacy": legacy, "current": current} {
+		s := "DBABDA~" + characters(tcCore(1)+vendors+field(0, 17)+field(0, 12))
+		g, err := gpp.Parse(s)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		sec := g.Section(gpp.TCFCAv1)
+		var got [][2]int
+		for first, last := range sec.TCF().VendorConsents.Ranges() {
+			got = append(got, [2]int{first, last})
+		}
+		if want := [][2]int{{2, 4}, {10, 10}}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+		if noted := len(sec.Notes()) == 1; noted != (name == "legacy") {
+			t.Errorf("%s: got notes %v", name, sec.Notes())
+		}
+	}
+}
+
+func TestTCFFields(t *testing.T) {
+	tc := parseTCF(t, measureEU, gpp.TCFEUv2)
+	if got, want := tc.Created.Time(), time.Date(2019, 10, 7, 5, 17, 54, 0, time.UTC); !got.Equal(want) {
+		t.Errorf("got created %v, want %v", got, want)
+	}
+	if tc.CmpID != 7 || tc.ConsentLanguage.String() != "EN" || tc.PublisherCountryCode.String() != "GB" || tc.VendorListVersion != 48 {
+		t.Errorf("got %+v", tc)
+	}
+	if tc.PurposeConsents.Has(0) || !tc.PurposeConsents.Has(1) || tc.PurposeConsents.Has(65) {
+		t.Errorf("got purposes %b", tc.PurposeConsents)
+	}
+	if tc.Restrictions.Len() != 1 {
+		t.Fatalf("got %d restrictions, want 1", tc.Restrictions.Len())
+	}
+	for r := range tc.Restrictions.All() {
+		if r.Purpose != 1 || r.Type != 0 || !r.Vendors.Has(10) || r.Vendors.Has(9) {
+			t.Errorf("got restriction %+v", r)
+		}
+	}
+}
