@@ -1,4 +1,4 @@
-package event
+package event_test
 
 import (
 	"errors"
@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"sluice/event"
 )
 
 // oracle reads a text with another strict parser, and returns whether it is JSON that nests no deeper than an event
 // or a batch may.
 func oracle(text string, duplicates bool) bool {
 	d := jsontext.NewDecoder(strings.NewReader(text), jsontext.AllowDuplicateNames(duplicates))
-	levels := maxLevels
+	levels := 8
 	if d.PeekKind() == '[' {
 		levels++
 	}
@@ -45,9 +47,9 @@ var syntaxTexts = []string{
 // TestSyntax holds the scanner against another parser.
 func TestSyntax(t *testing.T) {
 	for _, text := range syntaxTexts {
-		var d Decoder
-		_, e := d.Decode(text, Any, Policy{}, testNow)
-		got := e == nil || e.Code != MalformedJSON
+		var d event.Decoder
+		_, e := d.Decode(text, event.Any, event.Policy{}, benchNow)
+		got := e == nil || e.Code != event.MalformedJSON
 		if want := oracle(text, true); got != want {
 			t.Errorf("%q: got valid %v, want %v (%v)", text, got, want, e)
 		}
@@ -72,9 +74,9 @@ func TestOffset(t *testing.T) {
 		`{"a":"\u12`:           "(byte 10)",
 		`{"a":"\ud83d\ude0x"}`: "(byte 17)",
 	} {
-		var d Decoder
-		_, e := d.Decode(text, Any, Policy{}, testNow)
-		if e == nil || e.Code != MalformedJSON || !strings.Contains(e.Message, want) {
+		var d event.Decoder
+		_, e := d.Decode(text, event.Any, event.Policy{}, benchNow)
+		if e == nil || e.Code != event.MalformedJSON || !strings.Contains(e.Message, want) {
 			t.Errorf("%q: got %v, want %s", text, e, want)
 		}
 	}
