@@ -140,9 +140,9 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 		d.problem(InvalidTimestamp, pointer, "The timestamp has a fraction or an exponent.", "")
 		return
 	}
-	at, err := strconv.ParseInt(t.text[f], 10, 64)
+	at, ok := parseInteger(t.text[f])
 	switch {
-	case err != nil:
+	case !ok:
 		d.problem(InvalidTimestamp, pointer, "The timestamp is too large for any unit of time.", "")
 		return
 	case at >= nanosecondsFrom:
@@ -169,6 +169,16 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 		r.Late = true
 		d.warn(LateEvent, pointer, "The event is at least 7 days old: it is stored and not eligible for optimization.")
 	}
+}
+
+// parseInteger reads an integer literal. One of megabytes is not looked at: the error would hold a copy of it.
+func parseInteger(literal string) (int64, bool) {
+	const longest = len("-9223372036854775808")
+	if len(literal) > longest {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(literal, 10, 64)
+	return n, err == nil
 }
 
 // checkIdentifiers are the rules of identifiers. One that is refused still counts as sent: the sender learns what is

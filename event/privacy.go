@@ -3,7 +3,6 @@ package event
 import (
 	"errors"
 	"hash/maphash"
-	"strconv"
 
 	"sluice/gpp"
 )
@@ -56,11 +55,11 @@ func (d *Decoder) readSIDs() bool {
 		if !ok {
 			return false
 		}
-		id, err := strconv.Atoi(raw)
+		id, small := parseInteger(raw)
 		switch {
 		case !integer:
 			t.sidsRefused = "gpp_sid holds something that is no integer."
-		case err != nil || id < minSID || id > maxSID:
+		case !small || id < minSID || id > maxSID:
 			t.sidsRefused = "gpp_sid holds a number outside of -1 to 63."
 		case n < maxSIDs:
 			from = d.keepSID(from, int32(id))

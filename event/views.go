@@ -164,7 +164,7 @@ func backslashRune(s string) (r rune, n int) {
 	case 'x':
 		digits = 2
 	case 'u':
-		if end := strings.IndexByte(s, '}'); s[1] == '{' && end > 2 && end < 9 {
+		if end := strings.IndexByte(s[:min(len(s), 9)], '}'); s[1] == '{' && end > 2 {
 			if r, ok := hexRune(s[2:end]); ok {
 				return r, end + 1
 			}

@@ -1,0 +1,109 @@
+package event_test
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/event"
+)
+
+// maxBody is what a request may hold at most.
+const maxBody = 5 << 20
+
+// hostile is a body as large as a request may be and made to cost as much as possible: its middle is repeated as
+// often as fits. A middle with a %d in it is numbered.
+type hostile struct{ name, before, middle, after string }
+
+var hostiles = []hostile{
+	{"brackets", "", "[", ""},
+	{"braces", "", `{"":`, ""},
+	{"white space", "", " ", "{}"},
+	{"numbers", "[", "0,", "0]"},
+	{"objects", "[", "{},", "{}]"},
+	{"one number", `{"value":`, "9", "}"},
+	{"one timestamp", `{"timestamp":`, "1", "}"},
+	{"different names", "{", `"%d":1,`, `"":1}`},
+	{"different names below", `{"x":[{`, `"%d":1,`, `"":1}]}`},
+	{"same name", "{", `"a":1,`, `"a":1}`},
+	{"sids", `{"privacy":{"gpp_sid":[`, "7,", "7]}}"},
+	{"sids of text", `{"privacy":{"gpp_string":"x","gpp_sid":[`, `"",`, `""]}}`},
+	{"e-mail addresses", `{"x":[`, `"j@example.com",`, `1]}`},
+	{"at signs", `{"x":"`, "@", `"}`},
+	{"almost addresses", `{"cp_name":"`, "a@b.", `"}`},
+	{"percent signs", `{"page_url":"`, "%2540", `"}`},
+	{"percents", `{"page_url":"`, "%25", `"}`},
+	{"entities", `{"page_url":"`, "&amp;", `"}`},
+	{"numeric entities", `{"page_url":"`, "&#38;", `"}`},
+	{"escapes", `{"x":"`, `\u0040`, `"}`},
+	{"escaped names", "{", `"\u0061":1,`, `"a":1}`},
+	{"backslashes", `{"x":"`, `\\u0040`, `"}`},
+	{"wide", `{"x":"`, "＠", `"}`},
+	{"invisible", `{"x":"`, "\u200b", `"}`},
+	{"long event type", `{"event_type":"`, "a", `"}`},
+	{"long unknown name", `{"`, "a", `":1}`},
+	{"long email", `{"identifiers":{"email_sha256":"`, "YWJj", `"}}`},
+	{"long ifa", `{"identifiers":{"ifa":"`, "1-", `"}}`},
+	{"long ip", `{"identifiers":{"ip":"`, "1.", `"}}`},
+	{"long partner", `{"identifiers":{"partner_id":"`, "4111-", `"}}`},
+	{"long consent", `{"privacy":{"gpp_string":"`, "DBAA~", `","gpp_sid":[7]}}`},
+	{"long currency", `{"currency_code":"`, "u", `"}`},
+	{"custom nulls", `{"custom_data":{"a":[`, "null,", "1]}}"},
+	{"short strings", `{"x":[`, `"%",`, `1]}`},
+	{"small objects after a huge one", `{"x":{` + numbered(200000) + `"":1},"y":[`, `{"a":1,"b":2},`, `{}]}`},
+}
+
+func numbered(members int) string {
+	var b strings.Builder
+	for n := range members {
+		fmt.Fprintf(&b, `"%d":1,`, n)
+	}
+	return b.String()
+}
+
+func (h *hostile) body() string {
+	var b strings.Builder
+	b.Grow(maxBody)
+	b.WriteString(h.before)
+	for n := 0; b.Len()+len(h.middle)+8+len(h.after) <= maxBody; n++ {
+		if before, after, found := strings.Cut(h.middle, "%d"); found {
+			b.WriteString(before)
+			b.WriteString(strconv.Itoa(n))
+			b.WriteString(after)
+		} else {
+			b.WriteString(h.middle)
+		}
+	}
+	b.WriteString(h.after)
+	return b.String()
+}
+
+// TestHostileBodies holds that no body of the largest size costs much time or memory.
+func TestHostileBodies(t *testing.T) {
+	// About twenty times what a plain body of this size takes on a quiet machine, and far below what a quadratic
+	// step would: 5 MiB squared is hours.
+	const longest = 5 * time.Second
+	// A body of half a million names needs a table of them; nothing else comes near.
+	const most = 96 << 20
+	for _, h := range hostiles {
+		name, body := h.name, h.body()
+		var d event.Decoder
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		res, refusal := d.Decode(body, event.Any, event.Policy{DatasetID: "d"}, benchNow)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		allocated := after.TotalAlloc - before.TotalAlloc
+		if took > longest || allocated > most {
+			t.Errorf("%s: %v and %d bytes", name, took, allocated)
+		}
+		t.Logf("%-40s %8v %9d KiB", name, took.Round(time.Millisecond/10), allocated>>10)
+		if refusal == nil && len(res.Rows) > 0 {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
