@@ -1,0 +1,106 @@
+package event
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestFieldTable holds the table of fields against the constants and the look-ups that are written by hand.
+func TestFieldTable(t *testing.T) {
+	if len(Fields) != int(fieldCount) {
+		t.Fatalf("got %d fields, want %d", len(Fields), fieldCount)
+	}
+	for i := range Fields {
+		f := &Fields[i]
+		parent := strings.TrimSuffix(f.Pointer, "/"+f.Name())
+		lookup := map[string]func(string) field{"": eventField, "/identifiers": identifierField, "/privacy": privacyField}[parent]
+		if got := lookup(f.Name()); got != field(i) {
+			t.Errorf("%s: got field %d, want %d", f.Pointer, got, i)
+		}
+		if f.Meaning == "" || f.Example == "" || f.Type == "" {
+			t.Errorf("%s is not described", f.Pointer)
+		}
+	}
+	if got := siblings("/privacy"); strings.Join(got, " ") != "gpp_string gpp_sid us_privacy_string" {
+		t.Errorf("got siblings %q", got)
+	}
+}
+
+// TestCodeTable holds that every code is described once, in the order of the rules.
+func TestCodeTable(t *testing.T) {
+	seen := map[Code]bool{}
+	for _, info := range Codes {
+		if seen[info.Code] {
+			t.Errorf("%s twice", info.Code)
+		}
+		seen[info.Code] = true
+		if info.Meaning == "" || info.Remedy == "" {
+			t.Errorf("%s is not described", info.Code)
+		}
+	}
+	rules := []Code{
+		MalformedJSON, DuplicateField, InvalidType, MissingField, InvalidEventType, InvalidTimestamp, TimestampTooOld, TimestampInFuture,
+		MissingIdentifier, PlaintextPII, InvalidIdentifier, InvalidCurrency, InvalidGPPString, InvalidGPPSID, InvalidUSPrivacyString,
+		UnsupportedSchemaVersion, InvalidCustomData, FieldTooLong,
+	}
+	for i, code := range rules {
+		if rank(code) != i {
+			t.Errorf("%s: got rank %d, want %d", code, rank(code), i)
+		}
+	}
+}
+
+// TestTypeTable holds that no event type is listed twice and each is described.
+func TestTypeTable(t *testing.T) {
+	if len(typeNames) != len(Types) {
+		t.Errorf("got %d different names of %d", len(typeNames), len(Types))
+	}
+	additional := 0
+	for _, info := range Types {
+		if info.Meaning == "" {
+			t.Errorf("%s is not described", info.Name)
+		}
+		if info.Additional {
+			additional++
+		}
+	}
+	if additional != 17 {
+		t.Errorf("got %d additional types, want 17", additional)
+	}
+}
+
+// TestHints holds what a sender is told about slips.
+func TestHints(t *testing.T) {
+	hint := func(body string) string {
+		var d Decoder
+		res := decode(t, &d, body, Single, Policy{})
+		for _, e := range res.Errors {
+			if e.Code == InvalidEventType || e.Code == InvalidTimestamp {
+				return e.Message + e.Hint
+			}
+		}
+		for _, w := range res.Warnings {
+			return w.Message
+		}
+		return ""
+	}
+	for part, want := range map[string]string{
+		`"event_type":"Purchase"`:                               "purchase",
+		`"event_type":"AddToCart"`:                              "add_to_cart",
+		`"event_type":"CompletePayment"`:                        "purchase",
+		`"event_type":"view_item"`:                              "viewed_item",
+		`"event_type":"PAGE_VISIT"`:                             "page_view",
+		`"event_type":"refund","timestamp":1794699600000000`:    "microseconds",
+		`"event_type":"refund","timestamp":1794699600000000000`: "nanoseconds",
+		`"event_type":"refund","timestamp":"1794699600"`:        "without quotes",
+		`"event_type":"refund","timestamp":1794699600.5`:        "fraction",
+	} {
+		if got := hint("{" + part + "}"); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want it to name %s", part, got, want)
+		}
+	}
+	typo := strings.TrimSuffix(plainEvent, "}") + `,"curency_code":"USD"}`
+	if got := hint(typo); !strings.Contains(got, "currency_code?") {
+		t.Errorf("got %q, want it to name currency_code", got)
+	}
+}
