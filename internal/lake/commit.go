@@ -1,0 +1,203 @@
+package lake
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"sluice/event"
+)
+
+// Commit adds a batch, once: if it returns nil the rows are on stable storage and readers see them, and the same
+// batch again changes nothing. After an error it may have reached some tables; Marks says which. ErrFenced
+// comes back when the tables do not stand where the batch begins.
+//
+// Steps: for each of rejections, hours, events: T.part, T.manifest, T.list, T.metadata, T.committed.
+// A crash between tables leaves the later ones behind; Marks tells, and the next batches leave out what is there.
+func (l *Lake) Commit(ctx context.Context, b Batch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(b.Rejections) > 0 {
+		w := lazily(&l.rejectsW, &rejectionsLayout)
+		err := appendRows(ctx, l.rejections, w, rejectionSource(b.Rejections), b.Partition, b.From.Rejections, b.To)
+		if err != nil {
+			return err
+		}
+	}
+	if len(b.Hours) > 0 {
+		w := lazily(&l.hoursW, &hoursLayout)
+		err := appendRows(ctx, l.hours, w, hourSource(b.Hours), b.Partition, b.From.Hours, b.To)
+		if err != nil {
+			return err
+		}
+	}
+	w := lazily(&l.eventsW, &eventsLayout)
+	return appendRows(ctx, l.events, w, eventSource(b.Events), b.Partition, b.From.Events, b.To)
+}
+
+func lazily[T any](w **partWriter[T], l *layout) *partWriter[T] {
+	if *w == nil {
+		*w = newPartWriter[T](l, fresh, freshPage)
+	}
+	return *w
+}
+
+// source is n rows that can be put in order before they take their stored form.
+type source[T any] struct {
+	n       int
+	day     func(i int) int32
+	compare func(i, j int) int
+	fill    func(dst *T, i int)
+}
+
+func eventSource(rows []event.Row) source[eventRow] {
+	return source[eventRow]{
+		n:   len(rows),
+		day: func(i int) int32 { return dayOf(rows[i].ReceivedAt) },
+		compare: func(i, j int) int {
+			a, b := &rows[i], &rows[j]
+			if c := strings.Compare(a.DatasetID, b.DatasetID); c != 0 {
+				return c
+			}
+			if c := cmp.Compare(a.EventTime, b.EventTime); c != 0 {
+				return c
+			}
+			return slices.Compare(a.EventID[:], b.EventID[:])
+		},
+		fill: func(dst *eventRow, i int) { dst.fill(&rows[i]) },
+	}
+}
+
+func rejectionSource(rows []Rejection) source[rejectionRow] {
+	return source[rejectionRow]{
+		n:   len(rows),
+		day: func(i int) int32 { return dayOf(rows[i].ReceivedAt) },
+		compare: func(i, j int) int {
+			a, b := &rows[i], &rows[j]
+			return cmp.Or(strings.Compare(a.DatasetID, b.DatasetID), cmp.Compare(a.ReceivedAt, b.ReceivedAt))
+		},
+		fill: func(dst *rejectionRow, i int) { dst.fill(&rows[i]) },
+	}
+}
+
+func hourSource(rows []Hour) source[hourRow] {
+	return source[hourRow]{
+		n:   len(rows),
+		day: func(i int) int32 { return dayOf(rows[i].Hour) },
+		compare: func(i, j int) int {
+			var a, b hourRow
+			a.fill(&rows[i])
+			b.fill(&rows[j])
+			return compareHours(&a, &b)
+		},
+		fill: func(dst *hourRow, i int) { dst.fill(&rows[i]) },
+	}
+}
+
+// sorted is the order in which the rows are written: by day, then as the table wants them.
+func (s *source[T]) sorted() []int32 {
+	order := make([]int32, s.n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(i, j int32) int {
+		if c := cmp.Compare(s.day(int(i)), s.day(int(j))); c != 0 {
+			return c
+		}
+		return s.compare(int(i), int(j))
+	})
+	return order
+}
+
+// write makes parts of the rows, one for each day.
+func (s *source[T]) write(w *partWriter[T], at storage) (parts []*part, err error) {
+	open := false
+	for _, i := range s.sorted() {
+		day := s.day(int(i))
+		if open && w.part.day != day {
+			p, err := w.finish()
+			if err != nil {
+				return parts, err
+			}
+			parts, open = append(parts, p), false
+		}
+		if !open {
+			if err := w.begin(at, day); err != nil {
+				return parts, err
+			}
+			open = true
+		}
+		dst, err := w.next()
+		if err != nil {
+			w.abandon()
+			return parts, err
+		}
+		s.fill(dst, int(i))
+	}
+	if open {
+		p, err := w.finish()
+		if err != nil {
+			return parts, err
+		}
+		parts = append(parts, p)
+	}
+	return parts, nil
+}
+
+// appendRows writes parts and commits them with the watermark they reach.
+func appendRows[T any](
+	ctx context.Context, t *table, w *partWriter[T], rows source[T], partition uint8, from, to uint64,
+) error {
+	release, err := t.store.Share(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// Before the work: a loader that has been overtaken need not write anything.
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if done, err := t.stand(s, partition, from, to); done || err != nil {
+		return err
+	}
+	if err := t.at("part"); err != nil {
+		return err
+	}
+	parts, err := rows.write(w, t.store)
+	if err == nil {
+		taken := false
+		_, err = t.update(ctx, func(s *state) (*change, error) {
+			done, err := t.stand(s, partition, from, to)
+			if done || err != nil {
+				return nil, err
+			}
+			taken = true
+			return &change{operation: appended, add: parts, marks: map[uint8]uint64{partition: to}}, nil
+		})
+		if err == nil && taken || errors.Is(err, errUncertain) {
+			return err
+		}
+	}
+	for _, p := range parts {
+		_ = t.store.Remove(p.name) // else the sweep finds it
+	}
+	return err
+}
+
+// stand says whether the table has what lies between from and to already, or fences the caller off.
+func (t *table) stand(s *state, partition uint8, from, to uint64) (done bool, err error) {
+	at := s.marks[partition]
+	switch {
+	case at == to:
+		return true, nil
+	case at == from:
+		return false, nil
+	case at < from && t.layout.name != eventsTable:
+		// Nothing was written to it for a while: Marks took the events' word for it.
+		return false, nil
+	}
+	return false, ErrFenced
+}

@@ -1,0 +1,450 @@
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/iceberg-go"
+)
+
+// table is one Iceberg table in a directory of its own.
+//
+// Its versions are files v1.metadata.json, v2.metadata.json, …; the one with the highest number is the table. A
+// commit creates the next number, which fails if there is one: that is the fence between loaders, compaction
+// and erasure, in this process or another, and nothing else decides. So the directory alone is the whole truth,
+// can be copied, and can never disagree with a pointer kept elsewhere.
+type table struct {
+	layout *layout
+	spec   iceberg.PartitionSpec
+	store  storage
+	now    func() time.Time
+	log    *slog.Logger
+	step   func(string) error // for tests: called before each step of a commit
+	keep   time.Duration      // for how long a replaced part stays readable
+
+	mu      sync.Mutex // one commit, or one reading of the directory, at a time
+	state   atomic.Pointer[state]
+	damage  atomic.Int64 // metadata files, lists and manifests found damaged
+	commits atomic.Int64
+	retries atomic.Int64
+	took    atomic.Int64 // nanoseconds of the last commit
+}
+
+// state is a table as of one version. It never changes.
+type state struct {
+	version   int64 // the number of the newest file
+	read      int64 // the number of the file this was read from: lower when newer ones are damaged
+	meta      *metadata
+	manifests []*manifest
+	marks     map[uint8]uint64
+}
+
+// parts is every living part.
+func (s *state) parts() []*part {
+	var out []*part
+	for _, m := range s.manifests {
+		out = append(out, m.parts...)
+	}
+	return out
+}
+
+func (s *state) damaged() bool {
+	return s.read != s.version || slices.ContainsFunc(s.manifests, func(m *manifest) bool { return m.damaged != nil })
+}
+
+func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// open reads the table, or makes it.
+func (t *table) open(ctx context.Context) error {
+	t.spec = t.layout.spec()
+	_, err := t.refresh(ctx)
+	if !errors.Is(err, errNoTable) {
+		return err
+	}
+	meta, err := newMetadata(t.layout, t.store.Location(""), t.now())
+	if err != nil {
+		return err
+	}
+	b, err := meta.encode()
+	if err != nil {
+		return err
+	}
+	// Somebody may be making it at the same time: then theirs it is.
+	if err := t.store.CreateExclusive(metadataName(1), b); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	_, err = t.refresh(ctx)
+	return err
+}
+
+var errNoTable = errors.New("no table")
+
+// refresh answers the table as it is now. It does not wait for a commit that is under way.
+func (t *table) refresh(ctx context.Context) (*state, error) {
+	if s, err := t.newest(ctx); s != nil || err != nil {
+		return s, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.refreshLocked(ctx)
+}
+
+// newest is the state we know if it is the newest, else nil.
+func (t *table) newest(ctx context.Context) (*state, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := t.state.Load()
+	if s == nil {
+		return nil, nil
+	}
+	later, err := t.store.Exists(metadataName(s.version + 1))
+	if err != nil || later {
+		return nil, err
+	}
+	// Old versions are removed from below: a successor that came and went took this one along.
+	same, err := t.store.Exists(metadataName(s.version))
+	if err != nil || !same {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (t *table) refreshLocked(ctx context.Context) (*state, error) {
+	if s, err := t.newest(ctx); s != nil || err != nil {
+		return s, err
+	}
+	old := t.state.Load()
+	versions, err := t.versions()
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.load(versions, old)
+	if err != nil {
+		return nil, err
+	}
+	t.state.Store(s)
+	return s, nil
+}
+
+// versions lists the numbers of the metadata files, newest first.
+func (t *table) versions() ([]int64, error) {
+	list, err := t.store.List(metadataDir)
+	if err != nil {
+		return nil, err
+	}
+	var out []int64
+	for _, l := range list {
+		if v, ok := metadataVersion(l.name); ok {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	slices.Reverse(out)
+	if len(out) == 0 {
+		return nil, errNoTable
+	}
+	return out, nil
+}
+
+// load reads the newest version that can be read whole. Going back is safe: an older version has an older
+// watermark, so the loader brings again what is missing, from the stream; and parts are deleted only when two
+// versions in a row no longer list them. Where no version is whole, the newest that can be read at all serves.
+func (t *table) load(versions []int64, old *state) (*state, error) {
+	var known []*manifest
+	if old != nil {
+		known = old.manifests
+	}
+	var partial *state
+	var first error
+	for _, v := range versions {
+		s, err := t.loadVersion(v, known)
+		switch {
+		case err == nil && !slices.ContainsFunc(s.manifests, func(m *manifest) bool { return m.damaged != nil }):
+			return t.fallBack(s, versions[0]), nil
+		case err == nil && partial == nil:
+			partial = s
+			known = append(slices.Clone(known), s.manifests...)
+		case err != nil && !errors.Is(err, errDamaged) && !isMissing(err):
+			return nil, err
+		case err != nil && first == nil:
+			first = err
+		}
+	}
+	if partial != nil {
+		return t.fallBack(partial, versions[0]), nil
+	}
+	return nil, fmt.Errorf("%s: no version of the table can be read: %w", t.layout.name, first)
+}
+
+func (t *table) fallBack(s *state, newest int64) *state {
+	s.version = newest
+	if s.damaged() {
+		t.damage.Add(1)
+		t.log.Error("table metadata is damaged", "table", t.layout.name, "version", newest, "read", s.read)
+	}
+	return s
+}
+
+func (t *table) loadVersion(version int64, known []*manifest) (*state, error) {
+	b, err := readAll(t.store, metadataName(version))
+	if err != nil {
+		return nil, err
+	}
+	meta, err := decodeMetadata(b)
+	if err != nil {
+		return nil, err
+	}
+	manifests, err := t.readList(meta.current(), known)
+	if err != nil {
+		return nil, err
+	}
+	return &state{version: version, read: version, meta: meta, manifests: manifests, marks: meta.watermarks()}, nil
+}
+
+// What a commit did, in Iceberg's words.
+const (
+	appended = "append"
+	replaced = "replace"   // other parts, same rows
+	deleted  = "overwrite" // rows are gone, parts with the others may have come
+)
+
+// change is what one commit does to a table.
+type change struct {
+	operation string
+	add       []*part
+	remove    map[string]bool // names of parts
+	marks     map[uint8]uint64
+	forget    bool // expire every snapshot but the new one
+}
+
+// update commits what decide makes of the newest state, and asks again whenever another commit came between. A
+// nil change commits nothing.
+//
+// The order is: parts, which the caller wrote; manifest; list; metadata beside its name; its name. Each is on
+// stable storage before the next begins. A crash before the last leaves files that nothing lists, for the sweep.
+func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begun := t.now()
+	for {
+		s, err := t.refreshLocked(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := decide(s)
+		if err != nil || c == nil {
+			return s, err
+		}
+		next, written, err := t.commit(s, c)
+		if err == nil {
+			t.state.Store(next)
+			t.commits.Add(1)
+			t.took.Store(int64(t.now().Sub(begun)))
+			return next, nil
+		}
+		if !errors.Is(err, errUncertain) {
+			for _, name := range written {
+				_ = t.store.Remove(name) // else the sweep finds it
+			}
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("commit %s: %w", t.layout.name, err)
+		}
+		t.retries.Add(1)
+	}
+}
+
+func (t *table) at(step string) error {
+	if t.step == nil {
+		return nil
+	}
+	return t.step(t.layout.name + "." + step)
+}
+
+// commit writes the successor of s. On an error it says which files it leaves behind.
+func (t *table) commit(s *state, c *change) (next *state, written []string, err error) {
+	id, sequence := newSnapshotID(), s.meta.LastSequence+1
+	if err := t.at("manifest"); err != nil {
+		return nil, nil, err
+	}
+	manifests, made, err := t.arrange(s, c, id, sequence)
+	if made != nil {
+		written = append(written, made.name)
+	}
+	if err != nil {
+		return nil, written, err
+	}
+	if err := t.at("list"); err != nil {
+		return nil, written, err
+	}
+	var parent *int64
+	if cur := s.meta.current(); cur != nil {
+		parent = &cur.ID
+	}
+	list, err := t.writeList(id, sequence, parent, manifests)
+	written = append(written, list)
+	if err != nil {
+		return nil, written, err
+	}
+	next = &state{version: s.version + 1, read: s.version + 1, manifests: manifests, marks: maps.Clone(s.marks)}
+	maps.Copy(next.marks, c.marks)
+	next.meta = t.succeed(s, c, next, snapshot{
+		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
+	})
+	if err := t.at("metadata"); err != nil {
+		return nil, written, err
+	}
+	b, err := next.meta.encode()
+	if err != nil {
+		return nil, written, err
+	}
+	if err := t.publish(next.version, b); err != nil {
+		return nil, written, err
+	}
+	for _, p := range c.add {
+		p.snapshot, p.sequence = id, sequence
+	}
+	return next, nil, t.at("committed")
+}
+
+// publish gives the metadata its name: the instant of the commit.
+func (t *table) publish(version int64, b []byte) error {
+	name := metadataName(version)
+	if err := t.store.CreateExclusive(name, b); err != nil {
+		return err
+	}
+	// Had our predecessor become so old that it was removed, the name could have been free for a second time.
+	there, err := t.store.Exists(metadataName(version - 1))
+	if err == nil && !there {
+		err = errors.Join(fs.ErrExist, t.store.Remove(name))
+	}
+	if err != nil {
+		return err
+	}
+	// For programs that do not list. Those that do need no hint, so its loss costs nothing.
+	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
+	return nil
+}
+
+// arrange writes the one manifest a commit needs, and returns it with those it leaves as they are.
+func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifest, made *manifest, err error) {
+	var entries []entry
+	for _, p := range c.add {
+		entries = append(entries, entry{p, iceberg.EntryStatusADDED})
+	}
+	hit := func(p *part) bool { return c.remove[p.name] }
+	var touched, rest []*manifest
+	for _, m := range s.manifests {
+		switch {
+		case slices.ContainsFunc(m.parts, hit):
+			touched = append(touched, m)
+		case m.damaged != nil || len(m.parts) > 0: // one without living parts has had its day
+			rest = append(rest, m)
+		}
+	}
+	n := len(entries)
+	for _, m := range touched {
+		n += len(m.parts)
+	}
+	if n == 0 {
+		return rest, nil, nil
+	}
+	swallowed, rest := merge(rest, n)
+	for _, m := range append(touched, swallowed...) {
+		for _, p := range m.parts {
+			status := iceberg.EntryStatusEXISTING
+			if hit(p) {
+				status = iceberg.EntryStatusDELETED
+			}
+			entries = append(entries, entry{p, status})
+		}
+	}
+	made, err = t.writeManifest(id, sequence, entries)
+	return append(rest, made), made, err
+}
+
+// succeed is the metadata after a commit.
+func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metadata {
+	m := *s.meta
+	now := max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
+	snap.TimestampMS = now
+	snap.Summary = summary(s, c, next)
+	m.LastSequence, m.LastUpdatedMS = snap.Sequence, now
+	m.Properties = maps.Clone(m.Properties)
+	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadataLogEntry{
+		s.meta.LastUpdatedMS, t.store.Location(metadataName(s.read)),
+	})
+	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-keepVersions):]
+	m.Snapshots = append(t.unexpired(m.Snapshots, c, now), snap)
+	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{now, snap.ID})
+	m.SnapshotLog = slices.DeleteFunc(m.SnapshotLog, func(e snapshotLogEntry) bool { return m.snapshot(e.SnapshotID) == nil })
+	m.CurrentSnapshot = &snap.ID
+	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
+	m.Location = t.store.Location("")
+	return &m
+}
+
+func summary(s *state, c *change, next *state) map[string]string {
+	var added, addedRows, addedBytes, rows, bytes, files, removed, removedRows int64
+	for _, p := range c.add {
+		added, addedRows, addedBytes = added+1, addedRows+p.rows, addedBytes+p.bytes
+	}
+	for _, m := range s.manifests {
+		for _, p := range m.parts {
+			if c.remove[p.name] {
+				removed, removedRows = removed+1, removedRows+p.rows
+			}
+		}
+	}
+	for _, m := range next.manifests {
+		for _, p := range m.parts {
+			files, rows, bytes = files+1, rows+p.rows, bytes+p.bytes
+		}
+	}
+	out := map[string]string{"operation": c.operation}
+	for name, n := range map[string]int64{
+		"added-data-files": added, "added-records": addedRows, "added-files-size": addedBytes,
+		"deleted-data-files": removed, "deleted-records": removedRows,
+		"total-data-files": files, "total-records": rows, "total-files-size": bytes,
+	} {
+		out[name] = strconv.FormatInt(n, 10)
+	}
+	out[watermarkProperty] = formatWatermarks(next.marks)
+	return out
+}
+
+const (
+	keepSnapshots = 10  // for a look back, arbitrary
+	keepVersions  = 100 // metadata files; arbitrary, more than commits can race
+)
+
+// unexpired is which snapshots a commit carries on. After an append the snapshot before holds nothing that the
+// new one has not, so few are kept; one whose parts were replaced stays for as long as a reader may be using it.
+func (t *table) unexpired(list []snapshot, c *change, now int64) []snapshot {
+	if c.forget {
+		return nil
+	}
+	var out []snapshot
+	for i, s := range list {
+		next, since := c.operation, now
+		if i+1 < len(list) {
+			next, since = list[i+1].Summary["operation"], list[i+1].TimestampMS
+		}
+		recent := i >= len(list)-keepSnapshots
+		inUse := next != appended && now-since < t.keep.Milliseconds()
+		if recent || inUse {
+			out = append(out, s)
+		}
+	}
+	return out
+}
