@@ -314,7 +314,10 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 	for _, p := range c.add {
 		p.snapshot, p.sequence = id, sequence
 	}
-	return next, nil, t.at("committed")
+	if err := t.at("committed"); err != nil {
+		return nil, nil, errors.Join(errUncertain, err)
+	}
+	return next, nil, nil
 }
 
 // publish gives the metadata its name: the instant of the commit.
@@ -325,11 +328,11 @@ func (t *table) publish(version int64, b []byte) error {
 	}
 	// Had our predecessor become so old that it was removed, the name could have been free for a second time.
 	there, err := t.store.Exists(metadataName(version - 1))
-	if err == nil && !there {
-		err = errors.Join(fs.ErrExist, t.store.Remove(name))
-	}
 	if err != nil {
-		return err
+		return errors.Join(errUncertain, err)
+	}
+	if !there {
+		return errors.Join(fs.ErrExist, t.store.Remove(name))
 	}
 	// For programs that do not list. Those that do need no hint, so its loss costs nothing.
 	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))

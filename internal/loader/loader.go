@@ -1,0 +1,148 @@
+// Package loader carries submissions from the stream into the lake, each once.
+package loader
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+)
+
+// Source is the stream, as far as the loader knows it.
+type Source interface {
+	Partitions() int
+	Follow(ctx context.Context, partition uint8, from uint64, yield func(stream.Frame) error) error
+	Last(ctx context.Context, partition uint8) (uint64, error)
+}
+
+// Target is the lake, as far as the loader knows it.
+type Target interface {
+	Marks(ctx context.Context, partition uint8) (lake.Marks, error)
+	Commit(ctx context.Context, b lake.Batch) error
+}
+
+// Options say what is loaded, and how. Stream, Lake, Aside and Now are required.
+type Options struct {
+	Stream Source
+	Lake   Target
+	Aside  string // directory for frames that cannot be read
+	Now    func() time.Time
+	Log    *slog.Logger // default: nothing is logged
+
+	// Engine keeps the leases that let one loader at a time work on a partition; nil takes none, for a single
+	// process. Owner names this node: the same name after a crash takes its leases up again at once.
+	Engine *engine.Engine
+	Owner  string
+
+	Age     time.Duration // commit at the latest this long after the first frame; default 5 s
+	MaxRows int           // or when so many rows wait; default 100,000
+	MaxSize int           // or bytes of frames; default 32 MiB
+}
+
+// Loader loads all partitions of a stream.
+type Loader struct {
+	o     Options
+	aside *aside
+
+	mu    sync.Mutex
+	parts []*partition
+}
+
+// New makes a loader. Nothing runs until Run.
+func New(o Options) (*Loader, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Age == 0 {
+		o.Age = 5 * time.Second // half of the promised ten
+	}
+	if o.MaxRows == 0 {
+		o.MaxRows = 100_000 // about 100 MB in memory with their text
+	}
+	if o.MaxSize == 0 {
+		o.MaxSize = 32 << 20
+	}
+	kept, err := openAside(o.Aside)
+	if err != nil {
+		return nil, err
+	}
+	l := &Loader{o: o, aside: kept}
+	l.grow()
+	return l, nil
+}
+
+// grow follows the stream: partitions may be added while it runs.
+func (l *Loader) grow() []*partition {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.parts); i < l.o.Stream.Partitions(); i++ {
+		l.parts = append(l.parts, &partition{l: l, id: uint8(i), log: l.o.Log.With("partition", i)})
+	}
+	return l.parts
+}
+
+// Run loads until ctx ends, then returns nil. It writes parts, then commits them with the position they reach.
+// A crash before the commit leaves parts nobody lists; after it, the same frames again are passed over.
+func (l *Loader) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, p := range l.grow() {
+		g.Go(func() error { return p.run(ctx) })
+	}
+	err := g.Wait()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Watermark says up to which sequence number of a partition everything is in the lake. It asks nobody.
+func (l *Loader) Watermark(partition uint8) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if int(partition) >= len(l.parts) {
+		return 0
+	}
+	return l.parts[partition].watermark.Load()
+}
+
+// PartitionStats is the state of one partition.
+type PartitionStats struct {
+	Partition  uint8
+	Held       bool   // this process loads it
+	Watermark  uint64 // everything up to here is in the lake
+	Rows       int64  // loaded since New, as everything below
+	Rejections int64
+	Frames     int64
+	Commits    int64
+	Retries    int64         // commits that had to be tried again
+	Pending    int           // rows read and not yet committed
+	Lag        time.Duration // age of the oldest frame that is not in the lake, of those read
+	LastCommit time.Time
+	LastError  string // why the last commit or scan did not work; "" when it did
+}
+
+// Stats is the state of a loader.
+type Stats struct {
+	Partitions []PartitionStats
+	Damaged    int64 // frames and records that could not be read, kept aside; counted over restarts
+	Missing    int64 // sequence numbers that held nothing when their turn came; counted over restarts
+}
+
+// Stats answers from memory.
+func (l *Loader) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out Stats
+	out.Damaged, out.Missing = l.aside.counts()
+	for _, p := range l.parts {
+		out.Partitions = append(out.Partitions, p.stats())
+	}
+	return out
+}

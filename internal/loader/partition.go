@@ -1,0 +1,296 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+// partition loads one partition of the stream.
+type partition struct {
+	l   *Loader
+	id  uint8
+	log *slog.Logger
+
+	watermark                                  atomic.Uint64
+	held                                       atomic.Bool
+	rows, rejections, frames, commits, retries atomic.Int64
+	pending                                    atomic.Int64
+
+	mu         sync.Mutex
+	oldest     time.Time // of the frames that wait
+	lastCommit time.Time
+	lastError  string
+}
+
+// run loads whenever it holds the lease, until ctx ends.
+func (p *partition) run(ctx context.Context) error {
+	for {
+		err := p.lease(ctx, func(ctx context.Context) error {
+			p.held.Store(true)
+			defer p.held.Store(false)
+			return p.load(ctx)
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && !errors.Is(err, lake.ErrFenced) && !errors.Is(err, errLeaseLost) {
+			p.trouble("load", err)
+		}
+		if err := p.rest(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// rest waits between two attempts, and keeps the watermark fresh where another process does the loading.
+func (p *partition) rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+	}
+	if marks, err := p.l.o.Lake.Marks(ctx, p.id); err == nil {
+		p.watermark.Store(marks.Events)
+	}
+	return nil
+}
+
+// load reads frames from the lake's own watermark on and commits them, until ctx ends or another loader has been
+// at work. Reading goes on while rows are being written, a few frames ahead.
+func (p *partition) load(ctx context.Context) error {
+	marks, err := p.l.o.Lake.Marks(ctx, p.id)
+	if err != nil {
+		return err
+	}
+	p.watermark.Store(marks.Events)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	frames := make(chan stream.Frame, 4) // arbitrary; a frame is 1 MiB or so
+	ended := make(chan error, 1)
+	go func() {
+		ended <- p.l.o.Stream.Follow(ctx, p.id, marks.Events+1, func(f stream.Frame) error {
+			select {
+			case frames <- f:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		close(frames)
+	}()
+	err = p.take(ctx, marks, frames)
+	stop()
+	for range frames { // the follower is gone when load returns
+	}
+	if end := <-ended; err == nil {
+		err = end
+	}
+	return err
+}
+
+// take collects frames into batches and commits each by size or age.
+func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan stream.Frame) error {
+	b := newBatch(p, marks)
+	due := time.NewTimer(time.Hour)
+	due.Stop()
+	for {
+		full := false
+		select {
+		case f, ok := <-frames:
+			if !ok {
+				return nil // what was collected is in the stream still
+			}
+			if b.empty() {
+				due.Reset(p.l.o.Age)
+				p.waiting(f.Time)
+			}
+			if err := b.add(f); err != nil {
+				return err
+			}
+			p.pending.Store(int64(len(b.Events)))
+			full = b.full()
+		case <-due.C:
+			full = true
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if full {
+			due.Stop()
+			if err := p.commit(ctx, b); err != nil {
+				return err
+			}
+			b = newBatch(p, lake.Marks{
+				Events: b.To, Rejections: max(b.To, b.From.Rejections), Hours: max(b.To, b.From.Hours),
+			})
+		}
+	}
+}
+
+// Pauses between attempts to commit: a full disk or a slow one needs time, freshness does not allow much.
+const (
+	firstPause = 100 * time.Millisecond
+	longPause  = 5 * time.Second
+)
+
+// commit does not give up while there is hope: the batch is in the stream, but the next one cannot go first.
+func (p *partition) commit(ctx context.Context, b *batch) error {
+	b.Batch.Hours = b.tally.hours()
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		err := p.l.o.Lake.Commit(ctx, b.Batch)
+		if err == nil {
+			break
+		}
+		if errors.Is(err, lake.ErrFenced) || ctx.Err() != nil {
+			return err
+		}
+		p.retries.Add(1)
+		p.trouble("commit", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	p.watermark.Store(b.To)
+	p.rows.Add(int64(len(b.Events)))
+	p.rejections.Add(int64(len(b.Rejections)))
+	p.commits.Add(1)
+	p.pending.Store(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.oldest, p.lastCommit = time.Time{}, p.l.o.Now()
+	if p.lastError != "" {
+		p.lastError = ""
+		p.log.Info("loading again")
+	}
+	return nil
+}
+
+func (p *partition) waiting(since time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.oldest = since
+}
+
+// trouble notes an error, and logs it unless it is the one from before.
+func (p *partition) trouble(doing string, err error) {
+	text := fmt.Sprintf("%s: %v", doing, err)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text != p.lastError {
+		p.lastError = text
+		p.log.Error("loading does not go on", "error", text)
+	}
+}
+
+func (p *partition) stats() PartitionStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := PartitionStats{
+		Partition: p.id, Held: p.held.Load(), Watermark: p.watermark.Load(), Rows: p.rows.Load(),
+		Rejections: p.rejections.Load(), Frames: p.frames.Load(), Commits: p.commits.Load(), Retries: p.retries.Load(),
+		Pending: int(p.pending.Load()), LastCommit: p.lastCommit, LastError: p.lastError,
+	}
+	if !p.oldest.IsZero() {
+		out.Lag = max(0, p.l.o.Now().Sub(p.oldest))
+	}
+	return out
+}
+
+// batch is frames on their way into one commit.
+type batch struct {
+	lake.Batch
+	p      *partition
+	tally  tally
+	size   int
+	frames int
+}
+
+func newBatch(p *partition, marks lake.Marks) *batch {
+	return &batch{
+		Batch: lake.Batch{Partition: p.id, From: marks, To: marks.Events},
+		p:     p, tally: tally{cells: map[cellKey]*cell{}},
+	}
+}
+
+func (b *batch) empty() bool { return b.frames == 0 }
+
+func (b *batch) full() bool { return len(b.Events) >= b.p.l.o.MaxRows || b.size >= b.p.l.o.MaxSize }
+
+// add takes a frame in. What cannot be read is kept aside and does not stop what follows; an error comes only
+// from keeping it, for then the frame must come again.
+func (b *batch) add(f stream.Frame) error {
+	b.p.frames.Add(1)
+	b.frames++
+	if f.Missing > 0 {
+		isNew, err := b.p.l.aside.gap(b.p.id, f.Seq, f.Missing)
+		if err != nil {
+			return fmt.Errorf("note a gap: %w", err)
+		}
+		if isNew {
+			b.p.log.Error("frames are missing from the stream", "before", f.Seq, "count", f.Missing)
+		}
+	}
+	if f.Damaged != nil {
+		isNew, err := b.p.l.aside.frame(b.p.id, f.Seq, f.Raw)
+		if err != nil {
+			return fmt.Errorf("keep a damaged frame: %w", err)
+		}
+		if isNew {
+			b.p.log.Error("frame is damaged", "sequence", f.Seq, "error", f.Damaged)
+		}
+	}
+	for slot, record := range f.Records {
+		b.size += len(record)
+		s, err := submission.DecodeRecord(string(record), b.p.id, f.Seq, uint16(slot))
+		if err != nil {
+			isNew, kerr := b.p.l.aside.record(b.p.id, f.Seq, slot, record)
+			if kerr != nil {
+				return fmt.Errorf("keep a damaged record: %w", kerr)
+			}
+			if isNew {
+				b.p.log.Error("record is damaged", "sequence", f.Seq, "slot", slot, "error", err)
+			}
+			continue
+		}
+		b.submission(s, f.Seq)
+	}
+	b.To = f.Seq
+	return nil
+}
+
+// submission adds to each table what it has not yet.
+func (b *batch) submission(s *submission.Submission, seq uint64) {
+	if seq > b.From.Events {
+		b.Events = append(b.Events, s.Rows...)
+	}
+	if seq > b.From.Hours {
+		b.tally.add(s)
+	}
+	if seq > b.From.Rejections {
+		id := ""
+		if s.Kind != submission.Rejected {
+			id = submission.FormatID(s.Kind, s.ID)
+		}
+		for _, r := range s.Rejections {
+			b.Rejections = append(b.Rejections, rejection(s, id, r))
+		}
+	}
+}
+
+func rejection(s *submission.Submission, id string, r event.Rejection) lake.Rejection {
+	return lake.Rejection{
+		ReceivedAt: s.ReceivedAt, DatasetID: s.DatasetID, SubmissionID: id,
+		Code: string(r.Code), Field: r.Field, Count: int64(r.Count), Events: int64(r.Events),
+	}
+}
