@@ -56,12 +56,12 @@ func findIPv6(s string, loose bool) bool {
 		if c := s[i]; hexValue[c]&hexBad != 0 && c != ':' || i > 0 && isWord(s[i-1]) {
 			continue
 		}
+		const longest = 64 // more than any spelling of an address has
 		end := i
-		for end < len(s) && (hexValue[s[end]]&hexBad == 0 || s[end] == ':' || s[end] == '.') {
+		for end < len(s) && end-i < longest && (hexValue[s[end]]&hexBad == 0 || s[end] == ':' || s[end] == '.') {
 			end++
 		}
-		if end < len(s) && isWord(s[end]) {
-			i = end
+		if end-i == longest || end < len(s) && isWord(s[end]) {
 			continue
 		}
 		run := strings.TrimRight(s[i:end], ".")
@@ -111,7 +111,7 @@ func followsGroup(s string, size int) bool {
 func hexGroups(s string, size int) (n int) {
 	var sep byte
 	letters := false
-	for i := 0; i+size <= len(s); {
+	for i := 0; i+size <= len(s) && n <= 6; {
 		for _, c := range []byte(s[i : i+size]) {
 			if hexValue[c]&hexBad != 0 {
 				return 0

@@ -188,17 +188,16 @@ func delimited(before, after byte) (strong, ok bool) {
 
 // spelledDomain says whether s begins with a domain in which a dot may be spelled out.
 func spelledDomain(s string, strong bool) bool {
-	labels := 0
-	for {
+	const maxLabels, maxLabel = 8, 63 // of RFC 1035 the latter; the former keeps the cost in bounds
+	for labels := 1; labels <= maxLabels; labels++ {
 		n := 0
-		for n < len(s) && (isLetter(s[n]) || isDigit(s[n]) || s[n] == '-' && n+1 < len(s) && isLetter(s[n+1]) && !spelledDot(s[n:])) {
+		for n < len(s) && n <= maxLabel && (isLetter(s[n]) || isDigit(s[n]) || s[n] == '-' && n+1 < len(s) && isLetter(s[n+1]) && !spelledDot(s[n:])) {
 			n++
 		}
 		if n == 0 {
 			return false
 		}
 		label, rest := s[:n], s[n:]
-		labels++
 		dot := dotLength(rest)
 		if dot == 0 {
 			return labels > 1 && (knownTopLevel(label) || strong && topLevel(label) && !fileExtension(label))
@@ -208,6 +207,7 @@ func spelledDomain(s string, strong bool) bool {
 		}
 		s = rest[dot:]
 	}
+	return false
 }
 
 func spelledDot(s string) bool {

@@ -54,7 +54,8 @@ func checkHash(kind identifierKind, value string) (string, Code, *refusal) {
 	if isBlank(value) {
 		return "", "", nil
 	}
-	if r := refusePlaintext(kind, value, true); r != nil {
+	searched := scanned(value)
+	if r := refusePlaintext(kind, searched, classify(searched), true); r != nil {
 		return "", "", r
 	}
 	return "", "", describeHash(kind, value)
@@ -95,7 +96,8 @@ func checkIFA(value string) (string, Code, *refusal) {
 	if isBlank(value) {
 		return "", "", nil
 	}
-	if r := refusePlaintext(kindIFA, value, true); r != nil {
+	searched := scanned(value)
+	if r := refusePlaintext(kindIFA, searched, classify(searched), true); r != nil {
 		return "", "", r
 	}
 	if r := describeIFA(value); r != nil {
@@ -136,12 +138,13 @@ func checkPartnerID(value string) (string, Code, *refusal) {
 	if isBlank(value) {
 		return "", "", nil
 	}
-	visible := visibleASCII(value)
-	if r := refusePlaintext(kindPartner, value, !visible); r != nil {
+	searched := scanned(value)
+	c := classify(searched)
+	if r := refusePlaintext(kindPartner, searched, c, !c.visible()); r != nil {
 		return "", "", r
 	}
-	if !visible {
-		return "", "", describePartnerID(value)
+	if !c.visible() || len(value) > len(searched) && !visibleASCII(value) {
+		return "", "", &refusePartnerByte
 	}
 	if len(value) > partnerIDWarnLength {
 		return value, PartnerIDLong, nil
@@ -171,29 +174,33 @@ func acceptPartnerHash(value string, bits uint8) (string, Code, *refusal) {
 
 // refusePlaintext refuses a value, not of an allowed hash or UUID shape, that holds personal data, a macro or
 // a placeholder. loose is for values that will be refused anyway: it only makes the answer more telling.
-func refusePlaintext(kind identifierKind, value string, loose bool) *refusal {
-	if len(value) > maxScanned {
-		value = value[:maxScanned]
-	}
-	c := classify(value)
+func refusePlaintext(kind identifierKind, value string, c class, loose bool) *refusal {
 	if f := findPlaintext(value, c, loose); f != foundNothing {
 		return plaintextRefusal(kind, f)
 	}
-	decoded := value
-	if c.encoded() {
-		decoded = decodeText(value)
-	}
-	if holdsMacro(value) || decoded != value && holdsMacro(decoded) {
+	if c.has(hasMacro) && holdsMacro(value) {
 		return &refuseMacro
 	}
-	if strings.IndexByte(value, '@') >= 0 || decoded != value && strings.IndexByte(decoded, '@') >= 0 {
+	if c.has(hasAt) {
 		return plaintextRefusal(kind, foundEmail)
 	}
-	if placeholder(value) {
+	if c.has(hasEscape | hasForeign) {
+		decoded := decodeText(value)
+		if holdsMacro(decoded) {
+			return &refuseMacro
+		}
+		if strings.IndexByte(decoded, '@') >= 0 {
+			return plaintextRefusal(kind, foundEmail)
+		}
+	}
+	if placeholder(value, c) {
 		return &refusePlaceholder
 	}
 	return nil
 }
+
+// scanned is the part of a value that is searched.
+func scanned(value string) string { return value[:min(len(value), maxScanned)] }
 
 // The bits that hexBits and uuidBits gather over all digits.
 const (
@@ -218,6 +225,10 @@ var hexValue = func() (t [256]uint8) {
 }()
 
 func hexBits(s string) (bits uint8) {
+	for ; len(s) >= 8; s = s[8:] {
+		bits |= hexValue[s[0]] | hexValue[s[1]] | hexValue[s[2]] | hexValue[s[3]] |
+			hexValue[s[4]] | hexValue[s[5]] | hexValue[s[6]] | hexValue[s[7]]
+	}
 	for i := 0; i < len(s); i++ {
 		bits |= hexValue[s[i]]
 	}

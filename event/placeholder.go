@@ -3,16 +3,19 @@ package event
 import "strings"
 
 // placeholder says whether value is a word that programs and people write where there is no value, in any
-// case and in any brackets or quotes, or has no letter and no digit at all.
-func placeholder(value string) bool {
-	s := strings.Trim(value, " \t\r\n()[]{}<>\"'`*_-#:;,.!?|\\/~=+")
-	if s == "" {
-		return !strings.ContainsFunc(value, func(r rune) bool { return r >= 0x80 })
-	}
-	if strings.Trim(s, "0-") == "" {
-		return true
+// case and in any brackets or quotes, or a zero, or has no letter and no digit at all.
+func placeholder(value string, c class) bool {
+	if c.digits() > 0 {
+		return zeros(value)
 	}
 	var buf [24]byte
+	if len(value) > 2*len(buf) {
+		return false
+	}
+	s := trimSigns(value)
+	if s == "" {
+		return true
+	}
 	if len(s) > len(buf) {
 		return false
 	}
@@ -32,28 +35,56 @@ func placeholder(value string) bool {
 		"unknown", "empty", "blank", "missing", "absent", "redacted", "removed", "deleted", "hidden", "masked", "anonymous",
 		"anonymized", "anonymised", "optout", "opt out", "false", "true", "test", "testing", "example", "sample", "placeholder",
 		"string", "value", "dummy", "todo", "tbd", "object object", "object undefined", "object null", "default", "localhost",
-		"null null", "none none", "undefined undefined", "0.0", "inf", "infinity", "ref", "error":
+		"null null", "none none", "undefined undefined", "inf", "infinity", "ref", "error":
 		return true
 	}
 	return false
 }
 
+// trimSigns takes off what is neither a letter nor a digit at both ends. Letters beyond ASCII stay.
+func trimSigns(s string) string {
+	for s != "" && !isWord(s[0]) && s[0] < 0x80 {
+		s = s[1:]
+	}
+	for s != "" && !isWord(s[len(s)-1]) && s[len(s)-1] < 0x80 {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// zeros says whether s has digits, no letters, and no digit but 0.
+func zeros(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; isLetter(c) || c >= '1' && c <= '9' || c >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+// maxBraces bounds the braces that are tried as the beginning of a macro; arbitrary.
+const maxBraces = 16
+
 // holdsMacro says whether a template macro was left unexpanded: {{x}}, ${x}, #{x}, {x}, %%x%% or <%= x %>
 // anywhere in s; [x], <x>, $x, %x%, __x__, *|x|* or #x# as the whole of it.
 func holdsMacro(s string) bool {
-	for i := 0; i < len(s); i++ {
+	tries := 0
+	for i := strings.IndexByte(s, '{'); i >= 0 && i < len(s) && tries < maxBraces; i++ {
 		if s[i] != '{' {
 			continue
 		}
+		tries++
 		if i > 0 && (s[i-1] == '$' || s[i-1] == '#') && strings.IndexByte(s[i:], '}') > 1 || braceMacro(s[i:]) {
 			return true
 		}
 	}
-	if n := strings.Index(s, "%%"); n >= 0 && strings.Contains(s[n+2:], "%%") {
-		return true
-	}
-	if strings.Contains(s, "<%") && strings.Contains(s, "%>") {
-		return true
+	if n := strings.IndexByte(s, '%'); n >= 0 {
+		if _, rest, ok := strings.Cut(s[n:], "%%"); ok && strings.Contains(rest, "%%") {
+			return true
+		}
+		if strings.Contains(s, "<%") && strings.Contains(s[n:], "%>") {
+			return true
+		}
 	}
 	if len(s) < 3 {
 		return len(s) == 2 && s[0] == '$' && isLetter(s[1])

@@ -6,63 +6,91 @@ import (
 	"unicode/utf8"
 )
 
-// class counts what the detectors look for, so that most values pass most of them by one comparison.
+// class tells which signs are in a text and how many of some, so that most values pass most detectors by one
+// comparison.
 type class struct {
-	digits, dots, colons, hyphens                      int
-	at, plus, paren, bracket, brace, space, underscore bool
-	escape                                             bool // % & or \
-	foreign                                            bool // beyond ASCII
+	flags  uint16
+	counts uint64 // lanes of 16 bits, which maxScanned cannot overflow
 }
+
+// The signs that have a flag.
+const (
+	hasAt         = 1 << iota // @
+	hasPlus                   // +
+	hasParen                  // (
+	hasBracket                // [
+	hasBrace                  // { <
+	hasUnderscore             // _
+	hasEscape                 // % & \
+	hasSigil                  // $ # *
+	hasSpace                  // white space and control characters
+	hasForeign                // beyond ASCII
+
+	hasEncoding = hasEscape | hasForeign | hasBracket | hasParen                            // what decodeText may change
+	hasMacro    = hasEscape | hasForeign | hasBracket | hasBrace | hasSigil | hasUnderscore // what macros are made of
+	hasLimits   = hasUnderscore | hasParen | hasBracket | hasBrace | hasSpace               // what can set the word at apart
+)
+
+// The lanes of the signs that are counted.
+const (
+	laneDigits  = 0
+	laneDots    = 16
+	laneColons  = 32
+	laneHyphens = 48
+)
+
+func (c class) has(flags uint16) bool { return c.flags&flags != 0 }
+func (c class) digits() int           { return int(c.counts >> laneDigits & 0xffff) }
+func (c class) dots() int             { return int(c.counts >> laneDots & 0xffff) }
+func (c class) colons() int           { return int(c.counts >> laneColons & 0xffff) }
+func (c class) hyphens() int          { return int(c.counts >> laneHyphens) }
+
+// visible says whether the text is printable ASCII without spaces.
+func (c class) visible() bool { return !c.has(hasSpace | hasForeign) }
+
+var signs = func() (t [256]class) {
+	for i := range t {
+		if i <= ' ' || i == 0x7f {
+			t[i].flags = hasSpace
+		}
+		if i >= 0x80 {
+			t[i].flags = hasForeign
+		}
+		if i >= '0' && i <= '9' {
+			t[i].counts = 1 << laneDigits
+		}
+	}
+	for flag, signs := range map[uint16]string{
+		hasAt: "@", hasPlus: "+", hasParen: "(", hasBracket: "[", hasBrace: "{<", hasUnderscore: "_", hasEscape: "%&\\", hasSigil: "$#*",
+	} {
+		for _, c := range []byte(signs) {
+			t[c].flags = flag
+		}
+	}
+	t['.'].counts, t[':'].counts, t['-'].counts = 1<<laneDots, 1<<laneColons, 1<<laneHyphens
+	return t
+}()
 
 func classify(s string) (c class) {
 	for i := 0; i < len(s); i++ {
-		switch b := s[i]; {
-		case b >= '0' && b <= '9':
-			c.digits++
-		case b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z':
-		case b == '-':
-			c.hyphens++
-		case b == '.':
-			c.dots++
-		case b == '_':
-			c.underscore = true
-		case b == ':':
-			c.colons++
-		case b == '@':
-			c.at = true
-		case b == '%' || b == '&' || b == '\\':
-			c.escape = true
-		case b == '+':
-			c.plus = true
-		case b == '(':
-			c.paren = true
-		case b == '[':
-			c.bracket = true
-		case b == '{' || b == '<':
-			c.brace = true
-		case b <= ' ':
-			c.space = true
-		case b >= 0x80:
-			c.foreign = true
-		}
+		sign := &signs[s[i]]
+		c.flags |= sign.flags
+		c.counts += sign.counts
 	}
 	return c
 }
-
-// encoded says whether decodeText could make anything else of the text.
-func (c *class) encoded() bool { return c.escape || c.foreign || c.bracket || c.paren }
 
 // findPlaintext looks for personal data in an identifier and in every decoded view of it. loose accepts
 // weaker evidence; it is for values that are refused whatever is found.
 func findPlaintext(value string, c class, loose bool) finding {
 	for range maxRounds {
-		if f := scanText(value, &c, loose); f != foundNothing {
+		if f := scanText(value, c, loose); f != foundNothing {
 			return f
 		}
 		if f := scanTokens(value, maxDepth, loose); f != foundNothing {
 			return f
 		}
-		if !c.encoded() {
+		if !c.has(hasEncoding) {
 			return foundNothing
 		}
 		decoded := decodeText(value)
@@ -75,25 +103,25 @@ func findPlaintext(value string, c class, loose bool) finding {
 }
 
 // scanText runs the detectors over one view.
-func scanText(s string, c *class, loose bool) finding {
-	if c.at && findEmail(s) || (c.underscore || c.hyphens > 1 || c.paren || c.bracket || c.brace || c.space) && findSpelledAt(s) {
+func scanText(s string, c class, loose bool) finding {
+	if c.has(hasAt) && findEmail(s) || (c.has(hasLimits) || c.hyphens() > 1) && findSpelledAt(s) {
 		return foundEmail
 	}
-	if c.dots >= 3 && c.digits >= 4 && findIPv4(s, loose) {
+	if c.dots() >= 3 && c.digits() >= 4 && findIPv4(s, loose) {
 		return foundIPv4
 	}
-	if (c.colons >= 5 || c.hyphens >= 5 || c.dots >= 2) && len(s) >= 14 && findMAC(s) {
+	if (c.colons() >= 5 || c.hyphens() >= 5 || c.dots() >= 2) && len(s) >= 14 && findMAC(s) {
 		return foundMAC
 	}
-	if c.colons >= 2 && findIPv6(s, loose) {
+	if c.colons() >= 2 && findIPv6(s, loose) {
 		return foundIPv6
 	}
-	if c.digits >= 7 && (c.plus || c.paren || c.space || c.hyphens > 0 || c.dots > 0) {
+	if c.digits() >= 7 && (c.has(hasPlus|hasParen|hasSpace) || c.hyphens() > 0 || c.dots() > 0) {
 		if f := findNumber(s, loose); f != foundNothing {
 			return f
 		}
 	}
-	if c.space && personalName(s) {
+	if c.has(hasSpace) && personalName(s) {
 		return foundName
 	}
 	return foundNothing
@@ -115,7 +143,7 @@ func personalName(s string) bool {
 		}
 		words++
 	}
-	return words >= 2 && words <= 5 && !placeholder(s)
+	return words >= 2 && words <= 5 && !placeholder(s, classify(s))
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }

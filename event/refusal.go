@@ -178,8 +178,6 @@ func describeIFA(value string) *refusal {
 	return nil
 }
 
-func describePartnerID(string) *refusal { return &refusePartnerByte }
-
 // damagedUUID says whether value was a UUID before something happened to it: a digit lost, added or
 // mistyped, a group lost, a hyphen lost, moved or written otherwise.
 func damagedUUID(value string) bool {

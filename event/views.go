@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"html"
 	"strings"
 	"unicode"
@@ -21,6 +22,23 @@ func holdsEmail(s string) bool {
 	if !suspect(s) {
 		return false
 	}
+	for len(s) > emailWindow {
+		if decodesToEmail(s[:emailWindow]) {
+			return true
+		}
+		s = s[emailWindow-emailOverlap:]
+	}
+	return decodesToEmail(s)
+}
+
+// A long text is read in windows, so that a decoded view, which may have many times the bytes, stays small. The
+// overlap has room for the longest address, 254 characters, with sixteen bytes to each.
+const (
+	emailWindow  = 32 << 10
+	emailOverlap = 4 << 10
+)
+
+func decodesToEmail(s string) bool {
 	for range maxRounds {
 		if findEmail(s) {
 			return true
@@ -34,35 +52,58 @@ func holdsEmail(s string) bool {
 	return false
 }
 
-// suspect says whether s holds an @, or an escape that could become one.
+// suspect says whether s holds an @, or an escape that could become one. It may err on the safe side only.
 func suspect(s string) bool {
-	return strings.IndexByte(s, '@') >= 0 || suspectPercent(s) || suspectEntity(s) || suspectBackslash(s) || suspectWide(s)
+	if strings.IndexByte(s, '@') >= 0 || suspectWide(s) {
+		return true
+	}
+	percent, ampersand, backslash := strings.IndexByte(s, '%'), strings.IndexByte(s, '&'), strings.IndexByte(s, '\\')
+	if percent < 0 && ampersand < 0 && backslash < 0 {
+		return false
+	}
+	// Characters that fold drops could stand inside an escape and hide it.
+	return percent >= 0 && (backslash >= 0 || suspectPercent(s[percent:])) ||
+		ampersand >= 0 && suspectEntity(s[ampersand:]) ||
+		backslash >= 0 && suspectBackslash(s[backslash:]) ||
+		!printable(s)
 }
 
-// suspectPercent looks for the escapes of @ and of the characters that begin another escape. Most URLs have
-// percent signs, nearly none has these.
+// suspectPercent looks for the escapes of @, of the characters that begin another escape, and of letters and
+// digits, which nobody escapes without an intention; and for percent signs that are none. Most URLs have
+// escapes, nearly none has these.
 func suspectPercent(s string) bool {
 	for {
 		n := strings.IndexByte(s, '%')
-		if n < 0 || n+2 >= len(s) {
+		if n < 0 {
 			return false
 		}
-		s = s[n+1:]
-		switch s[:2] {
-		case "40", "25", "26", "5C", "5c", "EF", "ef", "Ef", "eF", "u0", "uF", "uf", "U0":
+		if s = s[n+1:]; len(s) < 2 {
+			return false
+		}
+		hi, lo := hexValue[s[0]], hexValue[s[1]]
+		if (hi|lo)&hexBad != 0 {
+			return true
+		}
+		switch c := hi<<4 | lo&hexDigit; {
+		case c == '@' || c == '%' || c == '&' || c == '#' || c == '\\' || c == 0xEF || isWord(c):
 			return true
 		}
 	}
 }
 
+// suspectEntity looks for an entity. What follows an ampersand in a query is a name and an equals sign.
 func suspectEntity(s string) bool {
 	for {
 		n := strings.IndexByte(s, '&')
-		if n < 0 || n+3 >= len(s) {
+		if n < 0 {
 			return false
 		}
 		s = s[n+1:]
-		if s[0] == '#' || strings.HasPrefix(s, "commat") || strings.HasPrefix(s, "amp") || strings.HasPrefix(s, "percnt") || strings.HasPrefix(s, "bsol") {
+		i := 0
+		for i < len(s) && isWord(s[i]) {
+			i++
+		}
+		if i < len(s) && (s[i] == ';' || i == 0 && (s[0] == '#' || s[0] == '%')) || strings.HasPrefix(s, "amp") || strings.HasPrefix(s, "shy") {
 			return true
 		}
 	}
@@ -71,14 +112,35 @@ func suspectEntity(s string) bool {
 func suspectBackslash(s string) bool {
 	for {
 		n := strings.IndexByte(s, '\\')
-		if n < 0 || n+3 >= len(s) {
+		if n < 0 {
 			return false
 		}
-		s = s[n+1:]
-		if c := s[0]; c == 'u' || c == 'U' || c == 'x' {
+		if s = s[n+1:]; s == "" {
+			return false
+		}
+		if c := s[0]; c == 'u' || c == 'U' || c == 'x' || c == '&' {
 			return true
 		}
 	}
+}
+
+// printable says whether s is printable ASCII, eight bytes at a time.
+func printable(s string) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for ; len(s) >= 8; s = s[8:] {
+		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		deleted := x ^ ones*0x7f
+		if (x|(x-ones*' ')|(deleted-ones)&^deleted)&high != 0 {
+			return false
+		}
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // suspectWide looks for the two characters that NFKC makes an @ of, U+FF20 and U+FE6B.
@@ -193,27 +255,55 @@ func hexRune(s string) (r rune, ok bool) {
 	return r, true
 }
 
-// fold brings text to NFKC, drops what cannot be seen, and writes digits of every script and the full stops
-// of East Asia as ASCII.
+// fold writes text as a reader sees it: compatibility characters as NFKC has them, digits of every script and the
+// full stops of East Asia as ASCII, nothing that cannot be seen. Letters with accents stay as they are, and so do
+// the few characters that stand for whole phrases: no address hides in them, and they would multiply the text.
 func fold(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r < utf8.RuneSelf:
-			if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f {
-				return -1
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			if c >= ' ' && c != 0x7f || c == '\t' || c == '\n' || c == '\r' {
+				b = append(b, c)
 			}
-			return r
-		case r == '。' || r == '․' || r == '٫':
-			return '.'
-		case r == '‐' || r == '‑' || r == '‒' || r == '–' || r == '—' || r == '−':
-			return '-'
-		case invisible(r):
-			return -1
-		case unicode.Is(unicode.Nd, r):
-			return decimal(r)
+			i++
+			continue
 		}
-		return r
-	}, norm.NFKC.String(s))
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if d := compatibility(s[i : i+n]); d != nil {
+			for _, r := range string(d) {
+				b = appendFolded(b, r)
+			}
+		} else {
+			b = appendFolded(b, r)
+		}
+		i += n
+	}
+	return string(b)
+}
+
+// compatibility is what NFKC makes of a character that it takes for a variant of others, else nil.
+func compatibility(char string) []byte {
+	const longest = 12 // bytes: four characters of three
+	d := norm.NFKC.PropertiesString(char).Decomposition()
+	if d == nil || len(d) > longest || bytes.Equal(d, norm.NFC.PropertiesString(char).Decomposition()) {
+		return nil
+	}
+	return d
+}
+
+func appendFolded(b []byte, r rune) []byte {
+	switch {
+	case r < utf8.RuneSelf:
+	case r == '。' || r == '․' || r == '٫':
+		r = '.'
+	case r == '‐' || r == '‑' || r == '‒' || r == '–' || r == '—' || r == '−':
+		r = '-'
+	case invisible(r):
+		return b
+	case unicode.Is(unicode.Nd, r):
+		r = decimal(r)
+	}
+	return utf8.AppendRune(b, r)
 }
 
 // invisible says whether a character takes no room on a page: joiners, marks of direction, variation
@@ -320,9 +410,8 @@ func scanToken(token string, depth int, loose bool) finding {
 	if token[0] == '0' && token[1]|0x20 == 'x' {
 		digits = token[2:]
 	}
-	if len(digits)%2 == 0 && hexText(digits) {
-		var buf [maxScanned / 2]byte
-		b := buf[:0]
+	if hexText(digits) {
+		b := make([]byte, 0, len(digits)/2)
 		for i := 0; i < len(digits); i += 2 {
 			b = append(b, hexValue[digits[i]]<<4|hexValue[digits[i+1]]&hexDigit)
 		}
@@ -331,35 +420,70 @@ func scanToken(token string, depth int, loose bool) finding {
 		}
 	}
 	if base64Text(token) {
-		var buf [maxScanned * 3 / 4]byte
-		return scanDecoded(decodeBase64(buf[:0], token), depth, loose)
+		return scanDecoded(decodeBase64(token), depth, loose)
 	}
 	return foundNothing
 }
 
-// hexText says whether token is hex whose first bytes can begin a text.
-func hexText(token string) bool {
-	for i := 0; i < 6; i += 2 {
-		if c := token[i]; (c < '2' || c > '7') && (i == 0 || c != '0') {
+// hexText says whether s is the hex of a text. Most ids are cleared by their first digits.
+func hexText(s string) bool {
+	if len(s)%2 != 0 {
+		return false
+	}
+	text := textReader{}
+	for i := 0; i < len(s); i += 2 {
+		hi, lo := hexValue[s[i]], hexValue[s[i+1]]
+		if (hi|lo)&hexBad != 0 || !text.next(hi<<4|lo&hexDigit) {
 			return false
 		}
 	}
-	return hexBits(token)&hexBad == 0
+	return true
 }
 
-// base64Text says whether the first bytes that token decodes to can begin a text.
+// base64Text says whether token is the base64 of a text, in the same manner.
 func base64Text(token string) bool {
 	if len(token)%4 == 1 {
 		return false
 	}
-	v := uint32(base64Value[token[0]])<<18 | uint32(base64Value[token[1]])<<12 | uint32(base64Value[token[2]])<<6 | uint32(base64Value[token[3]])
-	a, b, c := byte(v>>16), byte(v>>8), byte(v)
-	return textByte(a) && (textByte(b) || b == 0) && (textByte(c) || c == 0)
+	var v uint32
+	bits := 0
+	text := textReader{}
+	for i := 0; i < len(token); i++ {
+		v = v<<6 | uint32(base64Value[token[i]])
+		if bits += 6; bits >= 8 {
+			if bits -= 8; !text.next(byte(v >> bits)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
-func textByte(c byte) bool { return c >= ' ' && c != 0x7f || c == '\n' || c == '\r' || c == '\t' }
+// textReader reads bytes one by one as long as they can be text: UTF-8 without control characters, or UTF-16 of
+// Latin letters, in which every second byte is 0.
+type textReader struct{ more uint8 } // bytes to come of the character
 
-func decodeBase64(b []byte, token string) []byte {
+func (t *textReader) next(c byte) bool {
+	switch {
+	case t.more > 0:
+		t.more--
+		return c&0xc0 == 0x80
+	case c < 0x80:
+		return c >= ' ' && c != 0x7f || c == 0 || c == '\n' || c == '\r' || c == '\t'
+	case c < 0xc2 || c > 0xf4:
+		return false
+	case c < 0xe0:
+		t.more = 1
+	case c < 0xf0:
+		t.more = 2
+	default:
+		t.more = 3
+	}
+	return true
+}
+
+func decodeBase64(token string) []byte {
+	b := make([]byte, 0, len(token)*3/4)
 	var v uint32
 	bits := 0
 	for i := 0; i < len(token); i++ {
@@ -373,35 +497,27 @@ func decodeBase64(b []byte, token string) []byte {
 }
 
 // scanDecoded looks for personal data in decoded bytes. Bytes that are not text hold none that anyone wrote,
-// only chance; two-byte characters are read as text if they are Latin.
+// only chance.
 func scanDecoded(b []byte, depth int, loose bool) finding {
 	if n := len(b); n >= 6 && n%2 == 0 && b[1] == 0 {
 		for i := 0; i < n; i += 2 {
-			if b[i+1] != 0 {
-				return foundNothing
-			}
 			b[i/2] = b[i]
 		}
 		b = b[:n/2]
 	}
-	for _, c := range b {
-		if !textByte(c) {
-			return foundNothing
-		}
-	}
-	if !utf8.Valid(b) {
+	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		return foundNothing
 	}
 	s := string(b)
 	for range maxRounds {
 		c := classify(s)
-		if f := scanText(s, &c, loose); f != foundNothing {
+		if f := scanText(s, c, loose); f != foundNothing {
 			return f
 		}
 		if f := scanTokens(s, depth-1, loose); f != foundNothing {
 			return f
 		}
-		if c.space || c.brace {
+		if c.has(hasBrace) {
 			if f := scanClaims(s); f != foundNothing {
 				return f
 			}
