@@ -104,6 +104,17 @@ func findPlaintext(value string, c class, loose bool) finding {
 
 // scanText runs the detectors over one view.
 func scanText(s string, c class, loose bool) finding {
+	if f := scanSigns(s, c, loose); f != foundNothing {
+		return f
+	}
+	if c.has(hasSpace) && personalName(s) {
+		return foundName
+	}
+	return foundNothing
+}
+
+// scanSigns runs the detectors that go by signs and digits.
+func scanSigns(s string, c class, loose bool) finding {
 	if c.has(hasAt) && findEmail(s) || (c.has(hasLimits) || c.hyphens() > 1) && findSpelledAt(s) {
 		return foundEmail
 	}
@@ -121,33 +132,49 @@ func scanText(s string, c class, loose bool) finding {
 			return f
 		}
 	}
-	if c.has(hasSpace) && personalName(s) {
-		return foundName
-	}
 	return foundNothing
 }
 
-// personalName says whether s is two to five words of letters, each with a capital: the look of a name.
+// personalName says whether s is two to five words of letters, each with a capital: the look of a name. Initials
+// count, but two words have to be longer.
 func personalName(s string) bool {
-	words := 0
+	words, long := 0, 0
 	for word := range strings.FieldsSeq(s) {
 		word = strings.Trim(word, ",.;\"'()")
 		r, n := utf8.DecodeRuneInString(word)
 		if !unicode.IsUpper(r) {
 			return false
 		}
+		letters := 1
 		for _, r := range word[n:] {
-			if !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-' && r != '\'' && r != '.' && r != '’' {
+			switch {
+			case unicode.IsLetter(r):
+				letters++
+			case !unicode.IsMark(r) && r != '-' && r != '\'' && r != '.' && r != '’':
 				return false
 			}
 		}
-		words++
+		if words++; letters > 1 {
+			long++
+		}
 	}
-	return words >= 2 && words <= 5 && !placeholder(s, classify(s))
+	return words <= 5 && long >= 2 && !placeholder(s, classify(s))
+}
+
+// decodedName is personalName for decoded bytes, in which two capitals and a space can be chance: every word needs
+// two small letters after its capital, all of them ASCII.
+func decodedName(s string) bool {
+	for word := range strings.FieldsSeq(s) {
+		if len(word) < 3 || !isLower(word[1]) || !isLower(word[2]) {
+			return false
+		}
+	}
+	return len(s) >= 8 && isLetter(s[0]) && printable(s) && personalName(s)
 }
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isLower(c byte) bool  { return c >= 'a' && c <= 'z' }
 func isWord(c byte) bool   { return isLetter(c) || isDigit(c) }
 
 func allDigits(s string) bool {

@@ -7,24 +7,24 @@ import "strings"
 var foreignTypes = map[string]string{
 	// Meta
 	"viewcontent": "viewed_item", "initiatecheckout": "begin_checkout", "completeregistration": "sign_up", "lead": "generate_lead",
-	"findlocation": "find_location", "submitapplication": "generate_lead", "mobileappinstall": "install", "fbmobilepurchase": "purchase",
+	"submitapplication": "generate_lead", "mobileappinstall": "install", "fbmobilepurchase": "purchase",
 	"fbmobileaddtocart": "add_to_cart", "fbmobileactivateapp": "login", "achievementunlocked": "unlock_achievement", "levelachieved": "level_up",
 	"spentcredits": "spend_virtual_currency", "spendcredits": "spend_virtual_currency", "tutorialcompletion": "tutorial_complete",
-	"completetutorial": "tutorial_complete", "adimpression": "ad_impression", "adclick": "select_promotion", "rate": "custom",
+	"completetutorial": "tutorial_complete", "adclick": "select_promotion", "rate": "custom",
 	// Google
-	"viewitem": "viewed_item", "viewcart": "viewed_cart", "firstopen": "install", "appinstall": "install", "earnvirtualcurrency": "earn_virtual_currency",
+	"viewitem": "viewed_item", "viewcart": "viewed_cart", "firstopen": "install", "appinstall": "install",
 	"screenview": "page_view", "sessionstart": "page_view", "conversion": "purchase", "ecommercepurchase": "purchase", "inapppurchase": "purchase",
-	"viewsearchresults": "view_search_results", "closeunconvertlead": "close_unconvert_lead", "closeconvertlead": "close_convert_lead",
+
 	// TikTok
 	"completepayment": "purchase", "placeanorder": "purchase", "placeorder": "purchase", "submitform": "generate_lead", "clickbutton": "select_content",
 	"download": "install", "installapp": "install", "launchapp": "login", "registration": "sign_up", "creategroup": "join_group",
-	"createrole": "sign_up", "checkout": "begin_checkout", "starttrial": "start_trial", "addbilling": "add_payment_info",
+	"createrole": "sign_up", "checkout": "begin_checkout", "addbilling": "add_payment_info",
 	// Snap
 	"startcheckout": "begin_checkout", "addbillinginfo": "add_payment_info", "addbillingaddress": "add_payment_info", "completesignup": "sign_up",
 	"signupcomplete": "sign_up", "appopen": "login", "openapp": "login", "listview": "view_item_list", "achievement": "unlock_achievement",
 	"reserve": "schedule", "invite": "share", "adview": "ad_impression", "levelcomplete": "level_up", "completelevel": "level_up",
 	// Pinterest
-	"pagevisit": "page_view", "viewcategory": "view_item_list", "watchvideo": "select_content", "signup": "sign_up", "userdefined": "custom",
+	"pagevisit": "page_view", "viewcategory": "view_item_list", "watchvideo": "select_content", "userdefined": "custom",
 	// Reddit, X, LinkedIn, Amazon, Microsoft, The Trade Desk
 	"pagevisited": "page_view", "landingpageview": "page_view", "pageload": "page_view", "sitevisit": "page_view",
 	"productview": "viewed_item", "viewproduct": "viewed_item", "contentview": "viewed_item", "checkoutinitiated": "begin_checkout",
@@ -45,7 +45,7 @@ var foreignTypes = map[string]string{
 	"productlistviewed": "view_item_list", "collectionviewed": "view_item_list", "productssearched": "search", "searchsubmitted": "search",
 	"promotionviewed": "view_promotion", "promotionclicked": "select_promotion", "signedup": "sign_up", "register": "sign_up", "registered": "sign_up",
 	"accountcreated": "sign_up", "createaccount": "sign_up", "signin": "login", "signedin": "login", "loggedin": "login", "applicationinstalled": "install",
-	"firstlaunch": "install", "pageview": "page_view", "page": "page_view", "view": "page_view", "visit": "page_view", "pv": "page_view",
+	"firstlaunch": "install", "page": "page_view", "view": "page_view", "visit": "page_view", "pv": "page_view",
 	"impression": "ad_impression", "impressions": "ad_impression", "trial": "start_trial", "trialstarted": "start_trial", "storelocator": "find_location",
 	"form": "generate_lead", "formsubmit": "generate_lead", "formsubmission": "generate_lead", "other": "custom", "customevent": "custom",
 }

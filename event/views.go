@@ -349,8 +349,12 @@ var base64Value = func() (t [256]uint8) {
 	return t
 }()
 
-// minToken is the shortest run that is decoded: base64 of six bytes, the shortest address (a@b.co).
-const minToken = 8
+// minToken is the shortest run that is decoded: base64 of seven bytes, the shortest IPv4 address. The few addresses of
+// six (a@b.co) are not worth the alarms that chance would raise in short ids.
+const minToken = 10
+
+// minHex is the same for hex. The longest group of a UUID has twelve digits.
+const minHex = 14
 
 // scanTokens decodes every run of letters and digits in s as hex and as base64 and looks for personal data in
 // what comes out, if that is text. The parts of a JWT are such runs.
@@ -410,7 +414,7 @@ func scanToken(token string, depth int, loose bool) finding {
 	if token[0] == '0' && token[1]|0x20 == 'x' {
 		digits = token[2:]
 	}
-	if hexText(digits) {
+	if len(digits) >= minHex && hexText(digits) {
 		b := make([]byte, 0, len(digits)/2)
 		for i := 0; i < len(digits); i += 2 {
 			b = append(b, hexValue[digits[i]]<<4|hexValue[digits[i+1]]&hexDigit)
@@ -511,8 +515,11 @@ func scanDecoded(b []byte, depth int, loose bool) finding {
 	s := string(b)
 	for range maxRounds {
 		c := classify(s)
-		if f := scanText(s, c, loose); f != foundNothing {
+		if f := scanSigns(s, c, loose); f != foundNothing {
 			return f
+		}
+		if c.has(hasSpace) && decodedName(s) {
+			return foundName
 		}
 		if f := scanTokens(s, depth-1, loose); f != foundNothing {
 			return f
