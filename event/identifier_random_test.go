@@ -42,16 +42,26 @@ var opaque = map[string]func(r *rand.Rand) string{
 	"base64":    func(r *rand.Rand) string { return base64.StdEncoding.EncodeToString(randomBytes(r, 8+r.IntN(24))) },
 	"base64url": func(r *rand.Rand) string { return base64.RawURLEncoding.EncodeToString(randomBytes(r, 8+r.IntN(24))) },
 	"stripe":    func(r *rand.Rand) string { return "cus_" + draw(r, nanoAlphabet[:40], 14) },
-	"google":    func(r *rand.Rand) string { return fmt.Sprintf("GA1.%d.%d.%d", 1+r.IntN(3), r.Uint32(), 1.7e9+r.IntN(1e8)) },
+	"google": func(r *rand.Rand) string {
+		return fmt.Sprintf("GA1.%d.%d.%d", 1+r.IntN(3), r.Uint32(), 1.7e9+r.IntN(1e8))
+	},
 	"client":    func(r *rand.Rand) string { return fmt.Sprintf("%d.%d", r.Uint32(), int(1.7e9)+r.IntN(1e8)) },
 	"meta":      func(r *rand.Rand) string { return fmt.Sprintf("fb.1.%d.%d", int(1.7e12)+r.IntN(1e11), r.Uint32()) },
 	"snowflake": func(r *rand.Rand) string { return strconv.FormatUint(r.Uint64()>>1, 10) },
 	"number":    func(r *rand.Rand) string { return strconv.Itoa(1 + r.IntN(1e12)) },
-	"market":    func(r *rand.Rand) string { return fmt.Sprintf("%03d-%07d-%07d", r.IntN(1000), r.IntN(1e7), r.IntN(1e7)) },
-	"order":     func(r *rand.Rand) string { return fmt.Sprintf("ORD-%d-%06d", 2020+r.IntN(8), r.IntN(1e6)) },
-	"version":   func(r *rand.Rand) string { return fmt.Sprintf("v%d.%d.%d.%d", r.IntN(9), r.IntN(99), r.IntN(99), r.IntN(999)) },
-	"time":      func(r *rand.Rand) string { return fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60)) },
-	"date-n":    func(r *rand.Rand) string { return fmt.Sprintf("2026%02d%02d-%04d", 1+r.IntN(12), 1+r.IntN(28), r.IntN(1e4)) },
+	"market": func(r *rand.Rand) string {
+		return fmt.Sprintf("%03d-%07d-%07d", r.IntN(1000), r.IntN(1e7), r.IntN(1e7))
+	},
+	"order": func(r *rand.Rand) string { return fmt.Sprintf("ORD-%d-%06d", 2020+r.IntN(8), r.IntN(1e6)) },
+	"version": func(r *rand.Rand) string {
+		return fmt.Sprintf("v%d.%d.%d.%d", r.IntN(9), r.IntN(99), r.IntN(99), r.IntN(999))
+	},
+	"time": func(r *rand.Rand) string {
+		return fmt.Sprintf("2026-%02d-%02dT%02d:%02d:%02dZ", 1+r.IntN(12), 1+r.IntN(28), r.IntN(24), r.IntN(60), r.IntN(60))
+	},
+	"date-n": func(r *rand.Rand) string {
+		return fmt.Sprintf("2026%02d%02d-%04d", 1+r.IntN(12), 1+r.IntN(28), r.IntN(1e4))
+	},
 	"jwt": func(r *rand.Rand) string {
 		claims := fmt.Sprintf(`{"sub":"%d","iat":%d,"jti":"%s"}`, r.Uint64(), int(1.7e9)+r.IntN(1e8), randomID(r))
 		enc := base64.RawURLEncoding.EncodeToString

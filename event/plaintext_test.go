@@ -43,9 +43,11 @@ func TestFastPaths(t *testing.T) {
 		"key":     func() { checkIdentifier(kindPartner, "user_12345") },
 		"nanoid":  func() { checkIdentifier(kindPartner, "V1StGXR8_Z5jdHi6B-myT") },
 		"refused": func() { checkIdentifier(kindEmail, "jane.doe@example.com") },
-		"url":     func() { holdsEmail("https://shop.example/products/blue-shoes?utm_source=mail&utm_campaign=spring%20sale&q=caf%C3%A9") },
-		"text":    func() { holdsEmail("Größe 42, blau") },
-		"type":    func() { nearestType("AddToCart") },
+		"url": func() {
+			holdsEmail("https://shop.example/products/blue-shoes?utm_source=mail&utm_campaign=spring%20sale&q=caf%C3%A9")
+		},
+		"text": func() { holdsEmail("Größe 42, blau") },
+		"type": func() { nearestType("AddToCart") },
 	} {
 		if n := testing.AllocsPerRun(100, f); n != 0 {
 			t.Errorf("%s: got %v allocations, want none", name, n)
