@@ -78,7 +78,7 @@ func hostileInputs() map[string]string {
 		"Fibonacci steps":        ca + characters(tcCore(1)+steps(4095)+steps(4095)+field(0, 12)),
 		"Fibonacci, never ended": filled(ca+characters(tcCore(1)+field(65535, 16)+"1"+field(4095, 12)), "q"),
 		"Canada, read two ways":  filled(ca+characters(tcCore(1)+steps(4095)+steps(4095)+field(4095, 12)+"01"), "SSS"),
-		"Canada, restrictions":   filled(ca+characters(tcCore(1)+none+none+field(4095, 12)), "AAAAAAA"),
+		"Canada, restrictions":   ca + characters(tcCore(1)+none+none+field(3850, 12)+strings.Repeat(field(1, 6)+field(0, 2)+none, 3850)+"1"),
 		"an opaque section":      filled("DBABKYA~", "A"),
 		"opaque segments":        filled("DBABKYA~A", ".A"),
 		"foreign characters":     strings.Repeat("é", gpp.MaxLength/2),
@@ -103,10 +103,12 @@ func TestHostileInputsAreBounded(t *testing.T) {
 			t.Fatalf("%s: the test made %d characters", name, len(s))
 		}
 		best := time.Hour
-		for range 5 { // the fastest of some: this machine has other work
+		for range 50 { // one quick run is enough: a busy machine makes the others slow
 			start := time.Now()
 			_, _ = gpp.Parse(s)
-			best = min(best, time.Since(start))
+			if best = min(best, time.Since(start)); best <= maxTime {
+				break
+			}
 		}
 		if best > maxTime {
 			t.Errorf("%s: took %v, want under %v", name, best, maxTime)

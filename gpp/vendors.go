@@ -14,6 +14,14 @@ const (
 	legacyRanges                  // Canada before 2026: as in Europe, in publisher restrictions too
 )
 
+// leastRange is the fewest bits a range has. A count that what is left has no room for is refused at once.
+func (c coding) leastRange() int {
+	if c == fibonacciRanges {
+		return 1 + 2
+	}
+	return singleBits
+}
+
 // maxVendor is the highest vendor id a range may name.
 const maxVendor = 1<<16 - 1
 
@@ -30,8 +38,9 @@ type Vendors struct {
 
 // vendors reads an optimized range: a maximum, one bit, and bits or ranges.
 func (b *bits) vendors(c coding) (Vendors, string) {
-	last := int32(b.read(16))
-	if b.bool() {
+	head := b.read(16 + 1)
+	last := int32(head >> 1)
+	if head&1 == 1 {
 		v, reason := b.ranges(c)
 		v.max = last
 		return v, reason
@@ -48,7 +57,7 @@ func (b *bits) vendors(c coding) (Vendors, string) {
 func (b *bits) ranges(c coding) (Vendors, string) {
 	v := Vendors{text: b.s, count: int32(b.read(12)), ranged: true, coding: c}
 	v.pos = int32(b.pos())
-	if b.short {
+	if b.short || int(v.count)*c.leastRange() > b.left() {
 		return Vendors{}, truncated
 	}
 	var reason string
@@ -209,20 +218,24 @@ type Restriction struct {
 func (b *bits) restrictions(c coding) (Restrictions, string) {
 	r := Restrictions{text: b.s, count: int32(b.read(12)), coding: c}
 	r.pos = int32(b.pos())
+	if b.short || int(r.count)*leastRestriction > b.left() {
+		return Restrictions{}, truncated
+	}
 	for range r.count {
 		if _, reason := b.restriction(c); reason != "" {
 			return Restrictions{}, reason
 		}
 	}
-	if b.short {
-		return Restrictions{}, truncated
-	}
 	return r, ""
 }
 
+// leastRestriction is the fewest bits a restriction has: purpose, type and the count of an empty list. A count that
+// what is left has no room for is refused at once.
+const leastRestriction = 6 + 2 + 12
+
 func (b *bits) restriction(c coding) (r Restriction, reason string) {
-	r.Purpose = int(b.read(6))
-	r.Type = int(b.read(2))
+	head := b.read(6 + 2)
+	r.Purpose, r.Type = int(head>>2), int(head&3)
 	if r.Type == 3 {
 		return r, "a restriction of type 3, which is not defined"
 	}
