@@ -95,7 +95,7 @@ type Detail struct {
 func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Result, *Error) {
 	d.begin(body, p, now)
 	var refusal *Error
-	ok := true
+	var ok bool
 	switch d.space() {
 	case '{':
 		if shape == Batch {
@@ -111,12 +111,14 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 		}
 		d.result.Batch = true
 		ok = d.batch()
+	case 0xef: // no value begins so, but a byte order mark does
+		ok = d.fail(d.i, "a byte order mark or another character that is no JSON")
 	default:
 		refusal = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
 		d.mute = true
 		ok = d.walk(0)
 	}
-	if ok && d.space() != 0 || ok && d.i < len(d.s) {
+	if d.space(); ok && d.i < len(d.s) {
 		ok = d.fail(d.i, "something follows the end of the JSON text")
 	}
 	if !ok {

@@ -1,5 +1,7 @@
 package event
 
+import "strings"
+
 // FieldInfo describes one member of an event. The decoder, the JSON Schema and the documentation are made from the
 // one table of them.
 type FieldInfo struct {
@@ -14,12 +16,7 @@ type FieldInfo struct {
 
 // Name is the member's own name, the last part of the pointer.
 func (f *FieldInfo) Name() string {
-	for i := len(f.Pointer) - 1; i >= 0; i-- {
-		if f.Pointer[i] == '/' {
-			return f.Pointer[i+1:]
-		}
-	}
-	return f.Pointer
+	return f.Pointer[strings.LastIndexByte(f.Pointer, '/')+1:]
 }
 
 // field is a place in Fields.
@@ -190,14 +187,13 @@ func privacyField(name string) field {
 	return fieldUnknown
 }
 
-// siblings are the names of the members under a parent pointer, for did-you-mean.
-func siblings(parent string) []string {
-	var names []string
+// siblings are the names of the members under each parent's pointer, for did-you-mean.
+var siblings = func() map[string][]string {
+	names := map[string][]string{}
 	for i := range Fields {
-		f := &Fields[i]
-		if name := f.Name(); f.Pointer == parent+"/"+name {
-			names = append(names, name)
-		}
+		name := Fields[i].Name()
+		parent := strings.TrimSuffix(Fields[i].Pointer, "/"+name)
+		names[parent] = append(names[parent], name)
 	}
 	return names
-}
+}()

@@ -33,13 +33,13 @@ func (d *Decoder) judge() {
 	d.checkType(t, r)
 	d.checkTimestamp(t, r)
 	d.checkIdentifiers(t, r)
-	d.checkPlaintext(t)
 	d.checkCurrency(t, r)
 	d.checkValue(t, r)
 	signals := d.checkPrivacy(t)
 	d.checkSchemaVersion(t)
 	d.checkCustomData(t, r)
 	d.checkLengths(t)
+	d.checkPlaintext(t)
 	d.checkIgnored(t)
 	if d.broken > 0 {
 		*r = Row{}
@@ -219,32 +219,31 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 	return 1 << f
 }
 
-// searched are the string members that may hold anything, and so an e-mail address. What the others may hold is
-// narrower; they are searched only when they are refused.
-var searched = [...]field{
-	fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID,
-}
+// searched are the string members that may hold anything, and so an e-mail address. What the narrow ones may hold is
+// no address; they are searched only when something is wrong with the event anyway.
+var (
+	searched = [...]field{fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID}
+	narrow   = [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion}
+)
 
-// checkPlaintext looks for e-mail addresses outside of the identifiers. Members that are dropped were searched when
-// they were read.
+// checkPlaintext looks for e-mail addresses outside of the identifiers. What is dropped or kept as it came was searched
+// when it was read.
 func (d *Decoder) checkPlaintext(t *draft) {
-	for _, f := range searched {
-		if t.is(f) && emailIn(t.text[f]) {
-			d.foundIn(f)
-		}
+	d.searchFields(t, searched[:])
+	if d.policy.DatasetID == "" {
+		d.searchFields(t, []field{fieldDataset})
 	}
-	if d.broken == 0 {
-		return
-	}
-	for _, f := range [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion} {
-		if t.is(f) && emailIn(t.text[f]) {
-			d.foundIn(f)
-		}
+	if d.broken > 0 {
+		d.searchFields(t, narrow[:])
 	}
 }
 
-func (d *Decoder) foundIn(f field) {
-	d.problem(PlaintextPII, Fields[f].Pointer, "A plaintext e-mail address was found.", "Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
+func (d *Decoder) searchFields(t *draft, fields []field) {
+	for _, f := range fields {
+		if t.is(f) && emailIn(t.text[f]) {
+			d.plaintextAt(Fields[f].Pointer)
+		}
+	}
 }
 
 // checkCurrency is the rule of currencies.

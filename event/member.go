@@ -250,7 +250,7 @@ func (d *Decoder) readUnknown(name string, level int) bool {
 }
 
 func unknownMessage(name, parent string) string {
-	if near := nearestField(name, siblings(parent)); near != "" {
+	if near := nearestField(name, siblings[parent]); near != "" {
 		return "The member is not known and was dropped. Did you mean " + near + "?"
 	}
 	return "The member is not known and was dropped."

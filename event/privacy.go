@@ -127,18 +127,14 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	return slot.parsed, t.sids
 }
 
-// gppMessage says where a GPP string cannot be read. The decoder's reasons speak of places, never of values that
-// could point at a person.
+// gppMessage says where a GPP string cannot be read. The decoder's own words speak of places and versions, never of a
+// value that could point at a person; of an error from elsewhere that is not known.
 func gppMessage(err error) string {
 	fault, ok := errors.AsType[*gpp.Error](err)
 	if !ok {
 		return "The GPP string cannot be read."
 	}
-	where := fault.Where
-	if fault.Field != "" {
-		where += ", " + fault.Field
-	}
-	return "The GPP string is not valid: " + where + ": " + fault.Reason + "."
+	return "The GPP string is not valid: " + fault.Error() + "."
 }
 
 // applyPrivacy decides the outcome, the most restrictive of all signals, and takes out of the row what the outcome

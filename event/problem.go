@@ -38,9 +38,12 @@ func (d *Decoder) duplicate(level int) {
 	d.problem(DuplicateField, d.pointer(level), "The object names this member twice.", "")
 }
 
-// plaintext notes an e-mail address outside of the identifiers, at the end of the path.
-func (d *Decoder) plaintext(level int) {
-	d.problem(PlaintextPII, d.pointer(level), "A plaintext e-mail address was found.", "Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
+// plaintext notes an e-mail address at the end of the path.
+func (d *Decoder) plaintext(level int) { d.plaintextAt(d.pointer(level)) }
+
+// plaintextAt notes an e-mail address outside of the identifiers.
+func (d *Decoder) plaintextAt(pointer string) {
+	d.problem(PlaintextPII, pointer, "A plaintext e-mail address was found.", "Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
 }
 
 // wrong notes that a known member has the wrong JSON type. The member then counts as neither present nor absent, so

@@ -138,7 +138,7 @@ func TestSchemaOnGenerated(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var d event.Decoder
 	accepted := 0
-	for range 20000 {
+	for range 6000 {
 		body := mixture(random, pools)
 		res, refusal := d.Decode(body, event.Single, event.Policy{}, benchNow)
 		if refusal != nil {

@@ -21,7 +21,7 @@ func TestFieldTable(t *testing.T) {
 			t.Errorf("%s is not described", f.Pointer)
 		}
 	}
-	if got := siblings("/privacy"); strings.Join(got, " ") != "gpp_string gpp_sid us_privacy_string" {
+	if got := siblings["/privacy"]; strings.Join(got, " ") != "gpp_string gpp_sid us_privacy_string" {
 		t.Errorf("got siblings %q", got)
 	}
 }

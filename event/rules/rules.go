@@ -147,15 +147,15 @@ func (c *Case) set(key, value string) (err error) {
 		}
 		c.Shape = shape
 	case "policy":
-		c.Suppress = value == "suppress"
+		c.Suppress, err = flag(value, "suppress")
 	case "clock":
-		c.Exact = value == "exact"
+		c.Exact, err = flag(value, "exact")
 	case "request":
 		c.Request = event.Code(value)
 	case "want":
-		c.Want = append(c.Want, finding(value))
+		c.Want, err = add(c.Want, value)
 	case "warn":
-		c.Warn = append(c.Warn, finding(value))
+		c.Warn, err = add(c.Warn, value)
 	case "row":
 		index, rest := leadingIndex(value)
 		name, text, ok := strings.Cut(rest, "=")
@@ -169,10 +169,20 @@ func (c *Case) set(key, value string) (err error) {
 	return err
 }
 
-func finding(text string) Finding {
+func flag(value, word string) (bool, error) {
+	if value != word {
+		return false, fmt.Errorf("got %q, want %s", value, word)
+	}
+	return true, nil
+}
+
+func add(to []Finding, text string) ([]Finding, error) {
 	index, rest := leadingIndex(text)
 	code, pointer, _ := strings.Cut(rest, " ")
-	return Finding{index, event.Code(code), pointer}
+	if code == "" {
+		return to, fmt.Errorf("no code")
+	}
+	return append(to, Finding{index, event.Code(code), pointer}), nil
 }
 
 func leadingIndex(text string) (int, string) {
