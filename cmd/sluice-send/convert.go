@@ -124,7 +124,7 @@ func (p *program) convertFile(ctx context.Context, c *converter, file string, ou
 	if s.format != formatNDJSON {
 		s.format = formatJSON
 	}
-	rs, err := s.rows(position{}, 0)
+	rs, err := s.rows(0)
 	if err != nil {
 		return 0, 0, err
 	}

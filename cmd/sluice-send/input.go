@@ -93,7 +93,7 @@ func (in *input) open(p *program, name string) (*opened, error) {
 	if o.mapping != nil {
 		delimiter = o.mapping.delimiter
 	}
-	if o.rows, err = s.rows(position{}, delimiter); err != nil {
+	if o.rows, err = s.rows(delimiter); err != nil {
 		return fail(err)
 	}
 	if c, ok := o.rows.(*csvRows); ok {
@@ -109,14 +109,14 @@ func (in *input) open(p *program, name string) (*opened, error) {
 	return o, nil
 }
 
-// from goes to a place between rows.
+// from goes to a place between rows; in a compressed file only forward.
 func (o *opened) from(p position) error {
 	delimiter := byte(0)
 	if o.mapping != nil {
 		delimiter = o.mapping.delimiter
 	}
 	old := o.rows
-	r, err := o.source.rows(p, delimiter)
+	r, err := o.source.rowsFrom(p, old.position().Offset, delimiter)
 	if err != nil {
 		return err
 	}
@@ -130,6 +130,7 @@ func (o *opened) from(p position) error {
 // datasetOf finds the dataset of the first row of b that an event can be made of, "" if there is none.
 func datasetOf(p *preparer, b *batch) string {
 	now := p.now()
+	p.load(b)
 	for i := range b.spans {
 		raw, ps := p.check(b, i, now, map[event.Code]int{})
 		if len(ps) > 0 {

@@ -75,10 +75,7 @@ func (p *preparer) prepare(b *batch) *prepared {
 			cur = request{}
 		}
 	}
-	p.text = ""
-	if p.mapping == nil {
-		p.text = string(b.data) // one copy for all rows of the batch
-	}
+	p.load(b)
 	for i := range b.spans {
 		line := b.spans[i].line
 		raw, ps := p.check(b, i, now, out.warnings)
@@ -100,7 +97,15 @@ func (p *preparer) prepare(b *batch) *prepared {
 	return out
 }
 
-// check gives row i as the event to send, or says why it is refused.
+// load makes ready for the rows of b.
+func (p *preparer) load(b *batch) {
+	p.text = ""
+	if p.mapping == nil {
+		p.text = string(b.data) // one copy for all its rows
+	}
+}
+
+// check gives row i of the batch that was loaded as the event to send, or says why it is refused.
 func (p *preparer) check(b *batch, i int, now time.Time, warned map[event.Code]int) ([]byte, []problem) {
 	if fault := b.spans[i].fault; fault != "" {
 		return nil, []problem{{event.PayloadTooLarge, "", fault, "Look for a missing line break or quote."}}

@@ -98,13 +98,13 @@ func (s *source) unpack(raw io.Reader) error {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(br)
 		if err != nil {
-			return err
+			return fmt.Errorf("unpack gzip: %w", err)
 		}
 		in = z
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderLowmem(true))
 		if err != nil {
-			return err
+			return fmt.Errorf("unpack zstd: %w", err)
 		}
 		s.closes = append(s.closes, func() error { z.Close(); return nil })
 		in = z
@@ -173,13 +173,27 @@ func formatOf(name string, head []byte) string {
 	return formatNDJSON
 }
 
-// rows gives the rows from p on; the zero position is the beginning.
-func (s *source) rows(p position, delimiter byte) (rows, error) {
-	if p == (position{}) {
-		p.Offset = s.skip
-	} else if err := s.seek(p.Offset); err != nil {
+// rows gives the rows of a source that was just opened.
+func (s *source) rows(delimiter byte) (rows, error) {
+	return s.rowsAt(position{Offset: s.skip}, delimiter)
+}
+
+// rowsFrom goes to p and gives the rows from there on. at is where the source stands: a compressed one can only be
+// read forward.
+func (s *source) rowsFrom(p position, at int64, delimiter byte) (rows, error) {
+	if s.file != nil && !s.packed {
+		if _, err := s.file.Seek(p.Offset, io.SeekStart); err != nil {
+			return nil, err
+		}
+		s.read.Store(p.Offset)
+		s.r.Reset(&counting{s.file, &s.read})
+	} else if _, err := io.CopyN(io.Discard, s.r, p.Offset-at); err != nil {
 		return nil, err
 	}
+	return s.rowsAt(p, delimiter)
+}
+
+func (s *source) rowsAt(p position, delimiter byte) (rows, error) {
 	l := lines{r: s.r, number: p.Line, offset: p.Offset}
 	switch s.format {
 	case formatNDJSON:
@@ -190,18 +204,4 @@ func (s *source) rows(p position, delimiter byte) (rows, error) {
 		return &csvRows{lines: l, delimiter: delimiter}, nil
 	}
 	return nil, fmt.Errorf("the format %q is not known: ndjson, json, csv or tsv", s.format)
-}
-
-// seek goes to a place in the decompressed stream; a compressed one is read up to it.
-func (s *source) seek(offset int64) error {
-	if s.file != nil && !s.packed {
-		if _, err := s.file.Seek(offset, io.SeekStart); err != nil {
-			return err
-		}
-		s.read.Store(offset)
-		s.r.Reset(&counting{s.file, &s.read})
-		return nil
-	}
-	_, err := io.CopyN(io.Discard, s.r, offset-s.skip)
-	return err
 }
