@@ -14,7 +14,7 @@ type lane struct {
 	part    uint8
 	subject string
 	high    atomic.Uint64 // the highest sequence number known to have been given out
-	grown   signal        // high was raised
+	grown   bell          // high was raised
 	marked  uint64        // the high that was last noted; only watch touches it
 
 	mu       sync.Mutex
@@ -143,7 +143,7 @@ func (l *lane) add(record []byte) (*group, uint16, error) {
 	if g == nil {
 		buf := frames.Get().(*[]byte)
 		g = &group{buf: beginFrame(*buf), born: l.s.o.Now(), done: make(chan struct{})}
-		g.timer = time.AfterFunc(l.s.o.AckTimeout, func() { l.s.expire(g) })
+		g.timer = time.AfterFunc(l.s.o.AckTimeout, func() { l.expire(g) })
 		l.open = g
 	}
 	before := len(g.buf)
@@ -224,27 +224,27 @@ func (g *group) wasSent() bool {
 	return g.sent
 }
 
-// signal wakes all who wait for the next event.
-type signal struct {
+// bell wakes all who wait for the next event.
+type bell struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// wait returns a channel that the next broadcast closes.
-func (s *signal) wait() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch == nil {
-		s.ch = make(chan struct{})
+// wait returns a channel that the next ring closes.
+func (b *bell) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch == nil {
+		b.ch = make(chan struct{})
 	}
-	return s.ch
+	return b.ch
 }
 
-func (s *signal) broadcast() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ch != nil {
-		close(s.ch)
-		s.ch = nil
+func (b *bell) ring() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ch != nil {
+		close(b.ch)
+		b.ch = nil
 	}
 }

@@ -22,10 +22,7 @@ func (l *lane) run() {
 		// saves a tenth of the processor time per record at 64 callers.
 		runtime.Gosched()
 		l.landed()
-		l.s.queued.Add(-g.size)
-		if buf := g.buf[:0]; cap(buf) <= 2<<20 { // one huge record is rare: its memory is not kept
-			frames.Put(&buf)
-		}
+		l.release(g)
 	}
 }
 
@@ -52,13 +49,30 @@ func (l *lane) commit(g *group) {
 }
 
 // expire tells a group's callers that its time is up.
-func (s *Stream) expire(g *group) {
+func (l *lane) expire(g *group) {
+	l.mu.Lock()
+	taken := l.open != g
+	if !taken { // nobody came for it in all its time
+		l.open = nil
+	}
+	l.mu.Unlock()
 	if !g.finish(0, ErrTimeout) {
 		return
 	}
-	s.n.failed.Add(uint64(g.n))
+	l.s.n.failed.Add(uint64(g.n))
 	if g.wasSent() {
-		s.fault(ErrTimeout)
+		l.s.fault(ErrTimeout)
+	}
+	if !taken {
+		l.release(g)
+	}
+}
+
+// release takes back what a group holds, once nobody writes from it any more.
+func (l *lane) release(g *group) {
+	l.s.queued.Add(-g.size)
+	if buf := g.buf[:0]; cap(buf) <= 2<<20 { // one huge record is rare: its memory is not kept
+		frames.Put(&buf)
 	}
 }
 
@@ -129,7 +143,7 @@ func (l *lane) raise(seq uint64) {
 			break
 		}
 	}
-	l.grown.broadcast()
+	l.grown.ring()
 }
 
 // translate turns the client's error into one of ours.
@@ -139,6 +153,9 @@ func translate(err error) error {
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
 		return ErrTimeout
+	}
+	if errors.Is(err, nats.ErrReconnectBufExceeded) {
+		err = errNoConnection
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

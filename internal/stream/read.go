@@ -87,7 +87,7 @@ func (s *Stream) state(ctx context.Context, partition uint8) (state, error) {
 		State state     `json:"state"`
 		Error *apiError `json:"error"`
 	}
-	reply, err := s.rc.RequestWithContext(ctx, infoSubject(partition), nil)
+	reply, err := s.ask(ctx, infoSubject(partition), nil)
 	if err == nil {
 		err = json.Unmarshal(reply.Data, &info)
 	}
@@ -100,6 +100,24 @@ func (s *Stream) state(ctx context.Context, partition uint8) (state, error) {
 	return info.State, nil
 }
 
+// ask puts a question to the engine. While the connection is being renewed it waits; to ask twice does no harm.
+func (s *Stream) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+	for {
+		reply, err := s.rc.RequestWithContext(ctx, subject, body)
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) {
+			return reply, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errNoConnection
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// errNoConnection is what the client library calls a full buffer: we have it keep none.
+var errNoConnection = errors.New("no connection to the engine")
+
 // lookUp returns one stored message. On a cluster any replica may answer first, and one that lags has not everything
 // that is stored: only the leader's word that something is not there counts.
 func (s *Stream) lookUp(ctx context.Context, partition uint8, r getRequest) (message, error) {
@@ -109,7 +127,7 @@ func (s *Stream) lookUp(ctx context.Context, partition uint8, r getRequest) (mes
 	if err != nil {
 		return message{}, err
 	}
-	reply, err := s.rc.RequestWithContext(ctx, directSubject(partition), body)
+	reply, err := s.ask(ctx, directSubject(partition), body)
 	if err == nil {
 		if m, err := parseMessage(reply); err == nil {
 			return m, nil
@@ -123,7 +141,7 @@ func (s *Stream) lookUp(ctx context.Context, partition uint8, r getRequest) (mes
 
 // askLeader returns one stored message from the leader.
 func (s *Stream) askLeader(ctx context.Context, partition uint8, body []byte) (message, error) {
-	reply, err := s.rc.RequestWithContext(ctx, leaderSubject(partition), body)
+	reply, err := s.ask(ctx, leaderSubject(partition), body)
 	if err != nil {
 		return message{}, fmt.Errorf("read partition %d: %w", partition, err)
 	}

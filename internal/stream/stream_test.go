@@ -1,202 +1,332 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"sluice/internal/engine"
 )
 
-func openEngine(t testing.TB, dir string) *engine.Engine {
-	t.Helper()
-	e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	return e
-}
-
-func runStream(t testing.TB, e *engine.Engine, o Options) *Stream {
-	t.Helper()
-	s, err := Open(t.Context(), e, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := s.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() { cancel(); wg.Wait(); s.Close() })
-	return s
-}
-
 func TestAppendReadScan(t *testing.T) {
-	e := openEngine(t, t.TempDir())
-	s := runStream(t, e, Options{})
-	const callers, each = 32, 50
-	var mu sync.Mutex
-	at := map[Position]string{}
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			for i := range each {
-				rec := fmt.Sprintf("record %d/%d", c, i)
-				pos, err := s.Append(t.Context(), []byte(rec))
-				if err != nil {
-					t.Error(err)
-					return
+	onEveryEngine(t, func(t *testing.T, b backend) {
+		s := runStream(t, b.engine, Options{Partitions: 2})
+		const callers, each = 32, 20
+		var promised ledger
+		var wg sync.WaitGroup
+		for c := range callers {
+			wg.Go(func() {
+				for i := range each {
+					rec := fmt.Sprintf("record %d/%d", c, i)
+					buf := []byte(rec)
+					at, err := s.Append(t.Context(), buf)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					clear(buf) // it is the caller's again
+					promised.add(t, at, rec)
 				}
-				mu.Lock()
-				if other, dup := at[pos]; dup {
-					t.Errorf("%q and %q both at %v", other, rec, pos)
-				}
-				at[pos] = rec
-				mu.Unlock()
+			})
+		}
+		wg.Wait()
+		for at, want := range promised.acked {
+			got, err := s.Read(t.Context(), at)
+			if err != nil || string(got) != want {
+				t.Fatalf("Read(%v): got %q, %v, want %q", at, got, err, want)
 			}
-		})
-	}
-	wg.Wait()
-	for pos, want := range at {
-		got, err := s.Read(t.Context(), pos)
-		if err != nil || string(got) != want {
-			t.Fatalf("Read(%v): got %q, %v, want %q", pos, got, err, want)
 		}
-	}
-	seen := 0
-	err := s.Scan(t.Context(), 0, 0, func(f Frame) error {
-		if f.Missing != 0 || f.Damaged != nil {
-			t.Errorf("frame %d: missing %d, damaged %v", f.Seq, f.Missing, f.Damaged)
+		stored := contents(t, s, 0)
+		if n := len(stored); n == 0 || n == callers*each {
+			t.Errorf("%d of %d records in partition 0, want a share", n, callers*each)
 		}
-		for i, r := range f.Records {
-			if want := at[Position{Seq: f.Seq, Slot: uint16(i)}]; string(r) != want {
-				t.Errorf("frame %d slot %d: got %q, want %q", f.Seq, i, r, want)
-			}
-			seen++
+		for at, r := range contents(t, s, 1) {
+			stored[at] = r
 		}
-		return nil
+		promised.check(t, stored)
+		if len(stored) != callers*each {
+			t.Errorf("%d records stored, want %d", len(stored), callers*each)
+		}
+		st := s.Stats()
+		if st.Records != callers*each || st.Frames == 0 || st.Frames >= st.Records || st.Queued != 0 || !st.Ready {
+			t.Errorf("stats %+v", st)
+		}
 	})
-	if err != nil || seen != callers*each {
-		t.Fatalf("Scan: %v, saw %d records, want %d", err, seen, callers*each)
-	}
-	t.Logf("%+v", s.Stats())
 }
 
 func TestAppendOnce(t *testing.T) {
-	e := openEngine(t, t.TempDir())
-	s := runStream(t, e, Options{})
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	stored, exists := 0, 0
-	for i := range 64 {
-		wg.Go(func() {
-			_, err := s.AppendOnce(t.Context(), "key", []byte(fmt.Sprint("record ", i)))
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				stored++
-			case errors.Is(err, ErrExists):
-				exists++
-			default:
-				t.Error(err)
+	onEveryEngine(t, func(t *testing.T, b backend) {
+		s := runStream(t, b.engine, Options{})
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		stored, refused := 0, 0
+		for i := range 64 {
+			wg.Go(func() {
+				_, err := s.AppendOnce(t.Context(), "key", []byte(fmt.Sprint("record ", i)))
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					stored++
+				case errors.Is(err, ErrExists):
+					refused++
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if stored != 1 || refused != 63 {
+			t.Errorf("stored %d, refused %d, want 1 and 63", stored, refused)
+		}
+		first, at, err := s.ReadOnce(t.Context(), "key")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.bounce(t)
+		eventually(t, "readiness", func() bool { return s.Ready() == nil })
+		eventually(t, "second refusal", func() bool {
+			_, err := s.AppendOnce(t.Context(), "key", []byte("another"))
+			if err == nil {
+				t.Fatal("the key was taken twice")
+			}
+			return errors.Is(err, ErrExists)
+		})
+		again, err := s.Read(t.Context(), at)
+		if err != nil || !bytes.Equal(again, first) {
+			t.Errorf("Read(%v) = %q, %v, want %q", at, again, err, first)
+		}
+		if _, _, err := s.ReadOnce(t.Context(), "Key"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("ReadOnce of an unknown key: %v, want ErrNotFound", err)
+		}
+		if n := len(contents(t, s, 0)); n != 1 {
+			t.Errorf("%d records, want 1", n)
+		}
+	})
+}
+
+func TestBounceWhileAppending(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, b backend) {
+		s := runStream(t, b.engine, Options{})
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		var promised ledger
+		for c := range 8 {
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					rec := fmt.Sprintf("%d/%d", c, i)
+					at, err := s.Append(t.Context(), []byte(rec))
+					if err == nil {
+						promised.add(t, at, rec)
+					}
+					pause := time.Duration(0)
+					if err != nil {
+						pause = time.Millisecond // as a sender would
+					}
+					select {
+					case <-stop:
+						return
+					case <-time.After(pause):
+					}
+				}
+			})
+		}
+		// A follower lives through it and sees everything once.
+		var followed ledger
+		var reached atomic.Uint64
+		ctx, cancel := context.WithCancel(t.Context())
+		var following sync.WaitGroup
+		following.Go(func() {
+			err := s.Follow(ctx, 0, 1, func(f Frame) error {
+				defer reached.Store(f.Seq)
+				for i, r := range f.Records {
+					followed.add(t, Position{Seq: f.Seq, Slot: uint16(i)}, string(r))
+				}
+				return nil
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Follow: %v, want the end of its context", err)
 			}
 		})
-	}
-	wg.Wait()
-	if stored != 1 || exists != 63 {
-		t.Errorf("stored %d, refused %d, want 1 and 63", stored, exists)
-	}
-	if _, _, err := s.ReadOnce(t.Context(), "another"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("ReadOnce of an unknown key: %v, want ErrNotFound", err)
-	}
-	rec, pos, err := s.ReadOnce(t.Context(), "key")
+		eventually(t, "appends", func() bool { return promised.len() > 100 })
+		for range 2 {
+			b.bounce(t)
+			n := promised.len()
+			eventually(t, "appends after the bounce", func() bool { return promised.len() > n+100 })
+		}
+		close(stop)
+		wg.Wait()
+		last := uint64(0)
+		for at := range promised.acked {
+			last = max(last, at.Seq)
+		}
+		eventually(t, "end of following", func() bool { return reached.Load() >= last })
+		cancel()
+		following.Wait()
+		promised.check(t, contents(t, s, 0))
+		promised.check(t, followed.acked)
+	})
+}
+
+func TestReadTellsWhyNot(t *testing.T) {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{})
+	at, err := s.Append(t.Context(), []byte("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.Read(t.Context(), pos)
-	if err != nil || string(again) != string(rec) {
-		t.Errorf("Read(%v) = %q, %v, want %q", pos, again, err, rec)
+	for name, c := range map[string]struct {
+		at   Position
+		want error
+	}{
+		"other slot":      {Position{Seq: at.Seq, Slot: 1}, ErrNotFound},
+		"later":           {Position{Seq: at.Seq + 1}, ErrNotFound},
+		"zero":            {Position{}, ErrNotFound},
+		"other partition": {Position{Partition: 1, Seq: 1}, ErrNotFound},
+	} {
+		if _, err := s.Read(t.Context(), c.at); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
 	}
 }
 
-func TestRestartWhileAppending(t *testing.T) {
-	e := openEngine(t, t.TempDir())
-	s := runStream(t, e, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	acked := map[string]Position{}
-	for c := range 8 {
-		wg.Go(func() {
-			for i := 0; ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				rec := fmt.Sprintf("%d/%d", c, i)
-				pos, err := s.Append(ctx, []byte(rec))
-				if err != nil {
-					continue
-				}
-				mu.Lock()
-				acked[rec] = pos
-				mu.Unlock()
-			}
-		})
-	}
-	count := func() int { mu.Lock(); defer mu.Unlock(); return len(acked) }
-	eventually(t, "first appends", func() bool { return count() > 100 })
-	for range 2 {
-		if err := e.Restart(ctx); err != nil {
-			t.Fatal(err)
-		}
-		n := count()
-		eventually(t, "appends after the restart", func() bool { return count() > n+100 })
-	}
-	close(stop)
-	wg.Wait()
-	have := map[string]bool{}
-	if err := s.Scan(ctx, 0, 1, func(f Frame) error {
-		if f.Missing > 0 || f.Damaged != nil {
-			t.Errorf("frame %d: missing %d, damaged %v", f.Seq, f.Missing, f.Damaged)
-		}
-		for _, r := range f.Records {
-			have[string(r)] = true
-		}
-		return nil
-	}); err != nil {
+func TestRecordsAgeOut(t *testing.T) {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{MaxAge: 200 * time.Millisecond})
+	old, err := s.AppendOnce(t.Context(), "key", []byte("old"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for rec, pos := range acked {
-		if !have[rec] {
-			t.Errorf("acknowledged record %s at %v is gone", rec, pos)
-		}
+	eventually(t, "ageing", func() bool {
+		_, err := s.Read(t.Context(), old)
+		return errors.Is(err, ErrGone)
+	})
+	if _, _, err := s.ReadOnce(t.Context(), "key"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("key of an aged record: %v, want ErrNotFound", err)
 	}
-	t.Logf("%+v", s.Stats())
+	fresh, err := s.AppendOnce(t.Context(), "key", []byte("new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan := func(from uint64) (frames []Frame) {
+		t.Helper()
+		if err := s.Scan(t.Context(), 0, from, func(f Frame) error { frames = append(frames, f); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return frames
+	}
+	if got := scan(1); len(got) != 1 || got[0].Seq != fresh.Seq || got[0].Missing != fresh.Seq-1 {
+		t.Errorf("scan from 1: %+v, want frame %d with all before it missing", got, fresh.Seq)
+	}
+	if st := s.Stats(); st.Missing != fresh.Seq-1 {
+		t.Errorf("missing %d, want %d", st.Missing, fresh.Seq-1)
+	}
 }
 
-// eventually waits for a condition that other goroutines bring about.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("no %s in time", what)
+func TestScanFromAnywhere(t *testing.T) {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{})
+	for i := range 700 { // more than two batches
+		if _, err := s.Append(t.Context(), []byte(fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
 		}
+	}
+	last, err := s.Last(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []uint64{0, 1, 2, 256, 257, last, last + 1} {
+		next := max(from, 1)
+		if err := s.Scan(t.Context(), 0, from, func(f Frame) error {
+			if f.Seq != next || f.Time.IsZero() {
+				t.Fatalf("from %d: frame %d at %v, want %d", from, f.Seq, f.Time, next)
+			}
+			next++
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if next != last+1 {
+			t.Errorf("from %d: scan ended before %d, want %d", from, next, last+1)
+		}
+	}
+	if err := s.Scan(t.Context(), 0, last+2, func(Frame) error { return nil }); !errors.Is(err, ErrBehind) {
+		t.Errorf("from behind the end: %v, want ErrBehind", err)
+	}
+	enough := errors.New("enough")
+	if err := s.Scan(t.Context(), 0, 1, func(Frame) error { return enough }); err != enough {
+		t.Errorf("scan ended by its reader: %v, want that error", err)
+	}
+	if err := s.Scan(t.Context(), 9, 1, func(Frame) error { return nil }); !errors.Is(err, ErrNotFound) {
+		t.Errorf("unknown partition: %v, want ErrNotFound", err)
+	}
+}
+
+func TestLargeAndManyRecords(t *testing.T) {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{AckTimeout: 10 * time.Second})
+	large := bytes.Repeat([]byte("0123456789"), 600_000) // more than a request can carry
+	at, err := s.Append(t.Context(), large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Read(t.Context(), at); err != nil || !bytes.Equal(got, large) {
+		t.Errorf("%d bytes came back as %d, %v", len(large), len(got), err)
+	}
+	if _, err := s.Append(t.Context(), make([]byte, 9<<20)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("9 MiB: %v, want ErrTooLarge", err)
+	}
+	// More callers at once than a frame has slots.
+	var promised ledger
+	var wg sync.WaitGroup
+	for i := range MaxSlots + 500 {
+		wg.Go(func() {
+			rec := fmt.Sprint(i)
+			at, err := s.Append(t.Context(), []byte(rec))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			promised.add(t, at, rec)
+		})
+	}
+	wg.Wait()
+	promised.check(t, contents(t, s, 0))
+}
+
+func TestPartitionsGrowButNeverShrink(t *testing.T) {
+	dir := t.TempDir()
+	e := openEngine(t, dir)
+	s := openStream(t, e, Options{Partitions: 2, MaxAge: time.Hour})
+	stop := run(t, s)
+	const keys = 40
+	for i := range keys {
+		if _, err := s.AppendOnce(t.Context(), fmt.Sprint("key ", i), []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if _, err := Open(t.Context(), e, Options{Partitions: 1}); err == nil || !strings.Contains(err.Error(), "2 partitions") {
+		t.Errorf("opened with fewer partitions: %v", err)
+	}
+	if _, err := Open(t.Context(), e, Options{Partitions: MaxPartitions + 1}); err == nil {
+		t.Error("opened with too many partitions")
+	}
+	s = runStream(t, e, Options{Partitions: 3})
+	for i := range keys {
+		if _, err := s.AppendOnce(t.Context(), fmt.Sprint("key ", i), []byte("y")); !errors.Is(err, ErrExists) {
+			t.Errorf("key %d after growth: %v, want ErrExists", i, err)
+		}
+	}
+	// A command that names no limits leaves them as they are.
+	if got := openStream(t, e, Options{}).Partitions(); got != 3 {
+		t.Errorf("%d partitions, want 3", got)
+	}
+	info, err := e.JetStream().Stream(t.Context(), "SLUICE_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.CachedInfo().Config.MaxAge; got != time.Hour {
+		t.Errorf("records are kept for %v, want the hour they were given", got)
 	}
 }

@@ -1,0 +1,271 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/enginetest"
+)
+
+// TestWriteErrorHealsItself lets writes to large files fail, as a broken disk would: the engine then accepts nothing
+// until it is restarted.
+func TestWriteErrorHealsItself(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ)
+	t.Cleanup(func() { signal.Reset(syscall.SIGXFSZ) })
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	limit := func(l syscall.Rlimit) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := openEngine(t, t.TempDir())
+	runEngine(t, e)
+	s := runStream(t, e, Options{})
+	var promised ledger
+	add := func(size int) error {
+		rec := fmt.Sprintf("%*d", size, promised.len())
+		at, err := s.Append(t.Context(), []byte(rec))
+		if err == nil {
+			promised.add(t, at, rec)
+		}
+		return err
+	}
+	for range 4 {
+		if err := add(600_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.AppendOnce(t.Context(), "key", []byte("once")); err != nil {
+		t.Fatal(err)
+	}
+
+	limit(syscall.Rlimit{Cur: 1 << 20, Max: before.Max})
+	t.Cleanup(func() { limit(before) })
+	start := time.Now()
+	if err := add(600_000); err == nil {
+		t.Error("acknowledged without being written")
+	}
+	if took := time.Since(start); took > 1500*time.Millisecond {
+		t.Errorf("the error took %v, want about a second", took)
+	}
+	if err := s.Ready(); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("ready after a write error: %v", err)
+	}
+	start = time.Now()
+	if err := add(10); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("append after a write error: %v, want ErrUnavailable", err)
+	}
+	if took := time.Since(start); took > 200*time.Millisecond {
+		t.Errorf("that refusal took %v, want none at all", took)
+	}
+	limit(before)
+
+	eventually(t, "recovery", func() bool { return s.Ready() == nil })
+	if err := add(1000); err != nil {
+		t.Errorf("append after recovery: %v", err)
+	}
+	if _, err := s.AppendOnce(t.Context(), "key", []byte("twice")); !errors.Is(err, ErrExists) {
+		t.Errorf("key after recovery: %v, want ErrExists", err)
+	}
+	promised.check(t, contents(t, s, 0))
+	if st := e.Stats(); st.Restarts == 0 {
+		t.Error("the engine was not restarted")
+	}
+	if st := s.Stats(); st.Revived == 0 || st.RefusedDown == 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+func TestDiskHeadroom(t *testing.T) {
+	var free, files atomic.Int64
+	free.Store(1 << 30)
+	files.Store(1000)
+	var broken atomic.Bool
+	s := runStream(t, openEngine(t, t.TempDir()), Options{Headroom: 100 << 20, Disk: func() (Disk, error) {
+		if broken.Load() {
+			return Disk{}, errors.New("no disk")
+		}
+		return Disk{Size: 10 << 30, Free: free.Load(), Files: files.Load()}, nil
+	}})
+	try := func() error { _, err := s.Append(t.Context(), []byte("x")); return err }
+	for name, c := range map[string]struct{ take, giveBack func() }{
+		"bytes":     {func() { free.Store(100<<20 - 1) }, func() { free.Store(100 << 20) }},
+		"files":     {func() { files.Store(3) }, func() { files.Store(-1) }},
+		"no answer": {func() { broken.Store(true) }, func() { broken.Store(false) }},
+	} {
+		eventually(t, name+": readiness", func() bool { return s.Ready() == nil })
+		if err := try(); err != nil {
+			t.Errorf("%s: append with room: %v", name, err)
+		}
+		c.take()
+		eventually(t, name+": refusal", func() bool { return errors.Is(try(), ErrNoSpace) })
+		if err := s.Ready(); !errors.Is(err, ErrNoSpace) {
+			t.Errorf("%s: ready without room: %v", name, err)
+		}
+		c.giveBack()
+	}
+	eventually(t, "readiness", func() bool { return s.Ready() == nil })
+	if s.Stats().RefusedSpace == 0 {
+		t.Error("refusals were not counted")
+	}
+}
+
+func TestDiskIsAskedByBytesToo(t *testing.T) {
+	var asked atomic.Int64
+	var sp space
+	sp.init(Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: 1 << 40}, nil }}, "")
+	for range 10 {
+		sp.wrote(spaceStep / 4)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("asked %d times after 2.5 steps, want 2", n)
+	}
+}
+
+func TestFullStreamRefuses(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, b backend) {
+		s := runStream(t, b.engine, Options{MaxBytes: 100_000})
+		var promised ledger
+		var err error
+		for i := 0; err == nil && i < 1000; i++ {
+			var at Position
+			rec := fmt.Sprintf("%1000d", i)
+			if at, err = s.Append(t.Context(), []byte(rec)); err == nil {
+				promised.add(t, at, rec)
+			}
+		}
+		if !errors.Is(err, ErrFull) || promised.len() < 50 {
+			t.Errorf("after %d records: %v, want ErrFull", promised.len(), err)
+		}
+		promised.check(t, contents(t, s, 0))
+	})
+}
+
+// TestStalledEngine stops the engine's process in its tracks, so that writes go unanswered.
+func TestStalledEngine(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	s := runStream(t, openExternal(t, srv), Options{AckTimeout: 300 * time.Millisecond, MaxQueue: 10_500})
+	if _, err := s.Append(t.Context(), []byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	srv.Pause()
+	var timeouts, overloads atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for range 20 {
+		wg.Go(func() {
+			switch _, err := s.Append(t.Context(), make([]byte, 1000)); {
+			case errors.Is(err, ErrTimeout):
+				timeouts.Add(1)
+			case errors.Is(err, ErrOverloaded):
+				overloads.Add(1)
+			default:
+				t.Errorf("append to a stalled engine: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("answers took %v, want about 300 ms", took)
+	}
+	if timeouts.Load() != 10 || overloads.Load() != 10 {
+		t.Errorf("%d timeouts and %d overloads, want 10 of each", timeouts.Load(), overloads.Load())
+	}
+	if err := s.Ready(); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("ready while stalled: %v", err)
+	}
+	srv.Resume()
+	eventually(t, "readiness", func() bool { return s.Ready() == nil })
+	if _, err := s.Append(t.Context(), []byte("after")); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "empty queue", func() bool { return s.Stats().Queued == 0 })
+}
+
+func TestOneCallerGivesUp(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	s := runStream(t, openExternal(t, srv), Options{AckTimeout: 10 * time.Second})
+	if _, err := s.Append(t.Context(), []byte("before")); err != nil {
+		t.Fatal(err)
+	}
+	srv.Pause()
+	ctx, cancel := context.WithCancel(t.Context())
+	patient := make(chan error, 8)
+	for range cap(patient) {
+		go func() { _, err := s.Append(t.Context(), []byte("patient")); patient <- err }()
+	}
+	hasty := make(chan error, 1)
+	go func() { _, err := s.Append(ctx, []byte("hasty")); hasty <- err }()
+	eventually(t, "queue", func() bool { return s.queued.Load() == int64(8*len("patient")+len("hasty")) })
+	cancel()
+	if err := <-hasty; !errors.Is(err, context.Canceled) {
+		t.Errorf("who gave up got %v", err)
+	}
+	srv.Resume()
+	for range cap(patient) {
+		if err := <-patient; err != nil {
+			t.Errorf("who waited got %v", err)
+		}
+	}
+	if st := s.Stats(); st.Abandoned != 1 {
+		t.Errorf("%d abandoned, want 1", st.Abandoned)
+	}
+}
+
+func TestStopFinishesWhatItTook(t *testing.T) {
+	e := openEngine(t, t.TempDir())
+	s := openStream(t, e, Options{})
+	stop := run(t, s)
+	var promised ledger
+	var wg sync.WaitGroup
+	for c := range 16 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				rec := fmt.Sprintf("%d/%d", c, i)
+				var at Position
+				var err error
+				if i%4 == 0 {
+					at, err = s.AppendOnce(t.Context(), rec, []byte(rec))
+				} else {
+					at, err = s.Append(t.Context(), []byte(rec))
+				}
+				if err != nil {
+					if !errors.Is(err, ErrClosed) {
+						t.Errorf("append while stopping: %v, want ErrClosed", err)
+					}
+					return
+				}
+				promised.add(t, at, rec)
+			}
+		})
+	}
+	eventually(t, "appends", func() bool { return promised.len() > 200 })
+	stop()
+	wg.Wait()
+	stored := contents(t, s, 0)
+	promised.check(t, stored)
+	if len(stored) != promised.len() {
+		t.Errorf("%d stored, %d acknowledged: nothing was uncertain here", len(stored), promised.len())
+	}
+}
+
+func TestAppendBeforeRun(t *testing.T) {
+	e := openEngine(t, t.TempDir())
+	s := openStream(t, e, Options{AckTimeout: 100 * time.Millisecond})
+	if err := s.Ready(); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("ready before Run: %v", err)
+	}
+	if _, err := s.Append(t.Context(), []byte("x")); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("append without Run: %v, want ErrUnavailable", err)
+	}
+}
