@@ -31,9 +31,11 @@ type message struct {
 
 // state is what the engine knows of a partition.
 type state struct {
-	FirstSeq uint64 `json:"first_seq"`
-	LastSeq  uint64 `json:"last_seq"`
-	Bytes    uint64 `json:"bytes"`
+	FirstSeq  uint64    `json:"first_seq"`
+	FirstTime time.Time `json:"first_ts"`
+	LastSeq   uint64    `json:"last_seq"`
+	Messages  uint64    `json:"messages"`
+	Bytes     uint64    `json:"bytes"`
 }
 
 // Read returns the record at a position. It is there from the moment Append returned. ErrGone means it has aged out,
@@ -78,6 +80,30 @@ func (s *Stream) whyAbsent(ctx context.Context, at Position) error {
 func (s *Stream) Last(ctx context.Context, partition uint8) (uint64, error) {
 	st, err := s.state(ctx, partition)
 	return st.LastSeq, err
+}
+
+// Extent is how much a partition holds.
+type Extent struct {
+	Frames uint64
+	Bytes  int64
+	First  time.Time // when the oldest frame was written; zero when there is none
+	Last   uint64    // sequence number of the newest frame
+}
+
+// Extents asks the engine how much each partition holds.
+func (s *Stream) Extents(ctx context.Context) ([]Extent, error) {
+	out := make([]Extent, len(s.lanes))
+	for p := range out {
+		st, err := s.state(ctx, uint8(p))
+		if err != nil {
+			return nil, err
+		}
+		out[p] = Extent{Frames: st.Messages, Bytes: int64(st.Bytes), Last: st.LastSeq}
+		if st.Messages > 0 {
+			out[p].First = st.FirstTime
+		}
+	}
+	return out, nil
 }
 
 func (s *Stream) state(ctx context.Context, partition uint8) (state, error) {
