@@ -10,7 +10,8 @@ import (
 const (
 	// Name is an event type, Field one of the Field constants, Count how many events.
 	KindEvents = "events"
-	// Name is email, ifa, ip, partner or any (of the first three), Count how many accepted events carry it.
+	// Name is email, ifa, ip, partner, any (of the first three) or strong (of the first two: they name one person
+	// or device, not a household), Count how many accepted events carry it.
 	KindIdentifiers = "identifiers"
 	// Name is an outcome, Count how many accepted events had it.
 	KindPrivacy = "privacy"
@@ -81,7 +82,7 @@ type sum struct {
 }
 
 var (
-	identifierNames = [...]string{"email", "ifa", "ip", "partner", "any"}
+	identifierNames = [...]string{"email", "ifa", "ip", "partner", "any", "strong"}
 	submissionNames = [...]string{"single", "batch"}
 )
 
@@ -121,7 +122,7 @@ func (c *cell) row(r *event.Row) {
 	t.eligible += one(r.OptimizationEligible)
 	for i, has := range [...]bool{
 		r.EmailSHA256 != "", r.IFA != "", r.IPSHA256 != "", r.PartnerID != "",
-		r.EmailSHA256 != "" || r.IFA != "" || r.IPSHA256 != "",
+		r.EmailSHA256 != "" || r.IFA != "" || r.IPSHA256 != "", r.EmailSHA256 != "" || r.IFA != "",
 	} {
 		c.identifiers[i] += one(has)
 	}

@@ -1,0 +1,71 @@
+package lake
+
+import (
+	"context"
+	"time"
+)
+
+// HourParts lists the parts of the table hours, by day since 1970-01-01, with the version of the table they are
+// of. Who keeps the numbers in memory reads on from the parts it has not seen; a day that lost a part was
+// compacted or erased from, and is to be read anew.
+func (l *Lake) HourParts(ctx context.Context) (parts map[int32][]string, version int64, err error) {
+	s, err := l.hours.refresh(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	parts = map[int32][]string{}
+	for _, p := range s.parts() {
+		parts[p.day] = append(parts[p.day], p.name)
+	}
+	return parts, s.version, nil
+}
+
+// ReadHourPart hands the numbers of one part to yield, valid until it returns. fs.ErrNotExist means that the part
+// was replaced since it was listed. What cannot be read of it is counted and left out.
+func (l *Lake) ReadHourPart(ctx context.Context, name string, yield func(*Hour) error) error {
+	o, err := l.hours.store.Open(name)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	damaged := func(err error) {
+		l.counters.damagedParts.Add(1)
+		l.o.Log.Error("part is damaged", "table", hoursTable, "part", name, "error", err)
+	}
+	sel := &selection[hourRow]{rest: hourColumns}
+	return readRowsOf(o, sel, damaged, func(rows []hourRow) error {
+		for _, r := range rows {
+			if err := yield(&Hour{r.Hour / micro, r.DatasetID, r.Kind, r.Name, r.Field, r.Count, r.Value}); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+}
+
+// CommittedAt says when the events up to a position of the stream were committed, as far as the snapshots that
+// are kept can tell; else it is zero.
+func (l *Lake) CommittedAt(partition uint8, seq uint64) time.Time {
+	s := l.events.state.Load()
+	if s == nil {
+		return time.Time{}
+	}
+	var at int64
+	before := false // a kept snapshot that had not reached it: only then is the next one the commit itself
+	for i := range s.meta.Snapshots {
+		snap := &s.meta.Snapshots[i]
+		text, ok := snap.Summary[watermarkProperty]
+		if !ok {
+			continue // another program's
+		}
+		if parseWatermarks(text)[partition] < seq {
+			before = true
+		} else if at == 0 || snap.TimestampMS < at {
+			at = snap.TimestampMS
+		}
+	}
+	if at == 0 || !before {
+		return time.Time{}
+	}
+	return time.UnixMilli(at).UTC()
+}
