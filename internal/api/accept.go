@@ -122,6 +122,9 @@ func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) e
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
 	q.lane.count.add(q.sub.Counts())
+	if q.server.Tap != nil {
+		q.server.Tap(&q.sub)
+	}
 	return nil
 }
 

@@ -45,9 +45,12 @@ type Server struct {
 	Lookup Lookup
 	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
 	BacklogAge func() time.Duration
-	Limits     Limits
-	Now        func() time.Time
-	Log        *slog.Logger
+	// Tap sees every submission that was acknowledged, and the counts of every request refused whole. It must
+	// return at once and keep nothing: the rows lie in memory that is used again. It may be nil.
+	Tap    func(*submission.Submission)
+	Limits Limits
+	Now    func() time.Time
+	Log    *slog.Logger
 
 	pools    pools
 	lanes    sync.Map // dataset id → *lane

@@ -93,6 +93,9 @@ func (q *request) note(r *refusal) {
 		q.lane.count.rejected.Add(uint64(rejections[i].Events))
 	}
 	s.tally.add(q.dataset.ID, rejections)
+	if s.Tap != nil {
+		s.Tap(&submission.Submission{Kind: submission.Rejected, ReceivedAt: q.start.Unix(), DatasetID: q.dataset.ID, Rejections: rejections})
+	}
 }
 
 const (
