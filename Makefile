@@ -43,6 +43,10 @@ lint: ## staticcheck
 test: ## all tests of the main module
 	$(GO) test -timeout 10m $(TESTS)
 
+.PHONY: screenshots
+screenshots: ## a picture of every page of the console, light and dark, wide and narrow, into screenshots/
+	SLUICE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test -count 1 -run '^TestScreenshots$$' ./internal/console
+
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
 	$(GO) test -race -timeout 15m ./client/... ./event/... ./gpp/... ./internal/...

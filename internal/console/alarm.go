@@ -1,0 +1,218 @@
+package console
+
+import (
+	"fmt"
+	"time"
+)
+
+// severity of an alarm.
+const (
+	critical = "critical" // somebody has to get up
+	warning  = "warning"  // somebody has to look today
+)
+
+// The edges of the alarms, once for the page and the rules.
+const (
+	backlogWarn   = 2 * time.Minute // the loader commits every few seconds; arbitrary multiple of that
+	backlogRisk   = 24 * time.Hour  // a third of the 72 h that the stream keeps: time left to act
+	diskWarn      = 0.15            // of the disk free
+	diskRisk      = 0.07            // just above the headroom at which the stream refuses
+	slowSync      = 250 * time.Millisecond
+	refusedShare  = 0.5 // of a dataset's events
+	queueFull     = 0.8 // of the bytes in flight
+	numbersStale  = 5 * time.Minute
+	registryStale = time.Minute
+)
+
+// Alarm is one thing that can go wrong: how the page sees it, how Prometheus sees it, what to do. The pages, the
+// rules of deploy/alerts.yml and the runbook of docs/operate.md are held together by this table.
+type Alarm struct {
+	Name     string // in Prometheus
+	Severity string
+	For      string // how long it must last before Prometheus speaks
+	Expr     string
+	Summary  string
+	Do       string
+	on       func(*state) (string, bool) // what the page says; nil where only Prometheus can see it
+}
+
+// Alarms in order of gravity.
+var Alarms = []Alarm{
+	{
+		"SluiceDown", critical, "1m", `up{job="sluice"} == 0`,
+		"A node does not answer.", "See whether the process runs and what its last log lines say; start it again.", nil,
+	},
+	{
+		"SluiceDamagedFrames", critical, "0m", `increase(sluice_stream_damaged_frames_total[1h]) > 0`,
+		"Frames of the stream cannot be read.", "Acknowledged events are in them. Keep the quarantine directory, check the disk, restore from a replica if there is one.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("%s of the stream cannot be read.", plural(s.damaged(), "frame", "frames")), s.damaged() > 0
+		},
+	},
+	{
+		"SluiceSequenceGap", critical, "0m", `increase(sluice_stream_missing_frames_total[1h]) > 0`,
+		"Sequence numbers of the stream are missing.", "Acknowledged events may be lost. Check the disk and the engine's log; compare the counts with the senders'.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("%s missing from the stream.", plural(s.missing(), "frame is", "frames are")), s.missing() > 0
+		},
+	},
+	{
+		"SluiceBacklogAtRisk", critical, "0m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogRisk.Seconds())),
+		"Events that are not stored yet come near the age at which the stream lets go of them.", "Mend the loader now (see SluiceLoadBehind), or raise the stream's age limit until it is mended.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("The oldest event that is not stored yet has waited %s; the stream keeps it 72 hours.", span(s.backlog())), s.backlog() > backlogRisk
+		},
+	},
+	{
+		"SluiceDiskFull", critical, "0m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskRisk),
+		"The disk is nearly full: events are refused, or soon will be.", "Free space or enlarge the disk. Nothing acknowledged is lost; senders are told to try again.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("The disk is nearly full: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && share(s.disk.free, s.disk.total) < diskRisk
+		},
+	},
+	{
+		"SluiceNotReady", critical, "1m", `sluice_ready == 0`,
+		"A node takes no events.", "The page System and the log say why: engine, disk, queue or backlog. Senders are answered 503 and told to try again.",
+		func(s *state) (string, bool) {
+			if s.ready == nil {
+				return "", false
+			}
+			return "No events are taken: " + s.ready.Error() + ".", true
+		},
+	},
+	{
+		"SluiceEngineUnhealthy", critical, "1m", `sluice_engine_healthy == 0`,
+		"The engine does not take writes.", "It is restarted by itself; if that does not help, check the disk and its permissions, then restart the node.",
+		func(s *state) (string, bool) { return "The engine does not take writes.", !s.engine.Healthy },
+	},
+	{
+		"SluiceServerErrors", critical, "5m", `sum(rate(sluice_http_requests_total{status=~"5.."}[5m])) / sum(rate(sluice_http_requests_total[5m])) > 0.01`,
+		"More than 1 % of requests end in a 5xx.", "500s have a stack trace in the log; 503s come from the queue, the disk or the memory limit: the page System shows which.", nil,
+	},
+	{
+		"SluiceLoadBehind", warning, "5m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogWarn.Seconds())),
+		"Events wait longer than usual before they are stored.", "Nothing is lost: they are safe in the stream. Look at the loader's errors, the disk's speed and whether one node holds the lease.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("Events wait %s before they are stored.", span(s.backlog())), s.backlog() > backlogWarn && s.backlog() <= backlogRisk
+		},
+	},
+	{
+		"SluiceDamagedParts", warning, "0m", `increase(sluice_lake_damaged_parts_total[1h]) > 0`,
+		"Parts of the lake cannot be read.", "Restore the files named in the log from a backup; while the stream still holds their events they can be loaded again.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("%s of the lake cannot be read.", plural(s.lake.DamagedParts, "part", "parts")), s.lake.DamagedParts > 0
+		},
+	},
+	{
+		"SluiceDiskLow", warning, "10m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskWarn),
+		"The disk fills up.", "Enlarge it, shorten the retention, or move the lake to a bucket.",
+		func(s *state) (string, bool) {
+			free := share(s.disk.free, s.disk.total)
+			return fmt.Sprintf("The disk fills up: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && free < diskWarn && free >= diskRisk
+		},
+	},
+	{
+		"SluiceSlowSync", warning, "10m", fmt.Sprintf(`histogram_quantile(0.99, sum by (le, instance) (rate(sluice_stream_append_seconds_bucket[5m]))) > %g`, slowSync.Seconds()),
+		"The disk is slow to make events durable.", "Look for other programs on the disk, a volume out of credits or a failing drive; senders see the delay in their answers.", nil,
+	},
+	{
+		"SluiceMemoryShed", warning, "5m", `increase(sluice_http_shed_total{reason="memory"}[5m]) > 0`,
+		"Requests are refused because too many bytes are in flight.", "Add a node or memory, or ask the largest sender for smaller batches; the limit protects the process from being killed.",
+		func(s *state) (string, bool) {
+			a := &s.api
+			return "Nearly all memory for requests is in use.", a.BytesInFlightLimit > 0 && float64(a.BytesInFlight) > queueFull*float64(a.BytesInFlightLimit)
+		},
+	},
+	{
+		"SluiceRegistryStale", warning, "2m", fmt.Sprintf(`time() - sluice_registry_synced_timestamp_seconds > %d`, int(registryStale.Seconds())),
+		"A node works with an old copy of datasets and keys.", "New and revoked keys do not reach it. Check its connection to the engine.",
+		func(s *state) (string, bool) {
+			old := s.now.Sub(s.registry.Synced)
+			return "Datasets and keys were last read " + span(old) + " ago.", !s.registry.Synced.IsZero() && old > registryStale
+		},
+	},
+	{
+		"SluiceDatasetRefused", warning, "15m", fmt.Sprintf(`sum by (dataset) (rate(sluice_events_rejected_total[15m])) / (sum by (dataset) (rate(sluice_events_rejected_total[15m])) + sum by (dataset) (rate(sluice_events_accepted_total[15m]))) > %g`, refusedShare),
+		"More than half of a dataset's events are refused.", "Open Diagnosis for the dataset: the first card names code, field and remedy. Tell the sender.", nil,
+	},
+	{
+		"SluiceDatasetSilent", warning, "1h", `sum by (dataset) (rate(sluice_events_accepted_total[1h])) == 0 and sum by (dataset) (rate(sluice_events_accepted_total[1h] offset 1d)) > 0`,
+		"A dataset that had events at this time yesterday has none.", "Ask the sender; check on its page whether its key expired or was revoked.", nil,
+	},
+	{
+		"SluiceKeyEnding", warning, "0m", `sluice_key_expires_timestamp_seconds - time() < 86400 and sluice_key_expires_timestamp_seconds > time() and time() - sluice_key_last_used_timestamp_seconds < 3600`,
+		"A key that is still in use ends within a day.", "Tell the sender to change to the new key, or rotate again with a longer overlap.", nil,
+	},
+	{
+		"SluiceRejectionsLost", warning, "0m", `increase(sluice_rejections_lost_total[1h]) > 0`,
+		"Counts of refused events found no room.", "Only the diagnosis suffers. The queue was not taking writes while many different problems came in.", nil,
+	},
+	{
+		"SluiceAuditBroken", critical, "0m", `sluice_audit_intact == 0`,
+		"The audit log does not match its seals.", "Keep the file as it is, find out who can write to the data directory, and compare with a backup: sluice audit verify names the line.",
+		func(s *state) (string, bool) {
+			return "The audit log does not match its seals.", s.audit.problem != nil
+		},
+	},
+}
+
+// verdict is the sentence at the top of the overview.
+type verdict struct {
+	Class, Icon, Sentence, More string
+	Alarms                      []raised
+}
+
+// raised is an alarm that is on.
+type raised struct{ Name, Level, Class, Say, Do string }
+
+// sound lists the alarms that are on, the gravest first.
+func sound(s *state) []raised {
+	var out []raised
+	for _, level := range []string{critical, warning} {
+		for i := range Alarms {
+			a := &Alarms[i]
+			if a.on == nil || a.Severity != level {
+				continue
+			}
+			if say, on := a.on(s); on {
+				class := "warn"
+				if level == critical {
+					class = "bad"
+				}
+				out = append(out, raised{a.Name, level, class, say, a.Do})
+			}
+		}
+	}
+	return out
+}
+
+// judge says whether all is well and, if not, what to do.
+func judge(s *state) verdict {
+	alarms := sound(s)
+	v := verdict{Class: "ok", Icon: "check", Alarms: alarms}
+	switch {
+	case len(alarms) > 0 && alarms[0].Class == "bad":
+		v.Class, v.Icon = "bad", "bad"
+		v.Sentence = "Something needs you now."
+		v.More = "What to do stands below; docs/operate.md has more on each."
+	case len(alarms) > 0:
+		v.Class, v.Icon = "warn", "warn"
+		v.Sentence = "Events flow, but something needs a look."
+		v.More = "Nothing acknowledged is at risk. What to do stands below."
+	case len(s.datasets) == 0:
+		v.Sentence = "All is well, and nothing to do yet."
+		v.More = "The service is ready to take events. It needs a dataset first."
+	default:
+		v.Sentence = "All is well."
+		v.More = wellBeing(s)
+	}
+	return v
+}
+
+func wellBeing(s *state) string {
+	safe := "Every acknowledged event is stored"
+	if s.backlog() > 0 {
+		safe = "Every acknowledged event is safe; the oldest one not yet stored has waited " + span(s.backlog())
+	}
+	return fmt.Sprintf("Events are taken. %s. %s free on disk.", safe, size(s.disk.free))
+}

@@ -1,0 +1,85 @@
+package console
+
+import "time"
+
+// chart is numbers over time: a table on the page, which the script draws.
+type chart struct {
+	ID, Label string
+	Step      int64 // seconds between two rows
+	Series    []series
+	Rows      []chartRow
+}
+
+type series struct{ Name, Class string }
+
+type chartRow struct {
+	Unix  int64
+	Label string
+	Cells []int64
+}
+
+// rows makes the table's rows, empty of numbers.
+func (w window) rows(columns int) []chartRow {
+	out := make([]chartRow, w.steps)
+	cells := make([]int64, w.steps*columns)
+	layout := "2 Jan 15:04"
+	if w.step >= 86400 {
+		layout = "2 Jan 2006"
+	}
+	for i := range out {
+		at := w.from + int64(i)*w.step
+		out[i] = chartRow{at, time.Unix(at, 0).UTC().Format(layout), cells[i*columns : (i+1)*columns : (i+1)*columns]}
+	}
+	return out
+}
+
+// trafficChart shows accepted and refused events.
+func trafficChart(w window, by []totals) chart {
+	c := chart{ID: "chart-traffic", Label: "Accepted and refused events " + w.say, Step: w.step, Series: []series{{"Accepted", "k1"}, {"Refused", "k2"}}, Rows: w.rows(2)}
+	for i := range by {
+		c.Rows[i].Cells[0], c.Rows[i].Cells[1] = by[i].Accepted, by[i].Rejected
+	}
+	return c
+}
+
+// chartTypes is how many event types have a colour of their own; the rest is summed.
+const chartTypes = 5
+
+var seriesClasses = [...]string{"k1", "k4", "k6", "k3", "k7", "k5"}
+
+// volumeChart shows accepted events by type, the most frequent ones apart.
+func volumeChart(w window, s *shelf) chart {
+	types := s.parts(w, accepted)
+	c := chart{ID: "chart-volume", Label: "Accepted events by type " + w.say, Step: w.step}
+	columns := min(len(types), chartTypes)
+	for i := range columns {
+		c.Series = append(c.Series, series{types[i].name, seriesClasses[i]})
+	}
+	if len(types) > chartTypes {
+		c.Series = append(c.Series, series{"other types", seriesClasses[chartTypes]})
+	}
+	if len(c.Series) == 0 {
+		c.Series = []series{{"Accepted", "k1"}}
+	}
+	c.Rows = w.rows(len(c.Series))
+	for i, t := range types {
+		for _, tape := range t.tapes {
+			for _, cell := range tape.cells(w) {
+				c.Rows[(cell.at-w.from)/w.step].Cells[min(i, chartTypes)] += cell.count
+			}
+		}
+	}
+	return c
+}
+
+// bars is a table of parts of a whole.
+type bars struct {
+	Caption, Head, Count, Empty string
+	Rows                        []barRow
+}
+
+type barRow struct {
+	Name, Note, Class string
+	Count             int64
+	Share             float64
+}

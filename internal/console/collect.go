@@ -1,0 +1,117 @@
+package console
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// datasetLabels is how many datasets have series of their own; the others are summed up. With six counters each,
+// and the keys, that is some 1,600 series a node.
+const datasetLabels = 200
+
+// otherDatasets is the label of the sum. A dataset's id has no space, so none can have this name.
+const otherDatasets = "(all others)"
+
+// collector reads the rooms' numbers when Prometheus asks, and at no other time: nothing is counted twice and the
+// accept path pays nothing.
+type collector struct {
+	look  func() *state
+	descs []*prometheus.Desc
+
+	mu     sync.Mutex
+	labels map[string]bool // dataset id → has series of its own; settled when first seen, or sums would jump
+	own    int
+}
+
+func newCollector(look func() *state) *collector {
+	c := &collector{look: look, labels: map[string]bool{}}
+	for i := range Metrics {
+		m := &Metrics[i]
+		c.descs = append(c.descs, prometheus.NewDesc(m.Name, m.Help, m.Labels, nil))
+	}
+	return c
+}
+
+// Describe sends every descriptor.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+// Collect reads the state once and sends every number of it.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	s := c.look()
+	s.labels = c.label(s)
+	for i := range Metrics {
+		m, desc := &Metrics[i], c.descs[i]
+		kind := prometheus.GaugeValue
+		if m.Type == counter {
+			kind = prometheus.CounterValue
+		}
+		if m.read != nil {
+			m.read(s, func(v float64, labels ...string) { ch <- prometheus.MustNewConstMetric(desc, kind, v, labels...) })
+			continue
+		}
+		m.measure(s, func(counts []uint64, bounds []time.Duration, sum time.Duration, labels ...string) {
+			buckets, total := make(map[float64]uint64, len(bounds)), uint64(0)
+			for j, n := range counts {
+				if total += n; j < len(bounds) {
+					buckets[bounds[j].Seconds()] = total
+				}
+			}
+			ch <- prometheus.MustNewConstHistogram(desc, total, sum.Seconds(), buckets, labels...)
+		})
+	}
+}
+
+// label settles which datasets have series of their own: the first ones seen, for as long as the process lives.
+func (c *collector) label(s *state) map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	settle := func(id string) {
+		if _, known := c.labels[id]; !known {
+			c.labels[id] = c.own < datasetLabels
+			if c.labels[id] {
+				c.own++
+			}
+		}
+	}
+	for i := range s.api.Datasets {
+		settle(s.api.Datasets[i].DatasetID)
+	}
+	for _, d := range s.datasets {
+		settle(d.ID)
+	}
+	out := make(map[string]bool, len(c.labels))
+	for id, own := range c.labels {
+		out[id] = own
+	}
+	return out
+}
+
+// eachKey visits the live keys of the datasets that have series of their own.
+func (s *state) eachKey(visit func(dataset, key string, used, ends time.Time)) {
+	for _, d := range s.datasets {
+		if !s.labels[d.ID] {
+			continue
+		}
+		for i := range d.Keys {
+			if k := &d.Keys[i]; k.Live(s.now) {
+				visit(d.ID, k.ID, s.used[k.ID], k.Expires)
+			}
+		}
+	}
+}
+
+// metricsHandler answers in the text format and in OpenMetrics.
+func metricsHandler(look func() *state) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(newCollector(look), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 5 * time.Second})
+}

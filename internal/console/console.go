@@ -1,0 +1,258 @@
+// Package console shows operators the state of the service.
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"sluice/internal/api"
+	"sluice/internal/audit"
+	"sluice/internal/dataset"
+	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/loader"
+	"sluice/internal/stream"
+)
+
+// Sources are the rooms whose numbers are shown. All are required but Audit.
+type Sources struct {
+	Engine   *engine.Engine
+	Registry *dataset.Registry
+	Stream   *stream.Stream
+	Lake     *lake.Lake
+	Loader   *loader.Loader
+	API      *api.Server
+	Audit    *audit.Log
+
+	DataDir string // where console.json, used.json and the audit log are
+	Version string
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Options say how the console is reached.
+type Options struct {
+	// Loopback says that the listener's address is one of this machine's own: nobody has to log in.
+	Loopback bool
+	// Proxy says that a proxy in front of the listener ends TLS and sets X-Forwarded-For.
+	Proxy bool
+	// APIURL is the address of the senders' API, for the examples on the pages.
+	APIURL string
+}
+
+// Console is the operators' listener: pages, /metrics, /livez, /readyz.
+type Console struct {
+	s       Sources
+	o       Options
+	log     *slog.Logger
+	guard   *guard
+	build   string
+	started time.Time
+	book    *book
+	minutes minutes
+	tap     tap
+	history history
+	done    chan struct{} // closed when Run ends
+
+	feed    feed
+	extents atomic.Pointer[[]stream.Extent]
+	audited atomic.Pointer[auditState]
+	close   sync.Once
+}
+
+// New makes the console. Nothing is read until Run.
+func New(s Sources, o Options) *Console {
+	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), book: newBook(), build: buildID(), done: make(chan struct{})}
+	c.guard = &guard{
+		dir: s.DataDir, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
+		sessions: map[string]*session{}, attempts: map[string]int{},
+	}
+	c.minutes.begin()
+	return c
+}
+
+func (c *Console) now() time.Time { return c.s.Now().UTC() }
+
+// buildID changes when a static file does.
+func buildID() string {
+	h := sha256.New()
+	_ = fs.WalkDir(staticFiles, "static", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := staticFiles.ReadFile(path)
+		fmt.Fprintf(h, "%s %d\n", path, len(b))
+		h.Write(b)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// Handler answers operators.
+func (c *Console) Handler() http.Handler {
+	page := http.NewServeMux()
+	page.HandleFunc("GET /", c.overview)
+	page.HandleFunc("GET /datasets", c.datasets)
+	page.HandleFunc("GET /dataset", c.dataset)
+	page.HandleFunc("GET /diagnosis", c.diagnosis)
+	page.HandleFunc("GET /lookup", c.lookup)
+	page.HandleFunc("GET /live", c.live)
+	page.HandleFunc("GET /live/events", c.follow)
+	page.HandleFunc("GET /try", c.try)
+	page.HandleFunc("POST /try", c.try)
+	page.HandleFunc("GET /system", c.system)
+	page.Handle("GET /metrics", metricsHandler(c.look))
+
+	mux := http.NewServeMux()
+	mux.Handle("/", c.guard.wrap(page))
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
+	mux.HandleFunc("GET /readyz", c.readyz)
+	mux.HandleFunc("GET /login", c.loginPage)
+	mux.HandleFunc("POST /login", c.login)
+	mux.HandleFunc("POST /logout", c.logout)
+	mux.HandleFunc("GET /static/", static)
+
+	cross := http.NewCrossOriginProtection()
+	return headers(cross.Handler(limitBody(mux)))
+}
+
+// limitBody keeps a form to what the largest page takes.
+func limitBody(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 3*tryMax)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// static gives out the embedded files. Their address changes with their content, so they are kept for long.
+func static(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeFileFS(w, r, staticFiles, r.URL.Path)
+}
+
+func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := c.s.API.Ready(); err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+// look asks every room for its numbers. It answers from memory.
+func (c *Console) look() *state {
+	s := &state{
+		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
+		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
+		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(),
+	}
+	if x := c.extents.Load(); x != nil {
+		s.extents = *x
+	}
+	if a := c.audited.Load(); a != nil {
+		s.audit = *a
+	}
+	var fsys syscall.Statfs_t
+	if err := syscall.Statfs(c.s.DataDir, &fsys); err == nil {
+		s.disk = disk{int64(fsys.Bavail) * int64(fsys.Bsize), int64(fsys.Blocks) * int64(fsys.Bsize)}
+	}
+	return s
+}
+
+// How often Run looks. The numbers of the tables move when the loader commits, every few seconds.
+const (
+	everySecond = time.Second
+	everyExtent = 10 * time.Second
+	everyMinute = time.Minute
+)
+
+// Run keeps what the pages show up to date until ctx ends.
+func (c *Console) Run(ctx context.Context) error {
+	defer c.close.Do(func() { close(c.done) })
+	c.restoreUse()
+	c.verifyAudit()
+	c.readExtents(ctx)
+	tick := time.NewTicker(everySecond)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		if err := c.feed.read(ctx, c.s.Lake, c.book, c.now()); err != nil && ctx.Err() == nil {
+			c.log.Error("read hourly numbers", "err", err)
+		}
+		s := c.look()
+		c.minutes.look(s.now, s.counters())
+		c.history.look(s.now, sound(s), c.log)
+		if n%int(everyExtent/everySecond) == 0 {
+			c.readExtents(ctx)
+		}
+		if n%int(everyMinute/everySecond) == 0 {
+			c.keepUse()
+			c.book.prune(s.now)
+			c.verifyAudit()
+		}
+		select {
+		case <-ctx.Done():
+			c.keepUse()
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// readExtents asks the engine how much the stream holds.
+func (c *Console) readExtents(ctx context.Context) {
+	x, err := c.s.Stream.Extents(ctx)
+	if err == nil {
+		c.extents.Store(&x)
+	}
+}
+
+func (c *Console) verifyAudit() {
+	if c.s.Audit == nil {
+		return
+	}
+	sum, err := c.s.Audit.Verify()
+	if err != nil {
+		c.log.Error("audit log", "err", err)
+	}
+	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now()})
+}
+
+// useName keeps when keys were last used, so that a restart does not forget it. It is no ledger: a crash loses a
+// minute of it.
+const useName = "used.json"
+
+func (c *Console) restoreUse() {
+	b, err := os.ReadFile(filepath.Join(c.s.DataDir, useName))
+	if err != nil {
+		return
+	}
+	used := map[string]time.Time{}
+	if json.Unmarshal(b, &used) == nil {
+		c.s.Registry.Restore(used)
+	}
+}
+
+func (c *Console) keepUse() {
+	b, err := json.Marshal(c.s.Registry.Used())
+	if err != nil {
+		return
+	}
+	path := filepath.Join(c.s.DataDir, useName)
+	if err := os.WriteFile(path+".tmp", b, 0o600); err == nil {
+		err = os.Rename(path+".tmp", path)
+		if err != nil {
+			c.log.Warn("keep last use of keys", "err", err)
+		}
+	}
+}

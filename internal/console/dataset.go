@@ -1,0 +1,224 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"sluice/internal/dataset"
+	"sluice/internal/loader"
+)
+
+type datasetPage struct {
+	ID, Name, State, Class, Policy, Sum, DiagnosisPath string
+	Window                                             pageWindow
+	Windows                                            []link
+	Tiles                                              []tile
+	Chart                                              chart
+	Score                                              score
+	Identifiers, Privacy, Age, Types, Refused          bars
+	Currencies                                         []currency
+	Keys                                               []keyRow
+}
+
+type currency struct {
+	Code      string
+	Events    int64
+	Sum, Mean float64
+}
+
+type keyRow struct{ ID, State, Class, Issued, Used, Ends string }
+
+func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
+	s := c.look()
+	id := r.URL.Query().Get("id")
+	d := s.dataset(id)
+	if d == nil {
+		c.say(w, r, http.StatusNotFound, message{"No such dataset", "There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets"})
+		return
+	}
+	win := c.pickWindow(r, "day", "week", "month", "year")
+	day, _ := newWindow("day", s.now)
+	p := datasetPage{
+		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: diagnosisPath(d.ID), Window: pageWindow{win.say},
+		Windows: windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
+	}
+	c.book.mu.RLock()
+	defer c.book.mu.RUnlock()
+	shelf := c.book.shelf(id)
+	sum := shelf.totals(win)
+	p.State, p.Class = condition(d, shelf.totals(day), shelf.last, s.now)
+	p.Tiles = datasetTiles(sum)
+	p.Chart = volumeChart(win, shelf)
+	p.Sum = arithmetic(sum, win)
+	p.Score = readiness(shelf, win, sum.Accepted)
+	p.Identifiers = identifierBars(shelf, win, sum.Accepted)
+	p.Privacy = partBars(shelf, win, of(loader.KindPrivacy), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
+	p.Age = ageBars(shelf, win, sum.Accepted)
+	p.Types = partBars(shelf, win, accepted, sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
+	p.Refused = refusedBars(shelf, win, sum)
+	for _, v := range shelf.parts(win, of(loader.KindValue)) {
+		p.Currencies = append(p.Currencies, currency{v.name, v.count, v.value, v.value / float64(v.count)})
+	}
+	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
+}
+
+const noEvents = "No accepted events in this window."
+
+// policy says in words what was decided at provisioning.
+func policy(d *dataset.Dataset) string {
+	say := "an opt-out restricts to measurement"
+	if d.SuppressOptOut {
+		say = "an opt-out removes every identifier"
+	}
+	limit := func(v float64, of string) string {
+		if v <= 0 {
+			return ""
+		}
+		return fmt.Sprintf("%g %s/s", v, of)
+	}
+	parts := []string{say}
+	for _, l := range []string{limit(d.RequestsPerSecond, "requests"), limit(d.EventsPerSecond, "events")} {
+		if l != "" {
+			parts = append(parts, "at most "+l)
+		}
+	}
+	if len(parts) == 1 {
+		parts = append(parts, "no rate limit")
+	}
+	return strings.Join(parts, " · ")
+}
+
+func datasetTiles(t totals) []tile {
+	of := func(n int64) string { return pct(share(n, t.Accepted)) + " of accepted" }
+	return []tile{
+		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: pct(share(t.Accepted, t.received())) + " of received"},
+		{ID: "rejected", Name: "Refused", Class: "k2", Day: t.Rejected, Share: pct(share(t.Rejected, t.received())) + " of received"},
+		{ID: "late", Name: "Late", Class: "k3", Day: t.Late, Share: of(t.Late)},
+		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted)},
+		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed)},
+	}
+}
+
+// partBars lists the parts of a whole.
+func partBars(s *shelf, w window, chosen func(line) bool, whole int64, b bars) bars {
+	classes := map[string]string{"measurement_only": "k4", "suppressed": "k5", "unrestricted": "k6"}
+	for _, n := range s.parts(w, chosen) {
+		b.Rows = append(b.Rows, barRow{Name: n.name, Class: classes[n.name], Count: n.count, Share: share(n.count, whole)})
+	}
+	return b
+}
+
+// identifierNames are the identifiers in the order senders know them, and as the loader calls them.
+var identifierNames = []struct{ name, member, note string }{
+	{"email", "email_sha256", "hashed e-mail"}, {"ifa", "ifa", "advertising id"}, {"ip", "ip", "hashed IPv4"}, {"partner", "partner_id", "the sender's own id"},
+}
+
+func identifierBars(s *shelf, w window, accepted int64) bars {
+	b := bars{Caption: "Identifier coverage", Head: "Identifier", Count: "Events", Empty: noEvents}
+	if accepted == 0 {
+		return b
+	}
+	for _, i := range identifierNames {
+		n := s.count(loader.KindIdentifiers, i.name, w)
+		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: share(n, accepted)})
+	}
+	if n := accepted - s.count(loader.KindIdentifiers, "any", w); n > 0 {
+		b.Rows = append(b.Rows, barRow{Name: "none", Note: "suppressed", Class: "k5", Count: n, Share: share(n, accepted)})
+	}
+	return b
+}
+
+// ages are the loader's classes of age at receipt, in words.
+var ages = map[string]struct{ say, class string }{
+	"future": {"ahead of our clock", "k7"}, "0s": {"under 1 minute", "k6"}, "1m": {"1 to 10 minutes", "k6"}, "10m": {"10 minutes to 1 hour", "k6"},
+	"1h": {"1 to 6 hours", "k1"}, "6h": {"6 hours to 1 day", "k1"}, "1d": {"1 to 3 days", "k1"}, "3d": {"3 to 7 days", "k3"}, "7d": {"7 to 30 days: late", "k2"},
+}
+
+func ageBars(s *shelf, w window, accepted int64) bars {
+	b := bars{Caption: "Age at receipt", Head: "Age", Count: "Events", Empty: noEvents}
+	if accepted == 0 {
+		return b
+	}
+	for _, name := range loader.AgeNames {
+		n := s.count(loader.KindAge, name, w)
+		if name == "future" && n == 0 {
+			continue
+		}
+		b.Rows = append(b.Rows, barRow{Name: ages[name].say, Class: ages[name].class, Count: n, Share: share(n, accepted)})
+	}
+	return b
+}
+
+func refusedBars(s *shelf, w window, sum totals) bars {
+	b := bars{Caption: "Refused events", Head: "First problem", Count: "Events", Empty: "No event was refused in this window."}
+	for _, r := range s.refusals(w) {
+		b.Rows = append(b.Rows, barRow{Name: r.code, Note: r.field, Class: "k2", Count: r.events, Share: share(r.events, sum.received())})
+		if len(b.Rows) == 8 {
+			break
+		}
+	}
+	return b
+}
+
+func keyRows(d *dataset.Dataset, s *state) []keyRow {
+	var out []keyRow
+	for i := len(d.Keys) - 1; i >= 0; i-- {
+		k := &d.Keys[i]
+		row := keyRow{ID: k.ID, Issued: stamp(k.Created), Used: ago(s.now, s.used[k.ID]), Ends: "never", State: "live", Class: "ok"}
+		switch {
+		case !k.Revoked.IsZero():
+			row.State, row.Class, row.Ends = "revoked", "", stamp(k.Revoked)
+		case !k.Live(s.now):
+			row.State, row.Class, row.Ends = "expired", "", stamp(k.Expires)
+		case !k.Expires.IsZero():
+			row.State, row.Class, row.Ends = "rotating out", "warn", stamp(k.Expires)+", in "+span(k.Expires.Sub(s.now))
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// score says how much of a dataset's events can be matched.
+type score struct {
+	Known                         bool
+	Points                        int
+	Word, Formula, Worked, Advice string
+}
+
+// weakWeight is what an event with only an address hash is worth. A judgement, shown on the page: an address is
+// shared by a household and changes hands.
+const weakWeight = 0.4
+
+func readiness(s *shelf, w window, accepted int64) score {
+	if accepted == 0 {
+		return score{}
+	}
+	strong := s.count(loader.KindIdentifiers, "strong", w)
+	weak := s.count(loader.KindIdentifiers, "any", w) - strong
+	points := 100 * (float64(strong) + weakWeight*float64(weak)) / float64(accepted)
+	out := score{
+		Known: true, Points: int(points + 0.5),
+		Formula: "100 × (events with an e-mail hash or advertising id + 0.4 × events with only an address hash) ÷ accepted events",
+		Worked:  fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", num(strong), num(weak), num(accepted), points),
+	}
+	switch {
+	case points >= 80:
+		out.Word, out.Advice = "ready", "Nearly every event can be matched to a person or device."
+	case points >= 50:
+		out.Word, out.Advice = "fair", "More events with email_sha256 or ifa would raise it most."
+	default:
+		out.Word, out.Advice = "poor", "Most events carry only an address hash or nothing: send email_sha256 where the customer is known, ifa from apps and televisions."
+	}
+	return out
+}
+
+// state.dataset finds a dataset by id.
+func (s *state) dataset(id string) *dataset.Dataset {
+	for _, d := range s.datasets {
+		if d.ID == id {
+			return d
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/internal/dataset"
+)
+
+// listMax is how many datasets one page lists; more are found by searching. Arbitrary: what a browser scrolls well.
+const listMax = 2000
+
+type datasetsPage struct {
+	Say, Query, More string
+	First            bool
+	Columns          []column
+	Rows             []datasetRow
+}
+
+type column struct {
+	Name, Path, Class string
+	Current           bool
+}
+
+type datasetRow struct {
+	ID, Name, Path, Seen, State, Class string
+	Trend                              []int64
+	totals
+	RejectedShare, LateShare, RestrictedShare float64
+	seen                                      int64
+}
+
+// orders are the ways to sort the list, by the name in the query.
+var orders = map[string]func(a, b *datasetRow) int{
+	"id":         func(a, b *datasetRow) int { return 0 },
+	"accepted":   func(a, b *datasetRow) int { return cmp.Compare(b.Accepted, a.Accepted) },
+	"refused":    func(a, b *datasetRow) int { return cmp.Compare(b.Rejected, a.Rejected) },
+	"late":       func(a, b *datasetRow) int { return cmp.Compare(b.LateShare, a.LateShare) },
+	"restricted": func(a, b *datasetRow) int { return cmp.Compare(b.RestrictedShare, a.RestrictedShare) },
+	"seen":       func(a, b *datasetRow) int { return cmp.Compare(b.seen, a.seen) },
+}
+
+func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
+	s := c.look()
+	day, _ := newWindow("day", s.now)
+	query := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
+	by := r.URL.Query().Get("by")
+	if orders[by] == nil {
+		by = "accepted"
+	}
+	p := datasetsPage{Query: r.URL.Query().Get("q"), First: len(s.datasets) == 0, Columns: columns(r.URL, by)}
+	c.book.mu.RLock()
+	for _, d := range s.datasets {
+		if query == "" || strings.Contains(strings.ToLower(d.ID), query) || strings.Contains(strings.ToLower(d.Name), query) {
+			p.Rows = append(p.Rows, c.datasetRow(d, day, s.now))
+		}
+	}
+	c.book.mu.RUnlock()
+	slices.SortFunc(p.Rows, func(a, b datasetRow) int { return cmp.Or(orders[by](&a, &b), strings.Compare(a.ID, b.ID)) })
+	var sum totals
+	for i := range p.Rows {
+		sum.add(p.Rows[i].totals)
+	}
+	p.Say = fmt.Sprintf("%s, %s accepted and %s refused events in the last 24 hours.", plural(len(p.Rows), "dataset", "datasets"), num(sum.Accepted), num(sum.Rejected))
+	if len(p.Rows) > listMax {
+		p.More = fmt.Sprintf("The first %s are shown; find others by id or name.", num(listMax))
+		p.Rows = p.Rows[:listMax]
+	}
+	c.show(w, r, http.StatusOK, "datasets", "Datasets", "/datasets", refreshEvery, p)
+}
+
+func columns(u *url.URL, by string) []column {
+	out := []column{
+		{Name: "Dataset", Path: "id"},
+		{Name: "24 hours", Class: "wide"},
+		{Name: "Accepted", Path: "accepted", Class: "num"},
+		{Name: "Refused", Path: "refused", Class: "num"},
+		{Name: "Late", Path: "late", Class: "num wide"},
+		{Name: "Restricted", Path: "restricted", Class: "num wide"},
+		{Name: "Last event", Path: "seen", Class: "wide"},
+		{Name: "State"},
+	}
+	for i := range out {
+		if name := out[i].Path; name != "" {
+			q := u.Query()
+			q.Set("by", name)
+			out[i].Path, out[i].Current = u.Path+"?"+q.Encode(), name == by
+		}
+	}
+	return out
+}
+
+func (c *Console) datasetRow(d *dataset.Dataset, day window, now time.Time) datasetRow {
+	s := c.book.shelf(d.ID)
+	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID), totals: s.totals(day), Trend: make([]int64, day.steps), seen: s.last}
+	for l, t := range s.lines {
+		if accepted(l) {
+			t.spread(day, row.Trend)
+		}
+	}
+	row.Trend = row.Trend[:day.steps-1] // the running hour would look like a fall
+	row.RejectedShare = share(row.Rejected, row.received())
+	row.LateShare = share(row.Late, row.Accepted)
+	row.RestrictedShare = share(row.Restricted+row.Suppressed, row.Accepted)
+	row.Seen = lastHour(now, s.last)
+	row.State, row.Class = condition(d, row.totals, s.last, now)
+	return row
+}
+
+// lastHour says when the last hour with an event was: hours are what the tables know.
+func lastHour(now time.Time, hour int64) string {
+	switch {
+	case hour == 0:
+		return "never"
+	case now.Unix()-hour < 3600:
+		return "this hour"
+	case now.Unix()-hour < 7200:
+		return "last hour"
+	}
+	return ago(now, time.Unix(hour+3600, 0))
+}
+
+// condition is a dataset's state in a word.
+func condition(d *dataset.Dataset, day totals, last int64, now time.Time) (word, class string) {
+	live := slices.ContainsFunc(d.Keys, func(k dataset.KeyInfo) bool { return k.Live(now) })
+	switch {
+	case d.Disabled:
+		return "disabled", ""
+	case !live:
+		return "no live key", "warn"
+	case day.Rejected > 0 && share(day.Rejected, day.received()) >= 0.5:
+		return "mostly refused", "bad"
+	case day.Rejected > 0 && share(day.Rejected, day.received()) >= 0.05:
+		return "refusals", "warn"
+	case last == 0:
+		return "no events yet", "note"
+	case day.received() == 0:
+		return "silent", "warn"
+	}
+	return "flowing", "ok"
+}

@@ -1,0 +1,101 @@
+package console
+
+import (
+	"time"
+
+	"sluice/internal/api"
+	"sluice/internal/stream"
+)
+
+// flow is the way of an event through the rooms, with what each says of itself.
+func flow(s *state) []flowStep {
+	return []flowStep{gateStep(s), streamStep(s), loaderStep(s), lakeStep(s)}
+}
+
+func gateStep(s *state) flowStep {
+	step := flowStep{Name: "1 · Gate", Class: "ok", State: "open"}
+	if s.ready != nil {
+		step.Class, step.State = "bad", "closed"
+	}
+	var latency []uint64
+	var requests, fine uint64
+	for i := range s.api.Routes {
+		r := &s.api.Routes[i]
+		if r.Method != "POST" {
+			continue
+		}
+		if latency == nil {
+			latency = make([]uint64, len(r.Latency))
+		}
+		for j, n := range r.Latency {
+			latency[j] += n
+		}
+		for _, st := range r.Statuses {
+			requests += st.Count
+			if st.Status == 200 {
+				fine += st.Count
+			}
+		}
+	}
+	step.Say = plural(requests, "request", "requests")
+	step.More = num(fine) + " answered 200; 99 % within " + edge(latency, api.LatencyBounds[:]) + ", since the start"
+	return step
+}
+
+func streamStep(s *state) flowStep {
+	step := flowStep{Name: "2 · Stream", Class: "ok", State: "durable"}
+	if !s.engine.Healthy {
+		step.Class, step.State = "bad", "engine down"
+	} else if !s.stream.Ready {
+		step.Class, step.State = "bad", "refusing"
+	}
+	step.Say = plural(s.stream.Frames, "frame", "frames") + " synced"
+	step.More = "99 % within " + edge(s.stream.Latency[:], stream.Latencies[:]) + "; " + size(s.stream.Queued) + " waiting"
+	return step
+}
+
+func loaderStep(s *state) flowStep {
+	step := flowStep{Name: "3 · Loader", Class: "ok", State: "keeping up", Say: "nothing waits"}
+	if s.backlog() > 0 {
+		step.Say = span(s.backlog()) + " behind"
+	}
+	if s.backlog() > backlogWarn {
+		step.Class, step.State = "warn", "behind"
+	}
+	step.More = plural(s.pending(), "row", "rows") + " read and not yet committed; " + plural(s.commits(), "commit", "commits") + " since the start"
+	return step
+}
+
+func lakeStep(s *state) flowStep {
+	t := s.table("events")
+	step := flowStep{Name: "4 · Lake", Class: "ok", State: "readable", Say: plural(t.Rows, "event", "events") + " stored"}
+	if s.lake.DamagedParts > 0 {
+		step.Class, step.State = "warn", "damage"
+	}
+	step.More = "newest commit " + ago(s.now, t.LastCommit) + "; " + size(t.Bytes) + " in " + plural(t.Parts, "part", "parts") + "; " + size(s.disk.free) + " free on disk"
+	return step
+}
+
+// edge says in which bucket the 99th of a hundred lies.
+func edge(counts []uint64, bounds []time.Duration) string {
+	if len(counts) > len(bounds) {
+		var over, sum uint64
+		for i, n := range counts {
+			sum += n
+			if i >= len(bounds) {
+				over += n
+			}
+		}
+		if sum > 0 && float64(over) > 0.01*float64(sum) {
+			return "more than " + span(bounds[len(bounds)-1])
+		}
+	}
+	d := quantile(0.99, counts, bounds)
+	if d == 0 {
+		return "–"
+	}
+	if d < time.Millisecond {
+		return "0.5 ms"
+	}
+	return span(d)
+}

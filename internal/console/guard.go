@@ -1,0 +1,239 @@
+package console
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/base64"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/internal/audit"
+)
+
+// The life of a session and the pace of log-ins. Arbitrary: a working day, an idle hour, and few enough guesses
+// that a password of MinPassword characters outlives the service.
+const (
+	sessionAge      = 12 * time.Hour
+	sessionIdle     = time.Hour
+	sessionsMax     = 1000
+	attemptsPerAddr = 5  // a minute
+	attemptsInAll   = 30 // a minute
+	cookieName      = "__Host-sluice"
+)
+
+// guard decides who may look. On a loopback address everybody on the machine may, and nobody else reaches it;
+// on any other address a password or a token is asked for, over TLS only.
+type guard struct {
+	dir      string
+	loopback bool // the listener's address is one of this machine's own
+	proxy    bool // a proxy in front ends TLS
+	now      func() time.Time
+	log      *slog.Logger
+	audit    *audit.Log
+
+	slow     sync.Mutex // one argon2 at a time: 64 MiB each
+	mu       sync.Mutex
+	sessions map[string]*session
+	attempts map[string]int // by address, in this minute; "" for all
+	minute   int64
+}
+
+type session struct {
+	began, seen time.Time
+	password    string // the PHC string it was opened under: another password ends it
+}
+
+// wrap lets a request through to next, or sends it to the log-in.
+func (g *guard) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case g.loopback && !localHost(r.Host):
+			// A page of the internet whose name was pointed at this machine would send its own name.
+			http.Error(w, "This console answers to localhost, 127.0.0.1 and [::1] only.", http.StatusMisdirectedRequest)
+		case g.loopback:
+			next.ServeHTTP(w, r)
+		case r.TLS == nil && !g.proxy:
+			http.Error(w, "This console is served over TLS only: see docs/operate.md, Console access.", http.StatusForbidden)
+		case g.open(r):
+			next.ServeHTTP(w, r)
+		case r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
+			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		default:
+			w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
+			http.Error(w, "Log in, or send the console token.", http.StatusUnauthorized)
+		}
+	})
+}
+
+// open says whether the request carries the token or a living session.
+func (g *guard) open(r *http.Request) bool {
+	a, err := readAccess(g.dir)
+	if err != nil {
+		g.log.Error("console access cannot be read", "err", err)
+		return false
+	}
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return tokenFits(a, token)
+	}
+	return g.session(r, a) != nil
+}
+
+func (g *guard) session(r *http.Request, a access) *session {
+	cookie, err := r.Cookie(cookieName)
+	if err != nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.sessions[cookie.Value]
+	if s == nil {
+		return nil
+	}
+	now := g.now()
+	if now.Sub(s.began) > sessionAge || now.Sub(s.seen) > sessionIdle || s.password != a.Password {
+		delete(g.sessions, cookie.Value)
+		return nil
+	}
+	s.seen = now
+	return s
+}
+
+// logIn holds the password of a form against the stored one. It says false for a wrong password and "wait" for
+// too many of them.
+func (g *guard) logIn(w http.ResponseWriter, r *http.Request) (ok, wait bool) {
+	addr := g.addr(r)
+	if !g.mayTry(addr) {
+		g.note("console.login.limited", addr)
+		return false, true
+	}
+	a, err := readAccess(g.dir)
+	if err != nil || a.Password == "" {
+		return false, false
+	}
+	g.slow.Lock()
+	fits := passwordFits(a.Password, r.PostFormValue("password"))
+	g.slow.Unlock()
+	if !fits {
+		g.note("console.login.refused", addr)
+		return false, false
+	}
+	if !g.note("console.login", addr) {
+		return false, false // what cannot be recorded does not happen
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret)
+	id := base64.RawURLEncoding.EncodeToString(secret)
+	g.mu.Lock()
+	g.dropOldest()
+	g.sessions[id] = &session{began: g.now(), seen: g.now(), password: a.Password}
+	g.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: id, Path: "/", Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, MaxAge: int(sessionAge / time.Second),
+	})
+	return true, false
+}
+
+func (g *guard) logOut(w http.ResponseWriter, r *http.Request) {
+	if cookie, err := r.Cookie(cookieName); err == nil {
+		g.mu.Lock()
+		_, had := g.sessions[cookie.Value]
+		delete(g.sessions, cookie.Value)
+		g.mu.Unlock()
+		if had {
+			g.note("console.logout", g.addr(r))
+		}
+	}
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, MaxAge: -1})
+}
+
+// dropOldest keeps the table of sessions bounded.
+func (g *guard) dropOldest() {
+	for len(g.sessions) >= sessionsMax {
+		oldest := ""
+		for id, s := range g.sessions {
+			if oldest == "" || s.seen.Before(g.sessions[oldest].seen) {
+				oldest = id
+			}
+		}
+		delete(g.sessions, oldest)
+	}
+}
+
+// mayTry counts an attempt and says whether it is within the pace.
+func (g *guard) mayTry(addr string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.now().Unix() / 60; m != g.minute {
+		g.minute, g.attempts = m, map[string]int{}
+	}
+	if g.attempts[""] >= attemptsInAll || g.attempts[addr] >= attemptsPerAddr {
+		return false
+	}
+	g.attempts[""]++
+	g.attempts[addr]++
+	return true
+}
+
+// note writes the audit line.
+func (g *guard) note(action, addr string) bool {
+	if g.audit == nil {
+		return true
+	}
+	err := g.audit.Append(audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action})
+	if err != nil {
+		g.log.Error("audit", "action", action, "err", err)
+	}
+	return err == nil
+}
+
+// addr is who asks: the last address a trusted proxy saw, or the peer. An IPv6 address counts as its /64.
+func (g *guard) addr(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if g.proxy {
+		if v := r.Header.Values("X-Forwarded-For"); len(v) > 0 {
+			list := strings.Split(v[len(v)-1], ",")
+			host = strings.TrimSpace(list[len(list)-1])
+		}
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return ""
+	}
+	if ip = ip.Unmap(); ip.Is6() {
+		p, _ := ip.Prefix(64)
+		return p.String()
+	}
+	return ip.String()
+}
+
+// localHost says whether a Host header names this machine to itself.
+func localHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+// safeNext keeps a redirect on this site.
+func safeNext(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(next, "//") || strings.Contains(next, `\`) {
+		return "/"
+	}
+	return u.RequestURI()
+}

@@ -1,0 +1,299 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/submission"
+)
+
+// The live view is a sample, so that a flood costs the accept path nothing: a look at an atomic while nobody
+// watches, and at most liveRate lines a second made while somebody does.
+const (
+	liveRate    = 20
+	liveViewers = 16 // arbitrary: each holds a connection and a small buffer
+	liveBuffer  = 64
+	liveBeat    = 2 * time.Second // a page that hears nothing for longer says so
+)
+
+// liveLine is what the page gets of an event: words, never an identifier.
+type liveLine struct {
+	Time        string `json:"time"`
+	Dataset     string `json:"dataset"`
+	Type        string `json:"type"`
+	Outcome     []pill `json:"outcome"`
+	Identifiers string `json:"identifiers"`
+	Value       string `json:"value"`
+	About       string `json:"about"`
+}
+
+type pill struct {
+	Word  string `json:"word"`
+	Class string `json:"class"`
+}
+
+// tap hands samples of arriving submissions to whoever watches.
+type tap struct {
+	watched atomic.Int32 // how many watch: the accept path's only cost while it is zero
+	second  atomic.Int64 // of the sample, and
+	taken   atomic.Int32 // how many lines it has taken
+	mu      sync.Mutex
+	viewers map[*viewer]struct{}
+}
+
+type viewer struct {
+	dataset string // "" for all
+	lines   chan liveLine
+}
+
+// Tap takes a sample of a submission that was just acknowledged, or of the counts of a request refused whole. It
+// never blocks and keeps nothing of what it is given.
+func (c *Console) Tap(s *submission.Submission) {
+	if c.tap.watched.Load() != 0 {
+		c.tap.take(s, s.ReceivedAt)
+	}
+}
+
+func (t *tap) take(s *submission.Submission, now int64) {
+	if t.second.Swap(now) != now {
+		t.taken.Store(0)
+	}
+	if t.taken.Load() >= liveRate || !t.mu.TryLock() {
+		return
+	}
+	defer t.mu.Unlock()
+	for i := range s.Rows {
+		if t.taken.Add(1) > liveRate {
+			return
+		}
+		t.send(s.DatasetID, rowLine(&s.Rows[i], now))
+	}
+	for _, r := range s.Rejections {
+		if t.taken.Add(1) > liveRate {
+			return
+		}
+		t.send(s.DatasetID, rejectionLine(s.DatasetID, r, now))
+	}
+}
+
+func (t *tap) send(dataset string, l liveLine) {
+	for v := range t.viewers {
+		if v.dataset == "" || v.dataset == dataset {
+			select {
+			case v.lines <- l:
+			default: // a slow viewer misses a line of a sample
+			}
+		}
+	}
+}
+
+func (t *tap) watch(dataset string) *viewer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.viewers) >= liveViewers {
+		return nil
+	}
+	if t.viewers == nil {
+		t.viewers = map[*viewer]struct{}{}
+	}
+	v := &viewer{dataset, make(chan liveLine, liveBuffer)}
+	t.viewers[v] = struct{}{}
+	t.watched.Add(1)
+	return v
+}
+
+func (t *tap) leave(v *viewer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.viewers, v)
+	t.watched.Add(-1)
+}
+
+func rowLine(r *event.Row, now int64) liveLine {
+	l := liveLine{
+		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(r.DatasetID), Type: strings.Clone(r.EventType),
+		Outcome: []pill{{r.Privacy.String(), outcomeClass(r.Privacy)}}, Identifiers: kinds(r), About: about(r),
+	}
+	if r.Late {
+		l.Outcome = append(l.Outcome, pill{"late", "warn"})
+	}
+	if r.HasValue {
+		l.Value = money(r.Value) + " " + r.CurrencyCode
+	}
+	return l
+}
+
+func rejectionLine(dataset string, r event.Rejection, now int64) liveLine {
+	return liveLine{
+		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(dataset), Type: plural(int(r.Count), "problem", "problems"),
+		Outcome: []pill{{string(r.Code), "bad"}}, About: r.Field,
+	}
+}
+
+// kinds says which identifiers an event carries, not what they are.
+func kinds(r *event.Row) string {
+	var out []string
+	for _, m := range []struct{ name, value string }{{"e-mail", r.EmailSHA256}, {"ifa", r.IFA}, {"ip", r.IPSHA256}, {"partner", r.PartnerID}} {
+		if m.value != "" {
+			out = append(out, m.name)
+		}
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
+
+// aboutMax is how much of a free text is shown. Arbitrary.
+const aboutMax = 80
+
+// about is what an event says of itself in its free texts. Queries of addresses and values of custom_data stay
+// away: they are where senders put what identifies a person.
+func about(r *event.Row) string {
+	var parts []string
+	add := func(name, s string) {
+		if s != "" {
+			parts = append(parts, name+" "+shorten(s))
+		}
+	}
+	add("name", r.CustomEventName)
+	add("source", r.Source)
+	if r.CampaignID != r.DatasetID {
+		add("campaign", r.CampaignID)
+	}
+	add("named", r.CampaignName)
+	add("page", withoutQuery(r.PageURL))
+	add("from", withoutQuery(r.Referer))
+	add("data", strings.Join(members(r.CustomData), ", "))
+	return strings.Join(parts, " · ")
+}
+
+func shorten(s string) string {
+	s = strings.ToValidUTF8(s, "")
+	if len(s) <= aboutMax {
+		return strings.Clone(s)
+	}
+	cut := aboutMax
+	for cut > 0 && s[cut]&0xc0 == 0x80 {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+// withoutQuery cuts an address before what follows its path.
+func withoutQuery(s string) string {
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		s = s[:i]
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.User == nil {
+		return s
+	}
+	u.User = nil
+	return u.String()
+}
+
+// members are the names inside custom_data.
+func members(data string) []string {
+	if data == "" {
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	var out []string
+	for d.More() && len(out) < 5 {
+		name, err := d.Token()
+		if err != nil {
+			break
+		}
+		var skip json.RawMessage
+		if s, ok := name.(string); !ok || d.Decode(&skip) != nil {
+			break
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+type livePage struct {
+	Rate     int
+	Datasets []option
+	Stream   string
+	Example  string
+}
+
+func (c *Console) live(w http.ResponseWriter, r *http.Request) {
+	s := c.look()
+	chosen := r.URL.Query().Get("dataset")
+	p := livePage{Rate: liveRate, Stream: "/live/events?" + url.Values{"dataset": {chosen}}.Encode(), Example: c.curl(chosen, s)}
+	for _, d := range s.datasets {
+		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
+	}
+	c.show(w, r, http.StatusOK, "live", "Live", "/live", 0, p)
+}
+
+// curl is the shortest way to send an event by hand.
+func (c *Console) curl(chosen string, s *state) string {
+	if len(s.datasets) == 0 {
+		return `sluice dataset create my-campaign`
+	}
+	if chosen == "" {
+		chosen = s.datasets[0].ID
+	}
+	id, _ := json.Marshal(chosen)
+	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" \\\n  -d '{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
+		id, s.now.Unix(), c.o.APIURL)
+}
+
+// follow streams the live view.
+func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
+	v := c.tap.watch(r.URL.Query().Get("dataset"))
+	if v == nil {
+		http.Error(w, "Too many viewers at once: "+strconv.Itoa(liveViewers)+".", http.StatusServiceUnavailable)
+		return
+	}
+	defer c.tap.leave(v)
+	rc := http.NewResponseController(w)
+	_ = rc.SetWriteDeadline(time.Time{})
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	beat := time.NewTicker(liveBeat)
+	defer beat.Stop()
+	say := func(format string, args ...any) bool {
+		if _, err := fmt.Fprintf(w, format, args...); err != nil {
+			return false
+		}
+		return rc.Flush() == nil
+	}
+	if !say("retry: 1000\nevent: beat\ndata:\n\n") {
+		return
+	}
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-c.done:
+			return
+		case <-beat.C:
+			if !say("event: beat\ndata:\n\n") {
+				return
+			}
+		case l := <-v.lines:
+			b, err := json.Marshal(l)
+			if err != nil || !say("data: %s\n\n", b) {
+				return
+			}
+		}
+	}
+}

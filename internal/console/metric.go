@@ -1,0 +1,199 @@
+package console
+
+import (
+	"strconv"
+	"time"
+
+	"sluice/internal/api"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+)
+
+// The types of metric.
+const (
+	counter   = "counter"
+	gauge     = "gauge"
+	histogram = "histogram"
+)
+
+// Metric is one number that /metrics gives out. The endpoint, docs/metrics.md, the dashboard and the alert rules
+// are made from the one table of them; a name that is not in it is used nowhere.
+type Metric struct {
+	Name   string
+	Type   string
+	Help   string
+	Labels []string
+
+	read    func(*state, put)
+	measure func(*state, putHistogram)
+}
+
+// put gives one value out, with the values of the metric's labels.
+type put func(value float64, labels ...string)
+
+// putHistogram gives counts per bucket out: one per bound, then the rest.
+type putHistogram func(counts []uint64, bounds []time.Duration, sum time.Duration, labels ...string)
+
+// one is a metric without labels.
+func one[T int | int64 | uint64 | float64](of func(*state) T) func(*state, put) {
+	return func(s *state, p put) { p(float64(of(s))) }
+}
+
+func truth(of func(*state) bool) func(*state, put) {
+	return func(s *state, p put) {
+		if of(s) {
+			p(1)
+		} else {
+			p(0)
+		}
+	}
+}
+
+// perDataset is a counter of every dataset, those beyond the bound summed up as "other".
+func perDataset(of func(*api.DatasetStats) uint64) func(*state, put) {
+	return func(s *state, p put) {
+		other, any := uint64(0), false
+		for i := range s.api.Datasets {
+			d := &s.api.Datasets[i]
+			if s.labels[d.DatasetID] {
+				p(float64(of(d)), d.DatasetID)
+			} else {
+				other, any = other+of(d), true
+			}
+		}
+		if any {
+			p(float64(other), otherDatasets)
+		}
+	}
+}
+
+func perTable(of func(lake.TableStats) float64) func(*state, put) {
+	return func(s *state, p put) {
+		for _, t := range s.lake.Tables {
+			p(of(t), t.Name)
+		}
+	}
+}
+
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+// Metrics is the table.
+var Metrics = []Metric{
+	{Name: "sluice_build_info", Type: gauge, Help: "Always 1; the label names the version.", Labels: []string{"version"}, read: func(s *state, p put) { p(1, s.version) }},
+	{Name: "sluice_start_time_seconds", Type: gauge, Help: "When the node began, in Unix seconds.", read: one(func(s *state) float64 { return unix(s.started) })},
+	{Name: "sluice_ready", Type: gauge, Help: "1 when a POST would be taken now.", read: truth(func(s *state) bool { return s.ready == nil })},
+
+	{Name: "sluice_http_requests_total", Type: counter, Help: "Answers of the senders' API, by route and status.", Labels: []string{"method", "route", "status"}, read: func(s *state, p put) {
+		for i := range s.api.Routes {
+			r := &s.api.Routes[i]
+			for _, st := range r.Statuses {
+				p(float64(st.Count), r.Method, r.Path, strconv.Itoa(st.Status))
+			}
+		}
+	}},
+	{Name: "sluice_http_request_seconds", Type: histogram, Help: "Time from a request's headers to its answer.", Labels: []string{"method", "route"}, measure: func(s *state, p putHistogram) {
+		for i := range s.api.Routes {
+			r := &s.api.Routes[i]
+			p(r.Latency, api.LatencyBounds[:], r.LatencySum, r.Method, r.Path)
+		}
+	}},
+	{Name: "sluice_http_refusals_total", Type: counter, Help: "Requests refused, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
+		for _, c := range s.api.Refusals {
+			p(float64(c.Count), string(c.Code))
+		}
+	}},
+	{Name: "sluice_http_shed_total", Type: counter, Help: "Requests answered 503, by what was short: memory, one dataset's share of it, or the stream.", Labels: []string{"reason"}, read: func(s *state, p put) {
+		p(float64(s.api.ShedMemory), "memory")
+		p(float64(s.api.ShedShare), "share")
+		p(float64(s.api.ShedStream), "stream")
+	}},
+	{Name: "sluice_http_faults_total", Type: counter, Help: "Requests answered 500.", read: one(func(s *state) uint64 { return s.api.Faults })},
+	{Name: "sluice_http_slow_bodies_total", Type: counter, Help: "Requests cut off because their body took too long.", read: one(func(s *state) uint64 { return s.api.SlowBodies })},
+	{Name: "sluice_http_replays_total", Type: counter, Help: "Receipts given again for a repeated Idempotency-Key.", read: one(func(s *state) uint64 { return s.api.Replays })},
+	{Name: "sluice_http_body_bytes_total", Type: counter, Help: "Bytes of request bodies, as they came and decompressed.", Labels: []string{"form"}, read: func(s *state, p put) {
+		p(float64(s.api.BytesWire), "wire")
+		p(float64(s.api.BytesPlain), "plain")
+	}},
+	{Name: "sluice_http_in_flight_bytes", Type: gauge, Help: "Bytes of requests that are being answered now.", read: one(func(s *state) int64 { return s.api.BytesInFlight })},
+	{Name: "sluice_http_in_flight_limit_bytes", Type: gauge, Help: "Bytes in flight at which requests are refused.", read: one(func(s *state) int64 { return s.api.BytesInFlightLimit })},
+
+	{Name: "sluice_events_accepted_total", Type: counter, Help: "Events acknowledged by this node.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Accepted })},
+	{Name: "sluice_events_rejected_total", Type: counter, Help: "Events refused by this node.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Rejected })},
+	{Name: "sluice_events_late_total", Type: counter, Help: "Accepted events that were late.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Late })},
+	{Name: "sluice_events_restricted_total", Type: counter, Help: "Accepted events restricted to measurement.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Restricted })},
+	{Name: "sluice_events_suppressed_total", Type: counter, Help: "Accepted events whose identifiers were removed.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Suppressed })},
+	{Name: "sluice_requests_limited_total", Type: counter, Help: "Requests over a dataset's rate limit.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Limited })},
+	{Name: "sluice_rejections_lost_total", Type: counter, Help: "Counts of refused events that found no room on their way to the tables.", read: one(func(s *state) uint64 { return s.api.RejectionsLost })},
+
+	{Name: "sluice_datasets", Type: gauge, Help: "Datasets, by state.", Labels: []string{"state"}, read: func(s *state, p put) {
+		p(float64(s.registry.Datasets-s.registry.Disabled), "enabled")
+		p(float64(s.registry.Disabled), "disabled")
+	}},
+	{Name: "sluice_registry_synced_timestamp_seconds", Type: gauge, Help: "When this node's copy of datasets and keys was last known to be current.", read: one(func(s *state) float64 { return unix(s.registry.Synced) })},
+	{Name: "sluice_key_last_used_timestamp_seconds", Type: gauge, Help: "When a live key was last used on this node.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
+		s.eachKey(func(dataset, key string, used, _ time.Time) {
+			if !used.IsZero() {
+				p(unix(used), dataset, key)
+			}
+		})
+	}},
+	{Name: "sluice_key_expires_timestamp_seconds", Type: gauge, Help: "When a live key that is being rotated out ends.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
+		s.eachKey(func(dataset, key string, _, ends time.Time) {
+			if !ends.IsZero() {
+				p(unix(ends), dataset, key)
+			}
+		})
+	}},
+
+	{Name: "sluice_engine_healthy", Type: gauge, Help: "1 when the engine takes writes as far as can be known without one.", read: truth(func(s *state) bool { return s.engine.Healthy })},
+	{Name: "sluice_engine_restarts_total", Type: counter, Help: "Times the embedded engine was restarted after a fault.", read: one(func(s *state) uint64 { return s.engine.Restarts })},
+	{Name: "sluice_stream_frames_total", Type: counter, Help: "Frames acknowledged: each is one synced write.", read: one(func(s *state) uint64 { return s.stream.Frames })},
+	{Name: "sluice_stream_records_total", Type: counter, Help: "Submissions acknowledged.", read: one(func(s *state) uint64 { return s.stream.Records })},
+	{Name: "sluice_stream_appended_bytes_total", Type: counter, Help: "Bytes of acknowledged frames.", read: one(func(s *state) uint64 { return s.stream.Bytes })},
+	{Name: "sluice_stream_append_seconds", Type: histogram, Help: "Time until a frame was on stable storage.", measure: func(s *state, p putHistogram) {
+		p(s.stream.Latency[:], stream.Latencies[:], s.stream.LatencySum)
+	}},
+	{Name: "sluice_stream_refused_total", Type: counter, Help: "Submissions the stream did not take, by reason.", Labels: []string{"reason"}, read: func(s *state, p put) {
+		p(float64(s.stream.RefusedOverload), "overload")
+		p(float64(s.stream.RefusedSpace), "space")
+		p(float64(s.stream.RefusedDown), "down")
+		p(float64(s.stream.Failed), "failed")
+	}},
+	{Name: "sluice_stream_queued_bytes", Type: gauge, Help: "Bytes waiting to be written or on their way.", read: one(func(s *state) int64 { return s.stream.Queued })},
+	{Name: "sluice_stream_damaged_frames_total", Type: counter, Help: "Frames and records that could not be read, kept aside; counted over restarts.", read: one((*state).damaged)},
+	{Name: "sluice_stream_missing_frames_total", Type: counter, Help: "Sequence numbers that held nothing when their turn came; counted over restarts.", read: one((*state).missing)},
+	{Name: "sluice_stream_stored_bytes", Type: gauge, Help: "Bytes the stream holds, by partition.", Labels: []string{"partition"}, read: func(s *state, p put) {
+		for i, x := range s.extents {
+			p(float64(x.Bytes), strconv.Itoa(i))
+		}
+	}},
+	{Name: "sluice_stream_age_seconds", Type: gauge, Help: "Age of the oldest frame the stream holds, by partition.", Labels: []string{"partition"}, read: func(s *state, p put) {
+		for i, x := range s.extents {
+			if !x.First.IsZero() {
+				p(max(0, s.now.Sub(x.First).Seconds()), strconv.Itoa(i))
+			}
+		}
+	}},
+
+	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
+	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
+	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
+
+	{Name: "sluice_lake_rows", Type: gauge, Help: "Rows of a table.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Rows) })},
+	{Name: "sluice_lake_bytes", Type: gauge, Help: "Bytes of a table's parts.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Bytes) })},
+	{Name: "sluice_lake_parts", Type: gauge, Help: "Parts of a table.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Parts) })},
+	{Name: "sluice_lake_small_parts", Type: gauge, Help: "Parts that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.SmallParts) })},
+	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Snapshots) })},
+	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return unix(t.LastCommit) })},
+	{Name: "sluice_lake_damaged_parts_total", Type: counter, Help: "Parts found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedParts })},
+
+	{Name: "sluice_disk_free_bytes", Type: gauge, Help: "Free bytes of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.free })},
+	{Name: "sluice_disk_size_bytes", Type: gauge, Help: "Size of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.total })},
+	{Name: "sluice_audit_entries", Type: gauge, Help: "Entries of the audit log when it was last verified.", read: one(func(s *state) uint64 { return s.audit.entries })},
+	{Name: "sluice_audit_intact", Type: gauge, Help: "1 when the audit log matched its seals when it was last verified.", read: truth(func(s *state) bool { return s.audit.problem == nil })},
+}

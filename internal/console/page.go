@@ -1,0 +1,114 @@
+package console
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// frame is what the layout needs around any page.
+type frame struct {
+	Title   string
+	Build   string // changes with the static files, so that a browser keeps them for as long as it likes
+	Refresh int    // seconds until the page asks again; 0 means never
+	Now     time.Time
+	Version string
+	User    bool // somebody is logged in
+	Nav     []link
+	Body    any
+}
+
+type link struct {
+	Name, Path, Icon string
+	Current          bool
+}
+
+var navigation = []link{
+	{"Overview", "/", "home", false},
+	{"Datasets", "/datasets", "stack", false},
+	{"Diagnosis", "/diagnosis", "pulse", false},
+	{"Look-up", "/lookup", "search", false},
+	{"Live", "/live", "live", false},
+	{"Try", "/try", "beaker", false},
+	{"System", "/system", "gauge", false},
+}
+
+// refreshEvery is how often a page asks again, in seconds: the numbers themselves move when the loader commits.
+const refreshEvery = 3
+
+// show renders a page whole before the first byte goes out, so that a fault is a 500 and not half a page.
+func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name, title, active string, refresh int, body any) {
+	f := frame{
+		Title: title, Build: c.build, Refresh: refresh, Now: c.now(), Version: c.s.Version, User: !c.guard.loopback, Body: body,
+	}
+	for _, l := range navigation {
+		l.Current = l.Path == active
+		f.Nav = append(f.Nav, l)
+	}
+	var b bytes.Buffer
+	if err := pages[name].ExecuteTemplate(&b, "layout", f); err != nil {
+		c.log.Error("console page", "page", name, "err", err)
+		http.Error(w, "This page cannot be shown; the log says why.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// message is a page that says one thing.
+type message struct{ Title, Say, Path string }
+
+func (c *Console) say(w http.ResponseWriter, r *http.Request, status int, m message) {
+	c.show(w, r, status, "message", m.Title, "", 0, m)
+}
+
+// headers are those of every answer. No script, style, font or picture but our own; nothing inline; nobody frames us.
+func headers(next http.Handler) http.Handler {
+	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// windows are the links that change the page's window and keep the rest of its query.
+func windows(u *url.URL, current string, names ...string) []link {
+	var out []link
+	for _, s := range spans {
+		for _, name := range names {
+			if s.name != name {
+				continue
+			}
+			q := u.Query()
+			q.Set("window", name)
+			out = append(out, link{Name: s.label, Path: u.Path + "?" + q.Encode(), Current: name == current})
+		}
+	}
+	return out
+}
+
+// pickWindow is the window the request asks for, or the first of the names.
+func (c *Console) pickWindow(r *http.Request, names ...string) window {
+	asked := r.URL.Query().Get("window")
+	for _, name := range names {
+		if asked == name {
+			w, _ := newWindow(name, c.now())
+			return w
+		}
+	}
+	w, _ := newWindow(names[0], c.now())
+	return w
+}
+
+func datasetPath(id string) string   { return "/dataset?" + url.Values{"id": {id}}.Encode() }
+func diagnosisPath(id string) string { return "/diagnosis?" + url.Values{"dataset": {id}}.Encode() }

@@ -1,0 +1,114 @@
+package console
+
+import (
+	"time"
+
+	"sluice/internal/api"
+	"sluice/internal/dataset"
+	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/loader"
+	"sluice/internal/stream"
+)
+
+// state is what the rooms say of themselves at one moment. Pages, metrics and alarms are made from it alone.
+type state struct {
+	now      time.Time
+	started  time.Time
+	version  string
+	ready    error // nil when a POST would be taken
+	datasets []*dataset.Dataset
+	used     map[string]time.Time // by key id, the last use
+	registry dataset.Stats
+	api      api.Stats
+	stream   stream.Stats
+	engine   engine.Stats
+	lake     lake.Stats
+	loader   loader.Stats
+	disk     disk
+	audit    auditState
+	extents  []stream.Extent // by partition, what the stream holds
+	labels   map[string]bool // datasets that have series of their own in /metrics
+}
+
+// auditState is the audit log as it was last verified.
+type auditState struct {
+	entries uint64
+	seal    string
+	problem error
+	at      time.Time
+}
+
+// disk is the file system of the data directory.
+type disk struct{ free, total int64 }
+
+// counters are the five totals of this node since it began.
+func (s *state) counters() (t totals) {
+	for i := range s.api.Datasets {
+		d := &s.api.Datasets[i]
+		t.add(totals{int64(d.Accepted), int64(d.Rejected), int64(d.Late), int64(d.Restricted), int64(d.Suppressed)})
+	}
+	return t
+}
+
+// table is the lake's table by this name.
+func (s *state) table(name string) lake.TableStats {
+	for _, t := range s.lake.Tables {
+		if t.Name == name {
+			return t
+		}
+	}
+	return lake.TableStats{Name: name}
+}
+
+// quantile is the upper edge of the bucket in which the q-th part of the counts is reached.
+func quantile(q float64, counts []uint64, bounds []time.Duration) time.Duration {
+	var sum uint64
+	for _, n := range counts {
+		sum += n
+	}
+	if sum == 0 {
+		return 0
+	}
+	want, seen := uint64(q*float64(sum)), uint64(0)
+	for i, n := range counts {
+		if seen += n; seen > want || seen == sum {
+			return bounds[min(i, len(bounds)-1)]
+		}
+	}
+	return bounds[len(bounds)-1]
+}
+
+// backlog is how long the oldest event that is not in the lake yet has waited.
+func (s *state) backlog() (age time.Duration) {
+	for i := range s.loader.Partitions {
+		age = max(age, s.loader.Partitions[i].Lag)
+	}
+	return age
+}
+
+// pending are the rows read from the stream and not yet committed.
+func (s *state) pending() (n int) {
+	for i := range s.loader.Partitions {
+		n += s.loader.Partitions[i].Pending
+	}
+	return n
+}
+
+func (s *state) commits() (n int64) {
+	for i := range s.loader.Partitions {
+		n += s.loader.Partitions[i].Commits
+	}
+	return n
+}
+
+func (s *state) retries() (n int64) {
+	for i := range s.loader.Partitions {
+		n += s.loader.Partitions[i].Retries
+	}
+	return n
+}
+
+// damaged are the frames and records that the loader could not read, and missing those that were not there.
+func (s *state) damaged() int64 { return s.loader.Damaged }
+func (s *state) missing() int64 { return s.loader.Missing }

@@ -1,0 +1,175 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"runtime"
+	"strconv"
+
+	"sluice/internal/stream"
+)
+
+type systemPage struct {
+	Say   string
+	Cards []systemCard
+}
+
+type systemCard struct {
+	ID, Name string
+	Wide     bool
+	State    *systemState
+	Facts    []fact
+	Table    *systemTable
+}
+
+type systemState struct{ Word, Class string }
+
+type fact struct{ Name, Value string }
+
+type systemTable struct {
+	Caption, Empty string
+	Head           []string
+	Rows           [][]string
+}
+
+func (c *Console) system(w http.ResponseWriter, r *http.Request) {
+	s := c.look()
+	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, span(s.now.Sub(s.started)), c.s.DataDir)}
+	p.Cards = []systemCard{
+		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), memoryCard(s), nodeCard(s), c.auditCard(s),
+	}
+	c.show(w, r, http.StatusOK, "system", "System", "/system", refreshEvery, p)
+}
+
+func good(ok bool, yes, no string) *systemState {
+	if ok {
+		return &systemState{yes, "ok"}
+	}
+	return &systemState{no, "bad"}
+}
+
+// alarmCard lists alarms that are on and those that were.
+func (c *Console) alarmCard(s *state) systemCard {
+	now := sound(s)
+	card := systemCard{ID: "alarms", Name: "Alarms", Wide: true, State: good(len(now) == 0, "none", plural(len(now), "alarm", "alarms"))}
+	card.Table = &systemTable{Caption: "Recent alarms", Head: []string{"Alarm", "Severity", "Since", "Until", "What it says"}, Empty: "None since this node began."}
+	for _, a := range c.history.recent() {
+		until := "now"
+		if !a.until.IsZero() {
+			until = stamp(a.until)
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{a.name, a.level, stamp(a.since), until, a.say})
+	}
+	return card
+}
+
+func streamCard(s *state) systemCard {
+	card := systemCard{ID: "stream", Name: "Stream", State: good(s.stream.Ready, "taking writes", "refusing")}
+	card.Facts = []fact{
+		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(s.engine.Replicas, "replica", "replicas")},
+		{"Acknowledged", fmt.Sprintf("%s in %s, %s", plural(s.stream.Records, "submission", "submissions"), plural(s.stream.Frames, "frame", "frames"), size(int64(s.stream.Bytes)))},
+		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], stream.Latencies[:]) + ", " + size(s.stream.Queued) + " waiting"},
+		{"Refused", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RefusedOverload), num(s.stream.RefusedSpace), num(s.stream.RefusedDown), num(s.stream.Failed))},
+		{"Restarts of the engine", num(s.engine.Restarts)},
+	}
+	card.Table = &systemTable{Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"}, Empty: "The engine was not asked yet."}
+	for i, x := range s.extents {
+		oldest := "–"
+		if !x.First.IsZero() {
+			oldest = ago(s.now, x.First)
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{strconv.Itoa(i), num(x.Last), size(x.Bytes) + " in " + plural(x.Frames, "frame", "frames"), oldest})
+	}
+	return card
+}
+
+func loaderCard(s *state) systemCard {
+	step := loaderStep(s)
+	card := systemCard{ID: "loader", Name: "Loader", State: &systemState{step.State, step.Class}, Facts: []fact{
+		{"Oldest event waiting", span(s.backlog())},
+		{"Damaged or missing", num(s.damaged()) + " kept aside, " + num(s.missing()) + " missing, over restarts"},
+		{"Commits tried again", num(s.retries())},
+	}}
+	card.Table = &systemTable{Caption: "Leases and watermarks", Head: []string{"Partition", "Lease", "Stored up to", "Commits", "Newest"}, Empty: "No partition yet."}
+	for i := range s.loader.Partitions {
+		p := &s.loader.Partitions[i]
+		held := "another node"
+		if p.Held {
+			held = "this node"
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{
+			strconv.Itoa(int(p.Partition)), held, "frame " + num(p.Watermark), num(p.Commits), ago(s.now, p.LastCommit),
+		})
+		if p.LastError != "" {
+			card.Facts = append(card.Facts, fact{fmt.Sprintf("Trouble, partition %d", p.Partition), p.LastError})
+		}
+	}
+	return card
+}
+
+func lakeCard(s *state) systemCard {
+	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(s.lake.DamagedParts == 0, "readable", "damage")}
+	card.Table = &systemTable{Caption: "Tables", Head: []string{"Table", "Rows", "Parts", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day"}, Empty: "No tables yet."}
+	for _, t := range s.lake.Tables {
+		oldest := "–"
+		if !t.OldestDay.IsZero() {
+			oldest = t.OldestDay.Format("2 Jan 2006")
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{
+			t.Name, num(t.Rows), num(t.Parts), size(t.Bytes), num(t.SmallParts), num(t.Snapshots), ago(s.now, t.LastCommit), oldest,
+		})
+	}
+	return card
+}
+
+func nodeCard(s *state) systemCard {
+	free := share(s.disk.free, s.disk.total)
+	state := &systemState{"room on disk", "ok"}
+	switch {
+	case free < diskRisk:
+		state = &systemState{"disk nearly full", "bad"}
+	case free < diskWarn:
+		state = &systemState{"disk filling up", "warn"}
+	}
+	return systemCard{ID: "node", Name: "Disk and versions", State: state, Facts: []fact{
+		{"Free on disk", size(s.disk.free) + " of " + size(s.disk.total) + ", " + pct(free)},
+		{"Sluice", s.version + ", up for " + span(s.now.Sub(s.started))},
+		{"Go", runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH},
+		{"Engine", "NATS " + s.engine.Version},
+		{"Datasets", plural(s.registry.Datasets, "dataset", "datasets") + ", " + plural(s.registry.LiveKeys, "live key", "live keys")},
+		{"Copy of the registry", "current " + ago(s.now, s.registry.Synced)},
+	}}
+}
+
+func memoryCard(s *state) systemCard {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return systemCard{ID: "memory", Name: "Requests and memory", State: good(s.ready == nil, "open", "closed"), Facts: []fact{
+		{"In flight", size(s.api.BytesInFlight) + " of " + size(s.api.BytesInFlightLimit)},
+		{"Refused for room", fmt.Sprintf("%s memory, %s share, %s stream", num(s.api.ShedMemory), num(s.api.ShedShare), num(s.api.ShedStream))},
+		{"Bodies", size(int64(s.api.BytesWire)) + " received, " + size(int64(s.api.BytesPlain)) + " decompressed"},
+		{"Faults", num(s.api.Faults)},
+		{"Heap", size(int64(m.HeapAlloc)) + " in use, " + size(int64(m.Sys)) + " from the system"},
+		{"Goroutines", num(runtime.NumGoroutine())},
+	}}
+}
+
+func (c *Console) auditCard(s *state) systemCard {
+	card := systemCard{ID: "audit", Name: "Audit log", Wide: true, State: good(s.audit.problem == nil, "intact", "changed")}
+	card.Facts = []fact{{"Entries", num(s.audit.entries) + " when verified " + ago(s.now, s.audit.at)}}
+	if s.audit.seal != "" {
+		card.Facts = append(card.Facts, fact{"Last seal", s.audit.seal})
+	}
+	card.Table = &systemTable{Caption: "Newest entries", Head: []string{"When", "Who", "What", "On"}, Empty: "No entries yet: provisioning, log-ins, exports and erasures are recorded here."}
+	if c.s.Audit == nil {
+		return card
+	}
+	entries, err := c.s.Audit.Tail(10)
+	if err != nil {
+		c.log.Error("read audit log", "err", err)
+	}
+	for _, e := range entries {
+		card.Table.Rows = append(card.Table.Rows, []string{stamp(e.Time), e.Actor, e.Action, e.Object})
+	}
+	return card
+}

@@ -1,0 +1,202 @@
+package console
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed page/*.html
+var pageFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+var functions = template.FuncMap{
+	"num": number, "pct": pct, "money": money, "rfc": rfc, "clock": clock, "icon": icon, "bar": bar, "spark": spark,
+}
+
+// pages holds one set of templates per page: the layout, and the page's own "content".
+var pages = func() map[string]*template.Template {
+	layout := template.Must(template.New("").Funcs(functions).ParseFS(pageFiles, "page/layout.html", "page/login.html"))
+	out := map[string]*template.Template{}
+	for _, name := range []string{"overview", "datasets", "dataset", "diagnosis", "lookup", "live", "try", "system", "message"} {
+		t := template.Must(layout.Clone())
+		out[name] = template.Must(t.ParseFS(pageFiles, "page/"+name+".html"))
+	}
+	out["login"] = layout
+	return out
+}()
+
+// num writes a whole number with its thousands apart.
+func num[T int | int64 | uint64 | int32](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	sign := ""
+	if s[0] == '-' {
+		sign, s = "-", s[1:]
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return sign + s
+}
+
+// number is num for templates, which know no type parameters.
+func number(v any) string {
+	switch n := v.(type) {
+	case int:
+		return num(n)
+	case int32:
+		return num(n)
+	case int64:
+		return num(n)
+	case uint64:
+		return num(n)
+	}
+	return fmt.Sprint(v)
+}
+
+// pct writes a share. What is more than nothing is not written as 0 %, what is less than all not as 100 %.
+func pct(share float64) string {
+	p := share * 100
+	switch {
+	case math.IsNaN(p) || p <= 0:
+		return "0 %"
+	case p < 0.1:
+		return "< 0.1 %"
+	case p >= 100:
+		return "100 %"
+	case p > 99.9:
+		return "> 99.9 %"
+	}
+	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
+}
+
+func money(v float64) string {
+	s := strconv.FormatFloat(math.Abs(v), 'f', 2, 64)
+	whole, cents, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil {
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	out := num(n) + "." + cents
+	if v < 0 {
+		out = "-" + out
+	}
+	return out
+}
+
+func rfc(t time.Time) string   { return t.UTC().Format(time.RFC3339) }
+func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+func stamp(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04:05") }
+
+// ago says how long since, in the largest unit that fits.
+func ago(now, then time.Time) string {
+	if then.IsZero() {
+		return "never"
+	}
+	d := now.Sub(then)
+	if d < 2*time.Second {
+		return "just now"
+	}
+	return span(d) + " ago"
+}
+
+// span writes a duration in one unit, as people say it.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d.Seconds())) + " s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	}
+	return strconv.Itoa(int(d.Hours()/24)) + " days"
+}
+
+// size writes a number of bytes.
+func size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
+	v, i := float64(n), 0
+	for v >= 1024 && i < len(units)-1 {
+		v, i = v/1024, i+1
+	}
+	if i == 0 || v >= 100 {
+		return fmt.Sprintf("%.0f %s", v, units[i])
+	}
+	return fmt.Sprintf("%.1f %s", v, units[i])
+}
+
+// plural puts a number before its noun.
+func plural[T int | int64 | uint64](n T, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return num(int64(n)) + " " + many
+}
+
+// share is part of whole, 0 when there is no whole.
+func share(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// bar is a share as a bar. The policy of the page forbids style attributes, so it is drawn.
+func bar(share float64, class string) template.HTML {
+	w := min(max(share, 0), 1) * 100
+	if share > 0 {
+		w = max(w, 0.8)
+	}
+	return template.HTML(`<svg class="bar ` + template.HTMLEscapeString(class) + `" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width="` +
+		strconv.FormatFloat(w, 'f', 2, 64) + `" height="8"></rect></svg>`)
+}
+
+// spark is a row of numbers as a small curve.
+func spark(values []int64, class string) template.HTML {
+	if len(values) < 2 {
+		return ""
+	}
+	top := int64(1)
+	for _, v := range values {
+		top = max(top, v)
+	}
+	var points strings.Builder
+	for i, v := range values {
+		x := float64(i) * 110 / float64(len(values)-1)
+		y := 24 - 22*float64(v)/float64(top)
+		fmt.Fprintf(&points, "%.1f,%.1f ", x, y)
+	}
+	p := strings.TrimSpace(points.String())
+	return template.HTML(`<svg class="spark ` + template.HTMLEscapeString(class) + `" viewBox="0 0 110 26" preserveAspectRatio="none" aria-hidden="true"><polygon class="area" points="0,25 ` +
+		p + ` 110,25"></polygon><polyline class="edge" points="` + p + `"></polyline></svg>`)
+}
+
+// icons are drawn on a grid of 24.
+var icons = map[string]string{
+	"home":   "M4 11l8-7 8 7v9H4zM10 20v-6h4v6",
+	"stack":  "M4 7l8-4 8 4-8 4zM4 12l8 4 8-4M4 17l8 4 8-4",
+	"pulse":  "M3 12h4l3-8 4 16 3-8h4",
+	"search": "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.5L21 21",
+	"live":   "M12 13a1 1 0 1 0 0-2 1 1 0 0 0 0 2zM8 8a5.5 5.5 0 0 0 0 8M16 8a5.5 5.5 0 0 1 0 8M5 5a10 10 0 0 0 0 14M19 5a10 10 0 0 1 0 14",
+	"beaker": "M9 3h6M10 3v6l-5 9a2 2 0 0 0 2 3h10a2 2 0 0 0 2-3l-5-9V3M7.5 15h9",
+	"gauge":  "M12 14l4-5M4 18a9 9 0 1 1 16 0",
+	"check":  "M5 12.5l4.5 4.5L19 7.5",
+	"warn":   "M12 8v5M12 16.5v.5M12 3l9.5 17h-19z",
+	"bad":    "M12 7v6M12 16.5v.5M8 3h8l5 5v8l-5 5H8l-5-5V8z",
+}
+
+func icon(name string) template.HTML {
+	return template.HTML(`<svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="` +
+		icons[name] + `"></path></svg>`)
+}

@@ -1,0 +1,173 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"sluice/event"
+)
+
+// tryMax is how much text the page takes: what the API takes of a single request is more than anybody pastes.
+const tryMax = 1 << 20
+
+// tryShown is how many events of an array are shown whole.
+const tryShown = 20
+
+type tryPage struct {
+	Datasets []option
+	Text     string
+	Answer   *tryAnswer
+}
+
+type option struct {
+	ID      string
+	Current bool
+}
+
+type tryAnswer struct {
+	Title, Verdict, Class, More string
+	Errors, Warnings            []tryRemark
+	Events                      []tryEvent
+}
+
+type tryRemark struct{ Code, Where, Message, Hint string }
+
+type tryEvent struct {
+	Index                          int
+	Outcome, Class, Why, JSON, GPP string
+	Late                           bool
+}
+
+// try shows the validator's word on a pasted event. Nothing is stored, counted or logged.
+func (c *Console) try(w http.ResponseWriter, r *http.Request) {
+	s := c.look()
+	p := tryPage{}
+	chosen := r.FormValue("dataset")
+	for _, d := range s.datasets {
+		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
+	}
+	if chosen == "" && len(p.Datasets) > 0 {
+		p.Datasets[0].Current = true
+		chosen = p.Datasets[0].ID
+	}
+	if chosen == "" {
+		chosen = "example"
+	}
+	if r.Method == http.MethodPost {
+		p.Text = r.PostFormValue("event")
+		policy := event.Policy{DatasetID: chosen}
+		if d := s.dataset(chosen); d != nil {
+			policy.SuppressOptOut = d.SuppressOptOut
+		}
+		p.Answer = answer(p.Text, policy, s.now)
+	} else {
+		p.Text = tryExample(chosen, s.now)
+	}
+	c.show(w, r, http.StatusOK, "try", "Try", "/try", 0, p)
+}
+
+func tryExample(datasetID string, now time.Time) string {
+	id, _ := json.Marshal(datasetID)
+	return fmt.Sprintf(`{
+  "data_set_id": %s,
+  "timestamp": %d,
+  "event_type": "purchase",
+  "identifiers": {
+    "email_sha256": "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
+  },
+  "value": 129.95,
+  "currency_code": "usd",
+  "privacy": {
+    "gpp_string": "DBABLA~BVQqAAAAAgA",
+    "gpp_sid": [7]
+  },
+  "custom_data": { "coupons": ["SPRING10"] }
+}`, id, now.Add(-5*time.Minute).Unix())
+}
+
+// answer is the validator's word.
+func answer(text string, policy event.Policy, now time.Time) *tryAnswer {
+	d := event.Decoder{Explain: true}
+	res, bad := d.Decode(text, event.Any, policy, now)
+	switch {
+	case bad != nil:
+		return &tryAnswer{
+			Title: "The request would be refused", Verdict: "400", Class: "bad",
+			Errors: []tryRemark{{string(bad.Code), bad.Field, bad.Message, bad.Hint}},
+		}
+	case res.Foreign:
+		_, remedy := explain(string(event.DatasetForbidden))
+		return &tryAnswer{
+			Title: "The request would be refused", Verdict: "403", Class: "bad",
+			Errors: []tryRemark{{string(event.DatasetForbidden), "/data_set_id", "An event names another dataset than the one chosen.", remedy}},
+		}
+	}
+	a := &tryAnswer{Title: plural(len(res.Rows), "event", "events") + " accepted", Verdict: "valid", Class: "ok"}
+	if res.Rejected > 0 {
+		a.Title += ", " + num(res.Rejected) + " refused"
+		a.Verdict, a.Class = "not valid", "bad"
+	}
+	where := func(index int, field string) string {
+		if res.Batch {
+			return strings.TrimSpace(fmt.Sprintf("event %d %s", index, field))
+		}
+		return field
+	}
+	for _, e := range res.Errors {
+		a.Errors = append(a.Errors, tryRemark{string(e.Code), where(e.Index, e.Field), e.Message, e.Hint})
+	}
+	for _, x := range res.Warnings {
+		a.Warnings = append(a.Warnings, tryRemark{string(x.Code), where(x.Index, x.Field), x.Message, ""})
+	}
+	for i := range res.Rows {
+		if i == tryShown {
+			a.More = fmt.Sprintf("The first %d accepted events are shown.", tryShown)
+			break
+		}
+		a.Events = append(a.Events, effective(&res.Rows[i], res.Details[i]))
+	}
+	return a
+}
+
+// effective is an event as it would be stored, its identifiers masked.
+func effective(row *event.Row, d event.Detail) tryEvent {
+	masked := *row
+	masked.EmailSHA256, masked.IFA, masked.IPSHA256, masked.PartnerID = "", "", "", ""
+	var b bytes.Buffer
+	if err := json.Indent(&b, event.AppendJSON(nil, &masked), "", "  "); err != nil {
+		b.Reset()
+	}
+	text := b.String()
+	for _, m := range []struct{ member, value string }{
+		{"email_sha256", row.EmailSHA256}, {"ifa", row.IFA}, {"ip_sha256", row.IPSHA256}, {"partner_id", row.PartnerID},
+	} {
+		if m.value != "" {
+			text = strings.Replace(text, `"`+m.member+`": null`, `"`+m.member+`": "•••"`, 1)
+		}
+	}
+	out := tryEvent{Index: int(row.SubmissionIndex), Outcome: row.Privacy.String(), Class: outcomeClass(row.Privacy), Late: row.Late, JSON: text}
+	if len(d.Reasons) > 0 {
+		out.Why = "because of " + strings.Join(d.Reasons, ", ")
+	}
+	if d.GPP != nil {
+		var g bytes.Buffer
+		if json.Indent(&g, d.GPP.AppendJSON(nil), "", "  ") == nil {
+			out.GPP = g.String()
+		}
+	}
+	return out
+}
+
+func outcomeClass(o event.Outcome) string {
+	switch o {
+	case event.Unrestricted:
+		return "ok"
+	case event.MeasurementOnly:
+		return "note"
+	}
+	return "warn"
+}
