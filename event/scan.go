@@ -184,14 +184,19 @@ const (
 	highs = 0x80 * each
 )
 
+// load is the eight bytes from i on, the first of them lowest. It compiles to one instruction.
+func load(s string, i int) uint64 {
+	b := s[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
 // special is where, from i on, the first byte stands that is not plain inside a string: a quote, a backslash, a
 // control character or the beginning of something beyond ASCII. It looks at eight bytes at a time: the lowest high
 // bit that is set marks the first such byte, and only what comes after it may be marked wrongly.
 func special(s string, i int) int {
 	for ; i+8 <= len(s); i += 8 {
-		b := s[i : i+8]
-		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+		w := load(s, i)
 		m := (w | (w - 0x20*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)) & highs
 		if m != 0 {
 			return i + bits.TrailingZeros64(m)/8

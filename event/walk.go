@@ -116,24 +116,29 @@ func (d *Decoder) search(raw string, escaped bool, level int) {
 	}
 }
 
-// emailIn is holdsEmail for text that hardly ever holds one: eight bytes at a time it looks for the few that every
-// spelling of an address needs one of, an @, the beginning of an escape or a character beyond ASCII.
+// emailIn is holdsEmail for text that hardly ever holds one. Every spelling of an address needs one of a few bytes: an
+// @, a character beyond ASCII, a percent sign, a backslash, or what an HTML entity has and a query string has not, a
+// semicolon or a number sign. It looks for them eight bytes at a time.
 func emailIn(s string) bool {
-	i := 0
-	for ; i+8 <= len(s); i += 8 {
-		b := s[i : i+8]
-		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-			uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'&'*each)-each)|((w^'\\'*each)-each))&highs != 0 {
+	if len(s) < 8 {
+		for i := 0; i < len(s); i++ {
+			if c := s[i]; c == '@' || c == '%' || c == '\\' || c == ';' || c == '#' || c >= 0x80 {
+				return holdsEmail(s)
+			}
+		}
+		return false
+	}
+	for i := 0; ; i += 8 {
+		// The last eight may overlap the ones before: only whether matters here, not where.
+		i = min(i, len(s)-8)
+		w := load(s, i)
+		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'\\'*each)-each)|((w^';'*each)-each)|((w^'#'*each)-each))&highs != 0 {
 			return holdsEmail(s)
 		}
-	}
-	for ; i < len(s); i++ {
-		if c := s[i]; c == '@' || c == '%' || c == '&' || c == '\\' || c >= 0x80 {
-			return holdsEmail(s)
+		if i == len(s)-8 {
+			return false
 		}
 	}
-	return false
 }
 
 // pointer is the JSON Pointer of the first steps of the path. It ends before a name that is not fit to be repeated.

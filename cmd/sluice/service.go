@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -14,6 +16,8 @@ import (
 	"sluice/internal/api"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/loader"
 	"sluice/internal/stream"
 )
 
@@ -46,6 +50,8 @@ type service struct {
 	engine   *engine.Engine
 	registry *dataset.Registry
 	stream   *stream.Stream
+	lake     *lake.Lake
+	loader   *loader.Loader
 	api      *api.Server
 	apiHTTP  *http.Server
 	opsHTTP  *http.Server
@@ -75,14 +81,57 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err = s.openLake(ctx); err != nil {
+		return nil, err
+	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: time.Now, Log: c.log}); err != nil {
 		return nil, err
 	}
 	s.api = &api.Server{
-		Keys: s.registry, Stream: s.stream, Now: time.Now, Log: c.log,
-		Limits: api.Limits{BytesInFlight: c.inFlight, BacklogAge: c.backlogAge},
+		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
+		Limits: api.Limits{BytesInFlight: c.inFlight, BacklogAge: c.backlogAge}, Now: time.Now, Log: c.log,
 	}
 	return s, s.openListeners()
+}
+
+// openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
+// came back without its newest frames must not give their numbers out again.
+func (s *service) openLake(ctx context.Context) (err error) {
+	dir := s.config.engine.Dir
+	s.lake, err = lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: time.Now, Log: s.log, Retain: s.retain})
+	if err != nil {
+		return err
+	}
+	for p := range s.stream.Partitions() {
+		marks, err := s.lake.Marks(ctx, uint8(p))
+		if err != nil {
+			return err
+		}
+		s.stream.Resume(uint8(p), marks.Events)
+	}
+	o := loader.Options{
+		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: time.Now, Log: s.log, Age: s.commit,
+	}
+	if s.engine.Mode() == engine.External { // other nodes may load, too
+		host, _ := os.Hostname()
+		o.Engine, o.Owner = s.engine, fmt.Sprintf("%s-%d", host, os.Getpid())
+	}
+	s.loader, err = loader.New(o)
+	return err
+}
+
+// processed says whether what stands at a position of the stream is in the table.
+func (s *service) processed(at stream.Position) bool {
+	return s.loader.Watermark(at.Partition) >= at.Seq
+}
+
+// backlog is how long the oldest event not yet in the table has waited.
+func (s *service) backlog() time.Duration {
+	var oldest time.Duration
+	for _, p := range s.loader.Stats().Partitions {
+		oldest = max(oldest, p.Lag)
+	}
+	return oldest
 }
 
 func (s *service) openListeners() (err error) {
@@ -138,6 +187,7 @@ func (s *service) run(ctx context.Context) error {
 	defer stopUpper()
 
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
+	parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))

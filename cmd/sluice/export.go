@@ -1,0 +1,104 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/event"
+	"sluice/internal/audit"
+	"sluice/internal/lake"
+)
+
+func newExport() *cobra.Command {
+	var q lake.Query
+	var from, to, format, output string
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Print stored events",
+		Long: `Prints stored events, one a line, with the members of a stored row and times as RFC 3339.
+What the server has acknowledged but not yet loaded is waited for. --from and --to speak of the time
+of receipt; --to is not included.`,
+		Example: `  sluice export --dataset shop --from 2026-11-01 --to 2026-11-02
+  sluice export --format parquet --output events.parquet`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&q.Dataset, "dataset", "", "only this dataset")
+	cmd.Flags().StringVar(&from, "from", "", "received at this time or later: RFC 3339 or a date")
+	cmd.Flags().StringVar(&to, "to", "", "received before this time: RFC 3339 or a date")
+	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson, csv or parquet")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of stdout")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		write := map[string]func(*cobra.Command, *lake.Lake, lake.Query, io.Writer) (int64, error){
+			"ndjson": writeNDJSON, "csv": writeCSV, "parquet": writeParquet,
+		}[format]
+		if write == nil {
+			return errors.New("--format is ndjson, csv or parquet")
+		}
+		if q.From, err = parseTime("--from", from); err != nil {
+			return err
+		}
+		if q.To, err = parseTime("--to", to); err != nil {
+			return err
+		}
+		l, err := openSettled(cmd)
+		if err != nil {
+			return failed(err)
+		}
+		out := cmd.OutOrStdout()
+		if output != "" {
+			// Stored identifiers are personal data: the file is the owner's alone.
+			file, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+			if err != nil {
+				return failed(err)
+			}
+			defer func() { err = errors.Join(err, failed(file.Close())) }()
+			out = file
+		}
+		buffered := bufio.NewWriterSize(out, 256<<10)
+		rows, err := write(cmd, l, q, buffered)
+		err = errors.Join(err, buffered.Flush())
+		dir, _ := cmd.Flags().GetString("data")
+		detail := map[string]string{"rows": strconv.FormatInt(rows, 10), "format": format}
+		return failed(errors.Join(err, note(audit.Open(dir), "export", q.Dataset, detail)))
+	}
+	return cmd
+}
+
+// parseTime reads a moment or a day, which begins at midnight UTC.
+func parseTime(flag, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s is a time such as 2026-11-14T23:40:05Z or a date such as 2026-11-14", flag)
+}
+
+func writeNDJSON(cmd *cobra.Command, l *lake.Lake, q lake.Query, w io.Writer) (rows int64, err error) {
+	var line []byte
+	for row, err := range l.Scan(cmd.Context(), q) {
+		if err != nil {
+			return rows, err
+		}
+		line = append(event.AppendJSON(line[:0], row), '\n')
+		if _, err := w.Write(line); err != nil {
+			return rows, err
+		}
+		rows++
+	}
+	return rows, nil
+}
+
+func writeParquet(cmd *cobra.Command, l *lake.Lake, q lake.Query, w io.Writer) (int64, error) {
+	return l.WriteParquet(cmd.Context(), q, w)
+}

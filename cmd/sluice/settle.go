@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/loader"
+	"sluice/internal/stream"
+)
+
+// settleWithin is how long a command waits for a running server to load what it has acknowledged: the server
+// promises ten seconds.
+const settleWithin = 15 * time.Second
+
+// openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does
+// the loading and is waited for; without one this process loads what the stream still holds.
+func openSettled(cmd *cobra.Command) (*lake.Lake, error) {
+	ctx := cmd.Context()
+	dir, _ := cmd.Flags().GetString("data")
+	l, err := lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	e, err := openEngine(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var work func(context.Context) error
+	if e.Mode() == engine.Embedded { // nobody else is here
+		one, err := loader.New(loader.Options{Stream: s, Lake: l, Aside: filepath.Join(dir, "aside"), Now: time.Now, Age: time.Millisecond})
+		if err != nil {
+			return nil, err
+		}
+		work = one.Run
+	}
+	if err := settle(ctx, s, l, work); err != nil {
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return nil, err
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), "The server has not yet loaded everything it acknowledged; what follows is what is stored so far.")
+	}
+	return l, nil
+}
+
+// settle returns when the lake has everything that the stream holds now. work, if not nil, does the loading and
+// has no limit of time: it makes progress by itself.
+func settle(ctx context.Context, s *stream.Stream, l *lake.Lake, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stopped := make(chan error, 1)
+	if work == nil {
+		ctx, cancel = context.WithTimeout(ctx, settleWithin)
+		defer cancel()
+	} else {
+		go func() { stopped <- work(ctx) }()
+		defer func() { cancel(); <-stopped }()
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for p := range s.Partitions() {
+		last, err := s.Last(ctx, uint8(p))
+		if err != nil {
+			return err
+		}
+		for {
+			marks, err := l.Marks(ctx, uint8(p))
+			if err != nil {
+				return err
+			}
+			if marks.Events >= last {
+				break
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
