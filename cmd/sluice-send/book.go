@@ -43,6 +43,12 @@ func (b *book) begin() error {
 	if err := b.open(); err != nil {
 		return err
 	}
+	info, err := b.refused.Stat()
+	if err != nil {
+		return err
+	}
+	// Somebody took the file away: what was in it is lost, and must not come back as zero bytes.
+	b.length = min(b.length, info.Size())
 	return b.refused.Truncate(b.length)
 }
 

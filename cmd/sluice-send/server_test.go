@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -190,10 +189,4 @@ func eventually(tb testing.TB, within time.Duration, done func() bool, say func(
 			tb.Fatal(say())
 		}
 	}
-}
-
-// answers is a stand-in for faults that the real service cannot be brought to: it serves h on loopback.
-func answers(tb testing.TB, h http.HandlerFunc) string {
-	tb.Helper()
-	return newLoopback(tb, h)
 }

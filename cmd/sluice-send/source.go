@@ -166,8 +166,8 @@ func formatOf(name string, head []byte) string {
 	case first != '{':
 		return formatCSV
 	}
-	line, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
-	if line = bytes.TrimSpace(line); len(line) > 0 && line[len(line)-1] != '}' && len(line) < len(head)-10 {
+	line, _, whole := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
+	if line = bytes.TrimSpace(line); whole && len(line) > 0 && line[len(line)-1] != '}' {
 		return formatJSON // an object that does not end on its line is laid out over several
 	}
 	return formatNDJSON

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// damage is what happens to the files between two runs. name → what is done → what must hold is the same for all:
+// every good row is stored once, every bad one is listed once.
+var damage = map[string]func(t *testing.T, path string){
+	"nothing":                            func(*testing.T, string) {},
+	"half a line":                        cutCheckpoint(-7),
+	"half the header":                    cutCheckpoint(20),
+	"an empty checkpoint":                cutCheckpoint(0),
+	"zero bytes at the end":              addTo(".checkpoint", "\x00\x00\x00\x00"),
+	"rubbish at the end":                 addTo(".checkpoint", "{\"batch\":9"),
+	"rubbish lines":                      addTo(".checkpoint", "rubbish\n{\"batch\":3,\"rows\":100}\n"),
+	"checkpoint gone":                    func(t *testing.T, path string) { must(t, os.Remove(path+".checkpoint")) },
+	"refused rows not in the checkpoint": addTo(".rejected.ndjson", `{"line":4711,"error_code":"INVALID_EVENT_TYPE"}`+"\n"),
+	"a bad line in the middle": func(t *testing.T, path string) {
+		data, err := os.ReadFile(path + ".checkpoint")
+		must(t, err)
+		lines := bytes.SplitAfter(data, []byte("\n"))
+		lines[2] = bytes.ReplaceAll(lines[2], []byte(`"batch"`), []byte(`"batch`))
+		must(t, os.WriteFile(path+".checkpoint", bytes.Join(lines, nil), 0o600))
+	},
+}
+
+func cutCheckpoint(at int) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		data, err := os.ReadFile(path + ".checkpoint")
+		must(t, err)
+		if at < 0 {
+			at += len(data)
+		}
+		must(t, os.Truncate(path+".checkpoint", int64(at)))
+	}
+}
+
+func addTo(suffix, text string) func(*testing.T, string) {
+	return func(t *testing.T, path string) {
+		f, err := os.OpenFile(path+suffix, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		must(t, err)
+		_, err = io.WriteString(f, text)
+		must(t, err)
+		must(t, f.Close())
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// timePattern finds the time of a mark.
+var timePattern = regexp.MustCompile(`"time":\d+`)
+
+// refuseKey makes the store refuse everything after n requests, which stops an upload at once.
+func refuseKey(n int) func(int, http.ResponseWriter) bool {
+	return func(i int, w http.ResponseWriter) bool {
+		if i <= n {
+			return false
+		}
+		w.WriteHeader(403)
+		fmt.Fprint(w, `{"status":"error","error_code":"INVALID_API_KEY","message":"The key is not valid."}`)
+		return true
+	}
+}
+
+func TestDamagedCheckpoints(t *testing.T) {
+	for name, harm := range damage {
+		t.Run(name, func(t *testing.T) {
+			s := &store{fail: refuseKey(8), lose: func(n int) bool { return n%3 == 0 }}
+			url := newLoopback(t, s)
+			path := tempCSV(t, 2050, every(10))
+			if code, _, words := uploadTo(t, url, path); code != exitKey {
+				t.Fatalf("the first run: exit code %d\n%s", code, words)
+			}
+			harm(t, path)
+			s.mu.Lock()
+			s.fail = nil
+			s.mu.Unlock()
+			code, out, words := uploadTo(t, url, path)
+			if code != exitRejected {
+				t.Fatalf("the second run: exit code %d\n%s", code, words)
+			}
+			if want := `"rows":2050,"accepted":1845,"rejected":205`; !strings.Contains(out, want) {
+				t.Errorf("got %s, want %s", out, want)
+			}
+			s.check(t, 2050, every(10))
+			lines := refusedLines(t, path+".rejected.ndjson")
+			for i := range 2050 {
+				if every(10)(i) && lines[int64(i+2)] != 1 {
+					t.Fatalf("line %d is listed %d times", i+2, lines[int64(i+2)])
+				}
+			}
+			if len(lines) != 205 {
+				t.Errorf("got %d refused lines, want 205", len(lines))
+			}
+		})
+	}
+}
+
+// What would make other batches of the same rows is refused while an upload is unfinished.
+func TestResumeWithAnotherMind(t *testing.T) {
+	interrupted := func(t *testing.T) (*store, string, string) {
+		s := &store{fail: refuseKey(5)}
+		url := newLoopback(t, s)
+		path := tempCSV(t, 2000, none)
+		if code, _, words := uploadTo(t, url, path); code != exitKey {
+			t.Fatalf("exit code %d\n%s", code, words)
+		}
+		s.mu.Lock()
+		s.fail = nil
+		s.mu.Unlock()
+		return s, url, path
+	}
+	for name, tt := range map[string]struct {
+		flags []string
+		harm  func(t *testing.T, path string)
+		want  string
+	}{
+		"batch size": {flags: []string{"--batch", "50"}, want: "had batches of 100 rows"},
+		"mapping":    {flags: []string{"--set", "source=crm"}, want: "had another --map, --hash or --set"},
+		"dataset":    {flags: []string{"--dataset", "autumn"}, want: "was for another --dataset"},
+		"file":       {harm: addTo("", "1,purchase,z@example.com,1,EUR,z\n"), want: "the file has changed"},
+		"old": {want: "more than 48 hours ago", harm: func(t *testing.T, path string) {
+			data, err := os.ReadFile(path + ".checkpoint")
+			must(t, err)
+			old := fmt.Sprintf(`"time":%d`, time.Now().Add(-49*time.Hour).Unix())
+			data = timePattern.ReplaceAll(data, []byte(old))
+			must(t, os.WriteFile(path+".checkpoint", data, 0o600))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, url, path := interrupted(t)
+			if tt.harm != nil {
+				tt.harm(t, path)
+			}
+			before := s.requests
+			code, _, words := uploadTo(t, url, path, tt.flags...)
+			if code != exitUsage || !strings.Contains(words, tt.want) {
+				t.Errorf("exit code %d, want %d and %q:\n%s", code, exitUsage, tt.want, words)
+			}
+			if s.requests != before {
+				t.Error("something was sent")
+			}
+		})
+	}
+	t.Run("another service", func(t *testing.T) {
+		_, _, path := interrupted(t)
+		code, _, words := uploadTo(t, newLoopback(t, &store{}), path)
+		if code != exitUsage || !strings.Contains(words, "the interrupted upload went to") {
+			t.Errorf("exit code %d\n%s", code, words)
+		}
+	})
+	t.Run("restart", func(t *testing.T) {
+		s, url, path := interrupted(t)
+		if code, _, words := uploadTo(t, url, path, "--restart"); code != exitOK {
+			t.Errorf("exit code %d\n%s", code, words)
+		}
+		s.check(t, 2000, none) // the keys are the same: what was stored is not stored again
+	})
+	t.Run("the other parallelism", func(t *testing.T) {
+		s, url, path := interrupted(t)
+		if code, _, words := uploadTo(t, url, path, "--parallel", "1"); code != exitOK {
+			t.Errorf("exit code %d\n%s", code, words)
+		}
+		s.check(t, 2000, none)
+	})
+}
+
+func TestAgainStoresTwice(t *testing.T) {
+	s := &store{}
+	url := newLoopback(t, s)
+	path := tempCSV(t, 300, none)
+	for i, flags := range [][]string{nil, nil, {"--again"}, nil} {
+		if code, _, words := uploadTo(t, url, path, flags...); code != exitOK {
+			t.Fatalf("run %d: exit code %d\n%s", i, code, words)
+		}
+	}
+	for row, n := range s.stored {
+		if n != 2 {
+			t.Fatalf("row %s is stored %d times, want 2", row, n)
+		}
+	}
+}
+
+func TestTwoUploadersOfOneFile(t *testing.T) {
+	path := tempCSV(t, 300, none)
+	c, err := createCheckpoint(path+".checkpoint", header{Version: 1})
+	must(t, err)
+	defer c.Close()
+	code, _, words := uploadTo(t, newLoopback(t, &store{}), path)
+	if code != exitUsage || !strings.Contains(words, "another upload of this file is running") {
+		t.Errorf("exit code %d\n%s", code, words)
+	}
+}
+
+// An interruption from the keyboard has its own exit code, and the next run goes on.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &store{}
+	s.fail = func(n int, _ http.ResponseWriter) bool {
+		if n == 5 {
+			cancel()
+		}
+		return false
+	}
+	url := newLoopback(t, s)
+	path := tempCSV(t, 3000, none)
+	code, _, words := uploadWith(t, ctx, url, path)
+	if code != exitInterrupted {
+		t.Fatalf("exit code %d\n%s", code, words)
+	}
+	if code, out, words := uploadTo(t, url, path); code != exitOK || !strings.Contains(out, `"resumed":`) {
+		t.Fatalf("exit code %d\n%s%s", code, out, words)
+	}
+	s.check(t, 3000, none)
+}
+
+// The service's partial refusals are named by line, also where its answer lists only some of them.
+func TestServiceRefusesRows(t *testing.T) {
+	for _, truncated := range []bool{false, true} {
+		url := newLoopback(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case strings.HasPrefix(r.URL.Path, "/v1/submissions/"):
+				fmt.Fprint(w, `{"submission_id":"batch.1","events":[{"index":0},{"index":3}]}`)
+			case r.Method == http.MethodPost:
+				fmt.Fprintf(w, `{"submission_id":"batch.1","received_at":"2026-11-14T23:40:05Z","status":"RECEIVED","accepted":2,"rejected":2,"errors_truncated":%v,"errors":[`, truncated)
+				fmt.Fprint(w, `{"index":1,"error_code":"TIMESTAMP_TOO_OLD","field":"/timestamp","message":"Too old.","hint":"Sooner."}`)
+				if !truncated {
+					fmt.Fprint(w, `,{"index":2,"error_code":"TIMESTAMP_TOO_OLD","field":"/timestamp","message":"Too old.","hint":"Sooner."}`)
+				}
+				fmt.Fprint(w, `]}`)
+			}
+		}))
+		path := tempCSV(t, 4, none)
+		code, out, words := uploadTo(t, url, path)
+		if code != exitRejected || !strings.Contains(out, `"accepted":2,"rejected":2`) {
+			t.Fatalf("exit code %d\n%s%s", code, out, words)
+		}
+		if lines := refusedLines(t, path+".rejected.ndjson"); len(lines) != 2 || lines[3] != 1 || lines[4] != 1 {
+			t.Errorf("truncated %v: got refused lines %v, want 3 and 4", truncated, lines)
+		}
+	}
+}
+
+// An answer that does not add up ends the upload instead of losing a row.
+func TestServiceThatMiscounts(t *testing.T) {
+	url := newLoopback(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			fmt.Fprint(w, `{"submission_id":"batch.1","received_at":"2026-11-14T23:40:05Z","status":"RECEIVED","accepted":2,"rejected":1}`)
+		}
+	}))
+	code, _, words := uploadTo(t, url, tempCSV(t, 4, none))
+	if code != exitUnreachable || !strings.Contains(words, "counts 2 rows of a batch as rejected, but names 0") {
+		t.Errorf("exit code %d\n%s", code, words)
+	}
+}
