@@ -116,10 +116,23 @@ func (d *disk) Create(name string) (io.WriteCloser, error) {
 		return nil, err
 	}
 	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrNotExist) { // another process has swept the empty directory away
+		d.forget(path.Dir(name))
+		if err := d.makeDir(path.Dir(name)); err != nil {
+			return nil, err
+		}
+		f, err = os.OpenFile(d.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &diskWriter{f: f}, nil
+}
+
+func (d *disk) forget(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.made, d.path(dir))
 }
 
 // diskWriter is a file that is durable when it is closed: its content first, then its name.
@@ -232,8 +245,9 @@ func (d *disk) List(dir string) ([]listed, error) {
 	return out, nil
 }
 
-// Remove deletes a file, and the directory it leaves empty. What is not there is removed already.
+// Remove deletes a file or an empty directory. What is not there is removed already.
 func (d *disk) Remove(name string) error {
+	d.forget(name)
 	if err := os.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

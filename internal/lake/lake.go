@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/event"
@@ -19,7 +20,7 @@ type Options struct {
 	Now    func() time.Time //
 	Log    *slog.Logger     // default: nothing is logged
 	Retain time.Duration    // rows received longer ago are dropped, whole days at a time; 0 keeps all
-	Keep   time.Duration    // for how long a part that was replaced stays readable; default 1 h
+	Keep   time.Duration    // for how long a part that was replaced stays readable; default 10 min
 
 	PartBytes int64 // compaction merges parts up to this size; default 192 MiB
 
@@ -41,6 +42,7 @@ type Lake struct {
 	rejectsW *partWriter[rejectionRow]
 	hoursW   *partWriter[hourRow]
 
+	turn     atomic.Uint32 // whose turn it is to be compacted
 	counters counters
 }
 
@@ -50,7 +52,7 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Keep == 0 {
-		o.Keep = time.Hour // a scan, an export or another program's query should be over by then
+		o.Keep = 10 * time.Minute // another program's query should be over by then; our own hold their files open
 	}
 	if o.PartBytes == 0 {
 		o.PartBytes = 192 << 20 // few parts a day, and a row group or two for each core of a reader

@@ -204,6 +204,18 @@ func (m *metadata) snapshot(id int64) *snapshot {
 	return nil
 }
 
+// history is the current snapshot, and those before it.
+func (m *metadata) history() (older []snapshot, cur *snapshot) {
+	for i := range m.Snapshots {
+		if m.CurrentSnapshot != nil && m.Snapshots[i].ID == *m.CurrentSnapshot {
+			cur = &m.Snapshots[i]
+			continue
+		}
+		older = append(older, m.Snapshots[i])
+	}
+	return older, cur
+}
+
 const watermarkProperty = "sluice.watermark"
 
 // watermarks says up to where in each partition of the stream the table holds everything. A snapshot that

@@ -3,7 +3,9 @@ package lake
 import (
 	"crypto/rand"
 	"encoding/base32"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"path"
 	"strings"
@@ -24,6 +26,8 @@ type part struct {
 	lower  map[int][]byte // Iceberg's single-value form; strings may be cut
 	upper  map[int][]byte
 	splits []int64 // where row groups begin
+	index  int64   // where the pages end; what follows has no checksum of its own
+	check  uint32  // CRC32C of what follows; 0 when not known
 
 	snapshot int64 // that added it, 0 before
 	sequence int64
@@ -54,6 +58,41 @@ func newPartName(day int32) string {
 	return path.Join("data", "day="+dayName(day), newName()+".parquet")
 }
 
+// Parquet has a checksum for each page, and none for the footer, which says what the columns are called, nor for
+// the indexes, which say where rows are. One flipped bit there and a column is empty, or a row another row's. So a
+// manifest has a checksum of them: as the sizes of columns that no schema has, which readers pass over just as
+// they do with columns that were dropped.
+const (
+	indexAt    = 998
+	indexCheck = 999
+)
+
+// verify says whether everything after the pages is as it was written.
+func (p *part) verify(o object) error {
+	if o.Size() != p.bytes {
+		return fmt.Errorf("%d bytes long instead of %d", o.Size(), p.bytes)
+	}
+	if p.check == 0 {
+		return nil
+	}
+	sum, err := checksum(o, p.index)
+	if err == nil && sum != p.check {
+		err = errors.New("checksum of the footer differs")
+	}
+	return err
+}
+
+func checksum(o object, from int64) (uint32, error) {
+	if from < 0 || from > o.Size() {
+		return 0, errors.New("no place for a footer")
+	}
+	b := make([]byte, o.Size()-from)
+	if _, err := o.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	return crc32.Checksum(b, castagnoli), nil
+}
+
 // dataFile is the part as iceberg-go writes it into a manifest.
 func (p *part) dataFile(l *layout, at storage) (iceberg.DataFile, error) {
 	b, err := iceberg.NewDataFileBuilder(
@@ -67,7 +106,8 @@ func (p *part) dataFile(l *layout, at storage) (iceberg.DataFile, error) {
 	for id := range p.nulls {
 		counts[id] = p.rows
 	}
-	return b.ValueCounts(counts).NullValueCounts(p.nulls).LowerBoundValues(p.lower).UpperBoundValues(p.upper).
+	return b.ColumnSizes(map[int]int64{indexAt: p.index, indexCheck: int64(p.check)}).
+		ValueCounts(counts).NullValueCounts(p.nulls).LowerBoundValues(p.lower).UpperBoundValues(p.upper).
 		SplitOffsets(p.splits).SortOrderID(sortOrderID).Build(), nil
 }
 
@@ -85,6 +125,7 @@ func readPart(e iceberg.ManifestEntry) (*part, error) {
 	return &part{
 		name: name, day: int32(day), rows: f.Count(), bytes: f.FileSizeBytes(),
 		nulls: f.NullValueCounts(), lower: f.LowerBoundValues(), upper: f.UpperBoundValues(), splits: f.SplitOffsets(),
+		index: f.ColumnSizes()[indexAt], check: uint32(f.ColumnSizes()[indexCheck]),
 		snapshot: e.SnapshotID(), sequence: e.SequenceNum(),
 	}, nil
 }
@@ -102,6 +143,9 @@ func below(location, dir string) (string, bool) {
 // measure fills in what a finished Parquet file says of itself.
 func (p *part) measure(l *layout, meta *format.FileMetaData) {
 	p.rows = meta.NumRows
+	if len(meta.RowGroups) > 0 {
+		p.index = meta.RowGroups[0].Columns[0].ColumnIndexOffset // parquet-go writes it right after the last page
+	}
 	p.nulls, p.lower, p.upper = map[int]int64{}, map[int][]byte{}, map[int][]byte{}
 	columns := leaves(meta)
 	for _, group := range meta.RowGroups {

@@ -28,9 +28,9 @@ type group struct {
 // readRowsOf hands the chosen rows of a part to yield, in order, some at a time; they are valid until it returns.
 // A row group that cannot be read is left out, counted by damaged, and the next one is tried.
 func readRowsOf[T any](
-	o object, sel *selection[T], damaged func(error), yield func(rows []T) error,
+	p *part, o object, sel *selection[T], damaged func(error), yield func(rows []T) error,
 ) error {
-	file, err := openParquet(o)
+	file, err := openParquet(p, o)
 	if err != nil {
 		damaged(err)
 		return nil
@@ -56,8 +56,11 @@ type stopError struct{ err error }
 
 func (e *stopError) Error() string { return e.err.Error() }
 
-func openParquet(o object) (f *parquet.File, err error) {
+func openParquet(p *part, o object) (f *parquet.File, err error) {
 	defer recovered(&err)
+	if err := p.verify(o); err != nil {
+		return nil, err
+	}
 	return parquet.OpenFile(o, o.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
 }
 
@@ -120,6 +123,23 @@ func (r *rowReader[T]) group(g parquet.RowGroup, yield func([]T) error) error {
 			}
 		}
 		at += int64(n)
+	}
+	if err := r.exhausted(filter, total); err != nil {
+		return err
+	}
+	return r.exhausted(rest, total)
+}
+
+// exhausted says whether columns end with the group: if one does not, a damaged page header may have shifted it.
+func (r *rowReader[T]) exhausted(cursors []*cursor[T], total int64) (err error) {
+	defer recovered(&err)
+	for _, c := range cursors {
+		if c.row != total {
+			continue // it was not read to the end
+		}
+		if _, err := c.next(r.values[:1]); !errors.Is(err, io.ErrUnexpectedEOF) || len(c.ahead) > 0 {
+			return fmt.Errorf("column %s is longer than its row group", c.name)
+		}
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func scan[T any](
 			return err
 		}
 		for i, f := range files {
-			err := readRowsOf(f.object, sel, damaged(f.part.name), yield)
+			err := readRowsOf(f.part, f.object, sel, damaged(f.part.name), yield)
 			_ = f.object.Close()
 			if err != nil {
 				for _, f := range files[i+1:] {

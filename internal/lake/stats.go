@@ -7,7 +7,7 @@ import (
 
 // counters are what a lake counts since it was opened.
 type counters struct {
-	damagedParts atomic.Int64
+	damagedParts, compactions, compactedRows, troubles atomic.Int64
 }
 
 // TableStats is the state of one table.
@@ -33,11 +33,18 @@ type TableStats struct {
 type Stats struct {
 	Tables       []TableStats // rejections, hours, events
 	DamagedParts int64        // parts, or row groups of parts, that could not be read since Open
+
+	Compactions, CompactedRows int64 // since Open
+	Troubles                   int64 // times upkeep did not work since Open
 }
 
 // Stats answers from memory.
 func (l *Lake) Stats() Stats {
-	out := Stats{DamagedParts: l.counters.damagedParts.Load()}
+	c := &l.counters
+	out := Stats{
+		DamagedParts: c.damagedParts.Load(), Compactions: c.compactions.Load(), CompactedRows: c.compactedRows.Load(),
+		Troubles: c.troubles.Load(),
+	}
 	for _, t := range l.tables() {
 		out.Tables = append(out.Tables, t.stats(l.o.PartBytes))
 	}

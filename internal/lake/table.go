@@ -37,6 +37,24 @@ type table struct {
 	commits atomic.Int64
 	retries atomic.Int64
 	took    atomic.Int64 // nanoseconds of the last commit
+
+	badMu sync.Mutex
+	bad   map[string]bool // parts that could not be read: compaction leaves them alone
+}
+
+func (t *table) markUnreadable(name string) {
+	t.badMu.Lock()
+	defer t.badMu.Unlock()
+	if t.bad == nil {
+		t.bad = map[string]bool{}
+	}
+	t.bad[name] = true
+}
+
+func (t *table) unreadable(name string) bool {
+	t.badMu.Lock()
+	defer t.badMu.Unlock()
+	return t.bad[name]
 }
 
 // state is a table as of one version. It never changes.
@@ -220,7 +238,7 @@ const (
 
 // change is what one commit does to a table.
 type change struct {
-	operation string
+	operation string // "" makes no snapshot, only ends older ones
 	add       []*part
 	remove    map[string]bool // names of parts
 	marks     map[uint8]uint64
@@ -273,6 +291,9 @@ func (t *table) at(step string) error {
 
 // commit writes the successor of s. On an error it says which files it leaves behind.
 func (t *table) commit(s *state, c *change) (next *state, written []string, err error) {
+	if c.operation == "" {
+		return t.commitExpiry(s, c)
+	}
 	id, sequence := newSnapshotID(), s.meta.LastSequence+1
 	if err := t.at("manifest"); err != nil {
 		return nil, nil, err
@@ -301,27 +322,35 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 	next.meta = t.succeed(s, c, next, snapshot{
 		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
 	})
-	if err := t.at("metadata"); err != nil {
-		return nil, written, err
-	}
-	b, err := next.meta.encode()
-	if err != nil {
-		return nil, written, err
-	}
-	if err := t.publish(next.version, b); err != nil {
+	if err := t.publish(next); err != nil {
 		return nil, written, err
 	}
 	for _, p := range c.add {
 		p.snapshot, p.sequence = id, sequence
 	}
-	if err := t.at("committed"); err != nil {
-		return nil, nil, errors.Join(errUncertain, err)
-	}
 	return next, nil, nil
 }
 
+// commitExpiry is a commit of the same snapshot with fewer older ones.
+func (t *table) commitExpiry(s *state, c *change) (next *state, written []string, err error) {
+	m := t.forward(s)
+	older, cur := m.history()
+	m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
+	m.trimLog()
+	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, marks: s.marks}
+	return next, nil, t.publish(next)
+}
+
 // publish gives the metadata its name: the instant of the commit.
-func (t *table) publish(version int64, b []byte) error {
+func (t *table) publish(next *state) error {
+	if err := t.at("metadata"); err != nil {
+		return err
+	}
+	b, err := next.meta.encode()
+	if err != nil {
+		return err
+	}
+	version := next.version
 	name := metadataName(version)
 	if err := t.store.CreateExclusive(name, b); err != nil {
 		return err
@@ -336,6 +365,9 @@ func (t *table) publish(version int64, b []byte) error {
 	}
 	// For programs that do not list. Those that do need no hint, so its loss costs nothing.
 	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
+	if err := t.at("committed"); err != nil {
+		return errors.Join(errUncertain, err)
+	}
 	return nil
 }
 
@@ -376,25 +408,36 @@ func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifes
 	return append(rest, made), made, err
 }
 
-// succeed is the metadata after a commit.
-func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metadata {
+// forward is a copy of the newest metadata, for a commit to change.
+func (t *table) forward(s *state) *metadata {
 	m := *s.meta
-	now := max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
-	snap.TimestampMS = now
-	snap.Summary = summary(s, c, next)
-	m.LastSequence, m.LastUpdatedMS = snap.Sequence, now
-	m.Properties = maps.Clone(m.Properties)
 	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadataLogEntry{
-		s.meta.LastUpdatedMS, t.store.Location(metadataName(s.read)),
+		m.LastUpdatedMS, t.store.Location(metadataName(s.read)),
 	})
-	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-keepVersions):]
-	m.Snapshots = append(t.unexpired(m.Snapshots, c, now), snap)
-	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{now, snap.ID})
-	m.SnapshotLog = slices.DeleteFunc(m.SnapshotLog, func(e snapshotLogEntry) bool { return m.snapshot(e.SnapshotID) == nil })
-	m.CurrentSnapshot = &snap.ID
-	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
+	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-logVersions):]
+	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
+	m.Properties = maps.Clone(m.Properties)
 	m.Location = t.store.Location("")
 	return &m
+}
+
+// trimLog drops what the log says of snapshots that are gone.
+func (m *metadata) trimLog() {
+	m.SnapshotLog = slices.DeleteFunc(slices.Clone(m.SnapshotLog), func(e snapshotLogEntry) bool { return m.snapshot(e.SnapshotID) == nil })
+}
+
+// succeed is the metadata after a commit.
+func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metadata {
+	m := t.forward(s)
+	snap.TimestampMS = m.LastUpdatedMS
+	snap.Summary = summary(s, c, next)
+	m.LastSequence = snap.Sequence
+	m.Snapshots = append(t.unexpired(m.Snapshots, &snap, c.forget, snap.TimestampMS), snap)
+	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{snap.TimestampMS, snap.ID})
+	m.trimLog()
+	m.CurrentSnapshot = &snap.ID
+	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
+	return m
 }
 
 func summary(s *state, c *change, next *state) map[string]string {
@@ -429,25 +472,28 @@ func summary(s *state, c *change, next *state) map[string]string {
 const (
 	keepSnapshots = 10  // for a look back, arbitrary
 	keepVersions  = 100 // metadata files; arbitrary, more than commits can race
+	logVersions   = 20  // of them a version names; arbitrary
 )
 
-// unexpired is which snapshots a commit carries on. After an append the snapshot before holds nothing that the
-// new one has not, so few are kept; one whose parts were replaced stays for as long as a reader may be using it.
-func (t *table) unexpired(list []snapshot, c *change, now int64) []snapshot {
-	if c.forget {
+// unexpired is which of the snapshots before last are carried on. After an append the one before holds nothing
+// that the new one has not, so few are kept, for a look back. One whose parts were replaced stays for as long as
+// a reader may be using it; then it goes with all before it, however few they are, for they hold the same parts.
+func (t *table) unexpired(older []snapshot, last *snapshot, forget bool, now int64) []snapshot {
+	if forget {
 		return nil
 	}
 	var out []snapshot
-	for i, s := range list {
-		next, since := c.operation, now
-		if i+1 < len(list) {
-			next, since = list[i+1].Summary["operation"], list[i+1].TimestampMS
+	next := last
+	for i := len(older) - 1; i >= 0; i-- {
+		replaces := next.Summary["operation"] != appended
+		if replaces && now-next.TimestampMS >= t.keep.Milliseconds() {
+			break
 		}
-		recent := i >= len(list)-keepSnapshots
-		inUse := next != appended && now-since < t.keep.Milliseconds()
-		if recent || inUse {
-			out = append(out, s)
+		if replaces || i >= len(older)-keepSnapshots {
+			out = append(out, older[i])
 		}
+		next = &older[i]
 	}
+	slices.Reverse(out)
 	return out
 }

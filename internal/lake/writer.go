@@ -102,7 +102,12 @@ func (w *partWriter[T]) finish() (*part, error) {
 	p.bytes = w.out.n
 	p.measure(w.layout, w.w.File().Metadata())
 	clear(w.rows[:cap(w.rows)]) // they hold request bodies
-	return p, nil
+	o, err := w.at.Open(p.name)
+	if err != nil {
+		return nil, fmt.Errorf("write part: %w", err)
+	}
+	p.check, err = checksum(o, p.index)
+	return p, errors.Join(err, o.Close())
 }
 
 // abandon gives a part up and removes what there is of it.

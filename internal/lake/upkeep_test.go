@@ -1,0 +1,350 @@
+package lake
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/event"
+)
+
+// compactAll compacts until there is nothing left to do.
+func compactAll(t testing.TB, l *Lake) {
+	t.Helper()
+	for {
+		more, err := l.Compact(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+func eventsOf(l *Lake) TableStats { return l.Stats().Tables[2] }
+
+// files lists everything below a directory.
+func files(t testing.TB, dir string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// holding lists the files that hold a byte string.
+func holding(t testing.TB, dir string, want []byte) []string {
+	t.Helper()
+	return slices.DeleteFunc(files(t, dir), func(path string) bool {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !bytes.Contains(b, want)
+	})
+}
+
+func TestCompactionKeepsRowsAndOrder(t *testing.T) {
+	now := noon
+	dir := t.TempDir()
+	l := openLake(t, Options{Dir: dir, Now: func() time.Time { return now }})
+	s := newSampler(3, 4, 9)
+	var all []event.Row
+	for i := range 40 {
+		rows := s.rows(50, noon.Add(time.Duration(i)*time.Minute))
+		commit(t, l, rows)
+		all = append(all, rows...)
+	}
+	compactAll(t, l)
+	if n := eventsOf(l).Parts; n > 16 {
+		t.Errorf("got %d parts on the day itself, want at most 16", n)
+	}
+	same(t, collect(t, l, Query{}), all)
+	now = noon.Add(48 * time.Hour) // the day is over
+	compactAll(t, l)
+	if n := eventsOf(l).Parts; n != 1 {
+		t.Errorf("got %d parts afterwards, want 1", n)
+	}
+	same(t, collect(t, l, Query{}), all)
+	var last *event.Row
+	for row, err := range l.Scan(t.Context(), Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last != nil && (last.DatasetID > row.DatasetID || last.DatasetID == row.DatasetID && last.EventTime > row.EventTime) {
+			t.Fatal("got rows out of order in a part")
+		}
+		copied := *row
+		last = &copied
+	}
+	if m, err := l.Marks(t.Context(), 0); err != nil || m.Events != 40 {
+		t.Errorf("got marks %+v, %v, want 40", m, err)
+	}
+
+	// What was replaced stays for a while, then goes.
+	if _, err := l.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(files(t, dir+"/events/data")); n < 2 {
+		t.Errorf("got %d data files, want the replaced ones still there", n)
+	}
+	now = now.Add(time.Hour)
+	if err := l.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(files(t, dir+"/events/data")); n != 1 {
+		t.Errorf("got %d data files, want 1", n)
+	}
+	same(t, collect(t, openLake(t, Options{Dir: dir}), Query{}), all)
+}
+
+func TestHoursAreAddedUp(t *testing.T) {
+	now := noon
+	l := openLake(t, Options{Now: func() time.Time { return now }})
+	hour := noon.Unix()
+	for i := range uint64(20) {
+		err := l.Commit(t.Context(), Batch{From: Marks{i, i, i}, To: i + 1, Hours: []Hour{
+			{hour, "a", "events", "purchase", "accepted", 2, 0.5}, {hour, "b", "events", "lead", "accepted", 1, 0},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = noon.Add(48 * time.Hour)
+	compactAll(t, l)
+	var got []Hour
+	err := l.ScanHours(t.Context(), HourQuery{}, func(h *Hour) error { got = append(got, *h); return nil })
+	want := []Hour{{hour, "a", "events", "purchase", "accepted", 40, 10}, {hour, "b", "events", "lead", "accepted", 20, 0}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	now := noon
+	l := openLake(t, Options{Now: func() time.Time { return now }, Retain: 72 * time.Hour})
+	s := newSampler(3, 2, 9)
+	old, young := s.rows(100, noon), s.rows(100, noon.Add(48*time.Hour))
+	commit(t, l, old)
+	commit(t, l, young)
+	now = noon.Add(72 * time.Hour)
+	if n, err := l.Retain(t.Context()); n != 0 || err != nil {
+		t.Errorf("got %d, %v on the third day, want nothing gone", n, err)
+	}
+	now = noon.Add(96 * time.Hour)
+	if n, err := l.Retain(t.Context()); n != 100 || err != nil {
+		t.Errorf("got %d, %v, want 100 gone", n, err)
+	}
+	same(t, collect(t, l, Query{}), young)
+}
+
+func TestEraseLeavesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		mark func(*event.Row)
+		p    Predicate
+		raw  string
+	}{
+		"email":   {func(r *event.Row) { r.EmailSHA256 = digest(1 << 40) }, Predicate{EmailSHA256: strings.ToUpper(digest(1 << 40))}, ""},
+		"ip":      {func(r *event.Row) { r.IPSHA256 = digest(1 << 40) }, Predicate{IPSHA256: digest(1 << 40)}, ""},
+		"ifa":     {func(r *event.Row) { r.IFA = "MARKED-5f0c-ifa1" }, Predicate{IFA: "marked-5F0C-ifa1"}, "MARKED-5f0c-ifa1"},
+		"partner": {func(r *event.Row) { r.PartnerID = "marked-partner-77" }, Predicate{PartnerID: "marked-partner-77"}, "marked-partner-77"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			l := openLake(t, Options{Dir: dir})
+			s := newSampler(5, 2, 9)
+			var keep []event.Row
+			for i := range 20 {
+				rows := s.rows(30, noon.Add(time.Duration(i)*time.Hour))
+				if i%5 == 0 {
+					c.mark(&rows[7])
+				}
+				commit(t, l, rows)
+				if i%5 == 0 {
+					rows = slices.Delete(slices.Clone(rows), 7, 8)
+				}
+				keep = append(keep, rows...)
+			}
+			compactAll(t, l)
+			raw := []byte(c.raw)
+			if c.raw == "" {
+				raw, _ = hex.DecodeString(digest(1 << 40))
+			}
+			if len(holding(t, dir, raw)) == 0 && c.raw == "" {
+				t.Fatal("got no file with the identifier, so the test proves nothing")
+			}
+			done, err := l.Erase(t.Context(), c.p)
+			if err != nil || done.Rows != 4 {
+				t.Fatalf("got %+v, %v, want 4 rows", done, err)
+			}
+			if left := holding(t, dir, raw); len(left) > 0 {
+				t.Errorf("got %v, want no file that holds the identifier", left)
+			}
+			same(t, collect(t, l, Query{}), keep)
+			same(t, collect(t, openLake(t, Options{Dir: dir}), Query{}), keep)
+			if done, err := l.Erase(t.Context(), c.p); err != nil || done.Rows != 0 {
+				t.Errorf("got %+v, %v the second time, want nothing to do", done, err)
+			}
+			if n := eventsOf(l).Snapshots; n != 1 {
+				t.Errorf("got %d snapshots, want 1", n)
+			}
+		})
+	}
+	l := openLake(t, Options{})
+	for _, p := range []Predicate{{}, {IFA: "a", PartnerID: "b"}, {EmailSHA256: "zz"}} {
+		if _, err := l.Erase(t.Context(), p); err == nil {
+			t.Errorf("got no error for %+v", p)
+		}
+	}
+}
+
+// errCrash ends a step and, like a crash, leaves everything lying as it is.
+var errCrash = errors.Join(errUncertain, errors.New("crash"))
+
+// A crash at any step of upkeep, then another process: the rows are the same and the work can be finished.
+func TestUpkeepCrashesAtEveryStep(t *testing.T) {
+	marked := digest(1 << 40)
+	raw, _ := hex.DecodeString(marked)
+	fill := func(t *testing.T, dir string) (keep []event.Row) {
+		l := openLake(t, Options{Dir: dir})
+		s := newSampler(5, 2, 9)
+		for i := range 17 {
+			rows := s.rows(20, noon)
+			if i == 3 {
+				rows[5].EmailSHA256 = marked
+			}
+			commit(t, l, rows)
+			if i == 3 {
+				rows = slices.Delete(slices.Clone(rows), 5, 6)
+			}
+			keep = append(keep, rows...)
+		}
+		return keep
+	}
+	work := func(ctx context.Context, l *Lake) error {
+		if _, err := l.Compact(ctx); err != nil {
+			return err
+		}
+		if _, err := l.Erase(ctx, Predicate{EmailSHA256: marked}); err != nil {
+			return err
+		}
+		_, err := l.Sweep(ctx)
+		return err
+	}
+	var steps []string
+	dir := t.TempDir()
+	fill(t, dir)
+	err := work(t.Context(), openLake(t, Options{Dir: dir, Step: func(name string) error {
+		steps = append(steps, name)
+		return nil
+	}}))
+	if err != nil || len(steps) < 12 {
+		t.Fatalf("got %v, %v, want the steps of a compaction, an erasure and a sweep", steps, err)
+	}
+	for i, name := range steps {
+		t.Run(fmt.Sprint(i, name), func(t *testing.T) {
+			dir := t.TempDir()
+			keep := fill(t, dir)
+			var n atomic.Int64
+			l := openLake(t, Options{Dir: dir, Step: func(string) error {
+				if n.Add(1) > int64(i) {
+					return errCrash
+				}
+				return nil
+			}})
+			if err := work(t.Context(), l); !errors.Is(err, errUncertain) {
+				t.Fatalf("got %v, want the crash", err)
+			}
+			l = openLake(t, Options{Dir: dir})
+			got := collect(t, l, Query{})
+			same(t, slices.DeleteFunc(got, func(r event.Row) bool { return r.EmailSHA256 == marked }), keep)
+			if err := work(t.Context(), l); err != nil {
+				t.Fatal(err)
+			}
+			same(t, collect(t, l, Query{}), keep)
+			if left := holding(t, dir, raw); len(left) > 0 {
+				t.Errorf("got %v, want no file that holds the identifier", left)
+			}
+			if n, want := len(files(t, dir+"/events/data")), eventsOf(l).Parts; n != want {
+				t.Errorf("got %d data files, want %d", n, want)
+			}
+		})
+	}
+}
+
+// Loading, compaction, erasure and scans at the same time, from two processes' worth of lakes.
+func TestEverythingAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	loader, keeper := openLake(t, Options{Dir: dir, PartBytes: 1 << 20}), openLake(t, Options{Dir: dir, PartBytes: 1 << 20})
+	s := newSampler(5, 3, 9)
+	const rounds = 60
+	var batches [][]event.Row
+	var keep []event.Row
+	for range rounds {
+		rows := s.rows(40, noon)
+		rows[3].PartnerID = "marked"
+		batches = append(batches, rows)
+		keep = append(keep, slices.Delete(slices.Clone(rows), 3, 4)...)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	upkeep := make(chan error, 2)
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := keeper.Compact(ctx); err != nil && ctx.Err() == nil {
+				upkeep <- err
+				return
+			}
+		}
+		upkeep <- nil
+	}()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := keeper.Erase(ctx, Predicate{PartnerID: "marked"}); err != nil && ctx.Err() == nil {
+				upkeep <- err
+				return
+			}
+			for _, err := range keeper.Scan(ctx, Query{}) {
+				if err != nil && ctx.Err() == nil {
+					upkeep <- err
+					return
+				}
+			}
+		}
+		upkeep <- nil
+	}()
+	for _, rows := range batches {
+		commit(t, loader, rows)
+	}
+	cancel()
+	for range 2 {
+		if err := <-upkeep; err != nil {
+			t.Error(err)
+		}
+	}
+	l := openLake(t, Options{Dir: dir})
+	if _, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}); err != nil {
+		t.Fatal(err)
+	}
+	same(t, collect(t, l, Query{}), keep)
+}
