@@ -87,3 +87,18 @@ func BenchmarkReference(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*500), "ns/event")
 }
+
+// TestAllocations holds that a batch costs a few allocations in all, not some for each event.
+func TestAllocations(t *testing.T) {
+	var d event.Decoder
+	policy := event.Policy{DatasetID: "spring-2026"}
+	for name, body := range map[string]string{"plain": typicalBatch(500, noPrivacy), "with eight consent strings": typicalBatch(500, somePrivacy)} {
+		allocs := testing.AllocsPerRun(5, func() { d.Decode(body, event.Batch, policy, benchNow) })
+		if allocs > 500 { // two strings may share a slot of the cache, and take turns
+			t.Errorf("%s: got %v allocations for 500 events", name, allocs)
+		}
+		if name == "plain" && allocs > 1 {
+			t.Errorf("%s: got %v allocations for 500 events, want none", name, allocs)
+		}
+	}
+}

@@ -77,6 +77,9 @@ func (d *Decoder) readAgain(f field) bool {
 		raw = d.unescape(raw)
 	}
 	d.checkDataset(raw)
+	if emailIn(raw) {
+		d.plaintext(1)
+	}
 	return true
 }
 
