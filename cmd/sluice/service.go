@@ -69,6 +69,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	}()
 	c.engine.Listen = true
 	c.engine.Log = c.log
+	c.engine.Unsynced = rig.unsynced
 	if s.engine, err = engine.Open(ctx, c.engine); err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.keep, MaxBytes: c.maxStream, Headroom: c.headroom, Now: time.Now, Log: c.log,
+		Partitions: c.partitions, MaxAge: c.keep, MaxBytes: c.maxStream, Headroom: c.headroom, Now: rig.now, Log: c.log, Step: rig.step,
 	})
 	if err != nil {
 		return nil, err
@@ -84,12 +85,12 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if err = s.openLake(ctx); err != nil {
 		return nil, err
 	}
-	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: time.Now, Log: c.log}); err != nil {
+	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
 		return nil, err
 	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
-		Limits: api.Limits{BytesInFlight: c.inFlight, BacklogAge: c.backlogAge}, Now: time.Now, Log: c.log,
+		Limits: api.Limits{BytesInFlight: c.inFlight, BacklogAge: c.backlogAge}, Now: rig.now, Log: c.log,
 	}
 	return s, s.openListeners()
 }
@@ -98,7 +99,9 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 // came back without its newest frames must not give their numbers out again.
 func (s *service) openLake(ctx context.Context) (err error) {
 	dir := s.config.engine.Dir
-	s.lake, err = lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: time.Now, Log: s.log, Retain: s.retain})
+	s.lake, err = lake.Open(ctx, lake.Options{
+		Dir: filepath.Join(dir, "lake"), Now: rig.now, Log: s.log, Retain: s.retain, Step: rig.step,
+	})
 	if err != nil {
 		return err
 	}
@@ -110,7 +113,7 @@ func (s *service) openLake(ctx context.Context) (err error) {
 		s.stream.Resume(uint8(p), marks.Events)
 	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: time.Now, Log: s.log, Age: s.commit,
+		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
 		host, _ := os.Hostname()
@@ -187,7 +190,9 @@ func (s *service) run(ctx context.Context) error {
 	defer stopUpper()
 
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
-	parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
+	if !rig.noLoader {
+		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
+	}
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))

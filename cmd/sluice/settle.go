@@ -24,7 +24,7 @@ const settleWithin = 15 * time.Second
 func openSettled(cmd *cobra.Command) (*lake.Lake, error) {
 	ctx := cmd.Context()
 	dir, _ := cmd.Flags().GetString("data")
-	l, err := lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: time.Now})
+	l, err := lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: rig.now, Step: rig.step})
 	if err != nil {
 		return nil, err
 	}

@@ -94,7 +94,17 @@ const (
 
 // publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
 // stream down until a probe has succeeded.
+//
+// Steps: append.publish, append.stored; with a key once.publish, once.stored. A crash before the first leaves nothing,
+// one at the second leaves a record whose sender has no answer, and between the two either may be.
 func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	what := "append"
+	if m.Subject != l.subject {
+		what = "once"
+	}
+	if err := l.s.at(what, "publish"); err != nil {
+		return 0, err
+	}
 	high := l.high.Load()
 	seq, err := request(ctx, l.s.nc, m)
 	if errors.Is(err, ErrExists) || errors.Is(err, ErrFull) {
@@ -110,7 +120,18 @@ func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	}
 	l.raise(seq)
 	l.s.space.wrote(len(m.Data))
-	return seq, nil
+	return seq, l.s.at(what, "stored")
+}
+
+// at tells Options.Step where an append is.
+func (s *Stream) at(what, step string) error {
+	if s.o.Step == nil {
+		return nil
+	}
+	if err := s.o.Step(what + "." + step); err != nil {
+		return fmt.Errorf("%w: %w", ErrTimeout, err)
+	}
+	return nil
 }
 
 // request sends one message to the engine and returns the sequence number under which it is stored.

@@ -59,6 +59,10 @@ type Options struct {
 	Disk func() (Disk, error) // free space; nil asks the file system of the engine's directory
 	Now  func() time.Time     // nil means time.Now
 	Log  *slog.Logger         // nil means nothing is logged
+
+	// Step is called before each named step of an append; its error leaves the outcome open. Tests crash with it. The
+	// names are in the comment of the function that takes the steps.
+	Step func(name string) error
 }
 
 func (o *Options) setDefaults() {
