@@ -189,6 +189,7 @@ func (s *service) run(ctx context.Context) error {
 	upper, stopUpper := context.WithCancel(partsCtx)
 	defer stopUpper()
 
+	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
 	if !rig.noLoader {
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
