@@ -2,6 +2,8 @@ package lake
 
 import (
 	"context"
+	"io/fs"
+	"slices"
 	"time"
 )
 
@@ -23,6 +25,15 @@ func (l *Lake) HourParts(ctx context.Context) (parts map[int32][]string, version
 // ReadHourPart hands the numbers of one part to yield, valid until it returns. fs.ErrNotExist means that the part
 // was replaced since it was listed. What cannot be read of it is counted and left out.
 func (l *Lake) ReadHourPart(ctx context.Context, name string, yield func(*Hour) error) error {
+	s, err := l.hours.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	list := s.parts()
+	i := slices.IndexFunc(list, func(p *part) bool { return p.name == name })
+	if i < 0 {
+		return fs.ErrNotExist
+	}
 	o, err := l.hours.store.Open(name)
 	if err != nil {
 		return err
@@ -33,7 +44,7 @@ func (l *Lake) ReadHourPart(ctx context.Context, name string, yield func(*Hour) 
 		l.o.Log.Error("part is damaged", "table", hoursTable, "part", name, "error", err)
 	}
 	sel := &selection[hourRow]{rest: hourColumns}
-	return readRowsOf(o, sel, damaged, func(rows []hourRow) error {
+	return readRowsOf(list[i], o, sel, damaged, func(rows []hourRow) error {
 		for _, r := range rows {
 			if err := yield(&Hour{r.Hour / micro, r.DatasetID, r.Kind, r.Name, r.Field, r.Count, r.Value}); err != nil {
 				return err

@@ -3,6 +3,7 @@ package lake
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -37,21 +38,21 @@ type partWriter[T any] struct {
 }
 
 func newPartWriter[T any](l *layout, codec *zstd.Codec, pageBytes int) *partWriter[T] {
-	return &partWriter[T]{
-		layout: l,
-		rows:   make([]T, 0, writeRows),
-		w: parquet.NewGenericWriter[T](
-			nil,
-			parquet.Compression(codec),
-			parquet.PageBufferSize(pageBytes),
-			parquet.WriteBufferSize(256<<10),
-			parquet.MaxRowsPerRowGroup(rowsPerGroup),
-			parquet.DictionaryMaxBytes(dictionaryBytes),
-			parquet.DataPageVersion(1), // every reader knows it
-			parquet.CreatedBy("sluice", "1", ""),
-			parquet.ColumnIndexSizeLimit(func([]string) int { return 32 }), // a whole hash
-		),
-	}
+	return &partWriter[T]{layout: l, rows: make([]T, 0, writeRows), w: newParquet[T](nil, codec, pageBytes)}
+}
+
+func newParquet[T any](w io.Writer, codec *zstd.Codec, pageBytes int) *parquet.GenericWriter[T] {
+	return parquet.NewGenericWriter[T](
+		w,
+		parquet.Compression(codec),
+		parquet.PageBufferSize(pageBytes),
+		parquet.WriteBufferSize(256<<10),
+		parquet.MaxRowsPerRowGroup(rowsPerGroup),
+		parquet.DictionaryMaxBytes(dictionaryBytes),
+		parquet.DataPageVersion(1), // every reader knows it
+		parquet.CreatedBy("sluice", "1", ""),
+		parquet.ColumnIndexSizeLimit(func([]string) int { return 32 }), // a whole hash
+	)
 }
 
 // begin starts a part for a day.
