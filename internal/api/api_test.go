@@ -98,6 +98,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 	streamRun.Go(func() { _ = st.Run(streamCtx) })
 	apiRun.Go(func() { _ = s.Run(ctx) })
 	go s.http.Serve(listener)
+	waitFor(t, "the stream", func() bool { return st.Ready() == nil })
 	s.stop = sync.OnceFunc(func() {
 		stopping, stopped := context.WithTimeout(context.Background(), 10*time.Second)
 		defer stopped()

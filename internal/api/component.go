@@ -28,19 +28,19 @@ func componentSchemas() (object, error) {
 	}, nil
 }
 
-func text(description string) object {
+func textSchema(description string) object {
 	return object{{"type", "string"}, {"description", description}}
 }
 
-func count(description string) object {
+func countSchema(description string) object {
 	return object{{"type", "integer"}, {"minimum", 0}, {"description", description}}
 }
 
-func flag(description string) object {
+func flagSchema(description string) object {
 	return object{{"type", "boolean"}, {"description", description}}
 }
 
-func list(of object, description string) object {
+func listSchema(of object, description string) object {
 	return object{{"type", "array"}, {"description", description}, {"items", of}}
 }
 
@@ -73,12 +73,12 @@ func receiptSchema() object {
 		{"submission_id", object{{"type", "string"}, {"pattern", "^(single|batch)\\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}}},
 		{"received_at", timeSchema},
 		{"status", object{{"const", "RECEIVED"}}},
-		{"accepted", count("Events queued. Only in a batch with something to say.")},
-		{"rejected", count("Events refused.")},
-		{"errors", list(ref("Problem"), "Why events were refused, at most 100 entries.")},
-		{"errors_truncated", flag("There were more.")},
-		{"warnings", list(ref("Warning"), "Remarks on accepted events.")},
-		{"warnings_truncated", flag("There were more.")},
+		{"accepted", countSchema("Events queued. Only in a batch with something to say.")},
+		{"rejected", countSchema("Events refused.")},
+		{"errors", listSchema(ref("Problem"), "Why events were refused, at most 100 entries.")},
+		{"errors_truncated", flagSchema("There were more.")},
+		{"warnings", listSchema(ref("Warning"), "Remarks on accepted events.")},
+		{"warnings_truncated", flagSchema("There were more.")},
 	})
 }
 
@@ -86,30 +86,30 @@ func errorSchema() object {
 	return shape(5, object{
 		{"status", object{{"const", "error"}}},
 		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
-		{"message", text("What is wrong, in words.")},
-		{"request_id", text("The id of this request.")},
-		{"errors", list(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules.")},
-		{"errors_truncated", flag("There were more.")},
-		{"retryable", flag("The same request may succeed later. Only with 429 and 5xx.")},
+		{"message", textSchema("What is wrong, in words.")},
+		{"request_id", textSchema("The id of this request.")},
+		{"errors", listSchema(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules.")},
+		{"errors_truncated", flagSchema("There were more.")},
+		{"retryable", flagSchema("The same request may succeed later. Only with 429 and 5xx.")},
 	})
 }
 
 func problemSchema() object {
 	return shape(4, object{
 		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
-		{"field", text("JSON Pointer inside the event; empty for the whole of it.")},
-		{"message", text("What is wrong. Never the value itself.")},
-		{"hint", text("How to mend it.")},
-		{"index", count("Which event of the batch, from 0. Only in a batch.")},
+		{"field", textSchema("JSON Pointer inside the event; empty for the whole of it.")},
+		{"message", textSchema("What is wrong. Never the value itself.")},
+		{"hint", textSchema("How to mend it.")},
+		{"index", countSchema("Which event of the batch, from 0. Only in a batch.")},
 	})
 }
 
 func warningSchema() object {
 	return shape(3, object{
 		{"code", codesSchema(event.WarningKind)},
-		{"field", text("JSON Pointer inside the event.")},
-		{"message", text("What was noticed.")},
-		{"index", count("Which event of the batch, from 0. Only in a batch.")},
+		{"field", textSchema("JSON Pointer inside the event.")},
+		{"message", textSchema("What was noticed.")},
+		{"index", countSchema("Which event of the batch, from 0. Only in a batch.")},
 	})
 }
 
@@ -119,41 +119,41 @@ var outcomeSchema = object{{"type", "string"}, {"enum", []string{
 
 func submissionSchema() object {
 	return shape(9, object{
-		{"submission_id", text("As in the receipt.")},
-		{"data_set_id", text("The dataset.")},
+		{"submission_id", textSchema("As in the receipt.")},
+		{"data_set_id", textSchema("The dataset.")},
 		{"received_at", timeSchema},
 		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED", "PROCESSED"}}, {"description", "PROCESSED once the events are in the store."}}},
-		{"accepted", count("Events queued.")},
-		{"rejected", count("Events refused.")},
-		{"late", count("Accepted events that were 7 to 30 days old.")},
-		{"restricted", count("Accepted events kept for measurement only.")},
-		{"suppressed", count("Accepted events kept without identifiers.")},
-		{"events", list(shape(6, object{
-			{"index", count("Position in the request.")},
+		{"accepted", countSchema("Events queued.")},
+		{"rejected", countSchema("Events refused.")},
+		{"late", countSchema("Accepted events that were 7 to 30 days old.")},
+		{"restricted", countSchema("Accepted events kept for measurement only.")},
+		{"suppressed", countSchema("Accepted events kept without identifiers.")},
+		{"events", listSchema(shape(6, object{
+			{"index", countSchema("Position in the request.")},
 			{"event_id", object{{"type", "string"}, {"format", "uuid"}}},
-			{"event_type", text("As sent.")},
-			{"late", flag("7 to 30 days old on receipt.")},
+			{"event_type", textSchema("As sent.")},
+			{"late", flagSchema("7 to 30 days old on receipt.")},
 			{"privacy", outcomeSchema},
-			{"optimization_eligible", flag("Unrestricted and not late.")},
+			{"optimization_eligible", flagSchema("Unrestricted and not late.")},
 		}), "With include=events.")},
 	})
 }
 
 func validationSchema() object {
 	return shape(6, object{
-		{"valid", flag("No event would be refused.")},
-		{"accepted", count("Events that would be queued.")},
-		{"rejected", count("Events that would be refused.")},
-		{"errors", list(ref("Problem"), "Why, at most 100 entries.")},
-		{"warnings", list(ref("Warning"), "Remarks on the others.")},
-		{"events", list(shape(5, object{
-			{"index", count("Position in the request.")},
+		{"valid", flagSchema("No event would be refused.")},
+		{"accepted", countSchema("Events that would be queued.")},
+		{"rejected", countSchema("Events that would be refused.")},
+		{"errors", listSchema(ref("Problem"), "Why, at most 100 entries.")},
+		{"warnings", listSchema(ref("Warning"), "Remarks on the others.")},
+		{"events", listSchema(shape(5, object{
+			{"index", countSchema("Position in the request.")},
 			{"event", object{{"type", "object"}, {"description", "The event as it would be stored, member by member."}}},
 			{"privacy", outcomeSchema},
-			{"privacy_reasons", list(object{{"type", "string"}}, "The signals that led to the outcome, such as usnat.SaleOptOut.")},
+			{"privacy_reasons", listSchema(object{{"type", "string"}}, "The signals that led to the outcome, such as usnat.SaleOptOut.")},
 			{"gpp", object{{"type", []string{"object", "null"}}, {"description", "The consent string decoded, by section and field."}}},
 		}), "What would become of each valid event.")},
-		{"errors_truncated", flag("There were more errors.")},
-		{"warnings_truncated", flag("There were more warnings.")},
+		{"errors_truncated", flagSchema("There were more errors.")},
+		{"warnings_truncated", flagSchema("There were more warnings.")},
 	})
 }

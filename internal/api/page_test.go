@@ -1,0 +1,256 @@
+package api
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/pb33f/libopenapi"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"sluice/event"
+	"sluice/internal/dataset"
+)
+
+var update = flag.Bool("update", false, "write docs/api.md anew")
+
+// compiled is a part of a JSON document as a schema.
+func compiled(t *testing.T, document, pointer string) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("urn:document", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("urn:document#" + pointer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func matches(t *testing.T, s *jsonschema.Schema, text string) {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(v); err != nil {
+		t.Errorf("%v\n%.500s", err, text)
+	}
+}
+
+// The description is a valid OpenAPI 3.1 document, by the official schema and by a library that resolves it.
+func TestOpenAPI(t *testing.T) {
+	s := openShop(t)
+	r := s.send("GET", "/openapi.json", "", "Authorization:")
+	doc, err := libopenapi.NewDocument([]byte(r.text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := doc.BuildV3Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	matches(t, compiled(t, doc.GetSpecInfo().APISchema, ""), r.text)
+	if got := model.Model.Paths.PathItems.Len(); got != int(routeNone) {
+		t.Errorf("got %d paths, want %d", got, routeNone)
+	}
+	for i := range routes[:routeNone] {
+		for _, code := range codesOf(i) {
+			if !strings.Contains(r.text, "`"+string(code)+"`") {
+				t.Errorf("%s: %s is missing", routes[i].path, code)
+			}
+		}
+	}
+}
+
+// Every example of the description is sent, and is answered as the description says.
+func TestExamples(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), nil)
+	s.key = s.dataset(dataset.Spec{ID: exampleDataset})
+	openAPI := s.send("GET", "/openapi.json", "").text
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct {
+				Content map[string]struct{ Examples map[string]struct{ Value json.RawMessage } }
+			}
+			Responses map[string]struct {
+				Content map[string]struct{ Examples map[string]struct{ Value json.RawMessage } }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(openAPI), &doc); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	for path, methods := range doc.Paths {
+		post := methods["post"]
+		for name, ex := range post.RequestBody.Content["application/json"].Examples {
+			sent++
+			r := s.post(path, string(ex.Value))
+			want, ok := post.Responses["200"].Content["application/json"].Examples[name]
+			if r.StatusCode != 200 || !ok || masked(r.text) != masked(compact(t, want.Value)) {
+				t.Errorf("%s %s: got %d %s\nwant %s", path, name, r.StatusCode, r.text, want.Value)
+			}
+		}
+	}
+	refused := 0
+	for i := range examples {
+		e := &examples[i]
+		path := routes[e.route].path
+		status, want := e.answer(s.clock.Now())
+		var headers []string
+		if e.strict {
+			headers = append(headers, "Prefer: handling=strict")
+		}
+		r := s.post(path, e.text(s.clock.Now()), headers...)
+		if r.StatusCode != status || masked(r.text) != masked(string(want)) {
+			t.Errorf("%s: got %d %s, want %d %s", e.name, r.StatusCode, r.text, status, want)
+		}
+		if status == 200 {
+			matches(t, compiled(t, openAPI, "/components/schemas/"+successSchemas[e.route]), r.text)
+			continue
+		}
+		refused++
+		matches(t, compiled(t, openAPI, "/components/schemas/Error"), r.text)
+		if _, ok := doc.Paths[path]["post"].Responses[strconv.Itoa(status)].Content["application/json"].Examples[e.name]; !ok {
+			t.Errorf("%s is not described", e.name)
+		}
+	}
+	if sent+refused != len(examples) || refused == 0 {
+		t.Errorf("%d accepted and %d refused of %d examples", sent, refused, len(examples))
+	}
+}
+
+func compact(t *testing.T, raw []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Other answers are as described, too.
+func TestAnswersMatchTheirSchemas(t *testing.T) {
+	s := openShop(t)
+	openAPI := s.send("GET", "/openapi.json", "").text
+	r := s.post("/v1/events/batch", "["+goodEvent("")+",1,"+eventAt(8*86400, "")+"]")
+	matches(t, compiled(t, openAPI, "/components/schemas/Receipt"), r.text)
+	id, _ := r.object(t)["submission_id"].(string)
+	found := s.send("GET", "/v1/submissions/"+id+"?include=events", "")
+	matches(t, compiled(t, openAPI, "/components/schemas/Submission"), found.text)
+	checked := s.post("/v1/events/validate", "["+goodEvent("")+",1,"+goodEvent(`,"privacy":{"gpp_string":"DBABLA~BVQqAAAAAgA","gpp_sid":[7]}`)+"]")
+	matches(t, compiled(t, openAPI, "/components/schemas/Validation"), checked.text)
+	matches(t, compiled(t, openAPI, "/components/schemas/Error"), s.send("GET", "/nothing", "").text)
+	matches(t, compiled(t, openAPI, "/components/schemas/Event"), goodEvent(""))
+}
+
+func TestSchema(t *testing.T) {
+	s := openShop(t)
+	r := s.send("GET", "/v1/schema/events", "")
+	tag := r.Header.Get("ETag")
+	if r.text != string(event.Schema()) || !regexp.MustCompile(`^"[0-9a-f]+"$`).MatchString(tag) {
+		t.Fatalf("ETag %s, %d bytes", tag, len(r.text))
+	}
+	matches(t, compiled(t, r.text, ""), goodEvent(""))
+	for _, c := range []struct {
+		match  string
+		status int
+	}{
+		{tag, 304}, {"W/" + tag, 304}, {`"other", ` + tag, 304}, {"*", 304}, {`"other"`, 200}, {strings.Trim(tag, `"`), 200}, {"", 200},
+	} {
+		r := s.send("GET", "/v1/schema/events", "", "If-None-Match: "+c.match)
+		if r.StatusCode != c.status || (r.text == "") != (c.status == 304) || r.Header.Get("ETag") != tag {
+			t.Errorf("%s: got %d, %d bytes, want %d", c.match, r.StatusCode, len(r.text), c.status)
+		}
+		checkAnswer(t, r, "")
+	}
+}
+
+// The page loads nothing, runs nothing, and holds everything in the tables.
+func TestDocs(t *testing.T) {
+	s := openShop(t)
+	r := s.send("GET", "/docs", "")
+	policy := r.Header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") || r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
+		t.Errorf("headers: %v", r.Header)
+	}
+	_, style, _ := strings.Cut(r.text, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	sum := sha256.Sum256([]byte(style))
+	if want := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, want) {
+		t.Errorf("the policy does not allow the style sheet: %s", policy)
+	}
+	for _, bad := range []string{"<script", "src=", "url(", "@import", "<link", "style=", "onclick"} {
+		if strings.Contains(r.text, bad) {
+			t.Errorf("the page has %s", bad)
+		}
+	}
+	holdsTables(t, r.text)
+}
+
+func holdsTables(t *testing.T, text string) {
+	t.Helper()
+	for _, c := range event.Codes {
+		if !strings.Contains(text, string(c.Code)) {
+			t.Errorf("%s is missing", c.Code)
+		}
+	}
+	for _, e := range event.Types {
+		if !strings.Contains(text, e.Name) {
+			t.Errorf("%s is missing", e.Name)
+		}
+	}
+	for _, f := range event.Fields {
+		if !strings.Contains(text, f.Pointer) {
+			t.Errorf("%s is missing", f.Pointer)
+		}
+	}
+	for i := range routes[:routeNone] {
+		if !strings.Contains(text, routes[i].path) {
+			t.Errorf("%s is missing", routes[i].path)
+		}
+	}
+}
+
+// docs/api.md is what the tables say today.
+func TestMarkdown(t *testing.T) {
+	const name = "../../docs/api.md"
+	want, err := markdown()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("docs/api.md is stale: run go test ./internal/api -run TestMarkdown -update")
+	}
+	holdsTables(t, string(got))
+}
+
+// A code that the counters have no room for would count as another.
+func TestEveryCodeIsCounted(t *testing.T) {
+	var c counts
+	if len(event.Codes) > len(c.codes) || len(codeIndex) != len(event.Codes) {
+		t.Errorf("%d codes, room for %d, %d known", len(event.Codes), len(c.codes), len(codeIndex))
+	}
+}
