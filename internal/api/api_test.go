@@ -152,6 +152,12 @@ func (r reply) object(t testing.TB) map[string]any {
 	return m
 }
 
+// decodeJSON reads an answer's body and closes it.
+func decodeJSON(resp *http.Response, into any) error {
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(into)
+}
+
 func (r reply) code(t testing.TB) string {
 	t.Helper()
 	s, _ := r.object(t)["error_code"].(string)

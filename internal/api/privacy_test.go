@@ -1,0 +1,92 @@
+package api
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Marked values, sent through every path in every way, come back in no answer but the one that is made to show
+// them, and appear in no log line. The key is nowhere on disk either, and what is suppressed or refused is not.
+func TestNothingLeaks(t *testing.T) {
+	dir := t.TempDir()
+	s := openServiceIn(t, dir, nil)
+	s.key = s.dataset(specShop)
+	const (
+		email  = "marked.person@leak-test.example"
+		hash   = "aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999"
+		secret = "marked-secret-value"
+	)
+	shows := strings.NewReplacer("HASH", hash, "EMAIL", email, "SECRET", secret)
+	bodies := []string{
+		goodEvent(`,"custom_data":{"note":"SECRET"},"source":"SECRET"`),
+		strings.Replace(goodEvent(`,"cp_name":"EMAIL"`), someHash, "HASH", 1),
+		strings.Replace(goodEvent(""), someHash, "EMAIL", 1),
+		strings.Replace(goodEvent(`,"event_id":"SECRET","ext":{"a":"SECRET"},"unknown":"SECRET"`), someHash, "HASH", 1),
+		strings.Replace(goodEvent(`,"value":"SECRET","currency_code":"SECRET","mmt_only":"SECRET"`), `"purchase"`, `"SECRET"`, 1),
+		strings.Replace(goodEvent(`,"privacy":{"gpp_string":"SECRET","gpp_sid":["SECRET"],"us_privacy_string":"SECRET"}`), someHash, "HASH", 1),
+		strings.Replace(goodEvent(`,"schema_version":"SECRET"`), "shop", "SECRET", 1),
+		`{"data_set_id":"shop","SECRET`, `"SECRET"`, `SECRET`,
+	}
+	answers := ""
+	for _, b := range bodies {
+		body := shows.Replace(b)
+		for _, path := range []string{"/v1/events", "/v1/events/batch"} {
+			text := body
+			if strings.HasSuffix(path, "batch") {
+				text = "[" + body + "," + goodEvent("") + "]"
+			}
+			answers += s.post(path, text).text
+			answers += s.post(path, text, "Idempotency-Key: "+secret).text
+			answers += s.post(path, gzipOf(t, text), "Content-Encoding: gzip", "Prefer: handling=strict").text
+		}
+		if r := s.post("/v1/events/validate", body); r.StatusCode != 200 || strings.Contains(r.text, `"valid":false`) {
+			answers += r.text
+		}
+	}
+	answers += s.post("/v1/events", shows.Replace(bodies[0]), "Authorization:", "Authorization: Bearer "+secret).text
+	answers += s.post("/v1/"+secret, "{}").text
+	answers += s.send("GET", "/v1/submissions/"+secret, "").text
+	answers += s.post("/v1/events", "{}", "Content-Type:", "Content-Type: "+secret).text
+	answers += s.post("/v1/events", "{}", "Content-Encoding: "+secret).text
+	s.flush(t.Context())
+	log := s.log.String()
+	for name, marked := range map[string]string{"e-mail": email, "hash": hash, "secret": secret, "key": s.key} {
+		if strings.Contains(answers, marked) {
+			t.Errorf("the %s is in an answer", name)
+		}
+		if strings.Contains(log, marked) {
+			t.Errorf("the %s is in the log", name)
+		}
+	}
+	s.stop()
+	for name, marked := range map[string]string{"e-mail": email, "key": s.key} {
+		if file := findOnDisk(t, dir, marked); file != "" {
+			t.Errorf("the %s is in %s", name, file)
+		}
+	}
+	if findOnDisk(t, dir, secret) == "" {
+		t.Error("the search finds nothing at all: an accepted value must be on disk")
+	}
+}
+
+// findOnDisk names a file that holds the text.
+func findOnDisk(t *testing.T, dir, text string) (found string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if strings.Contains(string(b), text) {
+			found = path
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
