@@ -83,10 +83,14 @@ func TestExamples(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]struct {
 			RequestBody struct {
-				Content map[string]struct{ Examples map[string]struct{ Value json.RawMessage } }
+				Content map[string]struct {
+					Examples map[string]struct{ Value json.RawMessage }
+				}
 			}
 			Responses map[string]struct {
-				Content map[string]struct{ Examples map[string]struct{ Value json.RawMessage } }
+				Content map[string]struct {
+					Examples map[string]struct{ Value json.RawMessage }
+				}
 			}
 		}
 	}
