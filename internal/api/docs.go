@@ -126,7 +126,9 @@ func newGuide() *guide {
 	for i := range examples {
 		g.Examples = append(g.Examples, newGuideExample(&examples[i]))
 	}
-	g.Event = strings.Replace(examples[0].body, "NOW", "'$(date +%s)'", 1)
+	first := &examples[0]
+	stamp := strconv.FormatInt(guideTime.Unix()-60, 10) // as in text
+	g.Event = strings.Replace(pretty([]byte(first.text(guideTime))), stamp, "'$(date +%s)'", 1)
 	return g
 }
 
