@@ -47,8 +47,10 @@ of receipt; --to is not included.`,
 		if q.To, err = parseTime("--to", to); err != nil {
 			return err
 		}
-		l, err := openSettled(cmd)
-		if err != nil {
+		l, _, err := openSettled(cmd)
+		if errors.Is(err, errNotSettled) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v; what follows is what is stored so far.\n", err)
+		} else if err != nil {
 			return failed(err)
 		}
 		out := cmd.OutOrStdout()

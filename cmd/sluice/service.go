@@ -194,6 +194,7 @@ func (s *service) run(ctx context.Context) error {
 	if !rig.noLoader {
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
 	}
+	parts.Go(named("lake", func() error { return s.lake.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))

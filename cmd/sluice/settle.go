@@ -19,40 +19,45 @@ import (
 // promises ten seconds.
 const settleWithin = 15 * time.Second
 
+var errNotSettled = fmt.Errorf("the server has not loaded all it acknowledged within %v", settleWithin)
+
 // openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does
-// the loading and is waited for; without one this process loads what the stream still holds.
-func openSettled(cmd *cobra.Command) (*lake.Lake, error) {
+// the loading and is waited for; without one this process loads what the stream still holds. It also says how
+// long the stream keeps copies. When the server does not get there in time, the error is errNotSettled and the
+// lake is there all the same.
+func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err error) {
 	ctx := cmd.Context()
 	dir, _ := cmd.Flags().GetString("data")
 	l, err := lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: rig.now, Step: rig.step})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	e, err := openEngine(cmd)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer e.Close()
 	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer s.Close()
 	var work func(context.Context) error
 	if e.Mode() == engine.Embedded { // nobody else is here
 		one, err := loader.New(loader.Options{Stream: s, Lake: l, Aside: filepath.Join(dir, "aside"), Now: time.Now, Age: time.Millisecond})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		work = one.Run
 	}
-	if err := settle(ctx, s, l, work); err != nil {
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return nil, err
-		}
-		fmt.Fprintln(cmd.ErrOrStderr(), "The server has not yet loaded everything it acknowledged; what follows is what is stored so far.")
+	if copies, err = s.KeepsFor(ctx); err != nil {
+		return nil, 0, err
 	}
-	return l, nil
+	err = settle(ctx, s, l, work)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return l, copies, errNotSettled
+	}
+	return l, copies, err
 }
 
 // settle returns when the lake has everything that the stream holds now. work, if not nil, does the loading and

@@ -103,3 +103,16 @@ func (s *Stream) openPartition(ctx context.Context, p uint8, cur *jetstream.Stre
 	}
 	return nil
 }
+
+// KeepsFor says how long the stream keeps a record at the longest.
+func (s *Stream) KeepsFor(ctx context.Context) (time.Duration, error) {
+	var longest time.Duration
+	for _, l := range s.lanes {
+		info, err := s.e.JetStream().Stream(ctx, partitionName(l.part))
+		if err != nil {
+			return 0, fmt.Errorf("partition %d: %w", l.part, err)
+		}
+		longest = max(longest, info.CachedInfo().Config.MaxAge)
+	}
+	return longest, nil
+}
