@@ -141,38 +141,57 @@ func (s *server) kill() {
 
 func (s *server) url() string { return "http://" + s.listen }
 
-// exported gives the stored rows, or an error while the server cannot be asked.
-func (s *server) exported() ([]map[string]any, error) {
-	out, err := exec.Command(filepath.Join(s.bin, "sluice"), "export", "--data", s.data, "--format", "ndjson").Output()
-	if err != nil {
-		if e, ok := errors.AsType[*exec.ExitError](err); ok {
-			return nil, fmt.Errorf("export: %w: %s", err, e.Stderr)
-		}
-		return nil, err
-	}
-	var rows []map[string]any
-	d := json.NewDecoder(bytes.NewReader(out))
-	for {
-		var row map[string]any
-		if err := d.Decode(&row); errors.Is(err, io.EOF) {
-			return rows, nil
-		} else if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
-	}
+// storedRow is what the tests look at in a stored event.
+type storedRow struct {
+	EventTime  string          `json:"event_time"`
+	EventType  string          `json:"event_type"`
+	Value      json.Number     `json:"value"`
+	Email      string          `json:"email_sha256"`
+	CustomData json.RawMessage `json:"custom_data"`
 }
 
-// waitStored polls until n rows are stored, and gives them.
-func (s *server) waitStored(n int, within time.Duration) []map[string]any {
+// export reads the stored rows, in constant memory, and gives their number.
+func (s *server) export(each func(*storedRow)) (int, error) {
+	cmd := exec.Command(filepath.Join(s.bin, "sluice"), "export", "--data", s.data, "--format", "ndjson")
+	var words bytes.Buffer
+	cmd.Stderr = &words
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	n := 0
+	d := json.NewDecoder(bufio.NewReaderSize(out, 1<<20))
+	for {
+		var row storedRow
+		if err = d.Decode(&row); err != nil {
+			break
+		}
+		n++
+		if each != nil {
+			each(&row)
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return n, errors.Join(err, cmd.Wait())
+	}
+	if err := cmd.Wait(); err != nil {
+		return n, fmt.Errorf("export: %w: %s", err, words.String())
+	}
+	return n, nil
+}
+
+// waitStored polls until at least n rows are stored.
+func (s *server) waitStored(n int, within time.Duration) {
 	s.tb.Helper()
-	var rows []map[string]any
+	var got int
 	var err error
 	eventually(s.tb, within, func() bool {
-		rows, err = s.exported()
-		return err == nil && len(rows) >= n
-	}, func() string { return fmt.Sprintf("%d rows stored, want %d; %v", len(rows), n, err) })
-	return rows
+		got, err = s.export(nil)
+		return err == nil && got >= n
+	}, func() string { return fmt.Sprintf("%d rows stored, want %d; %v", got, n, err) })
 }
 
 // eventually polls until done, and fails with what is left to say.
