@@ -193,6 +193,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
 	if !rig.noLoader {
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
+		parts.Go(named("lake", func() error { return s.lake.Run(lower) }))
 	}
 	parts.Go(named("lake", func() error { return s.lake.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
