@@ -206,3 +206,61 @@ func TestNothingLeaks(t *testing.T) {
 		t.Fatalf("%d files, %v", files, err)
 	}
 }
+
+// Erase, beside a running server and without one: the events are in no file of the table any more, the others stay.
+func TestErase(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir)
+	key, _ := provisioned(t, dir, "shop")
+	const gone = "9774d56d682e549cdeadbeef00112233"
+	send := func(mark, ifa string) {
+		t.Helper()
+		body := fmt.Sprintf(`{"data_set_id":"shop","timestamp":%d,"event_type":"purchase","identifiers":{"ifa":%q,"partner_id":%q}}`, time.Now().Unix(), ifa, mark)
+		a, err := s.post(key, "/v1/events", body)
+		receiptOf(t, a, err)
+	}
+	erase := func(args ...string) (rows int) {
+		t.Helper()
+		var done struct {
+			Rows  int       `json:"rows"`
+			Until time.Time `json:"stream_until"`
+		}
+		out := sluice(t, append([]string{"erase", "--data", dir, "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(out), &done); err != nil || time.Until(done.Until) < 70*time.Hour || time.Until(done.Until) > 73*time.Hour {
+			t.Fatalf("erase: %q (%v)", out, err)
+		}
+		return done.Rows
+	}
+	for i := range 5 {
+		send(fmt.Sprintf("gone-%d", i), strings.ToUpper(gone))
+		send(fmt.Sprintf("stays-%d", i), "9774d56d682e549cdeadbeef0011223"+fmt.Sprint(i+4))
+	}
+	if rows := erase("--ifa", gone); rows != 5 {
+		t.Errorf("beside a server: %d rows erased, want 5", rows)
+	}
+	send("gone-again", gone)
+	s.stop(syscall.SIGKILL)
+	if rows := erase("--ifa", gone); rows != 1 {
+		t.Errorf("without a server: %d rows erased, want 1", rows)
+	}
+	if rows := erase("--partner-id", "stays-0"); rows != 1 {
+		t.Errorf("by partner id: %d rows erased, want 1", rows)
+	}
+	found := stored(t, dir, "shop")
+	if len(found) != 4 || found["stays-1"] != 1 {
+		t.Errorf("left: %v", found)
+	}
+	err := filepath.WalkDir(filepath.Join(dir, "lake"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if strings.Contains(strings.ToLower(string(content)), gone) {
+			t.Errorf("the identifier is in %s", filepath.Base(path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
