@@ -31,6 +31,10 @@ format: ## fails if a file is not formatted
 fmt: ## formats every file
 	$(TOOL) gofumpt -w $$(git ls-files '*.go')
 
+.PHONY: generate
+generate: ## writes what is made from tables: docs/metrics.md, deploy/alerts.yml, deploy/grafana.json
+	$(GO) test -count 1 -run '^TestPublished$$' ./internal/console -update
+
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...

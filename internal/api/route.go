@@ -90,3 +90,6 @@ func find(path string) int {
 func (r *route) takes(method string) bool {
 	return method == r.method || method == http.MethodHead && r.method == http.MethodGet
 }
+
+// Route names what a path asks for without the values in it, as the routes of Stats are named.
+func Route(path string) string { return routes[find(path)].path }

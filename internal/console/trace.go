@@ -1,0 +1,89 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"sluice/internal/api"
+)
+
+// Traces sends a span for each request of the senders' API to an OpenTelemetry collector. A span says method,
+// route, status and size, never a value: no path beyond its route, no query, no key, no event.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	context  propagation.TraceContext
+}
+
+// OpenTraces prepares to send spans by OTLP over HTTP to url, such as http://127.0.0.1:4318. Nothing is sent until
+// there are spans, and a collector that does not answer costs spans, not requests.
+func OpenTraces(ctx context.Context, url, version string) (*Traces, error) {
+	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		return nil, fmt.Errorf("an OTLP address begins with http:// or https://")
+	}
+	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(strings.TrimSuffix(url, "/")+"/v1/traces"))
+	if err != nil {
+		return nil, fmt.Errorf("open OTLP exporter: %w", err)
+	}
+	return newTraces(sdktrace.WithBatcher(exporter), version), nil
+}
+
+func newTraces(sink sdktrace.TracerProviderOption, version string) *Traces {
+	about := resource.NewSchemaless(attribute.String("service.name", "sluice"), attribute.String("service.version", version))
+	p := sdktrace.NewTracerProvider(sink, sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
+	return &Traces{provider: p, tracer: p.Tracer("sluice/internal/api")}
+}
+
+// Wrap puts a span around each request. A sender's traceparent is taken up, so that its trace goes on here.
+func (t *Traces) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route := api.Route(r.URL.Path)
+		ctx := t.context.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx, span := t.tracer.Start(ctx, method(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+			attribute.String("http.request.method", method(r.Method)), attribute.String("http.route", route),
+			attribute.Int64("http.request.body.size", r.ContentLength),
+		))
+		defer span.End()
+		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		next.ServeHTTP(seen, r.WithContext(ctx))
+		span.SetAttributes(attribute.Int("http.response.status_code", seen.status))
+		if seen.status >= 500 {
+			span.SetStatus(codes.Error, http.StatusText(seen.status))
+		}
+	})
+}
+
+// Close sends what is waiting.
+func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// method keeps a made-up method out of span names.
+func method(m string) string {
+	switch m {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch:
+		return m
+	}
+	return "_OTHER"
+}
+
+// statusWriter remembers the status. Unwrap lets deadlines through to the connection.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
