@@ -26,6 +26,10 @@ func newServe() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.listen, "listen", "127.0.0.1:8080", "address of the senders' API")
 	f.StringVar(&c.ops, "ops", "127.0.0.1:8081", "address of the operators' listener: console, /metrics, /livez, /readyz; empty for none")
+	f.StringVar(&c.opsCert, "ops-tls-cert", "", "certificate file of the operators' listener; read again when it changes")
+	f.StringVar(&c.opsKey, "ops-tls-key", "", "key file of that certificate")
+	f.BoolVar(&c.opsProxy, "ops-proxy", false, "a proxy in front of the operators' listener ends TLS and sets X-Forwarded-For")
+	f.StringVar(&c.otlp, "otlp", "", "address of an OpenTelemetry collector for traces, such as http://127.0.0.1:4318; empty for none")
 	f.StringVar(&c.certFile, "tls-cert", "", "certificate file of the senders' API; read again when it changes")
 	f.StringVar(&c.keyFile, "tls-key", "", "key file of the certificate")
 	replicas := f.Int("replicas", 1, "copies of everything in the engine; more than 1 needs --nats")
@@ -43,6 +47,9 @@ func newServe() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if (c.certFile == "") != (c.keyFile == "") {
 			return errors.New("--tls-cert and --tls-key go together")
+		}
+		if (c.opsCert == "") != (c.opsKey == "") {
+			return errors.New("--ops-tls-cert and --ops-tls-key go together")
 		}
 		log, err := newLogger(cmd.ErrOrStderr(), logFormat, logLevel)
 		if err != nil {

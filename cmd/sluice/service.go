@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/api"
+	"sluice/internal/console"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
@@ -26,6 +27,10 @@ type config struct {
 	engine     engine.Options
 	listen     string
 	ops        string
+	opsCert    string
+	opsKey     string
+	opsProxy   bool   // a proxy before the operators' listener ends TLS
+	otlp       string // where traces go
 	certFile   string
 	keyFile    string
 	partitions int
@@ -53,6 +58,8 @@ type service struct {
 	lake     *lake.Lake
 	loader   *loader.Loader
 	api      *api.Server
+	console  *console.Console
+	traces   *console.Traces // nil when nobody wants them
 	apiHTTP  *http.Server
 	opsHTTP  *http.Server
 	senders  net.Listener
@@ -152,22 +159,15 @@ func (s *service) openListeners() (err error) {
 			return fmt.Errorf("--ops: %w", err)
 		}
 	}
-	s.apiHTTP = api.NewHTTPServer(s.api.Handler(), cert, s.log)
-	s.opsHTTP = &http.Server{Handler: s.opsHandler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	return nil
-}
-
-func (s *service) opsHandler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if err := s.api.Ready(); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
-			return
+	senders := s.api.Handler()
+	if s.otlp != "" {
+		if s.traces, err = console.OpenTraces(context.Background(), s.otlp, programVersion()); err != nil {
+			return fmt.Errorf("--otlp: %w", err)
 		}
-		fmt.Fprintln(w, "ready")
-	})
-	return mux
+		senders = s.traces.Wrap(senders)
+	}
+	s.apiHTTP = api.NewHTTPServer(senders, cert, s.log)
+	return s.openConsole()
 }
 
 // url is how to reach the senders' API.
@@ -200,8 +200,9 @@ func (s *service) run(ctx context.Context) error {
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.senders, s.certFile != "") }))
+	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, false) }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
 	}
 
 	select {
@@ -219,6 +220,9 @@ func (s *service) run(ctx context.Context) error {
 	<-apiDone
 	stopLower()
 	_ = s.opsHTTP.Close()
+	if s.traces != nil {
+		_ = s.traces.Close(grace)
+	}
 	return parts.Wait()
 }
 
