@@ -122,7 +122,7 @@ func (e *Engine) openDir(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Join(e.o.Dir, storeName), 0o700); err != nil {
 		return fmt.Errorf("open engine: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.o.Wait)
+	wait, cancel := context.WithTimeout(ctx, e.o.Wait)
 	defer cancel()
 	for {
 		lock, holder, err := tryLock(e.o.Dir)
@@ -135,12 +135,12 @@ func (e *Engine) openDir(ctx context.Context) error {
 		}
 		// The holder may be starting (no address yet, or the one of a process that died), or a command that lets nobody
 		// in; both pass, so keep trying.
-		err = e.attach(ctx)
+		err = e.attach(wait)
 		if err == nil {
 			return nil
 		}
 		select {
-		case <-ctx.Done():
+		case <-wait.Done():
 			return fmt.Errorf("open engine: data directory %s is in use by process %s, which cannot be joined: %w", e.o.Dir, holder, err)
 		case <-time.After(50 * time.Millisecond):
 		}

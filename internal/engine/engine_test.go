@@ -230,7 +230,7 @@ func TestRunHealsAFault(t *testing.T) {
 	}
 	put(t, e, "after")
 	cancel()
-	if err := <-done; err != nil {
+	if err := <-done; err != nil { // after which the log is ours
 		t.Error(err)
 	}
 	if !strings.Contains(log.String(), "engine restarted") {

@@ -134,8 +134,11 @@ func (e *Engine) Restart(ctx context.Context) error {
 	if err := e.startServer(); err != nil {
 		return err
 	}
+	if err := e.awaitConn(ctx); err != nil {
+		return err
+	}
 	e.restarts.Add(1)
-	return e.awaitConn(ctx)
+	return nil
 }
 
 // awaitConn waits for the connection to come back.

@@ -35,7 +35,7 @@ func (l *lane) commit(g *group) {
 	}
 	sealFrame(g.buf, g.n)
 	start := s.o.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), s.o.AckTimeout-start.Sub(g.born))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), s.o.AckTimeout-start.Sub(g.born), ErrTimeout)
 	seq, err := l.publish(ctx, &nats.Msg{Subject: l.subject, Data: g.buf})
 	cancel()
 	g.timer.Stop()
@@ -93,7 +93,8 @@ const (
 )
 
 // publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
-// stream down until a probe has succeeded.
+// stream down until a probe has succeeded. The end of ctx is such a one only if ErrTimeout is its cause: else it is
+// the caller who lost patience, and the engine is none the worse.
 //
 // Steps: append.publish, append.stored; with a key once.publish, once.stored. A crash before the first leaves nothing,
 // one at the second leaves a record whose sender has no answer, and between the two either may be.
@@ -107,10 +108,14 @@ func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	}
 	high := l.high.Load()
 	seq, err := request(ctx, l.s.nc, m)
-	if errors.Is(err, ErrExists) || errors.Is(err, ErrFull) {
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrExists) || errors.Is(err, ErrFull):
 		return 0, err
-	}
-	if err != nil {
+	case ctx.Err() != nil && context.Cause(ctx) != ErrTimeout:
+		l.s.n.abandoned.Add(1)
+		return 0, ctx.Err()
+	default:
 		return 0, l.s.fault(err)
 	}
 	if seq <= high {
@@ -169,9 +174,6 @@ func (l *lane) raise(seq uint64) {
 
 // translate turns the client's error into one of ours.
 func translate(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
 		return ErrTimeout
 	}
@@ -181,11 +183,8 @@ func translate(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// fault takes the stream down and returns err. The caller's own impatience is no fault.
+// fault takes the stream down and returns err.
 func (s *Stream) fault(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
 	if s.down.Swap(&err) == nil {
 		s.o.Log.Error("stream takes no writes", "err", err)
 	}

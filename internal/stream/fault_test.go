@@ -211,14 +211,22 @@ func TestOneCallerGivesUp(t *testing.T) {
 	if err := <-hasty; !errors.Is(err, context.Canceled) {
 		t.Errorf("who gave up got %v", err)
 	}
+	short, cancelShort := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancelShort()
+	if _, err := s.AppendOnce(short, "key", []byte("hasty")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("who gave little time got %v", err)
+	}
+	if err := s.Ready(); err != nil {
+		t.Errorf("a caller's impatience took the stream down: %v", err)
+	}
 	srv.Resume()
 	for range cap(patient) {
 		if err := <-patient; err != nil {
 			t.Errorf("who waited got %v", err)
 		}
 	}
-	if st := s.Stats(); st.Abandoned != 1 {
-		t.Errorf("%d abandoned, want 1", st.Abandoned)
+	if st := s.Stats(); st.Abandoned != 2 {
+		t.Errorf("%d abandoned, want 2", st.Abandoned)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 
 	"github.com/nats-io/nats.go"
 )
@@ -35,7 +36,7 @@ func (s *Stream) AppendOnce(ctx context.Context, key string, record []byte) (Pos
 	sealFrame(frame, 1)
 	m := &nats.Msg{Subject: subject, Data: frame, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}}}
 	start := s.o.Now()
-	ctx, cancel := context.WithTimeout(ctx, s.o.AckTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, s.o.AckTimeout, ErrTimeout)
 	defer cancel()
 	seq, err := l.publish(ctx, m)
 	if cap(frame) <= 2<<20 {
@@ -46,7 +47,7 @@ func (s *Stream) AppendOnce(ctx context.Context, key string, record []byte) (Pos
 	case err == nil:
 		s.n.committed(1, len(frame), s.o.Now().Sub(start))
 		return Position{Partition: l.part, Seq: seq}, nil
-	case err != ErrExists:
+	case !errors.Is(err, ErrExists):
 		s.n.failed.Add(1)
 	}
 	return Position{}, err

@@ -17,7 +17,11 @@ func (s *Stream) Ready() error {
 	default:
 		return fmt.Errorf("%w: not running", ErrUnavailable)
 	}
-	if err := s.refusal(); err != nil {
+	err := s.refusal()
+	if cause := s.down.Load(); cause != nil && err == ErrUnavailable {
+		return fmt.Errorf("%w: %w", err, *cause)
+	}
+	if err != nil {
 		return err
 	}
 	if s.queued.Load() >= s.o.MaxQueue {
@@ -34,11 +38,11 @@ func (s *Stream) refusal() error {
 	if s.stopped.Load() {
 		return ErrClosed
 	}
-	if err := s.down.Load(); err != nil {
-		return ErrUnavailable
-	}
 	if s.space.short.Load() {
 		return ErrNoSpace
+	}
+	if s.down.Load() != nil {
+		return ErrUnavailable
 	}
 	return nil
 }
