@@ -24,6 +24,7 @@ type uploadFlags struct {
 	restart    bool
 	again      bool
 	giveUp     time.Duration
+	timeout    time.Duration
 	compress   string
 }
 
@@ -57,6 +58,7 @@ addresses by --hash:
 	flags.BoolVar(&f.restart, "restart", false, "forget an interrupted upload and begin at the first row")
 	flags.BoolVar(&f.again, "again", false, "send a file that was sent before a second time: its rows are stored twice")
 	flags.DurationVar(&f.giveUp, "give-up-after", 10*time.Minute, "how long one batch is tried before the upload stops")
+	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long one try of a batch may take")
 	flags.StringVar(&f.compress, "compress", "auto", "auto, gzip, zstd or none; auto is gzip unless the service is on this machine")
 	return cmd
 }
@@ -76,7 +78,7 @@ func (f *uploadFlags) check(files []string) error {
 }
 
 func (p *program) uploadClient(f *uploadFlags) (*client.Client, error) {
-	o := client.Options{Retry: client.Retry{Total: f.giveUp, Max: 5 * time.Second, Budget: -1}}
+	o := client.Options{Retry: client.Retry{Total: f.giveUp, Attempt: f.timeout, Max: 5 * time.Second, Budget: -1}}
 	c, err := p.open(o)
 	if err != nil {
 		return nil, err
