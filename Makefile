@@ -20,7 +20,7 @@ demo: ## a server, a dataset, sample traffic and the addresses to look at
 check: setup format vet lint test interop ## everything a commit needs: format, vet, lint, import rules, tests
 
 .PHONY: setup
-setup: ## what the tests need beyond Go: a browser, Prometheus, Node (Debian packages, as root)
+setup: ## what the tests need beyond Go: a browser, Prometheus, Node, strace (Debian packages, as root)
 	@./tools/setup
 
 .PHONY: format
@@ -58,6 +58,19 @@ race: ## the tests of everything concurrent, under the race detector
 .PHONY: interop
 interop: ## tables read back by DuckDB, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+
+FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults -count 1 -v
+
+.PHONY: faults
+faults: ## every fault tried on the running service: kills, power cuts, full disks, damage, floods (root, loop devices, strace; 25 min)
+	$(FAULT) -timeout 40m ./faults
+
+.PHONY: faults-ci
+faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)
+	$(FAULT) -timeout 10m -run '^($(FAULTS_CI))$$' ./faults
+
+FAULTS_CI := TestKilled|TestPowerCut|TestPowerCutControl
+faults-ci: export FAULTS = ci
 
 FUZZTIME ?= 60s
 .PHONY: fuzz

@@ -43,6 +43,10 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code = m.Run()
+	if left := leftovers(); left != "" {
+		fmt.Fprintf(os.Stderr, "loop devices are left:\n%s\n", left)
+		code = 1
+	}
 }
 
 // brief says whether only the part for every commit is wanted.
