@@ -43,15 +43,15 @@ var Alarms = []Alarm{
 		"A node does not answer.", "See whether the process runs and what its last log lines say; start it again.", nil,
 	},
 	{
-		"SluiceDamagedFrames", critical, "0m", `increase(sluice_stream_damaged_frames_total[1h]) > 0`,
-		"Frames of the stream cannot be read.", "Acknowledged events are in them. Keep the quarantine directory, check the disk, restore from a replica if there is one.",
+		"SluiceDamagedFrames", critical, "0m", `sluice_load_damaged_frames > 0`,
+		"Frames of the stream cannot be read.", "Acknowledged events are in them. Keep the directory aside, check the disk, restore from a replica if there is one; then move the files away and restart.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s of the stream cannot be read.", plural(s.damaged(), "frame", "frames")), s.damaged() > 0
 		},
 	},
 	{
-		"SluiceSequenceGap", critical, "0m", `increase(sluice_stream_missing_frames_total[1h]) > 0`,
-		"Sequence numbers of the stream are missing.", "Acknowledged events may be lost. Check the disk and the engine's log; compare the counts with the senders'.",
+		"SluiceSequenceGap", critical, "0m", `sluice_load_missing_frames > 0`,
+		"Sequence numbers of the stream are missing.", "Acknowledged events may be lost. Check the disk and the engine's log, compare the counts with the senders'; then move the files out of the directory aside and restart.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s missing from the stream.", plural(s.missing(), "frame is", "frames are")), s.missing() > 0
 		},

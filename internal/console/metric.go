@@ -165,8 +165,6 @@ var Metrics = []Metric{
 		p(float64(s.stream.Failed), "failed")
 	}},
 	{Name: "sluice_stream_queued_bytes", Type: gauge, Help: "Bytes waiting to be written or on their way.", read: one(func(s *state) int64 { return s.stream.Queued })},
-	{Name: "sluice_stream_damaged_frames_total", Type: counter, Help: "Frames and records that could not be read, kept aside; counted over restarts.", read: one((*state).damaged)},
-	{Name: "sluice_stream_missing_frames_total", Type: counter, Help: "Sequence numbers that held nothing when their turn came; counted over restarts.", read: one((*state).missing)},
 	{Name: "sluice_stream_stored_bytes", Type: gauge, Help: "Bytes the stream holds, by partition.", Labels: []string{"partition"}, read: func(s *state, p put) {
 		for i, x := range s.extents {
 			p(float64(x.Bytes), strconv.Itoa(i))
@@ -181,6 +179,8 @@ var Metrics = []Metric{
 	}},
 
 	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
+	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Frames and records that could not be read and lie in the directory aside.", read: one((*state).damaged)},
+	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when their turn came, noted in the directory aside.", read: one((*state).missing)},
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
 	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
 

@@ -17,7 +17,7 @@ func MetricsPage() []byte {
 		"<!-- Made from the table in internal/console/metric.go: change it there and run make generate. -->\n\n" +
 		"`GET /metrics` on the operators' listener gives these out, in the text format and in OpenMetrics, beside those of the Go\n" +
 		"runtime (`go_*`) and the process (`process_*`). They are read from memory when Prometheus asks; counting costs an event nothing more.\n" +
-		"Counters begin at zero when the process does, except where \"over restarts\" is said.\n\n" +
+		"Counters begin at zero when the process does.\n\n" +
 		fmt.Sprintf("The label `dataset` has at most %d values a node; datasets beyond that are summed up as `%s`. No label ever holds a value from an event.\n\n", datasetLabels, otherDatasets) +
 		"| name | type | labels | meaning |\n|---|---|---|---|\n")
 	for i := range Metrics {
@@ -76,7 +76,7 @@ var panels = []struct {
 		{"Ready", "bool_yes_no", 4, [][2]string{{"min(sluice_ready)", "ready"}}},
 		{"Oldest event not stored", "s", 5, [][2]string{{"max(sluice_load_backlog_seconds)", "waiting"}}},
 		{"Free on disk", "percentunit", 5, [][2]string{{"min(sluice_disk_free_bytes / sluice_disk_size_bytes)", "free"}}},
-		{"Damaged or missing frames", "short", 5, [][2]string{{"max(sluice_stream_damaged_frames_total) + max(sluice_stream_missing_frames_total)", "frames"}}},
+		{"Damaged or missing frames", "short", 5, [][2]string{{"max(sluice_load_damaged_frames) + max(sluice_load_missing_frames)", "frames"}}},
 		{"Share of 5xx", "percentunit", 5, [][2]string{{`sum(rate(sluice_http_requests_total{status=~"5.."}[5m])) / sum(rate(sluice_http_requests_total[5m]))`, "5xx"}}},
 	}},
 	{"Events", []panel{

@@ -178,8 +178,11 @@ func TestScrapeByPrometheus(t *testing.T) {
 		if Metrics[i].Type == histogram {
 			name += "_count"
 		}
-		if ask("count("+name+")") == "" {
-			t.Errorf("%s was not scraped", name)
+		for ask("count("+name+")") == "" {
+			if time.Now().After(end) {
+				t.Fatalf("%s was not scraped", name)
+			}
+			<-tick.C
 		}
 	}
 }
