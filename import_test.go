@@ -28,6 +28,7 @@ var imports = map[string][]string{
 	"internal/loader":     {"event", "internal/engine", "internal/submission", "internal/stream", "internal/lake"},
 	"internal/api":        {"event", "gpp", "internal/dataset", "internal/submission", "internal/stream"},
 	"internal/traffic":    {},
+	"internal/bench":      {"internal/traffic"},
 	"internal/console": {
 		"event", "gpp", "internal/audit", "internal/engine", "internal/dataset", "internal/submission", "internal/stream",
 		"internal/lake", "internal/loader", "internal/api",

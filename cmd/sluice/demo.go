@@ -66,7 +66,7 @@ func demoConfig(cmd *cobra.Command, dir, listen, ops string) config {
 	log, _ := newLogger(cmd.ErrOrStderr(), "text", "warn")
 	return config{
 		engine: engine.Options{Dir: dir}, listen: free(listen), ops: free(ops),
-		commit: 2 * time.Second, stopWithin: 5 * time.Second, log: log,
+		loading: true, commit: 2 * time.Second, stopWithin: 5 * time.Second, log: log,
 	}
 }
 

@@ -40,10 +40,12 @@ func newServe() *cobra.Command {
 	f.Var(&inFlight, "max-in-flight", "bytes that requests may hold in memory together; 0 is 256MiB")
 	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "refuse events while the oldest one not yet in the table is older than this; 0 is never")
 	f.Var(&retain, "retain", "how long events stay in the table; 0 is for ever")
+	f.BoolVar(&c.loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
 	f.DurationVar(&c.commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
 	f.DurationVar(&c.stopWithin, "stop-within", 30*time.Second, "how long requests in flight may take to end when the service stops")
 	f.StringVar(&logFormat, "log-format", "text", "text or json")
 	f.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
+	profile := profileFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if (c.certFile == "") != (c.keyFile == "") {
 			return errors.New("--tls-cert and --tls-key go together")
@@ -69,6 +71,10 @@ func newServe() *cobra.Command {
 			return failed(err)
 		}
 		defer s.close()
+		stopProfile, err := profile()
+		if err != nil {
+			return failed(err)
+		}
 		attrs := []any{"api", s.url(), "data", c.engine.Dir, "engine", s.engine.Mode().String(), "version", programVersion()}
 		if s.ops != nil {
 			attrs = append(attrs, "ops", "http://"+s.ops.Addr().String())
@@ -77,7 +83,7 @@ func newServe() *cobra.Command {
 		if len(s.registry.Datasets()) == 0 {
 			log.Info("there is no dataset yet; make one with: sluice dataset create ID")
 		}
-		if err := s.run(ctx); err != nil {
+		if err := errors.Join(s.run(ctx), stopProfile()); err != nil {
 			return failed(err)
 		}
 		log.Info("stopped")

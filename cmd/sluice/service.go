@@ -40,6 +40,7 @@ type config struct {
 	inFlight   int64
 	backlogAge time.Duration
 	retain     time.Duration
+	loading    bool
 	commit     time.Duration
 	stopWithin time.Duration
 	log        *slog.Logger
@@ -191,7 +192,7 @@ func (s *service) run(ctx context.Context) error {
 
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
-	if !rig.noLoader {
+	if s.loading && !rig.noLoader {
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
 		parts.Go(named("lake", func() error { return s.lake.Run(lower) }))
 	}

@@ -3,13 +3,11 @@ package api
 import (
 	"bufio"
 	"bytes"
-	"errors"
+	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,8 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"sluice/internal/bench"
 	"sluice/internal/dataset"
 )
 
@@ -128,93 +125,21 @@ func skipAnswer(r *bufio.Reader) error {
 	return err
 }
 
-// reference reads the body, walks its JSON tokens once with a strict decoder, appends the body to a file that
-// is synced in groups, and does nothing else.
-type reference struct {
-	file *os.File
-	mu   sync.Mutex
-	next *commit
-	wake chan struct{}
-}
-
-// commit is a group of bodies that share one sync.
-type commit struct {
-	data []byte
-	done chan struct{}
-	err  error
-}
-
+// openReference serves the least that any such service must do, and says where.
 func openReference(b *testing.B) string {
-	f, err := os.Create(filepath.Join(b.TempDir(), "reference"))
+	ref, err := bench.OpenReference(filepath.Join(b.TempDir(), "reference"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	ref := &reference{file: f, wake: make(chan struct{}, 1)}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
 	server := &http.Server{Handler: ref}
 	go server.Serve(listener)
-	stop := make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
-	wg.Go(func() { ref.run(stop) })
-	b.Cleanup(func() { server.Close(); close(stop); wg.Wait(); f.Close() })
+	wg.Go(func() { _ = ref.Run(ctx) })
+	b.Cleanup(func() { server.Close(); stop(); wg.Wait(); ref.Close() })
 	return listener.Addr().String()
-}
-
-func (ref *reference) run(stop chan struct{}) {
-	for {
-		select {
-		case <-stop:
-			return
-		case <-ref.wake:
-		}
-		ref.mu.Lock()
-		c := ref.next
-		ref.next = nil
-		ref.mu.Unlock()
-		if c == nil {
-			continue
-		}
-		_, err := ref.file.Write(c.data)
-		c.err = errors.Join(err, ref.file.Sync())
-		close(c.done)
-	}
-}
-
-func (ref *reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
-		http.Error(w, "body", http.StatusBadRequest)
-		return
-	}
-	tokens := jsontext.NewDecoder(bytes.NewBuffer(body))
-	for {
-		if _, err := tokens.ReadToken(); err == io.EOF {
-			break
-		} else if err != nil {
-			http.Error(w, "json", http.StatusBadRequest)
-			return
-		}
-	}
-	ref.mu.Lock()
-	c := ref.next
-	if c == nil {
-		c = &commit{done: make(chan struct{})}
-		ref.next = c
-	}
-	c.data = append(c.data, body...)
-	ref.mu.Unlock()
-	select {
-	case ref.wake <- struct{}{}:
-	default:
-	}
-	<-c.done
-	if c.err != nil {
-		http.Error(w, "file", http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, `{"status":"RECEIVED"}`)
 }

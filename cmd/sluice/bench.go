@@ -1,0 +1,213 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/bench"
+	"sluice/internal/traffic"
+)
+
+func newBench() *cobra.Command {
+	b := &benchmark{}
+	var mix, jsonFile, plotFile string
+	var keys []string
+	var suite, mine bool
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the service on this machine",
+		Long: `Starts a server of its own in a temporary directory, sends it events over loopback, and prints what
+it took: events a second, latency, processor time, memory, bytes written, freshness, bytes on disk.
+With --url it measures a server that runs already, as a sender sees it; the events it sends are
+stored there. --rate offers events at a steady pace whatever the answers take (open loop), and counts
+latency from the moment a request was due. Without it each sender waits for its answer (closed loop).`,
+		Example: `  sluice bench --reference
+  sluice bench --batch 1 --senders 64 --rate 5000
+  sluice bench --suite --json bench.json --plot bench.svg
+  sluice bench --url http://127.0.0.1:8080 --key shop=sluice_…`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.IntVar(&b.load.batch, "batch", 500, "events in a request; 1 sends single events")
+	f.IntVar(&b.load.senders, "senders", 16, "connections")
+	f.Float64Var(&b.load.rate, "rate", 0, "events a second to offer, whatever the answers take; 0: as many as are answered")
+	f.DurationVar(&b.load.length, "for", 10*time.Second, "how long to send, at most an hour")
+	f.Int64Var(&b.load.events, "events", 0, "stop after so many events; 0: when the time is over")
+	f.IntVar(&b.datasets, "datasets", 1, "datasets to make and send to")
+	f.StringVar(&mix, "mix", "standard", "standard, lively, plain, or shares such as gpp=0.5,custom=1,urls=0,value=1,late=0.1,invalid=0.01")
+	f.Uint64Var(&b.seed, "seed", 1, "the same seed makes the same events")
+	f.BoolVar(&b.load.loading, "loading", true, "let the server load events into the table while it accepts; false measures accepting alone")
+	f.BoolVar(&b.reference, "reference", false, "send the same to a server that does the least possible, in turns, and print the ratio")
+	f.IntVar(&b.rounds, "rounds", 4, "with --reference: how many times to take turns")
+	f.BoolVar(&suite, "suite", false, "measure batches, single events, latency at half of the peak, and a load of --events into the table")
+	f.StringVar(&b.address, "url", "", "measure the server at this address instead of an own one")
+	f.StringArrayVar(&keys, "key", nil, "with --url: DATASET=KEY; may be repeated")
+	f.IntVar(&b.process, "pid", 0, "with --url: process id of that server, to read its processor time, memory and writes")
+	f.BoolVar(&mine, "i-own-this-server", false, "with --url: allow an address beyond this machine")
+	f.StringVar(&jsonFile, "json", "", "write all figures to this file")
+	f.StringVar(&plotFile, "plot", "", "draw latency and throughput into this SVG file")
+	f.StringVar(&b.profiles, "profiles", "", "let the server write its profiles into this directory")
+	cmd.AddCommand(newReference())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if b.mix, err = parseMix(mix); err != nil {
+			return err
+		}
+		if err := b.check(keys, mine); err != nil {
+			return err
+		}
+		b.words = cmd.ErrOrStderr()
+		b.data, _ = cmd.Flags().GetString("data")
+		if !cmd.Flags().Changed("data") {
+			b.data = ""
+		}
+		plan := []step{b.load}
+		if suite {
+			plan = b.suite()
+		}
+		report := &bench.Report{Machine: machine()}
+		if err := b.run(cmd.Context(), plan, report); err != nil {
+			return failed(err)
+		}
+		return failed(errors.Join(report.WriteTable(cmd.OutOrStdout()), toFile(jsonFile, report.WriteJSON), toFile(plotFile, report.WritePlot)))
+	}
+	return cmd
+}
+
+func machine() bench.Machine {
+	return bench.Machine{
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Processors: runtime.NumCPU(), Go: runtime.Version(),
+		Version: programVersion(), Begun: time.Now().UTC().Format(time.RFC3339),
+	}
+}
+
+// toFile writes a file, if there is a name for it.
+func toFile(name string, write func(io.Writer) error) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// check holds the flags against each other, and keeps the traffic at home.
+func (b *benchmark) check(keys []string, mine bool) error {
+	l := &b.load
+	switch {
+	case l.batch < 1 || l.batch > 1000:
+		return errors.New("--batch is 1 to 1000")
+	case l.senders < 1 || l.senders > 10_000:
+		return errors.New("--senders is 1 to 10000")
+	case l.length <= 0 || l.length > time.Hour:
+		return errors.New("--for is more than nothing and at most an hour")
+	case l.rate < 0 || l.events < 0:
+		return errors.New("--rate and --events are not negative")
+	case b.datasets < 1 || b.datasets > 100_000:
+		return errors.New("--datasets is 1 to 100000")
+	case b.rounds < 1 || b.rounds > 100:
+		return errors.New("--rounds is 1 to 100")
+	case b.address == "":
+		if len(keys) > 0 || b.process != 0 {
+			return errors.New("--key and --pid go with --url")
+		}
+		return nil
+	}
+	u, err := url.Parse(b.address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return errors.New("--url is an address such as http://127.0.0.1:8080")
+	}
+	if !mine && !loopback(u.Hostname()) {
+		return errors.New("--url is beyond this machine: a load there needs --i-own-this-server")
+	}
+	for _, k := range keys {
+		id, key, ok := strings.Cut(k, "=")
+		if !ok || id == "" || key == "" {
+			return errors.New("--key is DATASET=KEY")
+		}
+		b.given = append(b.given, bench.Dataset{ID: id, Key: func() string { return key }})
+	}
+	if len(b.given) == 0 {
+		return errors.New("--url needs a --key DATASET=KEY")
+	}
+	return nil
+}
+
+// loopback says whether a host is this machine, without asking anybody for its address.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}
+
+func parseMix(text string) (traffic.Mix, error) {
+	switch text {
+	case "standard":
+		return traffic.Standard, nil
+	case "lively":
+		return traffic.Lively, nil
+	case "plain":
+		return traffic.Mix{}, nil
+	}
+	var m traffic.Mix
+	shares := map[string]*float64{
+		"gpp": &m.GPP, "custom": &m.Custom, "urls": &m.URLs, "value": &m.Value, "late": &m.Late, "invalid": &m.Invalid,
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		v, err := strconv.ParseFloat(value, 64)
+		if shares[name] == nil || err != nil || v < 0 || v > 1 {
+			return m, fmt.Errorf("--mix: %q is not a share such as gpp=0.5", part)
+		}
+		*shares[name] = v
+	}
+	return m, nil
+}
+
+// newReference runs the reference as a process of its own. Only bench calls it.
+func newReference() *cobra.Command {
+	cmd := &cobra.Command{Use: "reference FILE", Hidden: true, Args: cobra.ExactArgs(1)}
+	format := cmd.Flags().String("log-format", "text", "text or json")
+	profile := profileFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		log, err := newLogger(cmd.ErrOrStderr(), *format, "info")
+		if err != nil {
+			return err
+		}
+		ref, err := bench.OpenReference(args[0])
+		if err != nil {
+			return failed(err)
+		}
+		defer ref.Close()
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return failed(err)
+		}
+		stop, err := profile()
+		if err != nil {
+			return failed(err)
+		}
+		server := &http.Server{Handler: ref, ReadHeaderTimeout: 10 * time.Second}
+		go func() { <-cmd.Context().Done(); _ = server.Close() }()
+		done := make(chan error, 1)
+		go func() { done <- ref.Run(cmd.Context()) }()
+		log.Info("serving", "api", "http://"+l.Addr().String())
+		return failed(errors.Join(serve(server, l, false), <-done, stop()))
+	}
+	return cmd
+}
