@@ -28,11 +28,13 @@ type lane struct {
 
 // group is a frame in the making, shared by the callers that wait for it.
 type group struct {
-	buf   []byte
-	n     int
-	size  int64 // of the records
-	born  time.Time
-	timer *time.Timer
+	buf    []byte
+	n      int
+	size   int64 // of the records
+	born   time.Time
+	timer  *time.Timer
+	ctx    context.Context // of the write; ends with the group's time
+	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
 	sent bool
@@ -135,7 +137,7 @@ func (l *lane) add(record []byte) (*group, uint16, error) {
 		l.ready.Signal()
 	}
 	// When the oldest waiting group has used half its time, more would only wait in vain.
-	if len(l.full) > 0 && l.s.o.Now().Sub(l.full[0].born) > l.s.o.AckTimeout/2 {
+	if l.late() {
 		l.s.n.refuse(ErrOverloaded)
 		return nil, 0, ErrOverloaded
 	}
@@ -143,6 +145,7 @@ func (l *lane) add(record []byte) (*group, uint16, error) {
 	if g == nil {
 		buf := frames.Get().(*[]byte)
 		g = &group{buf: beginFrame(*buf), born: l.s.o.Now(), done: make(chan struct{})}
+		g.ctx, g.cancel = context.WithCancelCause(context.Background())
 		g.timer = time.AfterFunc(l.s.o.AckTimeout, func() { l.expire(g) })
 		l.open = g
 	}
@@ -155,6 +158,16 @@ func (l *lane) add(record []byte) (*group, uint16, error) {
 		l.ready.Signal()
 	}
 	return g, slot, nil
+}
+
+// late says whether the oldest waiting group has used half its time. One that has used more than all of it would be
+// gone: then the clock was set.
+func (l *lane) late() bool {
+	if len(l.full) == 0 {
+		return false
+	}
+	age := l.s.o.Now().Sub(l.full[0].born)
+	return age > l.s.o.AckTimeout/2 && age <= l.s.o.AckTimeout
 }
 
 // take waits for a group that should be sent now. It returns nil when the lane is closed and empty.
@@ -206,6 +219,8 @@ func (g *group) finish(seq uint64, err error) bool {
 		return false
 	}
 	g.over, g.seq, g.err = true, seq, err
+	g.timer.Stop()
+	g.cancel(err)
 	close(g.done)
 	return true
 }

@@ -35,10 +35,7 @@ func (l *lane) commit(g *group) {
 	}
 	sealFrame(g.buf, g.n)
 	start := s.o.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), s.o.AckTimeout-start.Sub(g.born), ErrTimeout)
-	seq, err := l.publish(ctx, &nats.Msg{Subject: l.subject, Data: g.buf})
-	cancel()
-	g.timer.Stop()
+	seq, err := l.publish(g.ctx, &nats.Msg{Subject: l.subject, Data: g.buf})
 	if first := g.finish(seq, err); err != nil {
 		if first {
 			s.n.failed.Add(uint64(g.n))
@@ -142,6 +139,9 @@ func (s *Stream) at(what, step string) error {
 // request sends one message to the engine and returns the sequence number under which it is stored.
 func request(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
 	reply, err := nc.RequestMsgWithContext(ctx, m)
+	if ctx.Err() != nil && err != nil {
+		return 0, ErrTimeout
+	}
 	if err != nil {
 		return 0, translate(err)
 	}
@@ -174,9 +174,6 @@ func (l *lane) raise(seq uint64) {
 
 // translate turns the client's error into one of ours.
 func translate(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) {
-		return ErrTimeout
-	}
 	if errors.Is(err, nats.ErrReconnectBufExceeded) {
 		err = errNoConnection
 	}

@@ -42,6 +42,7 @@ func (c *counters) committed(records, size int, took time.Duration) {
 	c.frames.Add(1)
 	c.records.Add(uint64(records))
 	c.bytes.Add(uint64(size))
+	took = max(took, 0) // the clock may have been set
 	c.latencySum.Add(int64(took))
 	i := 0
 	for i < len(Latencies) && took > Latencies[i] {
