@@ -88,8 +88,8 @@ type Detail struct {
 	GPP     *gpp.String // nil without one
 }
 
-// Decode reads a request body in one pass and judges every event in it. An error refuses the whole request. now is
-// the time of receipt; it counts in whole seconds.
+// Decode reads a request body in one pass and judges every event in it. An error refuses the whole request; a Result
+// beside it says no more than how many events there were. now is the time of receipt; it counts in whole seconds.
 //
 // The Result is valid until the next Decode or Reset. Strings in its rows are parts of body.
 func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Result, *Error) {
@@ -128,7 +128,7 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 		refusal = d.sizeError()
 	}
 	if refusal != nil {
-		return nil, refusal
+		return &Result{Batch: d.result.Batch, Total: d.result.Total}, refusal
 	}
 	return &d.result, nil
 }

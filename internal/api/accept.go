@@ -131,7 +131,11 @@ func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) e
 // append waits until the record is durable. A sender that hangs up does not cancel it: by then other requests
 // may share the same write.
 func (q *request) append() (stream.Position, error) {
-	ctx := context.WithoutCancel(q.r.Context())
+	if n := int64(len(q.record)); n >= turnSize {
+		q.server.queueing.take(&q.lane.queueing, n, queueRoom)
+		defer q.server.queueing.give(n, queueRoom)
+	}
+	ctx := context.Background()
 	var pos stream.Position
 	var err error
 	if q.isOnce {

@@ -1,11 +1,16 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"sluice/internal/dataset"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 const someHash = "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
@@ -117,6 +122,118 @@ func TestLookUp(t *testing.T) {
 	for _, path := range []string{other, "batch.", id + "0", "x", strings.ToUpper(id)} {
 		if r := s.send("GET", "/v1/submissions/"+path, ""); r.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: got %d, want 404", path, r.StatusCode)
+		}
+	}
+}
+
+// shelf is a store with one submission.
+type shelf struct{ *submission.Submission }
+
+func (s shelf) FindSubmission(_ context.Context, datasetID, submissionID string) (*submission.Submission, error) {
+	if s.DatasetID != datasetID || submission.FormatID(s.Kind, s.ID) != submissionID {
+		return nil, nil
+	}
+	return s.Submission, nil
+}
+
+// A submission can be looked up at once, when it is in the store, and when the stream has let go of it; only by
+// the dataset that sent it.
+func TestLookUpLater(t *testing.T) {
+	stored, gone := false, false
+	s := openServiceIn(t, t.TempDir(), func(s *Server) {
+		s.Processed = func(stream.Position) bool { return stored }
+		s.Stream = failingStream{s.Stream, func(what string) error {
+			if what == "read" && gone {
+				return stream.ErrGone
+			}
+			return nil
+		}}
+	})
+	s.key = s.dataset(specShop)
+	other := s.dataset(dataset.Spec{ID: "other"})
+	id, _ := s.post("/v1/events", goodEvent("")).object(t)["submission_id"].(string)
+	want := `{"submission_id":"single.UUID","data_set_id":"shop","received_at":"2026-11-14T12:00:00Z","status":"STATUS","accepted":1,"rejected":0,"late":0,"restricted":0,"suppressed":0}`
+	look := func(status string) {
+		t.Helper()
+		r := s.send("GET", "/v1/submissions/"+id, "")
+		if want := strings.Replace(want, "STATUS", status, 1); r.StatusCode != 200 || masked(r.text) != want {
+			t.Errorf("got %d %s, want %s", r.StatusCode, r.text, want)
+		}
+		if r := s.send("GET", "/v1/submissions/"+id, "", "Authorization:", "Authorization: "+other); r.StatusCode != 404 {
+			t.Errorf("another dataset: got %d %s", r.StatusCode, r.text)
+		}
+	}
+	look("RECEIVED")
+	stored = true
+	look("PROCESSED")
+	s.Lookup = shelf{s.records(t)[0]}
+	gone = true
+	look("PROCESSED")
+	missing := id[:len(id)-1] + "0"
+	if missing == id {
+		missing = id[:len(id)-1] + "1"
+	}
+	if r := s.send("GET", "/v1/submissions/"+missing, ""); r.StatusCode != 404 {
+		t.Errorf("another id: got %d %s", r.StatusCode, r.text)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	s := openShop(t)
+	r := s.post("/v1/events/validate", "["+goodEvent(`,"privacy":{"us_privacy_string":"1YYN"}`)+","+badEvent()+"]")
+	m := r.object(t)
+	if r.StatusCode != 200 || m["valid"] != false || m["accepted"] != 1.0 || m["rejected"] != 1.0 {
+		t.Errorf("got %d %s", r.StatusCode, r.text)
+	}
+	const effect = `"events":[{"index":0,"event":{"event_id":null,"submission_id":null,"submission_index":0,`
+	for _, want := range []string{effect, `"errors":[{"index":1,"error_code":"INVALID_EVENT_TYPE"`, `"privacy":"measurement_only","privacy_reasons":["us_privacy`, `"gpp":null}]}`} {
+		if !strings.Contains(r.text, want) {
+			t.Errorf("%s is not in %s", want, r.text)
+		}
+	}
+	r = s.post("/v1/events/validate", badEvent())
+	if want := `{"valid":false,"accepted":0,"rejected":1,"errors":[{"error_code":"INVALID_EVENT_TYPE","field":"/event_type","message":"…","hint":"…"}],"warnings":[],"events":[]}`; masked(r.text) != want {
+		t.Errorf("got  %s\nwant %s", masked(r.text), want)
+	}
+	checkAnswer(t, s.post("/v1/events/validate", "[]"), "EMPTY_BATCH")
+	if st := s.Stats(); st.RejectionsWaiting != 0 || st.Datasets[0].Accepted+st.Datasets[0].Rejected+st.Datasets[0].Refused != 0 {
+		t.Errorf("validation is counted: %+v", st.Datasets[0])
+	}
+	if n := len(s.records(t)); n != 0 {
+		t.Errorf("%d records are stored", n)
+	}
+}
+
+func TestStats(t *testing.T) {
+	s := openShop(t)
+	s.post("/v1/events", goodEvent(""))
+	s.post("/v1/events/batch", "["+eventAt(8*86400, "")+","+goodEvent(`,"mmt_only":true`)+",1]")
+	s.post("/v1/events", "x", "Authorization:")
+	s.send("GET", "/nothing", "")
+	st := s.Stats()
+	if got := st.Datasets; len(got) != 1 || got[0] != (DatasetStats{DatasetID: "shop", Accepted: 3, Rejected: 1, Late: 1, Restricted: 1}) {
+		t.Errorf("datasets: got %+v", got)
+	}
+	count := map[string]uint64{}
+	for _, r := range st.Routes {
+		sum := uint64(0)
+		for _, n := range r.Latency {
+			sum += n
+		}
+		for _, c := range r.Statuses {
+			count[r.Path+" "+strconv.Itoa(c.Status)] = c.Count
+			sum -= c.Count
+		}
+		if sum != 0 {
+			t.Errorf("%s: latencies and statuses differ by %d", r.Path, sum)
+		}
+	}
+	for _, c := range st.Refusals {
+		count[string(c.Code)] = c.Count
+	}
+	for _, name := range []string{"/v1/events 200", "/v1/events 403", "/v1/events/batch 200", "other 404", "MISSING_API_KEY", "NOT_FOUND"} {
+		if count[name] != 1 {
+			t.Errorf("%s: got %d, want 1", name, count[name])
 		}
 	}
 }

@@ -55,7 +55,8 @@ type Server struct {
 	pools    pools
 	lanes    sync.Map // dataset id → *lane
 	inFlight atomic.Int64
-	turns    turns
+	decoding turns // processors for large bodies
+	queueing turns // bytes of large records on their way into the stream
 	claims   claims
 	tally    tally
 	trouble  trouble

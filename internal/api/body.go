@@ -97,8 +97,10 @@ func (q *request) receive() error {
 // cutShort says why a body did not arrive whole. A slow network may do better next time; a sender that stopped
 // early has made a mistake, if it is still there at all.
 func (q *request) cutShort(err error) error {
-	q.bodyRead = true // there is nothing to wait for
-	q.w.Header()["Connection"] = closing
+	q.bodyRead = true        // there is nothing to wait for
+	if q.r.ProtoMajor == 1 { // in HTTP/2 it is one stream of many
+		q.w.Header()["Connection"] = closing
+	}
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		q.server.counts.slowBodies.Add(1)
 		return busy("The body did not arrive in time.")

@@ -131,7 +131,7 @@ func TestBatchSizes(t *testing.T) {
 	}
 	r := s.post("/v1/events/batch", events(1001))
 	checkAnswer(t, r, "BATCH_TOO_LARGE")
-	if r.StatusCode != 400 || r.Header.Get("X-Events-Accepted") != "0" {
+	if r.StatusCode != 400 || r.Header.Get("X-Events-Accepted") != "0" || r.Header.Get("X-Events-Rejected") != "1001" {
 		t.Errorf("1,001: got %d %v", r.StatusCode, r.Header)
 	}
 	if n := len(s.Stats().Datasets); n != 1 || s.Stats().Datasets[0].Accepted != 1000 {

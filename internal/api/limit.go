@@ -52,7 +52,8 @@ type lane struct {
 	requests bucket
 	events   bucket
 	inFlight atomic.Int64
-	waiting  []chan struct{} // for a turn; turns guards it
+	decoding waiting
+	queueing waiting
 	count    laneCounts
 }
 

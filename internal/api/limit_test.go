@@ -138,33 +138,36 @@ func TestBacklog(t *testing.T) {
 // Turns go round the datasets: one that comes late waits for one turn, not for everyone before it.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const room = 2
 		var turns turns
-		flood, late := &lane{id: "flood"}, &lane{id: "late"}
+		var flood, late waiting
 		var order []string
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		work := func(l *lane) {
+		work := func(name string, w *waiting, n int64) {
 			wg.Go(func() {
-				turns.take(l)
+				turns.take(w, n, room)
 				mu.Lock()
-				order = append(order, l.id)
+				order = append(order, name)
 				mu.Unlock()
 				time.Sleep(time.Second)
-				turns.give()
+				turns.give(n, room)
 			})
 			synctest.Wait()
 		}
 		for range 20 {
-			work(flood)
+			work("flood", &flood, 1)
 		}
-		began := len(order)
-		work(late)
+		work("late", &late, 5) // more than there is room for
+		if len(order) != room {
+			t.Errorf("%d work at one time, want %d", len(order), room)
+		}
 		wg.Wait()
-		if got := order[began+1]; got != "late" && order[began] != "late" {
-			t.Errorf("got %v, want late at once", order)
+		if order[room] != "flood" || order[room+1] != "late" {
+			t.Errorf("got %v, want late to be the second that waited", order)
 		}
-		if turns.busy != 0 || len(turns.ring) != 0 || len(order) != 21 {
-			t.Errorf("%d turns are left, %d datasets wait, %d worked", turns.busy, len(turns.ring), len(order))
+		if turns.used != 0 || len(turns.ring) != 0 || len(order) != 21 {
+			t.Errorf("%d are in use, %d datasets wait, %d worked", turns.used, len(turns.ring), len(order))
 		}
 	})
 }

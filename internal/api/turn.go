@@ -5,56 +5,72 @@ import (
 	"sync"
 )
 
-// turnSize is the body from which a request waits for its turn. Below it the work is shorter than the waiting
-// (arbitrary: some twenty events).
-const turnSize = 16 << 10
-
-// turns let as many large bodies be decoded at one time as there are processors, dataset after dataset. Without
-// them a hundred batches of one dataset share the processors, and a single event of another waits behind them all.
+// turns share something scarce among datasets: whoever comes gets some while there is any left, and then those
+// who wait get it dataset after dataset. Without turns a hundred batches of one dataset share the processors and
+// the queue, and a single event of another waits behind them all.
 type turns struct {
 	mu   sync.Mutex
-	busy int
-	ring []*lane // those with someone waiting, in the order of their next turn
+	used int64
+	ring []*waiting // the datasets with someone waiting, in the order of their next turn
 }
 
-// take waits for a turn.
-func (t *turns) take(l *lane) {
+// waiting is a dataset's requests that wait for a turn. The turns guard it.
+type waiting []ticket
+
+type ticket struct {
+	n    int64
+	turn chan struct{}
+}
+
+// take waits for a turn with n. One that begins below room may pass it, so nothing is too large to be served.
+func (t *turns) take(w *waiting, n, room int64) {
 	t.mu.Lock()
-	if t.busy < runtime.GOMAXPROCS(0) {
-		t.busy++
+	if t.used < room && len(t.ring) == 0 {
+		t.used += n
 		t.mu.Unlock()
 		return
 	}
-	mine := make(chan struct{})
-	l.waiting = append(l.waiting, mine)
-	if len(l.waiting) == 1 {
-		t.ring = append(t.ring, l)
+	mine := ticket{n, make(chan struct{})}
+	*w = append(*w, mine)
+	if len(*w) == 1 {
+		t.ring = append(t.ring, w)
 	}
 	t.mu.Unlock()
-	<-mine
+	<-mine.turn
 }
 
-// give passes the turn on to the next dataset that waits.
-func (t *turns) give() {
+// give ends a turn with n and lets the next ones in.
+func (t *turns) give(n, room int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.ring) == 0 {
-		t.busy--
-		return
-	}
-	l := t.ring[0]
-	t.ring = t.ring[1:]
-	close(l.waiting[0])
-	l.waiting = l.waiting[1:]
-	if len(l.waiting) > 0 {
-		t.ring = append(t.ring, l)
+	t.used -= n
+	for t.used < room && len(t.ring) > 0 {
+		w := t.ring[0]
+		t.ring = t.ring[1:]
+		next := (*w)[0]
+		*w = (*w)[1:]
+		if len(*w) > 0 {
+			t.ring = append(t.ring, w)
+		}
+		t.used += next.n
+		close(next.turn)
 	}
 }
+
+// Small requests take no turn: the work is shorter than the waiting (arbitrary: some twenty events).
+const turnSize = 16 << 10
+
+// As many large bodies are decoded at one time as there are processors.
+func processors() int64 { return int64(runtime.GOMAXPROCS(0)) }
+
+// queueRoom is how many bytes of large records the stream is given to write at one time: enough for it to write
+// while it syncs, and little enough that a record which comes now is soon written (measured: 3 frames of 1 MiB).
+const queueRoom = 3 << 20
 
 // takeTurn waits until the request may work on a body of size bytes.
 func (q *request) takeTurn(size int) {
 	if size >= turnSize {
-		q.server.turns.take(q.lane)
+		q.server.decoding.take(&q.lane.decoding, 1, processors())
 		q.inTurn = true
 	}
 }
@@ -63,6 +79,6 @@ func (q *request) takeTurn(size int) {
 func (q *request) giveTurn() {
 	if q.inTurn {
 		q.inTurn = false
-		q.server.turns.give()
+		q.server.decoding.give(1, processors())
 	}
 }
