@@ -51,8 +51,10 @@ func TestReadmeRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	accepted := false
+	var told strings.Builder
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {
+		told.WriteString(lines.Text() + "\n")
 		if !accepted && strings.Contains(lines.Text(), "accepted") && !strings.Contains(lines.Text(), "accepted 0") {
 			accepted = true
 			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGINT); err != nil {
@@ -61,7 +63,7 @@ func TestReadmeRuns(t *testing.T) {
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("%s: %v", words, err)
+		t.Errorf("%s: %v\n%s", words, err, told.String())
 	}
 	if !accepted || !strings.Contains(out.String(), "Sluice is running.") {
 		t.Errorf("accepted sample events: %v; printed:\n%s", accepted, out.String())
