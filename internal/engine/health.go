@@ -33,6 +33,9 @@ func (e *Engine) Health() error {
 	return nil
 }
 
+// Faulted says whether the engine is known to take no writes until it is restarted. It costs one look at memory.
+func (e *Engine) Faulted() bool { return e.fault.Load() != nil }
+
 // Suspect makes Run look at the engine's health now. Who sees a write go unanswered calls it.
 func (e *Engine) Suspect() {
 	select {

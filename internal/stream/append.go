@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,13 +18,13 @@ type lane struct {
 	grown   bell          // high was raised
 	marked  uint64        // the high that was last noted; only watch touches it
 
-	mu       sync.Mutex
-	ready    sync.Cond // something may be taken, or the lane is closed
-	open     *group    // takes records; nil when there are none
-	full     []*group  // closed groups in order, waiting for a place in flight
-	inFlight int
-	closed   bool
-	direct   sync.WaitGroup // calls that write on their own
+	mu     sync.Mutex
+	ready  sync.Cond // something may be taken, or the lane is closed
+	open   *group    // takes records; nil when there are none
+	full   []*group  // closed groups in order, waiting for a place in flight
+	flying []*group  // on their way
+	closed bool
+	direct sync.WaitGroup // calls that write on their own
 }
 
 // group is a frame in the making, shared by the callers that wait for it.
@@ -38,6 +39,7 @@ type group struct {
 
 	mu   sync.Mutex
 	sent bool
+	conn uint64        // the connection it was sent over
 	over bool          // the fields below are final
 	done chan struct{} // closed when over
 	seq  uint64
@@ -154,7 +156,7 @@ func (l *lane) add(record []byte) (*group, uint16, error) {
 	slot := uint16(g.n)
 	g.n++
 	g.size += int64(len(record))
-	if l.inFlight == 0 && g.n == 1 || before < overlap && len(g.buf) >= overlap {
+	if len(l.flying) == 0 && g.n == 1 || before < overlap && len(g.buf) >= overlap {
 		l.ready.Signal()
 	}
 	return g, slot, nil
@@ -178,12 +180,12 @@ func (l *lane) take() *group {
 		if len(l.full) > 0 {
 			g := l.full[0]
 			l.full = l.full[1:]
-			l.inFlight++
+			l.flying = append(l.flying, g)
 			return g
 		}
-		if g := l.open; g != nil && (l.inFlight == 0 || len(g.buf) >= overlap) {
+		if g := l.open; g != nil && (len(l.flying) == 0 || len(g.buf) >= overlap) {
 			l.open = nil
-			l.inFlight++
+			l.flying = append(l.flying, g)
 			return g
 		}
 		if l.closed && l.open == nil {
@@ -193,10 +195,25 @@ func (l *lane) take() *group {
 	}
 }
 
-// landed frees the place of a frame that is no longer on its way.
-func (l *lane) landed() {
+// abort ends the wait for frames that were sent over a connection that is gone: no acknowledgement will come, and what
+// waits behind them need not wait as well.
+func (l *lane) abort() {
+	now := l.s.connection()
 	l.mu.Lock()
-	l.inFlight--
+	flying := slices.Clone(l.flying)
+	l.mu.Unlock()
+	for _, g := range flying {
+		if g.sentBefore(now) {
+			l.expire(g)
+		}
+	}
+}
+
+// landed frees the place of a frame that is no longer on its way.
+func (l *lane) landed(g *group) {
+	l.mu.Lock()
+	i := slices.Index(l.flying, g)
+	l.flying = slices.Delete(l.flying, i, i+1)
 	if l.open != nil || len(l.full) > 0 || l.closed {
 		l.ready.Signal()
 	}
@@ -225,12 +242,18 @@ func (g *group) finish(seq uint64, err error) bool {
 	return true
 }
 
-// send marks the group as on its way, unless its callers have their answer already.
-func (g *group) send() bool {
+// send marks the group as on its way over a connection, unless its callers have their answer already.
+func (g *group) send(conn uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.sent = !g.over
+	g.sent, g.conn = !g.over, conn
 	return g.sent
+}
+
+func (g *group) sentBefore(conn uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sent && g.conn < conn
 }
 
 func (g *group) wasSent() bool {

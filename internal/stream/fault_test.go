@@ -123,12 +123,28 @@ func TestDiskHeadroom(t *testing.T) {
 func TestDiskIsAskedByBytesToo(t *testing.T) {
 	var asked atomic.Int64
 	var sp space
-	sp.init(Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: 1 << 40}, nil }}, "")
+	free := int64(1 << 40)
+	sp.init(Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: free, Files: -1}, nil }}, "")
+	if err := sp.look(); err != nil {
+		t.Fatal(err)
+	}
 	for range 10 {
 		sp.wrote(spaceStep / 4)
 	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("asked %d times after 2.5 steps, want 2", n)
+	if n := asked.Load(); n != 3 {
+		t.Errorf("asked %d times at the start and after 2.5 steps, want 3", n)
+	}
+	// What was free when it was last asked may be used up before a step is.
+	free = sp.need.Load() + 1000
+	if err := sp.look(); err != nil {
+		t.Fatal(err)
+	}
+	free = 0
+	if sp.wrote(999); sp.short.Load() {
+		t.Error("short before what was free is written")
+	}
+	if sp.wrote(1); !sp.short.Load() {
+		t.Error("not short when what was free is written")
 	}
 }
 

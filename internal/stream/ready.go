@@ -18,17 +18,17 @@ func (s *Stream) Ready() error {
 		return fmt.Errorf("%w: not running", ErrUnavailable)
 	}
 	err := s.refusal()
-	if cause := s.down.Load(); cause != nil && err == ErrUnavailable {
-		return fmt.Errorf("%w: %w", err, *cause)
-	}
-	if err != nil {
+	if err != nil && err != ErrUnavailable {
 		return err
+	}
+	if sick := s.e.Health(); sick != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, sick)
+	}
+	if cause := s.down.Load(); cause != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, *cause)
 	}
 	if s.queued.Load() >= s.o.MaxQueue {
 		return ErrOverloaded
-	}
-	if err := s.e.Health(); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (s *Stream) refusal() error {
 	if s.space.short.Load() {
 		return ErrNoSpace
 	}
-	if s.down.Load() != nil {
+	if s.down.Load() != nil || s.e.Faulted() {
 		return ErrUnavailable
 	}
 	return nil
@@ -70,6 +70,9 @@ func (s *Stream) watch(ctx context.Context) {
 		case <-tick.C:
 		case <-s.alarm:
 		case <-changed:
+			for _, l := range s.lanes {
+				l.abort()
+			}
 		}
 	}
 }

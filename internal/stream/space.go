@@ -27,6 +27,7 @@ type space struct {
 	headroom int64
 
 	free    atomic.Int64 // at the last look
+	need    atomic.Int64 // below which the disk counts as full
 	written atomic.Int64 // since then
 	short   atomic.Bool
 }
@@ -54,17 +55,18 @@ func (sp *space) look() error {
 		need = max(16<<20, min(512<<20, d.Size/20))
 	}
 	sp.free.Store(d.Free)
+	sp.need.Store(need)
 	sp.short.Store(d.Free < need || d.Files >= 0 && d.Files < minFiles)
 	return nil
 }
 
-// wrote counts bytes and looks when many were written since the last look.
+// wrote counts bytes and looks when many were written since the last look, or enough to use up what was free.
 func (sp *space) wrote(n int) {
 	if sp.disk == nil {
 		return
 	}
-	before := sp.written.Add(int64(n)) - int64(n)
-	if before < spaceStep && before+int64(n) >= spaceStep {
+	now := sp.written.Add(int64(n))
+	if step := min(spaceStep, sp.free.Load()-sp.need.Load()); now >= step && now-int64(n) < step {
 		_ = sp.look() // a failure shows in short
 	}
 }
