@@ -47,9 +47,9 @@ func openBrowser(t *testing.T) *browser {
 	return &browser{ctx}
 }
 
-// page is one tab. Whatever the page writes to its console, be it an error, a warning or a violation of the
+// tab is one page that is open. Whatever the page writes to its console, be it an error, a warning or a violation of the
 // policy, fails the test when the page is closed.
-type page struct {
+type tab struct {
 	t     *testing.T
 	ctx   context.Context
 	close func()
@@ -59,10 +59,10 @@ type page struct {
 	allowed  string // a part of messages that are what the test is about
 }
 
-func (b *browser) open(t *testing.T, url string, width int64, scheme string) *page {
+func (b *browser) open(t *testing.T, url string, width int64, scheme string) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
-	p := &page{t: t, ctx: ctx}
+	p := &tab{t: t, ctx: ctx}
 	messages := chromedp.Console(ctx)
 	var reader sync.WaitGroup
 	reader.Go(func() {
@@ -94,7 +94,7 @@ func (b *browser) open(t *testing.T, url string, width int64, scheme string) *pa
 }
 
 // do runs steps and gives up after twenty seconds.
-func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
+func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
 	defer cancel()
@@ -104,11 +104,11 @@ func (p *page) do(steps ...chromedp.Action[chromedp.Void]) {
 }
 
 // eval is the value of an expression.
-func eval[T any](p *page, js string) T {
+func eval[T any](p *tab, js string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, 30*time.Second)
 	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js))
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	if err != nil {
 		p.t.Fatalf("%.80s: %v", js, err)
 	}
@@ -116,7 +116,7 @@ func eval[T any](p *page, js string) T {
 }
 
 // wait polls until an expression is true, and says how long that took.
-func (p *page) wait(js string) time.Duration {
+func (p *tab) wait(js string) time.Duration {
 	p.t.Helper()
 	began := time.Now()
 	until(p.t, js, func() bool { return eval[bool](p, "Boolean("+js+")") })

@@ -9,14 +9,23 @@ import (
 	"time"
 )
 
-// Retain drops the days that were received longer ago than Options.Retain. It says how many rows are gone from the
-// newest snapshot; their files go with the snapshots that still list them.
+// countsRetain is how long counts are kept: 13 months, so that a month can be held against the one a year before.
+// They name nobody, so they may outlive the events they count, and they are bounded also where events are not.
+const countsRetain = 400 * 24 * time.Hour
+
+// Retain drops the days that were received longer ago than Options.Retain; hours, and rejections where events are
+// kept for ever, after 13 months. It says how many rows are gone from the newest snapshot; their files go with the
+// snapshots that still list them.
 func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
-	if l.o.Retain <= 0 {
-		return 0, nil
-	}
-	oldest := dayOf(l.o.Now().Add(-l.o.Retain).Unix())
 	for _, t := range l.tables() {
+		keep := l.o.Retain
+		if t == l.hours || keep <= 0 && t == l.rejections {
+			keep = countsRetain
+		}
+		if keep <= 0 {
+			continue
+		}
+		oldest := dayOf(l.o.Now().Add(-keep).Unix())
 		var gone int64
 		_, err := t.update(ctx, func(s *state) (*change, error) {
 			gone = 0

@@ -1,0 +1,306 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"sluice/internal/dataset"
+	"sluice/internal/lake"
+	"sluice/internal/traffic"
+)
+
+// everyPage is what an operator can open.
+func everyPage(dataset, submission string) []string {
+	return []string{
+		"/", "/?window=hour", "/?window=week", "/?window=month", "/?window=year", "/datasets", "/datasets?by=refused&q=s", datasetPath(dataset), datasetPath(dataset) + "&window=month",
+		datasetPath("no such dataset"), "/diagnosis", "/diagnosis?window=week", diagnosisPath(dataset), "/lookup", "/lookup?id=" + submission, "/lookup?id=nonsense", "/lookup?id=single.01977777-7777-8000-8000-000000000000",
+		"/live", "/live?dataset=" + url.QueryEscape(dataset), "/try", "/system", "/nowhere",
+	}
+}
+
+// Every page renders in a real browser, wide and narrow, light and dark, without a word on the browser's console
+// (which is where violations of the policy are told) and without a finding of axe-core.
+func TestEveryPage(t *testing.T) {
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openService(t)
+	ids := settle(t, s)
+	b := openBrowser(t)
+	empty := openService(t)
+	check := func(at, path string, width int64, scheme string) {
+		p := b.open(t, at+path, width, scheme)
+		defer p.close()
+		if status, _ := s.read(path); status == 404 || at != s.url {
+			p.allowed = "404"
+		}
+		_ = eval[bool](p, string(axe)+"; true")
+		found := eval[string](p, `axe.run(document).then(r => JSON.stringify([r.passes.length, r.violations.map(v => v.id + ": " + v.help + " " + v.nodes.map(n => n.target.join(" ") + " " + (n.any[0] ? n.any[0].message : "")).join(" | "))]))`)
+		var passes int
+		var list []string
+		if err := json.Unmarshal([]byte(found), &[]any{&passes, &list}); err != nil || passes < 10 {
+			t.Fatalf("%s: axe looked at %d rules, %v", path, passes, err)
+		}
+		for _, v := range list {
+			t.Errorf("%s at %d pixels, %s: axe: %s", path, width, scheme, v)
+		}
+		if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+			t.Errorf("%s at %d pixels: the page is %d pixels too wide", path, width, over)
+		}
+		if n := eval[int](p, `document.querySelectorAll("[data-chart]").length - document.querySelectorAll("[data-chart] canvas").length`); n != 0 {
+			t.Errorf("%s: %d charts were not drawn", path, n)
+		}
+	}
+	for i, path := range everyPage("spring-sale", ids.submission) {
+		check(s.url, path, []int64{1280, 390}[i%2], "light")
+	}
+	for _, path := range []string{"/", "/datasets", datasetPath("spring-sale"), "/diagnosis", "/lookup?id=" + ids.submission, "/live", "/try", "/system"} {
+		check(s.url, path, 390, "dark")
+		check(empty.url, path, 1280, "light")
+	}
+}
+
+// What stands on the pages after a known load is what stands in the tables, to the event, and does so again after a
+// restart and after compaction.
+func TestNumbersAgree(t *testing.T) {
+	dir := t.TempDir()
+	s := openServiceIn(t, dir, nil)
+	for _, id := range []string{"one", "two"} {
+		s.dataset(dataset.Spec{ID: id, SuppressOptOut: id == "two"})
+	}
+	sent, accepted := 0, 0
+	src := traffic.New(traffic.Mix{GPP: 0.5, Custom: 0.5, URLs: 0.5, Value: 0.5, Late: 0.1, Invalid: 0.1}, 3)
+	for i := range 30 {
+		id := []string{"one", "two"}[i%2]
+		status, answer := s.post(id, "/v1/events/batch", string(src.AppendBatch(nil, id, time.Now().Unix(), 20)))
+		if status != 200 {
+			t.Fatalf("got %d %s", status, answer)
+		}
+		sent += 20
+		n := 20
+		if r := between(answer, `"accepted":`, ","); r != "" {
+			n, _ = strconv.Atoi(r)
+		}
+		accepted += n
+	}
+	s.post("one", "/v1/events", `{"data_set_id":"one"}`) // refused whole
+	sent++
+	compare := func(s *service) {
+		t.Helper()
+		for _, id := range []string{"", "one", "two"} {
+			want := tables(t, s, id)
+			if id == "" && (want.Accepted != int64(accepted) || want.received() != int64(sent)) {
+				t.Fatalf("tables: got %+v, want %d accepted of %d", want, accepted, sent)
+			}
+			path := "/"
+			if id != "" {
+				path = datasetPath(id)
+			}
+			_, page := s.read(path)
+			if got := figures(page); got != want {
+				t.Errorf("%s: got %+v, want %+v", path, got, want)
+			}
+			sum := int64(0)
+			_, diagnosis := s.read(diagnosisPath(id))
+			for _, part := range strings.Split(diagnosis, `class="win"><b>`)[1:] {
+				sum += count(t, part[:strings.Index(part, "<")])
+			}
+			if sum != want.Rejected {
+				t.Errorf("diagnosis of %q: got %d refused, want %d", id, sum, want.Rejected)
+			}
+		}
+	}
+	until(t, "the load", func() bool {
+		return tables(t, s, "").received() == int64(sent) && figuresOf(s, "/") == tables(t, s, "")
+	})
+	compare(s)
+	if _, err := s.lake.Compact(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.post("two", "/v1/events", `{"data_set_id":"two"}`)
+	sent++
+	until(t, "one more", func() bool { return figuresOf(s, "/").received() == int64(sent) })
+	compare(s)
+	b := openBrowser(t)
+	p := b.open(t, s.url+datasetPath("one"), 1280, "light")
+	if got, want := eval[string](p, `document.querySelector("[data-figure=accepted]").textContent`), num(tables(t, s, "one").Accepted); got != want {
+		t.Errorf("in the browser: got %s, want %s", got, want)
+	}
+	p.close()
+	s.stop()
+
+	again := openServiceIn(t, dir, nil)
+	until(t, "the numbers after a restart", func() bool { return figuresOf(again, "/").received() == int64(sent) })
+	compare(again)
+}
+
+// tables counts what the lake holds of a dataset, everybody's for "".
+func tables(t *testing.T, s *service, id string) (sum totals) {
+	t.Helper()
+	for row, err := range s.lake.Scan(t.Context(), lake.Query{Dataset: id}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Accepted++
+		if row.Late {
+			sum.Late++
+		}
+		switch row.Privacy.String() {
+		case "measurement_only":
+			sum.Restricted++
+		case "suppressed":
+			sum.Suppressed++
+		}
+	}
+	err := s.lake.ScanRejections(t.Context(), lake.RejectionQuery{Dataset: id}, func(r *lake.Rejection) error { sum.Rejected += r.Events; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// figures reads the five numbers off a page.
+func figures(page string) (sum totals) {
+	for name, at := range map[string]*int64{"accepted": &sum.Accepted, "rejected": &sum.Rejected, "late": &sum.Late, "restricted": &sum.Restricted, "suppressed": &sum.Suppressed} {
+		*at, _ = strconv.ParseInt(strings.ReplaceAll(between(page, `data-figure="`+name+`">`, "<"), ",", ""), 10, 64)
+	}
+	return sum
+}
+
+func figuresOf(s *service, path string) totals {
+	_, page := s.read(path)
+	return figures(page)
+}
+
+func count(t *testing.T, s string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.ReplaceAll(s, ",", ""), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A new event is in the live view within two seconds.
+func TestLive(t *testing.T) {
+	s := openService(t)
+	s.dataset(dataset.Spec{ID: "shop"})
+	s.dataset(dataset.Spec{ID: "other"})
+	b := openBrowser(t)
+	p := b.open(t, s.url+"/live?dataset=shop", 1280, "light")
+	p.wait(`document.querySelector("[data-tail-state]").textContent === "following"`)
+	s.post("other", "/v1/events", plainEvent("other"))
+	s.post("shop", "/v1/events", plainEvent("shop"))
+	if took := p.wait(`document.querySelectorAll("[data-tail-rows] tr").length > 0`); took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	s.post("shop", "/v1/events", `{"data_set_id":"shop"}`)
+	p.wait(`document.querySelector("[data-tail-rows]").textContent.includes("MISSING_FIELD")`)
+	rows := eval[string](p, `document.querySelector("[data-tail-rows]").textContent`)
+	if strings.Contains(rows, "other") || !strings.Contains(rows, "purchase") || !strings.Contains(rows, "ifa") {
+		t.Errorf("got %q", rows)
+	}
+	p.do(chromedp.Click(chromedp.CSS("[data-tail-pause]")))
+	before := eval[int](p, `document.querySelectorAll("[data-tail-rows] tr").length`)
+	s.post("shop", "/v1/events", plainEvent("shop"))
+	until(t, "the tap", func() bool { return s.console.tap.taken.Load() > 0 })
+	if n := eval[int](p, `document.querySelectorAll("[data-tail-rows] tr").length`); n != before {
+		t.Errorf("paused: got %d rows, want %d", n, before)
+	}
+	p.do(chromedp.Click(chromedp.CSS("[data-tail-pause]")))
+	p.wait(fmt.Sprintf(`document.querySelectorAll("[data-tail-rows] tr").length > %d`, before))
+	p.close()
+	until(t, "nobody watches", func() bool { return s.console.tap.watched.Load() == 0 })
+}
+
+// hostile are texts that become markup, script or an address where somebody forgot to escape.
+var hostile = []string{
+	`<script>window.hit=1</script>`, `"><img src=x onerror="window.hit=1">`, `'><svg onload=window.hit=1>`, `javascript:window.hit=1//`, `</td></tr></table><iframe srcdoc="<script>parent.hit=1</script>">`,
+	`{{.}}<b>bold</b>`, `</textarea><script>window.hit=1</script>`, `</script><script>window.hit=1</script>`, `&lt;i&gt;`, "\u202e<a href=//evil.example>x</a>", `<style>*{display:none}</style>`, `]]><x:script xmlns:x="http://www.w3.org/1999/xhtml">window.hit=1</x:script>`,
+}
+
+// What senders and operators write shows as what it is: text.
+func TestHostileText(t *testing.T) {
+	s := openService(t)
+	id := `"><script>window.hit=1</script>`
+	s.dataset(dataset.Spec{ID: id, Name: strings.Join(hostile, " ")})
+	b := openBrowser(t)
+	live := b.open(t, s.url+"/live", 1280, "light")
+	live.wait(`document.querySelector("[data-tail-state]").textContent === "following"`)
+	var last string
+	for _, h := range hostile {
+		body, err := json.Marshal(map[string]any{
+			"data_set_id": id, "timestamp": time.Now().Unix(), "event_type": "custom", "custom_event_name": h, "source": h[:min(len(h), 60)], "cp_id": h, "cp_name": h,
+			"page_url": "https://shop.example/" + h, "referer": h, "identifiers": map[string]string{"ifa": "97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}, "custom_data": map[string]string{h: h},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, answer := s.post(id, "/v1/events", string(body))
+		if status != 200 {
+			t.Fatalf("got %d %s", status, answer)
+		}
+		last = between(answer, `"submission_id":"`, `"`)
+	}
+	live.wait(fmt.Sprintf(`document.querySelectorAll("[data-tail-rows] tr").length >= %d`, len(hostile)))
+	harmless(t, live, "/live")
+	text := eval[string](live, `document.querySelector("[data-tail-rows]").textContent`)
+	for _, h := range hostile {
+		if !strings.Contains(text, h[:min(len(h), 30)]) {
+			t.Errorf("live does not show %q as text", h)
+		}
+	}
+	live.close()
+	until(t, "the load", func() bool { return figuresOf(s, "/").Accepted == int64(len(hostile)) })
+	for _, path := range append(everyPage(id, last), "/lookup?id="+url.QueryEscape(hostile[1]), "/datasets?q="+url.QueryEscape(hostile[0]), diagnosisPath(hostile[1]), datasetPath(hostile[1])) {
+		p := b.open(t, s.url+path, 1280, "light")
+		p.allowed = "404"
+		harmless(t, p, path)
+		p.close()
+	}
+	p := b.open(t, s.url+"/try", 1280, "light")
+	event, _ := json.Marshal(map[string]any{"data_set_id": id, "timestamp": time.Now().Unix(), "event_type": "custom", "custom_event_name": hostile[6], "identifiers": map[string]string{"ifa": hostile[1]}, "custom_data": map[string]string{"a": hostile[0]}})
+	quoted, _ := json.Marshal(string(event))
+	_ = eval[bool](p, `document.querySelector("textarea").value = `+string(quoted)+`; true`)
+	p.do(chromedp.Click(chromedp.CSS("form[data-try] button")), chromedp.WaitVisible(chromedp.CSS("#answer .todo")))
+	harmless(t, p, "/try, answered")
+	p.close()
+}
+
+func harmless(t *testing.T, p *tab, path string) {
+	t.Helper()
+	if eval[bool](p, `"hit" in window`) {
+		t.Errorf("%s: a text was run as a script", path)
+	}
+	if n := eval[int](p, `document.querySelectorAll("img, iframe, object, embed, style, body script, a[href^='javascript'], [onerror], [onload]").length`); n != 0 {
+		t.Errorf("%s: %d elements came out of texts", path, n)
+	}
+}
+
+// When the server is gone the page says so, and when it was.
+func TestStale(t *testing.T) {
+	s := openService(t)
+	s.dataset(dataset.Spec{ID: "shop"})
+	b := openBrowser(t)
+	page := b.open(t, s.url+"/", 1280, "light")
+	page.allowed = "ERR_CONNECTION_REFUSED"
+	live := b.open(t, s.url+"/live", 390, "light")
+	live.allowed = "ERR_"
+	live.wait(`document.querySelector("[data-tail-state]").textContent === "following"`)
+	if eval[bool](page, `!document.querySelector("#stale").hidden`) {
+		t.Error("the banner is up while the server answers")
+	}
+	_ = s.ops.Close()
+	for _, p := range []*tab{page, live} {
+		p.wait(`!document.querySelector("#stale").hidden && document.querySelector("#stale").textContent.includes("does not answer")`)
+	}
+}
