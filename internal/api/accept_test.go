@@ -72,7 +72,8 @@ func TestShapes(t *testing.T) {
 		{"refused batch", "/v1/events/batch", "[" + badEvent() + "]", nil, 400, refused + `"index":0,` + problem + `]}`, "0/1"},
 		{
 			"strict batch", "/v1/events/batch", "[" + goodEvent("") + "," + badEvent() + "]",
-			[]string{"Prefer: respond-async, Handling=strict; x=y"}, 400, refused + `"index":1,` + problem + `]}`, "0/2",
+			[]string{"Prefer: respond-async, Handling=strict; x=y"},
+			400, refused + `"index":1,` + problem + `]}`, "0/2",
 		},
 		{
 			"refused for different reasons", "/v1/events/batch", "[" + badEvent() + ",3]", nil, 400,

@@ -47,6 +47,22 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// A rate that the operator changes counts from then on.
+func TestBucketChanges(t *testing.T) {
+	var b bucket
+	if b.take(noon, 1, 1) != 0 || b.take(noon, 1, 1) == 0 {
+		t.Error("the first rate is not held")
+	}
+	for i := range 5 {
+		if b.take(noon, 5, 1) != 0 {
+			t.Errorf("request %d of 5 is refused at the new rate", i)
+		}
+	}
+	if b.take(noon, 5, 1) == 0 || b.take(noon, 0, 1) != 0 {
+		t.Error("the new rates are not held")
+	}
+}
+
 func TestRates(t *testing.T) {
 	s := openServiceIn(t, t.TempDir(), nil)
 	s.key = s.dataset(dataset.Spec{ID: "shop", RequestsPerSecond: 2, EventsPerSecond: 3})

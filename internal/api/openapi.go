@@ -42,7 +42,8 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 		{"paths", paths},
 		{"components", object{
 			{"securitySchemes", object{{"key", object{
-				{"type", "http"}, {"scheme", "bearer"},
+				{"type", "http"},
+				{"scheme", "bearer"},
 				{"description", "The dataset's API key. It opens one dataset and belongs on a server, never into a browser."},
 			}}}},
 			{"schemas", components},
@@ -85,8 +86,12 @@ func parameters(i int) []object {
 	case routeSubmission:
 		params = append(params,
 			object{{"name", "submission_id"}, {"in", "path"}, {"required", true}, {"description", "From the receipt."}, {"schema", object{{"type", "string"}}}},
-			object{{"name", "include"}, {"in", "query"}, {"description", "events: list the events too."},
-				{"schema", object{{"type", "string"}, {"enum", []string{"events"}}}}})
+			object{
+				{"name", "include"},
+				{"in", "query"},
+				{"description", "events: list the events too."},
+				{"schema", object{{"type", "string"}, {"enum", []string{"events"}}}},
+			})
 	case routeSchema:
 		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +41,10 @@ func (t *tally) add(dataset string, rs []event.Rejection) {
 			t.lost += uint64(r.Count)
 			continue
 		}
-		sum.Code, sum.Field = r.Code, r.Field
+		if !known {
+			key.field = strings.Clone(r.Field) // a request's memory is used again
+			sum.Code, sum.Field = r.Code, key.field
+		}
 		sum.Count += r.Count
 		sum.Events += r.Events
 		t.sums[key] = sum
