@@ -1,9 +1,11 @@
 package lake
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,22 +54,41 @@ type source[T any] struct {
 	fill    func(dst *T, i int)
 }
 
+// eventSource orders rows by numbers made of what they are sorted by: comparing texts would cost as much as
+// encoding them.
 func eventSource(rows []event.Row) source[eventRow] {
+	keys := eventKeys(rows)
 	return source[eventRow]{
 		n:   len(rows),
 		day: func(i int) int32 { return dayOf(rows[i].ReceivedAt) },
 		compare: func(i, j int) int {
-			a, b := &rows[i], &rows[j]
-			if c := strings.Compare(a.DatasetID, b.DatasetID); c != 0 {
+			if c := cmp.Compare(keys[i], keys[j]); c != 0 {
 				return c
 			}
-			if c := cmp.Compare(a.EventTime, b.EventTime); c != 0 {
-				return c
-			}
-			return slices.Compare(a.EventID[:], b.EventID[:])
+			return bytes.Compare(rows[i].EventID[:], rows[j].EventID[:])
 		},
 		fill: func(dst *eventRow, i int) { dst.fill(&rows[i]) },
 	}
+}
+
+// eventKeys are numbers in the order of dataset and event time. The time has the lower half: it fits until 2106.
+func eventKeys(rows []event.Row) []uint64 {
+	ranks := map[string]uint64{}
+	for i := range rows {
+		ranks[rows[i].DatasetID] = 0
+	}
+	for rank, id := range slices.Sorted(maps.Keys(ranks)) {
+		ranks[id] = uint64(rank)
+	}
+	keys := make([]uint64, len(rows))
+	last, rank := "", uint64(0)
+	for i := range rows {
+		if id := rows[i].DatasetID; id != last || i == 0 {
+			last, rank = id, ranks[id]
+		}
+		keys[i] = rank<<32 | uint64(uint32(rows[i].EventTime))
+	}
+	return keys
 }
 
 func rejectionSource(rows []Rejection) source[rejectionRow] {
@@ -97,26 +118,29 @@ func hourSource(rows []Hour) source[hourRow] {
 }
 
 // sorted is the order in which the rows are written: by day, then as the table wants them.
-func (s *source[T]) sorted() []int32 {
-	order := make([]int32, s.n)
+func (s *source[T]) sorted() (order []int32, oneDay bool) {
+	order, oneDay = make([]int32, s.n), true
 	for i := range order {
 		order[i] = int32(i)
+		oneDay = oneDay && s.day(i) == s.day(0)
 	}
-	slices.SortStableFunc(order, func(i, j int32) int {
-		if c := cmp.Compare(s.day(int(i)), s.day(int(j))); c != 0 {
-			return c
+	slices.SortFunc(order, func(i, j int32) int {
+		if !oneDay {
+			if c := cmp.Compare(s.day(int(i)), s.day(int(j))); c != 0 {
+				return c
+			}
 		}
 		return s.compare(int(i), int(j))
 	})
-	return order
+	return order, oneDay
 }
 
 // write makes parts of the rows, one for each day.
 func (s *source[T]) write(w *partWriter[T], at storage) (parts []*part, err error) {
 	open := false
-	for _, i := range s.sorted() {
-		day := s.day(int(i))
-		if open && w.part.day != day {
+	order, oneDay := s.sorted()
+	for _, i := range order {
+		if open && !oneDay && w.part.day != s.day(int(i)) {
 			p, err := w.finish()
 			if err != nil {
 				return parts, err
@@ -124,7 +148,7 @@ func (s *source[T]) write(w *partWriter[T], at storage) (parts []*part, err erro
 			parts, open = append(parts, p), false
 		}
 		if !open {
-			if err := w.begin(at, day); err != nil {
+			if err := w.begin(at, s.day(int(i))); err != nil {
 				return parts, err
 			}
 			open = true

@@ -49,7 +49,8 @@ func newParquet[T any](w io.Writer, codec *zstd.Codec, pageBytes int) *parquet.G
 		parquet.WriteBufferSize(256<<10),
 		parquet.MaxRowsPerRowGroup(rowsPerGroup),
 		parquet.DictionaryMaxBytes(dictionaryBytes),
-		parquet.DataPageVersion(1), // every reader knows it
+		parquet.DataPageVersion(1),        // every reader knows it
+		parquet.DataPageStatistics(false), // the page index has them
 		parquet.CreatedBy("sluice", "1", ""),
 		parquet.ColumnIndexSizeLimit(func([]string) int { return 32 }), // a whole hash
 	)

@@ -129,9 +129,12 @@ func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan st
 			if err := p.commit(ctx, b); err != nil {
 				return err
 			}
+			clear(b.Events) // they hold the text of their frames
+			room := b.Events[:0]
 			b = newBatch(p, lake.Marks{
 				Events: b.To, Rejections: max(b.To, b.From.Rejections), Hours: max(b.To, b.From.Hours),
 			})
+			b.Events = room
 		}
 	}
 }
