@@ -75,6 +75,8 @@ func (t *table) expire(ctx context.Context, forget bool) (*state, error) {
 
 // Sweep deletes every file that no snapshot lists: what crashes, failed commits, compaction and expiry left. It
 // waits until nobody is writing, which is how it knows. It returns how many files went.
+//
+// Steps: T.sweep, then T.remove for each file.
 func (l *Lake) Sweep(ctx context.Context) (files int, err error) {
 	for _, t := range l.tables() {
 		wait, cancel := context.WithTimeout(ctx, sweepWait)
@@ -130,7 +132,7 @@ func (t *table) sweep(ctx context.Context, versions int64) (int, error) {
 			if used[f.name] {
 				continue
 			}
-			if err := t.store.Remove(f.name); err != nil {
+			if err := t.remove(f.name); err != nil {
 				return n, err
 			}
 			n, left = n+1, left-1
@@ -142,6 +144,14 @@ func (t *table) sweep(ctx context.Context, versions int64) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// remove is one file less. A crash between two leaves the rest for the next sweep.
+func (t *table) remove(name string) error {
+	if err := t.at("remove"); err != nil {
+		return err
+	}
+	return t.store.Remove(name)
 }
 
 // used is every file that a snapshot lists.
@@ -187,7 +197,7 @@ func (t *table) sweepMetadata(s *state, used map[string]bool, versions int64) (i
 			used[metadataName(v)] = true
 			continue
 		}
-		if err := t.store.Remove(metadataName(v)); err != nil {
+		if err := t.remove(metadataName(v)); err != nil {
 			return n, err
 		}
 		n++
@@ -200,7 +210,7 @@ func (t *table) sweepMetadata(s *state, used map[string]bool, versions int64) (i
 		if used[f.name] || f.name == hintName || path.Ext(f.name) == ".json" {
 			continue
 		}
-		if err := t.store.Remove(f.name); err != nil {
+		if err := t.remove(f.name); err != nil {
 			return n, err
 		}
 		n++

@@ -332,7 +332,12 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 }
 
 // commitExpiry is a commit of the same snapshot with fewer older ones.
+//
+// Steps: T.expire, T.metadata, T.committed.
 func (t *table) commitExpiry(s *state, c *change) (next *state, written []string, err error) {
+	if err := t.at("expire"); err != nil {
+		return nil, nil, err
+	}
 	m := t.forward(s)
 	older, cur := m.history()
 	m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
