@@ -3,6 +3,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,17 +13,23 @@ import (
 	"syscall"
 	"time"
 	"unsafe"
+
+	"sluice/internal/lake"
 )
 
 // The environment of a test build:
 //
-//	SLUICE_FAILPOINT=step:n        the process kills itself at the n-th time it comes to that step
+//	SLUICE_FAILPOINT=step:n        the process kills itself at the n-th time it comes to that step; see killAt
 //	SLUICE_FAILPOINT_CLOCK=file    the file holds by how many seconds the clock is off; read twice a second
 //	SLUICE_FAILPOINT_UNSYNCED=1    nothing in the engine is synced
 //	SLUICE_FAILPOINT_NOLOADER=1    what is accepted stays in the stream
+//	SLUICE_FAILPOINT_UPKEEP=1      the lake is compacted, expired and swept without pause
 func init() {
 	rig.unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
 	rig.noLoader = os.Getenv("SLUICE_FAILPOINT_NOLOADER") != ""
+	if os.Getenv("SLUICE_FAILPOINT_UPKEEP") != "" {
+		rig.upkeep = hurried
+	}
 	if path := os.Getenv("SLUICE_FAILPOINT_CLOCK"); path != "" {
 		rig.now = (&skewed{path: path}).now
 	}
@@ -30,27 +38,61 @@ func init() {
 	}
 }
 
-// killAt ends the process, as kill -9 would, at the n-th call for a step. Steps of other names pass.
+// killAt ends the process, as kill -9 would, at the n-th call for a step. Of several steps with commas between
+// them, each counts from when the one before it was reached, and the last one kills.
 func killAt(at string) func(string) error {
-	name, count, _ := strings.Cut(at, ":")
-	left, err := strconv.Atoi(count)
-	if err != nil || left < 1 {
-		fmt.Fprintln(os.Stderr, "SLUICE_FAILPOINT is step:n")
-		os.Exit(exitUsage)
+	type point struct {
+		name string
+		left int
+	}
+	var points []point
+	for one := range strings.SplitSeq(at, ",") {
+		name, count, _ := strings.Cut(one, ":")
+		left, err := strconv.Atoi(count)
+		if err != nil || left < 1 {
+			fmt.Fprintln(os.Stderr, "SLUICE_FAILPOINT is step:n, or several with commas between them")
+			os.Exit(exitUsage)
+		}
+		points = append(points, point{name, left})
 	}
 	var mu sync.Mutex
 	return func(step string) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if step != name {
+		if step != points[0].name {
 			return nil
 		}
-		if left--; left > 0 {
+		if points[0].left--; points[0].left > 0 {
 			return nil
 		}
 		fmt.Fprintln(os.Stderr, "failpoint", step)
+		if len(points) > 1 {
+			points = points[1:]
+			return nil
+		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // the signal is on its way
+	}
+}
+
+// hurried does the upkeep of a lake without its pauses, so that a test need not wait for minutes.
+func hurried(ctx context.Context, l *lake.Lake) error {
+	for {
+		more, err := l.Compact(ctx)
+		if err == nil && !more {
+			_, retain := l.Retain(ctx)
+			expire := l.Expire(ctx)
+			_, sweep := l.Sweep(ctx)
+			err = errors.Join(retain, expire, sweep)
+		}
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "upkeep:", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
 }
 
