@@ -249,8 +249,14 @@ type change struct {
 // nil change commits nothing.
 //
 // The order is: parts, which the caller wrote; manifest; list; metadata beside its name; its name. Each is on
-// stable storage before the next begins. A crash before the last leaves files that nothing lists, for the sweep.
+// stable storage before the next begins. A crash before the last leaves files that nothing lists, for the sweep,
+// which is held off meanwhile. A caller that writes parts holds it off from the first of them on.
 func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
+	release, err := t.store.Share(ctx) // before the mutex: a sweep takes the two in this order
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	begun := t.now()
