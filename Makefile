@@ -38,6 +38,7 @@ generate: ## writes what is made from tables: docs/metrics.md, deploy/alerts.yml
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
+	$(GO) vet -tags failpoint ./cmd/sluice
 
 .PHONY: lint
 lint: ## staticcheck
@@ -69,7 +70,7 @@ faults: ## every fault tried on the running service: kills, power cuts, full dis
 faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)
 	$(FAULT) -timeout 10m -run '^($(FAULTS_CI))$$' ./faults
 
-FAULTS_CI := TestKilled|TestPowerCut|TestPowerCutControl
+FAULTS_CI := TestKilled|TestKilledAtSteps|TestKilledInUpkeep|TestKilledInErase|TestPowerCut|TestPowerCutControl
 faults-ci: export FAULTS = ci
 
 FUZZTIME ?= 60s

@@ -116,13 +116,13 @@ func (c *skewed) now() time.Time {
 			}
 		}
 	}
-	return step(t, c.offset)
+	return shift(t, c.offset)
 }
 
-// step moves the wall clock of t and leaves its monotonic clock alone, as setting the clock of a machine does.
+// shift moves the wall clock of t and leaves its monotonic clock alone, as setting the clock of a machine does.
 // Time.Add moves both, so this goes to the representation: the upper bits of the first word are seconds while
 // the time has a monotonic reading, which one from time.Now has.
-func step(t time.Time, seconds int64) time.Time {
+func shift(t time.Time, seconds int64) time.Time {
 	*(*uint64)(unsafe.Pointer(&t)) += uint64(seconds) << 30
 	return t
 }

@@ -91,6 +91,12 @@ func query(t *testing.T, dir, table, text string, yield func(name string, n int6
 	if err != nil {
 		t.Fatalf("table %s: %v", table, err)
 	}
+	queryFiles(t, files, text, yield)
+}
+
+// queryFiles is query over files that were chosen otherwise.
+func queryFiles(t *testing.T, files []string, text string, yield func(name string, n int64)) {
+	t.Helper()
 	if len(files) == 0 {
 		return
 	}
@@ -99,10 +105,10 @@ func query(t *testing.T, dir, table, text string, yield func(name string, n int6
 		t.Fatal(err)
 	}
 	defer db.Close()
-	from := "read_parquet(['" + strings.Join(files, "','") + "'])"
+	from := "read_parquet(['" + strings.Join(files, "','") + "'], filename=true)"
 	rows, err := db.QueryContext(t.Context(), "with t as (from "+from+") "+text)
 	if err != nil {
-		t.Fatalf("DuckDB over table %s: %v", table, err)
+		t.Fatalf("DuckDB: %v", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -114,7 +120,7 @@ func query(t *testing.T, dir, table, text string, yield func(name string, n int6
 		yield(name.String, n)
 	}
 	if err := rows.Err(); err != nil {
-		t.Fatalf("DuckDB over table %s: %v", table, err)
+		t.Fatalf("DuckDB: %v", err)
 	}
 }
 

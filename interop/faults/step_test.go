@@ -1,0 +1,221 @@
+//go:build faults
+
+package faults
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// commitSteps are the steps of every commit to a table, but for the parts of it.
+var commitSteps = []string{"manifest", "list", "metadata", "committed"}
+
+// tables in the order of their commits.
+var tables = []string{"rejections", "hours", "events"}
+
+// quick makes commits as often as they can be.
+var quick = []string{"--commit-every", "20ms"}
+
+// dies waits for a server to end by the failpoint it was started with.
+func (s *server) dies(t *testing.T, at string) {
+	t.Helper()
+	select {
+	case <-s.done:
+	case <-time.After(30 * time.Second):
+		t.Fatalf("it never came to %s:\n%s", at, s.said())
+	}
+	s.stop(syscall.SIGKILL)
+	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("ended by %v, not by the failpoint %s:\n%s", s.cmd.ProcessState, at, s.said())
+	}
+}
+
+// dieUnderLoad lets a server with a failpoint take load until it kills itself.
+func dieUnderLoad(t *testing.T, dir string, l *ledger, at string) {
+	t.Helper()
+	s, err := begin(dir, launch{env: []string{"SLUICE_FAILPOINT=" + at}, args: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	eventually(t, 20*time.Second, "serving", func() error {
+		if s.address() == "" && !s.ended() {
+			return fmt.Errorf("no address:\n%s", s.said())
+		}
+		return nil
+	})
+	var stop atomic.Bool
+	senders := l.load(s, kinds+1, &stop)
+	s.dies(t, at)
+	stop.Store(true)
+	senders.Wait()
+}
+
+// Kill -9 at every named step of an append and of a commit, under load.
+func TestKilledAtSteps(t *testing.T) {
+	steps := []string{"append.publish", "append.stored", "once.publish", "once.stored"}
+	for _, table := range tables {
+		for _, step := range append([]string{"part"}, commitSteps...) {
+			steps = append(steps, table+"."+step)
+		}
+	}
+	dir := t.TempDir()
+	s := start(t, dir, launch{})
+	l := newLedger("shop", provisioned(t, dir, "shop"))
+	s.stop(syscall.SIGKILL)
+	n := rounds(t, 3, 1)
+	for _, step := range steps {
+		for round := range n {
+			dieUnderLoad(t, dir, l, fmt.Sprintf("%s:%d", step, 1+3*round))
+		}
+		s := start(t, dir, launch{args: quick})
+		l.settle(t, s, 30*time.Second)
+		if s.stop(syscall.SIGKILL); !brief() {
+			l.check(t, dir)
+		}
+	}
+	s = start(t, dir, launch{args: quick})
+	l.replay(t, s)
+	l.settle(t, s, 30*time.Second)
+	l.check(t, dir)
+	t.Logf("%d steps, %d kills at each", len(steps), n)
+}
+
+// many makes a server commit until each table has enough parts to be worth compacting.
+func many(t *testing.T, dir string, l *ledger) {
+	t.Helper()
+	s := start(t, dir, launch{args: quick})
+	eventually(t, 60*time.Second, "parts", func() error {
+		l.send(s, l.request(mixedBatch))
+		for _, table := range tables {
+			if files, err := parts(dir, table); err != nil || len(files) < 18 {
+				return fmt.Errorf("%s: %d parts, %v", table, len(files), err)
+			}
+		}
+		return nil
+	})
+	l.settle(t, s, 30*time.Second)
+	s.stop(syscall.SIGTERM)
+}
+
+// upkeep lets a process do nothing but upkeep until it comes to a step and is killed there.
+func upkeep(t *testing.T, dir string, at string, env ...string) {
+	t.Helper()
+	env = append(env, "SLUICE_FAILPOINT="+at, "SLUICE_FAILPOINT_UPKEEP=1", "SLUICE_FAILPOINT_NOLOADER=1")
+	s, err := begin(dir, launch{env: env})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	s.dies(t, at)
+}
+
+// compacted does all the compaction there is to do.
+func compacted(t *testing.T, dir string) {
+	t.Helper()
+	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1", "SLUICE_FAILPOINT_NOLOADER=1"}})
+	eventually(t, 30*time.Second, "compaction", func() error {
+		for _, table := range tables {
+			if files, err := parts(dir, table); err != nil || len(files) >= 16 {
+				return fmt.Errorf("%s: %d parts, %v", table, len(files), err)
+			}
+		}
+		return nil
+	})
+	s.stop(syscall.SIGTERM)
+}
+
+// Kill -9 at every step of compaction, of expiry and of the sweep.
+func TestKilledInUpkeep(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, launch{})
+	l := newLedger("shop", provisioned(t, dir, "shop"))
+	s.stop(syscall.SIGKILL)
+	which := tables
+	if brief() {
+		which = tables[2:]
+	}
+	kills := 0
+	kill := func(at string, env ...string) {
+		upkeep(t, dir, at, env...)
+		kills++
+	}
+	for i, table := range which {
+		many(t, dir, l)
+		kill(table + ".compact:1")
+		for _, step := range commitSteps {
+			kill(fmt.Sprintf("%s.compact:1,%s.%s:1", table, table, step))
+		}
+		compacted(t, dir)
+		// Replaced parts stay for readers for some minutes: an hour later they are expired, and swept.
+		clock := filepath.Join(t.TempDir(), "clock")
+		if err := os.WriteFile(clock, []byte(fmt.Sprint(3600*(i+1))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []string{"expire:1", "expire:1,T.metadata:1", "expire:1,T.committed:1", "sweep:1", "remove:1", "remove:3"} {
+			kill(table+"."+strings.ReplaceAll(step, "T.", table+"."), "SLUICE_FAILPOINT_CLOCK="+clock)
+		}
+		s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
+		l.settle(t, s, 30*time.Second)
+		l.check(t, dir)
+		s.stop(syscall.SIGTERM)
+	}
+	t.Logf("%d kills", kills)
+}
+
+// Kill -9 of an erasure at each of its steps, beside a server under load and with upkeep at work. Erased once more, the
+// identifier is in no file, and nothing else is missing.
+func TestKilledInErase(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
+	l := newLedger("shop", provisioned(t, dir, "shop"))
+	steps := []string{"events.erase:1"}
+	for _, step := range commitSteps {
+		steps = append(steps, "events.erase:1,events."+step+":1")
+	}
+	steps = append(steps, "events.forget:1", "events.expire:1", "events.expire:2", "events.sweep:1", "events.remove:1")
+	if brief() {
+		steps = steps[3:6]
+	}
+	for _, at := range steps {
+		e := l.send(s, l.request(batch))
+		if e.status != http.StatusOK {
+			t.Fatalf("status %d", e.status)
+		}
+		l.settle(t, s, 30*time.Second)
+		mark := e.marks[7]
+		args := []string{"erase", "--partner-id", mark, "--data", dir, "--json"}
+		if out, err := sluice(t, []string{"SLUICE_FAILPOINT=" + at}, args...); err == nil {
+			t.Fatalf("it never came to %s: %s", at, out)
+		}
+		out, err := sluice(t, nil, args...)
+		if err != nil {
+			t.Fatalf("after a kill at %s: %v", at, err)
+		}
+		e.marks = append(e.marks[:7:7], e.marks[8:]...)
+		if left := holding(t, dir, mark); left > 0 {
+			t.Errorf("killed at %s and erased again (%s): still in %d files", at, out, left)
+		}
+	}
+	l.settle(t, s, 30*time.Second)
+	l.check(t, dir)
+	t.Logf("%d kills", len(steps))
+}
+
+// holding counts the Parquet files of the events table, listed or not, that hold a mark.
+func holding(t *testing.T, dir, mark string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "lake", "events", "data", "*", "*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	queryFiles(t, files, "select filename, count(*) from t where partner_id = '"+mark+"' group by 1", func(_ string, _ int64) { n++ })
+	return n
+}
