@@ -4,10 +4,12 @@ package enginetest
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -68,6 +70,28 @@ func Start(t testing.TB, more string) *Server {
 	t.Cleanup(s.Kill)
 	s.Restart()
 	return s
+}
+
+// StartCluster runs n servers that replicate among each other. They need seconds to agree on a leader.
+func StartCluster(t testing.TB, n int) []*Server {
+	t.Helper()
+	var routes []string
+	var listeners []net.Listener
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		routes = append(routes, "nats://"+l.Addr().String())
+	}
+	var servers []*Server
+	for i, l := range listeners {
+		l.Close() // free for the server, which cannot be told to take any port and yet be known to the others
+		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\ncluster: {name: c, listen: %q, routes: [%s]}",
+			i, l.Addr().String(), strings.Join(routes, ", "))))
+	}
+	return servers
 }
 
 // URL returns the server's address.
