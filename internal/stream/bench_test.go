@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -75,7 +76,7 @@ func BenchmarkAppend(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
 			go bare.run(ctx)
-			s := runStream(b, openEngine(b, b.TempDir()), Options{})
+			s := runStream(b, openEngine(b, b.TempDir()), Options{AckTimeout: time.Minute})
 			b.SetBytes(int64(c.size))
 			b.ResetTimer()
 			cpu := cpuTime(b)
@@ -126,7 +127,7 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkScan(b *testing.B) {
 	for _, size := range []int{1_000, 300_000, 1_000_000} {
 		b.Run(fmt.Sprintf("frame=%d", size), func(b *testing.B) {
-			s := runStream(b, openEngine(b, b.TempDir()), Options{})
+			s := runStream(b, openEngine(b, b.TempDir()), Options{AckTimeout: time.Minute})
 			record := make([]byte, size)
 			const total = 64 << 20
 			n := min(total/size, 4000)
@@ -171,4 +172,21 @@ func each(callers, n int, do func() error) error {
 		}
 	}
 	return nil
+}
+
+// BenchmarkAppendOnce measures records with a key, each a message and a sync of its own.
+func BenchmarkAppendOnce(b *testing.B) {
+	s := runStream(b, openEngine(b, b.TempDir()), Options{AckTimeout: time.Minute})
+	record := make([]byte, 500)
+	var key atomic.Int64
+	b.ReportAllocs()
+	b.ResetTimer()
+	cpu := cpuTime(b)
+	took := spread(b, 64, func() error {
+		_, err := s.AppendOnce(b.Context(), strconv.FormatInt(key.Add(1), 10), record)
+		return err
+	})
+	cpu = cpuTime(b) - cpu
+	b.ReportMetric(float64(b.N)/took.Seconds(), "appends/s")
+	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "cpu-µs/op")
 }
