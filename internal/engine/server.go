@@ -23,30 +23,11 @@ func (e *Engine) storeDir() string { return filepath.Join(e.o.Dir, storeName) }
 
 // startServer starts the embedded server and lets it be found.
 func (e *Engine) startServer() error {
-	maxStore := e.o.MaxStore
-	if maxStore == 0 {
-		var err error
-		if maxStore, err = diskSize(e.o.Dir); err != nil {
-			return fmt.Errorf("start engine: %w", err)
-		}
+	o, err := e.serverOptions()
+	if err != nil {
+		return fmt.Errorf("start engine: %w", err)
 	}
-	srv, err := server.NewServer(&server.Options{
-		ServerName:             "sluice",
-		Host:                   "127.0.0.1",
-		Port:                   server.RANDOM_PORT,
-		DontListen:             !e.o.Listen,
-		Authorization:          e.token,
-		NoSigs:                 true,
-		NoLog:                  true,
-		MaxPayload:             maxPayload,
-		JetStream:              true,
-		DisableJetStreamBanner: true,
-		StoreDir:               e.storeDir(),
-		SyncAlways:             !e.o.Unsynced,
-		SyncInterval:           time.Minute,
-		JetStreamMaxMemory:     64 << 20, // nothing of ours is kept in memory but consumers' state
-		JetStreamMaxStore:      maxStore,
-	})
+	srv, err := server.NewServer(o)
 	if err != nil {
 		return fmt.Errorf("start engine: %w", err)
 	}
@@ -79,6 +60,35 @@ func (e *Engine) startServer() error {
 	e.srv = srv
 	e.mu.Unlock()
 	return nil
+}
+
+// serverOptions are those of the embedded server: every write synced, no signals, no monitoring port, and a listener
+// only on loopback and only if asked for.
+func (e *Engine) serverOptions() (*server.Options, error) {
+	maxStore := e.o.MaxStore
+	if maxStore == 0 {
+		var err error
+		if maxStore, err = diskSize(e.o.Dir); err != nil {
+			return nil, err
+		}
+	}
+	return &server.Options{
+		ServerName:             "sluice",
+		Host:                   "127.0.0.1",
+		Port:                   server.RANDOM_PORT,
+		DontListen:             !e.o.Listen,
+		Authorization:          e.token,
+		NoSigs:                 true,
+		NoLog:                  true,
+		MaxPayload:             maxPayload,
+		JetStream:              true,
+		DisableJetStreamBanner: true,
+		StoreDir:               e.storeDir(),
+		SyncAlways:             !e.o.Unsynced,
+		SyncInterval:           time.Minute, // of indexes, which are rebuilt when they are old
+		JetStreamMaxMemory:     64 << 20,    // nothing of ours is kept in memory but consumers' state
+		JetStreamMaxStore:      maxStore,
+	}, nil
 }
 
 // stopServer stops the embedded server, if one runs, and waits for it.
