@@ -26,10 +26,19 @@ import (
 	"sluice/internal/stream"
 )
 
+// Registry is the datasets and keys, as far as the console knows them. *dataset.Registry is one; a test has
+// another with more datasets than can be made in its time.
+type Registry interface {
+	Datasets() []*dataset.Dataset
+	Used() map[string]time.Time
+	Restore(map[string]time.Time)
+	Stats() dataset.Stats
+}
+
 // Sources are the rooms whose numbers are shown. All are required but Audit.
 type Sources struct {
 	Engine   *engine.Engine
-	Registry *dataset.Registry
+	Registry Registry
 	Stream   *stream.Stream
 	Lake     *lake.Lake
 	Loader   *loader.Loader

@@ -69,6 +69,7 @@ func (l *Lake) CommittedAt(partition uint8, seq uint64) time.Time {
 		if !ok {
 			continue // another program's
 		}
+		before = before || snap.Parent == nil // the table's first
 		if parseWatermarks(text)[partition] < seq {
 			before = true
 		} else if at == 0 || snap.TimestampMS < at {

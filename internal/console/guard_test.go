@@ -1,0 +1,246 @@
+package console
+
+import (
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/audit"
+)
+
+const password = "correct horse battery staple"
+
+// site is a guard before a page, and a clock.
+type site struct {
+	*guard
+	t   *testing.T
+	at  time.Time
+	web http.Handler
+}
+
+func openSite(t *testing.T, loopback, proxy bool) *site {
+	t.Helper()
+	dir := t.TempDir()
+	s := &site{t: t, at: time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)}
+	c := &Console{s: Sources{DataDir: dir}, log: slog.New(slog.DiscardHandler)}
+	c.guard = &guard{
+		dir: dir, loopback: loopback, proxy: proxy, now: func() time.Time { return s.at }, log: c.log, audit: audit.Open(dir),
+		sessions: map[string]*session{}, attempts: map[string]int{},
+	}
+	s.guard = c.guard
+	mux := http.NewServeMux()
+	mux.Handle("/", c.guard.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the page") })))
+	mux.HandleFunc("GET /login", c.loginPage)
+	mux.HandleFunc("POST /login", c.login)
+	mux.HandleFunc("POST /logout", c.logout)
+	s.web = headers(http.NewCrossOriginProtection().Handler(mux))
+	return s
+}
+
+func (s *site) ask(method, target string, form url.Values, change func(*http.Request)) *http.Response {
+	s.t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	r.TLS = &tls.ConnectionState{}
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	s.web.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func (s *site) logIn(password, from string) *http.Response {
+	s.t.Helper()
+	return s.ask("POST", "https://ops.example/login", url.Values{"password": {password}, "next": {"/system"}}, func(r *http.Request) { r.RemoteAddr = from + ":1234" })
+}
+
+func (s *site) actions() string {
+	s.t.Helper()
+	entries, err := s.audit.Tail(100)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var out []string
+	for i := len(entries) - 1; i >= 0; i-- {
+		out = append(out, entries[i].Action+" "+entries[i].Actor)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestLogIn(t *testing.T) {
+	s := openSite(t, false, false)
+	if err := SetPassword(s.dir, "short"); err == nil {
+		t.Error("a short password was taken")
+	}
+	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 403 {
+		t.Errorf("no password set: got %d, want 403", r.StatusCode)
+	}
+	if err := SetPassword(s.dir, password); err != nil {
+		t.Fatal(err)
+	}
+	html := func(r *http.Request) { r.Header.Set("Accept", "text/html") }
+	if r := s.ask("GET", "https://ops.example/system", nil, html); r.StatusCode != 303 || r.Header.Get("Location") != "/login?next=%2Fsystem" {
+		t.Errorf("got %d to %s, want a redirect to the log-in", r.StatusCode, r.Header.Get("Location"))
+	}
+	if r := s.ask("GET", "https://ops.example/metrics", nil, nil); r.StatusCode != 401 {
+		t.Errorf("a program: got %d, want 401", r.StatusCode)
+	}
+	if r := s.logIn("correct horse battery stable", "192.0.2.1"); r.StatusCode != 403 || len(r.Cookies()) != 0 {
+		t.Errorf("a wrong password: got %d", r.StatusCode)
+	}
+	r := s.logIn(password, "192.0.2.1")
+	if r.StatusCode != 303 || r.Header.Get("Location") != "/system" || len(r.Cookies()) != 1 {
+		t.Fatalf("got %d, %v", r.StatusCode, r.Cookies())
+	}
+	c := r.Cookies()[0]
+	if c.Name != "__Host-sluice" || !c.Secure || !c.HttpOnly || c.Path != "/" || c.Domain != "" || c.SameSite != http.SameSiteStrictMode {
+		t.Errorf("got cookie %+v", c)
+	}
+	with := func(r *http.Request) { r.AddCookie(c) }
+	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 200 {
+		t.Errorf("with a session: got %d", r.StatusCode)
+	}
+	s.at = s.at.Add(59 * time.Minute)
+	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 200 {
+		t.Errorf("after 59 minutes: got %d", r.StatusCode)
+	}
+	s.at = s.at.Add(61 * time.Minute)
+	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 401 {
+		t.Errorf("after an idle hour: got %d, want 401", r.StatusCode)
+	}
+	c = s.logIn(password, "192.0.2.1").Cookies()[0]
+	if r := s.ask("POST", "https://ops.example/logout", url.Values{}, with); r.StatusCode != 303 {
+		t.Errorf("log out: got %d", r.StatusCode)
+	}
+	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 401 {
+		t.Errorf("after log-out: got %d, want 401", r.StatusCode)
+	}
+	c = s.logIn(password, "192.0.2.1").Cookies()[0]
+	if err := SetPassword(s.dir, password+" two"); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 401 {
+		t.Errorf("after a new password: got %d, want 401", r.StatusCode)
+	}
+	want := "console.login.refused console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.logout console:192.0.2.1\nconsole.login console:192.0.2.1"
+	if got := s.actions(); got != want {
+		t.Errorf("audit: got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Guessing is slow: five attempts a minute from an address, thirty in all, and each is on record.
+func TestLogInPace(t *testing.T) {
+	s := openSite(t, false, false)
+	if err := SetPassword(s.dir, password); err != nil {
+		t.Fatal(err)
+	}
+	for i := range attemptsPerAddr {
+		if r := s.logIn("wrong", "192.0.2.1"); r.StatusCode != 403 {
+			t.Fatalf("attempt %d: got %d", i, r.StatusCode)
+		}
+	}
+	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 429 || r.Header.Get("Retry-After") == "" {
+		t.Errorf("the sixth: got %d, want 429", r.StatusCode)
+	}
+	if r := s.logIn(password, "192.0.2.2"); r.StatusCode != 303 {
+		t.Errorf("another address: got %d, want 303", r.StatusCode)
+	}
+	if s.addr(&http.Request{RemoteAddr: "[2001:db8::1]:9"}) != s.addr(&http.Request{RemoteAddr: "[2001:db8::ffff:2]:9"}) {
+		t.Error("two addresses of one IPv6 network are counted apart")
+	}
+	s.guard.attempts[""] = attemptsInAll
+	if r := s.logIn(password, "192.0.2.3"); r.StatusCode != 429 {
+		t.Errorf("too many in all: got %d, want 429", r.StatusCode)
+	}
+	s.at = s.at.Add(time.Minute)
+	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 303 {
+		t.Errorf("a minute later: got %d, want 303", r.StatusCode)
+	}
+	if got := s.actions(); strings.Count(got, "console.login.refused") != 5 || strings.Count(got, "console.login.limited") != 2 {
+		t.Errorf("audit: got\n%s", got)
+	}
+}
+
+func TestAccess(t *testing.T) {
+	remote, local, proxied := openSite(t, false, false), openSite(t, true, false), openSite(t, false, true)
+	token, err := NewToken(remote.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bearer := func(token string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	}
+	plain := func(r *http.Request) { r.TLS = nil }
+	for name, c := range map[string]struct {
+		site   *site
+		method string
+		url    string
+		change func(*http.Request)
+		want   int
+	}{
+		"token":                         {remote, "GET", "https://ops.example/metrics", bearer(token), 200},
+		"wrong token":                   {remote, "GET", "https://ops.example/metrics", bearer(token + "x"), 401},
+		"empty token":                   {remote, "GET", "https://ops.example/metrics", bearer(""), 401},
+		"no TLS":                        {remote, "GET", "http://ops.example/", func(r *http.Request) { plain(r); bearer(token)(r) }, 403},
+		"log-in without TLS":            {remote, "POST", "http://ops.example/login", plain, 403},
+		"behind a proxy, nobody":        {proxied, "GET", "http://ops.example/", plain, 401},
+		"loopback by address":           {local, "GET", "http://127.0.0.1:8081/", plain, 200},
+		"loopback by name":              {local, "GET", "http://localhost:8081/", plain, 200},
+		"loopback, IPv6":                {local, "GET", "http://[::1]:8081/", plain, 200},
+		"a name pointed at loopback":    {local, "GET", "http://evil.example:8081/", plain, 421},
+		"form of another site":          {local, "POST", "http://127.0.0.1:8081/try", func(r *http.Request) { plain(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		"form of another origin":        {local, "POST", "http://127.0.0.1:8081/try", func(r *http.Request) { plain(r); r.Header.Set("Origin", "https://evil.example") }, 403},
+		"link from another site, token": {remote, "GET", "https://ops.example/", func(r *http.Request) { bearer(token)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := c.site.ask(c.method, c.url, nil, c.change)
+			if r.StatusCode != c.want {
+				t.Errorf("got %d, want %d", r.StatusCode, c.want)
+			}
+			for _, h := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Referrer-Policy"} {
+				if r.Header.Get(h) == "" {
+					t.Errorf("no %s", h)
+				}
+			}
+			if csp := r.Header.Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") || !strings.Contains(csp, "default-src 'none'") {
+				t.Errorf("got policy %s", csp)
+			}
+		})
+	}
+}
+
+// A redirect after the log-in stays here.
+func TestSafeNext(t *testing.T) {
+	for next, want := range map[string]string{
+		"/system": "/system", "/dataset?id=a%2Fb": "/dataset?id=a%2Fb", "": "/", "//evil.example/": "/", "https://evil.example/": "/", `/\evil.example`: "/", "javascript:alert(1)": "/", "system": "/",
+	} {
+		if got := safeNext(next); got != want {
+			t.Errorf("%q: got %q, want %q", next, got, want)
+		}
+	}
+}
+
+// The password's hash is argon2id with a salt of its own; damaged files open nothing.
+func TestPassword(t *testing.T) {
+	a, b := hashPassword(password, []byte("0123456789abcdef")), hashPassword(password, []byte("fedcba9876543210"))
+	if a == b || !strings.HasPrefix(a, "$argon2id$v=19$m=65536,t=3,p=2$") {
+		t.Errorf("got %s and %s", a, b)
+	}
+	if !passwordFits(a, password) || passwordFits(a, password+" ") || passwordFits(a, "") {
+		t.Error("the wrong passwords fit")
+	}
+	for _, damaged := range []string{"", "$", a[:len(a)-3], strings.Replace(a, "argon2id", "argon2i", 1), strings.Replace(a, "m=65536", "m=99999999", 1), strings.Replace(a, "p=2", "p=0", 1), "plain:" + password} {
+		if passwordFits(damaged, password) {
+			t.Errorf("%q opens", damaged)
+		}
+	}
+}

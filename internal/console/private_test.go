@@ -1,0 +1,296 @@
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"sluice/event"
+	"sluice/internal/dataset"
+	"sluice/internal/submission"
+)
+
+// Identifiers that are marked, and one that is personal data in plain text and so refused.
+const (
+	markedEmail   = "deadbeef00000000000000000000000000000000000000000000000000c0ffee"
+	markedIP      = "deadbeef11111111111111111111111111111111111111111111111111c0ffee"
+	markedIFA     = "deadbeef-2222-4222-8222-22222222cafe"
+	markedPartner = "deadbeef-partner-33333333-c0ffee"
+	markedPlain   = "deadbeef.person@example.com"
+	markedQuery   = "deadbeefquery44444444"
+	markedData    = "deadbeefdata55555555"
+)
+
+var marked = []string{markedEmail, markedIP, markedIFA, markedPartner, markedPlain, markedQuery, markedData, "deadbeef"}
+
+func markedEvent(id, email string) string {
+	return fmt.Sprintf(`{"data_set_id":%q,"timestamp":%d,"event_type":"purchase","page_url":"https://shop.example/done?user=%s","custom_data":{"account":%q},"identifiers":{"email_sha256":%q,"ip":%q,"ifa":%q,"partner_id":%q}}`,
+		id, time.Now().Unix()-60, markedQuery, markedData, email, markedIP, markedIFA, markedPartner)
+}
+
+// No identifier of an event reaches a browser, /metrics, or the live view, in any form.
+func TestIdentifiersStayInside(t *testing.T) {
+	s := openService(t)
+	s.dataset(dataset.Spec{ID: "shop"})
+	b := openBrowser(t)
+	live := b.open(t, s.url+"/live", 1280, "light")
+	live.wait(`document.querySelector("[data-tail-state]").textContent === "following"`)
+	lines := listen(t, s)
+	status, answer := s.post("shop", "/v1/events", markedEvent("shop", markedEmail))
+	if status != 200 {
+		t.Fatalf("got %d %s", status, answer)
+	}
+	id := between(answer, `"submission_id":"`, `"`)
+	if status, _ := s.post("shop", "/v1/events", markedEvent("shop", markedPlain)); status != 400 {
+		t.Fatalf("plain text: got %d, want 400", status)
+	}
+	live.wait(`document.querySelectorAll("[data-tail-rows] tr").length >= 2`)
+	clean(t, "/live in the browser", eval[string](live, `document.documentElement.outerHTML`))
+	live.close()
+	clean(t, "the live stream", <-lines+<-lines)
+	until(t, "the load", func() bool { return figuresOf(s, "/").received() == 2 })
+	for _, path := range append(everyPage("shop", id), "/metrics") {
+		_, page := s.read(path)
+		clean(t, path, page)
+	}
+	p := b.open(t, s.url+"/lookup?id="+id, 1280, "light")
+	clean(t, "/lookup in the browser", eval[string](p, `document.documentElement.outerHTML`))
+	p.close()
+
+	// Try shows what was pasted only where it was pasted, and not even there in the document.
+	p = b.open(t, s.url+"/try", 1280, "light")
+	text, _ := json.Marshal("[" + markedEvent("shop", markedEmail) + "," + markedEvent("shop", markedPlain) + "]")
+	_ = eval[bool](p, `document.querySelector("textarea").value = `+string(text)+`; true`)
+	p.do(chromedp.Click(chromedp.CSS("form[data-try] button")), chromedp.WaitVisible(chromedp.CSS("#answer pre")))
+	answered := eval[string](p, `document.querySelector("#answer").outerHTML`)
+	for _, m := range []string{markedEmail, markedIP, markedIFA, markedPartner, markedPlain} {
+		if strings.Contains(answered, m) {
+			t.Errorf("the answer of Try shows an identifier")
+		}
+	}
+	p.close()
+}
+
+func clean(t *testing.T, where, text string) {
+	t.Helper()
+	for _, m := range marked {
+		if strings.Contains(strings.ToLower(text), m) {
+			i := strings.Index(strings.ToLower(text), m)
+			t.Errorf("%s shows %.12s…: …%s", where, m, text[max(0, i-80):i])
+			return
+		}
+	}
+}
+
+// listen reads the live stream itself.
+func listen(t *testing.T, s *service) <-chan string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/live/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(chan string, 16)
+	go func() {
+		defer resp.Body.Close()
+		for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "data: {") {
+				out <- lines.Text()
+			}
+		}
+	}()
+	return out
+}
+
+// Without JavaScript everything but charts and Live is there, the answer of Try included.
+func TestWithoutScript(t *testing.T) {
+	s := openService(t)
+	s.dataset(dataset.Spec{ID: "shop", Name: "The shop"})
+	s.post("shop", "/v1/events", plainEvent("shop"))
+	until(t, "the load", func() bool { return figuresOf(s, "/").Accepted == 1 })
+	for path, want := range map[string]string{
+		"/": `<td class="num" data-v="1">1</td>`, datasetPath("shop"): "The shop", "/datasets": "The shop", "/system": "taking writes", "/diagnosis": "Nothing was refused", "/lookup": "Submission id or event id",
+	} {
+		if status, page := s.read(path); status != 200 || !strings.Contains(page, want) {
+			t.Errorf("%s: got %d without %q", path, status, want)
+		}
+	}
+	resp, err := http.PostForm(s.url+"/try", url.Values{"dataset": {"shop"}, "event": {`{"data_set_id":"shop","event_type":"Purchase"}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(resp.Body); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"MISSING_FIELD", "INVALID_EVENT_TYPE", "MISSING_IDENTIFIER", "/timestamp"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("Try does not say %s", want)
+		}
+	}
+	if n := s.api.Stats(); len(n.Datasets) != 1 || n.Datasets[0].Rejected != 0 {
+		t.Errorf("Try was counted: %+v", n.Datasets)
+	}
+}
+
+// An event is found by its own id too, before it is stored and after.
+func TestLookUp(t *testing.T) {
+	s := openService(t)
+	s.dataset(dataset.Spec{ID: "shop"})
+	_, answer := s.post("shop", "/v1/events/batch", "["+plainEvent("shop")+","+plainEvent("shop")+`,{"data_set_id":"shop"}]`)
+	id := between(answer, `"submission_id":"`, `"`)
+	_, page := s.read("/lookup?id=" + id)
+	if !strings.Contains(page, "3 received = 2 accepted &#43; 1 refused") || !strings.Contains(page, "MISSING_FIELD") {
+		t.Fatalf("got %s", page)
+	}
+	eventID := between(page, `<th scope="row"><code>`, "<")
+	_, page = s.read("/lookup?id=" + strings.ToUpper(eventID))
+	if !strings.Contains(page, "asked for") || !strings.Contains(page, id) {
+		t.Errorf("by event id: got %s", page)
+	}
+	until(t, "it is stored", func() bool {
+		_, page = s.read("/lookup?id=" + eventID)
+		return strings.Contains(page, "PROCESSED") && strings.Contains(page, "after receipt")
+	})
+	for query, want := range map[string]string{"x": "This is no id", "single." + eventID: "This is no id", "01977777-7777-7000-8000-000000000000": "Nothing by this id"} {
+		if _, page := s.read("/lookup?id=" + query); !strings.Contains(page, want) {
+			t.Errorf("%s: the page does not say %q", query, want)
+		}
+	}
+}
+
+// Spans have a name per route and hold no value.
+func TestTraces(t *testing.T) {
+	seen := tracetest.NewSpanRecorder()
+	traces := newTraces(sdktrace.WithSpanProcessor(seen), "v1")
+	h := traces.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "batch") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	for _, path := range []string{"/v1/events", "/v1/events/batch", "/v1/submissions/single.deadbeef?include=events&x=deadbeef", "/deadbeef"} {
+		r := httptest.NewRequest("POST", path, strings.NewReader("deadbeef"))
+		r.Header.Set("Authorization", "Bearer deadbeef")
+		r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("DEADBEEF", "/v1/events", nil))
+	var names []string
+	for _, span := range seen.Ended() {
+		names = append(names, span.Name()+" "+span.Status().Code.String())
+		if text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status()); strings.Contains(strings.ToLower(text), "deadbeef") {
+			t.Errorf("a span holds a value: %s", text)
+		}
+	}
+	want := "POST /v1/events Unset|POST /v1/events/batch Error|POST /v1/submissions/{submission_id} Unset|POST other Unset|_OTHER /v1/events Unset"
+	if got := strings.Join(names, "|"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := seen.Ended()[0].SpanContext().TraceID().String(); got != "4bf92f3577b34da6a3ce929d0e0e4736" {
+		t.Errorf("the sender's trace is not taken up: %s", got)
+	}
+}
+
+// Spans reach a collector by OTLP.
+func TestTracesAreSent(t *testing.T) {
+	got := make(chan string, 4)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
+	defer collector.Close()
+	traces, err := OpenTraces(t.Context(), collector.URL, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	traces.Wrap(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/docs", nil))
+	if err := traces.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if path := <-got; path != "/v1/traces" {
+		t.Errorf("got %s", path)
+	}
+	if _, err := OpenTraces(t.Context(), "localhost:4318", "v1"); err == nil {
+		t.Error("an address without a scheme was taken")
+	}
+}
+
+// crowd is a registry with many datasets.
+type crowd struct {
+	Registry
+	list []*dataset.Dataset
+}
+
+func (c crowd) Datasets() []*dataset.Dataset { return c.list }
+
+// A thousand datasets render in under 300 ms, list, overview, diagnosis and metrics.
+func TestThousandDatasets(t *testing.T) {
+	s := openService(t)
+	s.stop() // only its handler is asked
+	many := crowd{Registry: s.reg}
+	for i := range 1000 {
+		many.list = append(many.list, &dataset.Dataset{ID: fmt.Sprintf("campaign-%04d", i), Name: "A campaign", Keys: []dataset.KeyInfo{{ID: fmt.Sprint("key", i)}}})
+	}
+	s.console.s.Registry = many
+	big := bigBook(time.Now())
+	s.console.book.mu.Lock()
+	s.console.book.all, s.console.book.sets = big.all, big.sets
+	s.console.book.mu.Unlock()
+	h := s.console.Handler()
+	for _, path := range []string{"/datasets", "/", "/diagnosis", "/metrics", datasetPath("campaign-0007")} {
+		best := time.Hour
+		for range 5 { // the machine has other things to do
+			w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+			began := time.Now()
+			h.ServeHTTP(w, r)
+			best = min(best, time.Since(began))
+			if w.Code != 200 || path == "/datasets" && strings.Count(w.Body.String(), "campaign-") < 2000 {
+				t.Fatalf("%s: got %d", path, w.Code)
+			}
+		}
+		t.Logf("%s: %v", path, best)
+		if best > 300*time.Millisecond {
+			t.Errorf("%s took %v, want under 300 ms", path, best)
+		}
+	}
+	// Series do not grow with the datasets.
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
+	if n := strings.Count(w.Body.String(), "\n"); n > 5000 {
+		t.Errorf("got %d lines of metrics", n)
+	}
+}
+
+// What the tap costs the accept path: nothing while nobody watches, little while somebody does.
+func BenchmarkTap(b *testing.B) {
+	row := event.Row{DatasetID: "shop", EventType: "purchase", IFA: "x", Source: "website", CampaignID: "c", PageURL: "https://shop.example/?q=1", CustomData: `{"a":1}`}
+	sub := &submission.Submission{DatasetID: "shop", ReceivedAt: noon.Unix(), Rows: []event.Row{row}}
+	for _, watched := range []bool{false, true} {
+		b.Run(fmt.Sprintf("watched=%v", watched), func(b *testing.B) {
+			c := &Console{}
+			if watched {
+				v := c.tap.watch("")
+				defer c.tap.leave(v)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				c.Tap(sub)
+			}
+		})
+	}
+}
