@@ -1,0 +1,2 @@
+// Package send holds tests of the uploader on a network that fails.
+package send
