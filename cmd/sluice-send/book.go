@@ -34,6 +34,9 @@ func (b *book) begin() error {
 	if b.checkpoint != nil {
 		b.length = b.checkpoint.refused
 	}
+	if info, err := os.Stat(b.path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is no regular file: it cannot hold the refused rows", b.path)
+	}
 	if b.length == 0 {
 		if err := os.Remove(b.path); err != nil && !os.IsNotExist(err) {
 			return err

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sluice/client"
 )
 
 // damage is what happens to the files between two runs. name → what is done → what must hold is the same for all:
@@ -147,12 +149,12 @@ func TestResumeWithAnotherMind(t *testing.T) {
 			if tt.harm != nil {
 				tt.harm(t, path)
 			}
-			before := s.requests
+			before := s.sent()
 			code, _, words := uploadTo(t, url, path, tt.flags...)
 			if code != exitUsage || !strings.Contains(words, tt.want) {
 				t.Errorf("exit code %d, want %d and %q:\n%s", code, exitUsage, tt.want, words)
 			}
-			if s.requests != before {
+			if s.sent() != before {
 				t.Error("something was sent")
 			}
 		})
@@ -266,5 +268,39 @@ func TestServiceThatMiscounts(t *testing.T) {
 	code, _, words := uploadTo(t, url, tempCSV(t, 4, none))
 	if code != exitUnreachable || !strings.Contains(words, "counts 2 rows of a batch as rejected, but names 0") {
 		t.Errorf("exit code %d\n%s", code, words)
+	}
+}
+
+// A checkpoint that cannot be written ends the upload: what is not remembered should not be sent.
+func TestCheckpointThatCannotBeWritten(t *testing.T) {
+	s := &store{}
+	path := tempCSV(t, 2000, none)
+	in, err := (&input{hashPairs: []string{"email=email_sha256"}}).open(&program{dataset: "spring"}, path)
+	must(t, err)
+	defer in.Close()
+	memory, err := createCheckpoint(path+".checkpoint", header{Version: 1})
+	must(t, err)
+	must(t, memory.Close())
+	c, err := client.New(newLoopback(t, s), "test-key", client.Options{Compression: client.Plain})
+	must(t, err)
+	u := &uploader{
+		client: c, parallel: 2, now: time.Now, count: &counts{}, book: &book{checkpoint: memory, path: path + ".rejected.ndjson"},
+		cutter:   &cutter{rows: in.rows, maxRows: 10, maxBytes: 1 << 20},
+		preparer: func() *preparer { return &preparer{mapping: in.mapping, now: time.Now} },
+	}
+	if err := u.run(t.Context()); err == nil || !strings.Contains(err.Error(), "write the checkpoint") {
+		t.Errorf("got %v", err)
+	}
+	if n := s.sent(); n >= 200 {
+		t.Errorf("%d of 200 batches were sent", n)
+	}
+}
+
+func TestRefusedRowsNeedARegularFile(t *testing.T) {
+	path := tempCSV(t, 10, none)
+	dir := t.TempDir()
+	code, _, words := uploadTo(t, newLoopback(t, &store{}), path, "--rejected", dir)
+	if _, err := os.Stat(dir); code != exitUsage || err != nil || !strings.Contains(words, "no regular file") {
+		t.Errorf("exit code %d, %v\n%s", code, err, words)
 	}
 }

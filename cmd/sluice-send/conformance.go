@@ -294,7 +294,8 @@ func (o *conformance) compareRows(c *rules.Case, r *reply) (diff []string) {
 		at := slices.IndexFunc(r.Events, func(e struct {
 			Index int                        `json:"index"`
 			Event map[string]json.RawMessage `json:"event"`
-		}) bool {
+		},
+		) bool {
 			return e.Index == m.Index
 		})
 		if at < 0 {

@@ -84,8 +84,8 @@ func openQuote(b []byte, delimiter byte) bool {
 }
 
 var (
-	errQuote = errors.New("A quote stands inside a field that does not begin with one, or text follows a closing quote.")
-	errUTF8  = errors.New("The row is not valid UTF-8.")
+	errQuote = errors.New("a quote stands inside a field that does not begin with one, or text follows a closing quote")
+	errUTF8  = errors.New("the row is not valid UTF-8")
 )
 
 // splitRecord divides a record into fields, appending them to fields. Quoted ones are unquoted into scratch, which is
@@ -99,46 +99,44 @@ func splitRecord(fields [][]byte, scratch, record []byte, delimiter byte) ([][]b
 	}
 	scratch = scratch[:0]
 	for {
-		if len(record) == 0 || record[0] != '"' {
+		var field []byte
+		var ok bool
+		if len(record) > 0 && record[0] == '"' {
+			field, scratch, record, ok = quotedField(scratch, record[1:])
+		} else {
 			end := bytes.IndexByte(record, delimiter)
-			field := record
-			if end >= 0 {
-				field = record[:end]
-			}
-			if bytes.IndexByte(field, '"') >= 0 {
-				return fields, scratch, errQuote
-			}
-			fields = append(fields, field)
 			if end < 0 {
-				return fields, scratch, nil
+				end = len(record)
 			}
-			record = record[end+1:]
-			continue
+			field, record = record[:end], record[end:]
+			ok = bytes.IndexByte(field, '"') < 0
 		}
-		from := len(scratch)
-		rest, ok := record[1:], false
-		for {
-			end := bytes.IndexByte(rest, '"')
-			if end < 0 {
-				break
-			}
-			scratch = append(scratch, rest[:end]...)
-			rest = rest[end+1:]
-			if len(rest) == 0 || rest[0] != '"' {
-				ok = true
-				break
-			}
-			scratch = append(scratch, '"')
-			rest = rest[1:]
-		}
-		if !ok || len(rest) > 0 && rest[0] != delimiter {
+		if !ok || len(record) > 0 && record[0] != delimiter {
 			return fields, scratch, errQuote
 		}
-		fields = append(fields, scratch[from:len(scratch):len(scratch)])
-		if len(rest) == 0 {
+		fields = append(fields, field)
+		if len(record) == 0 {
 			return fields, scratch, nil
 		}
-		record = rest[1:]
+		record = record[1:]
+	}
+}
+
+// quotedField unquotes the field whose opening quote was before b into scratch. ok says that it is closed.
+func quotedField(scratch, b []byte) (field, grown, rest []byte, ok bool) {
+	from := len(scratch)
+	for {
+		end := bytes.IndexByte(b, '"')
+		if end < 0 {
+			return nil, scratch, b, false
+		}
+		scratch = append(scratch, b[:end]...)
+		b = b[end+1:]
+		if len(b) == 0 || b[0] != '"' {
+			return scratch[from:len(scratch):len(scratch)], scratch, b, true
+		}
+		scratch = append(scratch, '"')
+		b = b[1:]
 	}
 }
 
@@ -162,7 +160,7 @@ func (c *csvRows) readHeader() ([]string, error) {
 	}
 	fields, _, err := splitRecord(nil, nil, r.data, c.delimiter)
 	if err != nil {
-		return nil, fail("the header cannot be read. %v", err)
+		return nil, fail("the header cannot be read: %v", err)
 	}
 	if len(fields) == 1 {
 		for other, name := range delimiterNames {

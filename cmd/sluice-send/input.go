@@ -132,7 +132,7 @@ func datasetOf(p *preparer, b *batch) string {
 	now := p.now()
 	p.load(b)
 	for i := range b.spans {
-		raw, ps := p.check(b, i, now, map[event.Code]int{})
+		raw, ps := p.check(i, now, map[event.Code]int{})
 		if len(ps) > 0 {
 			continue
 		}

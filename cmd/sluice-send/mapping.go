@@ -83,124 +83,8 @@ type column struct {
 	at    int                          // in the record; -1: constant
 	value []byte                       // of a constant
 	hash  func(string) (string, error) // nil: as it is
+	key   []byte                       // the member's name as JSON, with its colon
 	label string                       // names the column to the sender; never a value
-}
-
-// bind fits the mapping to a header and says everything that is wrong with it at once.
-func (m *mapping) bind(header []string) error {
-	m.width = len(header)
-	index := map[string]int{}
-	for i, name := range header {
-		index[name] = i
-	}
-	var wrong []string
-	taken := map[member]string{}
-	used := make([]bool, len(header))
-	put := func(c column, field string) {
-		if by, twice := taken[c.member]; twice {
-			wrong = append(wrong, fmt.Sprintf("%s would be filled twice, by %s and by %s", field, by, c.label))
-			return
-		}
-		taken[c.member] = c.label
-		if c.at >= 0 {
-			used[c.at] = true
-		}
-		m.columns = append(m.columns, c)
-	}
-	named := func(pairs map[string]string, flag string, hash bool) {
-		for _, name := range sortedKeys(pairs) {
-			field := pairs[name]
-			at, there := index[name]
-			mem, known := memberOf(field)
-			c := column{member: mem, at: at, label: "column " + strconv.Quote(name)}
-			switch {
-			case !there:
-				wrong = append(wrong, fmt.Sprintf("%s names the column %q, which is not in the header", flag, name))
-				continue
-			case !known:
-				wrong = append(wrong, fmt.Sprintf("%s names the field %q, which an event does not have", flag, field))
-				continue
-			case hash && mem.name == "email_sha256":
-				c.hash = client.HashEmail
-			case hash && mem.name == "ip":
-				c.hash = client.HashIPv4
-			case hash:
-				wrong = append(wrong, fmt.Sprintf("--hash fills email_sha256 and ip only, not %q", field))
-				continue
-			}
-			put(c, field)
-		}
-	}
-	named(m.Hash, "--hash", true)
-	named(m.Map, "--map", false)
-	for i, name := range header {
-		if mem, known := memberOf(name); known && !used[i] && taken[mem] == "" {
-			put(column{member: mem, at: i, label: "column " + strconv.Quote(name)}, name)
-		}
-	}
-	for _, field := range sortedKeys(m.Set) {
-		mem, known := memberOf(field)
-		if !known {
-			wrong = append(wrong, fmt.Sprintf("--set names the field %q, which an event does not have", field))
-			continue
-		}
-		put(column{member: mem, at: -1, value: []byte(m.Set[field]), label: "--set"}, field)
-	}
-	if dataset := members["data_set_id"]; m.Dataset != "" && taken[dataset] == "" {
-		put(column{member: dataset, at: -1, value: []byte(m.Dataset), label: "--dataset"}, "data_set_id")
-	}
-	for i, name := range header {
-		if !used[i] {
-			m.unused = append(m.unused, name)
-		}
-	}
-	wrong = append(wrong, m.missing(taken)...)
-	for mem := range taken {
-		if mem.group == "custom_data" && taken[members["custom_data"]] != "" {
-			wrong = append(wrong, "custom_data comes both whole and by its members")
-			break
-		}
-	}
-	if len(wrong) > 0 {
-		return &fileError{1, strings.Join(wrong, "; ")}
-	}
-	m.group()
-	return nil
-}
-
-func (m *mapping) missing(taken map[member]string) (wrong []string) {
-	for _, field := range []string{"data_set_id", "timestamp", "event_type"} {
-		if taken[members[field]] == "" {
-			hint := "--map COLUMN=" + field
-			if field != "timestamp" {
-				hint += " or --set " + field + "=…"
-			}
-			wrong = append(wrong, fmt.Sprintf("no column fills %s (%s)", field, hint))
-		}
-	}
-	if taken[members["email_sha256"]] == "" && taken[members["ifa"]] == "" && taken[members["ip"]] == "" {
-		hint := ""
-		for _, name := range m.unused {
-			if lower := strings.ToLower(name); strings.Contains(lower, "mail") {
-				hint = fmt.Sprintf(" (--hash %s=email_sha256)", name)
-			}
-		}
-		wrong = append(wrong, "no column fills an identifier: email_sha256, ifa or ip"+hint)
-	}
-	return wrong
-}
-
-// group brings the columns of one group together, so that a row is written in one pass.
-func (m *mapping) group() {
-	var sorted []column
-	for _, g := range []string{"", "identifiers", "privacy", "custom_data"} {
-		for _, c := range m.columns {
-			if c.group == g {
-				sorted = append(sorted, c)
-			}
-		}
-	}
-	m.columns = sorted
 }
 
 // rowFault is why a row cannot become an event. It holds no value.
@@ -219,8 +103,10 @@ const malformedRow event.Code = "MALFORMED_ROW"
 // appendEvent writes the fields of a record as an event. Empty cells are left out.
 func (m *mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *rowFault) {
 	if len(fields) != m.width {
-		return b, &rowFault{malformedRow, "", fmt.Sprintf("The row has %d columns, the header %d.", len(fields), m.width),
-			"Quote fields that hold the delimiter."}
+		return b, &rowFault{
+			malformedRow, "", fmt.Sprintf("The row has %d columns, the header %d.", len(fields), m.width),
+			"Quote fields that hold the delimiter.",
+		}
 	}
 	b = append(b, '{')
 	open := ""
@@ -240,8 +126,7 @@ func (m *mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *rowFault) {
 		if last := b[len(b)-1]; last != '{' {
 			b = append(b, ',')
 		}
-		b = appendString(b, c.name)
-		b = append(b, ':')
+		b = append(b, c.key...)
 		if c.hash == nil {
 			b = appendCell(b, c.kind, cell)
 			continue
@@ -307,7 +192,7 @@ func appendCell(b []byte, k kind, cell []byte) []byte {
 		out := append(b, '[')
 		for i, n := range list {
 			if !isNumber([]byte(n)) {
-				return appendString(b, string(cell))
+				return appendString(b, cell)
 			}
 			if i > 0 {
 				out = append(out, ',')
@@ -316,27 +201,40 @@ func appendCell(b []byte, k kind, cell []byte) []byte {
 		}
 		return append(out, ']')
 	}
-	return appendString(b, string(cell))
+	return appendString(b, cell)
 }
 
 // isNumber says whether b is a JSON number.
 func isNumber(b []byte) bool {
-	return len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9') && json.Valid(b)
+	if len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') {
+		return false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return json.Valid(b)
+		}
+	}
+	return b[0] != '0' || len(b) == 1
 }
 
 // appendString writes s as a JSON string. s is valid UTF-8.
 func appendString[S string | []byte](b []byte, s S) []byte {
 	const hexDigits = "0123456789abcdef"
 	b = append(b, '"')
+	done := 0 // everything before it is written
 	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c < ' ':
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[done:i]...)
+		done = i + 1
+		if c < ' ' {
 			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		default:
-			b = append(b, c)
+		} else {
+			b = append(b, '\\', c)
 		}
 	}
+	b = append(b, s[done:]...)
 	return append(b, '"')
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"strings"
 	"time"
 
 	"sluice/client"
@@ -47,8 +48,20 @@ type preparer struct {
 	decoder event.Decoder
 	fields  [][]byte
 	scratch []byte
-	event   []byte
-	text    string
+	event   []byte // a row with the dataset put into it
+
+	// The batch at hand as events, one behind the other, both as bytes to send and as one string to validate: a string for
+	// each row would cost an allocation for each.
+	data      []byte
+	text      string
+	events    []converted
+	converted []byte // room for data
+}
+
+// converted is where a row's event lies, or why there is none.
+type converted struct {
+	from, to int
+	fault    *rowFault
 }
 
 // request is what is sent of a batch.
@@ -67,7 +80,8 @@ type prepared struct {
 func (p *preparer) prepare(b *batch) *prepared {
 	out := &prepared{warnings: map[event.Code]int{}}
 	now := p.now()
-	cur := request{body: make([]byte, 0, len(b.data)+len(b.data)/4+len(b.spans)+2)}
+	p.load(b)
+	cur := request{body: make([]byte, 0, len(p.data)+len(b.spans)+2), lines: make([]int64, 0, len(b.spans))}
 	flush := func() {
 		if len(cur.lines) > 0 {
 			cur.body = append(cur.body, ']')
@@ -75,10 +89,9 @@ func (p *preparer) prepare(b *batch) *prepared {
 			cur = request{}
 		}
 	}
-	p.load(b)
 	for i := range b.spans {
 		line := b.spans[i].line
-		raw, ps := p.check(b, i, now, out.warnings)
+		raw, ps := p.check(i, now, out.warnings)
 		if len(ps) > 0 {
 			out.refused = append(out.refused, refuse(line, ps...))
 			continue
@@ -97,30 +110,47 @@ func (p *preparer) prepare(b *batch) *prepared {
 	return out
 }
 
-// load makes ready for the rows of b.
+// load turns the rows of b into events.
 func (p *preparer) load(b *batch) {
-	p.text = ""
+	p.events = p.events[:0]
 	if p.mapping == nil {
-		p.text = string(b.data) // one copy for all its rows
+		p.data = b.data
+	} else {
+		p.data = p.converted[:0]
 	}
+	for i, span := range b.spans {
+		c := converted{from: span.from, to: span.to}
+		switch {
+		case span.fault != "":
+			c.fault = tooLong(span.fault)
+		case p.mapping != nil:
+			c.from = len(p.data)
+			p.data, c.fault = p.convert(p.data, b.row(i))
+			c.to = len(p.data)
+		}
+		if c.to-c.from > maxRow {
+			c.fault = tooLong(longRow)
+		}
+		p.events = append(p.events, c)
+	}
+	if p.mapping != nil {
+		p.converted = p.data
+	}
+	p.text = string(p.data)
+}
+
+func tooLong(message string) *rowFault {
+	return &rowFault{event.PayloadTooLarge, "", message, "Look for a missing line break or quote."}
 }
 
 // check gives row i of the batch that was loaded as the event to send, or says why it is refused.
-func (p *preparer) check(b *batch, i int, now time.Time, warned map[event.Code]int) ([]byte, []problem) {
-	if fault := b.spans[i].fault; fault != "" {
-		return nil, []problem{{event.PayloadTooLarge, "", fault, "Look for a missing line break or quote."}}
+func (p *preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byte, []problem) {
+	c := p.events[i]
+	if c.fault != nil {
+		return nil, []problem{{c.fault.code, c.fault.field, c.fault.message, c.fault.hint}}
 	}
-	raw, text := b.row(i), ""
-	if p.mapping == nil {
-		text = p.text[b.spans[i].from:b.spans[i].to]
-	} else {
-		var fault *rowFault
-		if raw, fault = p.convert(raw); fault != nil {
-			return nil, []problem{{fault.code, fault.field, fault.message, fault.hint}}
-		}
-		text = string(raw)
-	}
-	result, refusal := p.decoder.Decode(text, event.Single, p.policy, now)
+	raw := p.data[c.from:c.to]
+	result, refusal := p.decoder.Decode(p.text[c.from:c.to], event.Single, p.policy, now)
 	if refusal == nil && p.fill != "" && p.mapping == nil && lacksDataset(result) {
 		raw = p.splice(raw)
 		result, refusal = p.decoder.Decode(string(raw), event.Single, p.policy, now)
@@ -143,7 +173,8 @@ func (p *preparer) check(b *batch, i int, now time.Time, warned map[event.Code]i
 	return raw, nil
 }
 
-func (p *preparer) convert(record []byte) ([]byte, *rowFault) {
+// convert adds a record to out as an event.
+func (p *preparer) convert(out, record []byte) ([]byte, *rowFault) {
 	var err error
 	p.fields, p.scratch, err = splitRecord(p.fields[:0], p.scratch, record, p.mapping.delimiter)
 	if err != nil {
@@ -151,11 +182,15 @@ func (p *preparer) convert(record []byte) ([]byte, *rowFault) {
 		if err == errUTF8 {
 			hint = "Save the file as UTF-8."
 		}
-		return nil, &rowFault{malformedRow, "", err.Error(), hint}
+		return out, &rowFault{malformedRow, "", sentence(err), hint}
 	}
-	var fault *rowFault
-	p.event, fault = p.mapping.appendEvent(p.event[:0], p.fields)
-	return p.event, fault
+	return p.mapping.appendEvent(out, p.fields)
+}
+
+// sentence is an error in the form of the messages of the rules.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 func lacksDataset(r *event.Result) bool {

@@ -48,9 +48,15 @@ func (p *program) printStatus(s *client.Submission) error {
 		name  string
 		value any
 	}{
-		{"submission_id", s.SubmissionID}, {"data_set_id", s.DatasetID}, {"received_at", s.ReceivedAt.Format(time.RFC3339)},
-		{"status", s.Status}, {"accepted", s.Accepted}, {"rejected", s.Rejected}, {"late", s.Late},
-		{"restricted", s.Restricted}, {"suppressed", s.Suppressed},
+		{"submission_id", s.SubmissionID},
+		{"data_set_id", s.DatasetID},
+		{"received_at", s.ReceivedAt.Format(time.RFC3339)},
+		{"status", s.Status},
+		{"accepted", s.Accepted},
+		{"rejected", s.Rejected},
+		{"late", s.Late},
+		{"restricted", s.Restricted},
+		{"suppressed", s.Suppressed},
 	} {
 		fmt.Fprintf(p.stdout, "%-14s %v\n", line.name, line.value)
 	}

@@ -43,6 +43,10 @@ func (s *store) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
+	if r.Header.Get("Content-Encoding") != "" {
+		w.WriteHeader(http.StatusUnsupportedMediaType)
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
@@ -86,6 +90,13 @@ func (s *store) keep(key string, body []byte) kept {
 	k := kept{sha256.Sum256(body), fmt.Appendf(nil, `{"submission_id":"batch.%d","received_at":"2026-11-14T23:40:05Z","status":"RECEIVED"}`, s.requests)}
 	s.keys[key] = k
 	return k
+}
+
+// sent is how many requests came.
+func (s *store) sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
 }
 
 // check wants every one of n orders stored once, but for those that are bad.

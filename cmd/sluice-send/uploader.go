@@ -41,6 +41,8 @@ type result struct {
 
 // run sends everything. It returns the first error that ends the upload; batches booked before it stand.
 func (u *uploader) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	work := make(chan *batch)
 	results := make(chan result, u.parallel)
@@ -66,9 +68,12 @@ func (u *uploader) run(ctx context.Context) error {
 	})
 	// The booker is in no group: an error elsewhere must not keep it from booking what the service has confirmed.
 	bookings := make(chan error, 1)
-	go func() { bookings <- u.bookAll(results) }()
+	go func() { bookings <- u.bookAll(results, cancel) }()
 	err := group.Wait()
-	return errors.Join(<-bookings, err)
+	if failed := <-bookings; failed != nil {
+		return failed // the rest only ended because of it
+	}
+	return err
 }
 
 func (u *uploader) read(ctx context.Context, work chan<- *batch, free *sync.Pool, booked func(int64) bool) error {
@@ -193,24 +198,43 @@ func name(lines []int64, accepted []bool, ps []event.Error, code event.Code, mes
 	return out
 }
 
-// bookAll books results as they come, those that wait together with one sync.
-func (u *uploader) bookAll(results <-chan result) error {
-	var failed error
-	for r := range results {
-		batch := []result{r}
-		for more := true; more; {
-			select {
-			case r, ok := <-results:
-				if more = ok; ok {
-					batch = append(batch, r)
-				}
-			default:
-				more = false
+// Results are booked together: a sync for each batch would take the disk from a service on the same machine. What a crash
+// loses by waiting is only knowledge: the batches are sent again and answered from the service's memory.
+const (
+	bookEvery   = 200 * time.Millisecond // arbitrary: not felt by a person
+	bookBatches = 64                     // arbitrary: a bound on the refused rows in memory
+)
+
+// bookAll books results until there are no more. If it cannot, it stops the others: what is not booked should not be sent.
+func (u *uploader) bookAll(results <-chan result, stop func()) error {
+	var (
+		failed error
+		held   []result
+		due    <-chan time.Time
+	)
+	flush := func() {
+		if failed == nil && len(held) > 0 { // after a failure the rest is only drained
+			if failed = u.book.add(held, u.now()); failed != nil {
+				stop()
 			}
 		}
-		if failed == nil { // after a failure the rest is only drained
-			failed = u.book.add(batch, u.now())
+		held, due = held[:0], nil
+	}
+	for {
+		select {
+		case r, ok := <-results:
+			if !ok {
+				flush()
+				return failed
+			}
+			if held = append(held, r); due == nil {
+				due = time.After(bookEvery)
+			}
+			if len(held) == bookBatches {
+				flush()
+			}
+		case <-due:
+			flush()
 		}
 	}
-	return failed
 }
