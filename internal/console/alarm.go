@@ -74,7 +74,7 @@ var Alarms = []Alarm{
 		"SluiceNotReady", critical, "1m", `sluice_ready == 0`,
 		"A node takes no events.", "The page System and the log say why: engine, disk, queue or backlog. Senders are answered 503 and told to try again.",
 		func(s *state) (string, bool) {
-			if s.ready == nil {
+			if s.ready == nil || s.starting() {
 				return "", false
 			}
 			return "No events are taken: " + s.ready.Error() + ".", true
@@ -199,6 +199,8 @@ func judge(s *state) verdict {
 		v.Class, v.Icon = "warn", "warn"
 		v.Sentence = "Events flow, but something needs a look."
 		v.More = "Nothing acknowledged is at risk. What to do stands below."
+	case s.ready != nil:
+		v.Class, v.Icon, v.Sentence, v.More = "warn", "warn", "Starting.", "The service opens its gate in a moment."
 	case len(s.datasets) == 0:
 		v.Sentence = "All is well, and nothing to do yet."
 		v.More = "The service is ready to take events. It needs a dataset first."

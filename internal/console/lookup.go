@@ -211,10 +211,10 @@ func (c *Console) foundPage(f *found) *foundPage {
 		r := &s.Rows[i]
 		e := foundEvent{
 			Index: r.SubmissionIndex, ID: r.EventID.String(), Type: r.EventType, Time: stamp(time.Unix(r.EventTime, 0)), Outcome: r.Privacy.String(),
-			Class: outcomeClass(r.Privacy), Identifiers: kinds(r), Eligible: "no", About: about(r), Late: r.Late, Asked: r.EventID == f.asked,
+			Class: outcomeClass(r.Privacy), Identifiers: kinds(r), Eligible: "not for optimization", About: about(r), Late: r.Late, Asked: r.EventID == f.asked,
 		}
 		if r.OptimizationEligible {
-			e.Eligible = "yes"
+			e.Eligible = "for optimization, too"
 		}
 		p.Events = append(p.Events, e)
 	}

@@ -86,7 +86,7 @@ func arithmetic(t totals, w window) string {
 	if w.step == 60 {
 		return s + " By the minute the numbers are this node's own, counted at acknowledgement; from the hour on they are those of the tables."
 	}
-	return s + " Counted from the tables, by time of receipt."
+	return s + " Counted from the tables, by time of receipt; the last step is still running."
 }
 
 // attention lists the datasets with the most refused events. The caller holds the book's lock.

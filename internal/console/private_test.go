@@ -161,7 +161,7 @@ func TestLookUp(t *testing.T) {
 	if !strings.Contains(page, "3 received = 2 accepted &#43; 1 refused") || !strings.Contains(page, "MISSING_FIELD") {
 		t.Fatalf("got %s", page)
 	}
-	eventID := between(page, `<th scope="row"><code>`, "<")
+	eventID := between(page, `<code class="plain">`, "<")
 	_, page = s.read("/lookup?id=" + strings.ToUpper(eventID))
 	if !strings.Contains(page, "asked for") || !strings.Contains(page, id) {
 		t.Errorf("by event id: got %s", page)

@@ -42,6 +42,11 @@ type auditState struct {
 // disk is the file system of the data directory.
 type disk struct{ free, total int64 }
 
+// startTime is how long a node may take to open its gate before that is an alarm. Arbitrary.
+const startTime = 15 * time.Second
+
+func (s *state) starting() bool { return s.now.Sub(s.started) < startTime }
+
 // counters are the five totals of this node since it began.
 func (s *state) counters() (t totals) {
 	for i := range s.api.Datasets {

@@ -66,7 +66,7 @@ func (c *Console) alarmCard(s *state) systemCard {
 func streamCard(s *state) systemCard {
 	card := systemCard{ID: "stream", Name: "Stream", State: good(s.stream.Ready, "taking writes", "refusing")}
 	card.Facts = []fact{
-		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(s.engine.Replicas, "replica", "replicas")},
+		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(max(1, s.engine.Replicas), "copy", "copies")},
 		{"Acknowledged", fmt.Sprintf("%s in %s, %s", plural(s.stream.Records, "submission", "submissions"), plural(s.stream.Frames, "frame", "frames"), size(int64(s.stream.Bytes)))},
 		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], stream.Latencies[:]) + ", " + size(s.stream.Queued) + " waiting"},
 		{"Refused", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RefusedOverload), num(s.stream.RefusedSpace), num(s.stream.RefusedDown), num(s.stream.Failed))},

@@ -190,7 +190,13 @@
       about.className = "about";
       about.append(document.createElement("span"));
       about.firstChild.textContent = line.about;
-      tr.append(cell(line.time, "nowrap"), cell(line.dataset), cell(line.type), pills(line.outcome), cell(line.identifiers, "nowrap"), cell(line.value, "nowrap"), about);
+      const event = document.createElement("td");
+      const type = document.createElement("b"), dataset = document.createElement("span");
+      type.textContent = line.type;
+      dataset.className = "soft small below";
+      dataset.textContent = line.dataset;
+      event.append(type, dataset);
+      tr.append(cell(line.time, "nowrap"), event, pills(line.outcome), cell(line.identifiers, "nowrap"), cell(line.value, "nowrap"), about);
       rows.prepend(tr);
       while (rows.children.length > 200) rows.lastChild.remove();
     };
@@ -232,6 +238,10 @@
       answer.removeAttribute("aria-busy");
     });
   }
+
+  // On a narrow screen the menu scrolls: begin at the page we are on.
+  const current = $(".side [aria-current]");
+  if (current) current.scrollIntoView({ inline: "center", block: "nearest" });
 
   drawAll();
 })();
