@@ -176,9 +176,11 @@ func TestTurns(t *testing.T) {
 			work("flood", &flood, 1)
 		}
 		work("late", &late, 5) // more than there is room for
+		mu.Lock()
 		if len(order) != room {
 			t.Errorf("%d work at one time, want %d", len(order), room)
 		}
+		mu.Unlock()
 		wg.Wait()
 		if order[room] != "flood" || order[room+1] != "late" {
 			t.Errorf("got %v, want late to be the second that waited", order)
