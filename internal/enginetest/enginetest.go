@@ -107,8 +107,25 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
-// Pause stops the server in its tracks: connections stay, nothing answers.
-func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+// Pause stops the server in its tracks: connections stay, nothing answers. It returns when every thread has stopped.
+func (s *Server) Pause() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	s.await("stop", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid))
+		if err != nil || len(threads) == 0 {
+			return false
+		}
+		for _, path := range threads {
+			stat, err := os.ReadFile(path)
+			_, after, found := strings.Cut(string(stat), ") ")
+			if err != nil || !found || after[0] != 'T' {
+				return false
+			}
+		}
+		return true
+	})
+}
 
 // Resume lets a paused server go on.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
@@ -142,26 +159,33 @@ func (s *Server) Restart() {
 }
 
 // awaitPort waits for the file in which the server says where it listens.
-func (s *Server) awaitPort(pid int) int {
+func (s *Server) awaitPort(pid int) (port int) {
 	s.t.Helper()
 	path := filepath.Join(s.dir, fmt.Sprintf("nats-server_%d.ports", pid))
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	s.await("listen", func() bool {
 		var ports struct{ Nats []string }
-		if data, err := os.ReadFile(path); err == nil && json.Unmarshal(data, &ports) == nil && len(ports.Nats) > 0 {
-			var port int
-			if _, err := fmt.Sscanf(ports.Nats[0], "nats://127.0.0.1:%d", &port); err != nil {
-				s.t.Fatal(err)
-			}
-			return port
+		data, err := os.ReadFile(path)
+		if err != nil || json.Unmarshal(data, &ports) != nil || len(ports.Nats) == 0 {
+			return false
 		}
+		_, err = fmt.Sscanf(ports.Nats[0], "nats://127.0.0.1:%d", &port)
+		return err == nil
+	})
+	return port
+}
+
+// await waits for the server to do something.
+func (s *Server) await(what string, ok func() bool) {
+	s.t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
 			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			s.t.Fatalf("nats-server does not listen:\n%s", log)
+			s.t.Fatalf("nats-server does not %s:\n%s", what, log)
 		}
 	}
 }

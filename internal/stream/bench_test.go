@@ -76,7 +76,7 @@ func BenchmarkAppend(b *testing.B) {
 			ctx, cancel := context.WithCancel(b.Context())
 			defer cancel()
 			go bare.run(ctx)
-			s := runStream(b, openEngine(b, b.TempDir()), Options{AckTimeout: time.Minute})
+			s := runStream(b, openEngine(b, b.TempDir()), Options{})
 			b.SetBytes(int64(c.size))
 			b.ResetTimer()
 			cpu := cpuTime(b)
@@ -127,7 +127,7 @@ func cpuTime(b *testing.B) time.Duration {
 func BenchmarkScan(b *testing.B) {
 	for _, size := range []int{1_000, 300_000, 1_000_000} {
 		b.Run(fmt.Sprintf("frame=%d", size), func(b *testing.B) {
-			s := runStream(b, openEngine(b, b.TempDir()), Options{AckTimeout: time.Minute})
+			s := runStream(b, openEngine(b, b.TempDir()), Options{})
 			record := make([]byte, size)
 			const total = 64 << 20
 			n := min(total/size, 4000)
@@ -176,7 +176,7 @@ func each(callers, n int, do func() error) error {
 
 // BenchmarkAppendOnce measures records with a key, each a message and a sync of its own.
 func BenchmarkAppendOnce(b *testing.B) {
-	s := runStream(b, openEngine(b, b.TempDir()), Options{AckTimeout: time.Minute})
+	s := runStream(b, openEngine(b, b.TempDir()), Options{})
 	record := make([]byte, 500)
 	var key atomic.Int64
 	b.ReportAllocs()

@@ -24,7 +24,7 @@ func TestCluster(t *testing.T) {
 	}
 	o := engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 3}
 	e := openCluster(t, o)
-	s := runStream(t, e, Options{})
+	s := runStream(t, e, Options{AckTimeout: 900 * time.Millisecond})
 	eventually(t, "readiness", func() bool { return s.Ready() == nil })
 
 	stop := make(chan struct{})

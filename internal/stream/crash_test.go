@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"sluice/internal/engine"
 )
@@ -26,7 +27,7 @@ func child(dir string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	s, err := Open(ctx, e, Options{})
+	s, err := Open(ctx, e, Options{AckTimeout: 20 * time.Second})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

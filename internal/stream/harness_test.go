@@ -64,9 +64,12 @@ func openOptions(t testing.TB, o engine.Options) *engine.Engine {
 	return e
 }
 
-// openStream opens a stream for reading.
+// openStream opens a stream for reading. Unless a test is about it, no write is given up: the disk may be busy.
 func openStream(t testing.TB, e *engine.Engine, o Options) *Stream {
 	t.Helper()
+	if o.AckTimeout == 0 {
+		o.AckTimeout = 20 * time.Second
+	}
 	s, err := Open(t.Context(), e, o)
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func TestAppendOnce(t *testing.T) {
 
 func TestBounceWhileAppending(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, b backend) {
-		s := runStream(t, b.engine, Options{})
+		s := runStream(t, b.engine, Options{AckTimeout: 900 * time.Millisecond})
 		stop := make(chan struct{})
 		var wg sync.WaitGroup
 		var promised ledger
@@ -264,7 +264,7 @@ func TestScanFromAnywhere(t *testing.T) {
 }
 
 func TestLargeAndManyRecords(t *testing.T) {
-	s := runStream(t, openEngine(t, t.TempDir()), Options{AckTimeout: 10 * time.Second})
+	s := runStream(t, openEngine(t, t.TempDir()), Options{})
 	large := bytes.Repeat([]byte("0123456789"), 600_000) // more than a request can carry
 	at, err := s.Append(t.Context(), large)
 	if err != nil {
