@@ -9,6 +9,9 @@ import (
 	"net/http/httptest"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"sluice/client"
 )
 
@@ -114,4 +117,28 @@ func ExampleHashIPv4() {
 	// Output:
 	// 37fcff24bf62035b2b08020afc08b4fecd4fcffce57ab23518e3561ff0fe76b9 <nil>
 	// the value is no IPv4 address
+}
+
+// With OpenTelemetry, a try carries the trace of its context.
+func ExampleOptions_propagate() {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Header.Get("Traceparent"))
+		fmt.Fprint(w, `{"submission_id":"single.01980f3e","received_at":"2026-11-14T23:40:05Z","status":"RECEIVED"}`)
+	}))
+	defer service.Close()
+
+	propagator := propagation.TraceContext{} // or otel.GetTextMapPropagator()
+	c, err := client.New(service.URL, "the-key-of-the-dataset", client.Options{
+		DatasetID: "spring-sale",
+		Propagate: func(ctx context.Context, h http.Header) { propagator.Inject(ctx, propagation.HeaderCarrier(h)) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
+	ctx := trace.ContextWithSpanContext(context.Background(), span)
+	if _, err := c.Send(ctx, client.Event{Time: time.Now(), EventType: "page_view"}); err != nil {
+		log.Fatal(err)
+	}
+	// Output: 00-01000000000000000000000000000000-0200000000000000-01
 }

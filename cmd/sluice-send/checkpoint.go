@@ -20,8 +20,13 @@ import (
 type identity struct {
 	Size     int64  `json:"size"`
 	Modified int64  `json:"modified"` // Unix nanoseconds
+	Head     string `json:"head"`     // SHA-256 of its first megabyte
 	Sample   string `json:"sample"`   // SHA-256 of its first and last megabyte
 }
+
+// samplePiece is how much of each end of a file tells it from others. Arbitrary: quick to read, and hard to keep by
+// accident.
+const samplePiece = 1 << 20
 
 // identify reads the first and the last megabyte of f.
 func identify(f *os.File) (identity, error) {
@@ -29,15 +34,29 @@ func identify(f *os.File) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	const piece = 1 << 20
-	h := sha256.New()
 	size := info.Size()
-	for _, at := range []int64{0, max(piece, size-piece)} {
-		if _, err := io.Copy(h, io.NewSectionReader(f, at, piece)); err != nil {
-			return identity{}, err
-		}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, samplePiece)); err != nil {
+		return identity{}, err
 	}
-	return identity{size, info.ModTime().UnixNano(), hex.EncodeToString(h.Sum(nil))}, nil
+	head := hex.EncodeToString(h.Sum(nil))
+	if _, err := io.Copy(h, io.NewSectionReader(f, max(samplePiece, size-samplePiece), samplePiece)); err != nil {
+		return identity{}, err
+	}
+	return identity{size, info.ModTime().UnixNano(), head, hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// grownInto says whether f is the file of id with something added to its end.
+func (id identity) grownInto(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() <= id.Size {
+		return false, err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, min(id.Size, samplePiece))); err != nil {
+		return false, err
+	}
+	return hex.EncodeToString(h.Sum(nil)) == id.Head, nil
 }
 
 // header is the first line of a checkpoint: everything that decides what the batches are and what is sent of them.
@@ -268,13 +287,4 @@ func sameMapping(a, b *mapping) bool {
 	x, errA := json.Marshal(a)
 	y, errB := json.Marshal(b)
 	return errA == nil && errB == nil && bytes.Equal(x, y)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

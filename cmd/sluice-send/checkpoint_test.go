@@ -304,3 +304,36 @@ func TestRefusedRowsNeedARegularFile(t *testing.T) {
 		t.Errorf("exit code %d, %v\n%s", code, err, words)
 	}
 }
+
+// A file that has grown since it was uploaded is not sent a second time from the start.
+func TestGrownFile(t *testing.T) {
+	s := &store{}
+	url := newLoopback(t, s)
+	path := tempCSV(t, 300, none)
+	if code, _, words := uploadTo(t, url, path); code != exitOK {
+		t.Fatalf("exit code %d\n%s", code, words)
+	}
+	addTo("", "1794657600,purchase,z@example.com,1,EUR,z\n")(t, path)
+	code, _, words := uploadTo(t, url, path)
+	if code != exitUsage || !strings.Contains(words, "has grown since it was uploaded") {
+		t.Errorf("exit code %d\n%s", code, words)
+	}
+	s.check(t, 300, none)
+}
+
+// What is added while a file is read is not sent, and that is said.
+func TestFileThatGrowsMeanwhile(t *testing.T) {
+	path := tempCSV(t, 1000, none)
+	s := &store{}
+	s.fail = func(n int, _ http.ResponseWriter) bool {
+		if n == 2 {
+			addTo("", "1794657600,purchase,z@example.com,1,EUR,z\n")(t, path)
+		}
+		return false
+	}
+	code, out, words := uploadTo(t, newLoopback(t, s), path)
+	if code != exitUsage || !strings.Contains(words, "the file changed while it was read") || !strings.Contains(out, `"accepted":1000`) {
+		t.Errorf("exit code %d\n%s%s", code, out, words)
+	}
+	s.check(t, 1000, none)
+}

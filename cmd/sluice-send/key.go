@@ -25,14 +25,23 @@ func (p *program) key() (string, error) {
 		}
 		return k, nil
 	}
+	return prompt()
+}
+
+// prompt asks on the terminal, also while standard input carries data.
+func prompt() (string, error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
-	if err != nil || !term.IsTerminal(int(tty.Fd())) {
+	if err != nil {
+		tty = os.Stdin // where there is no such device
+	} else {
+		defer tty.Close()
+	}
+	if !term.IsTerminal(int(tty.Fd())) {
 		return "", errors.New("no key: set SLUICE_API_KEY or give --key-file")
 	}
-	defer tty.Close()
-	fmt.Fprint(tty, "Key of the dataset (not shown): ")
+	fmt.Fprint(os.Stderr, "Key of the dataset (not shown): ")
 	k, err := term.ReadPassword(int(tty.Fd()))
-	fmt.Fprintln(tty)
+	fmt.Fprintln(os.Stderr)
 	if err != nil {
 		return "", fmt.Errorf("read the key: %w", err)
 	}

@@ -29,8 +29,9 @@ const windowBytes = 256 << 10
 // source is an opened input: decompressed, without a byte order mark, its form known.
 type source struct {
 	name   string
-	file   *os.File // nil: standard input
-	size   int64    // on disk; 0: not known
+	file   *os.File      // nil: standard input
+	whole  io.ReadSeeker // a regular file as it was when it was opened: what is added later is not read
+	size   int64         // on disk; 0: a stream that can be read once
 	read   atomic.Int64
 	r      *bufio.Reader
 	format string
@@ -52,6 +53,8 @@ func openSource(name string, in io.Reader, format string) (*source, error) {
 		s.closes = append(s.closes, f.Close)
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			s.size = info.Size()
+			s.whole = io.NewSectionReader(f, 0, s.size)
+			raw = s.whole
 		} else if err == nil && info.IsDir() {
 			f.Close()
 			return nil, fmt.Errorf("%s is a directory", name)
@@ -67,6 +70,9 @@ func openSource(name string, in io.Reader, format string) (*source, error) {
 	}
 	return s, nil
 }
+
+// stream says that the rows can be read only once: standard input, or a pipe.
+func (s *source) stream() bool { return s.size == 0 }
 
 // Close lets go of the file and the decompressor.
 func (s *source) Close() {
@@ -181,12 +187,12 @@ func (s *source) rows(delimiter byte) (rows, error) {
 // rowsFrom goes to p and gives the rows from there on. at is where the source stands: a compressed one can only be
 // read forward.
 func (s *source) rowsFrom(p position, at int64, delimiter byte) (rows, error) {
-	if s.file != nil && !s.packed {
-		if _, err := s.file.Seek(p.Offset, io.SeekStart); err != nil {
+	if s.whole != nil && !s.packed {
+		if _, err := s.whole.Seek(p.Offset, io.SeekStart); err != nil {
 			return nil, err
 		}
 		s.read.Store(p.Offset)
-		s.r.Reset(&counting{s.file, &s.read})
+		s.r.Reset(&counting{s.whole, &s.read})
 	} else if _, err := io.CopyN(io.Discard, s.r, p.Offset-at); err != nil {
 		return nil, err
 	}

@@ -157,15 +157,15 @@ func (p *program) uploadFile(ctx context.Context, c *client.Client, f *uploadFla
 	if err == nil {
 		err = j.book.end(p.now())
 	}
-	if err != nil {
-		sums := j.book.sums()
-		again := "Run the same command again to go on."
-		if j.book.checkpoint == nil {
-			again = "Standard input cannot be resumed: rows sent before stay stored."
-		}
-		err = fmt.Errorf("%s: stopped with %d rows stored and %d rejected: %w\n%s", file, sums.Accepted, sums.Rejected, err, again)
+	if err == nil {
+		return j.report(true), j.unchanged()
 	}
-	return j.report(err == nil), err
+	again := "Run the same command again to go on."
+	if j.book.checkpoint == nil {
+		again = "A stream cannot be resumed: rows sent before stay stored."
+	}
+	sums := j.book.sums()
+	return j.report(false), fmt.Errorf("%s: stopped with %d rows stored and %d rejected: %w\n%s", file, sums.Accepted, sums.Rejected, err, again)
 }
 
 // job is the upload of one file, from its checkpoint to its report.
@@ -180,6 +180,18 @@ type job struct {
 	uploader *uploader
 	count    *counts
 	resumed  int // rows accounted for by earlier runs
+}
+
+// unchanged says if the file is not what it was when the upload began: rows may have been missed, and nobody should
+// have to find that out later.
+func (j *job) unchanged() error {
+	if j.book.checkpoint == nil {
+		return nil
+	}
+	if id, err := identify(j.in.file); err != nil || id != j.book.checkpoint.header.Identity {
+		return exit(exitUsage, errors.Join(err, fmt.Errorf("%s: the file changed while it was read; only the rows that it had at first are stored", j.file)))
+	}
+	return nil
 }
 
 // already says whether an earlier run finished the file.
@@ -217,7 +229,7 @@ func (j *job) rejectedPath() string {
 	switch {
 	case j.f.rejected != "":
 		return j.f.rejected
-	case j.in.file == nil:
+	case j.in.stream():
 		return "stdin.rejected.ndjson"
 	}
 	return j.file + ".rejected.ndjson"
@@ -226,7 +238,7 @@ func (j *job) rejectedPath() string {
 func (j *job) newPreparer(h header) *preparer {
 	started := time.Unix(h.StartedAt, 0)
 	now := func() time.Time { return started }
-	if j.in.file == nil {
+	if j.in.stream() {
 		skew := j.clock.Sub(j.p.now()) // of a stream that is still being written; there is nothing to resume
 		now = func() time.Time { return j.p.now().Add(skew) }
 	}
@@ -235,7 +247,7 @@ func (j *job) newPreparer(h header) *preparer {
 
 // remember settles where the upload begins: after a checkpoint that fits, or at the first row with a new one.
 func (j *job) remember(h *header) error {
-	if j.in.file == nil || j.in.size == 0 {
+	if j.in.stream() {
 		return j.begin(h, nil)
 	}
 	var err error
@@ -259,6 +271,10 @@ func (j *job) remember(h *header) error {
 	}
 	was := old.header
 	other := was.Identity != h.Identity || was.URL != h.URL || h.Dataset != "" && h.Dataset != was.Pinned
+	if grown, err := was.Identity.grownInto(j.in.file); err != nil || old.done && grown && !j.f.again {
+		_ = old.Close()
+		return exit(exitUsage, errors.Join(err, fmt.Errorf("%s has grown since it was uploaded. Upload the new rows alone, or with --again all of them a second time", j.file)))
+	}
 	if old.done && other || j.f.restart || j.f.again {
 		_ = old.Close() // it is written anew
 		return j.begin(h, create)
@@ -288,7 +304,7 @@ func (j *job) resume(c *checkpoint) error {
 // begin reads a file through before its first row is sent, so that one which breaks off in the middle is sent not at
 // all, learns its dataset from the first rows, and then makes the checkpoint.
 func (j *job) begin(h *header, create func() error) error {
-	if j.in.file != nil && j.in.size > 0 {
+	if !j.in.stream() {
 		if err := j.readThrough(); err != nil {
 			return exit(exitUsage, fmt.Errorf("%s: %w\nNothing was sent", j.file, err))
 		}
