@@ -82,6 +82,15 @@ func (s *Summary) read(f io.Reader, head last) (headSeen bool, _ error) {
 	}
 }
 
+// Size is how many bytes the log has: it grows with every entry.
+func (l *Log) Size() int64 {
+	info, err := os.Stat(filepath.Join(l.dir, FileName))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // Tail is the last n entries, newest first. It trusts the file; Verify does not.
 func (l *Log) Tail(n int) ([]Entry, error) {
 	f, err := os.Open(filepath.Join(l.dir, FileName))

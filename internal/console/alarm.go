@@ -20,7 +20,6 @@ const (
 	slowSync      = 250 * time.Millisecond
 	refusedShare  = 0.5 // of a dataset's events
 	queueFull     = 0.8 // of the bytes in flight
-	numbersStale  = 5 * time.Minute
 	registryStale = time.Minute
 )
 

@@ -37,8 +37,12 @@ func TestBook(t *testing.T) {
 		id, window string
 		want       totals
 	}{
-		{"a", "day", totals{Accepted: 16, Rejected: 4, Late: 2}}, {"", "day", totals{Accepted: 23, Rejected: 4, Late: 2}}, {"a", "week", totals{Accepted: 46, Rejected: 4, Late: 2}},
-		{"a", "month", totals{Accepted: 46, Rejected: 4, Late: 2}}, {"a", "year", totals{Accepted: 65, Rejected: 4, Late: 2}}, {"c", "year", totals{}},
+		{"a", "day", totals{Accepted: 16, Rejected: 4, Late: 2}},
+		{"", "day", totals{Accepted: 23, Rejected: 4, Late: 2}},
+		{"a", "week", totals{Accepted: 46, Rejected: 4, Late: 2}},
+		{"a", "month", totals{Accepted: 46, Rejected: 4, Late: 2}},
+		{"a", "year", totals{Accepted: 65, Rejected: 4, Late: 2}},
+		{"c", "year", totals{}},
 	} {
 		if got := sum(c.id, c.window); got != c.want {
 			t.Errorf("%s of %q: got %+v, want %+v", c.window, c.id, got, c.want)

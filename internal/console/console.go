@@ -184,6 +184,7 @@ const (
 	everySecond = time.Second
 	everyExtent = 10 * time.Second
 	everyMinute = time.Minute
+	everyHour   = time.Hour // the audit log is verified anew, though it has not grown
 )
 
 // Run keeps what the pages show up to date until ctx ends.
@@ -192,12 +193,12 @@ func (c *Console) Run(ctx context.Context) error {
 	c.restoreUse()
 	c.verifyAudit()
 	c.readExtents(ctx)
+	var reader sync.WaitGroup
+	reader.Go(func() { c.readHours(ctx) })
+	defer reader.Wait()
 	tick := time.NewTicker(everySecond)
 	defer tick.Stop()
 	for n := 1; ; n++ {
-		if err := c.feed.read(ctx, c.s.Lake, c.book, c.now()); err != nil && ctx.Err() == nil {
-			c.log.Error("read hourly numbers", "err", err)
-		}
 		s := c.look()
 		c.minutes.look(s.now, s.counters())
 		c.history.look(s.now, sound(s), c.log)
@@ -218,6 +219,28 @@ func (c *Console) Run(ctx context.Context) error {
 	}
 }
 
+// readHours follows the table of hours, on its own: after a start there may be 13 months to read.
+func (c *Console) readHours(ctx context.Context) {
+	tick := time.NewTicker(everySecond)
+	defer tick.Stop()
+	failed := false
+	for {
+		err := c.feed.read(ctx, c.s.Lake, c.book, c.now())
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failed {
+			c.log.Error("read hourly numbers", "err", err)
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // readExtents asks the engine how much the stream holds.
 func (c *Console) readExtents(ctx context.Context) {
 	x, err := c.s.Stream.Extents(ctx)
@@ -230,11 +253,15 @@ func (c *Console) verifyAudit() {
 	if c.s.Audit == nil {
 		return
 	}
+	size := c.s.Audit.Size()
+	if last := c.audited.Load(); last != nil && last.size == size && c.now().Sub(last.at) < everyHour {
+		return
+	}
 	sum, err := c.s.Audit.Verify()
 	if err != nil {
 		c.log.Error("audit log", "err", err)
 	}
-	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now()})
+	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), size})
 }
 
 // useName keeps when keys were last used, so that a restart does not forget it. It is no ledger: a crash loses a

@@ -102,6 +102,12 @@ func (c *Console) diagnose(f refusal, w window, sum totals, datasetID string, no
 		Code: f.code, Field: f.field, Events: f.events, Problems: f.problems, Trend: make([]int64, w.steps),
 		Win: pct(share(f.events, sum.received())) + " of received", Example: example(f.code, f.field),
 	}
+	if f.events == 0 { // nothing to add up: such a request was refused before it had events, or they had another problem first
+		d.Win = "beside another problem"
+		if kindOf(f.code) == event.RequestKind {
+			d.Win = "requests refused whole"
+		}
+	}
 	tape := f.refused
 	if tape == nil {
 		tape = f.problem
@@ -129,6 +135,15 @@ func (c *Console) diagnose(f refusal, w window, sum totals, datasetID string, no
 		d.Datasets = d.Datasets[:5]
 	}
 	return d
+}
+
+func kindOf(code string) event.Kind {
+	for i := range event.Codes {
+		if string(event.Codes[i].Code) == code {
+			return event.Codes[i].Kind
+		}
+	}
+	return event.RuleKind
 }
 
 // explain gives a code's meaning and remedy, from the one table of codes.

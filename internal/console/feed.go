@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/lake"
@@ -16,13 +17,14 @@ import (
 // it, on this node or another.
 type feed struct {
 	days    map[int32]map[string]bool // by day, the names of the parts in the book
-	version int64                     // of the table when it was last read through
+	version int64                     // of the table when it was last read through; 0 before
+	whole   atomic.Bool               // it was read through once
 }
 
 // read brings the book up to the table.
 func (f *feed) read(ctx context.Context, l *lake.Lake, b *book, now time.Time) error {
-	parts, version, err := l.HourParts(ctx)
-	if err != nil || f.days != nil && version == f.version {
+	parts, version, err := l.HourParts(ctx, f.version)
+	if err != nil || version == f.version {
 		return err
 	}
 	if f.days == nil {
@@ -35,18 +37,24 @@ func (f *feed) read(ctx context.Context, l *lake.Lake, b *book, now time.Time) e
 			delete(f.days, day)
 		}
 	}
+	again := false
 	for day, names := range parts {
 		if day < oldest {
 			continue
 		}
 		if err := f.readDay(ctx, l, b, day, names, now); err != nil {
 			if errors.Is(err, fs.ErrNotExist) { // replaced since it was listed: the next look finds its successor
+				again = true
 				continue
 			}
 			return err
 		}
 	}
+	if again {
+		return nil
+	}
 	f.version = version
+	f.whole.Store(true)
 	return nil
 }
 

@@ -62,6 +62,9 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 		sum.add(t)
 	}
 	p.Sum = arithmetic(sum, win)
+	if !c.feed.whole.Load() {
+		p.Sum = "The tables are still being read: these numbers are not whole yet. " + p.Sum
+	}
 	p.Attention = c.attention(day)
 	c.show(w, r, http.StatusOK, "overview", "Overview", "/", refreshEvery, p)
 }

@@ -94,6 +94,7 @@ func TestNumbersAgree(t *testing.T) {
 	}
 	s.post("one", "/v1/events", `{"data_set_id":"one"}`) // refused whole
 	sent++
+	s.post("one", "/v1/events", `{`) // no event at all
 	compare := func(s *service) {
 		t.Helper()
 		for _, id := range []string{"", "one", "two"} {
@@ -303,4 +304,23 @@ func TestStale(t *testing.T) {
 	for _, p := range []*tab{page, live} {
 		p.wait(`!document.querySelector("#stale").hidden && document.querySelector("#stale").textContent.includes("does not answer")`)
 	}
+}
+
+// When a key was last used survives a restart.
+func TestLastUseIsKept(t *testing.T) {
+	dir := t.TempDir()
+	s := openServiceIn(t, dir, nil)
+	s.dataset(dataset.Spec{ID: "shop"})
+	s.post("shop", "/v1/events", plainEvent("shop"))
+	_, page := s.read(datasetPath("shop"))
+	if contains(between(page, `id="keys"`, "</section>"), "never</td><td class=\"nowrap\">never") {
+		t.Error("before the restart the key was never used")
+	}
+	s.stop()
+	again := openServiceIn(t, dir, nil)
+	until(t, "the last use", func() bool {
+		_, page := again.read(datasetPath("shop"))
+		keys := between(page, `id="keys"`, "</section>")
+		return strings.Contains(keys, " ago</td>") || strings.Contains(keys, "just now</td>")
+	})
 }

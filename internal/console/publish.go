@@ -81,8 +81,11 @@ var panels = []struct {
 	}},
 	{"Events", []panel{
 		{"Events per second", "short", 12, [][2]string{
-			{"sum(rate(sluice_events_accepted_total[1m]))", "accepted"}, {"sum(rate(sluice_events_rejected_total[1m]))", "refused"},
-			{"sum(rate(sluice_events_late_total[1m]))", "late"}, {"sum(rate(sluice_events_restricted_total[1m]))", "restricted"}, {"sum(rate(sluice_events_suppressed_total[1m]))", "suppressed"},
+			{"sum(rate(sluice_events_accepted_total[1m]))", "accepted"},
+			{"sum(rate(sluice_events_rejected_total[1m]))", "refused"},
+			{"sum(rate(sluice_events_late_total[1m]))", "late"},
+			{"sum(rate(sluice_events_restricted_total[1m]))", "restricted"},
+			{"sum(rate(sluice_events_suppressed_total[1m]))", "suppressed"},
 		}},
 		{"Refused share, worst ten datasets", "percentunit", 12, [][2]string{{"topk(10, sum by (dataset) (rate(sluice_events_rejected_total[15m])) / (sum by (dataset) (rate(sluice_events_rejected_total[15m])) + sum by (dataset) (rate(sluice_events_accepted_total[15m]))))", "{{dataset}}"}}},
 		{"Accepted, ten largest datasets", "short", 12, [][2]string{{"topk(10, sum by (dataset) (rate(sluice_events_accepted_total[5m])))", "{{dataset}}"}}},

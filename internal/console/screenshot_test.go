@@ -34,8 +34,16 @@ func TestScreenshots(t *testing.T) {
 	ids := settle(t, s)
 	b := openBrowser(t)
 	pages := []struct{ name, path string }{
-		{"overview", "/"}, {"overview-month", "/?window=month"}, {"datasets", "/datasets"}, {"dataset", datasetPath("spring-sale") + "&window=week"}, {"diagnosis", "/diagnosis?window=week"},
-		{"lookup", "/lookup?id=" + ids.submission}, {"lookup-empty", "/lookup"}, {"live", "/live"}, {"try", "/try"}, {"system", "/system"},
+		{"overview", "/"},
+		{"overview-month", "/?window=month"},
+		{"datasets", "/datasets"},
+		{"dataset", datasetPath("spring-sale") + "&window=week"},
+		{"diagnosis", "/diagnosis?window=week"},
+		{"lookup", "/lookup?id=" + ids.submission},
+		{"lookup-empty", "/lookup"},
+		{"live", "/live"},
+		{"try", "/try"},
+		{"system", "/system"},
 	}
 	for _, scheme := range schemes {
 		for _, width := range []int64{1280, 390} {
@@ -95,8 +103,10 @@ func settle(t *testing.T, s *service) sampleIDs {
 		t.Fatal(err)
 	}
 	for _, e := range []audit.Entry{
-		{Actor: "user:anna", Action: "dataset.create", Object: "spring-sale"}, {Actor: "user:anna", Action: "key.rotate", Object: "spring-sale"},
-		{Actor: "console:10.0.0.7", Action: "console.login"}, {Actor: "user:boris", Action: "export", Object: "crm-offline"},
+		{Actor: "user:anna", Action: "dataset.create", Object: "spring-sale"},
+		{Actor: "user:anna", Action: "key.rotate", Object: "spring-sale"},
+		{Actor: "console:10.0.0.7", Action: "console.login"},
+		{Actor: "user:boris", Action: "export", Object: "crm-offline"},
 	} {
 		e.Time = time.Now()
 		if err := s.console.s.Audit.Append(e); err != nil {

@@ -37,6 +37,7 @@ type auditState struct {
 	seal    string
 	problem error
 	at      time.Time
+	size    int64 // of the file then
 }
 
 // disk is the file system of the data directory.

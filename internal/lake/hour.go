@@ -8,12 +8,15 @@ import (
 )
 
 // HourParts lists the parts of the table hours, by day since 1970-01-01, with the version of the table they are
-// of. Who keeps the numbers in memory reads on from the parts it has not seen; a day that lost a part was
+// of; nothing when that is the version known already. Who keeps the numbers in memory reads on from the parts it has not seen; a day that lost a part was
 // compacted or erased from, and is to be read anew.
-func (l *Lake) HourParts(ctx context.Context) (parts map[int32][]string, version int64, err error) {
+func (l *Lake) HourParts(ctx context.Context, known int64) (parts map[int32][]string, version int64, err error) {
 	s, err := l.hours.refresh(ctx)
 	if err != nil {
 		return nil, 0, err
+	}
+	if s.version == known {
+		return nil, known, nil
 	}
 	parts = map[int32][]string{}
 	for _, p := range s.parts() {
