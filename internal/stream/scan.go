@@ -147,7 +147,7 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 		if !f.follow {
 			return nil
 		}
-		if err != nil && !errors.Is(err, errAgain) {
+		if err != nil && !errors.Is(err, errAgain) && ctx.Err() == nil {
 			f.s.o.Log.Warn("stream cannot be read, trying again", "partition", f.part, "err", err)
 			grown = nil
 		}
