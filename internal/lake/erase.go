@@ -50,9 +50,8 @@ func (p Predicate) selection() (*selection[eventRow], error) {
 	if h := p.EmailSHA256 + p.IPSHA256; h != "" && !want.parse(h) {
 		return nil, errors.New("a SHA-256 has 64 hex digits")
 	}
-	s := &selection[eventRow]{match: match}
-	s.filter, _ = split(eventColumns, name)
-	return s, nil
+	columns, _ := split(eventColumns, name)
+	return &selection[eventRow]{stages: []stage[eventRow]{{columns, match}}}, nil
 }
 
 // Erase deletes every stored event that carries an identifier, so that no file holds it any more. Rows that are
@@ -167,7 +166,7 @@ func (l *Lake) eraseFrom(ctx context.Context, p *part, sel *selection[eventRow],
 	if err := t.at("erase"); err != nil {
 		return err
 	}
-	made, err := rewrite(ctx, t, eventKind, []*part{p}, packed, packedPage, sel.match)
+	made, err := rewrite(ctx, t, eventKind, []*part{p}, packed, packedPage, sel.stages[0].match)
 	if err != nil {
 		return err
 	}

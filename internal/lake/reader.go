@@ -11,12 +11,17 @@ import (
 // readRows is how many rows are read at a time: enough to share the cost of a call, few enough to stay in cache.
 const readRows = 1024
 
-// selection is which rows of a part somebody wants.
+// selection is which rows of a part somebody wants: those that pass every stage. A stage, and then the rest of
+// the columns, is read only where rows are left, so the cheapest and most selective one comes first.
 type selection[T any] struct {
-	filter []column[T]         // read first
-	match  func(row *T) bool   // on what filter has set; nil takes every row
-	rest   []column[T]         // read where rows match
+	stages []stage[T]
+	rest   []column[T]
 	skip   func(g *group) bool // row groups that cannot hold a match; nil reads all
+}
+
+type stage[T any] struct {
+	columns []column[T]
+	match   func(row *T) bool // on what the columns up to here have set
 }
 
 // group is what the footer of a part says of one row group.
@@ -35,7 +40,9 @@ func readRowsOf[T any](
 		damaged(err)
 		return nil
 	}
-	r := &rowReader[T]{sel: sel, rows: make([]T, readRows), values: make([]parquet.Value, readRows)}
+	r := &rowReader[T]{
+		sel: sel, rows: make([]T, readRows), values: make([]parquet.Value, readRows), keep: make([]int, readRows),
+	}
 	for _, g := range file.RowGroups() {
 		if sel.skip != nil && sel.skip(describe(g)) {
 			continue
@@ -61,7 +68,8 @@ func openParquet(p *part, o object) (f *parquet.File, err error) {
 	if err := p.verify(o); err != nil {
 		return nil, err
 	}
-	return parquet.OpenFile(o, o.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(64<<10))
+	// The buffer is for page headers, one for each column; pages are read straight into their place.
+	return parquet.OpenFile(o, o.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(8<<10))
 }
 
 // recovered turns the panic of a decoder that was given damaged bytes into an error. It keeps no value of it: a
@@ -87,47 +95,82 @@ func describe(g parquet.RowGroup) *group {
 	}}
 }
 
-// rowReader reads row groups of one part. Every column has a cursor of its own; those of the rest follow only
-// where the filter has found something.
+// rowReader reads row groups of one part. Every column has a cursor of its own; it follows only to where it is read.
 type rowReader[T any] struct {
 	sel    *selection[T]
 	rows   []T
 	values []parquet.Value
+	keep   []int // which of rows are wanted
 }
 
 func (r *rowReader[T]) group(g parquet.RowGroup, yield func([]T) error) error {
-	filter, err := openCursors(g, r.sel.filter)
-	defer closeCursors(filter)
-	if err != nil {
-		return err
-	}
-	rest, err := openCursors(g, r.sel.rest)
-	defer closeCursors(rest)
-	if err != nil {
-		return err
-	}
-	total := g.NumRows()
-	for at := int64(0); at < total; {
-		n := int(min(readRows, total-at))
-		rows := r.rows[:n]
-		if err := r.fill(filter, at, rows); err != nil {
+	var steps [][]*cursor[T] // one for each stage, then the rest
+	defer func() {
+		for _, cursors := range steps {
+			closeCursors(cursors)
+		}
+	}()
+	for i := range len(r.sel.stages) + 1 {
+		columns := r.sel.rest
+		if i < len(r.sel.stages) {
+			columns = r.sel.stages[i].columns
+		}
+		cursors, err := openCursors(g, columns)
+		steps = append(steps, cursors)
+		if err != nil {
 			return err
 		}
-		keep := r.matching(rows)
-		if len(keep) > 0 || r.sel.match == nil {
-			if err := r.fill(rest, at, rows); err != nil {
-				return err
-			}
-			if err := yield(r.compact(rows, keep)); err != nil {
+	}
+	total := g.NumRows()
+	for at := int64(0); at < total; at += readRows {
+		rows, err := r.chunk(steps, at, r.rows[:min(readRows, total-at)])
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			if err := yield(rows); err != nil {
 				return &stopError{err}
 			}
 		}
-		at += int64(n)
 	}
-	if err := r.exhausted(filter, total); err != nil {
-		return err
+	for _, cursors := range steps {
+		if err := r.exhausted(cursors, total); err != nil {
+			return err
+		}
 	}
-	return r.exhausted(rest, total)
+	return nil
+}
+
+// chunk reads rows from row at of the group on, and returns those that are wanted.
+func (r *rowReader[T]) chunk(steps [][]*cursor[T], at int64, rows []T) ([]T, error) {
+	keep := r.keep[:len(rows)]
+	for i := range keep {
+		keep[i] = i
+	}
+	for i, stage := range r.sel.stages {
+		if err := r.fill(steps[i], at, rows); err != nil {
+			return nil, err
+		}
+		left := 0
+		for _, k := range keep {
+			if stage.match(&rows[k]) {
+				keep[left] = k
+				left++
+			}
+		}
+		if keep = keep[:left]; left == 0 {
+			return nil, nil
+		}
+	}
+	if err := r.fill(steps[len(steps)-1], at, rows); err != nil {
+		return nil, err
+	}
+	for to, from := range keep {
+		if to != from {
+			rows[to] = rows[from]
+		}
+	}
+	return rows[:len(keep)], nil
 }
 
 // exhausted says whether columns end with the group: if one does not, a damaged page header may have shifted it.
@@ -142,28 +185,6 @@ func (r *rowReader[T]) exhausted(cursors []*cursor[T], total int64) (err error) 
 		}
 	}
 	return nil
-}
-
-func (r *rowReader[T]) matching(rows []T) (keep []int) {
-	if r.sel.match == nil {
-		return nil
-	}
-	for i := range rows {
-		if r.sel.match(&rows[i]) {
-			keep = append(keep, i)
-		}
-	}
-	return keep
-}
-
-func (r *rowReader[T]) compact(rows []T, keep []int) []T {
-	if r.sel.match == nil {
-		return rows
-	}
-	for to, from := range keep {
-		rows[to] = rows[from]
-	}
-	return rows[:len(keep)]
 }
 
 func (r *rowReader[T]) fill(cursors []*cursor[T], at int64, rows []T) (err error) {

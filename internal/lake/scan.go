@@ -118,32 +118,28 @@ func (q *Query) selection() *selection[eventRow] {
 	if q.Columns != nil {
 		wanted, _ = split(eventColumns, q.Columns...)
 	}
-	var first []string
-	if q.Dataset != "" {
-		first = append(first, "data_set_id")
+	s := &selection[eventRow]{}
+	only := func(match func(*eventRow) bool, name string) {
+		columns, rest := split(wanted, name)
+		if len(columns) == 0 {
+			columns, _ = split(eventColumns, name)
+		}
+		wanted = rest
+		s.stages = append(s.stages, stage[eventRow]{columns, match})
 	}
-	w := newWindow(q.From, q.To)
-	if w.from != 0 || w.to != 0 {
-		first = append(first, "received_at")
-	}
-	if q.SubmissionID != "" {
-		first = append(first, "submission_id")
+	if q.Dataset != "" { // parts are sorted by it
+		only(func(r *eventRow) bool { return r.DatasetID == q.Dataset }, "data_set_id")
 	}
 	if q.EventID != (event.ID{}) {
-		first = append(first, "event_id")
+		only(func(r *eventRow) bool { return r.EventID == q.EventID }, "event_id")
 	}
-	if first == nil {
-		return &selection[eventRow]{rest: wanted}
+	if q.SubmissionID != "" {
+		only(func(r *eventRow) bool { return r.SubmissionID == q.SubmissionID }, "submission_id")
 	}
-	s := &selection[eventRow]{}
-	s.filter, _ = split(eventColumns, first...)
-	_, s.rest = split(wanted, first...)
-	s.match = func(r *eventRow) bool {
-		return (q.Dataset == "" || r.DatasetID == q.Dataset) &&
-			(q.SubmissionID == "" || r.SubmissionID == q.SubmissionID) &&
-			(q.EventID == event.ID{} || r.EventID == q.EventID) &&
-			(w.from == 0 && w.to == 0 || w.holds(r.ReceivedAt/micro))
+	if w := newWindow(q.From, q.To); w.from != 0 || w.to != 0 {
+		only(func(r *eventRow) bool { return w.holds(r.ReceivedAt / micro) }, "received_at")
 	}
+	s.rest = wanted
 	s.skip = func(g *group) bool {
 		return q.Dataset != "" && !g.may("data_set_id", []byte(q.Dataset)) ||
 			q.EventID != event.ID{} && !g.may("event_id", q.EventID[:])

@@ -15,13 +15,13 @@ type RejectionQuery struct {
 // ScanRejections hands the chosen rejections to yield, valid until it returns. Its error ends the scan.
 func (l *Lake) ScanRejections(ctx context.Context, q RejectionQuery, yield func(*Rejection) error) error {
 	w := newWindow(q.From, q.To)
-	sel := &selection[rejectionRow]{
-		match: func(r *rejectionRow) bool {
-			return (q.Dataset == "" || r.DatasetID == q.Dataset) &&
-				(q.SubmissionID == "" || r.SubmissionID == q.SubmissionID) && w.holds(r.ReceivedAt/micro)
-		},
-	}
-	sel.filter, sel.rest = split(rejectionColumns, "data_set_id", "submission_id", "received_at")
+	sel := &selection[rejectionRow]{}
+	first, rest := split(rejectionColumns, "data_set_id", "submission_id", "received_at")
+	sel.rest = rest
+	sel.stages = []stage[rejectionRow]{{first, func(r *rejectionRow) bool {
+		return (q.Dataset == "" || r.DatasetID == q.Dataset) &&
+			(q.SubmissionID == "" || r.SubmissionID == q.SubmissionID) && w.holds(r.ReceivedAt/micro)
+	}}}
 	if q.Dataset != "" {
 		w.bounds = append(w.bounds, bound{2, []byte(q.Dataset)})
 		sel.skip = func(g *group) bool { return !g.may("data_set_id", []byte(q.Dataset)) }
@@ -48,12 +48,12 @@ type HourQuery struct {
 // Count and Value: they are to be added up. An error of yield ends the scan.
 func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) error) error {
 	w := newWindow(q.From, q.To)
-	sel := &selection[hourRow]{
-		match: func(r *hourRow) bool {
-			return (q.Dataset == "" || r.DatasetID == q.Dataset) && (q.Kind == "" || r.Kind == q.Kind) && w.holds(r.Hour/micro)
-		},
-	}
-	sel.filter, sel.rest = split(hourColumns, "data_set_id", "kind", "hour")
+	sel := &selection[hourRow]{}
+	first, rest := split(hourColumns, "data_set_id", "kind", "hour")
+	sel.rest = rest
+	sel.stages = []stage[hourRow]{{first, func(r *hourRow) bool {
+		return (q.Dataset == "" || r.DatasetID == q.Dataset) && (q.Kind == "" || r.Kind == q.Kind) && w.holds(r.Hour/micro)
+	}}}
 	if q.Dataset != "" {
 		w.bounds = append(w.bounds, bound{2, []byte(q.Dataset)})
 		sel.skip = func(g *group) bool { return !g.may("data_set_id", []byte(q.Dataset)) }
