@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-
-	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
 // kind is what compaction and erasure need to know of a table's rows.
@@ -37,7 +35,7 @@ func addHours(a, b *hourRow) bool {
 // sixteenfold growth of its part: two or three times in all. Days that are over are merged whatever their number.
 const (
 	mergeParts = 16
-	// mergeReaders bounds memory: each part that is being read holds a page of every column, 5 MB or so.
+	// mergeReaders bounds memory: each part that is being read holds a page of every column, 4 MB or so.
 	mergeReaders = 16
 	// settledAfter is when a day's parts are taken to be complete: a loader that was away may still bring some. Seconds.
 	settledAfter = 3600
@@ -55,7 +53,7 @@ type job struct {
 func (t *table) nextJob(s *state, partBytes int64) *job {
 	days := map[int32][]*part{}
 	for _, p := range s.parts() {
-		if p.bytes < partBytes/2 && !t.unreadable(p.name) {
+		if small(p, partBytes) && !t.unreadable(p.name) {
 			days[p.day] = append(days[p.day], p)
 		}
 	}
@@ -111,6 +109,9 @@ func choose(parts []*part, partBytes int64, settled bool) *job {
 	}
 	return nil
 }
+
+// small parts are compacted. Larger ones would be rewritten for little.
+func small(p *part, partBytes int64) bool { return p.bytes < partBytes/4 }
 
 // tier is the size class of a part, by factors of sixteen.
 func tier(p *part) int {
@@ -217,7 +218,7 @@ func (t *table) discard(parts []*part) {
 
 // rewrite merges sorted parts into new ones, leaving out the rows drop chooses. Nothing is committed.
 func rewrite[T any](
-	ctx context.Context, t *table, k *kind[T], parts []*part, codec *zstd.Codec, page int, drop func(*T) bool,
+	ctx context.Context, t *table, k *kind[T], parts []*part, codec *codec, page int, drop func(*T) bool,
 ) (made []*part, err error) {
 	var in merger[T]
 	in.compare = k.compare

@@ -66,7 +66,7 @@ func (t *table) stats(partBytes int64) TableStats {
 		out.Rows += p.rows
 		out.Bytes += p.bytes
 		out.Parts++
-		if p.bytes < partBytes/2 {
+		if small(p, partBytes) {
 			out.SmallParts++
 		}
 		if i == 0 || p.day < oldest {

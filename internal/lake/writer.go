@@ -4,27 +4,64 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 const (
-	// rowsPerGroup bounds what a reader or writer of a part holds in memory: about 15 MB of events.
+	// rowsPerGroup bounds what a writer of a part holds in memory: about 8 MB of events.
 	rowsPerGroup = 128 << 10
-	// dictionaryBytes is where a dictionary has lost its sense: the column goes on in plain.
-	dictionaryBytes = 1 << 20
-	freshPage       = 256 << 10
-	packedPage      = 1 << 20 // longer pages shrink better
+	// dictionaryBytes is where a dictionary has lost its sense and the column goes on in plain. Larger ones were
+	// tried: slower, no smaller parts, and compaction holds one for each column of each part it merges.
+	dictionaryBytes = 256 << 10
+	// Pages bound what a reader holds, for each column of each part it merges. Longer ones hardly shrink better.
+	freshPage  = 64 << 10
+	packedPage = 256 << 10
 	// writeRows is how many rows are handed to parquet-go at a time; it is fastest with several.
 	writeRows = 256
 )
 
 // Fresh parts are written in a hurry and live for minutes; packed ones stay for a year.
 var (
-	fresh  = &zstd.Codec{Level: zstd.SpeedFastest}
-	packed = &zstd.Codec{Level: zstd.SpeedBetterCompression}
+	fresh  = newCodec(zstd.SpeedFastest)
+	packed = newCodec(zstd.SpeedBetterCompression)
 )
+
+// codec is zstd with no more memory than pages need: parquet-go's own keeps windows of megabytes.
+type codec struct {
+	encoder func() *zstd.Encoder
+	decoder func() *zstd.Decoder
+}
+
+func newCodec(level zstd.EncoderLevel) *codec {
+	return &codec{
+		encoder: sync.OnceValue(func() *zstd.Encoder {
+			e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderConcurrency(2),
+				zstd.WithWindowSize(packedPage), zstd.WithLowerEncoderMem(true), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+			if err != nil {
+				panic(err) // the options are constants
+			}
+			return e
+		}),
+		decoder: sync.OnceValue(func() *zstd.Decoder {
+			d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true))
+			if err != nil {
+				panic(err)
+			}
+			return d
+		}),
+	}
+}
+
+func (c *codec) String() string                            { return "ZSTD" }
+func (c *codec) CompressionCodec() format.CompressionCodec { return format.Zstd }
+func (c *codec) Encode(dst, src []byte) ([]byte, error) {
+	return c.encoder().EncodeAll(src, dst[:0]), nil
+}
+func (c *codec) Decode(dst, src []byte) ([]byte, error) { return c.decoder().DecodeAll(src, dst[:0]) }
 
 // partWriter writes parts of one table one after the other. It keeps its buffers, which are large.
 type partWriter[T any] struct {
@@ -37,11 +74,11 @@ type partWriter[T any] struct {
 	sum    int64
 }
 
-func newPartWriter[T any](l *layout, codec *zstd.Codec, pageBytes int) *partWriter[T] {
+func newPartWriter[T any](l *layout, codec *codec, pageBytes int) *partWriter[T] {
 	return &partWriter[T]{layout: l, rows: make([]T, 0, writeRows), w: newParquet[T](nil, codec, pageBytes)}
 }
 
-func newParquet[T any](w io.Writer, codec *zstd.Codec, pageBytes int) *parquet.GenericWriter[T] {
+func newParquet[T any](w io.Writer, codec *codec, pageBytes int) *parquet.GenericWriter[T] {
 	return parquet.NewGenericWriter[T](
 		w,
 		parquet.Compression(codec),

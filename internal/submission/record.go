@@ -293,11 +293,9 @@ func (r *reader) hash(hashes *strings.Builder) string {
 	if raw == "" {
 		return ""
 	}
-	const digits = "0123456789abcdef"
 	at := hashes.Len()
-	for i := 0; i < len(raw); i++ {
-		hashes.WriteByte(digits[raw[i]>>4])
-		hashes.WriteByte(digits[raw[i]&15])
-	}
+	var digits [64]byte
+	hex.Encode(digits[:], []byte(raw))
+	hashes.Write(digits[:])
 	return hashes.String()[at:]
 }
