@@ -65,6 +65,7 @@ FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults
 .PHONY: faults
 faults: ## every fault tried on the running service: kills, power cuts, full disks, damage, floods (root, loop devices, strace; 25 min)
 	$(FAULT) -timeout 40m ./faults
+	SLUICE_UPLOAD_ROWS=1000000 $(GO) test -count 1 -v -timeout 15m -run '^TestUploadSurvivesKills$$' ./cmd/sluice-send
 
 .PHONY: faults-ci
 faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)
