@@ -171,13 +171,16 @@ func spark(values []int64, class string) template.HTML {
 	for _, v := range values {
 		top = max(top, v)
 	}
-	var points strings.Builder
+	points := make([]byte, 0, 12*len(values))
 	for i, v := range values {
-		x := float64(i) * 110 / float64(len(values)-1)
-		y := 24 - 22*float64(v)/float64(top)
-		fmt.Fprintf(&points, "%.1f,%.1f ", x, y)
+		if i > 0 {
+			points = append(points, ' ')
+		}
+		points = strconv.AppendFloat(points, float64(i)*110/float64(len(values)-1), 'f', 1, 64)
+		points = append(points, ',')
+		points = strconv.AppendFloat(points, 24-22*float64(v)/float64(top), 'f', 1, 64)
 	}
-	p := strings.TrimSpace(points.String())
+	p := string(points)
 	return template.HTML(`<svg class="spark ` + template.HTMLEscapeString(class) + `" viewBox="0 0 110 26" preserveAspectRatio="none" aria-hidden="true"><polygon class="area" points="0,25 ` +
 		p + ` 110,25"></polygon><polyline class="edge" points="` + p + `"></polyline></svg>`)
 }
