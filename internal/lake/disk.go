@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -287,8 +286,6 @@ func (d *disk) lock(ctx context.Context, how int) (func(), error) {
 const lockPause = 2 * time.Millisecond // arbitrary, far below a commit
 
 const tmpSuffix = ".tmp"
-
-func isTemporary(name string) bool { return strings.HasSuffix(name, tmpSuffix) }
 
 // readAll reads a small object whole.
 func readAll(s storage, name string) ([]byte, error) {

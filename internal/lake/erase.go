@@ -170,7 +170,11 @@ func (l *Lake) eraseFrom(ctx context.Context, p *part, sel *selection[eventRow],
 	if err != nil {
 		return err
 	}
-	err = t.replace(ctx, deleted, []*part{p}, made)
+	operation := narrowed
+	if len(made) == 0 {
+		operation = deleted
+	}
+	err = t.replace(ctx, operation, []*part{p}, made)
 	if errors.Is(err, errStale) {
 		return nil // compaction was faster; the part it made comes next
 	}

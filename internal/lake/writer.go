@@ -71,7 +71,6 @@ type partWriter[T any] struct {
 	out    *countWriter
 	part   *part
 	rows   []T
-	sum    int64
 }
 
 func newPartWriter[T any](l *layout, codec *codec, pageBytes int) *partWriter[T] {
@@ -100,7 +99,7 @@ func (w *partWriter[T]) begin(at storage, day int32) error {
 	if err != nil {
 		return err
 	}
-	w.at, w.part, w.out, w.rows, w.sum = at, p, &countWriter{WriteCloser: out}, w.rows[:0], 0
+	w.at, w.part, w.out, w.rows = at, p, &countWriter{WriteCloser: out}, w.rows[:0]
 	w.w.Reset(w.out)
 	return nil
 }
@@ -119,13 +118,9 @@ func (w *partWriter[T]) next() (*T, error) {
 
 func (w *partWriter[T]) flush() error {
 	_, err := w.w.Write(w.rows)
-	w.sum += int64(len(w.rows))
 	w.rows = w.rows[:0]
 	return err
 }
-
-// size is about how long the file would be now, and how many rows it has.
-func (w *partWriter[T]) size() (bytes, rows int64) { return w.out.n, w.sum + int64(len(w.rows)) }
 
 // finish makes the part durable.
 func (w *partWriter[T]) finish() (*part, error) {

@@ -42,8 +42,8 @@ type Options struct {
 	Owner  string
 
 	Age     time.Duration // commit at the latest this long after the first frame; default 5 s
-	MaxRows int           // or when so many rows wait; default 100,000
-	MaxSize int           // or bytes of frames; default 32 MiB
+	MaxRows int           // or when so many rows wait; default 64,000
+	MaxSize int           // or bytes of frames; default 24 MiB
 }
 
 // Loader loads all partitions of a stream.
@@ -64,10 +64,10 @@ func New(o Options) (*Loader, error) {
 		o.Age = 5 * time.Second // half of the promised ten
 	}
 	if o.MaxRows == 0 {
-		o.MaxRows = 100_000 // about 100 MB in memory with their text
+		o.MaxRows = 64_000 // with their text some 60 MB in memory
 	}
 	if o.MaxSize == 0 {
-		o.MaxSize = 32 << 20
+		o.MaxSize = 24 << 20
 	}
 	kept, err := openAside(o.Aside)
 	if err != nil {

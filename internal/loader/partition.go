@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"sluice/event"
 	"sluice/internal/lake"
@@ -255,7 +256,9 @@ func (b *batch) add(f stream.Frame) error {
 	}
 	for slot, record := range f.Records {
 		b.size += len(record)
-		s, err := submission.DecodeRecord(string(record), b.p.id, f.Seq, uint16(slot))
+		// The frame's memory is ours and nobody writes to it any more: the rows may stand in it.
+		text := unsafe.String(unsafe.SliceData(record), len(record))
+		s, err := submission.DecodeRecord(text, b.p.id, f.Seq, uint16(slot))
 		if err != nil {
 			isNew, kerr := b.p.l.aside.record(b.p.id, f.Seq, slot, record)
 			if kerr != nil {

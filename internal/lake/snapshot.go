@@ -1,0 +1,294 @@
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/apache/iceberg-go"
+)
+
+// What a commit did, in Iceberg's words.
+const (
+	appended = "append"
+	replaced = "replace"   // other parts, same rows
+	deleted  = "delete"    // rows are gone
+	narrowed = "overwrite" // rows are gone, and parts with the others have come
+)
+
+// change is what one commit does to a table.
+type change struct {
+	operation string // "" makes no snapshot, only ends older ones
+	add       []*part
+	remove    map[string]bool // names of parts
+	marks     map[uint8]uint64
+	forget    bool // expire every snapshot but the new one
+}
+
+// update commits what decide makes of the newest state, and asks again whenever another commit came between. A
+// nil change commits nothing.
+//
+// The order is: parts, which the caller wrote; manifest; list; metadata beside its name; its name. Each is on
+// stable storage before the next begins. A crash before the last leaves files that nothing lists, for the sweep,
+// which is held off meanwhile. A caller that writes parts holds it off from the first of them on.
+func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
+	release, err := t.store.Share(ctx) // before the mutex: a sweep takes the two in this order
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begun := t.now()
+	for {
+		s, err := t.refreshLocked(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := decide(s)
+		if err != nil || c == nil {
+			return s, err
+		}
+		next, written, err := t.commit(s, c)
+		if err == nil {
+			t.state.Store(next)
+			t.commits.Add(1)
+			t.took.Store(int64(t.now().Sub(begun)))
+			return next, nil
+		}
+		if !errors.Is(err, errUncertain) {
+			for _, name := range written {
+				_ = t.store.Remove(name) // else the sweep finds it
+			}
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("commit %s: %w", t.layout.name, err)
+		}
+		t.retries.Add(1)
+	}
+}
+
+func (t *table) at(step string) error {
+	if t.step == nil {
+		return nil
+	}
+	return t.step(t.layout.name + "." + step)
+}
+
+// commit writes the successor of s. On an error it says which files it leaves behind.
+func (t *table) commit(s *state, c *change) (next *state, written []string, err error) {
+	if c.operation == "" {
+		return t.commitExpiry(s, c)
+	}
+	id, sequence := newSnapshotID(), s.meta.LastSequence+1
+	if err := t.at("manifest"); err != nil {
+		return nil, nil, err
+	}
+	manifests, made, err := t.arrange(s, c, id, sequence)
+	if made != nil {
+		written = append(written, made.name)
+	}
+	if err != nil {
+		return nil, written, err
+	}
+	if err := t.at("list"); err != nil {
+		return nil, written, err
+	}
+	var parent *int64
+	if cur := s.meta.current(); cur != nil {
+		parent = &cur.ID
+	}
+	list, err := t.writeList(id, sequence, parent, manifests)
+	written = append(written, list)
+	if err != nil {
+		return nil, written, err
+	}
+	next = &state{version: s.version + 1, read: s.version + 1, manifests: manifests, marks: maps.Clone(s.marks)}
+	maps.Copy(next.marks, c.marks)
+	next.meta = t.succeed(s, c, next, snapshot{
+		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
+	})
+	if err := t.publish(next); err != nil {
+		return nil, written, err
+	}
+	for _, p := range c.add {
+		p.snapshot, p.sequence = id, sequence
+	}
+	return next, nil, nil
+}
+
+// commitExpiry is a commit of the same snapshot with fewer older ones.
+//
+// Steps: T.expire, T.metadata, T.committed.
+func (t *table) commitExpiry(s *state, c *change) (next *state, written []string, err error) {
+	if err := t.at("expire"); err != nil {
+		return nil, nil, err
+	}
+	m := t.forward(s)
+	older, cur := m.history()
+	m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
+	m.trimLog()
+	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, marks: s.marks}
+	return next, nil, t.publish(next)
+}
+
+// publish gives the metadata its name: the instant of the commit.
+func (t *table) publish(next *state) error {
+	if err := t.at("metadata"); err != nil {
+		return err
+	}
+	b, err := next.meta.encode()
+	if err != nil {
+		return err
+	}
+	version := next.version
+	name := metadataName(version)
+	if err := t.store.CreateExclusive(name, b); err != nil {
+		return err
+	}
+	// Had our predecessor become so old that it was removed, the name could have been free for a second time.
+	there, err := t.store.Exists(metadataName(version - 1))
+	if err != nil {
+		return errors.Join(errUncertain, err)
+	}
+	if !there {
+		return errors.Join(fs.ErrExist, t.store.Remove(name))
+	}
+	// For programs that do not list. Those that do need no hint, so its loss costs nothing.
+	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
+	if err := t.at("committed"); err != nil {
+		return errors.Join(errUncertain, err)
+	}
+	return nil
+}
+
+// arrange writes the one manifest a commit needs, and returns it with those it leaves as they are.
+func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifest, made *manifest, err error) {
+	var entries []entry
+	for _, p := range c.add {
+		entries = append(entries, entry{p, iceberg.EntryStatusADDED})
+	}
+	hit := func(p *part) bool { return c.remove[p.name] }
+	var touched, rest []*manifest
+	for _, m := range s.manifests {
+		switch {
+		case slices.ContainsFunc(m.parts, hit):
+			touched = append(touched, m)
+		case m.damaged != nil || len(m.parts) > 0: // one without living parts has had its day
+			rest = append(rest, m)
+		}
+	}
+	n := len(entries)
+	for _, m := range touched {
+		n += len(m.parts)
+	}
+	if n == 0 {
+		return rest, nil, nil
+	}
+	swallowed, rest := merge(rest, n)
+	for _, m := range append(touched, swallowed...) {
+		for _, p := range m.parts {
+			status := iceberg.EntryStatusEXISTING
+			if hit(p) {
+				status = iceberg.EntryStatusDELETED
+			}
+			entries = append(entries, entry{p, status})
+		}
+	}
+	made, err = t.writeManifest(id, sequence, entries)
+	return append(rest, made), made, err
+}
+
+// forward is a copy of the newest metadata, for a commit to change.
+func (t *table) forward(s *state) *metadata {
+	m := *s.meta
+	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadataLogEntry{
+		m.LastUpdatedMS, t.store.Location(metadataName(s.read)),
+	})
+	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-logVersions):]
+	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
+	m.Properties = maps.Clone(m.Properties)
+	m.Location = t.store.Location("")
+	return &m
+}
+
+// trimLog drops what the log says of snapshots that are gone.
+func (m *metadata) trimLog() {
+	m.SnapshotLog = slices.DeleteFunc(slices.Clone(m.SnapshotLog), func(e snapshotLogEntry) bool { return m.snapshot(e.SnapshotID) == nil })
+}
+
+// succeed is the metadata after a commit.
+func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metadata {
+	m := t.forward(s)
+	snap.TimestampMS = m.LastUpdatedMS
+	snap.Summary = summary(s, c, next)
+	m.LastSequence = snap.Sequence
+	m.Snapshots = append(t.unexpired(m.Snapshots, &snap, c.forget, snap.TimestampMS), snap)
+	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{snap.TimestampMS, snap.ID})
+	m.trimLog()
+	m.CurrentSnapshot = &snap.ID
+	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
+	return m
+}
+
+func summary(s *state, c *change, next *state) map[string]string {
+	var added, addedRows, addedBytes, rows, bytes, files, removed, removedRows int64
+	for _, p := range c.add {
+		added, addedRows, addedBytes = added+1, addedRows+p.rows, addedBytes+p.bytes
+	}
+	for _, m := range s.manifests {
+		for _, p := range m.parts {
+			if c.remove[p.name] {
+				removed, removedRows = removed+1, removedRows+p.rows
+			}
+		}
+	}
+	for _, m := range next.manifests {
+		for _, p := range m.parts {
+			files, rows, bytes = files+1, rows+p.rows, bytes+p.bytes
+		}
+	}
+	out := map[string]string{"operation": c.operation}
+	for name, n := range map[string]int64{
+		"added-data-files": added, "added-records": addedRows, "added-files-size": addedBytes,
+		"deleted-data-files": removed, "deleted-records": removedRows,
+		"total-data-files": files, "total-records": rows, "total-files-size": bytes,
+	} {
+		out[name] = strconv.FormatInt(n, 10)
+	}
+	out[watermarkProperty] = formatWatermarks(next.marks)
+	return out
+}
+
+const (
+	keepSnapshots = 10  // for a look back, arbitrary
+	keepVersions  = 100 // metadata files; arbitrary, more than commits can race
+	logVersions   = 20  // of them a version names; arbitrary
+)
+
+// unexpired is which of the snapshots before last are carried on. After an append the one before holds nothing
+// that the new one has not, so few are kept, for a look back. One whose parts were replaced stays for as long as
+// a reader may be using it; then it goes with all before it, however few they are, for they hold the same parts.
+func (t *table) unexpired(older []snapshot, last *snapshot, forget bool, now int64) []snapshot {
+	if forget {
+		return nil
+	}
+	var out []snapshot
+	next := last
+	for i := len(older) - 1; i >= 0; i-- {
+		replaces := next.Summary["operation"] != appended
+		if replaces && now-next.TimestampMS >= t.keep.Milliseconds() {
+			break
+		}
+		if replaces || i >= len(older)-keepSnapshots {
+			out = append(out, older[i])
+		}
+		next = &older[i]
+	}
+	slices.Reverse(out)
+	return out
+}
