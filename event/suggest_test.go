@@ -83,8 +83,17 @@ func TestEditDistance(t *testing.T) {
 		a, b        string
 		limit, want int
 	}{
-		{"", "", 0, 0}, {"a", "a", 0, 0}, {"ab", "ba", 1, 1}, {"abc", "abd", 1, 1}, {"abc", "ab", 1, 1}, {"ab", "abc", 1, 1},
-		{"kitten", "sitting", 3, 3}, {"kitten", "sitting", 2, 3}, {"abcdef", "ghijkl", 2, 3}, {"abc", "abc", -1, 0}, {"ca", "abc", 3, 3},
+		{"", "", 0, 0},
+		{"a", "a", 0, 0},
+		{"ab", "ba", 1, 1},
+		{"abc", "abd", 1, 1},
+		{"abc", "ab", 1, 1},
+		{"ab", "abc", 1, 1},
+		{"kitten", "sitting", 3, 3},
+		{"kitten", "sitting", 2, 3},
+		{"abcdef", "ghijkl", 2, 3},
+		{"abc", "abc", -1, 0},
+		{"ca", "abc", 3, 3},
 	} {
 		if got := editDistance([]byte(c.a), []byte(c.b), c.limit); got != c.want {
 			t.Errorf("%q, %q within %d: got %d, want %d", c.a, c.b, c.limit, got, c.want)
