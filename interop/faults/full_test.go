@@ -1,0 +1,171 @@
+//go:build faults
+
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fill takes the disk's bytes but for so many, in one file. The server takes some, too, meanwhile: full is full.
+func (d *disk) fill(leave uint64) {
+	d.t.Helper()
+	f, err := os.OpenFile(filepath.Join(d.dir, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	size := int64(0)
+	for step := int64(16 << 20); step >= 4<<10; {
+		bytes, _ := d.space()
+		if bytes < leave+uint64(step) || errors.Is(syscall.Fallocate(int(f.Fd()), 0, size, step), syscall.ENOSPC) {
+			step /= 2
+			continue
+		}
+		size += step
+	}
+}
+
+// fillFiles takes all of the disk's places for files.
+func (d *disk) fillFiles() {
+	d.t.Helper()
+	dir := filepath.Join(d.dir, "ballast-files")
+	err := os.MkdirAll(dir, 0o700)
+	for i := 0; err == nil; i++ {
+		err = os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		d.t.Fatal(err)
+	}
+}
+
+// relieve gives back what fill and fillFiles took.
+func (d *disk) relieve() {
+	d.t.Helper()
+	for _, name := range []string{"ballast", "ballast-files"} {
+		if err := os.RemoveAll(filepath.Join(d.dir, name)); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// Somebody else fills the disk of a running server, down to the last byte or place for a file. It refuses before it is
+// full; nothing acknowledged is lost, whatever the disk refuses; and when there is room again, it goes on by itself.
+func TestDiskFull(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		fill func(d *disk)
+	}{
+		{"little left", func(d *disk) { d.fill(8 << 20) }},
+		{"nothing left", func(d *disk) { d.fill(0) }},
+		{"no place for files", func(d *disk) { d.fillFiles() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDisk(t, 64, "-N", "2048")
+			dir := d.dir + "/data"
+			l := newLedger("shop", provisioned(t, dir, "shop"))
+			s := start(t, dir, launch{args: []string{"--commit-every", "100ms"}})
+			l.settle(t, s, 30*time.Second)
+			for range rounds(t, 3, 1) {
+				d.fullOnce(s, l, c.fill)
+			}
+			l.replay(t, s)
+			l.settle(t, s, 60*time.Second)
+			l.check(t, dir)
+			if lines := strings.Count(s.said(), "\n"); lines > 400 {
+				t.Errorf("a full disk made %d lines of log", lines)
+			}
+		})
+	}
+}
+
+// fullOnce fills the disk under load, looks at the answers, and gives the room back.
+func (d *disk) fullOnce(s *server, l *ledger, fill func(*disk)) {
+	t := d.t
+	var stop atomic.Bool
+	senders := l.load(s, 5, &stop)
+	defer senders.Wait()
+	defer stop.Store(true)
+	pause(200 * time.Millisecond)
+	fill(d)
+	eventually(t, 10*time.Second, "refusal", func() error {
+		if s.ready() == nil {
+			return fmt.Errorf("still ready")
+		}
+		return nil
+	})
+	refused := time.Now()
+	pause(2 * time.Second)
+	l.mu.Lock()
+	slowest := time.Duration(0)
+	for _, e := range l.entries {
+		if e.sent.Before(refused) {
+			continue
+		}
+		slowest = max(slowest, e.took)
+		if e.status != http.StatusServiceUnavailable {
+			t.Errorf("answer %d while the disk is full, want 503", e.status)
+		}
+	}
+	l.mu.Unlock()
+	if slowest > 3*time.Second {
+		t.Errorf("a refusal took %v", slowest)
+	}
+	d.relieve()
+	begun := time.Now()
+	eventually(t, 30*time.Second, "recovery", s.ready)
+	t.Logf("slowest refusal %v; ready %v after there was room", slowest.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+}
+
+// The events themselves fill the disk: a small one takes them until the headroom is reached, then refuses; no write of
+// the engine ever fails. With more room it goes on.
+func TestDiskFilledByEvents(t *testing.T) {
+	d := newDisk(t, 64)
+	dir := d.dir + "/data"
+	l := newLedger("shop", provisioned(t, dir, "shop"))
+	s := start(t, dir, launch{args: []string{"--headroom", "16MiB", "--commit-every", "500ms"}})
+	d.fill(28 << 20)
+	var stop atomic.Bool
+	senders := l.load(s, 5, &stop)
+	eventually(t, 120*time.Second, "refusal", func() error {
+		if err := s.ready(); err == nil || !strings.Contains(err.Error(), "disk") {
+			return fmt.Errorf("readyz: %v", err)
+		}
+		return nil
+	})
+	least := uint64(math.MaxUint64)
+	for range 20 {
+		pause(100 * time.Millisecond)
+		bytes, _ := d.space()
+		least = min(least, bytes)
+	}
+	stop.Store(true)
+	senders.Wait()
+	if least < 4<<20 {
+		t.Errorf("%d bytes were left in the end: the headroom does not hold", least)
+	}
+	if strings.Contains(s.said(), "no space left") || strings.Contains(s.said(), "restarting it") {
+		t.Errorf("the disk was full before anything was refused:\n%s", s.said())
+	}
+	for _, e := range l.entries {
+		if e.status != http.StatusOK && e.status != http.StatusServiceUnavailable {
+			t.Errorf("answer %d, want 200 or 503", e.status)
+		}
+	}
+	d.relieve()
+	eventually(t, 30*time.Second, "recovery", s.ready)
+	l.settle(t, s, 60*time.Second)
+	l.check(t, dir)
+	_, events := l.acked()
+	t.Logf("%d events until the disk was nearly full, %d KiB left, answers %v", events, least>>10, l.statuses())
+}
