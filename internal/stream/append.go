@@ -17,6 +17,7 @@ type lane struct {
 	high    atomic.Uint64 // the highest sequence number known to have been given out
 	grown   bell          // high was raised
 	marked  uint64        // the high that was last noted; only watch touches it
+	pace    pace
 
 	mu     sync.Mutex
 	ready  sync.Cond // something may be taken, or the lane is closed
@@ -25,6 +26,7 @@ type lane struct {
 	flying []*group  // on their way
 	closed bool
 	direct sync.WaitGroup // calls that write on their own
+	places chan struct{}  // taken by them
 }
 
 // group is a frame in the making, shared by the callers that wait for it.
@@ -47,7 +49,7 @@ type group struct {
 }
 
 func newLane(s *Stream, p uint8) *lane {
-	l := &lane{s: s, part: p, subject: frameSubject(p)}
+	l := &lane{s: s, part: p, subject: frameSubject(p), pace: pace{begun: s.o.Now()}, places: make(chan struct{}, maxDirect)}
 	l.ready.L = &l.mu
 	return l
 }
@@ -177,18 +179,19 @@ func (l *lane) take() *group {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		if len(l.full) > 0 {
+		free := len(l.flying) == 0 || !l.pace.crowded(l.s.o.AckTimeout)
+		if len(l.full) > 0 && free {
 			g := l.full[0]
 			l.full = l.full[1:]
 			l.flying = append(l.flying, g)
 			return g
 		}
-		if g := l.open; g != nil && (len(l.flying) == 0 || len(g.buf) >= overlap) {
+		if g := l.open; g != nil && len(l.full) == 0 && free && (len(l.flying) == 0 || len(g.buf) >= overlap) {
 			l.open = nil
 			l.flying = append(l.flying, g)
 			return g
 		}
-		if l.closed && l.open == nil {
+		if l.closed && l.open == nil && len(l.full) == 0 {
 			return nil
 		}
 		l.ready.Wait()

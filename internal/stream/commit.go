@@ -60,7 +60,7 @@ func (l *lane) expire(g *group) {
 		return
 	}
 	l.s.n.failed.Add(uint64(g.n))
-	if g.wasSent() {
+	if g.wasSent() && !l.pace.alive(l.s.o.Now(), l.s.o.AckTimeout) {
 		l.s.fault(ErrTimeout)
 	}
 	if !taken {
@@ -94,7 +94,7 @@ const (
 
 // publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
 // stream down until a probe has succeeded. The end of ctx is such a one only if ErrTimeout is its cause: else it is
-// the caller who lost patience, and the engine is none the worse.
+// the caller who lost patience, and the engine is none the worse. Nor is it when it answers others: then it is slow.
 //
 // Steps: append.publish, append.stored; with a key once.publish, once.stored. A crash before the first leaves nothing,
 // one at the second leaves a record whose sender has no answer, and between the two either may be.
@@ -103,18 +103,17 @@ func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	if m.Subject != l.subject {
 		what = "once"
 	}
-	if err := l.s.at(what, "publish"); err != nil {
-		return 0, err
-	}
 	high := l.high.Load()
-	seq, err := request(ctx, l.s.nc, m)
+	seq, err := l.send(ctx, what, m)
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrExists) || errors.Is(err, ErrFull):
+	case errors.Is(err, ErrExists), errors.Is(err, ErrFull), errors.Is(err, errStep):
 		return 0, err
 	case ctx.Err() != nil && context.Cause(ctx) != ErrTimeout:
 		l.s.n.abandoned.Add(1)
 		return 0, ctx.Err()
+	case ctx.Err() != nil && l.pace.alive(l.s.o.Now(), l.s.o.AckTimeout):
+		return 0, ErrTimeout // the disk is slow; the engine goes on
 	default:
 		return 0, l.s.fault(err)
 	}
@@ -128,13 +127,36 @@ func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	return seq, l.s.at(what, "stored")
 }
 
+// send sends one message, and learns how fast the engine is.
+func (l *lane) send(ctx context.Context, what string, m *nats.Msg) (uint64, error) {
+	n, start := l.pace.enter(), l.s.o.Now()
+	err := l.s.at(what, "publish")
+	var seq uint64
+	if err == nil {
+		seq, err = request(ctx, l.s.nc, m)
+	}
+	now := l.s.o.Now()
+	switch {
+	case err == nil, errors.Is(err, ErrExists), errors.Is(err, ErrFull):
+		l.pace.answered(n, now, now.Sub(start))
+	case context.Cause(ctx) == ErrTimeout:
+		l.pace.late(n, now.Sub(start))
+	default:
+		l.pace.leave()
+	}
+	return seq, err
+}
+
+// errStep marks the error of a step.
+var errStep = fmt.Errorf("%w: stopped at a step", ErrTimeout)
+
 // at tells Options.Step where an append is.
 func (s *Stream) at(what, step string) error {
 	if s.o.Step == nil {
 		return nil
 	}
 	if err := s.o.Step(what + "." + step); err != nil {
-		return fmt.Errorf("%w: %w", ErrTimeout, err)
+		return fmt.Errorf("%w: %w", errStep, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -26,7 +27,7 @@ func (s *Stream) AppendOnce(ctx context.Context, key string, record []byte) (Pos
 	}
 	defer s.queued.Add(-int64(len(record)))
 	l, subject := s.home(key)
-	if err := l.enter(); err != nil {
+	if err := l.enter(ctx); err != nil {
 		return Position{}, err
 	}
 	defer l.leave()
@@ -67,8 +68,39 @@ func (s *Stream) ReadOnce(ctx context.Context, key string) ([]byte, Position, er
 	return records[0], Position{Partition: l.part, Seq: m.seq}, nil
 }
 
-// enter counts a caller that writes past the groups, so that Run waits for it.
-func (l *lane) enter() error {
+// maxDirect is how many messages with keys are on their way at once. The engine writes one after the other, so more
+// gain nothing; and when the disk becomes slow, all that are on their way may be too late.
+const maxDirect = 16
+
+// enter takes a place for a caller that writes past the groups, and counts it, so that Run waits for it. One whose turn
+// would come too late is refused: nothing of it is stored then, and its sender knows.
+func (l *lane) enter(ctx context.Context) error {
+	select {
+	case l.places <- struct{}{}:
+	default:
+		timer := time.NewTimer(l.s.o.AckTimeout / 2)
+		defer timer.Stop()
+		select {
+		case l.places <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			l.s.n.refuse(ErrOverloaded)
+			return ErrOverloaded
+		}
+	}
+	err := l.join()
+	if err != nil {
+		<-l.places
+	}
+	return err
+}
+
+func (l *lane) join() error {
+	if l.pace.crowded(l.s.o.AckTimeout) {
+		l.s.n.refuse(ErrOverloaded)
+		return ErrOverloaded
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -78,4 +110,7 @@ func (l *lane) enter() error {
 	return nil
 }
 
-func (l *lane) leave() { l.direct.Done() }
+func (l *lane) leave() {
+	l.direct.Done()
+	<-l.places
+}

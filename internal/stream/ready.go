@@ -142,9 +142,9 @@ func (l *lane) probe(ctx context.Context) error {
 
 // write stores a frame of our own making.
 func (l *lane) write(ctx context.Context, frame []byte) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.s.o.AckTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, l.s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	return request(ctx, l.s.nc, &nats.Msg{Subject: l.subject, Data: frame})
+	return l.send(ctx, "probe", &nats.Msg{Subject: l.subject, Data: frame})
 }
 
 // Resume tells how far the reader of a partition has come, before Run. The engine normally is past that; if it came
