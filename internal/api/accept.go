@@ -144,7 +144,7 @@ func (q *request) append() (stream.Position, error) {
 		pos, err = q.server.Stream.Append(ctx, q.record)
 	}
 	if err == nil {
-		q.server.trouble.over(q.server.Log)
+		q.server.trouble.over(q.server.Log, q.server.Now)
 		return pos, nil
 	}
 	switch {
@@ -160,7 +160,7 @@ func (q *request) append() (stream.Position, error) {
 func (q *request) unavailable(what string, err error) error {
 	s := q.server
 	s.counts.shedStream.Add(1)
-	s.trouble.note(s.Log, what, err)
+	s.trouble.note(s.Log, s.Now(), what, err)
 	return busy("The queue did not take the request.")
 }
 

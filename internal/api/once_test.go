@@ -271,8 +271,19 @@ func TestQueueTrouble(t *testing.T) {
 			t.Errorf("%s, %v: retryable %v in %s", c.what, c.err, retry, r.text)
 		}
 	}
-	s.post("/v1/events", goodEvent(""))
-	if log := s.log.String(); strings.Count(log, "the queue refuses") != 1 || strings.Count(log, "takes events again") != 1 {
-		t.Errorf("trouble is not told once and ended once:\n%s", log)
+	lines := func(refuses, again int) {
+		t.Helper()
+		if log := s.log.String(); strings.Count(log, "the queue refuses") != refuses || strings.Count(log, "takes events again") != again {
+			t.Errorf("want trouble told %d times and ended %d times:\n%s", refuses, again, log)
+		}
 	}
+	s.post("/v1/events", goodEvent("")) // some are taken, some are not: that is no end of it
+	lines(1, 0)
+	s.clock.Advance(quiet)
+	s.post("/v1/events", goodEvent(""))
+	s.post("/v1/events", goodEvent(""))
+	lines(1, 1)
+	set("append", lost)
+	s.post("/v1/events", goodEvent(""))
+	lines(2, 1)
 }

@@ -139,7 +139,7 @@ func (s *Server) flush(ctx context.Context) {
 				Kind: submission.Rejected, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id, Rejections: rejections,
 			})
 			if _, err := s.Stream.Append(ctx, record); err != nil {
-				s.trouble.note(s.Log, "append counts of refused events", err)
+				s.trouble.note(s.Log, now, "append counts of refused events", err)
 				s.tally.add(id, rejections)
 			}
 		})
