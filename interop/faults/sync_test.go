@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -141,6 +142,9 @@ func TestSlowSyncs(t *testing.T) {
 	most := s.memory(t)
 	requests, events := l.acked()
 	t.Logf("%d slow syncs: %d requests with %d events acknowledged, answers %v, slowest %v, %d MiB at most", count, requests, events, l.statuses(), slowest.Round(time.Millisecond), most>>20)
+	if lines := strings.Count(s.said(), "\n"); lines > 100 {
+		t.Errorf("a slow disk made %d lines of log", lines)
+	}
 	if count == 0 || requests < 20 {
 		t.Errorf("%d slow syncs, %d acknowledged: the test shows nothing", count, requests)
 	}
