@@ -130,12 +130,9 @@ func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan st
 			if err := p.commit(ctx, b); err != nil {
 				return err
 			}
-			clear(b.Events) // they hold the text of their frames
-			room := b.Events[:0]
-			b = newBatch(p, lake.Marks{
+			b.reset(lake.Marks{
 				Events: b.To, Rejections: max(b.To, b.From.Rejections), Hours: max(b.To, b.From.Hours),
 			})
-			b.Events = room
 		}
 	}
 }
@@ -218,6 +215,7 @@ type batch struct {
 	tally  tally
 	size   int
 	frames int
+	read   submission.Submission // the record that is being added
 }
 
 func newBatch(p *partition, marks lake.Marks) *batch {
@@ -225,6 +223,18 @@ func newBatch(p *partition, marks lake.Marks) *batch {
 		Batch: lake.Batch{Partition: p.id, From: marks, To: marks.Events},
 		p:     p, tally: tally{cells: map[cellKey]*cell{}},
 	}
+}
+
+// reset makes it an empty batch that begins at marks. Room for rows is kept, for the next batch will need it; unless
+// this one used little of what there is. The rows themselves are let go: they hold the memory of their frames.
+func (b *batch) reset(marks lake.Marks) {
+	rows := b.Events
+	clear(rows)
+	if len(rows) < cap(rows)/4 {
+		rows = nil
+	}
+	*b = *newBatch(b.p, marks)
+	b.Events = rows[:0]
 }
 
 func (b *batch) empty() bool { return b.frames == 0 }
@@ -256,9 +266,9 @@ func (b *batch) add(f stream.Frame) error {
 	}
 	for slot, record := range f.Records {
 		b.size += len(record)
-		// The frame's memory is ours and nobody writes to it any more: the rows may stand in it.
+		// The frame is ours to keep and nobody writes to it, so rows may share its memory.
 		text := unsafe.String(unsafe.SliceData(record), len(record))
-		s, err := submission.DecodeRecord(text, b.p.id, f.Seq, uint16(slot))
+		rows, err := b.read.Decode(b.Events, text, b.p.id, f.Seq, uint16(slot))
 		if err != nil {
 			isNew, kerr := b.p.l.aside.record(b.p.id, f.Seq, slot, record)
 			if kerr != nil {
@@ -269,17 +279,17 @@ func (b *batch) add(f stream.Frame) error {
 			}
 			continue
 		}
-		b.submission(s, f.Seq)
+		if f.Seq > b.From.Events {
+			b.Events = rows
+		}
+		b.submission(&b.read, f.Seq)
 	}
 	b.To = f.Seq
 	return nil
 }
 
-// submission adds to each table what it has not yet.
+// submission adds to each of the other tables what it has not yet.
 func (b *batch) submission(s *submission.Submission, seq uint64) {
-	if seq > b.From.Events {
-		b.Events = append(b.Events, s.Rows...)
-	}
 	if seq > b.From.Hours {
 		b.tally.add(s)
 	}

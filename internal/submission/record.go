@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
+	"slices"
+	"unsafe"
 
 	"sluice/event"
 )
@@ -131,14 +132,24 @@ var ErrDamaged = errors.New("damaged record")
 
 // DecodeRecord reads the record that stands at a place in the stream. Strings of the result are parts of rec.
 func DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
+	s := new(Submission)
+	if _, err := s.Decode(nil, rec, partition, seq, slot); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Decode is DecodeRecord for a caller that reads many records: it makes s the submission, adds its rows to rows and
+// returns those; s.Rows are the new ones among them. After an error s is of no use and rows come back as they were.
+func (s *Submission) Decode(rows []event.Row, rec string, partition uint8, seq uint64, slot uint16) ([]event.Row, error) {
 	r := reader{rest: rec}
 	if v := r.byte(); v != recordVersion {
-		return nil, fmt.Errorf("%w: version %d, this program reads %d", ErrDamaged, v, recordVersion)
+		return rows, fmt.Errorf("%w: version %d, this program reads %d", ErrDamaged, v, recordVersion)
 	}
 	kind := r.byte()
-	s := &Submission{Kind: Kind(kind &^ flagOnce), Once: kind&flagOnce != 0}
+	*s = Submission{Kind: Kind(kind &^ flagOnce), Once: kind&flagOnce != 0}
 	if s.Kind > Rejected {
-		return nil, fmt.Errorf("%w: unknown kind", ErrDamaged)
+		return rows, fmt.Errorf("%w: unknown kind", ErrDamaged)
 	}
 	copy(s.Base[:], r.take(16))
 	s.ReceivedAt = r.varint()
@@ -153,40 +164,47 @@ func DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submis
 		})
 	}
 	s.Place(partition, seq, slot)
-	r.rows(s)
+	all := r.rows(s, rows)
 	if r.bad || r.rest != "" {
-		return nil, fmt.Errorf("%w: wrong length", ErrDamaged)
+		return rows, fmt.Errorf("%w: wrong length", ErrDamaged)
 	}
-	return s, nil
+	return all, nil
 }
 
 // reader takes a record apart. After the first thing that does not fit everything reads as zero and bad is set.
 type reader struct {
 	rest string
 	bad  bool
+
+	// Memory for all rows of a record at once: the hex of their hashes, and their section ids.
+	hashes []byte
+	sids   []int32
 }
 
-func (r *reader) rows(s *Submission) {
+func (r *reader) rows(s *Submission, rows []event.Row) []event.Row {
 	n := r.count(4) // bits, index, time, outcome
 	if n == 0 || s.Kind == Rejected {
 		r.bad = r.bad || n > 0
-		return
+		return rows
 	}
-	s.Rows = make([]event.Row, n)
+	all := slices.Grow(rows, n)[:len(rows)+n]
+	s.Rows = all[len(rows):]
+	clear(s.Rows) // the memory may have been used before
 	id := FormatID(s.Kind, s.ID)
-	var hashes strings.Builder // one allocation for the hex of all hashes: the longest they can be
-	hashes.Grow(min(2*len(r.rest), n*128))
+	r.hashes = make([]byte, 0, min(2*len(r.rest), n*128)) // the longest they can be
 	for i := range s.Rows {
 		row := &s.Rows[i]
 		row.SubmissionID = id
 		row.ReceivedAt = s.ReceivedAt
 		row.DatasetID = s.DatasetID
-		r.row(row, &hashes)
+		r.row(row, n-i)
 		row.EventID = EventID(s.Base, row.SubmissionIndex)
 	}
+	return all
 }
 
-func (r *reader) row(row *event.Row, hashes *strings.Builder) {
+// row reads one row; left is how many there are from it on.
+func (r *reader) row(row *event.Row, left int) {
 	bits := r.uvarint()
 	row.SubmissionIndex = r.small(math.MaxUint16)
 	row.EventTime = row.ReceivedAt - r.varint()
@@ -203,10 +221,10 @@ func (r *reader) row(row *event.Row, hashes *strings.Builder) {
 		row.CampaignID = row.DatasetID
 	}
 	if bits&hasEmail != 0 {
-		row.EmailSHA256 = r.hash(hashes)
+		row.EmailSHA256 = r.hash()
 	}
 	if bits&hasIP != 0 {
-		row.IPSHA256 = r.hash(hashes)
+		row.IPSHA256 = r.hash()
 	}
 	if bits&hasValue != 0 {
 		if b := r.take(8); len(b) == 8 {
@@ -215,11 +233,7 @@ func (r *reader) row(row *event.Row, hashes *strings.Builder) {
 		}
 	}
 	if bits&hasSID != 0 {
-		n := r.count(1)
-		row.GPPSID = make([]int32, n)
-		for i := range row.GPPSID {
-			row.GPPSID[i] = int32(r.varint())
-		}
+		row.GPPSID = r.sections(left)
 	}
 }
 
@@ -288,14 +302,31 @@ func (r *reader) count(size int) int {
 
 func (r *reader) text() string { return r.take(r.count(1)) }
 
-func (r *reader) hash(hashes *strings.Builder) string {
+// sections reads a list of section ids. Most lists have one or two: memory for those of all rows left is taken at once.
+func (r *reader) sections(left int) []int32 {
+	n := r.count(1)
+	if n > cap(r.sids)-len(r.sids) {
+		r.sids = make([]int32, 0, max(n, min(2*left, 1024)))
+	}
+	at := len(r.sids)
+	for range n {
+		r.sids = append(r.sids, int32(r.varint()))
+	}
+	return r.sids[at:len(r.sids):len(r.sids)]
+}
+
+// hash reads 32 bytes as 64 hex digits. They are written behind those of the hashes before, never over them.
+func (r *reader) hash() string {
 	raw := r.take(32)
 	if raw == "" {
 		return ""
 	}
-	at := hashes.Len()
-	var digits [64]byte
-	hex.Encode(digits[:], []byte(raw))
-	hashes.Write(digits[:])
-	return hashes.String()[at:]
+	const digits = "0123456789abcdef"
+	at := len(r.hashes)
+	text := r.hashes[at : at+64 : at+64]
+	r.hashes = r.hashes[:at+64]
+	for i := range 32 {
+		text[2*i], text[2*i+1] = digits[raw[i]>>4], digits[raw[i]&15]
+	}
+	return unsafe.String(unsafe.SliceData(text), len(text))
 }
