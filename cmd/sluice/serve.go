@@ -13,7 +13,7 @@ import (
 func newServe() *cobra.Command {
 	var c config
 	keep, retain := days(72*time.Hour), days(400*24*time.Hour)
-	var maxStream, headroom, inFlight size
+	var maxStream, headroom, inFlight, memory size
 	var logFormat, logLevel string
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -38,6 +38,7 @@ func newServe() *cobra.Command {
 	f.Var(&maxStream, "max-stream", "bytes each partition may hold; 0 is no limit but the disk")
 	f.Var(&headroom, "headroom", "free disk space below which events are refused; 0 is 5 %, at least 16MiB, at most 512MiB")
 	f.Var(&inFlight, "max-in-flight", "bytes that requests may hold in memory together; 0 is 256MiB")
+	f.Var(&memory, "memory", "bytes the program stays below while it can; 0 is 256MiB, or half of what its control group allows; not used when GOGC or GOMEMLIMIT is set")
 	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "refuse events while the oldest one not yet in the table is older than this; 0 is never")
 	f.Var(&retain, "retain", "how long events stay in the table; 0 is for ever")
 	f.BoolVar(&c.loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
@@ -64,7 +65,7 @@ func newServe() *cobra.Command {
 		c.engine = engineOptions(cmd)
 		c.engine.Replicas = *replicas
 		c.keep, c.retain = time.Duration(keep), time.Duration(retain)
-		c.maxStream, c.headroom, c.inFlight = int64(maxStream), int64(headroom), int64(inFlight)
+		c.maxStream, c.headroom, c.inFlight, c.memory = int64(maxStream), int64(headroom), int64(inFlight), int64(memory)
 		ctx := cmd.Context()
 		s, err := openService(ctx, c)
 		if err != nil {

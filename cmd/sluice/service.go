@@ -38,6 +38,7 @@ type config struct {
 	maxStream  int64
 	headroom   int64
 	inFlight   int64
+	memory     int64
 	backlogAge time.Duration
 	retain     time.Duration
 	loading    bool
@@ -190,6 +191,9 @@ func (s *service) run(ctx context.Context) error {
 	upper, stopUpper := context.WithCancel(partsCtx)
 	defer stopUpper()
 
+	if c := newCollector(s.memory); c != nil {
+		parts.Go(named("collector", func() error { return c.run(lower) }))
+	}
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
 	if s.loading && !rig.noLoader {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"testing"
+)
+
+func TestCgroupMemory(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	groups := write("groups", "1:name=systemd:/x\n0::/a/b\n")
+	for _, c := range []struct {
+		outer, inner string
+		want         int64
+	}{
+		{"max\n", "max\n", 0},
+		{"1000\n", "max\n", 1000},
+		{"1000\n", "300\n", 300},
+		{"200\n", "300\n", 200},
+	} {
+		write("fs/a/memory.max", c.outer)
+		write("fs/a/b/memory.max", c.inner)
+		if got := cgroupMemory(groups, filepath.Join(dir, "fs")); got != c.want {
+			t.Errorf("%q within %q: got %d, want %d", c.inner, c.outer, got, c.want)
+		}
+	}
+	if got := cgroupMemory(filepath.Join(dir, "none"), dir); got != 0 {
+		t.Errorf("without a group: got %d", got)
+	}
+}
+
+// The limit holds while it can, and gives way when more is alive than fits.
+func TestCollector(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	c := collector{limit: 1 << 30}
+	for _, step := range []struct{ live, want int64 }{
+		{10 << 20, 1 << 30},
+		{1 << 30, 3<<29 + 1<<27},
+		{1<<30 - 1<<20, 3<<29 + 1<<27}, // hardly less: not worth a change
+		{10 << 20, 1 << 30},
+	} {
+		c.adjust(step.live)
+		if got := debug.SetMemoryLimit(-1); got != step.want {
+			t.Errorf("%d alive: got %d, want %d", step.live, got, step.want)
+		}
+	}
+	t.Setenv("GOGC", "50")
+	if newCollector(0) != nil {
+		t.Error("what the operator set is overruled")
+	}
+}
