@@ -48,6 +48,15 @@ func (s *service) openConsole() error {
 	return nil
 }
 
+// opsURL is how to reach the operators' listener.
+func (s *service) opsURL() string {
+	scheme := "http"
+	if s.opsCert != "" {
+		scheme = "https"
+	}
+	return scheme + "://" + s.ops.Addr().String() + "/"
+}
+
 func isLoopback(a net.Addr) bool {
 	t, ok := a.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()

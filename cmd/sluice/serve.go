@@ -78,7 +78,7 @@ func newServe() *cobra.Command {
 		}
 		attrs := []any{"api", s.url(), "data", c.engine.Dir, "engine", s.engine.Mode().String(), "version", programVersion()}
 		if s.ops != nil {
-			attrs = append(attrs, "ops", "http://"+s.ops.Addr().String())
+			attrs = append(attrs, "ops", s.opsURL())
 		}
 		log.Info("serving", attrs...)
 		if len(s.registry.Datasets()) == 0 {

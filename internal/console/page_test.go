@@ -324,3 +324,31 @@ func TestLastUseIsKept(t *testing.T) {
 		return strings.Contains(keys, " ago</td>") || strings.Contains(keys, "just now</td>")
 	})
 }
+
+// A person logs in, looks around, and logs out, in a real browser.
+func TestLogInByHand(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
+	if err := SetPassword(s.dir, password); err != nil {
+		t.Fatal(err)
+	}
+	b := openBrowser(t)
+	p := b.open(t, s.url+"/system", 390, "dark")
+	p.allowed = "403"
+	if at := eval[string](p, `location.pathname + location.search`); at != "/login?next=%2Fsystem" {
+		t.Fatalf("got %s, want the log-in", at)
+	}
+	enter := func(word string) {
+		_ = eval[bool](p, `document.querySelector("[name=password]").value = "`+word+`"; true`)
+		p.do(chromedp.Click(chromedp.CSS("form button")), chromedp.WaitReady(chromedp.CSS("main")))
+	}
+	enter("not the right password")
+	p.wait(`document.body?.textContent.includes("This is not the password")`)
+	enter(password)
+	p.wait(`location.pathname === "/system" && document.querySelector("h1")?.textContent === "System"`)
+	if eval[string](p, `document.cookie`) != "" {
+		t.Error("a script can read the session")
+	}
+	p.wait(`document.querySelector("#audit")?.textContent.includes("console.login")`)
+	p.do(chromedp.Click(chromedp.CSS(".foot button")), chromedp.WaitReady(chromedp.CSS("main")))
+	p.wait(`location.pathname === "/login"`)
+}

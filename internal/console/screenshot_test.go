@@ -53,6 +53,11 @@ func TestScreenshots(t *testing.T) {
 			}
 		}
 	}
+	closed := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
+	if err := SetPassword(closed.dir, password); err != nil {
+		t.Fatal(err)
+	}
+	b.shoot(t, closed, "/login", filepath.Join(dir, "login-1280-light.png"), 1280, "light")
 	empty := openService(t)
 	for _, width := range []int64{1280, 390} {
 		b.shoot(t, empty, "/", filepath.Join(dir, fmt.Sprintf("empty-%d-light.png", width)), width, "light")
