@@ -84,7 +84,7 @@ func (d *Decoder) checkPrivacy(t *draft) (s gpp.Signals) {
 	if t.is(fieldGPPString) {
 		s.GPP, s.SIDs = d.checkGPP(t)
 	} else if t.is(fieldGPPSID) && t.faulty&(1<<fieldGPPString) == 0 {
-		d.warn(GPPSIDIgnored, Fields[fieldGPPSID].Pointer, "gpp_sid was dropped, for there is no gpp_string.")
+		d.warn(GPPSIDIgnored, Fields[fieldGPPSID].Pointer, "gpp_sid was dropped, because there is no gpp_string.")
 	}
 	if t.is(fieldUSPrivacy) {
 		usp, err := gpp.ParseUSPrivacy(t.text[fieldUSPrivacy])
@@ -111,9 +111,6 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 		d.problem(InvalidGPPSID, Fields[fieldGPPSID].Pointer, t.sidsRefused, "")
 	}
 	text := t.text[fieldGPPString]
-	if len(text) > Fields[fieldGPPString].MaxBytes {
-		return nil, nil // told by the rule of lengths
-	}
 	slot := &d.consents[maphash.String(nameSeed, text)%consentSlots]
 	if slot.text != text {
 		parsed, err := gpp.Parse(text)
