@@ -79,6 +79,7 @@ type Result struct {
 	Warnings          []Warning   // of accepted events, by index; at most 1,000
 	WarningsTruncated bool        // there were more
 	Foreign           bool        // an event names another dataset than the policy's: the request is forbidden
+	ForeignIndex      int         // the first event that does
 	Details           []Detail    // one per row, when asked for
 }
 

@@ -218,6 +218,32 @@ func TestReuse(t *testing.T) {
 	}
 }
 
+// TestForeignIndex holds that the first event of another dataset is named, whatever follows it.
+func TestForeignIndex(t *testing.T) {
+	var d Decoder
+	foreign := strings.Replace(plainEvent, "spring", "autumn", 1)
+	res := decode(t, &d, "["+plainEvent+",1,"+foreign+","+foreign+"]", Batch, Policy{DatasetID: "spring"})
+	if !res.Foreign || res.ForeignIndex != 2 {
+		t.Errorf("got %v at %d, want the event at 2", res.Foreign, res.ForeignIndex)
+	}
+}
+
+// TestTexts holds that a message names the member and a hint says what to send instead.
+func TestTexts(t *testing.T) {
+	for _, c := range []struct{ old, new, message, hint string }{
+		{`"value":12.5`, `"source":7`, "source must be a string.", "Send a JSON string, in double quotes."},
+		{`"value":12.5`, `"mmt_only":"true"`, "mmt_only must be a boolean.", "Send true or false, without quotes."},
+		{`"value":12.5`, `"privacy":{"gpp_sid":7}`, "gpp_sid must be an array.", "Send a JSON array, in brackets."},
+		{`"USD"`, `""`, "currency_code is required when value is present.", "Send the ISO 4217 code of the currency, such as USD, or omit value."},
+	} {
+		var d Decoder
+		res := decode(t, &d, strings.Replace(plainEvent, c.old, c.new, 1), Single, Policy{})
+		if len(res.Errors) != 1 || res.Errors[0].Message != c.message || res.Errors[0].Hint != c.hint {
+			t.Errorf("%s: got %+v", c.new, res.Errors)
+		}
+	}
+}
+
 // TestPolicyAnyDataset holds that without a dataset every id is taken, and its length is then the rule.
 func TestPolicyAnyDataset(t *testing.T) {
 	var d Decoder

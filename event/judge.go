@@ -82,25 +82,25 @@ func (d *Decoder) finish(t *draft, r *Row, signals gpp.Signals) {
 }
 
 // lacks notes that a member which is needed is not there. A value of the wrong type has been told already.
-func (d *Decoder) lacks(t *draft, f field, message string) {
+func (d *Decoder) lacks(t *draft, f field, message, hint string) {
 	if (t.has|t.faulty)&(1<<f) == 0 {
-		d.problem(MissingField, Fields[f].Pointer, message, "")
+		d.problem(MissingField, Fields[f].Pointer, message, hint)
 	}
 }
 
 // checkMissing is the rule of required members, but for identifiers, which have a rule of their own.
 func (d *Decoder) checkMissing(t *draft) {
-	d.lacks(t, fieldDataset, "data_set_id is required.")
-	d.lacks(t, fieldTimestamp, "timestamp is required.")
-	d.lacks(t, fieldType, "event_type is required.")
+	d.lacks(t, fieldDataset, "data_set_id is required.", "Send the id of the dataset that the API key was issued for.")
+	d.lacks(t, fieldTimestamp, "timestamp is required.", "Send the time of the event in whole Unix seconds, as a JSON integer.")
+	d.lacks(t, fieldType, "event_type is required.", "Send one of the event types, such as purchase, or custom with a custom_event_name.")
 	if t.text[fieldType] == Custom {
-		d.lacks(t, fieldCustomName, "custom_event_name is required when event_type is custom.")
+		d.lacks(t, fieldCustomName, "custom_event_name is required when event_type is custom.", "Send your own name for the event, such as quiz_finished.")
 	}
 	if (t.has|t.faulty)&(1<<fieldValue) != 0 {
-		d.lacks(t, fieldCurrency, "currency_code is required when value is present.")
+		d.lacks(t, fieldCurrency, "currency_code is required when value is present.", "Send the ISO 4217 code of the currency, such as USD, or omit value.")
 	}
 	if (t.has|t.faulty)&(1<<fieldGPPString) != 0 {
-		d.lacks(t, fieldGPPSID, "gpp_sid is required when gpp_string is present.")
+		d.lacks(t, fieldGPPSID, "gpp_sid is required when gpp_string is present.", "Send the ids of the sections that apply, such as [7], as the consent platform gave them.")
 	}
 }
 
@@ -125,7 +125,7 @@ func (d *Decoder) checkType(t *draft, r *Row) {
 	if name == Custom {
 		r.CustomEventName = t.text[fieldCustomName]
 	} else {
-		d.warn(CustomEventNameIgnored, Fields[fieldCustomName].Pointer, "custom_event_name was dropped, for event_type is not custom.")
+		d.warn(CustomEventNameIgnored, Fields[fieldCustomName].Pointer, "custom_event_name was dropped, because event_type is not custom.")
 	}
 }
 
@@ -288,12 +288,12 @@ func (d *Decoder) checkValue(t *draft, r *Row) {
 	}
 	v, err := strconv.ParseFloat(t.text[f], 64)
 	if err != nil || math.IsInf(v, 0) {
-		d.problem(InvalidType, Fields[f].Pointer, "The value is a number too large to be held.", "Send a finite number below 1.8e308.")
+		d.problem(InvalidType, Fields[f].Pointer, "value is a number too large to be held.", "Send a finite number below 1.8e308.")
 		return
 	}
 	r.Value, r.HasValue = v+0, true // + 0 makes a negative zero a plain one
 	if v < 0 && r.EventType != refund {
-		d.warn(NegativeValue, Fields[f].Pointer, "The value is negative, and the event is no refund.")
+		d.warn(NegativeValue, Fields[f].Pointer, "value is negative, and the event is no refund.")
 	}
 }
 
@@ -322,7 +322,7 @@ var limited = func() (fields []field) {
 func (d *Decoder) checkLengths(t *draft) {
 	for _, f := range limited {
 		if limit := Fields[f].MaxBytes; len(t.text[f]) > limit {
-			d.problem(FieldTooLong, Fields[f].Pointer, "The value is longer than "+strconv.Itoa(limit)+" bytes.", "")
+			d.problem(FieldTooLong, Fields[f].Pointer, Fields[f].Name()+" is longer than "+strconv.Itoa(limit)+" bytes of UTF-8.", "")
 		}
 	}
 }

@@ -84,8 +84,8 @@ func (d *Decoder) readAgain(f field) bool {
 }
 
 func (d *Decoder) checkDataset(id string) {
-	if d.policy.DatasetID != "" && id != d.policy.DatasetID && !isBlank(id) {
-		d.result.Foreign = true
+	if d.policy.DatasetID != "" && id != d.policy.DatasetID && !isBlank(id) && !d.result.Foreign {
+		d.result.Foreign, d.result.ForeignIndex = true, d.index
 	}
 }
 

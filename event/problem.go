@@ -50,20 +50,35 @@ func (d *Decoder) plaintextAt(pointer string) {
 // that one mistake is told once.
 func (d *Decoder) wrong(f field, message string) {
 	d.draft.faulty |= 1 << f
-	info := &Fields[f]
+	text := &typeTexts[f]
 	if message == "" {
-		message = "The value must be " + article(info.Type) + "."
+		message = text.message
 	}
-	d.problem(InvalidType, info.Pointer, message, "")
+	d.problem(InvalidType, Fields[f].Pointer, message, text.hint)
 }
 
-func article(jsonType string) string {
-	switch jsonType[0] {
-	case 'a', 'i', 'o':
-		return "an " + jsonType
+// typeTexts tell for each field which JSON type it has. They are made once: a hostile batch is full of wrong types.
+var typeTexts = func() (texts [fieldCount]struct{ message, hint string }) {
+	hints := map[string]string{
+		"string":  "Send a JSON string, in double quotes.",
+		"integer": "Send a JSON integer, without quotes.",
+		"number":  "Send a JSON number, without quotes.",
+		"boolean": "Send true or false, without quotes.",
+		"object":  "Send a JSON object, in braces.",
+		"array":   "Send a JSON array, in brackets.",
 	}
-	return "a " + jsonType
-}
+	for f := range Fields {
+		info := &Fields[f]
+		article := "a "
+		switch info.Type[0] {
+		case 'a', 'i', 'o':
+			article = "an "
+		}
+		texts[f].message = info.Name() + " must be " + article + info.Type + "."
+		texts[f].hint = hints[info.Type]
+	}
+	return texts
+}()
 
 // warn notes a remark, told only if the event is accepted.
 func (d *Decoder) warn(code Code, pointer, message string) {

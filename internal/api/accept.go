@@ -77,9 +77,10 @@ func whole(res *event.Result, bad *event.Error) *refusal {
 		return &refusal{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}
 	}
 	if res.Foreign {
+		const message = "An event names a dataset that this API key does not open."
 		return &refusal{
-			code: event.DatasetForbidden, field: "/data_set_id",
-			message: "An event names a dataset that this API key does not open.",
+			code: event.DatasetForbidden, message: message, indexed: res.Batch,
+			problems: []event.Error{{Index: res.ForeignIndex, Code: event.DatasetForbidden, Field: "/data_set_id", Message: message}},
 		}
 	}
 	return nil

@@ -30,9 +30,13 @@ func tooLarge() *refusal {
 	return r
 }
 
-func malformed(message string) *refusal {
-	return refuse(event.MalformedJSON, message)
+func malformed(message, hint string) *refusal {
+	r := refuse(event.MalformedJSON, message)
+	r.hint = hint
+	return r
 }
+
+const hintCompress = "Compress the whole body once, as Content-Encoding says, or send it plain without that header."
 
 // body reads the request's body within the limits. The string is part of the request's memory: it is gone when
 // the request ends.
@@ -105,7 +109,7 @@ func (q *request) cutShort(err error) error {
 		q.server.counts.slowBodies.Add(1)
 		return busy("The body did not arrive in time.")
 	}
-	return malformed("The body ended before its announced length.")
+	return malformed("The body ended before its announced length.", "Set Content-Length to the number of bytes that are sent, or let the HTTP library set it.")
 }
 
 // grow returns b with room for at least n bytes in all.
@@ -130,7 +134,7 @@ func (q *request) decompress() error {
 	}
 	defer gzipReaders.Put(z)
 	if err := z.Reset(src); err != nil {
-		return malformed("The body is not gzip.")
+		return malformed("The body is not gzip.", hintCompress)
 	}
 	claim := int64(binary.LittleEndian.Uint32(q.wire[len(q.wire)-4:])) // of the trailer: a hint, not a promise
 	b, have := q.plain[:0], int64(0)
@@ -152,7 +156,7 @@ func (q *request) decompress() error {
 			return nil
 		}
 		if err != nil {
-			return malformed("The body is not whole gzip.")
+			return malformed("The body is not whole gzip.", hintCompress)
 		}
 	}
 }
@@ -200,7 +204,7 @@ func (q *request) unzstd() error {
 			if len(b) > MaxBody || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
 				return tooLarge()
 			}
-			return malformed("The body is not whole zstd.")
+			return malformed("The body is not whole zstd.", hintCompress)
 		}
 		room = max(8*room, firstStep) // too little room and a damaged body look alike here
 	}

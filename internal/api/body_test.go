@@ -106,6 +106,9 @@ func TestBodySizes(t *testing.T) {
 				if c.status == 413 {
 					checkAnswer(t, got, "PAYLOAD_TOO_LARGE")
 				}
+				if strings.Contains(got.text, "not whole") && !strings.Contains(got.text, "Content-Encoding") {
+					t.Errorf("the hint does not speak of the encoding: %s", got.text)
+				}
 			})
 		}
 	}

@@ -67,7 +67,7 @@ var examples = []example{
 	{
 		"consent", "An event of someone who opted out of sale", routeValidate, false,
 		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
-			`"privacy":{"gpp_string":"DBABLA~BVQqAAAAAgA","gpp_sid":[7]}}`,
+			`"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}}`,
 	},
 }
 

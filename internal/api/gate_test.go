@@ -105,6 +105,19 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// TestForeignIndex holds that a batch with events of another dataset is told which event is the first of them.
+func TestForeignIndex(t *testing.T) {
+	s := openShop(t)
+	foreign := strings.Replace(goodEvent(""), "shop", "other", 1)
+	r := s.post("/v1/events/batch", "["+goodEvent("")+","+foreign+","+foreign+"]")
+	if want := `"errors":[{"index":1,"error_code":"DATASET_FORBIDDEN","field":"/data_set_id",`; !strings.Contains(r.text, want) {
+		t.Errorf("got %s, want %s", r.text, want)
+	}
+	if r := s.post("/v1/events", foreign); strings.Contains(r.text, `"index"`) {
+		t.Errorf("a single event has an index: %s", r.text)
+	}
+}
+
 // checkAnswer holds every answer to what every answer has.
 func checkAnswer(t *testing.T, r reply, code string) {
 	t.Helper()
