@@ -50,8 +50,8 @@ func newDatasetCreate() *cobra.Command {
 		default:
 			return errors.New("--opt-out is measurement_only or suppress")
 		}
-		if !dataset.ValidID(spec.ID) {
-			return dataset.ErrID
+		if err := spec.Validate(); err != nil {
+			return err
 		}
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
 			_, keyID, key, err := p.Create(ctx, spec)

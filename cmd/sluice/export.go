@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,30 +48,51 @@ of receipt; --to is not included.`,
 		if q.To, err = parseTime("--to", to); err != nil {
 			return err
 		}
+		if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
+			return errors.New("--from must be before --to")
+		}
 		l, _, err := openSettled(cmd)
 		if errors.Is(err, errNotSettled) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%v; what follows is what is stored so far.\n", err)
 		} else if err != nil {
 			return failed(err)
 		}
-		out := cmd.OutOrStdout()
-		if output != "" {
-			// Stored identifiers are personal data: the file is the owner's alone.
-			file, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-			if err != nil {
-				return failed(err)
-			}
-			defer func() { err = errors.Join(err, failed(file.Close())) }()
-			out = file
-		}
-		buffered := bufio.NewWriterSize(out, 256<<10)
-		rows, err := write(cmd, l, q, buffered)
-		err = errors.Join(err, buffered.Flush())
+		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) { return write(cmd, l, q, w) })
 		dir, _ := cmd.Flags().GetString("data")
 		detail := map[string]string{"rows": strconv.FormatInt(rows, 10), "format": format}
-		return failed(errors.Join(err, note(audit.Open(dir), "export", q.Dataset, detail)))
+		if err := errors.Join(err, note(audit.Open(dir), "export", q.Dataset, detail)); err != nil {
+			return failed(err)
+		}
+		if rows > 0 || q.Dataset == "" {
+			return nil
+		}
+		// Nothing came: a dataset without events is told apart from a mistyped one.
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			_, err := p.Read(ctx, q.Dataset)
+			return err
+		})
 	}
 	return cmd
+}
+
+// writeTo lets write fill the file named output, or stdout without a name.
+func writeTo(cmd *cobra.Command, output string, write func(io.Writer) (int64, error)) (rows int64, err error) {
+	if output == "" {
+		return buffer(cmd.OutOrStdout(), write)
+	}
+	// Stored identifiers are personal data: the file is the owner's alone.
+	file, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	rows, err = buffer(file, write)
+	return rows, errors.Join(err, file.Close())
+}
+
+func buffer(out io.Writer, write func(io.Writer) (int64, error)) (int64, error) {
+	buffered := bufio.NewWriterSize(out, 256<<10)
+	rows, err := write(buffered)
+	return rows, errors.Join(err, buffered.Flush())
 }
 
 // parseTime reads a moment or a day, which begins at midnight UTC.

@@ -40,7 +40,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, words io.Writer)
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(words)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
@@ -48,6 +48,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, words io.Writer)
 	if failure, ok := errors.AsType[*failure](err); ok {
 		return failure.code
 	}
+	fmt.Fprintf(words, "Usage: %s; more with --help\n", cmd.UseLine())
 	return exitUsage
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -28,6 +30,10 @@ var errNotSettled = fmt.Errorf("the server has not loaded all it acknowledged wi
 func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err error) {
 	ctx := cmd.Context()
 	dir, _ := cmd.Flags().GetString("data")
+	// A mistyped directory must not look like one without events: an erasure would seem done.
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
+	}
 	l, err := lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: rig.now, Step: rig.step})
 	if err != nil {
 		return nil, 0, err

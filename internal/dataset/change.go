@@ -12,7 +12,7 @@ import (
 
 // Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists.
 func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, error) {
-	if err := s.validate(); err != nil {
+	if err := s.Validate(); err != nil {
 		return nil, "", Key{}, err
 	}
 	now := r.o.Now().UTC()

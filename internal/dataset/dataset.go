@@ -101,7 +101,8 @@ type Spec struct {
 	EventsPerSecond   float64 // 0 means no limit
 }
 
-func (s *Spec) validate() error {
+// Validate says what is wrong with the decision, before anything is opened.
+func (s *Spec) Validate() error {
 	switch {
 	case !ValidID(s.ID):
 		return ErrID
