@@ -17,8 +17,11 @@ const (
 	fetchBytes = 4 << 20
 	// fetchFrames bounds a batch of small frames. The figure is arbitrary: many enough that asking costs little.
 	fetchFrames = 256
-	// pollWait is how late a follower sees a frame that another process wrote. This process's own it sees at once.
+	// pollWait is how late a follower sees a frame that another process wrote, at most.
 	pollWait = 250 * time.Millisecond
+	// gatherWait is how long a follower that has everything lets frames gather before it asks again. One question for
+	// each frame would cost as much as storing it; who follows commits by the second.
+	gatherWait = 25 * time.Millisecond
 )
 
 // Frame is what a scan meets at one sequence number.
@@ -142,6 +145,9 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 			case out <- batch{messages}:
 			case <-ctx.Done():
 			}
+			if f.follow && short(messages) {
+				f.rest(ctx, grown, changed)
+			}
 			continue
 		}
 		if !f.follow {
@@ -151,14 +157,38 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 			f.s.o.Log.Warn("stream cannot be read, trying again", "partition", f.part, "err", err)
 			grown = nil
 		}
-		select {
-		case <-ctx.Done():
-		case <-grown:
-		case <-changed:
-		case <-time.After(pollWait):
-		}
+		f.rest(ctx, grown, changed)
 	}
 	return nil
+}
+
+// short says whether the engine gave less than it was asked for, so that there was probably no more.
+func short(messages []message) bool {
+	size := 0
+	for _, m := range messages {
+		size += len(m.data)
+	}
+	return len(messages) < fetchFrames && size < fetchBytes/2
+}
+
+// rest waits until there may be more to read. A new frame is given some time for company.
+func (f *fetcher) rest(ctx context.Context, grown, changed <-chan struct{}) {
+	poll := time.NewTimer(pollWait)
+	defer poll.Stop()
+	select {
+	case <-grown:
+		poll.Reset(gatherWait)
+	case <-changed:
+		return
+	case <-poll.C:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-poll.C:
+	case <-ctx.Done():
+	}
 }
 
 // start finds the first sequence number and refuses one that the partition has not reached.
