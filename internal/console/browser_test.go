@@ -93,10 +93,10 @@ func (b *browser) open(t *testing.T, url string, width int64, scheme string) *ta
 	return p
 }
 
-// do runs steps and gives up after twenty seconds.
+// do runs steps and gives up after a minute.
 func (p *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(p.ctx, 60*time.Second)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		p.t.Fatal(err)
@@ -119,7 +119,13 @@ func eval[T any](p *tab, js string) T {
 func (p *tab) wait(js string) time.Duration {
 	p.t.Helper()
 	began := time.Now()
-	until(p.t, js, func() bool { return eval[bool](p, "Boolean("+js+")") })
+	until(p.t, js, func() bool {
+		ctx, cancel := context.WithTimeout(p.ctx, 10*time.Second)
+		defer cancel()
+		// An error is a page on its way to another.
+		ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("Boolean("+js+")"))
+		return err == nil && ok
+	})
 	return time.Since(began)
 }
 

@@ -170,10 +170,10 @@ func (s *service) ask(r *http.Request) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// until polls a condition for at most ten seconds.
+// until polls a condition for at most half a minute: machines that run tests are busy.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	end := time.Now().Add(10 * time.Second)
+	end := time.Now().Add(30 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
