@@ -226,21 +226,27 @@ var errCrash = errors.Join(errUncertain, errors.New("crash"))
 func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 	marked := digest(1 << 40)
 	raw, _ := hex.DecodeString(marked)
-	fill := func(t *testing.T, dir string) (keep []event.Row) {
-		l := openLake(t, Options{Dir: dir})
-		s := newSampler(5, 2, 9)
-		for i := range 17 {
-			rows := s.rows(20, noon)
-			if i == 3 {
-				rows[5].EmailSHA256 = marked
-			}
-			commit(t, l, rows)
-			if i == 3 {
-				rows = slices.Delete(slices.Clone(rows), 5, 6)
-			}
-			keep = append(keep, rows...)
+	// One lake is filled and then copied: that a copy opens elsewhere is a promise, too.
+	filled := t.TempDir()
+	var keep []event.Row
+	l, s := openLake(t, Options{Dir: filled}), newSampler(5, 2, 9)
+	for i := range 17 {
+		rows := s.rows(20, noon)
+		if i == 3 {
+			rows[5].EmailSHA256 = marked
 		}
-		return keep
+		commit(t, l, rows)
+		if i == 3 {
+			rows = slices.Delete(slices.Clone(rows), 5, 6)
+		}
+		keep = append(keep, rows...)
+	}
+	copied := func(t *testing.T) string {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filled)); err != nil {
+			t.Fatal(err)
+		}
+		return dir
 	}
 	work := func(ctx context.Context, l *Lake) error {
 		if _, err := l.Compact(ctx); err != nil {
@@ -253,9 +259,7 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 		return err
 	}
 	var steps []string
-	dir := t.TempDir()
-	fill(t, dir)
-	err := work(t.Context(), openLake(t, Options{Dir: dir, Step: func(name string) error {
+	err := work(t.Context(), openLake(t, Options{Dir: copied(t), Step: func(name string) error {
 		steps = append(steps, name)
 		return nil
 	}}))
@@ -263,9 +267,11 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 		t.Fatalf("got %v, %v, want the steps of a compaction, an erasure and a sweep", steps, err)
 	}
 	for i, name := range steps {
+		if i > 0 && steps[i-1] == name && i%8 != 0 {
+			continue // one removed file is much like the next
+		}
 		t.Run(fmt.Sprint(i, name), func(t *testing.T) {
-			dir := t.TempDir()
-			keep := fill(t, dir)
+			dir := copied(t)
 			var n atomic.Int64
 			l := openLake(t, Options{Dir: dir, Step: func(string) error {
 				if n.Add(1) > int64(i) {
