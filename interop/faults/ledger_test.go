@@ -202,6 +202,7 @@ func (l *ledger) settle(t *testing.T, s *server, within time.Duration) {
 type toll struct {
 	acked, unknown, stored int // events
 	lost, doubled, foreign int // events
+	requests               int // acknowledged, of which something is lost
 }
 
 func (o toll) String() string {
@@ -220,6 +221,7 @@ func (l *ledger) hold(t *testing.T, dir string) toll {
 	o.stored = len(found)
 	known := map[string]bool{}
 	for _, e := range l.entries {
+		before := o.lost
 		for _, mark := range e.marks {
 			switch known[mark] = true; {
 			case e.status == http.StatusOK:
@@ -232,6 +234,9 @@ func (l *ledger) hold(t *testing.T, dir string) toll {
 			default:
 				o.unknown++
 			}
+		}
+		if o.lost > before {
+			o.requests++
 		}
 	}
 	for mark, n := range found {
