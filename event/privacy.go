@@ -12,7 +12,7 @@ const (
 	minSID   = -1
 	maxSID   = 63
 	maxSIDs  = 63
-	sidChunk = 256
+	sidChunk = 256 // the most that memory is taken for at once: a single event has one or two
 )
 
 // readSIDs reads gpp_sid. What its elements are is judged later: without a gpp_string they do not matter.
@@ -71,7 +71,7 @@ func (d *Decoder) readSIDs() bool {
 func (d *Decoder) keepSID(from int, id int32) int {
 	if len(d.sids) == cap(d.sids) {
 		own := d.sids[from:]
-		d.sids = append(make([]int32, 0, sidChunk), own...)
+		d.sids = append(make([]int32, 0, max(len(own)+4, min(4*cap(d.sids), sidChunk))), own...)
 		from = 0
 	}
 	d.sids = append(d.sids, id)
@@ -113,13 +113,15 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	text := t.text[fieldGPPString]
 	slot := &d.consents[maphash.String(nameSeed, text)%consentSlots]
 	if slot.text != text {
-		parsed, err := gpp.Parse(text)
-		if err != nil {
+		if slot.parsed == nil || d.Explain { // what is explained stays until the next body: it needs memory of its own
+			slot.parsed = new(gpp.String)
+		}
+		d.consented, slot.text = true, ""
+		if err := slot.parsed.Parse(text); err != nil {
 			d.problem(InvalidGPPString, Fields[fieldGPPString].Pointer, gppMessage(err), "")
 			return nil, nil
 		}
-		*slot = consent{text, parsed}
-		d.consented = true
+		slot.text = text
 	}
 	return slot.parsed, t.sids
 }
