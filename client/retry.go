@@ -121,7 +121,7 @@ func (c *Client) repeat(ctx context.Context, key string, try func(ctx context.Co
 		case ctx.Err() != nil:
 			return &GiveUpError{Key: key, Attempts: n, Reason: "the context ended", Err: errors.Join(ctx.Err(), err)}
 		case total.Err() != nil:
-			return giveUp("the total deadline passed")
+			return giveUp("the time for it was up")
 		case !c.budget.take():
 			return giveUp("the retry budget is used up")
 		}
@@ -131,7 +131,7 @@ func (c *Client) repeat(ctx context.Context, key string, try func(ctx context.Co
 		}
 		pause := c.o.Retry.wait(n, asked)
 		if time.Until(deadline) < pause {
-			return giveUp("the next try would come after the total deadline")
+			return giveUp("no time was left for another")
 		}
 		timer := time.NewTimer(pause)
 		select {

@@ -35,7 +35,7 @@ type finding struct {
 
 func (p *program) doctor(ctx context.Context) error {
 	findings := []finding{hashFinding()}
-	if c, err := p.open(client.Options{Retry: client.Retry{Total: 10 * time.Second, Attempt: 5 * time.Second}}); err != nil {
+	if c, err := p.open(client.Options{Retry: briefly}); err != nil {
 		findings = append(findings, finding{"address and key", false, err.Error(), "Give --url, and the key by SLUICE_API_KEY or --key-file.", exitUsage})
 	} else {
 		findings = append(findings, p.examine(ctx, c)...)

@@ -134,6 +134,9 @@ func (p *program) fromEnvironment(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
+// briefly is the patience of commands that somebody waits for: they store nothing, so nothing is lost by asking again.
+var briefly = client.Retry{Total: 10 * time.Second, Attempt: 5 * time.Second}
+
 // open makes the client of a command that talks to the service.
 func (p *program) open(o client.Options) (*client.Client, error) {
 	if p.url == "" {

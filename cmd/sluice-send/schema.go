@@ -19,7 +19,7 @@ func (p *program) schemaCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			schema := event.Schema()
 			if remote {
-				c, err := p.open(client.Options{})
+				c, err := p.open(client.Options{Retry: briefly})
 				if err != nil {
 					return err
 				}

@@ -18,7 +18,7 @@ func (p *program) statusCommand() *cobra.Command {
 		Short: "Show what became of a submission",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := p.open(client.Options{})
+			c, err := p.open(client.Options{Retry: briefly})
 			if err != nil {
 				return err
 			}
