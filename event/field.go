@@ -64,56 +64,106 @@ const (
 // Fields are the members of an event, in the order in which problems of one rule are told. The order is that of the
 // constants above.
 var Fields = []FieldInfo{
-	{Pointer: "/data_set_id", Type: "string", Required: true, MaxBytes: 128,
-		Meaning: "The dataset that the event belongs to: the one that the key was issued for.", Example: `"spring-2026"`},
-	{Pointer: "/timestamp", Type: "integer", Required: true,
-		Meaning: "When it happened, in whole Unix seconds. Milliseconds are understood, converted and warned about.", Example: `1794700800`},
-	{Pointer: "/event_type", Type: "string", Required: true,
-		Meaning: "What happened: one of the 45 event types, spelled exactly.", Example: `"purchase"`},
-	{Pointer: "/identifiers", Type: "object", Required: true,
-		Meaning: "Whose event it is. At least one of email_sha256, ifa and ip.", Example: `{"email_sha256":"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"}`},
-	{Pointer: "/identifiers/email_sha256", Type: "string",
-		Meaning: "SHA-256 of the trimmed, lower-cased e-mail address, as 64 hexadecimal digits.", Example: `"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"`},
-	{Pointer: "/identifiers/ifa", Type: "string",
-		Meaning: "Advertising id of a phone or a television: a UUID, or a hash of it.", Example: `"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"`},
-	{Pointer: "/identifiers/ip", Type: "string",
-		Meaning: "SHA-256 of the IPv4 address in dotted form, as 64 hexadecimal digits.", Example: `"bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c"`},
-	{Pointer: "/identifiers/partner_id", Type: "string", MaxBytes: 2048,
-		Meaning: "An opaque id of your own, best under 512 characters. It does not count as an identifier.", Example: `"crm-8f14e45f"`},
-	{Pointer: "/custom_event_name", Type: "string", When: "event_type is custom", MaxBytes: 256,
-		Meaning: "Your name for an event of type custom. Dropped with any other type.", Example: `"quiz_finished"`},
-	{Pointer: "/source", Type: "string", MaxBytes: 64,
-		Meaning: "Where the event comes from, such as website, app, offline or crm.", Example: `"website"`},
-	{Pointer: "/cp_id", Type: "string", MaxBytes: 256,
-		Meaning: "Campaign id. The dataset's id when absent.", Example: `"cmp-77"`},
-	{Pointer: "/cp_name", Type: "string", MaxBytes: 512,
-		Meaning: "Campaign name.", Example: `"Spring sale"`},
-	{Pointer: "/referer", Type: "string", MaxBytes: 8192,
-		Meaning: "Address of the page that led here.", Example: `"https://www.example.com/"`},
-	{Pointer: "/page_url", Type: "string", MaxBytes: 8192,
-		Meaning: "Address of the page or name of the screen where it happened.", Example: `"https://shop.example.com/checkout"`},
-	{Pointer: "/value", Type: "number",
-		Meaning: "What the event is worth: any finite number. Needs currency_code.", Example: `129.95`},
-	{Pointer: "/currency_code", Type: "string", When: "value is present",
-		Meaning: "Currency of value: an active ISO 4217 code in capital letters.", Example: `"USD"`},
-	{Pointer: "/privacy", Type: "object",
-		Meaning: "The person's consent signals.", Example: `{"gpp_string":"DBABLA~BVQqAAAAAgA","gpp_sid":[7]}`},
-	{Pointer: "/privacy/gpp_string", Type: "string", MaxBytes: 16384,
-		Meaning: "The whole Global Privacy Platform string.", Example: `"DBABLA~BVQqAAAAAgA"`},
-	{Pointer: "/privacy/gpp_sid", Type: "array", When: "gpp_string is present",
-		Meaning: "Ids of the GPP sections that apply, as integers.", Example: `[7]`},
-	{Pointer: "/privacy/us_privacy_string", Type: "string",
-		Meaning: "The older four-character US privacy string.", Example: `"1YNN"`},
-	{Pointer: "/custom_data", Type: "object",
-		Meaning: "Anything else worth keeping: up to 100 members, three levels, 32 KiB.", Example: `{"order_id":"A-1001","coupons":["SPRING10"]}`},
-	{Pointer: "/mmt_only", Type: "boolean",
-		Meaning: "True keeps the event out of optimization, for measurement only. False when absent.", Example: `false`},
-	{Pointer: "/ext", Type: "object",
-		Meaning: "Reserved: send an empty object or nothing. Content is dropped.", Example: `{}`},
-	{Pointer: "/schema_version", Type: "string",
-		Meaning: "Version of this body: 1.0 or v1.", Example: `"1.0"`},
-	{Pointer: "/event_id", Type: "string",
-		Meaning: "Given by the service. One that is sent is dropped.", Example: `"0197f3a0-0000-7000-8000-000000000000"`},
+	{
+		Pointer: "/data_set_id", Type: "string", Required: true, MaxBytes: 128,
+		Meaning: "The dataset that the event belongs to: the one that the key was issued for.", Example: `"spring-2026"`,
+	},
+	{
+		Pointer: "/timestamp", Type: "integer", Required: true,
+		Meaning: "When it happened, in whole Unix seconds. Milliseconds are understood, converted and warned about.", Example: `1794700800`,
+	},
+	{
+		Pointer: "/event_type", Type: "string", Required: true,
+		Meaning: "What happened: one of the 45 event types, spelled exactly.", Example: `"purchase"`,
+	},
+	{
+		Pointer: "/identifiers", Type: "object", Required: true,
+		Meaning: "Whose event it is. At least one of email_sha256, ifa and ip.", Example: `{"email_sha256":"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"}`,
+	},
+	{
+		Pointer: "/identifiers/email_sha256", Type: "string",
+		Meaning: "SHA-256 of the trimmed, lower-cased e-mail address, as 64 hexadecimal digits.", Example: `"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"`,
+	},
+	{
+		Pointer: "/identifiers/ifa", Type: "string",
+		Meaning: "Advertising id of a phone or a television: a UUID, or a hash of it.", Example: `"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"`,
+	},
+	{
+		Pointer: "/identifiers/ip", Type: "string",
+		Meaning: "SHA-256 of the IPv4 address in dotted form, as 64 hexadecimal digits.", Example: `"bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c"`,
+	},
+	{
+		Pointer: "/identifiers/partner_id", Type: "string", MaxBytes: 2048,
+		Meaning: "An opaque id of your own, best under 512 characters. It does not count as an identifier.", Example: `"crm-8f14e45f"`,
+	},
+	{
+		Pointer: "/custom_event_name", Type: "string", When: "event_type is custom", MaxBytes: 256,
+		Meaning: "Your name for an event of type custom. Dropped with any other type.", Example: `"quiz_finished"`,
+	},
+	{
+		Pointer: "/source", Type: "string", MaxBytes: 64,
+		Meaning: "Where the event comes from, such as website, app, offline or crm.", Example: `"website"`,
+	},
+	{
+		Pointer: "/cp_id", Type: "string", MaxBytes: 256,
+		Meaning: "Campaign id. The dataset's id when absent.", Example: `"cmp-77"`,
+	},
+	{
+		Pointer: "/cp_name", Type: "string", MaxBytes: 512,
+		Meaning: "Campaign name.", Example: `"Spring sale"`,
+	},
+	{
+		Pointer: "/referer", Type: "string", MaxBytes: 8192,
+		Meaning: "Address of the page that led here.", Example: `"https://www.example.com/"`,
+	},
+	{
+		Pointer: "/page_url", Type: "string", MaxBytes: 8192,
+		Meaning: "Address of the page or name of the screen where it happened.", Example: `"https://shop.example.com/checkout"`,
+	},
+	{
+		Pointer: "/value", Type: "number",
+		Meaning: "What the event is worth: any finite number. Needs currency_code.", Example: `129.95`,
+	},
+	{
+		Pointer: "/currency_code", Type: "string", When: "value is present",
+		Meaning: "Currency of value: an active ISO 4217 code in capital letters.", Example: `"USD"`,
+	},
+	{
+		Pointer: "/privacy", Type: "object",
+		Meaning: "The person's consent signals.", Example: `{"gpp_string":"DBABLA~BVQqAAAAAgA","gpp_sid":[7]}`,
+	},
+	{
+		Pointer: "/privacy/gpp_string", Type: "string", MaxBytes: 16384,
+		Meaning: "The whole Global Privacy Platform string.", Example: `"DBABLA~BVQqAAAAAgA"`,
+	},
+	{
+		Pointer: "/privacy/gpp_sid", Type: "array", When: "gpp_string is present",
+		Meaning: "Ids of the GPP sections that apply, as integers.", Example: `[7]`,
+	},
+	{
+		Pointer: "/privacy/us_privacy_string", Type: "string",
+		Meaning: "The older four-character US privacy string.", Example: `"1YNN"`,
+	},
+	{
+		Pointer: "/custom_data", Type: "object",
+		Meaning: "Anything else worth keeping: up to 100 members, three levels, 32 KiB.", Example: `{"order_id":"A-1001","coupons":["SPRING10"]}`,
+	},
+	{
+		Pointer: "/mmt_only", Type: "boolean",
+		Meaning: "True keeps the event out of optimization, for measurement only. False when absent.", Example: `false`,
+	},
+	{
+		Pointer: "/ext", Type: "object",
+		Meaning: "Reserved: send an empty object or nothing. Content is dropped.", Example: `{}`,
+	},
+	{
+		Pointer: "/schema_version", Type: "string",
+		Meaning: "Version of this body: 1.0 or v1.", Example: `"1.0"`,
+	},
+	{
+		Pointer: "/event_id", Type: "string",
+		Meaning: "Given by the service. One that is sent is dropped.", Example: `"0197f3a0-0000-7000-8000-000000000000"`,
+	},
 }
 
 // eventField is the field of an event's member.

@@ -21,42 +21,78 @@ type CodeInfo struct {
 // Codes are all codes there are. Those of events come first, in the order in which the problems of one event are
 // told.
 var Codes = []CodeInfo{
-	{MalformedJSON, RequestKind, "The body is not strict JSON in UTF-8, or nests deeper than eight levels.",
-		"Build the body with a JSON library; the message has the byte offset of the fault."},
-	{DuplicateField, RuleKind, "A member name occurs twice in one object of the event.",
-		"Send every member once."},
-	{InvalidType, RuleKind, "A member has the wrong JSON type, or the event is no object.",
-		"Send the JSON type that the message names; numbers and booleans without quotes."},
-	{MissingField, RuleKind, "A member that is needed here is absent, null or blank.",
-		"Send the member that the message names, with a value."},
-	{InvalidEventType, RuleKind, "event_type is none of the event types.",
-		"Use one of the event types listed at /docs and /v1/schema/events, spelled exactly, or custom with a custom_event_name."},
-	{InvalidTimestamp, RuleKind, "timestamp is not an integer of Unix seconds.",
-		"Send whole Unix seconds as a JSON integer."},
-	{TimestampTooOld, RuleKind, "The event is more than 30 days old.",
-		"Send events within 30 days, best within 7."},
-	{TimestampInFuture, RuleKind, "The event is more than five minutes ahead of the time of receipt.",
-		"Set the sending machine's clock; send Unix seconds in UTC."},
-	{MissingIdentifier, RuleKind, "None of email_sha256, ifa and ip holds a usable value.",
-		"Send at least one of email_sha256, ifa and ip; partner_id alone is not enough."},
-	{PlaintextPII, RuleKind, "Personal data was found in plain text.",
-		"Hash identifiers before sending, and keep personal data out of every other member."},
-	{InvalidIdentifier, RuleKind, "An identifier does not have one of its allowed shapes.",
-		"Send the lower-case hexadecimal SHA-256, or omit the member."},
-	{InvalidCurrency, RuleKind, "currency_code is no active ISO 4217 code.",
-		"Send three capital letters, such as USD."},
-	{InvalidGPPString, RuleKind, "The GPP string cannot be read.",
-		"Send the string exactly as the consent platform gave it, or omit privacy."},
-	{InvalidGPPSID, RuleKind, "gpp_sid is not a list of section ids.",
-		"Send an array of 1 to 63 integers from -1 to 63, such as [7]."},
-	{InvalidUSPrivacyString, RuleKind, "us_privacy_string is not the digit 1 and three of Y, N and -.",
-		"Send a string such as 1YNN, or omit the member."},
-	{UnsupportedSchemaVersion, RuleKind, "schema_version is neither 1.0 nor v1.",
-		"Send 1.0 or v1, or omit the member."},
-	{InvalidCustomData, RuleKind, "custom_data is no object, or too large, too wide or too deep.",
-		"Send an object of at most 100 members, three levels and 32 KiB."},
-	{FieldTooLong, RuleKind, "A value is longer than its member allows, in bytes of UTF-8.",
-		"Send a value within the limit, or omit the member."},
+	{
+		MalformedJSON, RequestKind, "The body is not strict JSON in UTF-8, or nests deeper than eight levels.",
+		"Build the body with a JSON library; the message has the byte offset of the fault.",
+	},
+	{
+		DuplicateField, RuleKind, "A member name occurs twice in one object of the event.",
+		"Send every member once.",
+	},
+	{
+		InvalidType, RuleKind, "A member has the wrong JSON type, or the event is no object.",
+		"Send the JSON type that the message names; numbers and booleans without quotes.",
+	},
+	{
+		MissingField, RuleKind, "A member that is needed here is absent, null or blank.",
+		"Send the member that the message names, with a value.",
+	},
+	{
+		InvalidEventType, RuleKind, "event_type is none of the event types.",
+		"Use one of the event types listed at /docs and /v1/schema/events, spelled exactly, or custom with a custom_event_name.",
+	},
+	{
+		InvalidTimestamp, RuleKind, "timestamp is not an integer of Unix seconds.",
+		"Send whole Unix seconds as a JSON integer.",
+	},
+	{
+		TimestampTooOld, RuleKind, "The event is more than 30 days old.",
+		"Send events within 30 days, best within 7.",
+	},
+	{
+		TimestampInFuture, RuleKind, "The event is more than five minutes ahead of the time of receipt.",
+		"Set the sending machine's clock; send Unix seconds in UTC.",
+	},
+	{
+		MissingIdentifier, RuleKind, "None of email_sha256, ifa and ip holds a usable value.",
+		"Send at least one of email_sha256, ifa and ip; partner_id alone is not enough.",
+	},
+	{
+		PlaintextPII, RuleKind, "Personal data was found in plain text.",
+		"Hash identifiers before sending, and keep personal data out of every other member.",
+	},
+	{
+		InvalidIdentifier, RuleKind, "An identifier does not have one of its allowed shapes.",
+		"Send the lower-case hexadecimal SHA-256, or omit the member.",
+	},
+	{
+		InvalidCurrency, RuleKind, "currency_code is no active ISO 4217 code.",
+		"Send three capital letters, such as USD.",
+	},
+	{
+		InvalidGPPString, RuleKind, "The GPP string cannot be read.",
+		"Send the string exactly as the consent platform gave it, or omit privacy.",
+	},
+	{
+		InvalidGPPSID, RuleKind, "gpp_sid is not a list of section ids.",
+		"Send an array of 1 to 63 integers from -1 to 63, such as [7].",
+	},
+	{
+		InvalidUSPrivacyString, RuleKind, "us_privacy_string is not the digit 1 and three of Y, N and -.",
+		"Send a string such as 1YNN, or omit the member.",
+	},
+	{
+		UnsupportedSchemaVersion, RuleKind, "schema_version is neither 1.0 nor v1.",
+		"Send 1.0 or v1, or omit the member.",
+	},
+	{
+		InvalidCustomData, RuleKind, "custom_data is no object, or too large, too wide or too deep.",
+		"Send an object of at most 100 members, three levels and 32 KiB.",
+	},
+	{
+		FieldTooLong, RuleKind, "A value is longer than its member allows, in bytes of UTF-8.",
+		"Send a value within the limit, or omit the member.",
+	},
 
 	{EmptyBatch, RequestKind, "The batch holds no event.", "Send at least one event."},
 	{BatchTooLarge, RequestKind, "The batch holds more than 1,000 events.", "Split it into several requests; 500 events are a good size."},

@@ -122,6 +122,7 @@ func TestResumeWithAnotherMind(t *testing.T) {
 		if code, _, words := uploadTo(t, url, path); code != exitKey {
 			t.Fatalf("exit code %d\n%s", code, words)
 		}
+		s.rest()
 		s.mu.Lock()
 		s.fail = nil
 		s.mu.Unlock()
@@ -180,6 +181,18 @@ func TestResumeWithAnotherMind(t *testing.T) {
 		}
 		s.check(t, 2000, none)
 	})
+}
+
+// rest returns when nothing has arrived for a while: requests that their sender gave up may still be on their way.
+func (s *store) rest() {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for last, quiet := s.sent(), 0; quiet < 8; quiet++ {
+		<-tick.C
+		if n := s.sent(); n != last {
+			last, quiet = n, 0
+		}
+	}
 }
 
 func TestAgainStoresTwice(t *testing.T) {

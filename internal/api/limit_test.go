@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -183,8 +184,9 @@ func TestTurns(t *testing.T) {
 		}
 		mu.Unlock()
 		wg.Wait()
-		if order[room] != "flood" || order[room+1] != "late" {
-			t.Errorf("got %v, want late to be the second that waited", order)
+		// The first two that waited are let in at the same moment, in either order.
+		if !slices.Contains(order[room:room+2], "late") || !slices.Contains(order[room:room+2], "flood") {
+			t.Errorf("got %v, want late among the first two that waited", order)
 		}
 		if turns.used != 0 || len(turns.ring) != 0 || len(order) != 21 {
 			t.Errorf("%d are in use, %d datasets wait, %d worked", turns.used, len(turns.ring), len(order))
