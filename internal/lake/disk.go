@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,10 +20,11 @@ import (
 // storage is all that a table asks of the place it lies in. Names are relative and use slashes. A bucket can
 // serve it: writing whole objects, writing one only if it is not there, ranged reads, listing, deletion.
 type storage interface {
-	// Create starts a new object. It is on stable storage, and visible, once Close has returned nil.
+	// Create starts a new object. It is visible once Close has returned nil, and on stable storage at the latest
+	// when a CreateExclusive that began afterwards has made its own object visible.
 	Create(name string) (io.WriteCloser, error)
-	// CreateExclusive writes a whole object unless there is one by that name: then it answers fs.ErrExist.
-	// After errUncertain it may be there; after any other error it is not.
+	// CreateExclusive writes a whole object unless there is one by that name: then it answers fs.ErrExist. After
+	// nil it is on stable storage; after errUncertain it may be there; after any other error it is not.
 	CreateExclusive(name string, data []byte) error
 	// Replace writes a whole object over what is there. It may be lost in a crash, never torn.
 	Replace(name string, data []byte) error
@@ -30,6 +32,8 @@ type storage interface {
 	Exists(name string) (bool, error)
 	List(dir string) ([]listed, error)
 	Remove(name string) error
+	// Sync makes what was created and removed before it durable.
+	Sync() error
 	// Share holds off Alone until the returned function is called; Alone waits for every Share.
 	Share(ctx context.Context) (release func(), err error)
 	Alone(ctx context.Context) (release func(), err error)
@@ -57,8 +61,10 @@ type listed struct {
 type disk struct {
 	root string
 
-	mu   sync.Mutex
-	made map[string]bool // directories known to be durable
+	mu    sync.Mutex
+	made  map[string]bool   // directories known to be durable
+	dirty map[string]uint64 // directories with names that may not be: a number that changes with each
+	names uint64
 }
 
 func openDisk(root string) (*disk, error) {
@@ -66,7 +72,7 @@ func openDisk(root string) (*disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{root: root, made: map[string]bool{}}
+	d := &disk{root: root, made: map[string]bool{}, dirty: map[string]uint64{}}
 	return d, d.makeDir("")
 }
 
@@ -125,7 +131,7 @@ func (d *disk) Create(name string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &diskWriter{f: f}, nil
+	return &diskWriter{d: d, f: f}, nil
 }
 
 func (d *disk) forget(dir string) {
@@ -134,8 +140,10 @@ func (d *disk) forget(dir string) {
 	delete(d.made, d.path(dir))
 }
 
-// diskWriter is a file that is durable when it is closed: its content first, then its name.
+// diskWriter is a file whose content is durable when it is closed. Its name is so after the next syncNames: one
+// sync of a directory does for all files of a commit.
 type diskWriter struct {
+	d   *disk
 	f   *os.File
 	err error
 }
@@ -155,13 +163,34 @@ func (w *diskWriter) Close() error {
 	if err := w.f.Sync(); err != nil {
 		return errors.Join(err, w.f.Close(), os.Remove(w.f.Name()))
 	}
-	if err := w.f.Close(); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(w.f.Name()))
+	w.d.touch(filepath.Dir(w.f.Name()))
+	return w.f.Close()
 }
 
-// CreateExclusive writes beside the name and links: a link never replaces, and is there whole or not at all.
+// syncNames makes the names of all files that were closed before it durable, but for those in one directory.
+func (d *disk) syncNames(but string) error {
+	d.mu.Lock()
+	dirs := maps.Clone(d.dirty)
+	d.mu.Unlock()
+	for dir, names := range dirs {
+		if dir == but {
+			continue
+		}
+		if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // swept away, so nobody's
+			return err
+		}
+		d.mu.Lock()
+		if d.dirty[dir] == names { // else one more came meanwhile
+			delete(d.dirty, dir)
+		}
+		d.mu.Unlock()
+	}
+	return nil
+}
+
+// CreateExclusive writes beside the name and links: a link never replaces, and is there whole or not at all. The
+// sync of its directory comes after the link and takes the names before it along: file systems keep the order of
+// names in a directory, and should one not, a version that lists what is not there is passed over when it is read.
 func (d *disk) CreateExclusive(name string, data []byte) error {
 	tmp := name + "." + newName() + tmpSuffix
 	w, err := d.Create(tmp)
@@ -172,12 +201,16 @@ func (d *disk) CreateExclusive(name string, data []byte) error {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	err = os.Link(d.path(tmp), d.path(name))
+	dir := filepath.Dir(d.path(name))
+	err = d.syncNames(dir)
+	if err == nil {
+		err = os.Link(d.path(tmp), d.path(name))
+	}
 	_ = os.Remove(d.path(tmp)) // else the sweep finds it
 	if err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(d.path(name))); err != nil {
+	if err := syncDir(dir); err != nil {
 		return errors.Join(errUncertain, err)
 	}
 	return nil
@@ -247,10 +280,22 @@ func (d *disk) List(dir string) ([]listed, error) {
 // Remove deletes a file or an empty directory. What is not there is removed already.
 func (d *disk) Remove(name string) error {
 	d.forget(name)
-	if err := os.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := os.Remove(d.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	d.touch(filepath.Dir(d.path(name)))
+	return err
+}
+
+func (d *disk) Sync() error { return d.syncNames("") }
+
+// touch notes that names in a directory have changed.
+func (d *disk) touch(dir string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names++
+	d.dirty[dir] = d.names
 }
 
 // Share and Alone are a lock on a file, so that they hold between processes and end with them: what no snapshot

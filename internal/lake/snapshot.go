@@ -32,9 +32,10 @@ type change struct {
 // update commits what decide makes of the newest state, and asks again whenever another commit came between. A
 // nil change commits nothing.
 //
-// The order is: parts, which the caller wrote; manifest; list; metadata beside its name; its name. Each is on
-// stable storage before the next begins. A crash before the last leaves files that nothing lists, for the sweep,
-// which is held off meanwhile. A caller that writes parts holds it off from the first of them on.
+// The order is: parts, which the caller wrote; manifest; list; metadata beside its name; the names of the parts;
+// its name. Each is on stable storage before the next begins. A crash before the last leaves files that nothing
+// lists, for the sweep, which is held off meanwhile. A caller that writes parts holds it off from the first of
+// them on.
 func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
 	release, err := t.store.Share(ctx) // before the mutex: a sweep takes the two in this order
 	if err != nil {

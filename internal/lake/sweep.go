@@ -143,7 +143,7 @@ func (t *table) sweep(ctx context.Context, versions int64) (int, error) {
 			}
 		}
 	}
-	return n, nil
+	return n, t.store.Sync() // or a power cut could bring an erased identifier back
 }
 
 // remove is one file less. A crash between two leaves the rest for the next sweep.
