@@ -17,6 +17,7 @@ import (
 type ledger struct {
 	id  string
 	key string
+	age time.Duration // of the events it sends
 
 	mu      sync.Mutex
 	n       int // requests, for marks that differ
@@ -68,14 +69,14 @@ func (l *ledger) request(kind int) *entry {
 	for i := range count {
 		mark := fmt.Sprintf("%s-%d", name, i)
 		e.marks = append(e.marks, mark)
-		events = append(events, l.event(mark, 0))
+		events = append(events, l.event(mark, l.age))
 	}
 	switch kind {
 	case keyedBatch, keyedSingle:
 		e.once = name
 	case mixedBatch:
 		e.invalid = 1
-		events = append(events, fmt.Sprintf(`{"data_set_id":%q,"timestamp":%d,"event_type":"purchase","identifiers":{}}`, l.id, time.Now().Unix()))
+		events = append(events, fmt.Sprintf(`{"data_set_id":%q,"timestamp":%d,"event_type":"purchase","identifiers":{}}`, l.id, time.Now().Add(-l.age).Unix()))
 	}
 	e.body = "[" + strings.Join(events, ",") + "]"
 	if kind == single || kind == keyedSingle {
