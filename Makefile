@@ -71,7 +71,7 @@ faults: ## every fault tried on the running service: kills, power cuts, full dis
 faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)
 	$(FAULT) -timeout 10m -run '^($(FAULTS_CI))$$' ./faults
 
-FAULTS_CI := TestKilled|TestKilledAtSteps|TestKilledInUpkeep|TestKilledInErase|TestPowerCut|TestPowerCutControl
+FAULTS_CI := TestKilled.*|TestPowerCut.*|TestDiskFull|TestWriteErrors|TestDamagedStream|TestIdempotencyIsLinear|TestClockSteps
 faults-ci: export FAULTS = ci
 
 FUZZTIME ?= 60s

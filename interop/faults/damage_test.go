@@ -212,7 +212,7 @@ func youngest(t *testing.T, dir, pattern string) string {
 func TestDamagedParts(t *testing.T) {
 	for _, h := range harms {
 		t.Run(h.name, func(t *testing.T) {
-			for range rounds(t, 3, 1) {
+			for range rounds(t, 2, 1) {
 				damagedPart(t, h)
 			}
 		})

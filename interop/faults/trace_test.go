@@ -87,3 +87,23 @@ func (s *server) memory(t *testing.T) int64 {
 	}
 	return kib << 10
 }
+
+// cpu is the processor time the process has used.
+func (s *server) cpu(t *testing.T) time.Duration {
+	t.Helper()
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := bytes.Cut(raw, []byte(") ")) // the name may hold spaces
+	fields := bytes.Fields(rest)
+	ticks := 0
+	for _, f := range fields[11:13] { // utime and stime, in hundredths of a second
+		n, err := strconv.Atoi(string(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
