@@ -61,6 +61,11 @@ func TestScreenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.shoot(t, closed, "/login", filepath.Join(dir, "login-1280-light.png"), 1280, "light")
+	hurt := openServiceIn(t, damaged(t), nil)
+	hurt.dataset(dataset.Spec{ID: "shop"})
+	for _, width := range []int64{1280, 390} {
+		b.shoot(t, hurt, "/", filepath.Join(dir, fmt.Sprintf("alarm-%d-light.png", width)), width, "light")
+	}
 	empty := openService(t)
 	for _, width := range []int64{1280, 390} {
 		b.shoot(t, empty, "/", filepath.Join(dir, fmt.Sprintf("empty-%d-light.png", width)), width, "light")
@@ -206,4 +211,17 @@ func past(t *testing.T, s *service) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// damaged is a data directory in which a frame was found that cannot be read.
+func damaged(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "aside"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "aside", "0-5.frame"), []byte("?"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
