@@ -136,6 +136,34 @@ func TestDamageAtRest(t *testing.T) {
 	}
 }
 
+// A flipped bit anywhere in what describes the table is noticed: never other files, bounds or rows than were there.
+func TestEveryByteOfMetadata(t *testing.T) {
+	for _, pattern := range []string{"metadata/v*.json", "metadata/snap-*.avro", "metadata/*-m0.avro"} {
+		dir := t.TempDir()
+		l := openLake(t, Options{Dir: dir})
+		s := newSampler(5, 2, 9)
+		commit(t, l, s.rows(20, noon))
+		commit(t, l, s.rows(20, noon))
+		path := nth(t, dir+"/events", pattern, 0)
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at < len(whole); at += 11 {
+			b := slices.Clone(whole)
+			b[at] ^= 0x04
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l.events.state.Store(nil)
+			state, err := l.events.refresh(t.Context())
+			if err != nil || state.read != state.version-1 || len(state.parts()) != 1 {
+				t.Fatalf("%s, byte %d: got version %d of %d, %v, want the one before", pattern, at, state.read, state.version, err)
+			}
+		}
+	}
+}
+
 // A flipped bit anywhere in a part is either harmless or noticed: never other rows than were stored.
 func TestEveryByteOfAPart(t *testing.T) {
 	dir := t.TempDir()

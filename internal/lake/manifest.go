@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/apache/iceberg-go"
 )
@@ -28,7 +31,7 @@ type entry struct {
 // writeManifest makes a manifest durable that snapshot id, the sequence'th, adds to the table.
 func (t *table) writeManifest(id, sequence int64, entries []entry) (*manifest, error) {
 	var list []iceberg.ManifestEntry
-	m := &manifest{name: metadataDir + "/" + newName() + "-m0.avro"}
+	m := &manifest{}
 	least := sequence
 	for _, e := range entries {
 		file, err := e.part.dataFile(t.layout, t.store)
@@ -52,19 +55,19 @@ func (t *table) writeManifest(id, sequence int64, entries []entry) (*manifest, e
 		list = append(list, b.Build())
 	}
 	var buf bytes.Buffer
-	location := t.store.Location(m.name)
-	file, err := iceberg.WriteManifest(location, &buf, formatVersion, t.spec, t.layout.schema, id, list)
+	file, err := iceberg.WriteManifest("m0", &buf, formatVersion, t.spec, t.layout.schema, id, list)
 	if err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)
 	}
-	m.file = numbered(file, sequence, least)
+	m.name = sealedName(newName(), buf.Bytes(), manifestSuffix)
+	m.file = numbered(file, t.store.Location(m.name), sequence, least)
 	return m, writeAll(t.store, m.name, buf.Bytes())
 }
 
-// numbered gives a manifest the sequence numbers that iceberg-go leaves open until a list is written: ours are
+// numbered gives a manifest its location, and the sequence numbers that iceberg-go leaves open until a list is written: ours are
 // known, and the same value goes into every list that follows.
-func numbered(f iceberg.ManifestFile, sequence, least int64) iceberg.ManifestFile {
-	return iceberg.NewManifestFile(formatVersion, f.FilePath(), f.Length(), f.PartitionSpecID(), f.SnapshotID()).
+func numbered(f iceberg.ManifestFile, location string, sequence, least int64) iceberg.ManifestFile {
+	return iceberg.NewManifestFile(formatVersion, location, f.Length(), f.PartitionSpecID(), f.SnapshotID()).
 		SequenceNum(sequence, least).
 		AddedFiles(f.AddedDataFiles()).AddedRows(f.AddedRows()).
 		ExistingFiles(f.ExistingDataFiles()).ExistingRows(f.ExistingRows()).
@@ -83,7 +86,7 @@ func (t *table) writeList(id, sequence int64, parent *int64, manifests []*manife
 	if err != nil {
 		return "", fmt.Errorf("encode manifest list: %w", err)
 	}
-	name := fmt.Sprintf("%s/snap-%d-%s.avro", metadataDir, id, newName())
+	name := sealedName(fmt.Sprintf("snap-%d-%s", id, newName()), buf.Bytes(), listSuffix)
 	return name, writeAll(t.store, name, buf.Bytes())
 }
 
@@ -100,7 +103,10 @@ func (t *table) readList(s *snapshot, known []*manifest) ([]*manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := iceberg.ReadManifestList(bytes.NewReader(b))
+	if !sealed(name, b, listSuffix) {
+		return nil, fmt.Errorf("%w: checksum of the manifest list differs", errDamaged)
+	}
+	files, err := decodeList(b)
 	if err != nil {
 		return nil, fmt.Errorf("%w: manifest list", errDamaged)
 	}
@@ -137,6 +143,9 @@ func (t *table) readManifest(m *manifest) error {
 	if int64(len(b)) != m.file.Length() {
 		return fmt.Errorf("%w: manifest has another length", errDamaged)
 	}
+	if !sealed(m.name, b, manifestSuffix) {
+		return fmt.Errorf("%w: checksum of the manifest differs", errDamaged)
+	}
 	entries, err := decodeManifest(m.file, b)
 	if err != nil {
 		return fmt.Errorf("%w: manifest", errDamaged)
@@ -158,12 +167,37 @@ func (t *table) readManifest(m *manifest) error {
 
 // decodeManifest keeps a decoder that was written for whole files from ending the program over a broken one.
 func decodeManifest(f iceberg.ManifestFile, b []byte) (entries []iceberg.ManifestEntry, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("decoder gave up: %v", r)
-		}
-	}()
+	defer recovered(&err)
 	return iceberg.ReadManifest(f, bytes.NewReader(b), true)
+}
+
+func decodeList(b []byte) (files []iceberg.ManifestFile, err error) {
+	defer recovered(&err)
+	return iceberg.ReadManifestList(bytes.NewReader(b))
+}
+
+// Avro has no checksums, and one flipped bit makes another path or another bound of it. So the names of lists and
+// manifests end with one of what is in them. The name of a list stands in the metadata, which has a checksum of
+// itself, and those of manifests in the list: nothing in the chain can change unseen.
+const (
+	manifestSuffix = "-m0.avro"
+	listSuffix     = ".avro"
+)
+
+func sealedName(stem string, content []byte, suffix string) string {
+	return fmt.Sprintf("%s/%s-%08x%s", metadataDir, stem, crc32.Checksum(content, castagnoli), suffix)
+}
+
+// sealed says whether a file holds what its name says. A name without a checksum is another program's: it is
+// taken as it is.
+func sealed(name string, content []byte, suffix string) bool {
+	stem, ok := strings.CutSuffix(name, suffix)
+	at := strings.LastIndexByte(stem, '-')
+	if !ok || len(stem)-at-1 != 8 {
+		return true
+	}
+	sum, err := strconv.ParseUint(stem[at+1:], 16, 32)
+	return err != nil || uint32(sum) == crc32.Checksum(content, castagnoli)
 }
 
 // mergeFactor is how many manifests of like size are merged into one. So a table has few manifests, a commit

@@ -1,7 +1,6 @@
 package lake
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -90,7 +89,6 @@ func newMetadata(l *layout, location string, now time.Time) (*metadata, error) {
 		DefaultSortID:   sortOrderID,
 		SortOrders:      []json.RawMessage{json.RawMessage(`{"order-id":0,"fields":[]}`), l.sortOrder()},
 		Properties: map[string]string{
-			checksumProperty:       noChecksum,
 			"write.format.default": "parquet",
 			// Others may write too, but expiry and clean-up are ours: they know the watermark.
 			"gc.enabled": "false",
@@ -132,50 +130,56 @@ func (l *layout) sortOrder() json.RawMessage {
 	return b
 }
 
-// A metadata document names every file of the table, and JSON with a flipped bit is mostly still JSON. So it
-// carries a checksum of itself, as a property other programs pass over.
-const (
-	checksumProperty = "sluice.crc32c"
-	noChecksum       = "00000000"
-)
+// A metadata document names every file of the table, and JSON with a flipped bit is mostly still JSON. So it ends
+// with a checksum of itself: a line of 32 blanks and tabs, the bits of a CRC-32C, which every JSON reader passes
+// over. As a member of the document it would be carried on by other programs that change the rest.
+const sealLength = 33
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// encode seals the document.
+func seal(document []byte) []byte {
+	sum := crc32.Checksum(document, castagnoli)
+	for bit := range 32 {
+		document = append(document, " \t"[sum>>bit&1])
+	}
+	return append(document, '\n')
+}
+
+// unseal cuts the checksum off. ok is false where the document is not what was sealed; one without a checksum was
+// written by another program and is taken as it is.
+func unseal(b []byte) (document []byte, ok bool) {
+	at := len(b) - sealLength
+	if at < 0 || b[len(b)-1] != '\n' {
+		return b, true
+	}
+	sum := uint32(0)
+	for bit, c := range b[at : len(b)-1] {
+		switch c {
+		case ' ':
+		case '\t':
+			sum |= 1 << bit
+		default:
+			return b, true // a damaged line is no JSON, either
+		}
+	}
+	return b[:at], crc32.Checksum(b[:at], castagnoli) == sum
+}
+
 func (m *metadata) encode() ([]byte, error) {
-	m.Properties[checksumProperty] = noChecksum
 	b, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	at := checksumAt(b)
-	if at < 0 {
-		return nil, errors.New("no place for a checksum")
-	}
-	copy(b[at:], fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)))
-	return b, nil
+	return seal(b), nil
 }
 
-func checksumAt(b []byte) int {
-	key := []byte(`"` + checksumProperty + `":"`)
-	at := bytes.Index(b, key)
-	if at < 0 || at+len(key)+len(noChecksum) > len(b) {
-		return -1
-	}
-	return at + len(key)
-}
-
-// decodeMetadata opens the document. One without a checksum was written by another program: it is taken as is.
 func decodeMetadata(b []byte) (*metadata, error) {
-	if at := checksumAt(b); at >= 0 {
-		want := string(b[at : at+len(noChecksum)])
-		copy(b[at:], noChecksum)
-		if got := fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)); got != want {
-			return nil, fmt.Errorf("%w: checksum differs", errDamaged)
-		}
+	document, ok := unseal(b)
+	if !ok {
+		return nil, fmt.Errorf("%w: checksum differs", errDamaged)
 	}
 	m := new(metadata)
-	if err := json.Unmarshal(b, m); err != nil {
+	if err := json.Unmarshal(document, m); err != nil {
 		return nil, fmt.Errorf("%w: not the JSON of a table", errDamaged)
 	}
 	if m.FormatVersion != 2 {

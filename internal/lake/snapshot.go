@@ -212,7 +212,6 @@ func (t *table) forward(s *state) *metadata {
 	})
 	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-logVersions):]
 	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
-	m.Properties = maps.Clone(m.Properties)
 	m.Location = t.store.Location("")
 	return &m
 }
