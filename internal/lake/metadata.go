@@ -158,6 +158,8 @@ func unseal(b []byte) (document []byte, ok bool) {
 		case ' ':
 		case '\t':
 			sum |= 1 << bit
+		case '\r', '\n':
+			return b, false // a tab with a flipped bit
 		default:
 			return b, true // a damaged line is no JSON, either
 		}
