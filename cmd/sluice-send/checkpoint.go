@@ -154,6 +154,7 @@ func (c *checkpoint) read() (good int64, err error) {
 		return 0, fmt.Errorf("%s is not a checkpoint of this program", c.file.Name())
 	}
 	good = int64(len(line))
+	c.lastTime = c.header.StartedAt // until a mark says otherwise: it may have been interrupted before its first batch
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {

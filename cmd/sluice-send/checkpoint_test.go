@@ -224,24 +224,26 @@ func TestTwoUploadersOfOneFile(t *testing.T) {
 
 // An interruption from the keyboard has its own exit code, and the next run goes on.
 func TestInterrupted(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	s := &store{}
-	s.fail = func(n int, _ http.ResponseWriter) bool {
-		if n == 5 {
-			cancel()
+	for _, at := range []int{1, 5} { // before the first mark, and after some, most likely
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &store{}
+		s.fail = func(n int, _ http.ResponseWriter) bool {
+			if n == at {
+				cancel()
+			}
+			return false
 		}
-		return false
+		url := newLoopback(t, s)
+		path := tempCSV(t, 3000, none)
+		code, _, words := uploadWith(t, ctx, url, path)
+		if code != exitInterrupted {
+			t.Fatalf("request %d: exit code %d\n%s", at, code, words)
+		}
+		if code, out, words := uploadTo(t, url, path); code != exitOK {
+			t.Fatalf("request %d: exit code %d\n%s%s", at, code, out, words)
+		}
+		s.check(t, 3000, none)
 	}
-	url := newLoopback(t, s)
-	path := tempCSV(t, 3000, none)
-	code, _, words := uploadWith(t, ctx, url, path)
-	if code != exitInterrupted {
-		t.Fatalf("exit code %d\n%s", code, words)
-	}
-	if code, out, words := uploadTo(t, url, path); code != exitOK || !strings.Contains(out, `"resumed":`) {
-		t.Fatalf("exit code %d\n%s%s", code, out, words)
-	}
-	s.check(t, 3000, none)
 }
 
 // The service's partial refusals are named by line, also where its answer lists only some of them.
