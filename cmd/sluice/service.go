@@ -200,15 +200,15 @@ func (s *service) run(ctx context.Context) error {
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
 		parts.Go(named("lake", func() error { return rig.upkeep(lower, s.lake) }))
 	}
-	parts.Go(named("lake", func() error { return rig.upkeep(lower, s.lake) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
-	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.senders, s.certFile != "") }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
 	}
+	s.awaitStream(partsCtx)
+	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.senders, s.certFile != "") }))
 
 	select {
 	case <-ctx.Done():
@@ -229,6 +229,22 @@ func (s *service) run(ctx context.Context) error {
 		_ = s.traces.Close(grace)
 	}
 	return parts.Wait()
+}
+
+// awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of
+// being refused. A stream that stays down is told by /readyz and by every answer.
+func (s *service) awaitStream(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // arbitrary; it takes milliseconds
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for s.stream.Ready() != nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // serve is Serve without the error that says it was asked to stop.

@@ -114,6 +114,7 @@ func (s *service) run(senders, ops net.Listener, log *slog.Logger) {
 		_ = s.engine.Close()
 	})
 	s.t.Cleanup(s.stop)
+	until(s.t, "a service that takes events", func() bool { return s.api.Ready() == nil })
 }
 
 type testWriter struct{ t testing.TB }
