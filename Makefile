@@ -54,7 +54,7 @@ screenshots: ## a picture of every page of the console, light and dark, wide and
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 15m ./client/... ./event/... ./gpp/... ./internal/...
+	$(GO) test -race -timeout 15m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/engine ./internal/loader ./internal/stream
 
 .PHONY: interop
 interop: ## tables read back by DuckDB, uploads through a faulty network (module of its own: needs cgo)
