@@ -198,6 +198,8 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
 	if s.loading && !rig.noLoader {
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
+	}
+	if s.loading {
 		parts.Go(named("lake", func() error { return rig.upkeep(lower, s.lake) }))
 	}
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
