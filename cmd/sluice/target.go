@@ -103,7 +103,7 @@ func makeDatasets(ctx context.Context, t *target, n int) ([]bench.Dataset, error
 		id := fmt.Sprintf("bench-%06d", i)
 		_, _, key, err := registry.Create(ctx, dataset.Spec{ID: id, Name: "Benchmark"})
 		if errors.Is(err, dataset.ErrExists) { // the directory is from an earlier run
-			_, key, err = registry.RotateKey(ctx, id, time.Minute)
+			_, key, err = registry.RotateKey(ctx, id, 0)
 		}
 		if err != nil {
 			return nil, err
