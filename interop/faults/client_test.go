@@ -21,17 +21,18 @@ import (
 // host is where a server listens, without the scheme.
 func (s *server) host() string { return strings.TrimPrefix(s.url, "http://") }
 
-// Ten thousand connections that say nothing, or hardly anything: others are served meanwhile, memory stays bounded, and
-// the idle ones are shown the door.
+// Ten thousand connections that say nothing, or hardly anything, some of them with a key: other datasets are served
+// meanwhile, memory stays bounded, and the idle ones are shown the door.
 func TestSlowConnections(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, launch{})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
+	slow := provisioned(t, dir, "slow")
 	n := rounds(t, 10_000, 1000)
 	starts := []string{
 		"",                                   // nothing
 		"POST /v1/events HTTP/1.1\r\nHost: ", // half a head
-		"POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + l.key + "\r\nContent-Length: 5000000\r\n\r\n{", // a body that does not come
+		"POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + slow + "\r\nContent-Length: 5000000\r\n\r\n{", // a body that does not come
 	}
 	conns := make([]net.Conn, n)
 	var wg sync.WaitGroup
