@@ -214,7 +214,7 @@ func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Optio
 	}
 	js, err := jetstream.New(nc)
 	if err == nil {
-		_, err = js.AccountInfo(ctx)
+		err = e.awaitAnswer(ctx, js)
 	}
 	if err != nil {
 		nc.Close()
@@ -222,6 +222,20 @@ func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Optio
 	}
 	e.nc, e.js = nc, js
 	return nil
+}
+
+// awaitAnswer asks until JetStream answers. A cluster whose nodes choose a leader loses the question.
+func (e *Engine) awaitAnswer(ctx context.Context, js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, e.o.Wait)
+	defer cancel()
+	for {
+		try, stop := context.WithTimeout(ctx, 2*time.Second)
+		_, err := js.AccountInfo(try)
+		stop()
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // dial makes a connection that comes back by itself. Nothing is buffered while it is away: a publish then fails at
