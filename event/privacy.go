@@ -44,6 +44,12 @@ func (d *Decoder) readSIDs() bool {
 		if n == maxSIDs {
 			t.sidsRefused = "gpp_sid holds more than 63 ids."
 		}
+		if id, ok := d.smallInteger(); ok {
+			if n < maxSIDs {
+				from = d.keepSID(from, id)
+			}
+			continue
+		}
 		if c := d.peek(); c != '-' && (c < '0' || c > '9') {
 			t.sidsRefused = "gpp_sid holds something that is no integer."
 			if !d.walk(3) {
@@ -65,6 +71,25 @@ func (d *Decoder) readSIDs() bool {
 			from = d.keepSID(from, int32(id))
 		}
 	}
+}
+
+// smallInteger reads an integer of one or two digits below maxSID, as nearly all section ids are. Whatever else stands
+// there is left to the general way.
+func (d *Decoder) smallInteger() (id int32, ok bool) {
+	if d.i+2 >= len(d.s) {
+		return 0, false
+	}
+	a, b, c := d.s[d.i]-'0', d.s[d.i+1], d.s[d.i+2]
+	switch {
+	case a > 9:
+	case b == ',' || b == ']':
+		d.i++
+		return int32(a), true
+	case a > 0 && a < maxSID/10 && b-'0' <= 9 && (c == ',' || c == ']'):
+		d.i += 2
+		return int32(a)*10 + int32(b-'0'), true
+	}
+	return 0, false
 }
 
 // keepSID adds an id to those of the event, which begin at from, and returns where they begin now.

@@ -114,35 +114,46 @@ func (b *bits) judge(start, end int) string {
 }
 
 // passInts reads a list of ranges of integers without keeping them. It is intItem in a loop, with the reader's state in
-// registers, because lists have hundreds of ranges: it takes a quarter of the time.
+// registers and its bits at the top of the word, because lists have hundreds of ranges: it takes a fifth of the time.
 func (b *bits) passInts(count int) string {
-	s, acc, n := b.s[b.next:], b.acc, b.n
+	s, acc, n := b.s[b.next:], b.acc<<(64-b.n), b.n
 	for range count {
-		for n < groupBits && s != "" {
-			if len(s) >= 5 {
-				acc = acc<<30 | uint64(sextet[s[0]])<<24 | uint64(sextet[s[1]])<<18 | uint64(sextet[s[2]])<<12 |
-					uint64(sextet[s[3]])<<6 | uint64(sextet[s[4]])
-				s, n = s[5:], n+30
-				continue
+		width := uint(singleBits)
+		for n < width {
+			if n <= 64-42 && len(s) >= 7 {
+				c := s[:7]
+				acc |= (uint64(sextet[c[0]])<<36 | uint64(sextet[c[1]])<<30 | uint64(sextet[c[2]])<<24 | uint64(sextet[c[3]])<<18 |
+					uint64(sextet[c[4]])<<12 | uint64(sextet[c[5]])<<6 | uint64(sextet[c[6]])) << ((64 - 42 - n) & 63)
+				s, n = s[7:], n+42
+				break
 			}
-			acc = acc<<6 | uint64(sextet[s[0]])
+			if s == "" {
+				b.fail()
+				return truncated
+			}
+			acc |= uint64(sextet[s[0]]) << ((64 - 6 - n) & 63)
 			s, n = s[1:], n+6
 		}
-		width := uint(singleBits)
-		if n >= singleBits && acc>>(n-1)&1 == 1 {
-			width = groupBits
+		start := acc >> 47 & maxVendor
+		end := start
+		if acc>>63 == 1 {
+			for width = groupBits; n < width && s != ""; n += 6 {
+				acc |= uint64(sextet[s[0]]) << ((64 - 6 - n) & 63)
+				s = s[1:]
+			}
+			if n < width {
+				b.fail()
+				return truncated
+			}
+			end = acc >> 31 & maxVendor
 		}
-		if n < width {
-			b.fail()
-			return truncated
-		}
+		acc <<= width & 63
 		n -= width
-		start, end := int(acc>>(n+width-singleBits)&maxVendor), int(acc>>n&maxVendor)
 		if start == 0 || end < start {
-			return b.judge(start, end)
+			return b.judge(int(start), int(end))
 		}
 	}
-	b.next, b.acc, b.n = len(b.s)-len(s), acc, n
+	b.next, b.acc, b.n = len(b.s)-len(s), acc>>(64-n), n
 	return ""
 }
 
