@@ -136,7 +136,7 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 		d.problem(InvalidGPPSID, Fields[fieldGPPSID].Pointer, t.sidsRefused, "")
 	}
 	text := t.text[fieldGPPString]
-	slot := &d.consents[maphash.String(nameSeed, text)%consentSlots]
+	slot := d.consent(text)
 	if slot.text != text {
 		if slot.parsed == nil || d.Explain { // what is explained stays until the next body: it needs memory of its own
 			slot.parsed = new(gpp.String)
@@ -149,6 +149,18 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 		slot.text = text
 	}
 	return slot.parsed, t.sids
+}
+
+// consent is where a string is kept, or has its place: the second place of its hash when another string has the first.
+func (d *Decoder) consent(text string) *consent {
+	h := maphash.String(nameSeed, text)
+	slot := &d.consents[h%consentSlots]
+	if slot.text != text && slot.text != "" {
+		if second := &d.consents[(h+1)%consentSlots]; second.text == text || second.text == "" {
+			return second
+		}
+	}
+	return slot
 }
 
 // gppMessage says where a GPP string cannot be read. The decoder's own words speak of places and versions, never of a

@@ -79,6 +79,20 @@ func (b *bits) read(k uint) uint64 {
 	return b.acc >> b.n & (1<<k - 1)
 }
 
+// readWord is the next k bits, k up to 64, of a reader that stands between two characters.
+func (b *bits) readWord(k uint) (v uint64) {
+	whole := b.next + int(k/6)
+	if whole+int(k%6+5)/6 > len(b.s) {
+		b.fail()
+		return 0
+	}
+	for _, c := range []byte(b.s[b.next:whole]) {
+		v = v<<6 | uint64(sextet[c])
+	}
+	b.next = whole
+	return v<<(k%6) | b.read(k%6)
+}
+
 func (b *bits) bool() bool { return b.read(1) == 1 }
 
 // skip passes over k bits without looking at them.

@@ -83,15 +83,13 @@ func unknownVersion(version int, known string) string {
 
 // parseCore reads the version and the two-bit values.
 func (s *Section) parseCore(core string) *Error {
-	b := bits{s: core}
-	s.version = uint8(b.read(6))
+	s.version = sextet[core[0]]
 	if err := s.chooseLayout(len(core)); err != nil {
 		return err
 	}
 	l := s.layout
-	half := uint(l.slots) // half the bits: all of them may be one too many for a single read
-	s.values = b.read(half)<<half | b.read(half)
-	if b.short {
+	b := bits{s: core, next: 1}
+	if s.values = b.readWord(2 * uint(l.slots)); b.short {
 		return s.fault(l.firstMissing(len(core)), truncated)
 	}
 	if bad := s.values & (s.values >> 1) & lanes; bad != 0 {

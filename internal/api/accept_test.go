@@ -205,6 +205,28 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// TestValidateHostileConsent asks for the vendors of strings that are forty times as long spelled out.
+func TestValidateHostileConsent(t *testing.T) {
+	s := openShop(t)
+	const vendors = 65535
+	bits := "000010" + strings.Repeat("0", 213-6) + strings.Repeat("1", 16) + "0" + strings.Repeat("01", vendors/2) + "0" + strings.Repeat("0", 17+12+5)
+	var text strings.Builder
+	for ; len(bits) >= 6; bits = bits[6:] {
+		v, _ := strconv.ParseUint(bits[:6], 2, 8)
+		text.WriteByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[v])
+	}
+	one := goodEvent(`,"privacy":{"gpp_string":"DBABMA~` + text.String() + `","gpp_sid":[2]}`)
+	const events = 100
+	r := s.post("/v1/events/validate", "["+strings.Repeat(one+",", events-1)+one+"]")
+	shown := strings.Count(r.text, `"VendorConsents":[[2,2],[4,4],`)
+	if r.StatusCode != 200 || strings.Count(r.text, `"privacy":"suppressed","privacy_reasons"`) != events {
+		t.Errorf("got %d %.400s", r.StatusCode, r.text)
+	}
+	if shown == 0 || shown == events || len(r.text) > maxShown+1<<20 {
+		t.Errorf("%d strings of %d shown in %d bytes", shown, events, len(r.text))
+	}
+}
+
 func TestStats(t *testing.T) {
 	s := openShop(t)
 	s.post("/v1/events", goodEvent(""))

@@ -41,7 +41,7 @@ var routes = [routeCount]route{
 	routeValidate: {
 		http.MethodPost, "/v1/events/validate", "POST", true, "Try events without sending them",
 		"One event or an array of them, under the same rules. Nothing is stored or counted. The answer shows each valid event as it would be " +
-			"stored, its privacy outcome with the reasons, and its consent string decoded.",
+			"stored, its privacy outcome with the reasons, and its consent string decoded (as far as 16 MiB of answer go).",
 	},
 	routeSubmission: {
 		http.MethodGet, "/v1/submissions/{submission_id}", "GET, HEAD", true, "Look a submission up",

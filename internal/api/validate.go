@@ -41,6 +41,10 @@ func appendValidation(b []byte, res *event.Result) []byte {
 	return append(b, "]}"...)
 }
 
+// maxShown is from how many bytes of an answer on the decoded GPP strings are left out. A thousand real ones are half of
+// it; hostile ones, whose vendors are forty times as long spelled out, would be some hundred megabytes.
+const maxShown = 16 << 20
+
 // appendEffect adds what would become of one valid event.
 func appendEffect(b []byte, row *event.Row, d *event.Detail) []byte {
 	b = append(b, `{"index":`...)
@@ -57,7 +61,7 @@ func appendEffect(b []byte, row *event.Row, d *event.Detail) []byte {
 		b = appendString(b, reason)
 	}
 	b = append(b, `],"gpp":`...)
-	if d.GPP == nil {
+	if d.GPP == nil || len(b) > maxShown {
 		b = append(b, "null"...)
 	} else {
 		b = d.GPP.AppendJSON(b)
