@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -124,7 +125,11 @@ func (s *source[T]) sorted() (order []int32, oneDay bool) {
 		order[i] = int32(i)
 		oneDay = oneDay && s.day(i) == s.day(0)
 	}
+	compared := 0
 	slices.SortFunc(order, func(i, j int32) int {
+		if compared++; compared%4096 == 0 {
+			runtime.Gosched() // as between two pages
+		}
 		if !oneDay {
 			if c := cmp.Compare(s.day(int(i)), s.day(int(j))); c != 0 {
 				return c

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -59,6 +60,7 @@ func newCodec(level zstd.EncoderLevel) *codec {
 func (c *codec) String() string                            { return "ZSTD" }
 func (c *codec) CompressionCodec() format.CompressionCodec { return format.Zstd }
 func (c *codec) Encode(dst, src []byte) ([]byte, error) {
+	runtime.Gosched() // between two pages: loading can wait for a moment, senders cannot
 	return c.encoder().EncodeAll(src, dst[:0]), nil
 }
 func (c *codec) Decode(dst, src []byte) ([]byte, error) { return c.decoder().DecodeAll(src, dst[:0]) }
@@ -118,6 +120,7 @@ func (w *partWriter[T]) next() (*T, error) {
 
 func (w *partWriter[T]) flush() error {
 	_, err := w.w.Write(w.rows)
+	runtime.Gosched() // as in Encode
 	w.rows = w.rows[:0]
 	return err
 }

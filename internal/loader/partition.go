@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,7 +119,7 @@ func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan st
 			if err := b.add(f); err != nil {
 				return err
 			}
-			p.pending.Store(int64(len(b.Events)))
+			p.pending.Store(int64(b.rows))
 			full = b.full()
 		case <-due.C:
 			full = true
@@ -127,10 +128,13 @@ func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan st
 		}
 		if full {
 			due.Stop()
+			if err := b.decode(); err != nil {
+				return err
+			}
 			if err := p.commit(ctx, b); err != nil {
 				return err
 			}
-			b.reset(lake.Marks{
+			b = newBatch(p, lake.Marks{
 				Events: b.To, Rejections: max(b.To, b.From.Rejections), Hours: max(b.To, b.From.Hours),
 			})
 		}
@@ -208,14 +212,17 @@ func (p *partition) stats() PartitionStats {
 	return out
 }
 
-// batch is frames on their way into one commit.
+// batch is frames on their way into one commit. They stay as they are until then: rows are full of pointers, and the
+// garbage collector would follow them again and again while they wait.
 type batch struct {
 	lake.Batch
 	p      *partition
-	tally  tally
+	frames []stream.Frame
+	rows   int // in the frames
 	size   int
-	frames int
-	read   submission.Submission // the record that is being added
+	tally  tally
+	reader submission.Decoder
+	read   submission.Submission // the record that is being decoded
 }
 
 func newBatch(p *partition, marks lake.Marks) *batch {
@@ -225,27 +232,14 @@ func newBatch(p *partition, marks lake.Marks) *batch {
 	}
 }
 
-// reset makes it an empty batch that begins at marks. Room for rows is kept, for the next batch will need it; unless
-// this one used little of what there is. The rows themselves are let go: they hold the memory of their frames.
-func (b *batch) reset(marks lake.Marks) {
-	rows := b.Events
-	clear(rows)
-	if len(rows) < cap(rows)/4 {
-		rows = nil
-	}
-	*b = *newBatch(b.p, marks)
-	b.Events = rows[:0]
-}
+func (b *batch) empty() bool { return len(b.frames) == 0 }
 
-func (b *batch) empty() bool { return b.frames == 0 }
-
-func (b *batch) full() bool { return len(b.Events) >= b.p.l.o.MaxRows || b.size >= b.p.l.o.MaxSize }
+func (b *batch) full() bool { return b.rows >= b.p.l.o.MaxRows || b.size >= b.p.l.o.MaxSize }
 
 // add takes a frame in. What cannot be read is kept aside and does not stop what follows; an error comes only
 // from keeping it, for then the frame must come again.
 func (b *batch) add(f stream.Frame) error {
 	b.p.frames.Add(1)
-	b.frames++
 	if f.Missing > 0 {
 		isNew, err := b.p.l.aside.gap(b.p.id, f.Seq, f.Missing)
 		if err != nil {
@@ -264,27 +258,41 @@ func (b *batch) add(f stream.Frame) error {
 			b.p.log.Error("frame is damaged", "sequence", f.Seq, "error", f.Damaged)
 		}
 	}
-	for slot, record := range f.Records {
+	for _, record := range f.Records {
 		b.size += len(record)
-		// The frame is ours to keep and nobody writes to it, so rows may share its memory.
-		text := unsafe.String(unsafe.SliceData(record), len(record))
-		rows, err := b.read.Decode(b.Events, text, b.p.id, f.Seq, uint16(slot))
-		if err != nil {
-			isNew, kerr := b.p.l.aside.record(b.p.id, f.Seq, slot, record)
-			if kerr != nil {
-				return fmt.Errorf("keep a damaged record: %w", kerr)
-			}
-			if isNew {
-				b.p.log.Error("record is damaged", "sequence", f.Seq, "slot", slot, "error", err)
-			}
-			continue
-		}
-		if f.Seq > b.From.Events {
-			b.Events = rows
-		}
-		b.submission(&b.read, f.Seq)
+		b.rows += submission.CountRows(view(record))
 	}
+	b.frames = append(b.frames, f)
 	b.To = f.Seq
+	return nil
+}
+
+// view is a record as a string. The frame is ours to keep and nobody writes to it, so rows may share its memory.
+func view(record []byte) string { return unsafe.String(unsafe.SliceData(record), len(record)) }
+
+// decode makes rows of the frames. A record that cannot be read is kept aside, as in add.
+func (b *batch) decode() error {
+	b.Events = make([]event.Row, 0, b.rows)
+	for _, f := range b.frames {
+		for slot, record := range f.Records {
+			rows, err := b.reader.Decode(&b.read, b.Events, view(record), b.p.id, f.Seq, uint16(slot))
+			if err != nil {
+				isNew, kerr := b.p.l.aside.record(b.p.id, f.Seq, slot, record)
+				if kerr != nil {
+					return fmt.Errorf("keep a damaged record: %w", kerr)
+				}
+				if isNew {
+					b.p.log.Error("record is damaged", "sequence", f.Seq, "slot", slot, "error", err)
+				}
+				continue
+			}
+			if f.Seq > b.From.Events {
+				b.Events = rows
+			}
+			b.submission(&b.read, f.Seq)
+		}
+		runtime.Gosched() // loading can wait for a moment, senders cannot
+	}
 	return nil
 }
 

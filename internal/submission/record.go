@@ -133,16 +133,19 @@ var ErrDamaged = errors.New("damaged record")
 // DecodeRecord reads the record that stands at a place in the stream. Strings of the result are parts of rec.
 func DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
 	s := new(Submission)
-	if _, err := s.Decode(nil, rec, partition, seq, slot); err != nil {
+	if _, err := new(Decoder).Decode(s, nil, rec, partition, seq, slot); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Decode is DecodeRecord for a caller that reads many records: it makes s the submission, adds its rows to rows and
-// returns those; s.Rows are the new ones among them. After an error s is of no use and rows come back as they were.
-func (s *Submission) Decode(rows []event.Row, rec string, partition uint8, seq uint64, slot uint16) ([]event.Row, error) {
-	r := reader{rest: rec}
+// Decoder is DecodeRecord for a caller that reads many records.
+type Decoder struct{ room }
+
+// Decode makes s the submission in a record, adds its rows to rows and returns those; s.Rows are the new ones among
+// them. After an error s is of no use and rows come back as they were.
+func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition uint8, seq uint64, slot uint16) ([]event.Row, error) {
+	r := reader{rest: rec, room: &d.room}
 	if v := r.byte(); v != recordVersion {
 		return rows, fmt.Errorf("%w: version %d, this program reads %d", ErrDamaged, v, recordVersion)
 	}
@@ -171,27 +174,76 @@ func (s *Submission) Decode(rows []event.Row, rec string, partition uint8, seq u
 	return all, nil
 }
 
+// CountRows is how many rows a record holds, without a look at them; 0 for one that is damaged before them.
+func CountRows(rec string) int {
+	r := reader{rest: rec}
+	version, kind := r.byte(), r.byte()
+	r.take(16)
+	r.uvarint()
+	r.text()
+	if kind&flagOnce != 0 {
+		r.take(32)
+		r.text()
+	}
+	for n := r.count(4); n > 0; n-- {
+		r.text()
+		r.text()
+		r.uvarint()
+		r.uvarint()
+	}
+	n := r.count(leastRow)
+	if r.bad || version != recordVersion {
+		return 0
+	}
+	return n
+}
+
 // reader takes a record apart. After the first thing that does not fit everything reads as zero and bad is set.
 type reader struct {
 	rest string
 	bad  bool
-
-	// Memory for all rows of a record at once: the hex of their hashes, and their section ids.
-	hashes []byte
-	sids   []int32
+	*room
 }
 
+// room is memory for texts that are not in a record as they are read: the ids, the hex of hashes, the section ids. It
+// is taken for many rows at once and never used twice.
+type room struct {
+	spelled []byte
+	sids    []int32
+}
+
+// mostRoom is the most that is taken for rows that may come.
+const mostRoom = 64 << 10
+
+// reserve makes room for n more bytes of text. A caller that reads one record takes what it needs; one that reads many
+// takes ever more.
+func (r *room) reserve(n int) {
+	if n > cap(r.spelled)-len(r.spelled) {
+		r.spelled = make([]byte, 0, max(n, min(2*cap(r.spelled), mostRoom)))
+	}
+}
+
+// last is the text that was added since at.
+func (r *room) last(at int) string {
+	return unsafe.String(unsafe.SliceData(r.spelled[at:]), len(r.spelled)-at)
+}
+
+// leastRow is the fewest bytes a row has: bits, index, time, outcome.
+const leastRow = 4
+
 func (r *reader) rows(s *Submission, rows []event.Row) []event.Row {
-	n := r.count(4) // bits, index, time, outcome
+	n := r.count(leastRow)
 	if n == 0 || s.Kind == Rejected {
 		r.bad = r.bad || n > 0
 		return rows
 	}
 	all := slices.Grow(rows, n)[:len(rows)+n]
 	s.Rows = all[len(rows):]
-	clear(s.Rows) // the memory may have been used before
-	id := FormatID(s.Kind, s.ID)
-	r.hashes = make([]byte, 0, min(2*len(r.rest), n*128)) // the longest they can be
+	clear(s.Rows)                                   // the memory may have been used before
+	r.reserve(idLength + min(2*len(r.rest), n*128)) // the longest that the hashes can be
+	at := len(r.spelled)
+	r.spelled = appendID(r.spelled, s.Kind, s.ID)
+	id := r.last(at)
 	for i := range s.Rows {
 		row := &s.Rows[i]
 		row.SubmissionID = id
@@ -306,7 +358,7 @@ func (r *reader) text() string { return r.take(r.count(1)) }
 func (r *reader) sections(left int) []int32 {
 	n := r.count(1)
 	if n > cap(r.sids)-len(r.sids) {
-		r.sids = make([]int32, 0, max(n, min(2*left, 1024)))
+		r.sids = make([]int32, 0, max(n, min(2*left, 1024), min(2*cap(r.sids), 4096)))
 	}
 	at := len(r.sids)
 	for range n {
@@ -322,11 +374,11 @@ func (r *reader) hash() string {
 		return ""
 	}
 	const digits = "0123456789abcdef"
-	at := len(r.hashes)
-	text := r.hashes[at : at+64 : at+64]
-	r.hashes = r.hashes[:at+64]
+	at := len(r.spelled)
+	r.spelled = r.spelled[:at+64]
+	text := r.spelled[at:]
 	for i := range 32 {
 		text[2*i], text[2*i+1] = digits[raw[i]>>4], digits[raw[i]&15]
 	}
-	return unsafe.String(unsafe.SliceData(text), len(text))
+	return r.last(at)
 }

@@ -118,9 +118,12 @@ func (c *Counts) Add(r *event.Row) {
 	}
 }
 
+// idLength is the longest an id is, as senders see it.
+const idLength = 48
+
 // FormatID is the id as senders see it.
 func FormatID(kind Kind, id event.ID) string {
-	b := make([]byte, 0, 48)
+	b := make([]byte, 0, idLength)
 	return string(appendID(b, kind, id))
 }
 

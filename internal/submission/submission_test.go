@@ -64,13 +64,14 @@ func TestDecodeAdds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var d Decoder
 	var s Submission
 	rows := make([]event.Row, 1, 10)
 	for i := range rows[:cap(rows)] {
 		rows[:cap(rows)][i] = event.Row{IFA: "before", GPPSID: []int32{1}, HasValue: true, Late: true}
 	}
 	for round := range 3 {
-		if rows, err = s.Decode(rows, rec, 0, 1, 0); err != nil {
+		if rows, err = d.Decode(&s, rows, rec, 0, 1, 0); err != nil {
 			t.Fatal(err)
 		}
 		if len(rows) != 1+3*(round+1) || rows[0].IFA != "before" {
@@ -80,7 +81,7 @@ func TestDecodeAdds(t *testing.T) {
 			t.Fatalf("round %d: got %+v, want %+v", round, s, want)
 		}
 	}
-	if got, err := s.Decode(rows, rec[:len(rec)-1], 0, 1, 0); err == nil || len(got) != len(rows) {
+	if got, err := d.Decode(&s, rows, rec[:len(rec)-1], 0, 1, 0); err == nil || len(got) != len(rows) {
 		t.Errorf("a damaged record: got %d rows, %v", len(got), err)
 	}
 }
@@ -160,6 +161,9 @@ func FuzzDecodeRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if n := CountRows(rec); n != len(s.Rows) {
+			t.Errorf("got %d rows by count, %d by reading", n, len(s.Rows))
+		}
 		again, err := DecodeRecord(string(AppendRecord(nil, s)), 1, 2, 3)
 		if err != nil {
 			t.Fatalf("encoded again it is refused: %v", err)
@@ -197,10 +201,11 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("decode again", func(b *testing.B) { // into memory that was used before, as the loader does
 		b.ReportAllocs()
 		var rows []event.Row
+		var d Decoder
 		var s Submission
 		for b.Loop() {
 			var err error
-			if rows, err = s.Decode(rows[:0], rec, 0, 1, 0); err != nil {
+			if rows, err = d.Decode(&s, rows[:0], rec, 0, 1, 0); err != nil {
 				b.Fatal(err)
 			}
 		}
