@@ -129,6 +129,17 @@ func (l *ledger) load(s *server, senders int, stop *atomic.Bool) *sync.WaitGroup
 	return &all
 }
 
+// forget makes answers that came after a moment unknown.
+func (l *ledger) forget(since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.entries {
+		if e.sent.Add(e.took).After(since) {
+			e.status, e.receipt, e.id = 0, "", ""
+		}
+	}
+}
+
 // acked counts the requests answered with 200.
 func (l *ledger) acked() (requests, events int) {
 	l.mu.Lock()
