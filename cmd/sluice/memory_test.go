@@ -35,6 +35,13 @@ func TestCgroupMemory(t *testing.T) {
 			t.Errorf("%q within %q: got %d, want %d", c.inner, c.outer, got, c.want)
 		}
 	}
+	groups = write("groups", "5:devices:/\n4:memory:/a/b\n0::/\n")
+	write("fs/memory/memory.limit_in_bytes", "9223372036854771712\n")
+	write("fs/memory/a/memory.limit_in_bytes", "700\n")
+	write("fs/memory/a/b/memory.limit_in_bytes", "800\n")
+	if got := cgroupMemory(groups, filepath.Join(dir, "fs")); got != 700 {
+		t.Errorf("version 1: got %d, want 700", got)
+	}
 	if got := cgroupMemory(filepath.Join(dir, "none"), dir); got != 0 {
 		t.Errorf("without a group: got %d", got)
 	}
@@ -55,6 +62,10 @@ func TestCollector(t *testing.T) {
 		if got := debug.SetMemoryLimit(-1); got != step.want {
 			t.Errorf("%d alive: got %d, want %d", step.live, got, step.want)
 		}
+	}
+	c.most = 1200 << 20
+	if c.adjust(1 << 30); debug.SetMemoryLimit(-1) != c.most {
+		t.Errorf("in a control group: got %d, want %d", debug.SetMemoryLimit(-1), c.most)
 	}
 	t.Setenv("GOGC", "50")
 	if newCollector(0) != nil {

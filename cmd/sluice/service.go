@@ -97,9 +97,13 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
 		return nil, err
 	}
+	inFlight := c.inFlight
+	if inFlight == 0 {
+		inFlight = bytesInFlight(ownMemory())
+	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
-		Limits: api.Limits{BytesInFlight: c.inFlight, BacklogAge: c.backlogAge}, Now: rig.now, Log: c.log,
+		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge}, Now: rig.now, Log: c.log,
 	}
 	return s, s.openListeners()
 }

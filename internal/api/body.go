@@ -22,8 +22,12 @@ import (
 const MaxBody = 5_242_880
 
 // firstStep is how much memory a sender is trusted with before its bytes arrive (arbitrary: most requests are
-// smaller). A body that is announced larger gets more as it comes.
+// smaller). A body that is announced larger has room for all of it when so much has come, and gets memory as it comes.
 const firstStep = 64 << 10
+
+// holding is how many times its plain body a request is counted in memory: the body, and its record on the way into the
+// stream, which is hardly ever longer.
+const holding = 2
 
 func tooLarge() *refusal {
 	r := refuse(event.PayloadTooLarge, "The body is larger than "+strconv.Itoa(MaxBody)+" bytes.")
@@ -72,7 +76,16 @@ func (q *request) receive() error {
 	b, have := q.wire[:0], int64(0)
 	for {
 		if int64(len(b)) >= have {
-			have = min(size, max(firstStep, 4*have)) + 1
+			if have == 0 {
+				have = min(size, firstStep) + 1
+			} else {
+				have = min(size, 4*have) + 1
+				// All of it at once: of many large bodies some are refused before they have cost much, and the others
+				// are not refused when they have nearly arrived.
+				if err := q.reserve(holding*size + overhead + 1); err != nil {
+					return err
+				}
+			}
 			if err := q.reserve(have + overhead); err != nil {
 				return err
 			}
@@ -141,7 +154,7 @@ func (q *request) decompress() error {
 	for {
 		if int64(len(b)) >= have {
 			have = min(MaxBody+1, max(min(claim+1, 1<<20), 2*have))
-			if err := q.reserve(int64(len(q.wire)) + have + overhead); err != nil {
+			if err := q.reserve(int64(len(q.wire)) + holding*have + overhead); err != nil {
 				return err
 			}
 			b = grow(b, int(have))
@@ -192,7 +205,7 @@ func (q *request) unzstd() error {
 	}
 	for {
 		room = min(room, zstdRoom)
-		if err := q.reserve(int64(len(q.wire)+room) + overhead); err != nil {
+		if err := q.reserve(int64(len(q.wire)+holding*room) + overhead); err != nil {
 			return err
 		}
 		b, err := zstdDecoder().DecodeAll(q.wire, grow(q.plain[:0], room)[:0:room])

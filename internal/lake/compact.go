@@ -37,6 +37,8 @@ const (
 	mergeParts = 16
 	// mergeReaders bounds memory: each part that is being read holds a page of every column, 4 MB or so.
 	mergeReaders = 16
+	// mergeMemory bounds the dictionaries of all of them. Those of usual events are some 100 KiB for each part.
+	mergeMemory = 16 << 20
 	// settledAfter is when a day's parts are taken to be complete: a loader that was away may still bring some. Seconds.
 	settledAfter = 3600
 )
@@ -164,6 +166,7 @@ func compactTable[T any](ctx context.Context, l *Lake, t *table, k *kind[T]) (bo
 	if j.packed {
 		codec, page = packed, packedPage
 	}
+	j.parts = t.lighten(j.parts)
 	made, err := rewrite(ctx, t, k, j.parts, codec, page, nil)
 	if errors.Is(err, errUnreadable) {
 		l.counters.damagedParts.Add(1)
@@ -184,6 +187,42 @@ func compactTable[T any](ctx context.Context, l *Lake, t *table, k *kind[T]) (bo
 		}
 	}
 	return err == nil, err
+}
+
+// lighten leaves out the last of the parts that would take too much memory together: values of kilobytes, few enough
+// for parquet-go to look at the size of its dictionary only at the end, are all in the dictionary, which a reader holds.
+func (t *table) lighten(parts []*part) []*part {
+	sum := int64(0)
+	for i, p := range parts {
+		if sum += t.dictionaries(p); sum > mergeMemory && i >= 2 {
+			return parts[:i]
+		}
+	}
+	return parts
+}
+
+// dictionaries is about how many bytes those of a part's columns are; 0 when that cannot be read, which the merge will
+// find out again and tell.
+func (t *table) dictionaries(p *part) (sum int64) {
+	o, err := t.store.Open(p.name)
+	if err != nil {
+		return 0
+	}
+	defer o.Close()
+	f, err := openParquet(p, o)
+	if err != nil {
+		return 0
+	}
+	for _, g := range f.Metadata().RowGroups {
+		for i := range g.Columns {
+			c := &g.Columns[i].MetaData
+			if c.DictionaryPageOffset > 0 && c.TotalCompressedSize > 0 {
+				share := float64(c.DataPageOffset-c.DictionaryPageOffset) / float64(c.TotalCompressedSize)
+				sum += int64(share * float64(c.TotalUncompressedSize))
+			}
+		}
+	}
+	return sum
 }
 
 // replace commits parts in the place of others, unless one of those is gone.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/event"
 )
@@ -24,6 +25,24 @@ func nth(t *testing.T, dir, pattern string, n int) string {
 		return y.ModTime().Compare(x.ModTime())
 	})
 	return list[n]
+}
+
+// stamp gives every file that is new the time n, in seconds: what was written quickly has the same time otherwise, and
+// nth could not tell which is newer.
+func stamp(t *testing.T, dir string, n int64) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if info, err := e.Info(); err != nil || info.ModTime().Unix() < 1000 {
+			return err
+		}
+		return os.Chtimes(path, time.Time{}, time.Unix(n, 0))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func flip(t *testing.T, path string, at float64) {
@@ -83,9 +102,10 @@ func TestDamageAtRest(t *testing.T) {
 			l := openLake(t, Options{Dir: dir})
 			s := newSampler(5, 2, 9)
 			var all [][]event.Row
-			for range commits {
+			for i := range commits {
 				rows := s.rows(each, noon)
 				commit(t, l, rows)
+				stamp(t, dir, int64(i))
 				all = append(all, rows)
 			}
 			c.do(t, dir+"/events")
@@ -142,8 +162,10 @@ func TestEveryByteOfMetadata(t *testing.T) {
 		dir := t.TempDir()
 		l := openLake(t, Options{Dir: dir})
 		s := newSampler(5, 2, 9)
-		commit(t, l, s.rows(20, noon))
-		commit(t, l, s.rows(20, noon))
+		for i := range 2 {
+			commit(t, l, s.rows(20, noon))
+			stamp(t, dir, int64(i))
+		}
 		path := nth(t, dir+"/events", pattern, 0)
 		whole, err := os.ReadFile(path)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // readRows is how many rows are read at a time: enough to share the cost of a call, few enough to stay in cache.
-const readRows = 1024
+const readRows = 256
 
 // selection is which rows of a part somebody wants: those that pass every stage. A stage, and then the rest of
 // the columns, is read only where rows are left, so the cheapest and most selective one comes first.

@@ -22,7 +22,7 @@ const (
 	freshPage  = 64 << 10
 	packedPage = 256 << 10
 	// writeRows is how many rows are handed to parquet-go at a time; it is fastest with several.
-	writeRows = 256
+	writeRows = 64
 )
 
 // Fresh parts are written in a hurry and live for minutes; packed ones stay for a year.

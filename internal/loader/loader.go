@@ -18,7 +18,7 @@ import (
 // Source is the stream, as far as the loader knows it.
 type Source interface {
 	Partitions() int
-	Follow(ctx context.Context, partition uint8, from uint64, yield func(stream.Frame) error) error
+	Follow(ctx context.Context, partition uint8, from uint64, gather time.Duration, yield func(stream.Frame) error) error
 	Last(ctx context.Context, partition uint8) (uint64, error)
 }
 
@@ -43,7 +43,7 @@ type Options struct {
 
 	Age     time.Duration // commit at the latest this long after the first frame; default 5 s
 	MaxRows int           // or when so many rows wait; default 64,000
-	MaxSize int           // or bytes of frames; default 24 MiB
+	MaxSize int           // or bytes of frames; default 16 MiB
 }
 
 // Loader loads all partitions of a stream.
@@ -67,7 +67,7 @@ func New(o Options) (*Loader, error) {
 		o.MaxRows = 64_000 // with their text some 60 MB in memory
 	}
 	if o.MaxSize == 0 {
-		o.MaxSize = 24 << 20
+		o.MaxSize = 16 << 20
 	}
 	kept, err := openAside(o.Aside)
 	if err != nil {

@@ -45,7 +45,7 @@ func (f *frames) Partitions() int { return 1 }
 
 func (f *frames) Last(context.Context, uint8) (uint64, error) { return f.list[len(f.list)-1].Seq, nil }
 
-func (f *frames) Follow(ctx context.Context, _ uint8, from uint64, yield func(stream.Frame) error) error {
+func (f *frames) Follow(ctx context.Context, _ uint8, from uint64, _ time.Duration, yield func(stream.Frame) error) error {
 	for _, frame := range f.list {
 		if frame.Seq >= from {
 			if err := yield(frame); err != nil {

@@ -77,10 +77,10 @@ func (p *partition) load(ctx context.Context) error {
 	p.watermark.Store(marks.Events)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	frames := make(chan stream.Frame, 4) // arbitrary; a frame is 1 MiB or so
+	frames := make(chan stream.Frame, 1) // the stream reads ahead by itself
 	ended := make(chan error, 1)
 	go func() {
-		ended <- p.l.o.Stream.Follow(ctx, p.id, marks.Events+1, func(f stream.Frame) error {
+		ended <- p.l.o.Stream.Follow(ctx, p.id, marks.Events+1, p.l.o.Age/5, func(f stream.Frame) error {
 			select {
 			case frames <- f:
 				return nil

@@ -14,14 +14,11 @@ import (
 const (
 	// fetchBytes bounds one batch of a scan. A batch keeps writers out while the engine reads it, so it is small; three
 	// are in memory at once, each with at most one frame too many.
-	fetchBytes = 4 << 20
+	fetchBytes = 2 << 20
 	// fetchFrames bounds a batch of small frames. The figure is arbitrary: many enough that asking costs little.
 	fetchFrames = 256
 	// pollWait is how late a follower sees a frame that another process wrote, at most.
 	pollWait = 250 * time.Millisecond
-	// gatherWait is how long a follower that has everything lets frames gather before it asks again. One question for
-	// each frame would cost as much as storing it; who follows commits by the second.
-	gatherWait = 25 * time.Millisecond
 )
 
 // Frame is what a scan meets at one sequence number.
@@ -39,22 +36,26 @@ type Frame struct {
 // frame's memory is yield's to keep. An error of yield ends the scan and is returned as it is.
 // ErrBehind means that the partition ends before from, so numbers were or will be given out twice; see Resume.
 func (s *Stream) Scan(ctx context.Context, partition uint8, from uint64, yield func(Frame) error) error {
-	return s.scan(ctx, partition, from, false, yield)
+	return s.scan(ctx, &fetcher{s: s, part: partition, next: from}, yield)
 }
 
-// Follow is Scan, but at the end waits for more until ctx ends, and outlives restarts of the engine.
-func (s *Stream) Follow(ctx context.Context, partition uint8, from uint64, yield func(Frame) error) error {
-	return s.scan(ctx, partition, from, true, yield)
+// Follow is Scan, but at the end waits for more until ctx ends, and outlives restarts of the engine. One that has
+// everything lets new frames gather before it asks for them: a question for each frame would cost as much as storing
+// it, and the engine keeps a block in memory for ten seconds that was read while it was being written.
+func (s *Stream) Follow(
+	ctx context.Context, partition uint8, from uint64, gather time.Duration, yield func(Frame) error,
+) error {
+	return s.scan(ctx, &fetcher{s: s, part: partition, next: from, follow: true, gather: gather}, yield)
 }
 
-func (s *Stream) scan(ctx context.Context, partition uint8, from uint64, follow bool, yield func(Frame) error) error {
+func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) error {
+	partition := f.part
 	if int(partition) >= len(s.lanes) {
 		return fmt.Errorf("scan partition %d: %w", partition, ErrNotFound)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	batches := make(chan batch, 1)
-	f := &fetcher{s: s, part: partition, next: from, follow: follow}
+	batches, next := make(chan batch, 1), f.next
 	go func() {
 		defer close(batches)
 		if err := f.run(ctx, batches); err != nil {
@@ -66,7 +67,6 @@ func (s *Stream) scan(ctx context.Context, partition uint8, from uint64, follow 
 		for range batches {
 		}
 	}()
-	next := from
 	for b := range batches {
 		for _, m := range b.messages {
 			fr := s.frame(m, next)
@@ -111,6 +111,7 @@ type fetcher struct {
 	part   uint8
 	next   uint64 // sequence number to ask for; 0 means the oldest
 	follow bool
+	gather time.Duration
 
 	inbox   string
 	replies chan *nats.Msg
@@ -177,7 +178,7 @@ func (f *fetcher) rest(ctx context.Context, grown, changed <-chan struct{}) {
 	defer poll.Stop()
 	select {
 	case <-grown:
-		poll.Reset(gatherWait)
+		poll.Reset(f.gather)
 	case <-changed:
 		return
 	case <-poll.C:

@@ -141,7 +141,7 @@ func TestBounceWhileAppending(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var following sync.WaitGroup
 		following.Go(func() {
-			err := s.Follow(ctx, 0, 1, func(f Frame) error {
+			err := s.Follow(ctx, 0, 1, 10*time.Millisecond, func(f Frame) error {
 				defer reached.Store(f.Seq)
 				for i, r := range f.Records {
 					followed.add(t, Position{Seq: f.Seq, Slot: uint16(i)}, string(r))

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -133,8 +135,49 @@ func reset(s *server, l *ledger, mark string) error {
 // The service with 256 MiB of memory, flooded with the largest bodies there may be, plain and compressed: it refuses
 // what it cannot hold, and never takes more.
 func TestMemoryLimit(t *testing.T) {
+	t.Run("GOMEMLIMIT", func(t *testing.T) {
+		floodMemory(t, launch{env: []string{"GOMEMLIMIT=160MiB"}, args: []string{"--max-in-flight", "32MiB"}})
+	})
+	t.Run("control group", func(t *testing.T) { // which would kill it; nothing is set by hand
+		floodMemory(t, launch{group: controlGroup(t, 256<<20)})
+	})
+}
+
+// controlGroup makes a control group with a limit of memory, in whichever version there is.
+func controlGroup(t *testing.T, limit int64) string {
+	t.Helper()
+	need(t)
+	root, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+	if _, err := os.Stat(root); err != nil {
+		root, file = "/sys/fs/cgroup", "memory.max"
+		if err := os.WriteFile(root+"/cgroup.subtree_control", []byte("+memory"), 0o644); err != nil {
+			t.Fatalf("this fault needs the memory controller of control groups: %v", err)
+		}
+	}
+	dir := fmt.Sprintf("%s/sluice-%d", root, os.Getpid())
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatalf("this fault needs control groups that may be made: %v", err)
+	}
+	t.Cleanup(func() {
+		var err error
+		for range 50 { // until the killed process is gone
+			if err = os.Remove(dir); err == nil {
+				return
+			}
+			pause(100 * time.Millisecond)
+		}
+		t.Errorf("left behind: %v", err)
+	})
+	if err := os.WriteFile(dir+"/"+file, []byte(strconv.FormatInt(limit, 10)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func floodMemory(t *testing.T, how launch) {
+	t.Helper()
 	dir := t.TempDir()
-	s := start(t, dir, launch{env: []string{"GOMEMLIMIT=192MiB"}, args: []string{"--max-in-flight", "48MiB"}})
+	s := start(t, dir, how)
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	events := make([]string, 1000) // just below 5 MiB
 	for i := range events {

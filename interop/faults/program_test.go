@@ -103,6 +103,7 @@ func provisioned(t *testing.T, dir, id string, args ...string) string {
 type launch struct {
 	env    []string
 	args   []string
+	group  string        // directory of a control group to run in
 	within time.Duration // to be ready; 0 means 20 s
 	broken bool          // it need not become ready
 }
@@ -154,6 +155,10 @@ func start(t *testing.T, dir string, l launch) *server {
 func begin(dir string, l launch) (*server, error) {
 	s := &server{done: make(chan struct{})}
 	s.cmd = exec.Command(program, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0"}, l.args...)...)
+	if l.group != "" { // joined before the program starts: what it reads first is its group's limit
+		s.cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, l.group + "/cgroup.procs"}, s.cmd.Args...)
+		s.cmd.Path = "/bin/sh"
+	}
 	s.cmd.Env = append(os.Environ(), l.env...)
 	pipe, err := s.cmd.StderrPipe()
 	if err != nil {
