@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sluice/internal/api"
 )
 
 // By default Go collects garbage whenever the heap has doubled. Ours is small most of the time and filled fast, so
@@ -52,7 +54,7 @@ func bytesInFlight(most int64) int64 {
 	if most == 0 {
 		return 0
 	}
-	return min(most/8, 256<<20)
+	return max(api.LeastInFlight, min(most/8, 256<<20))
 }
 
 // run adjusts the limit every second to what is alive.

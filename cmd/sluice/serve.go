@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"sluice/internal/api"
 )
 
 func newServe() *cobra.Command {
@@ -60,6 +62,9 @@ func newServe() *cobra.Command {
 		}
 		if time.Duration(keep) < 48*time.Hour {
 			return errors.New("--keep must be at least 48h: that long an Idempotency-Key is promised to be known")
+		}
+		if inFlight > 0 && inFlight < api.LeastInFlight {
+			return errors.New("--max-in-flight must be at least 32MiB: with less the largest request would never be taken")
 		}
 		c.log = log
 		c.engine = engineOptions(cmd)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"sluice/event"
 )
 
 func gzipOf(t testing.TB, text string) string {
@@ -260,5 +263,36 @@ func TestBodyDeadline(t *testing.T) {
 		if got := c.limits.readTime(c.size); got != c.want {
 			t.Errorf("%+v, %d bytes: got %v, want %v", c.limits, c.size, got, c.want)
 		}
+	}
+}
+
+// TestLargestRequest is taken with the least memory that may be set: nothing would ever take it otherwise.
+func TestLargestRequest(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), func(s *Server) { s.Limits.BytesInFlight = LeastInFlight })
+	s.key = s.dataset(specShop)
+	random := make([]byte, 1000)
+	var events []string
+	for size := 0; ; {
+		rand.Read(random) // so that it hardly shrinks
+		e := goodEvent(`,"custom_data":{"x":"` + hex.EncodeToString(random) + `"}`)
+		if size += len(e) + 1; size > MaxBody-2 || len(events) == event.MaxEvents {
+			break
+		}
+		events = append(events, e)
+	}
+	body := "[" + strings.Join(events, ",") + "]"
+	body += strings.Repeat(" ", MaxBody-len(body))
+	if r := s.post("/v1/events/batch", body); r.StatusCode != 200 {
+		t.Errorf("plain: got %d %.300s", r.StatusCode, r.text)
+	}
+	var z bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&z, gzip.NoCompression)
+	w.Write([]byte(body[:MaxBody-4096])) // the frame around it must fit, too
+	w.Close()
+	if r := s.post("/v1/events/batch", z.String(), "Content-Encoding: gzip"); r.StatusCode != 200 {
+		t.Errorf("gzip of %d bytes: got %d %.300s", z.Len(), r.StatusCode, r.text)
+	}
+	if got := s.Stats().BytesInFlight; got != 0 {
+		t.Errorf("%d bytes are held afterwards", got)
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"sluice/event"
 )
 
+// LeastInFlight is the smallest BytesInFlight with which a dataset's half holds the largest request: its body as it came,
+// decompressed, and its record.
+const LeastInFlight = 32 << 20
+
 // Limits hold a server together under load. A zero member takes its default.
 type Limits struct {
 	// BytesInFlight bounds what all requests hold in memory at one time. Default 256 MiB (arbitrary).
