@@ -62,8 +62,10 @@ type Decoder struct {
 	unknown  int       // its unknown members
 	sids     []int32   // room for the gpp_sid of the rows; never used twice
 
-	consents  [consentSlots]consent // GPP strings of this body, by hash
-	consented bool                  // one of them is in use
+	lone      consent               // the first GPP string of this body
+	consented bool                  // there is one
+	consents  [consentSlots]consent // the others, by hash
+	crowded   bool                  // there is one
 }
 
 // Result is what a body held.
@@ -142,6 +144,9 @@ func wholeError(code Code, message, hint string) *Error {
 func (d *Decoder) Reset() {
 	d.begin("", Policy{}, time.Time{})
 	d.draft = draft{}
+	if d.lone.parsed != nil {
+		d.lone.parsed.Forget()
+	}
 }
 
 func (d *Decoder) begin(body string, p Policy, now time.Time) {
@@ -150,8 +155,9 @@ func (d *Decoder) begin(body string, p Policy, now time.Time) {
 	d.mute = false
 	d.policy, d.now, d.index = p, now.Unix(), 0
 	d.sids = nil
-	if d.consented {
-		d.consents, d.consented = [consentSlots]consent{}, false
+	d.lone.text, d.consented = "", false
+	if d.crowded {
+		d.consents, d.crowded = [consentSlots]consent{}, false
 	}
 	r := &d.result
 	clear(r.Rows)

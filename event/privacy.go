@@ -138,10 +138,10 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	text := t.text[fieldGPPString]
 	slot := d.consent(text)
 	if slot.text != text {
-		if slot.parsed == nil || d.Explain { // what is explained stays until the next body: it needs memory of its own
+		if slot.parsed == nil {
 			slot.parsed = new(gpp.String)
 		}
-		d.consented, slot.text = true, ""
+		slot.text = ""
 		if err := slot.parsed.Parse(text); err != nil {
 			d.problem(InvalidGPPString, Fields[fieldGPPString].Pointer, gppMessage(err), "")
 			return nil, nil
@@ -151,8 +151,19 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	return slot.parsed, t.sids
 }
 
-// consent is where a string is kept, or has its place: the second place of its hash when another string has the first.
+// consent is where a string is kept, or has its place. The first of a body has one of its own, for most bodies have no
+// other; the rest go by hash, to the second place of it when another string has the first.
 func (d *Decoder) consent(text string) *consent {
+	switch {
+	case d.Explain: // what is explained stays until the next body: it needs memory of its own
+		return new(consent)
+	case d.lone.text == text:
+		return &d.lone
+	case !d.consented:
+		d.consented = true
+		return &d.lone
+	}
+	d.crowded = true
 	h := maphash.String(nameSeed, text)
 	slot := &d.consents[h%consentSlots]
 	if slot.text != text && slot.text != "" {

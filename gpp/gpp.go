@@ -75,6 +75,17 @@ func (g *String) Parse(s string) error {
 	return nil
 }
 
+// Forget lets go of the string that was parsed and keeps the memory for the next one.
+func (g *String) Forget() {
+	clear(g.sections[:cap(g.sections)])
+	g.text, g.ids, g.sections = "", 0, g.sections[:0]
+	for _, t := range g.tcf {
+		if t != nil {
+			*t = TCF{}
+		}
+	}
+}
+
 func (g *String) parse(s string) *Error {
 	if s == "" {
 		return &Error{Where: "string", Reason: "it is empty"}
@@ -93,7 +104,10 @@ func (g *String) parse(s string) *Error {
 	if err != nil {
 		return err
 	}
-	header, rest := cut(s, '~')
+	header, rest := s, ""
+	if shape.sections > 0 {
+		header, rest = s[:shape.header], s[shape.header+1:]
+	}
 	ids, err := readHeader(header)
 	if err != nil {
 		return err
@@ -108,7 +122,9 @@ func (g *String) parse(s string) *Error {
 		sec := &g.sections[i]
 		*sec = Section{id: uint8(mathbits.TrailingZeros64(ids))}
 		ids &= ids - 1
-		sec.text, rest = cut(rest, '~')
+		if sec.text = rest; shape.sections > 1 {
+			sec.text, rest = cut(rest, '~')
+		}
 		if shape.hollow && hollow(sec.text) {
 			return sec.fault("", "it is empty or has an empty segment")
 		}
@@ -157,6 +173,7 @@ func (g *String) tc(i int) *TCF {
 
 // shape is what one look over a string finds.
 type shape struct {
+	header   int  // where the first "~" is
 	sections int  // number of "~"
 	hollow   bool // a section has an empty segment, or is empty
 }
@@ -170,7 +187,9 @@ func scan(s string) (shape, *Error) {
 		case s[i] != '.' && s[i] != '~':
 			return shape{}, &Error{Where: "string", Reason: "character " + strconv.Itoa(i+1) + " is none of A-Z a-z 0-9 - _ . ~"}
 		case s[i] == '~':
-			found.sections++
+			if found.sections++; found.sections == 1 {
+				found.header = i
+			}
 		case found.sections == 0:
 			return shape{}, headerError("it has a segment delimiter")
 		}
