@@ -28,3 +28,18 @@ func Layouts() (all []Layout) {
 	}
 	return all
 }
+
+// Plain is plain.
+func Plain(s string, i int) int { return plain(s, i) }
+
+// PassInts reads a list of ranges both ways from bit pos on and returns what each says, and where each stands then.
+func PassInts(s string, pos, count int) (fast, slow string, fastAt, slowAt int) {
+	a, b := bitsAt(s, pos), bitsAt(s, pos)
+	fast = a.passInts(count)
+	for range count {
+		if _, _, slow = b.intItem(); slow != "" {
+			break
+		}
+	}
+	return fast, slow, a.pos(), b.pos()
+}

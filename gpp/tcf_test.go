@@ -2,6 +2,7 @@ package gpp_test
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -154,6 +155,59 @@ func TestTCFFields(t *testing.T) {
 	for r := range tc.Restrictions.All() {
 		if r.Purpose != 1 || r.Type != 0 || !r.Vendors.Has(10) || r.Vendors.Has(9) {
 			t.Errorf("got restriction %+v", r)
+		}
+	}
+}
+
+// The fast way over a list of ranges says what the plain one says, and stops where it stops.
+func TestPassInts(t *testing.T) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		var list strings.Builder
+		pos, count := r.IntN(12), 1+r.IntN(12)
+		list.WriteString(strings.Repeat("0", pos))
+		for range count {
+			start, end := 1+r.IntN(2000), 0
+			if r.IntN(40) == 0 {
+				start = 0
+			}
+			if r.IntN(3) == 0 {
+				end = start + r.IntN(50) - 1
+				list.WriteString("1" + field(start, 16) + field(max(0, end), 16))
+			} else {
+				list.WriteString("0" + field(start, 16))
+			}
+		}
+		text := characters(list.String())
+		switch r.IntN(4) {
+		case 0:
+			text = text[:r.IntN(len(text)+1)]
+		case 1:
+			text += string(letters[r.IntN(64)])
+		}
+		if len(text)*6 < pos {
+			continue
+		}
+		fast, slow, fastAt, slowAt := gpp.PassInts(text, pos, count)
+		if fast != slow || fast == "" && fastAt != slowAt {
+			t.Fatalf("%d ranges from bit %d of %q: got %q at %d, want %q at %d", count, pos, text, fast, fastAt, slow, slowAt)
+		}
+	}
+}
+
+func TestPlain(t *testing.T) {
+	for c := range 256 {
+		for at := range 19 {
+			s := []byte("AZaz09-_mNOp5_-Zz0A")
+			s[at] = byte(c)
+			want := len(s)
+			if !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", rune(c)) {
+				want = at
+			}
+			if got := gpp.Plain(string(s), 0); got != want {
+				t.Fatalf("byte %#x at %d: got %d, want %d", c, at, got, want)
+			}
 		}
 	}
 }

@@ -117,38 +117,48 @@ func (b *bits) judge(start, end int) string {
 // registers and its bits at the top of the word, because lists have hundreds of ranges: it takes a fifth of the time.
 func (b *bits) passInts(count int) string {
 	s, acc, n := b.s[b.next:], b.acc<<(64-b.n), b.n
-	for range count {
-		width := uint(singleBits)
-		for n < width {
-			if n <= 64-42 && len(s) >= 7 {
-				c := s[:7]
-				acc |= (uint64(sextet[c[0]])<<36 | uint64(sextet[c[1]])<<30 | uint64(sextet[c[2]])<<24 | uint64(sextet[c[3]])<<18 |
-					uint64(sextet[c[4]])<<12 | uint64(sextet[c[5]])<<6 | uint64(sextet[c[6]])) << ((64 - 42 - n) & 63)
-				s, n = s[7:], n+42
+	for count > 0 {
+		// Two single ids at a time, which most ranges are.
+		const pair, flags = 2 * singleBits, 1<<63 | 1<<(63-singleBits)
+		for count >= 2 {
+			for n < pair && len(s) >= 5 {
+				c := s[:5]
+				acc |= (uint64(sextet[c[0]])<<24 | uint64(sextet[c[1]])<<18 | uint64(sextet[c[2]])<<12 |
+					uint64(sextet[c[3]])<<6 | uint64(sextet[c[4]])) << ((64 - 30 - n) & 63)
+				s, n = s[5:], n+30
+			}
+			if n < pair || acc&flags != 0 || acc>>47&maxVendor == 0 || acc>>30&maxVendor == 0 {
 				break
 			}
-			if s == "" {
-				b.fail()
-				return truncated
-			}
+			acc <<= pair
+			n -= pair
+			count -= 2
+		}
+		if count == 0 {
+			break
+		}
+		width := uint(singleBits)
+		if acc>>63 == 1 {
+			width = groupBits
+		}
+		for n < width && s != "" {
 			acc |= uint64(sextet[s[0]]) << ((64 - 6 - n) & 63)
-			s, n = s[1:], n+6
+			if s, n = s[1:], n+6; acc>>63 == 1 {
+				width = groupBits
+			}
+		}
+		if n < width {
+			b.fail()
+			return truncated
 		}
 		start := acc >> 47 & maxVendor
 		end := start
-		if acc>>63 == 1 {
-			for width = groupBits; n < width && s != ""; n += 6 {
-				acc |= uint64(sextet[s[0]]) << ((64 - 6 - n) & 63)
-				s = s[1:]
-			}
-			if n < width {
-				b.fail()
-				return truncated
-			}
+		if width == groupBits {
 			end = acc >> 31 & maxVendor
 		}
 		acc <<= width & 63
 		n -= width
+		count--
 		if start == 0 || end < start {
 			return b.judge(int(start), int(end))
 		}
