@@ -104,17 +104,16 @@ func rejectionSource(rows []Rejection) source[rejectionRow] {
 	}
 }
 
-func hourSource(rows []Hour) source[hourRow] {
+func hourSource(hours []Hour) source[hourRow] {
+	rows := make([]hourRow, len(hours)) // with a thousand datasets as many as there are events
+	for i := range rows {
+		rows[i].fill(&hours[i])
+	}
 	return source[hourRow]{
-		n:   len(rows),
-		day: func(i int) int32 { return dayOf(rows[i].Hour) },
-		compare: func(i, j int) int {
-			var a, b hourRow
-			a.fill(&rows[i])
-			b.fill(&rows[j])
-			return compareHours(&a, &b)
-		},
-		fill: func(dst *hourRow, i int) { dst.fill(&rows[i]) },
+		n:       len(rows),
+		day:     func(i int) int32 { return dayOf(hours[i].Hour) },
+		compare: func(i, j int) int { return compareHours(&rows[i], &rows[j]) },
+		fill:    func(dst *hourRow, i int) { *dst = rows[i] },
 	}
 }
 

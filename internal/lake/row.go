@@ -228,8 +228,17 @@ func (dst *hourRow) fill(src *Hour) {
 }
 
 func compareHours(a, b *hourRow) int {
-	return cmp.Or(
-		strings.Compare(a.DatasetID, b.DatasetID), cmp.Compare(a.Hour, b.Hour), strings.Compare(a.Kind, b.Kind),
-		strings.Compare(a.Name, b.Name), strings.Compare(a.Field, b.Field),
-	)
+	if a.DatasetID != b.DatasetID { // one after the other, for most rows differ in the first
+		return strings.Compare(a.DatasetID, b.DatasetID)
+	}
+	if a.Hour != b.Hour {
+		return cmp.Compare(a.Hour, b.Hour)
+	}
+	if a.Kind != b.Kind {
+		return strings.Compare(a.Kind, b.Kind)
+	}
+	if a.Name != b.Name {
+		return strings.Compare(a.Name, b.Name)
+	}
+	return strings.Compare(a.Field, b.Field)
 }
