@@ -63,7 +63,7 @@ interop: ## tables read back by DuckDB, uploads through a faulty network (module
 FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults -count 1 -v
 
 .PHONY: faults
-faults: ## every fault tried on the running service: kills, power cuts, full disks, damage, floods (root, loop devices, strace; 25 min)
+faults: ## every fault tried on the running service: kills, power cuts, full disks, damage, floods (root, loop devices, strace; 14 min)
 	$(FAULT) -timeout 40m ./faults
 	SLUICE_UPLOAD_ROWS=1000000 $(GO) test -count 1 -v -timeout 15m -run '^TestUploadSurvivesKills$$' ./cmd/sluice-send
 

@@ -76,17 +76,14 @@ func (q *request) receive() error {
 	b, have := q.wire[:0], int64(0)
 	for {
 		if int64(len(b)) >= have {
-			if have == 0 {
-				have = min(size, firstStep) + 1
-			} else {
-				have = min(size, 4*have) + 1
-				// All of it at once: of many large bodies some are refused before they have cost much, and the others
-				// are not refused when they have nearly arrived.
-				if err := q.reserve(holding*size + overhead + 1); err != nil {
-					return err
-				}
+			have = min(size, max(firstStep, 4*have)) + 1
+			need := have
+			if have > firstStep+1 {
+				// All that was announced at once: of many large bodies some are refused before they have cost much, and
+				// the others are not refused when they have nearly arrived.
+				need = holding * max(have, q.r.ContentLength)
 			}
-			if err := q.reserve(have + overhead); err != nil {
+			if err := q.reserve(need + overhead); err != nil {
 				return err
 			}
 			b = grow(b, int(have))

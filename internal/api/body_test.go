@@ -296,3 +296,21 @@ func TestLargestRequest(t *testing.T) {
 		t.Errorf("%d bytes are held afterwards", got)
 	}
 }
+
+// TestUnannouncedBody counts by what has come: a sender that does not say how much there will be is not taken for the
+// largest one.
+func TestUnannouncedBody(t *testing.T) {
+	s := openShop(t)
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const part = 100 << 10
+	fmt.Fprintf(conn, "POST /v1/events/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+		"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", s.key, part, strings.Repeat(" ", part))
+	waitFor(t, "the request", func() bool { return s.Stats().BytesInFlight > part })
+	if got := s.Stats().BytesInFlight; got > 10*part {
+		t.Errorf("%d bytes are counted for %d", got, part)
+	}
+}
