@@ -60,7 +60,7 @@ type Decoder struct {
 	plain    int       // … finds of plaintext among them
 	warnings []Warning // of the event being read
 	unknown  int       // its unknown members
-	sids     []int32   // room for the gpp_sid of the rows; never used twice
+	sids     []int32   // room for the gpp_sid of the rows
 
 	lone      consent               // the first GPP string of this body
 	consented bool                  // there is one
@@ -94,7 +94,8 @@ type Detail struct {
 // Decode reads a request body in one pass and judges every event in it. An error refuses the whole request; a Result
 // beside it says no more than how many events there were. now is the time of receipt; it counts in whole seconds.
 //
-// The Result is valid until the next Decode or Reset. Strings in its rows are parts of body.
+// The Result is valid until the next Decode or Reset. Strings in its rows are parts of body, a gpp_sid is memory of the
+// Decoder.
 func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Result, *Error) {
 	d.begin(body, p, now)
 	var refusal *Error
@@ -144,9 +145,6 @@ func wholeError(code Code, message, hint string) *Error {
 func (d *Decoder) Reset() {
 	d.begin("", Policy{}, time.Time{})
 	d.draft = draft{}
-	if d.lone.parsed != nil {
-		d.lone.parsed.Forget()
-	}
 }
 
 func (d *Decoder) begin(body string, p Policy, now time.Time) {
@@ -154,11 +152,8 @@ func (d *Decoder) begin(body string, p Policy, now time.Time) {
 	d.names.reset()
 	d.mute = false
 	d.policy, d.now, d.index = p, now.Unix(), 0
-	d.sids = nil
-	d.lone.text, d.consented = "", false
-	if d.crowded {
-		d.consents, d.crowded = [consentSlots]consent{}, false
-	}
+	d.sids = d.sids[:0]
+	d.forgetConsents()
 	r := &d.result
 	clear(r.Rows)
 	clear(r.Details)

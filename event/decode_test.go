@@ -1,6 +1,7 @@
 package event
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -194,11 +195,13 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestReuse holds that a Decoder carries nothing over, and that rows stay as they are when it is used again.
+// TestReuse holds that a Decoder carries nothing over, and that the strings of rows stay as they are when it is used
+// again.
 func TestReuse(t *testing.T) {
 	var d Decoder
 	body := strings.TrimSuffix(plainEvent, "}") + `,"cp_name":"a\u0041","privacy":{"gpp_string":"DBABBg~BUqhhIBY","gpp_sid":[8]}}`
 	first := decode(t, &d, body, Single, Policy{}).Rows[0]
+	first.GPPSID = slices.Clone(first.GPPSID)
 	before := string(AppendJSON(nil, &first))
 	other := strings.ReplaceAll(strings.ReplaceAll(body, `\u0041`, `\u0042`), "[8]", "[0]")
 	second := decode(t, &d, other, Single, Policy{}).Rows[0]
@@ -251,5 +254,46 @@ func TestPolicyAnyDataset(t *testing.T) {
 	res := decode(t, &d, "["+plainEvent+","+long+"]", Batch, Policy{})
 	if res.Foreign || len(res.Rows) != 1 || len(res.Errors) != 1 || res.Errors[0].Code != FieldTooLong || res.Errors[0].Field != "/data_set_id" {
 		t.Errorf("got %+v", res)
+	}
+}
+
+// TestUsualConsent holds that privacy says the same whether it is written in one of the usual ways, which are read at
+// once, or with a line break in it.
+func TestUsualConsent(t *testing.T) {
+	texts := []string{"DBABBg~BUqhhIBY", "DBABBg~nonsense", "", " ", `DBABBg~BUqhh\u0049BY`, "DBABBg~BUqhhIBY\x7f", "ü"}
+	lists := []string{
+		"[8]", "[8,7]", "[0]", "[-1]", "[10]", "[59]", "[60]", "[63]", "[64]", "[8,10,7]", "[8,8]", "[]", "[8,-1]", "[8.0]", "[8e0]",
+		`["8"]`, "[true]", "[99,8]", "[8,99]", "8", "null", "[08]", "[8,]", "[8", "[8,", "[8}", "[,8]", "[8 ]", "[ 8]", "[8, 7]",
+	}
+	ends := []string{"}", " }", `,"us_privacy_string":"1YYN"}`, `,"gpp_sid":[8]}`, `,"gpp_string":"DBAA"}`, `,"other":1}`, ",}", "]", ""}
+	usual := 0
+	for _, text := range texts {
+		for _, list := range lists {
+			for _, end := range ends {
+				privacy := `"gpp_string":"` + text + `","gpp_sid":` + list + end
+				spaced := strings.NewReplacer(`":`, `": `, ",", ", ").Replace(privacy)
+				var got [3]string
+				for i, privacy := range []string{"{" + privacy, "{" + spaced, "{\n" + privacy} {
+					var d Decoder
+					d.Explain = true
+					res, err := d.Decode(strings.TrimSuffix(plainEvent, "}")+`,"privacy":`+privacy+"}", Single, Policy{}, testNow)
+					if err != nil {
+						got[i] = string(err.Code)
+						continue
+					}
+					got[i] = fmt.Sprint(res.Errors, res.Warnings, res.Rejections)
+					for j := range res.Rows {
+						got[i] += string(AppendJSON(nil, &res.Rows[j])) + fmt.Sprint(res.Details[j].Reasons)
+						usual++
+					}
+				}
+				if got[0] != got[2] || got[1] != got[2] {
+					t.Errorf("%s:\n got %s\n and %s\nwant %s", privacy, got[0], got[1], got[2])
+				}
+			}
+		}
+	}
+	if usual < 40 {
+		t.Errorf("only %d events were accepted", usual)
 	}
 }

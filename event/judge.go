@@ -35,7 +35,8 @@ func (d *Decoder) judge() {
 	d.checkIdentifiers(t, r)
 	d.checkCurrency(t, r)
 	d.checkValue(t, r)
-	signals := d.checkPrivacy(t)
+	var signals gpp.Signals
+	d.checkPrivacy(t, &signals)
 	d.checkSchemaVersion(t)
 	d.checkCustomData(t, r)
 	d.checkLengths(t)
@@ -47,7 +48,7 @@ func (d *Decoder) judge() {
 		d.reject()
 		return
 	}
-	d.finish(t, r, signals)
+	d.finish(t, r, &signals)
 }
 
 // row is a new row at the end of the result.
@@ -57,7 +58,7 @@ func (d *Decoder) row() *Row {
 }
 
 // finish fills the row of an event that breaks no rule.
-func (d *Decoder) finish(t *draft, r *Row, signals gpp.Signals) {
+func (d *Decoder) finish(t *draft, r *Row, signals *gpp.Signals) {
 	r.SubmissionIndex = int32(d.index)
 	r.ReceivedAt = d.now
 	r.DatasetID = t.text[fieldDataset]

@@ -98,7 +98,7 @@ func (d *Decoder) readMember(f field) bool {
 	case fieldIdentifiers:
 		return d.readObject(f, identifierField)
 	case fieldPrivacy:
-		return d.readObject(f, privacyField)
+		return d.usualConsent() || d.readObject(f, privacyField)
 	case fieldCustomData:
 		return d.readCustomData()
 	case fieldMeasurementOnly:

@@ -3,6 +3,7 @@ package event
 import (
 	"errors"
 	"hash/maphash"
+	"strings"
 
 	"sluice/gpp"
 )
@@ -14,6 +15,88 @@ const (
 	maxSIDs  = 63
 	sidChunk = 256 // the most that memory is taken for at once: a single event has one or two
 )
+
+// usualConsent reads privacy where it is written as nearly all senders write it: gpp_string, then gpp_sid with one or
+// two ids, no escape, no white space but a space after a colon or a comma. Anything else it leaves as it is, to be read
+// in the general way.
+func (d *Decoder) usualConsent() bool {
+	s := d.s
+	i := past(s, d.i, `{"gpp_string":`)
+	if i < 0 || s[i] != '"' {
+		return false
+	}
+	from := i + 1
+	to := special(s, from)
+	if i = past(s, to, `",`); i < 0 || isBlank(s[from:to]) {
+		return false
+	}
+	if i = past(s, i, `"gpp_sid":`); i < 0 || s[i] != '[' {
+		return false
+	}
+	i++
+	a, n := sectionID(s[i:])
+	if i += n; n == 0 {
+		return false
+	}
+	var b int32
+	several := s[i] == ','
+	if several {
+		if i = past(s, i, ","); i < 0 {
+			return false
+		}
+		b, n = sectionID(s[i:])
+		if i += n; n == 0 {
+			return false
+		}
+	}
+	if !strings.HasPrefix(s[i:], "]}") {
+		return false
+	}
+	d.i = i + len("]}")
+	t := &d.draft
+	t.text[fieldGPPString] = s[from:to]
+	t.has |= 1<<fieldPrivacy | 1<<fieldGPPString | 1<<fieldGPPSID
+	t.seen |= 1<<fieldGPPString | 1<<fieldGPPSID
+	from = d.keepSID(len(d.sids), a)
+	if several {
+		from = d.keepSID(from, b)
+	}
+	t.sids = d.sids[from:len(d.sids):len(d.sids)]
+	return true
+}
+
+// past is the place after a word at i, and after one space if there is one. It is negative if the word is not there, or
+// nothing follows.
+func past(s string, i int, word string) int {
+	if !strings.HasPrefix(s[i:], word) {
+		return -1
+	}
+	i += len(word)
+	if i < len(s) && s[i] == ' ' {
+		i++
+	}
+	if i == len(s) {
+		return -1
+	}
+	return i
+}
+
+// sectionID reads an id of one or two digits with something after it. The length is 0 if there is none.
+func sectionID(s string) (id int32, length int) {
+	if len(s) < 3 {
+		return 0, 0
+	}
+	a, b := s[0]-'0', s[1]-'0'
+	switch {
+	case a > 9:
+		return 0, 0
+	case b > 9:
+		return int32(a), 1
+	case a > 0 && a < maxSID/10 && s[2]-'0' > 9:
+		return int32(a)*10 + int32(b), 2
+	}
+	return 0, 0
+}
 
 // readSIDs reads gpp_sid. What its elements are is judged later: without a gpp_string they do not matter.
 func (d *Decoder) readSIDs() bool {
@@ -44,12 +127,6 @@ func (d *Decoder) readSIDs() bool {
 		if n == maxSIDs {
 			t.sidsRefused = "gpp_sid holds more than 63 ids."
 		}
-		if id, ok := d.smallInteger(); ok {
-			if n < maxSIDs {
-				from = d.keepSID(from, id)
-			}
-			continue
-		}
 		if c := d.peek(); c != '-' && (c < '0' || c > '9') {
 			t.sidsRefused = "gpp_sid holds something that is no integer."
 			if !d.walk(3) {
@@ -73,25 +150,6 @@ func (d *Decoder) readSIDs() bool {
 	}
 }
 
-// smallInteger reads an integer of one or two digits below maxSID, as nearly all section ids are. Whatever else stands
-// there is left to the general way.
-func (d *Decoder) smallInteger() (id int32, ok bool) {
-	if d.i+2 >= len(d.s) {
-		return 0, false
-	}
-	a, b, c := d.s[d.i]-'0', d.s[d.i+1], d.s[d.i+2]
-	switch {
-	case a > 9:
-	case b == ',' || b == ']':
-		d.i++
-		return int32(a), true
-	case a > 0 && a < maxSID/10 && b-'0' <= 9 && (c == ',' || c == ']'):
-		d.i += 2
-		return int32(a)*10 + int32(b-'0'), true
-	}
-	return 0, false
-}
-
 // keepSID adds an id to those of the event, which begin at from, and returns where they begin now.
 func (d *Decoder) keepSID(from int, id int32) int {
 	if len(d.sids) == cap(d.sids) {
@@ -103,8 +161,8 @@ func (d *Decoder) keepSID(from int, id int32) int {
 	return from
 }
 
-// checkPrivacy are the rules of the consent signals. It returns what they say.
-func (d *Decoder) checkPrivacy(t *draft) (s gpp.Signals) {
+// checkPrivacy are the rules of the consent signals. It notes in s what they say.
+func (d *Decoder) checkPrivacy(t *draft, s *gpp.Signals) {
 	s.SuppressOptOut = d.policy.SuppressOptOut
 	if t.is(fieldGPPString) {
 		s.GPP, s.SIDs = d.checkGPP(t)
@@ -118,7 +176,6 @@ func (d *Decoder) checkPrivacy(t *draft) (s gpp.Signals) {
 		}
 		s.USPrivacy = usp
 	}
-	return s
 }
 
 // consent is a valid GPP string and what it says. The people of a batch share few different ones, so a handful of
@@ -174,6 +231,27 @@ func (d *Decoder) consent(text string) *consent {
 	return slot
 }
 
+// forgetConsents lets go of a body's strings.
+func (d *Decoder) forgetConsents() {
+	if d.consented {
+		d.lone.forget()
+	}
+	if d.crowded {
+		for i := range d.consents {
+			d.consents[i].forget()
+		}
+	}
+	d.consented, d.crowded = false, false
+}
+
+// forget lets go of the string and keeps the memory for the next one.
+func (c *consent) forget() {
+	c.text = ""
+	if c.parsed != nil {
+		c.parsed.Forget()
+	}
+}
+
 // gppMessage says where a GPP string cannot be read. The decoder's own words speak of places and versions, never of a
 // value that could point at a person; of an error from elsewhere that is not known.
 func gppMessage(err error) string {
@@ -186,10 +264,10 @@ func gppMessage(err error) string {
 
 // applyPrivacy decides the outcome, the most restrictive of all signals, and takes out of the row what the outcome
 // forbids to keep.
-func (d *Decoder) applyPrivacy(t *draft, r *Row, s gpp.Signals) {
-	decision := s.Decide()
-	signal := Outcome(decision.Outcome)
-	d.warnPrivacy(s, decision)
+func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
+	verdict := s.Verdict()
+	signal := Outcome(verdict.Outcome)
+	d.warnPrivacy(s, &verdict)
 
 	r.Privacy = signal
 	if t.measurementOnly {
@@ -204,24 +282,26 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s gpp.Signals) {
 	}
 	if d.Explain {
 		s.MeasurementOnly = t.measurementOnly
-		decision = s.Decide()
-		d.result.Details = append(d.result.Details, Detail{Reasons: decision.Reasons(), GPP: s.GPP})
+		d.result.Details = append(d.result.Details, Detail{Reasons: s.Decide().Reasons(), GPP: s.GPP})
 	}
 }
 
 // warnPrivacy tells what the signals did. mmt_only is the sender's own wish and needs no telling.
-func (d *Decoder) warnPrivacy(s gpp.Signals, decision gpp.Decision) {
-	if decision.Mismatch {
+func (d *Decoder) warnPrivacy(s *gpp.Signals, verdict *gpp.Verdict) {
+	if verdict.Mismatch {
 		d.warn(GPPSIDMismatch, Fields[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
 	}
-	if decision.Ignored {
+	if verdict.Ignored {
 		d.warn(GPPSIDIgnored, Fields[fieldGPPSID].Pointer, "Ids in gpp_sid that name no section to apply were passed over.")
+	}
+	if verdict.Outcome == gpp.Unrestricted {
+		return
 	}
 	pointer := Fields[fieldGPPString].Pointer
 	if usp, _ := s.USPrivacy.Outcome(); s.GPP == nil || usp != gpp.Unrestricted && s.GPP.Decide(s.SIDs).Outcome < usp {
 		pointer = Fields[fieldUSPrivacy].Pointer
 	}
-	switch decision.Outcome {
+	switch verdict.Outcome {
 	case gpp.Suppressed:
 		d.warn(PrivacySuppressed, pointer, "The consent signals forbid use: every identifier was removed.")
 	case gpp.MeasurementOnly:

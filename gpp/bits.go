@@ -90,7 +90,12 @@ func (b *bits) readWord(k uint) (v uint64) {
 		v = v<<6 | uint64(sextet[c])
 	}
 	b.next = whole
-	return v<<(k%6) | b.read(k%6)
+	if rest := k % 6; rest > 0 {
+		b.acc, b.n = uint64(sextet[b.s[whole]]), 6-rest
+		b.next++
+		v = v<<rest | b.acc>>b.n
+	}
+	return v
 }
 
 func (b *bits) bool() bool { return b.read(1) == 1 }

@@ -42,59 +42,65 @@ type Signals struct {
 	SuppressOptOut  bool      // policy: a restriction by consent signals is as good as none at all
 }
 
-// Decision is the outcome of signals.
-type Decision struct {
+// Verdict is the outcome of signals, without the reasons.
+type Verdict struct {
 	Outcome  Outcome
 	Mismatch bool // gpp_sid names a section that the string does not have
 	Ignored  bool // gpp_sid names -1, 0, 3 or 4 beside others, or something without a GPP string
 
-	signals Signals
-	inForce uint64  // the sections that were looked at
 	signal  Outcome // of consent signals alone, before policy
+	inForce uint64  // the sections that were looked at
+}
+
+// Decision is the outcome of signals, with the reasons.
+type Decision struct {
+	Verdict
+	signals Signals
 }
 
 // Decide is the outcome of the string where the sections sids are in force. It allocates nothing.
 func (g *String) Decide(sids []int32) Decision { return Signals{GPP: g, SIDs: sids}.Decide() }
 
 // Decide is the most restrictive of all signals. It allocates nothing.
-func (s Signals) Decide() Decision {
-	d := Decision{signals: s}
+func (s Signals) Decide() Decision { return Decision{Verdict: s.Verdict(), signals: s} }
+
+// Verdict is the most restrictive of all signals, for those who do not ask why: it takes half the time of Decide.
+func (s *Signals) Verdict() (v Verdict) {
 	if s.GPP == nil {
-		d.Ignored = len(s.SIDs) > 0
+		v.Ignored = len(s.SIDs) > 0
 	} else {
-		d.selectSections()
+		v.selectSections(s.GPP.ids, s.SIDs)
 		for i := range s.GPP.sections {
-			if sec := &s.GPP.sections[i]; d.inForce>>sec.id&1 == 1 {
-				d.signal = max(d.signal, sec.Outcome())
+			if sec := &s.GPP.sections[i]; v.inForce>>sec.id&1 == 1 {
+				v.signal = max(v.signal, sec.Outcome())
 			}
 		}
-		if d.Mismatch {
-			d.signal = max(d.signal, MeasurementOnly)
+		if v.Mismatch {
+			v.signal = max(v.signal, MeasurementOnly)
 		}
 	}
 	o, _ := s.USPrivacy.Outcome()
-	d.signal = max(d.signal, o)
+	v.signal = max(v.signal, o)
 
-	d.Outcome = d.signal
-	if d.signal == MeasurementOnly && s.SuppressOptOut {
-		d.Outcome = Suppressed
+	v.Outcome = v.signal
+	if v.signal == MeasurementOnly && s.SuppressOptOut {
+		v.Outcome = Suppressed
 	}
 	if s.MeasurementOnly {
-		d.Outcome = max(d.Outcome, MeasurementOnly)
+		v.Outcome = max(v.Outcome, MeasurementOnly)
 	}
-	return d
+	return v
 }
 
-// selectSections decides which sections are in force.
-func (d *Decision) selectSections() {
+// selectSections decides which sections of a string with the sections ids are in force.
+func (v *Verdict) selectSections(ids uint64, sids []int32) {
 	const (
 		header    = 1 << 3
 		integrity = 1 << 4
 	)
-	g := d.signals.GPP
 	var named uint64
 	var none, unknown bool
-	for _, id := range d.signals.SIDs {
+	for _, id := range sids {
 		switch {
 		case id == NoSection:
 			none = true
@@ -106,18 +112,18 @@ func (d *Decision) selectSections() {
 	}
 	// 3 and 4 are no jurisdictions and need not be listed. But a section 4 that is both there and listed is something
 	// we were told to apply and cannot.
-	real := named &^ (header | integrity&^g.ids)
-	d.Ignored = real != named || real != 0 && (none || unknown)
+	real := named &^ (header | integrity&^ids)
+	v.Ignored = real != named || real != 0 && (none || unknown)
 
 	switch {
 	case real == 0 && named == 0 && none && !unknown:
-		d.inForce = 0
+		v.inForce = 0
 	case real == 0:
-		d.inForce = g.ids &^ integrity
-	case real&g.ids == 0:
-		d.inForce, d.Mismatch = g.ids&^integrity, true
+		v.inForce = ids &^ integrity
+	case real&ids == 0:
+		v.inForce, v.Mismatch = ids&^integrity, true
 	default:
-		d.inForce, d.Mismatch = real&g.ids, real&^g.ids != 0
+		v.inForce, v.Mismatch = real&ids, real&^ids != 0
 	}
 }
 

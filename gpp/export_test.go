@@ -43,3 +43,20 @@ func PassInts(s string, pos, count int) (fast, slow string, fastAt, slowAt int) 
 	}
 	return fast, slow, a.pos(), b.pos()
 }
+
+// ParseUsual reads a string in the short way; nil if it is not for it.
+func ParseUsual(s string) *String {
+	if g := new(String); g.parseUsual(s) {
+		return g
+	}
+	return nil
+}
+
+// ParseAny reads a string in the general way.
+func ParseAny(s string) (*String, error) {
+	g := new(String)
+	if err := g.parseAny(s); err != nil {
+		return nil, err
+	}
+	return g, nil
+}

@@ -21,6 +21,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		sameBothWays(t, s)
 		g, err := gpp.Parse(s)
 		if err != nil {
 			if e := err.Error(); len(e) > 200 || len(s) > 12 && strings.Contains(e, s) {

@@ -75,8 +75,13 @@ func (g *String) Parse(s string) error {
 	return nil
 }
 
-// Forget lets go of the string that was parsed and keeps the memory for the next one.
+// Forget lets go of the string that was parsed and keeps the memory for the next one, unless it is more than strings
+// usually need.
 func (g *String) Forget() {
+	const usual = 4 // sections
+	if cap(g.sections) > usual {
+		g.sections = nil
+	}
 	clear(g.sections[:cap(g.sections)])
 	g.text, g.ids, g.sections = "", 0, g.sections[:0]
 	for _, t := range g.tcf {
@@ -87,6 +92,13 @@ func (g *String) Forget() {
 }
 
 func (g *String) parse(s string) *Error {
+	if g.parseUsual(s) {
+		return nil
+	}
+	return g.parseAny(s)
+}
+
+func (g *String) parseAny(s string) *Error {
 	if s == "" {
 		return &Error{Where: "string", Reason: "it is empty"}
 	}
@@ -108,7 +120,7 @@ func (g *String) parse(s string) *Error {
 	if shape.sections > 0 {
 		header, rest = s[:shape.header], s[shape.header+1:]
 	}
-	ids, err := readHeader(header)
+	ids, err := parseHeader(header)
 	if err != nil {
 		return err
 	}
@@ -239,27 +251,6 @@ func cut(s string, sep byte) (before, after string) {
 		return s[:i], s[i+1:]
 	}
 	return s, ""
-}
-
-// The header of a string with one section, which most strings are, is six characters, the first four always the same.
-// loneIDs has the set of ids for each value of the two others, none where they are no header of this kind.
-const loneHeader = "DBAB"
-
-var loneIDs = func() (t [1 << 12]uint64) {
-	for i := range t {
-		t[i], _ = parseHeader(loneHeader + alphabet[i>>6:i>>6+1] + alphabet[i&63:i&63+1])
-	}
-	return t
-}()
-
-// readHeader is parseHeader with a short way for strings with one section: a third of what a small string takes.
-func readHeader(s string) (uint64, *Error) {
-	if len(s) == len(loneHeader)+2 && s[:len(loneHeader)] == loneHeader {
-		if ids := loneIDs[uint(sextet[s[4]])<<6|uint(sextet[s[5]])]; ids != 0 {
-			return ids, nil
-		}
-	}
-	return parseHeader(s)
 }
 
 // parseHeader reads type, version and the ids, as a set.

@@ -14,6 +14,7 @@ type layout struct {
 	extra    subsection
 	fields   []field
 	slots    int // number of two-bit values
+	length   int // of the core in characters, version included, without padding
 	relevant masks
 }
 
@@ -136,6 +137,7 @@ func compile(rows []struct {
 			at -= l.fields[j].slots
 			l.fields[j].shift = 2 * at
 		}
+		l.length = 1 + (2*l.slots+5)/6
 		l.relevant = l.masks(row.young)
 		out[i] = l
 	}

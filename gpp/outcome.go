@@ -102,6 +102,8 @@ func (s *Section) usOutcome() Outcome {
 		return Suppressed
 	case one&(m.optOut|m.provider|m.further)|two&(m.mode|m.notice)|zero&m.covered != 0, s.gpc == gpcTrue:
 		return MeasurementOnly
+	case two&m.optOut == 0 || zero&m.notice == 0: // nothing that the pairs could find
+		return Unrestricted
 	}
 	for _, p := range m.pairs {
 		if p.unasked(zero, two) {

@@ -101,8 +101,11 @@ func (s *Section) parseCore(core string) *Error {
 	return nil
 }
 
-// chooseLayout checks the version. Two official libraries wrote the layout of usnat version 2 under version 1 for a
-// year; their strings are two characters longer than true ones ever are.
+// mislabelled is from how many characters on a usnat core of version 1 has the layout of version 2. Two official
+// libraries wrote that for a year; true ones are never as long.
+const mislabelled = 12
+
+// chooseLayout checks the version.
 func (s *Section) chooseLayout(length int) *Error {
 	l := s.layout
 	switch {
@@ -114,7 +117,7 @@ func (s *Section) chooseLayout(length int) *Error {
 		if s.version != 1 && s.version != 2 {
 			return s.fault("Version", unknownVersion(int(s.version), "1 and 2"))
 		}
-		if s.version == 2 || length >= 12 {
+		if s.version == 2 || length >= mislabelled {
 			s.layout = usnatV2
 		}
 	case s.version != uint8(l.version):
@@ -145,14 +148,15 @@ func (l *layout) fieldIn(mask uint64) string {
 }
 
 func (s *Section) parseGPC(text string) *Error {
-	b := bits{s: text}
-	if kind := b.read(2); kind != 1 {
+	v := sextet[text[0]] // two bits of type, one of GPC, the rest padding
+	if kind := v >> 4; kind != 1 {
 		return s.fault("GpcSegmentType", "type "+strconv.Itoa(int(kind))+", which is not that of GPC, 1")
 	}
 	s.gpc = gpcFalse
-	if b.bool() {
+	if v>>3&1 == 1 {
 		s.gpc = gpcTrue
 	}
+	b := bits{s: text, next: 1, acc: uint64(v), n: 3}
 	if reason := b.padding(true); reason != "" {
 		return s.fault("Gpc", reason)
 	}
