@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
@@ -87,7 +89,8 @@ func (c *child) stop() error {
 	return c.cmd.Wait()
 }
 
-// profileFlag adds a flag, not shown to people, by which a process writes profiles of itself when it ends.
+// profileFlag adds a flag, not shown to people, by which a process writes profiles of itself when it ends. The signal
+// SIGUSR1 begins the processor's anew: what came before was preparation.
 func profileFlag(cmd *cobra.Command) func() (stop func() error, err error) {
 	dir := cmd.Flags().String("profile", "", "write cpu.pprof and memory.pprof into this directory at the end")
 	_ = cmd.Flags().MarkHidden("profile")
@@ -98,21 +101,41 @@ func profileFlag(cmd *cobra.Command) func() (stop func() error, err error) {
 		if err := os.MkdirAll(*dir, 0o700); err != nil {
 			return nil, err
 		}
-		f, err := os.Create(filepath.Join(*dir, "cpu.pprof"))
-		if err != nil {
+		var cpu bytes.Buffer
+		if err := pprof.StartCPUProfile(&cpu); err != nil {
 			return nil, err
 		}
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return nil, err
-		}
+		anew, done, ended := make(chan os.Signal, 1), make(chan struct{}), make(chan error, 1)
+		signal.Notify(anew, syscall.SIGUSR1)
+		go func() {
+			for {
+				select {
+				case <-anew:
+					pprof.StopCPUProfile()
+					cpu.Reset()
+					if err := pprof.StartCPUProfile(&cpu); err != nil {
+						ended <- err
+						return
+					}
+				case <-done:
+					pprof.StopCPUProfile()
+					ended <- nil
+					return
+				}
+			}
+		}()
 		return func() error {
-			pprof.StopCPUProfile()
+			close(done)
+			if err := <-ended; err != nil {
+				return err
+			}
 			m, err := os.Create(filepath.Join(*dir, "memory.pprof"))
 			if err != nil {
 				return err
 			}
 			runtime.GC() // so that what is in use is what is really in use
-			return errors.Join(f.Close(), pprof.Lookup("allocs").WriteTo(m, 0), m.Close())
+			return errors.Join(pprof.Lookup("allocs").WriteTo(m, 0), m.Close(),
+				os.WriteFile(filepath.Join(*dir, "cpu.pprof"), cpu.Bytes(), 0o600))
 		}, nil
 	}
 }

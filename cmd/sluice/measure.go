@@ -111,7 +111,7 @@ func (b *benchmark) measure(ctx context.Context, s step) (figures []bench.Figure
 	if err != nil {
 		return nil, err
 	}
-	if err := takeTurns(ctx, s, stock, targets, rounds); err != nil {
+	if err := b.takeTurns(ctx, s, stock, targets, rounds); err != nil {
 		return nil, err
 	}
 	for _, t := range targets {
@@ -127,10 +127,13 @@ func (b *benchmark) measure(ctx context.Context, s step) (figures []bench.Figure
 }
 
 // takeTurns sends to one target after the other, so that a machine busy with something else is so to all of them.
-func takeTurns(ctx context.Context, s step, stock *bench.Stock, targets []*target, rounds int) error {
+func (b *benchmark) takeTurns(ctx context.Context, s step, stock *bench.Stock, targets []*target, rounds int) error {
 	for _, t := range targets { // connections, buffers and the heap find their size first
 		warm := bench.Load{Dial: t.dial, Host: t.url.Host, Stock: stock, For: time.Second, Now: time.Now}
 		if _, err := warm.Run(ctx); err != nil {
+			return err
+		}
+		if err := t.begin(ctx, s.loading, b.profiles != ""); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // there the price of passing it is the service's life.
 const (
 	collectAt   = 400
-	memoryLimit = 256 << 20
+	memoryLimit = 384 << 20
 )
 
 // collector paces the garbage collector until its context ends.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"sluice/internal/bench"
@@ -143,6 +144,30 @@ func (t *target) usage() (server, own bench.Usage, err error) {
 // settleAtMost is how long a server may take to load what it was sent.
 const settleAtMost = 15 * time.Minute
 
+// begin makes an end of what came before the measured load: its events are loaded, and it is in no profile.
+func (t *target) begin(ctx context.Context, loading, profiled bool) error {
+	if loading && t.name != "reference" {
+		if _, err := t.loadAll(ctx); err != nil {
+			return err
+		}
+	}
+	if profiled && t.child != nil {
+		return t.child.cmd.Process.Signal(syscall.SIGUSR1)
+	}
+	return nil
+}
+
+// loadAll waits until everything that was sent is in the table, and says how long that took.
+func (t *target) loadAll(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, settleAtMost)
+	defer cancel()
+	took, err := t.probe(t.datasets[0]).Once(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("wait until everything is loaded: %w", err)
+	}
+	return took, nil
+}
+
 // send runs a load and adds what it took. When the server loads, freshness is probed meanwhile, and then waited
 // until everything is in the table: only that is the whole cost of an event.
 func (t *target) send(ctx context.Context, load bench.Load, loading bool) error {
@@ -172,11 +197,9 @@ func (t *target) send(ctx context.Context, load bench.Load, loading bool) error 
 	if loading {
 		stopProbe()
 		t.fresh = append(t.fresh, <-probed...)
-		ctx, cancel := context.WithTimeout(ctx, settleAtMost)
-		defer cancel()
-		took, err := t.probe(t.datasets[0]).Once(ctx)
+		took, err := t.loadAll(ctx)
 		if err != nil {
-			return fmt.Errorf("wait until everything is loaded: %w", err)
+			return err
 		}
 		t.settled += took
 		if after, _, err = t.usage(); err != nil {

@@ -3,8 +3,10 @@ package console
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	"sluice/internal/loader"
 )
@@ -32,6 +34,11 @@ type book struct {
 // line names one number: a kind, and what of that kind.
 type line struct{ kind, name, field string }
 
+// own is the line with strings that are shared with all others of the same spelling, and hold no part's pages.
+func (l line) own() line {
+	return line{unique.Make(l.kind).Value(), unique.Make(l.name).Value(), unique.Make(l.field).Value()}
+}
+
 // shelf is one dataset's numbers, or everybody's.
 type shelf struct {
 	lines map[line]*tape
@@ -43,6 +50,7 @@ type tape struct {
 	hours, days []cell
 	values      map[int64]float64 // sums of money by day and, negative, by hour; nil for most
 	first, last int64             // hours of the first and the last count ever seen
+	room        [2]cell           // where hours and days begin: saves the collector two of three objects to look at
 }
 
 type cell struct {
@@ -103,7 +111,7 @@ func (b *book) addLocked(rows []Hour, now time.Time) {
 		set := b.sets[r.DatasetID]
 		if set == nil {
 			set = newShelf()
-			b.sets[r.DatasetID] = set
+			b.sets[strings.Clone(r.DatasetID)] = set
 		}
 		for _, s := range [...]*shelf{set, b.all} {
 			if r.Kind != loader.KindRejections {
@@ -127,7 +135,8 @@ func (s *shelf) add(l line, r *Hour, oldest int64) {
 	}
 	if t == nil {
 		t = &tape{first: r.Hour}
-		s.lines[l] = t
+		t.hours, t.days = t.room[0:0:1], t.room[1:1:2]
+		s.lines[l.own()] = t
 	}
 	day := r.Hour - r.Hour%86400
 	t.days = addCell(t.days, day, r.Count)

@@ -19,6 +19,7 @@ type feed struct {
 	days    map[int32]map[string]bool // by day, the names of the parts in the book
 	version int64                     // of the table when it was last read through; 0 before
 	whole   atomic.Bool               // it was read through once
+	rows    []Hour                    // room for what is being read: there is much of it, again and again
 }
 
 // read brings the book up to the table.
@@ -68,23 +69,24 @@ func (f *feed) readDay(ctx context.Context, l *lake.Lake, b *book, day int32, na
 	for name := range had {
 		again = again || !listed[name]
 	}
-	var rows []Hour
+	f.rows = f.rows[:0]
+	defer func() { clear(f.rows) }()
 	fresh := map[string]bool{}
 	for _, name := range names {
 		if had[name] && !again {
 			continue
 		}
-		if err := l.ReadHourPart(ctx, name, func(h *Hour) error { rows = append(rows, *h); return nil }); err != nil {
+		if err := l.ReadHourPart(ctx, name, func(h *Hour) error { f.rows = append(f.rows, *h); return nil }); err != nil {
 			return err
 		}
 		fresh[name] = true
 	}
 	if again {
-		b.replace(day, rows, now)
+		b.replace(day, f.rows, now)
 		f.days[day] = fresh
 		return nil
 	}
-	b.add(rows, now)
+	b.add(f.rows, now)
 	if had == nil {
 		f.days[day] = fresh
 		return nil

@@ -8,8 +8,8 @@ import (
 )
 
 // HourParts lists the parts of the table hours, by day since 1970-01-01, with the version of the table they are
-// of; nothing when that is the version known already. Who keeps the numbers in memory reads on from the parts it has not seen; a day that lost a part was
-// compacted or erased from, and is to be read anew.
+// of; nothing when that is the version known already. Who keeps the numbers in memory reads on from the parts it has not
+// seen; a day that lost a part was compacted or erased from, and is to be read anew.
 func (l *Lake) HourParts(ctx context.Context, known int64) (parts map[int32][]string, version int64, err error) {
 	s, err := l.hours.refresh(ctx)
 	if err != nil {
@@ -47,9 +47,12 @@ func (l *Lake) ReadHourPart(ctx context.Context, name string, yield func(*Hour) 
 		l.o.Log.Error("part is damaged", "table", hoursTable, "part", name, "error", err)
 	}
 	sel := &selection[hourRow]{rest: hourColumns}
+	var h Hour
 	return readRowsOf(list[i], o, sel, damaged, func(rows []hourRow) error {
-		for _, r := range rows {
-			if err := yield(&Hour{r.Hour / micro, r.DatasetID, r.Kind, r.Name, r.Field, r.Count, r.Value}); err != nil {
+		for i := range rows {
+			r := &rows[i]
+			h = Hour{r.Hour / micro, r.DatasetID, r.Kind, r.Name, r.Field, r.Count, r.Value}
+			if err := yield(&h); err != nil {
 				return err
 			}
 		}

@@ -149,7 +149,11 @@ func one(b bool) int64 {
 
 // hours is the tally as rows.
 func (t *tally) hours() []lake.Hour {
-	var out []lake.Hour
+	most := 0
+	for _, c := range t.cells {
+		most += 5*len(c.types) + len(c.identifiers) + len(c.privacy) + len(c.ages) + len(c.values) + len(c.rejections) + len(c.submissions)
+	}
+	out := make([]lake.Hour, 0, most)
 	for key, c := range t.cells {
 		put := func(kind, name, field string, count int64, value float64) {
 			if count != 0 || value != 0 {
