@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -23,27 +22,28 @@ func (l *Lake) Commit(ctx context.Context, b Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(b.Rejections) > 0 {
-		w := lazily(&l.rejectsW, &rejectionsLayout)
+		w := lazily(&l.rejectsW, &rejectionsLayout, b.Pace)
 		err := appendRows(ctx, l.rejections, w, rejectionSource(b.Rejections), b.Partition, b.From.Rejections, b.To)
 		if err != nil {
 			return err
 		}
 	}
 	if len(b.Hours) > 0 {
-		w := lazily(&l.hoursW, &hoursLayout)
+		w := lazily(&l.hoursW, &hoursLayout, b.Pace)
 		err := appendRows(ctx, l.hours, w, hourSource(b.Hours), b.Partition, b.From.Hours, b.To)
 		if err != nil {
 			return err
 		}
 	}
-	w := lazily(&l.eventsW, &eventsLayout)
+	w := lazily(&l.eventsW, &eventsLayout, b.Pace)
 	return appendRows(ctx, l.events, w, eventSource(b.Events), b.Partition, b.From.Events, b.To)
 }
 
-func lazily[T any](w **partWriter[T], l *layout) *partWriter[T] {
+func lazily[T any](w **partWriter[T], l *layout, pace *Pace) *partWriter[T] {
 	if *w == nil {
 		*w = newPartWriter[T](l, fresh, freshPage)
 	}
+	(*w).pace = pace
 	return *w
 }
 
@@ -118,7 +118,7 @@ func hourSource(hours []Hour) source[hourRow] {
 }
 
 // sorted is the order in which the rows are written: by day, then as the table wants them.
-func (s *source[T]) sorted() (order []int32, oneDay bool) {
+func (s *source[T]) sorted(pace *Pace) (order []int32, oneDay bool) {
 	order, oneDay = make([]int32, s.n), true
 	for i := range order {
 		order[i] = int32(i)
@@ -127,7 +127,7 @@ func (s *source[T]) sorted() (order []int32, oneDay bool) {
 	compared := 0
 	slices.SortFunc(order, func(i, j int32) int {
 		if compared++; compared%4096 == 0 {
-			runtime.Gosched() // as between two pages
+			pace.Rest()
 		}
 		if !oneDay {
 			if c := cmp.Compare(s.day(int(i)), s.day(int(j))); c != 0 {
@@ -142,7 +142,7 @@ func (s *source[T]) sorted() (order []int32, oneDay bool) {
 // write makes parts of the rows, one for each day.
 func (s *source[T]) write(w *partWriter[T], at storage) (parts []*part, err error) {
 	open := false
-	order, oneDay := s.sorted()
+	order, oneDay := s.sorted(w.pace)
 	for _, i := range order {
 		if open && !oneDay && w.part.day != s.day(int(i)) {
 			p, err := w.finish()

@@ -127,11 +127,13 @@ func tier(p *part) int {
 // Compact does one piece of compaction and says whether there was anything to do. Commits go on meanwhile.
 //
 // Steps: T.compact, then those of a commit. A crash leaves new parts that nobody lists, and the old ones listed.
-func (l *Lake) Compact(ctx context.Context) (bool, error) {
+func (l *Lake) Compact(ctx context.Context) (bool, error) { return l.compact(ctx, nil) }
+
+func (l *Lake) compact(ctx context.Context, pace *Pace) (bool, error) {
 	tables := [...]func() (bool, error){
-		func() (bool, error) { return compactTable(ctx, l, l.events, eventKind) },
-		func() (bool, error) { return compactTable(ctx, l, l.hours, hourKind) },
-		func() (bool, error) { return compactTable(ctx, l, l.rejections, rejectionKind) },
+		func() (bool, error) { return compactTable(ctx, l, l.events, eventKind, pace) },
+		func() (bool, error) { return compactTable(ctx, l, l.hours, hourKind, pace) },
+		func() (bool, error) { return compactTable(ctx, l, l.rejections, rejectionKind, pace) },
 	}
 	first := l.turn.Add(1)
 	for i := range tables {
@@ -145,7 +147,7 @@ func (l *Lake) Compact(ctx context.Context) (bool, error) {
 // errStale says that the parts somebody worked on have been replaced meanwhile.
 var errStale = errors.New("parts were replaced meanwhile")
 
-func compactTable[T any](ctx context.Context, l *Lake, t *table, k *kind[T]) (bool, error) {
+func compactTable[T any](ctx context.Context, l *Lake, t *table, k *kind[T], pace *Pace) (bool, error) {
 	release, err := t.store.Share(ctx)
 	if err != nil {
 		return false, err
@@ -167,7 +169,7 @@ func compactTable[T any](ctx context.Context, l *Lake, t *table, k *kind[T]) (bo
 		codec, page = packed, packedPage
 	}
 	j.parts = t.lighten(j.parts)
-	made, err := rewrite(ctx, t, k, j.parts, codec, page, nil)
+	made, err := rewrite(ctx, t, k, j.parts, codec, page, nil, pace)
 	if errors.Is(err, errUnreadable) {
 		l.counters.damagedParts.Add(1)
 		l.o.Log.Error("part is damaged and cannot be compacted", "table", t.layout.name, "error", err)
@@ -258,6 +260,7 @@ func (t *table) discard(parts []*part) {
 // rewrite merges sorted parts into new ones, leaving out the rows drop chooses. Nothing is committed.
 func rewrite[T any](
 	ctx context.Context, t *table, k *kind[T], parts []*part, codec *codec, page int, drop func(*T) bool,
+	pace *Pace,
 ) (made []*part, err error) {
 	var in merger[T]
 	in.compare = k.compare
@@ -268,6 +271,7 @@ func rewrite[T any](
 		}
 	}
 	w := newPartWriter[T](k.layout, codec, page)
+	w.pace = pace
 	out := &folder[T]{w: w, at: t.store, day: parts[0].day, fold: k.fold}
 	for n := 0; ; n++ {
 		row, err := in.next()

@@ -166,7 +166,7 @@ func (l *Lake) eraseFrom(ctx context.Context, p *part, sel *selection[eventRow],
 	if err := t.at("erase"); err != nil {
 		return err
 	}
-	made, err := rewrite(ctx, t, eventKind, []*part{p}, packed, packedPage, sel.stages[0].match)
+	made, err := rewrite(ctx, t, eventKind, []*part{p}, packed, packedPage, sel.stages[0].match, nil)
 	if err != nil {
 		return err
 	}

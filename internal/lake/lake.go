@@ -91,6 +91,7 @@ type Batch struct {
 	Events     []event.Row
 	Rejections []Rejection
 	Hours      []Hour
+	Pace       *Pace // how much of a hurry there is
 }
 
 // Marks says where the tables stand. Events are committed last, and even when there are none: so what they have

@@ -238,7 +238,7 @@ func (l *Lake) Run(ctx context.Context) error {
 		}
 		rest = maintainEvery
 		begun := l.o.Now()
-		more, err := l.Compact(ctx)
+		more, err := l.compact(ctx, &Pace{Rests: 1})
 		if err == nil && !more && !begun.Before(next) {
 			next = begun.Add(sweepEvery)
 			_, err1 := l.Retain(ctx)
@@ -254,7 +254,7 @@ func (l *Lake) Run(ctx context.Context) error {
 			l.o.Log.Error("upkeep of the lake", "error", err)
 			rest = time.Minute
 		case more:
-			rest = min(l.o.Now().Sub(begun), maintainEvery)
+			rest = 0
 		}
 	}
 }

@@ -73,6 +73,7 @@ type partWriter[T any] struct {
 	out    *countWriter
 	part   *part
 	rows   []T
+	pace   *Pace
 }
 
 func newPartWriter[T any](l *layout, codec *codec, pageBytes int) *partWriter[T] {
@@ -120,7 +121,7 @@ func (w *partWriter[T]) next() (*T, error) {
 
 func (w *partWriter[T]) flush() error {
 	_, err := w.w.Write(w.rows)
-	runtime.Gosched() // as in Encode
+	w.pace.Rest()
 	w.rows = w.rows[:0]
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,7 +79,7 @@ func (p *partition) load(ctx context.Context) error {
 	frames := make(chan stream.Frame, 1) // the stream reads ahead by itself
 	ended := make(chan error, 1)
 	go func() {
-		ended <- p.l.o.Stream.Follow(ctx, p.id, marks.Events+1, p.l.o.Age/5, func(f stream.Frame) error {
+		ended <- p.l.o.Stream.Follow(ctx, p.id, marks.Events+1, p.l.o.Age/20, func(f stream.Frame) error {
 			select {
 			case frames <- f:
 				return nil
@@ -128,6 +127,8 @@ func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan st
 		}
 		if full {
 			due.Stop()
+			// The longer the batch took to fill, the less of a hurry there is; behind a backlog it fills at once.
+			b.Pace = &lake.Pace{Rests: 2, Until: time.Now().Add(time.Since(b.begun) / 2)}
 			if err := b.decode(); err != nil {
 				return err
 			}
@@ -220,6 +221,7 @@ type batch struct {
 	frames []stream.Frame
 	rows   int // in the frames
 	size   int
+	begun  time.Time // when the batch before was done
 	tally  tally
 	reader submission.Decoder
 	read   submission.Submission // the record that is being decoded
@@ -228,7 +230,7 @@ type batch struct {
 func newBatch(p *partition, marks lake.Marks) *batch {
 	return &batch{
 		Batch: lake.Batch{Partition: p.id, From: marks, To: marks.Events},
-		p:     p, tally: tally{cells: map[cellKey]*cell{}},
+		p:     p, begun: time.Now(), tally: tally{cells: map[cellKey]*cell{}},
 	}
 }
 
@@ -291,7 +293,7 @@ func (b *batch) decode() error {
 			}
 			b.submission(&b.read, f.Seq)
 		}
-		runtime.Gosched() // loading can wait for a moment, senders cannot
+		b.Pace.Rest()
 	}
 	return nil
 }
