@@ -79,7 +79,7 @@ func (p *partition) load(ctx context.Context) error {
 	frames := make(chan stream.Frame, 1) // the stream reads ahead by itself
 	ended := make(chan error, 1)
 	go func() {
-		ended <- p.l.o.Stream.Follow(ctx, p.id, marks.Events+1, p.l.o.Age/20, func(f stream.Frame) error {
+		ended <- p.l.o.Stream.Follow(ctx, p.id, marks.Events+1, p.l.o.Age/5, func(f stream.Frame) error {
 			select {
 			case frames <- f:
 				return nil
