@@ -83,7 +83,7 @@ func (g *String) Forget() {
 		g.sections = nil
 	}
 	clear(g.sections[:cap(g.sections)])
-	g.text, g.ids, g.sections = "", 0, g.sections[:0]
+	g.text, g.ids, g.sections, g.inline = "", 0, g.sections[:0], [1]Section{}
 	for _, t := range g.tcf {
 		if t != nil {
 			*t = TCF{}

@@ -254,7 +254,7 @@ func (l *Lake) Run(ctx context.Context) error {
 			l.o.Log.Error("upkeep of the lake", "error", err)
 			rest = time.Minute
 		case more:
-			rest = 0
+			rest = 0 // the pace has rested already
 		}
 	}
 }
