@@ -200,11 +200,7 @@ func TestExpectContinue(t *testing.T) {
 // A sender that is refused early can still read the answer, and use the connection again.
 func TestRefusedWhileSending(t *testing.T) {
 	s := openShop(t)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := s.dial(t)
 	one := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		if conn == nil {
 			return nil, fmt.Errorf("a second connection was opened")
@@ -301,11 +297,7 @@ func TestLargestRequest(t *testing.T) {
 // largest one.
 func TestUnannouncedBody(t *testing.T) {
 	s := openShop(t)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := s.dial(t)
 	const part = 100 << 10
 	fmt.Fprintf(conn, "POST /v1/events/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
 		"Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", s.key, part, strings.Repeat(" ", part))

@@ -200,14 +200,21 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// raw writes bytes to the service and returns everything that comes back until one answer is read.
-func (s *service) raw(t testing.TB, text string) *http.Response {
+// dial is a connection to the service, until the test ends.
+func (s *service) dial(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// raw writes bytes to the service and returns everything that comes back until one answer is read.
+func (s *service) raw(t testing.TB, text string) *http.Response {
+	t.Helper()
+	conn := s.dial(t)
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}

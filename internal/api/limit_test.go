@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -102,11 +101,7 @@ func TestShedding(t *testing.T) {
 	others := []string{s.dataset(dataset.Spec{ID: "b"}), s.dataset(dataset.Spec{ID: "c"})}
 	hold := func(key string) {
 		t.Helper()
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
+		conn := s.dial(t)
 		before := s.Stats().BytesInFlight
 		fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nContent-Length: 10000\r\n\r\n{", key)
 		waitFor(t, "the request", func() bool { return s.Stats().BytesInFlight > before })

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -130,11 +129,7 @@ func TestParallelKeys(t *testing.T) {
 // A first request whose body is still coming is running: the second waits. After ten seconds it passes.
 func TestKeyInProgress(t *testing.T) {
 	s := openShop(t)
-	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := s.dial(t)
 	body := goodEvent("")
 	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", s.key, len(body), body[:10])
 	waitFor(t, "the first request", func() bool { return s.Stats().OpenKeys == 1 })
