@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"sluice/event"
 )
@@ -22,53 +21,41 @@ func (l *Lake) Commit(ctx context.Context, b Batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(b.Rejections) > 0 {
-		w := lazily(&l.rejectsW, &rejectionsLayout, b.Pace)
-		err := appendRows(ctx, l.rejections, w, rejectionSource(b.Rejections), b.Partition, b.From.Rejections, b.To)
+		err := appendRows(ctx, l.rejections, rejectionSource(b.Rejections), b.Pace, b.Partition, b.From.Rejections, b.To)
 		if err != nil {
 			return err
 		}
 	}
 	if len(b.Hours) > 0 {
-		w := lazily(&l.hoursW, &hoursLayout, b.Pace)
-		err := appendRows(ctx, l.hours, w, hourSource(b.Hours), b.Partition, b.From.Hours, b.To)
+		err := appendRows(ctx, l.hours, hourSource(b.Hours), b.Pace, b.Partition, b.From.Hours, b.To)
 		if err != nil {
 			return err
 		}
 	}
-	w := lazily(&l.eventsW, &eventsLayout, b.Pace)
-	return appendRows(ctx, l.events, w, eventSource(b.Events), b.Partition, b.From.Events, b.To)
+	return appendRows(ctx, l.events, eventSource(b.Events), b.Pace, b.Partition, b.From.Events, b.To)
 }
 
-func lazily[T any](w **partWriter[T], l *layout, pace *Pace) *partWriter[T] {
-	if *w == nil {
-		*w = newPartWriter[T](l, fresh, freshPage)
-	}
-	(*w).pace = pace
-	return *w
-}
-
-// source is n rows that can be put in order before they take their stored form.
+// source is rows that are not in order yet.
 type source[T any] struct {
-	n       int
-	day     func(i int) int32
-	compare func(i, j int) int
-	fill    func(dst *T, i int)
+	schema  *schema[T]
+	rows    []T
+	day     func(*T) int32
+	compare func(i, j int) int // of two rows of a day
 }
 
 // eventSource orders rows by numbers made of what they are sorted by: comparing texts would cost as much as
 // encoding them.
-func eventSource(rows []event.Row) source[eventRow] {
+func eventSource(rows []event.Row) source[event.Row] {
 	keys := eventKeys(rows)
-	return source[eventRow]{
-		n:   len(rows),
-		day: func(i int) int32 { return dayOf(rows[i].ReceivedAt) },
+	return source[event.Row]{
+		schema: eventSchema, rows: rows,
+		day: func(r *event.Row) int32 { return dayOf(r.ReceivedAt) },
 		compare: func(i, j int) int {
 			if c := cmp.Compare(keys[i], keys[j]); c != 0 {
 				return c
 			}
 			return bytes.Compare(rows[i].EventID[:], rows[j].EventID[:])
 		},
-		fill: func(dst *eventRow, i int) { dst.fill(&rows[i]) },
 	}
 }
 
@@ -92,37 +79,28 @@ func eventKeys(rows []event.Row) []uint64 {
 	return keys
 }
 
-func rejectionSource(rows []Rejection) source[rejectionRow] {
-	return source[rejectionRow]{
-		n:   len(rows),
-		day: func(i int) int32 { return dayOf(rows[i].ReceivedAt) },
-		compare: func(i, j int) int {
-			a, b := &rows[i], &rows[j]
-			return cmp.Or(strings.Compare(a.DatasetID, b.DatasetID), cmp.Compare(a.ReceivedAt, b.ReceivedAt))
-		},
-		fill: func(dst *rejectionRow, i int) { dst.fill(&rows[i]) },
+func rejectionSource(rows []Rejection) source[Rejection] {
+	return source[Rejection]{
+		schema: rejectionSchema, rows: rows,
+		day:     func(r *Rejection) int32 { return dayOf(r.ReceivedAt) },
+		compare: func(i, j int) int { return compareRejections(&rows[i], &rows[j]) },
 	}
 }
 
-func hourSource(hours []Hour) source[hourRow] {
-	rows := make([]hourRow, len(hours)) // with a thousand datasets as many as there are events
-	for i := range rows {
-		rows[i].fill(&hours[i])
-	}
-	return source[hourRow]{
-		n:       len(rows),
-		day:     func(i int) int32 { return dayOf(hours[i].Hour) },
+func hourSource(rows []Hour) source[Hour] {
+	return source[Hour]{
+		schema: hourSchema, rows: rows,
+		day:     func(r *Hour) int32 { return dayOf(r.Hour) },
 		compare: func(i, j int) int { return compareHours(&rows[i], &rows[j]) },
-		fill:    func(dst *hourRow, i int) { *dst = rows[i] },
 	}
 }
 
 // sorted is the order in which the rows are written: by day, then as the table wants them.
-func (s *source[T]) sorted(pace *Pace) (order []int32, oneDay bool) {
-	order, oneDay = make([]int32, s.n), true
+func (s *source[T]) sorted(pace *Pace) []int32 {
+	order, oneDay := make([]int32, len(s.rows)), true
 	for i := range order {
 		order[i] = int32(i)
-		oneDay = oneDay && s.day(i) == s.day(0)
+		oneDay = oneDay && s.day(&s.rows[i]) == s.day(&s.rows[0])
 	}
 	compared := 0
 	slices.SortFunc(order, func(i, j int32) int {
@@ -130,53 +108,50 @@ func (s *source[T]) sorted(pace *Pace) (order []int32, oneDay bool) {
 			pace.Rest()
 		}
 		if !oneDay {
-			if c := cmp.Compare(s.day(int(i)), s.day(int(j))); c != 0 {
+			if c := cmp.Compare(s.day(&s.rows[i]), s.day(&s.rows[j])); c != 0 {
 				return c
 			}
 		}
 		return s.compare(int(i), int(j))
 	})
-	return order, oneDay
+	return order
 }
 
 // write makes parts of the rows, one for each day.
-func (s *source[T]) write(w *partWriter[T], at storage) (parts []*part, err error) {
-	open := false
-	order, oneDay := s.sorted(w.pace)
-	for _, i := range order {
-		if open && !oneDay && w.part.day != s.day(int(i)) {
+func (s *source[T]) write(at storage, pace *Pace) (parts []*part, err error) {
+	var w *partWriter[T]
+	for _, i := range s.sorted(pace) {
+		row := &s.rows[i]
+		if w != nil && w.part.day != s.day(row) {
 			p, err := w.finish()
 			if err != nil {
 				return parts, err
 			}
-			parts, open = append(parts, p), false
+			parts, w = append(parts, p), nil
 		}
-		if !open {
-			if err := w.begin(at, s.day(int(i))); err != nil {
+		if w == nil {
+			if w, err = createPart(at, s.schema, s.day(row), fresh, freshPage, pace); err != nil {
 				return parts, err
 			}
-			open = true
 		}
-		dst, err := w.next()
-		if err != nil {
+		if err := w.add(row); err != nil {
 			w.abandon()
 			return parts, err
 		}
-		s.fill(dst, int(i))
 	}
-	if open {
-		p, err := w.finish()
-		if err != nil {
-			return parts, err
-		}
-		parts = append(parts, p)
+	if w == nil {
+		return parts, nil
 	}
-	return parts, nil
+	p, err := w.finish()
+	if err != nil {
+		return parts, err
+	}
+	return append(parts, p), nil
 }
 
 // appendRows writes parts and commits them with the watermark they reach.
 func appendRows[T any](
-	ctx context.Context, t *table, w *partWriter[T], rows source[T], partition uint8, from, to uint64,
+	ctx context.Context, t *table, rows source[T], pace *Pace, partition uint8, from, to uint64,
 ) error {
 	release, err := t.store.Share(ctx)
 	if err != nil {
@@ -194,7 +169,7 @@ func appendRows[T any](
 	if err := t.at("part"); err != nil {
 		return err
 	}
-	parts, err := rows.write(w, t.store)
+	parts, err := rows.write(t.store, pace)
 	if err == nil {
 		taken := false
 		_, err = t.update(ctx, func(s *state) (*change, error) {

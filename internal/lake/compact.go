@@ -7,30 +7,6 @@ import (
 	"slices"
 )
 
-// kind is what compaction and erasure need to know of a table's rows.
-type kind[T any] struct {
-	layout  *layout
-	columns []column[T]
-	compare func(a, b *T) int
-	// fold adds b to a if the two can be one row; nil keeps every row.
-	fold func(a, b *T) bool
-}
-
-var (
-	eventKind     = &kind[eventRow]{&eventsLayout, eventColumns, compareEvents, nil}
-	rejectionKind = &kind[rejectionRow]{&rejectionsLayout, rejectionColumns, compareRejections, nil}
-	hourKind      = &kind[hourRow]{&hoursLayout, hourColumns, compareHours, addHours}
-)
-
-func addHours(a, b *hourRow) bool {
-	if compareHours(a, b) != 0 {
-		return false
-	}
-	a.Count += b.Count
-	a.Value += b.Value
-	return true
-}
-
 // How parts are merged. Parts of like size are merged sixteen at a time, so a row is rewritten once for every
 // sixteenfold growth of its part: two or three times in all. Days that are over are merged whatever their number.
 const (
@@ -131,9 +107,9 @@ func (l *Lake) Compact(ctx context.Context) (bool, error) { return l.compact(ctx
 
 func (l *Lake) compact(ctx context.Context, pace *Pace) (bool, error) {
 	tables := [...]func() (bool, error){
-		func() (bool, error) { return compactTable(ctx, l, l.events, eventKind, pace) },
-		func() (bool, error) { return compactTable(ctx, l, l.hours, hourKind, pace) },
-		func() (bool, error) { return compactTable(ctx, l, l.rejections, rejectionKind, pace) },
+		func() (bool, error) { return compactTable(ctx, l, l.events, eventSchema, pace) },
+		func() (bool, error) { return compactTable(ctx, l, l.hours, hourSchema, pace) },
+		func() (bool, error) { return compactTable(ctx, l, l.rejections, rejectionSchema, pace) },
 	}
 	first := l.turn.Add(1)
 	for i := range tables {
@@ -147,7 +123,7 @@ func (l *Lake) compact(ctx context.Context, pace *Pace) (bool, error) {
 // errStale says that the parts somebody worked on have been replaced meanwhile.
 var errStale = errors.New("parts were replaced meanwhile")
 
-func compactTable[T any](ctx context.Context, l *Lake, t *table, k *kind[T], pace *Pace) (bool, error) {
+func compactTable[T any](ctx context.Context, l *Lake, t *table, k *schema[T], pace *Pace) (bool, error) {
 	release, err := t.store.Share(ctx)
 	if err != nil {
 		return false, err
@@ -157,7 +133,15 @@ func compactTable[T any](ctx context.Context, l *Lake, t *table, k *kind[T], pac
 	if err != nil {
 		return false, err
 	}
-	j := t.nextJob(s, l.o.PartBytes)
+	j := t.oldJob(s, l.o.PartBytes)
+	if j != nil {
+		l.o.Log.Info("writing files of an earlier version anew", "table", t.layout.name, "files", len(j.parts), "left", s.oldParts())
+	} else if !t.upToDate() {
+		release() // the sweep at its end waits for everybody who may be writing
+		return true, t.endRepair(ctx)
+	} else {
+		j = t.nextJob(s, l.o.PartBytes)
+	}
 	if j == nil {
 		return false, nil
 	}
@@ -259,7 +243,7 @@ func (t *table) discard(parts []*part) {
 
 // rewrite merges sorted parts into new ones, leaving out the rows drop chooses. Nothing is committed.
 func rewrite[T any](
-	ctx context.Context, t *table, k *kind[T], parts []*part, codec *codec, page int, drop func(*T) bool,
+	ctx context.Context, t *table, k *schema[T], parts []*part, codec *codec, page int, drop func(*T) bool,
 	pace *Pace,
 ) (made []*part, err error) {
 	var in merger[T]
@@ -270,9 +254,7 @@ func rewrite[T any](
 			return nil, err
 		}
 	}
-	w := newPartWriter[T](k.layout, codec, page)
-	w.pace = pace
-	out := &folder[T]{w: w, at: t.store, day: parts[0].day, fold: k.fold}
+	out := &folding[T]{schema: k, at: t.store, day: parts[0].day, codec: codec, page: page, pace: pace}
 	for n := 0; ; n++ {
 		row, err := in.next()
 		if err != nil {
@@ -297,43 +279,40 @@ func rewrite[T any](
 	return out.finish()
 }
 
-// folder writes rows into a part that begins with the first of them.
-type folder[T any] struct {
-	w    *partWriter[T]
-	at   storage
-	day  int32
-	fold func(a, b *T) bool
-	last *T
-	open bool
+// folding writes rows into a part that begins with the first of them, and adds up those that can be one.
+type folding[T any] struct {
+	schema *schema[T]
+	at     storage
+	day    int32
+	codec  *codec
+	page   int
+	pace   *Pace
+	w      *partWriter[T]
 }
 
-func (f *folder[T]) add(row *T) error {
-	if f.last != nil && f.fold != nil && f.fold(f.last, row) {
-		return nil
-	}
-	if !f.open {
-		if err := f.w.begin(f.at, f.day); err != nil {
+func (f *folding[T]) add(row *T) (err error) {
+	if f.w == nil {
+		f.w, err = createPart(f.at, f.schema, f.day, f.codec, f.page, f.pace)
+		if err != nil {
 			return err
 		}
-		f.open = true
 	}
-	dst, err := f.w.next()
-	if err != nil {
-		return err
+	if f.schema.fold != nil {
+		if last := f.w.last(); last != nil && f.schema.fold(last, row) {
+			return nil
+		}
 	}
-	*dst = *row
-	f.last = dst
-	return nil
+	return f.w.add(row)
 }
 
-func (f *folder[T]) abandon() {
-	if f.open {
+func (f *folding[T]) abandon() {
+	if f.w != nil {
 		f.w.abandon()
 	}
 }
 
-func (f *folder[T]) finish() ([]*part, error) {
-	if !f.open {
+func (f *folding[T]) finish() ([]*part, error) {
+	if f.w == nil {
 		return nil, nil
 	}
 	p, err := f.w.finish()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"sluice/event"
 )
 
 // Predicate names an identifier. Exactly one member is set.
@@ -23,35 +25,35 @@ type Erased struct {
 }
 
 // selection finds rows that carry the identifier.
-func (p Predicate) selection() (*selection[eventRow], error) {
-	var want hash
+func (p Predicate) selection() (*selection[event.Row], error) {
 	var name string
-	var match func(*eventRow) bool
+	var match func(*event.Row) bool
+	want := strings.ToLower(p.EmailSHA256 + p.IPSHA256)
 	set := 0
 	if p.EmailSHA256 != "" {
 		set++
-		name, match = "email_sha256", func(r *eventRow) bool { return r.EmailSHA256 == want }
+		name, match = "email_sha256", func(r *event.Row) bool { return r.EmailSHA256 == want }
 	}
 	if p.IPSHA256 != "" {
 		set++
-		name, match = "ip_sha256", func(r *eventRow) bool { return r.IPSHA256 == want }
+		name, match = "ip_sha256", func(r *event.Row) bool { return r.IPSHA256 == want }
 	}
 	if p.IFA != "" {
 		set++
-		name, match = "ifa", func(r *eventRow) bool { return strings.EqualFold(r.IFA, p.IFA) }
+		name, match = "ifa", func(r *event.Row) bool { return strings.EqualFold(r.IFA, p.IFA) }
 	}
 	if p.PartnerID != "" {
 		set++
-		name, match = "partner_id", func(r *eventRow) bool { return r.PartnerID == p.PartnerID }
+		name, match = "partner_id", func(r *event.Row) bool { return r.PartnerID == p.PartnerID }
 	}
 	if set != 1 {
 		return nil, errors.New("name exactly one identifier")
 	}
-	if h := p.EmailSHA256 + p.IPSHA256; h != "" && !want.parse(h) {
+	if digest := make([]byte, 32); want != "" && (len(want) != 64 || !unhex(digest, want)) {
 		return nil, errors.New("a SHA-256 has 64 hex digits")
 	}
 	columns, _ := split(eventColumns, name)
-	return &selection[eventRow]{stages: []stage[eventRow]{{columns, match}}}, nil
+	return &selection[event.Row]{stages: []stage[event.Row]{{columns, match}}}, nil
 }
 
 // Erase deletes every stored event that carries an identifier, so that no file holds it any more. Rows that are
@@ -138,7 +140,7 @@ func (l *Lake) Erase(ctx context.Context, p Predicate) (Erased, error) {
 }
 
 // count says how many rows of a part match, and whether all of it could be read.
-func (l *Lake) count(p *part, sel *selection[eventRow]) (rows int64, whole bool, err error) {
+func (l *Lake) count(p *part, sel *selection[event.Row]) (rows int64, whole bool, err error) {
 	o, err := l.events.store.Open(p.name)
 	if isMissing(err) {
 		return 0, false, nil
@@ -148,7 +150,7 @@ func (l *Lake) count(p *part, sel *selection[eventRow]) (rows int64, whole bool,
 	}
 	defer o.Close()
 	whole = true
-	err = readRowsOf(p, o, sel, func(error) { whole = false }, func(some []eventRow) error {
+	err = readRowsOf(p, o, sel, func(error) { whole = false }, func(some []event.Row) error {
 		rows += int64(len(some))
 		return nil
 	})
@@ -156,7 +158,7 @@ func (l *Lake) count(p *part, sel *selection[eventRow]) (rows int64, whole bool,
 }
 
 // eraseFrom puts a part without the matching rows in the place of one with them.
-func (l *Lake) eraseFrom(ctx context.Context, p *part, sel *selection[eventRow], rows int64, out *Erased) error {
+func (l *Lake) eraseFrom(ctx context.Context, p *part, sel *selection[event.Row], rows int64, out *Erased) error {
 	t := l.events
 	release, err := t.store.Share(ctx)
 	if err != nil {
@@ -166,7 +168,7 @@ func (l *Lake) eraseFrom(ctx context.Context, p *part, sel *selection[eventRow],
 	if err := t.at("erase"); err != nil {
 		return err
 	}
-	made, err := rewrite(ctx, t, eventKind, []*part{p}, packed, packedPage, sel.stages[0].match, nil)
+	made, err := rewrite(ctx, t, eventSchema, []*part{p}, packed, packedPage, sel.stages[0].match, nil)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type Options struct {
 	Now    func() time.Time //
 	Log    *slog.Logger     // default: nothing is logged
 	Retain time.Duration    // rows received longer ago are dropped, whole days at a time; 0 keeps all
-	Keep   time.Duration    // for how long a part that was replaced stays readable; default 10 min
+	Keep   time.Duration    // for how long snapshots and their files stay readable; default 24 h
 
 	PartBytes int64 // compaction merges parts up to this size; default 192 MiB
 
@@ -37,10 +37,7 @@ type Lake struct {
 	rejections *table
 	hours      *table
 
-	mu       sync.Mutex // one Commit at a time: the writers keep their buffers
-	eventsW  *partWriter[eventRow]
-	rejectsW *partWriter[rejectionRow]
-	hoursW   *partWriter[hourRow]
+	mu sync.Mutex // one Commit at a time: a file that is being written takes megabytes
 
 	turn     atomic.Uint32 // whose turn it is to be compacted
 	counters counters
@@ -52,7 +49,7 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Keep == 0 {
-		o.Keep = 10 * time.Minute // another program's query should be over by then; our own hold their files open
+		o.Keep = 24 * time.Hour // readers look back, read increments, and run for hours
 	}
 	if o.PartBytes == 0 {
 		o.PartBytes = 192 << 20 // few parts a day, and a row group or two for each core of a reader
@@ -61,7 +58,7 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 	for _, t := range []struct {
 		layout *layout
 		into   **table
-	}{{&rejectionsLayout, &l.rejections}, {&hoursLayout, &l.hours}, {&eventsLayout, &l.events}} {
+	}{{&rejectionSchema.layout, &l.rejections}, {&hourSchema.layout, &l.hours}, {&eventSchema.layout, &l.events}} {
 		store, err := openDisk(filepath.Join(o.Dir, t.layout.name))
 		if err != nil {
 			return nil, fmt.Errorf("open table %s: %w", t.layout.name, err)

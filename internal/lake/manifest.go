@@ -90,11 +90,8 @@ func (t *table) writeList(id, sequence int64, parent *int64, manifests []*manife
 	return name, writeAll(t.store, name, buf.Bytes())
 }
 
-// readList reads the manifests of a snapshot. Those that known has are not read again.
-func (t *table) readList(s *snapshot, known []*manifest) ([]*manifest, error) {
-	if s == nil {
-		return nil, nil
-	}
+// listFiles reads the list of a snapshot's manifests.
+func (t *table) listFiles(s *snapshot) ([]iceberg.ManifestFile, error) {
 	name, ok := below(s.ManifestList, metadataDir)
 	if !ok {
 		return nil, fmt.Errorf("%w: a manifest list outside of the table", errDamaged)
@@ -110,26 +107,46 @@ func (t *table) readList(s *snapshot, known []*manifest) ([]*manifest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: manifest list", errDamaged)
 	}
+	return files, nil
+}
+
+// readList reads the manifests of a snapshot. Those that known has are not read again.
+func (t *table) readList(s *snapshot, known []*manifest) ([]*manifest, error) {
+	if s == nil {
+		return nil, nil
+	}
+	files, err := t.listFiles(s)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]*manifest, 0, len(files))
 	for _, f := range files {
-		name, ok := below(f.FilePath(), metadataDir)
-		if !ok {
-			return nil, fmt.Errorf("%w: a manifest outside of the table", errDamaged)
-		}
-		i := slices.IndexFunc(known, func(m *manifest) bool { return m.name == name && m.damaged == nil })
-		if i >= 0 {
-			out = append(out, known[i])
-			continue
-		}
-		m := &manifest{name: name, file: f}
-		if err := t.readManifest(m); errors.Is(err, errDamaged) {
-			m.damaged, m.parts = err, nil
-		} else if err != nil {
+		m, err := t.openManifest(f, known)
+		if err != nil {
 			return nil, err
 		}
 		out = append(out, m)
 	}
 	return out, nil
+}
+
+// openManifest is the manifest that a list names: the one that is known, or read now.
+func (t *table) openManifest(f iceberg.ManifestFile, known []*manifest) (*manifest, error) {
+	name, ok := below(f.FilePath(), metadataDir)
+	if !ok {
+		return nil, fmt.Errorf("%w: a manifest outside of the table", errDamaged)
+	}
+	i := slices.IndexFunc(known, func(m *manifest) bool { return m.name == name && m.damaged == nil })
+	if i >= 0 {
+		return known[i], nil
+	}
+	m := &manifest{name: name, file: f}
+	err := t.readManifest(m)
+	if errors.Is(err, errDamaged) {
+		m.damaged, m.parts = err, nil
+		err = nil
+	}
+	return m, err
 }
 
 func (t *table) readManifest(m *manifest) error {

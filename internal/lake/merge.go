@@ -24,7 +24,7 @@ type head[T any] struct {
 // errUnreadable says that a part could not be read to its end.
 var errUnreadable = errors.New("part cannot be read")
 
-func (m *merger[T]) open(t *table, k *kind[T], p *part) error {
+func (m *merger[T]) open(t *table, k *schema[T], p *part) error {
 	o, err := t.store.Open(p.name)
 	if isMissing(err) {
 		t.markUnreadable(p.name)
@@ -58,7 +58,7 @@ func (m *merger[T]) close() {
 }
 
 // chunks is a whole part, some rows at a time; it ends with an error where the part cannot be read.
-func chunks[T any](t *table, k *kind[T], p *part, o object) iter.Seq2[[]T, error] {
+func chunks[T any](t *table, k *schema[T], p *part, o object) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var broken error
 		rows := int64(0)

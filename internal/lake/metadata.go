@@ -91,7 +91,8 @@ func newMetadata(l *layout, location string, now time.Time) (*metadata, error) {
 		Properties: map[string]string{
 			"write.format.default": "parquet",
 			// Others may write too, but expiry and clean-up are ours: they know the watermark.
-			"gc.enabled": "false",
+			"gc.enabled":   "false",
+			writerProperty: writerVersion,
 		},
 		Snapshots:   []snapshot{},
 		SnapshotLog: []snapshotLogEntry{},

@@ -3,10 +3,7 @@ package lake
 import (
 	"crypto/rand"
 	"encoding/base32"
-	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"path"
 	"strings"
 	"time"
@@ -26,8 +23,8 @@ type part struct {
 	lower  map[int][]byte // Iceberg's single-value form; strings may be cut
 	upper  map[int][]byte
 	splits []int64 // where row groups begin
-	index  int64   // where the pages end; what follows has no checksum of its own
-	check  uint32  // CRC32C of what follows; 0 when not known
+	sizes  map[int]int64 // bytes by field id, compressed
+	old    *oldCheck     // of a part that version 1 wrote
 
 	snapshot int64 // that added it, 0 before
 	sequence int64
@@ -58,41 +55,6 @@ func newPartName(day int32) string {
 	return path.Join("data", "day="+dayName(day), newName()+".parquet")
 }
 
-// Parquet has a checksum for each page, and none for the footer, which says what the columns are called, nor for
-// the indexes, which say where rows are. One flipped bit there and a column is empty, or a row another row's. So a
-// manifest has a checksum of them: as the sizes of columns that no schema has, which readers pass over just as
-// they do with columns that were dropped.
-const (
-	indexAt    = 998
-	indexCheck = 999
-)
-
-// verify says whether everything after the pages is as it was written.
-func (p *part) verify(o object) error {
-	if o.Size() != p.bytes {
-		return fmt.Errorf("%d bytes long instead of %d", o.Size(), p.bytes)
-	}
-	if p.check == 0 {
-		return nil
-	}
-	sum, err := checksum(o, p.index)
-	if err == nil && sum != p.check {
-		err = errors.New("checksum of the footer differs")
-	}
-	return err
-}
-
-func checksum(o object, from int64) (uint32, error) {
-	if from < 0 || from > o.Size() {
-		return 0, errors.New("no place for a footer")
-	}
-	b := make([]byte, o.Size()-from)
-	if _, err := o.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	return crc32.Checksum(b, castagnoli), nil
-}
-
 // dataFile is the part as iceberg-go writes it into a manifest.
 func (p *part) dataFile(l *layout, at storage) (iceberg.DataFile, error) {
 	b, err := iceberg.NewDataFileBuilder(
@@ -106,7 +68,7 @@ func (p *part) dataFile(l *layout, at storage) (iceberg.DataFile, error) {
 	for id := range p.nulls {
 		counts[id] = p.rows
 	}
-	return b.ColumnSizes(map[int]int64{indexAt: p.index, indexCheck: int64(p.check)}).
+	return b.ColumnSizes(p.sizes).
 		ValueCounts(counts).NullValueCounts(p.nulls).LowerBoundValues(p.lower).UpperBoundValues(p.upper).
 		SplitOffsets(p.splits).SortOrderID(sortOrderID).Build(), nil
 }
@@ -122,12 +84,13 @@ func readPart(e iceberg.ManifestEntry) (*part, error) {
 	if !ok {
 		return nil, fmt.Errorf("a data file without a day")
 	}
-	return &part{
-		name: name, day: int32(day), rows: f.Count(), bytes: f.FileSizeBytes(),
+	p := &part{
+		name: name, day: int32(day), rows: f.Count(), bytes: f.FileSizeBytes(), sizes: f.ColumnSizes(),
 		nulls: f.NullValueCounts(), lower: f.LowerBoundValues(), upper: f.UpperBoundValues(), splits: f.SplitOffsets(),
-		index: f.ColumnSizes()[indexAt], check: uint32(f.ColumnSizes()[indexCheck]),
 		snapshot: e.SnapshotID(), sequence: e.SequenceNum(),
-	}, nil
+	}
+	p.takeOldCheck()
+	return p, nil
 }
 
 // below cuts a location down to the name inside the table. Locations are absolute, as Iceberg wants them; what
@@ -143,10 +106,7 @@ func below(location, dir string) (string, bool) {
 // measure fills in what a finished Parquet file says of itself.
 func (p *part) measure(l *layout, meta *format.FileMetaData) {
 	p.rows = meta.NumRows
-	if len(meta.RowGroups) > 0 {
-		p.index = meta.RowGroups[0].Columns[0].ColumnIndexOffset // parquet-go writes it right after the last page
-	}
-	p.nulls, p.lower, p.upper = map[int]int64{}, map[int][]byte{}, map[int][]byte{}
+	p.nulls, p.lower, p.upper, p.sizes = map[int]int64{}, map[int][]byte{}, map[int][]byte{}, map[int]int64{}
 	columns := leaves(meta)
 	for _, group := range meta.RowGroups {
 		p.splits = append(p.splits, group.Columns[0].MetaData.DataPageOffset)
@@ -155,6 +115,7 @@ func (p *part) measure(l *layout, meta *format.FileMetaData) {
 		}
 		for i := range group.Columns {
 			id := columns[i].id
+			p.sizes[id] += group.Columns[i].MetaData.TotalCompressedSize
 			if columns[i].nested {
 				continue // Iceberg counts rows, Parquet elements
 			}
@@ -179,10 +140,10 @@ func (p *part) widen(l *layout, id int, s *format.Statistics) {
 	if !l.bounded(id) || s.MinValue == nil || s.MaxValue == nil {
 		return
 	}
-	if old, ok := p.lower[id]; !ok || l.compare(id, s.MinValue, old) < 0 {
+	if old, ok := p.lower[id]; !ok || l.compareValues(id, s.MinValue, old) < 0 {
 		p.lower[id] = append([]byte(nil), s.MinValue...)
 	}
-	if old, ok := p.upper[id]; !ok || l.compare(id, s.MaxValue, old) > 0 {
+	if old, ok := p.upper[id]; !ok || l.compareValues(id, s.MaxValue, old) > 0 {
 		p.upper[id] = append([]byte(nil), s.MaxValue...)
 	}
 }
@@ -233,16 +194,4 @@ func cutUpper(l *layout, id int, v []byte) ([]byte, bool) {
 		}
 	}
 	return nil, false
-}
-
-// countWriter knows how long a file is before it is listed.
-type countWriter struct {
-	io.WriteCloser
-	n int64
-}
-
-func (w *countWriter) Write(p []byte) (int, error) {
-	n, err := w.WriteCloser.Write(p)
-	w.n += int64(n)
-	return n, err
 }

@@ -12,15 +12,15 @@ func TestCutBounds(t *testing.T) {
 		"", "short", "sixteen letters.", "more than sixteen letters", "żółćżółćżółćżółćżółć", "aaaaaaaaaaaaaaa\ud7ff tail",
 		"aaaaaaaaaaaaaaa" + top + "b", top + top + top + top + top + top + top + top + top + top + top + top + top + top + top + top + "x",
 	} {
-		lower := cutLower(&eventsLayout, 5, []byte(text))
+		lower := cutLower(&eventSchema.layout, 5, []byte(text))
 		if string(lower) > text {
 			t.Errorf("%q: got lower bound %q", text, lower)
 		}
-		if upper, ok := cutUpper(&eventsLayout, 5, []byte(text)); ok && string(upper) < text {
+		if upper, ok := cutUpper(&eventSchema.layout, 5, []byte(text)); ok && string(upper) < text {
 			t.Errorf("%q: got upper bound %q", text, upper)
 		}
 	}
-	if _, ok := cutUpper(&eventsLayout, 5, slices.Repeat([]byte(top), 17)); ok {
+	if _, ok := cutUpper(&eventSchema.layout, 5, slices.Repeat([]byte(top), 17)); ok {
 		t.Error("got an upper bound above the greatest character")
 	}
 }

@@ -65,11 +65,18 @@ func (e *stopError) Error() string { return e.err.Error() }
 
 func openParquet(p *part, o object) (f *parquet.File, err error) {
 	defer recovered(&err)
-	if err := p.verify(o); err != nil {
+	if o.Size() != p.bytes {
+		return nil, fmt.Errorf("%d bytes long instead of %d", o.Size(), p.bytes)
+	}
+	if err := p.old.verify(o); err != nil {
 		return nil, err
 	}
 	// The buffer is for page headers, one for each column; pages are read straight into their place.
-	return parquet.OpenFile(o, o.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(8<<10))
+	f, err = parquet.OpenFile(o, o.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(8<<10))
+	if err != nil || p.old != nil {
+		return f, err
+	}
+	return f, verify(f, o)
 }
 
 // recovered turns the panic of a decoder that was given damaged bytes into an error. It keeps no value of it: a
@@ -212,11 +219,7 @@ func openCursors[T any](g parquet.RowGroup, columns []column[T]) (out []*cursor[
 	defer recovered(&err)
 	schema, chunks := g.Schema(), g.ColumnChunks()
 	for _, c := range columns {
-		path := []string{c.name}
-		if c.list {
-			path = []string{c.name, "list", "element"}
-		}
-		leaf, ok := schema.Lookup(path...)
+		leaf, ok := schema.Lookup(c.path()...)
 		if !ok {
 			continue // written before there was such a column: it stays empty
 		}
@@ -248,7 +251,7 @@ func (c *cursor[T]) read(at int64, rows []T, values []parquet.Value) error {
 		}
 	}
 	c.row += int64(len(rows))
-	if c.list {
+	if c.element != 0 {
 		return c.readLists(rows)
 	}
 	for len(rows) > 0 {

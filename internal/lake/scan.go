@@ -32,11 +32,9 @@ var ErrDamaged = errors.New("part of the lake is damaged")
 // A day is read as it is when the scan reaches it: commits and erasures that come later do not show in it.
 func (l *Lake) Scan(ctx context.Context, q Query) iter.Seq2[*event.Row, error] {
 	return func(yield func(*event.Row, error) bool) {
-		var row event.Row
-		err := scan(ctx, l, l.events, q.prune(), q.selection(), func(rows []eventRow) error {
+		err := scan(ctx, l, l.events, q.prune(), q.selection(), func(rows []event.Row) error {
 			for i := range rows {
-				rows[i].event(&row)
-				if !yield(&row, nil) {
+				if !yield(&rows[i], nil) {
 					return errEnough
 				}
 			}
@@ -103,41 +101,41 @@ func (w *window) may(l *layout, p *part) bool {
 		return false
 	}
 	for _, b := range w.bounds {
-		if v := p.lower[b.id]; v != nil && l.compare(b.id, b.value, v) < 0 {
+		if v := p.lower[b.id]; v != nil && l.compareValues(b.id, b.value, v) < 0 {
 			return false
 		}
-		if v := p.upper[b.id]; v != nil && l.compare(b.id, b.value, v) > 0 {
+		if v := p.upper[b.id]; v != nil && l.compareValues(b.id, b.value, v) > 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func (q *Query) selection() *selection[eventRow] {
+func (q *Query) selection() *selection[event.Row] {
 	wanted := eventColumns
 	if q.Columns != nil {
 		wanted, _ = split(eventColumns, q.Columns...)
 	}
-	s := &selection[eventRow]{}
-	only := func(match func(*eventRow) bool, name string) {
+	s := &selection[event.Row]{}
+	only := func(match func(*event.Row) bool, name string) {
 		columns, rest := split(wanted, name)
 		if len(columns) == 0 {
 			columns, _ = split(eventColumns, name)
 		}
 		wanted = rest
-		s.stages = append(s.stages, stage[eventRow]{columns, match})
+		s.stages = append(s.stages, stage[event.Row]{columns, match})
 	}
 	if q.Dataset != "" { // parts are sorted by it
-		only(func(r *eventRow) bool { return r.DatasetID == q.Dataset }, "data_set_id")
+		only(func(r *event.Row) bool { return r.DatasetID == q.Dataset }, "data_set_id")
 	}
 	if q.EventID != (event.ID{}) {
-		only(func(r *eventRow) bool { return r.EventID == q.EventID }, "event_id")
+		only(func(r *event.Row) bool { return r.EventID == q.EventID }, "event_id")
 	}
 	if q.SubmissionID != "" {
-		only(func(r *eventRow) bool { return r.SubmissionID == q.SubmissionID }, "submission_id")
+		only(func(r *event.Row) bool { return r.SubmissionID == q.SubmissionID }, "submission_id")
 	}
 	if w := newWindow(q.From, q.To); w.from != 0 || w.to != 0 {
-		only(func(r *eventRow) bool { return w.holds(r.ReceivedAt / micro) }, "received_at")
+		only(func(r *event.Row) bool { return w.holds(r.ReceivedAt) }, "received_at")
 	}
 	s.rest = wanted
 	s.skip = func(g *group) bool {

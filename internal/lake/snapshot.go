@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/apache/iceberg-go"
 )
@@ -26,7 +28,9 @@ type change struct {
 	add       []*part
 	remove    map[string]bool // names of parts
 	marks     map[uint8]uint64
-	forget    bool // expire every snapshot but the new one
+	forget    bool              // expire every snapshot but the new one
+	set       map[string]string // table properties
+	relocate  bool              // makes no snapshot, but writes all lists and manifests anew
 }
 
 // update commits what decide makes of the newest state, and asks again whenever another commit came between. A
@@ -82,7 +86,10 @@ func (t *table) at(step string) error {
 
 // commit writes the successor of s. On an error it says which files it leaves behind.
 func (t *table) commit(s *state, c *change) (next *state, written []string, err error) {
-	if c.operation == "" {
+	switch {
+	case c.relocate:
+		return t.commitRelocation(s, c)
+	case c.operation == "":
 		return t.commitExpiry(s, c)
 	}
 	id, sequence := newSnapshotID(), s.meta.LastSequence+1
@@ -129,9 +136,11 @@ func (t *table) commitExpiry(s *state, c *change) (next *state, written []string
 	if err := t.at("expire"); err != nil {
 		return nil, nil, err
 	}
-	m := t.forward(s)
+	m := t.forward(s, c)
 	older, cur := m.history()
-	m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
+	if cur != nil {
+		m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
+	}
 	m.trimLog()
 	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, marks: s.marks}
 	return next, nil, t.publish(next)
@@ -159,12 +168,17 @@ func (t *table) publish(next *state) error {
 	if !there {
 		return errors.Join(fs.ErrExist, t.store.Remove(name))
 	}
-	// For programs that do not list. Those that do need no hint, so its loss costs nothing.
-	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
+	t.hint(version)
 	if err := t.at("committed"); err != nil {
 		return errors.Join(errUncertain, err)
 	}
 	return nil
+}
+
+// hint tells programs that do not list which version is the newest. Those that do need none, so its loss costs
+// nothing, and opening the table writes it again.
+func (t *table) hint(version int64) {
+	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
 }
 
 // arrange writes the one manifest a commit needs, and returns it with those it leaves as they are.
@@ -204,13 +218,21 @@ func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifes
 	return append(rest, made), made, err
 }
 
-// forward is a copy of the newest metadata, for a commit to change.
-func (t *table) forward(s *state) *metadata {
+// forward is a copy of the newest metadata, for a commit to change. The log names no version that will be deleted: not
+// one of those from before an erasure, which is what forget is for.
+func (t *table) forward(s *state, c *change) *metadata {
 	m := *s.meta
 	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadataLogEntry{
 		m.LastUpdatedMS, t.store.Location(metadataName(s.read)),
 	})
 	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-logVersions):]
+	if c.forget {
+		m.MetadataLog = []metadataLogEntry{}
+	}
+	if len(c.set) > 0 {
+		m.Properties = maps.Clone(m.Properties)
+		maps.Copy(m.Properties, c.set)
+	}
 	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
 	m.Location = t.store.Location("")
 	return &m
@@ -223,7 +245,7 @@ func (m *metadata) trimLog() {
 
 // succeed is the metadata after a commit.
 func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metadata {
-	m := t.forward(s)
+	m := t.forward(s, c)
 	snap.TimestampMS = m.LastUpdatedMS
 	snap.Summary = summary(s, c, next)
 	m.LastSequence = snap.Sequence
@@ -265,30 +287,47 @@ func summary(s *state, c *change, next *state) map[string]string {
 }
 
 const (
-	keepSnapshots = 10  // for a look back, arbitrary
-	keepVersions  = 100 // metadata files; arbitrary, more than commits can race
-	logVersions   = 20  // of them a version names; arbitrary
+	keepVersions = 40 // metadata files; arbitrary, more than commits can race
+	logVersions  = 20 // of them a version names; arbitrary
 )
 
-// unexpired is which of the snapshots before last are carried on. After an append the one before holds nothing
-// that the new one has not, so few are kept, for a look back. One whose parts were replaced stays for as long as
-// a reader may be using it; then it goes with all before it, however few they are, for they hold the same parts.
+// spacings say how close together the snapshots are that a table keeps. A commit writes all of them down, so their
+// number must not grow with the number of commits: with one every five seconds some 480 are kept for a day. Readers
+// that follow commit by commit have a quarter of an hour; those that look back find a snapshot for each ten minutes.
+var spacings = []struct{ age, apart time.Duration }{
+	{15 * time.Minute, 0},
+	{3 * time.Hour, time.Minute},
+	{math.MaxInt64, 10 * time.Minute},
+}
+
+// unexpired is which of the snapshots before last are carried on: those that were replaced less than t.keep ago, for
+// a reader may be using them, thinned out by spacings. Of those that are closer together the last of each span of
+// time stays, so that the choice does not depend on when it is made.
 func (t *table) unexpired(older []snapshot, last *snapshot, forget bool, now int64) []snapshot {
 	if forget {
 		return nil
 	}
 	var out []snapshot
-	next := last
+	next := last.TimestampMS
 	for i := len(older) - 1; i >= 0; i-- {
-		replaces := next.Summary["operation"] != appended
-		if replaces && now-next.TimestampMS >= t.keep.Milliseconds() {
-			break
+		s := &older[i]
+		if now-next >= t.keep.Milliseconds() {
+			break // it was replaced then, and those before it earlier
 		}
-		if replaces || i >= len(older)-keepSnapshots {
-			out = append(out, older[i])
+		if apart := spacing(now - next).Milliseconds(); apart == 0 || s.TimestampMS/apart != next/apart {
+			out = append(out, *s)
+			next = s.TimestampMS
 		}
-		next = &older[i]
 	}
 	slices.Reverse(out)
 	return out
+}
+
+func spacing(ageMS int64) time.Duration {
+	for _, s := range spacings {
+		if ageMS < s.age.Milliseconds() {
+			return s.apart
+		}
+	}
+	return 0
 }

@@ -154,35 +154,6 @@ func (t *table) remove(name string) error {
 	return t.store.Remove(name)
 }
 
-// used is every file that a snapshot lists.
-func (t *table) used(s *state) (map[string]bool, error) {
-	used := map[string]bool{}
-	known := s.manifests
-	for i := range s.meta.Snapshots {
-		snap := &s.meta.Snapshots[i]
-		manifests, err := t.readList(snap, known)
-		if err != nil {
-			return nil, err
-		}
-		if name, ok := below(snap.ManifestList, metadataDir); ok {
-			used[name] = true
-		}
-		for _, m := range manifests {
-			if m.damaged != nil {
-				return nil, fmt.Errorf("%w: what is not listed may be needed to mend it", ErrDamaged)
-			}
-			if !slices.Contains(known, m) {
-				known = append(slices.Clone(known), m)
-			}
-			used[m.name] = true
-			for _, p := range m.parts {
-				used[p.name] = true
-			}
-		}
-	}
-	return used, nil
-}
-
 // sweepMetadata removes old versions from below, then what no version lists. That order lets a writer that has
 // slept through all of it notice: see publish.
 func (t *table) sweepMetadata(s *state, used map[string]bool, versions int64) (int, error) {

@@ -27,7 +27,7 @@ type table struct {
 	now    func() time.Time
 	log    *slog.Logger
 	step   func(string) error // for tests: called before each step of a commit
-	keep   time.Duration      // for how long a replaced part stays readable
+	keep   time.Duration      // for how long a replaced snapshot and its files stay readable
 
 	mu      sync.Mutex // one commit, or one reading of the directory, at a time
 	state   atomic.Pointer[state]
@@ -35,6 +35,8 @@ type table struct {
 	commits atomic.Int64
 	retries atomic.Int64
 	took    atomic.Int64 // nanoseconds of the last commit
+
+	listings listings
 
 	badMu sync.Mutex
 	bad   map[string]bool // parts that could not be read: compaction leaves them alone
@@ -73,6 +75,16 @@ func (s *state) parts() []*part {
 	return out
 }
 
+// oldParts counts the parts of version 1.
+func (s *state) oldParts() (n int) {
+	for _, p := range s.parts() {
+		if p.old != nil {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *state) damaged() bool {
 	return s.read != s.version || slices.ContainsFunc(s.manifests, func(m *manifest) bool { return m.damaged != nil })
 }
@@ -82,7 +94,11 @@ func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // open reads the table, or makes it.
 func (t *table) open(ctx context.Context) error {
 	t.spec = t.layout.spec()
-	_, err := t.refresh(ctx)
+	s, err := t.refresh(ctx)
+	if err == nil {
+		t.hint(s.version)
+		return t.relocate(ctx)
+	}
 	if !errors.Is(err, errNoTable) {
 		return err
 	}
@@ -98,7 +114,10 @@ func (t *table) open(ctx context.Context) error {
 	if err := t.store.CreateExclusive(metadataName(1), b); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	_, err = t.refresh(ctx)
+	s, err = t.refresh(ctx)
+	if err == nil {
+		t.hint(s.version)
+	}
 	return err
 }
 

@@ -106,7 +106,7 @@ func TestCompactionKeepsRowsAndOrder(t *testing.T) {
 	if n := len(files(t, dir+"/events/data")); n < 2 {
 		t.Errorf("got %d data files, want the replaced ones still there", n)
 	}
-	now = now.Add(time.Hour)
+	now = now.Add(25 * time.Hour)
 	if err := l.Expire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -248,21 +248,26 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 		}
 		return dir
 	}
-	work := func(ctx context.Context, l *Lake) error {
+	work := func(ctx context.Context, o Options) error {
+		o.Now = func() time.Time { return noon }
+		l, err := Open(ctx, o) // the copy is relocated
+		if err != nil {
+			return err
+		}
 		if _, err := l.Compact(ctx); err != nil {
 			return err
 		}
 		if _, err := l.Erase(ctx, Predicate{EmailSHA256: marked}); err != nil {
 			return err
 		}
-		_, err := l.Sweep(ctx)
+		_, err = l.Sweep(ctx)
 		return err
 	}
 	var steps []string
-	err := work(t.Context(), openLake(t, Options{Dir: copied(t), Step: func(name string) error {
+	err := work(t.Context(), Options{Dir: copied(t), Step: func(name string) error {
 		steps = append(steps, name)
 		return nil
-	}}))
+	}})
 	if err != nil || len(steps) < 12 {
 		t.Fatalf("got %v, %v, want the steps of a compaction, an erasure and a sweep", steps, err)
 	}
@@ -273,19 +278,19 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprint(i, name), func(t *testing.T) {
 			dir := copied(t)
 			var n atomic.Int64
-			l := openLake(t, Options{Dir: dir, Step: func(string) error {
+			err := work(t.Context(), Options{Dir: dir, Step: func(string) error {
 				if n.Add(1) > int64(i) {
 					return errCrash
 				}
 				return nil
 			}})
-			if err := work(t.Context(), l); !errors.Is(err, errUncertain) {
+			if !errors.Is(err, errUncertain) {
 				t.Fatalf("got %v, want the crash", err)
 			}
-			l = openLake(t, Options{Dir: dir})
+			l := openLake(t, Options{Dir: dir})
 			got := collect(t, l, Query{})
 			same(t, slices.DeleteFunc(got, func(r event.Row) bool { return r.EmailSHA256 == marked }), keep)
-			if err := work(t.Context(), l); err != nil {
+			if err := work(t.Context(), Options{Dir: dir}); err != nil {
 				t.Fatal(err)
 			}
 			same(t, collect(t, l, Query{}), keep)

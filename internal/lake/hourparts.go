@@ -46,13 +46,10 @@ func (l *Lake) ReadHourPart(ctx context.Context, name string, yield func(*Hour) 
 		l.counters.damagedParts.Add(1)
 		l.o.Log.Error("part is damaged", "table", hoursTable, "part", name, "error", err)
 	}
-	sel := &selection[hourRow]{rest: hourColumns}
-	var h Hour
-	return readRowsOf(list[i], o, sel, damaged, func(rows []hourRow) error {
+	sel := &selection[Hour]{rest: hourColumns}
+	return readRowsOf(list[i], o, sel, damaged, func(rows []Hour) error {
 		for i := range rows {
-			r := &rows[i]
-			h = Hour{r.Hour / micro, r.DatasetID, r.Kind, r.Name, r.Field, r.Count, r.Value}
-			if err := yield(&h); err != nil {
+			if err := yield(&rows[i]); err != nil {
 				return err
 			}
 		}
@@ -61,29 +58,23 @@ func (l *Lake) ReadHourPart(ctx context.Context, name string, yield func(*Hour) 
 }
 
 // CommittedAt says when the events up to a position of the stream were committed, as far as the snapshots that
-// are kept can tell; else it is zero.
+// are kept can tell exactly; else it is zero.
 func (l *Lake) CommittedAt(partition uint8, seq uint64) time.Time {
 	s := l.events.state.Load()
 	if s == nil {
 		return time.Time{}
 	}
-	var at int64
-	before := false // a kept snapshot that had not reached it: only then is the next one the commit itself
 	for i := range s.meta.Snapshots {
 		snap := &s.meta.Snapshots[i]
 		text, ok := snap.Summary[watermarkProperty]
-		if !ok {
-			continue // another program's
+		if !ok || parseWatermarks(text)[partition] < seq {
+			continue // another program's, or an earlier one
 		}
-		before = before || snap.Parent == nil // the table's first
-		if parseWatermarks(text)[partition] < seq {
-			before = true
-		} else if at == 0 || snap.TimestampMS < at {
-			at = snap.TimestampMS
+		// Only if the snapshot before it is kept, too, is this the commit itself and not one that came later.
+		if snap.Parent != nil && s.meta.snapshot(*snap.Parent) == nil {
+			return time.Time{}
 		}
+		return time.UnixMilli(snap.TimestampMS).UTC()
 	}
-	if at == 0 || !before {
-		return time.Time{}
-	}
-	return time.UnixMilli(at).UTC()
+	return time.Time{}
 }
