@@ -96,7 +96,8 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset or k
 	flags.String("nats", "", "address of a NATS server or cluster to use instead of the embedded engine")
 	flags.String("nats-credentials", "", "credentials file for --nats")
 	flags.String("nats-ca", "", "certificate authority file for --nats")
-	root.AddCommand(newServe(), newDemo(), newDataset(), newKey(), newExport(), newErase(), newConsole(), newAudit(), newBench())
+	lakeFlags(root)
+	root.AddCommand(newServe(), newDemo(), newDataset(), newKey(), newExport(), newErase(), newLake(), newConsole(), newAudit(), newBench())
 	documentEnvironment(root)
 	return root
 }

@@ -14,7 +14,7 @@ import (
 
 func newServe() *cobra.Command {
 	var c config
-	keep, retain := days(72*time.Hour), days(400*24*time.Hour)
+	keep, retain, snapshots := days(72*time.Hour), days(400*24*time.Hour), days(24*time.Hour)
 	var maxStream, headroom, inFlight, memory size
 	var logFormat, logLevel string
 	cmd := &cobra.Command{
@@ -43,6 +43,8 @@ func newServe() *cobra.Command {
 	f.Var(&memory, "memory", "bytes the program stays below while it can; 0 is 384MiB, or half of what its control group allows; not used when GOGC or GOMEMLIMIT is set")
 	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "refuse events while the oldest one not yet in the table is older than this; 0 is never")
 	f.Var(&retain, "retain", "how long events stay in the table; 0 is for ever")
+	f.Var(&snapshots, "snapshot-retention", "how long a snapshot of a table, with its files, stays readable after the next one has come")
+	f.StringVar(&c.tableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")
 	f.BoolVar(&c.loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
 	f.DurationVar(&c.commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
 	f.DurationVar(&c.stopWithin, "stop-within", 30*time.Second, "how long requests in flight may take to end when the service stops")
@@ -66,7 +68,13 @@ func newServe() *cobra.Command {
 		if inFlight > 0 && inFlight < api.LeastInFlight {
 			return errors.New("--max-in-flight must be at least 32MiB: with less the largest request would never be taken")
 		}
-		c.log = log
+		if snapshots < days(time.Minute) {
+			return errors.New("--snapshot-retention must be at least 1m: queries need their files until they end")
+		}
+		if c.tables, err = lakePlace(cmd); err != nil {
+			return err
+		}
+		c.log, c.snapshots = log, time.Duration(snapshots)
 		c.engine = engineOptions(cmd)
 		c.engine.Replicas = *replicas
 		c.keep, c.retain = time.Duration(keep), time.Duration(retain)

@@ -41,6 +41,9 @@ type config struct {
 	memory     int64
 	backlogAge time.Duration
 	retain     time.Duration
+	tables     string // where the tables are; "" is the directory lake beside the engine's
+	tableGroup string // may read them
+	snapshots  time.Duration
 	loading    bool
 	commit     time.Duration
 	stopWithin time.Duration
@@ -112,8 +115,16 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 // came back without its newest frames must not give their numbers out again.
 func (s *service) openLake(ctx context.Context) (err error) {
 	dir := s.config.engine.Dir
+	if s.tables == "" {
+		s.tables = filepath.Join(dir, "lake")
+	}
+	if s.tableGroup != "" {
+		if err := lake.ShareWith(s.tables, s.tableGroup); err != nil {
+			return fmt.Errorf("--lake-group: %w", err)
+		}
+	}
 	s.lake, err = lake.Open(ctx, lake.Options{
-		Dir: filepath.Join(dir, "lake"), Now: rig.now, Log: s.log, Retain: s.retain, Step: rig.step,
+		Dir: s.tables, Now: rig.now, Log: s.log, Retain: s.retain, Keep: s.snapshots, Step: rig.step,
 	})
 	if err != nil {
 		return err

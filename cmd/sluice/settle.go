@@ -34,7 +34,11 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
 	}
-	l, err := lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: rig.now, Step: rig.step})
+	place, err := lakePlace(cmd)
+	if err != nil {
+		return nil, 0, err
+	}
+	l, err := lake.Open(ctx, lake.Options{Dir: place, Now: rig.now, Step: rig.step})
 	if err != nil {
 		return nil, 0, err
 	}

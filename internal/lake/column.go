@@ -120,7 +120,7 @@ func (s *vector) put(v parquet.Value) {
 	s.values = append(s.values, v)
 }
 
-func (s *vector) null()               { s.values = append(s.values, parquet.Value{}) }
+func (s *vector) null() { s.values = append(s.values, parquet.Value{}) }
 
 func (s *vector) text(v string) {
 	if v == "" && s.present > 0 {

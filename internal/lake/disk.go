@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/user"
 	"path"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -57,9 +59,11 @@ type listed struct {
 	size int64
 }
 
-// disk keeps objects as files below root, readable by their owner alone: hashes of addresses can be reversed.
+// disk keeps objects as files below root, readable by their owner alone: hashes of addresses can be reversed. ShareWith
+// opens a root for a group; then whatever comes later is open for it, too.
 type disk struct {
-	root string
+	root   string
+	shared bool // a group may read
 
 	mu    sync.Mutex
 	made  map[string]bool   // directories known to be durable
@@ -73,7 +77,67 @@ func openDisk(root string) (*disk, error) {
 		return nil, err
 	}
 	d := &disk{root: root, made: map[string]bool{}, dirty: map[string]uint64{}}
-	return d, d.makeDir("")
+	if err := d.makeDir(""); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return nil, err
+	}
+	d.shared = info.Mode()&groupReads == groupReads
+	return d, nil
+}
+
+// groupReads is how a directory looks that ShareWith has opened.
+const groupReads = os.ModeSetgid | 0o050
+
+func (d *disk) fileMode() os.FileMode {
+	if d.shared {
+		return 0o640
+	}
+	return 0o600
+}
+
+// ShareWith lets a group read everything in a lake's directory, now and later, and pass through the directory it lies
+// in. It takes no right from anybody.
+func ShareWith(dir, group string) error {
+	g, err := user.LookupGroup(group)
+	if err != nil {
+		return fmt.Errorf("there is no group %s on this machine: make it, or name another one", group)
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return err
+	}
+	for _, table := range []string{rejectionsTable, hoursTable, eventsTable} {
+		if err := os.MkdirAll(filepath.Join(dir, table), 0o700); err != nil {
+			return err
+		}
+	}
+	parent := filepath.Dir(dir)
+	info, err := os.Stat(parent)
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o011 == 0 { // nobody but the owner passes: let the group
+		if err := errors.Join(os.Chown(parent, -1, gid), os.Chmod(parent, info.Mode().Perm()|0o010)); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := os.FileMode(0o640)
+		if e.IsDir() {
+			mode = os.ModeSetgid | 0o750
+		}
+		err = errors.Join(os.Chown(name, -1, gid), os.Chmod(name, mode))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		return err
+	})
 }
 
 func (d *disk) path(name string) string     { return filepath.Join(d.root, filepath.FromSlash(name)) }
@@ -91,6 +155,9 @@ func (d *disk) makeDirLocked(dir string) error {
 		return nil
 	}
 	err := os.Mkdir(dir, 0o700)
+	if err == nil && d.shared { // the group is inherited; the umask must not take its rights
+		err = os.Chmod(dir, groupReads|0o700)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := d.makeDirLocked(filepath.Dir(dir)); err != nil {
@@ -120,18 +187,26 @@ func (d *disk) Create(name string) (io.WriteCloser, error) {
 	if err := d.makeDir(path.Dir(name)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(d.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := d.openNew(d.path(name))
 	if errors.Is(err, fs.ErrNotExist) { // another process has swept the empty directory away
 		d.forget(path.Dir(name))
 		if err := d.makeDir(path.Dir(name)); err != nil {
 			return nil, err
 		}
-		f, err = os.OpenFile(d.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err = d.openNew(d.path(name))
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &diskWriter{d: d, f: f}, nil
+}
+
+func (d *disk) openNew(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, d.fileMode())
+	if err == nil && d.shared {
+		err = f.Chmod(d.fileMode()) // whatever the umask is
+	}
+	return f, err
 }
 
 func (d *disk) forget(dir string) {
@@ -218,7 +293,12 @@ func (d *disk) CreateExclusive(name string, data []byte) error {
 
 func (d *disk) Replace(name string, data []byte) error {
 	tmp := d.path(name + "." + newName() + tmpSuffix)
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+	f, err := d.openNew(tmp)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	return os.Rename(tmp, d.path(name))

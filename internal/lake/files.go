@@ -5,8 +5,12 @@ import (
 	"fmt"
 )
 
+// TableNames are the tables, in the order in which people ask for them.
+func TableNames() []string { return []string{eventsTable, rejectionsTable, hoursTable} }
+
 // Files lists where the Parquet files of a table (events, rejections, hours) lie that its newest snapshot holds,
-// for a program that reads Parquet but not Iceberg. They stay for Options.Keep after they were replaced.
+// for a program that reads Parquet but not Iceberg. They stay for Options.Keep after they were replaced. A name that
+// is none of TableNames is ErrNotFound.
 func (l *Lake) Files(ctx context.Context, table string) ([]string, error) {
 	for _, t := range l.tables() {
 		if t.layout.name != table {
@@ -22,5 +26,5 @@ func (l *Lake) Files(ctx context.Context, table string) ([]string, error) {
 		}
 		return out, nil
 	}
-	return nil, fmt.Errorf("no table %q", table)
+	return nil, fmt.Errorf("table %q: %w", table, ErrNotFound)
 }

@@ -78,7 +78,7 @@ func TestSpacings(t *testing.T) {
 			t.Errorf("got a gap of %v at an age of %v", gap, time.Duration(age)*time.Millisecond)
 		}
 	}
-	if span := now - kept[0].TimestampMS; span < (24 * time.Hour).Milliseconds()-600_000 {
+	if span := now - kept[0].TimestampMS; span < (24*time.Hour).Milliseconds()-600_000 {
 		t.Errorf("got snapshots of %v, want a day", time.Duration(span)*time.Millisecond)
 	}
 }

@@ -22,7 +22,7 @@ type part struct {
 	nulls  map[int]int64  // by field id
 	lower  map[int][]byte // Iceberg's single-value form; strings may be cut
 	upper  map[int][]byte
-	splits []int64 // where row groups begin
+	splits []int64       // where row groups begin
 	sizes  map[int]int64 // bytes by field id, compressed
 	old    *oldCheck     // of a part that version 1 wrote
 

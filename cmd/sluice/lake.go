@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/audit"
+	"sluice/internal/lake"
+)
+
+func newLake() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "lake",
+		Short: "List, check and repair the stored tables",
+		Long: `The stored tables are events, rejections and hours: Iceberg tables of Parquet files.
+docs/tables.md says what is in them and how to read them.`,
+	}
+	cmd.AddCommand(newLakeFiles(), newLakeCheck(), newLakeRepair())
+	return cmd
+}
+
+// lakeFlags are the flags that say where the tables are. Every command has them.
+func lakeFlags(root *cobra.Command) {
+	root.PersistentFlags().String("lake", "", "where the tables are: file:///path; default: the directory lake in --data")
+}
+
+// lakePlace is where --lake, or else --data, says that the tables are.
+func lakePlace(cmd *cobra.Command) (string, error) {
+	place, _ := cmd.Flags().GetString("lake")
+	if place == "" {
+		dir, _ := cmd.Flags().GetString("data")
+		return filepath.Join(dir, "lake"), nil
+	}
+	u, err := url.Parse(place)
+	if err != nil || u.Scheme != "file" || u.Host != "" || !strings.HasPrefix(u.Path, "/") {
+		return "", errors.New("--lake is a URL such as file:///var/lib/sluice/lake")
+	}
+	return filepath.Clean(u.Path), nil
+}
+
+// openLake opens the tables as they are, without waiting for what is not loaded yet. They must be there: a mistyped
+// directory must not look like an empty one.
+func openLake(cmd *cobra.Command) (*lake.Lake, error) {
+	place, err := lakePlace(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(place); errors.Is(err, fs.ErrNotExist) {
+		return nil, failed(fmt.Errorf("there are no tables in %s: name the server's directory with --data or --lake", place))
+	}
+	l, err := lake.Open(cmd.Context(), lake.Options{Dir: place, Now: rig.now, Step: rig.step})
+	return l, failed(err)
+}
+
+func newLakeFiles() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "files TABLE",
+		Short: "Print the files of a table's newest snapshot, one a line",
+		Long: `Prints where the Parquet files lie that hold the rows of a table (events, rejections or hours), one a
+line: for programs that read Parquet but not Iceberg. Other files may lie beside them, which hold rows
+that these hold, too: do not read a directory, read this list. The files stay for a day after they
+were replaced.`,
+		Example: `  sluice lake files events
+  duckdb -c "SELECT count(*) FROM read_parquet([$(sluice lake files events | sed "s/.*/'&'/" | paste -sd,)])"`,
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: lake.TableNames(),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		l, err := openLake(cmd)
+		if err != nil {
+			return err
+		}
+		files, err := l.Files(cmd.Context(), args[0])
+		if errors.Is(err, lake.ErrNotFound) {
+			return &failure{exitNotFound, fmt.Errorf("there is no table %q: name one of %s", args[0], strings.Join(lake.TableNames(), ", "))}
+		}
+		if err != nil {
+			return failed(err)
+		}
+		out := bufio.NewWriter(cmd.OutOrStdout())
+		if *asJSON {
+			err = json.NewEncoder(out).Encode(append([]string{}, files...))
+		}
+		for _, name := range files {
+			if !*asJSON {
+				fmt.Fprintln(out, name)
+			}
+		}
+		return failed(errors.Join(err, out.Flush()))
+	}
+	return cmd
+}
+
+func newLakeCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Read every file of the tables and say what is damaged or wrong",
+		Long: `Reads every manifest and every Parquet file that a kept snapshot lists, by name and by position, and
+compares null counts and bounds with the values. Prints a line for each problem. The exit code is 1 when
+there is one. It changes nothing.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		l, err := openLake(cmd)
+		if err != nil {
+			return err
+		}
+		lines := json.NewEncoder(cmd.OutOrStdout())
+		repairable := 0
+		var broken error
+		done, err := l.Check(cmd.Context(), func(f lake.Finding) {
+			if f.Repairable {
+				repairable++
+			}
+			if *asJSON {
+				broken = errors.Join(broken, lines.Encode(f))
+				return
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %s: %s\n", f.Table, f.File, f.Problem)
+		}, progress(cmd, "read"))
+		if err := errors.Join(err, broken); err != nil {
+			return failed(err)
+		}
+		words := cmd.ErrOrStderr()
+		fmt.Fprintf(words, "%d files with %d rows and %d manifests were read.\n", done.Files, done.Rows, done.Manifests)
+		switch {
+		case done.Findings == 0:
+			fmt.Fprintln(words, "Nothing is wrong.")
+			return nil
+		case repairable == done.Findings:
+			return failed(fmt.Errorf("%d problems; repair them with: sluice lake repair", done.Findings))
+		case repairable > 0:
+			return failed(fmt.Errorf("%d problems; sluice lake repair repairs %d; damaged files come back from a backup: see docs/operate.md", done.Findings, repairable))
+		}
+		return failed(fmt.Errorf("%d problems; damaged files come back from a backup: see docs/operate.md", done.Findings))
+	}
+	return cmd
+}
+
+func newLakeRepair() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "Write wrong files of the tables anew",
+		Long: `Writes every file anew that "sluice lake check" finds wrong, with the same rows, and ends the older
+snapshots, which list the wrong files. It can run beside a server, and can be interrupted and run again:
+no row is lost or doubled. Files that are damaged stay as they are.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		l, err := openLake(cmd)
+		if err != nil {
+			return err
+		}
+		done, err := l.Repair(cmd.Context(), progress(cmd, "written anew"))
+		dir, _ := cmd.Flags().GetString("data")
+		noted := note(audit.Open(dir), "lake repair", "", map[string]string{"files": strconv.Itoa(done.Files), "rows": strconv.FormatInt(done.Rows, 10)})
+		if err := errors.Join(err, noted); err != nil {
+			return failed(err)
+		}
+		if *asJSON {
+			return failed(json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]int64{
+				"files": int64(done.Files), "rows": done.Rows, "damaged_files": int64(done.Left),
+			}))
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d files with %d rows were written anew.\n", done.Files, done.Rows)
+		if done.Left > 0 {
+			return failed(fmt.Errorf("%d files are damaged and stay as they are; they come back from a backup: see docs/operate.md", done.Left))
+		}
+		return nil
+	}
+	return cmd
+}
+
+// progress says on stderr how far long work is, every two seconds at the most.
+func progress(cmd *cobra.Command, did string) func(done, total int) {
+	last := time.Now()
+	return func(done, total int) {
+		if now := time.Now(); now.Sub(last) > 2*time.Second {
+			last = now
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d files %s\n", done, total, did)
+		}
+	}
+}
