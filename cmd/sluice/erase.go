@@ -107,9 +107,9 @@ func printErased(cmd *cobra.Command, done lake.Erased, until time.Time, asJSON b
 			Parts       int       `json:"parts"`
 			Files       int       `json:"files"`
 			StreamUntil time.Time `json:"stream_until"`
-		}{done.Rows, done.Parts, done.Files, until})
+		}{done.Rows, done.Replaced, done.Files, until})
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d parts rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
-		done.Rows, done.Parts, done.Files, until.Format(time.RFC3339))
+		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/internal/lake"
+	"sluice/internal/objectstore"
 )
 
 func newLake() *cobra.Command {
@@ -59,7 +61,16 @@ func openLake(cmd *cobra.Command) (*lake.Lake, error) {
 	if _, err := os.Stat(place); errors.Is(err, fs.ErrNotExist) {
 		return nil, failed(fmt.Errorf("there are no tables in %s: name the server's directory with --data or --lake", place))
 	}
-	l, err := lake.Open(cmd.Context(), lake.Options{Dir: place, Now: rig.now, Step: rig.step})
+	return lakeAt(cmd.Context(), place)
+}
+
+// lakeAt opens the tables of a place for a command.
+func lakeAt(ctx context.Context, place string) (*lake.Lake, error) {
+	store, err := objectstore.OpenDir(place)
+	if err != nil {
+		return nil, failed(err)
+	}
+	l, err := lake.Open(ctx, lake.Options{Store: store, Now: rig.now, Step: rig.step})
 	return l, failed(err)
 }
 

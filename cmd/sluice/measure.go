@@ -155,7 +155,7 @@ func (b *benchmark) takeTurns(ctx context.Context, s step, stock *bench.Stock, t
 // how many bytes on disk each takes.
 func atRest(ctx context.Context, data string) (events int64, bytes float64, err error) {
 	tomorrow := func() time.Time { return time.Now().Add(30 * time.Hour) }
-	l, err := lake.Open(ctx, lake.Options{Dir: filepath.Join(data, "lake"), Now: tomorrow})
+	l, err := lake.OpenDir(ctx, filepath.Join(data, "lake"), lake.Options{Now: tomorrow})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -19,7 +19,9 @@ import (
 	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
+	"sluice/internal/objectstore"
 	"sluice/internal/stream"
+	"sluice/internal/throttle"
 )
 
 // config is what serve and demo decide about a service.
@@ -119,18 +121,23 @@ func (s *service) openLake(ctx context.Context) (err error) {
 		s.tables = filepath.Join(dir, "lake")
 	}
 	if s.tableGroup != "" {
-		if err := lake.ShareWith(s.tables, s.tableGroup); err != nil {
+		if err := objectstore.ShareWith(s.tables, s.tableGroup); err != nil {
 			return fmt.Errorf("--lake-group: %w", err)
 		}
 	}
+	store, err := objectstore.OpenDir(s.tables)
+	if err != nil {
+		return err
+	}
+	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{
-		Dir: s.tables, Now: rig.now, Log: s.log, Retain: s.retain, Keep: s.snapshots, Step: rig.step,
+		Store: store, Now: rig.now, Log: s.log, Retention: s.retain, SnapshotRetention: s.snapshots, Throttle: slow, Step: rig.step,
 	})
 	if err != nil {
 		return err
 	}
 	for p := range s.stream.Partitions() {
-		marks, err := s.lake.Marks(ctx, uint8(p))
+		marks, err := s.lake.Watermarks(ctx, uint8(p))
 		if err != nil {
 			return err
 		}
@@ -138,6 +145,7 @@ func (s *service) openLake(ctx context.Context) (err error) {
 	}
 	o := loader.Options{
 		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit,
+		Throttle: slow,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
 		host, _ := os.Hostname()

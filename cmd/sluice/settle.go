@@ -38,7 +38,7 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if err != nil {
 		return nil, 0, err
 	}
-	l, err := lake.Open(ctx, lake.Options{Dir: place, Now: rig.now, Step: rig.step})
+	l, err := lakeAt(ctx, place)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -91,7 +91,7 @@ func settle(ctx context.Context, s *stream.Stream, l *lake.Lake, work func(conte
 			return err
 		}
 		for {
-			marks, err := l.Marks(ctx, uint8(p))
+			marks, err := l.Watermarks(ctx, uint8(p))
 			if err != nil {
 				return err
 			}

@@ -99,7 +99,7 @@ var Alarms = []Alarm{
 		"SluiceDamagedParts", warning, "0m", `increase(sluice_lake_damaged_parts_total[1h]) > 0`,
 		"Parts of the lake cannot be read.", "Restore the files named in the log from a backup; while the stream still holds their events they can be loaded again.",
 		func(s *state) (string, bool) {
-			return fmt.Sprintf("%s of the lake cannot be read.", plural(s.lake.DamagedParts, "part", "parts")), s.lake.DamagedParts > 0
+			return fmt.Sprintf("%s of the lake cannot be read.", plural(s.lake.DamagedFiles, "part", "parts")), s.lake.DamagedFiles > 0
 		},
 	},
 	{

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unique"
 
-	"sluice/internal/loader"
+	"sluice/internal/lake"
 )
 
 // How long numbers are kept in memory. The table keeps hours for 13 months; by the hour we show a week of them.
@@ -114,7 +114,7 @@ func (b *book) addLocked(rows []Hour, now time.Time) {
 			b.sets[strings.Clone(r.DatasetID)] = set
 		}
 		for _, s := range [...]*shelf{set, b.all} {
-			if r.Kind != loader.KindRejections {
+			if r.Kind != lake.KindRejections {
 				s.add(line{r.Kind, r.Name, r.Field}, r, oldest)
 				continue
 			}
@@ -306,17 +306,17 @@ func (t *totals) at(l line) *int64 {
 	switch {
 	case l.kind == kindRefused:
 		return &t.Rejected
-	case l.kind != loader.KindEvents:
+	case l.kind != lake.KindEvents:
 		return nil
 	}
 	switch l.field {
-	case loader.FieldAccepted:
+	case lake.FieldAccepted:
 		return &t.Accepted
-	case loader.FieldLate:
+	case lake.FieldLate:
 		return &t.Late
-	case loader.FieldRestricted:
+	case lake.FieldRestricted:
 		return &t.Restricted
-	case loader.FieldSuppressed:
+	case lake.FieldSuppressed:
 		return &t.Suppressed
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/loader"
+	"sluice/internal/lake"
 )
 
 var noon = time.Date(2026, 11, 14, 12, 30, 0, 0, time.UTC)
@@ -20,11 +20,11 @@ func hourRow(ago time.Duration, id, kind, name, field string, count int64, value
 func TestBook(t *testing.T) {
 	b := newBook()
 	b.add([]Hour{
-		hourRow(0, "a", loader.KindEvents, "purchase", loader.FieldAccepted, 5, 0), hourRow(0, "a", loader.KindEvents, "purchase", loader.FieldLate, 2, 0),
-		hourRow(0, "b", loader.KindEvents, "purchase", loader.FieldAccepted, 7, 0), hourRow(23*time.Hour, "a", loader.KindEvents, "search", loader.FieldAccepted, 11, 0),
-		hourRow(24*time.Hour, "a", loader.KindEvents, "search", loader.FieldAccepted, 13, 0), hourRow(6*24*time.Hour, "a", loader.KindEvents, "search", loader.FieldAccepted, 17, 0),
-		hourRow(100*24*time.Hour, "a", loader.KindEvents, "search", loader.FieldAccepted, 19, 0), hourRow(0, "a", loader.KindRejections, "MISSING_FIELD", "/timestamp", 9, 4),
-		hourRow(0, "a", loader.KindValue, "USD", "purchase", 3, 30.5), hourRow(2*time.Hour, "a", loader.KindValue, "USD", "refund", 1, -10.5),
+		hourRow(0, "a", lake.KindEvents, "purchase", lake.FieldAccepted, 5, 0), hourRow(0, "a", lake.KindEvents, "purchase", lake.FieldLate, 2, 0),
+		hourRow(0, "b", lake.KindEvents, "purchase", lake.FieldAccepted, 7, 0), hourRow(23*time.Hour, "a", lake.KindEvents, "search", lake.FieldAccepted, 11, 0),
+		hourRow(24*time.Hour, "a", lake.KindEvents, "search", lake.FieldAccepted, 13, 0), hourRow(6*24*time.Hour, "a", lake.KindEvents, "search", lake.FieldAccepted, 17, 0),
+		hourRow(100*24*time.Hour, "a", lake.KindEvents, "search", lake.FieldAccepted, 19, 0), hourRow(0, "a", lake.KindRejections, "MISSING_FIELD", "/timestamp", 9, 4),
+		hourRow(0, "a", lake.KindValue, "USD", "purchase", 3, 30.5), hourRow(2*time.Hour, "a", lake.KindValue, "USD", "refund", 1, -10.5),
 	}, noon)
 	sum := func(id, name string) totals {
 		w, ok := newWindow(name, noon)
@@ -51,7 +51,7 @@ func TestBook(t *testing.T) {
 	day, _ := newWindow("day", noon)
 	month, _ := newWindow("month", noon)
 	for _, w := range []window{day, month} {
-		if v := b.shelf("a").parts(w, of(loader.KindValue)); len(v) != 1 || v[0].count != 4 || v[0].value != 20 {
+		if v := b.shelf("a").parts(w, of(lake.KindValue)); len(v) != 1 || v[0].count != 4 || v[0].value != 20 {
 			t.Errorf("value: got %+v", v)
 		}
 		by := b.shelf("a").totalsBy(w)
@@ -69,7 +69,7 @@ func TestBook(t *testing.T) {
 
 	// A day that is read anew says what it says now, no more.
 	today := int32(noon.Unix() / 86400)
-	b.replace(today, []Hour{hourRow(0, "a", loader.KindEvents, "purchase", loader.FieldAccepted, 1, 0)}, noon)
+	b.replace(today, []Hour{hourRow(0, "a", lake.KindEvents, "purchase", lake.FieldAccepted, 1, 0)}, noon)
 	if got := sum("a", "day"); got != (totals{Accepted: 12}) {
 		t.Errorf("after replacing today: got %+v", got)
 	}
@@ -86,7 +86,7 @@ func TestBook(t *testing.T) {
 func TestBookIsBounded(t *testing.T) {
 	b := newBook()
 	for i := range 3 * linesMax {
-		b.add([]Hour{hourRow(0, "a", loader.KindEvents, fmt.Sprint("type", i), loader.FieldAccepted, 1, 0)}, noon)
+		b.add([]Hour{hourRow(0, "a", lake.KindEvents, fmt.Sprint("type", i), lake.FieldAccepted, 1, 0)}, noon)
 	}
 	w, _ := newWindow("day", noon)
 	if n, sum := len(b.sets["a"].lines), b.shelf("a").totals(w).Accepted; n > linesMax+1 || sum != 3*linesMax {
@@ -131,11 +131,11 @@ func bigBook(now time.Time) *book {
 		id := fmt.Sprintf("campaign-%04d", d)
 		for h := end - 47*3600; h <= end; h += 3600 {
 			for _, name := range []string{"page_view", "viewed_item", "add_to_cart", "purchase", "search"} {
-				for _, field := range []string{loader.FieldAccepted, loader.FieldLate, loader.FieldRestricted} {
-					rows = append(rows, Hour{Hour: h, DatasetID: id, Kind: loader.KindEvents, Name: name, Field: field, Count: r.Int64N(1000)})
+				for _, field := range []string{lake.FieldAccepted, lake.FieldLate, lake.FieldRestricted} {
+					rows = append(rows, Hour{Hour: h, DatasetID: id, Kind: lake.KindEvents, Name: name, Field: field, Count: r.Int64N(1000)})
 				}
 			}
-			rows = append(rows, Hour{Hour: h, DatasetID: id, Kind: loader.KindRejections, Name: "MISSING_FIELD", Field: "/timestamp", Count: r.Int64N(9), Value: 3})
+			rows = append(rows, Hour{Hour: h, DatasetID: id, Kind: lake.KindRejections, Name: "MISSING_FIELD", Field: "/timestamp", Count: r.Int64N(9), Value: 3})
 		}
 	}
 	b.add(rows, now)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/dataset"
-	"sluice/internal/loader"
+	"sluice/internal/lake"
 )
 
 type datasetPage struct {
@@ -53,11 +53,11 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	p.Sum = arithmetic(sum, win)
 	p.Score = readiness(shelf, win, sum.Accepted)
 	p.Identifiers = identifierBars(shelf, win, sum.Accepted)
-	p.Privacy = partBars(shelf, win, of(loader.KindPrivacy), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
+	p.Privacy = partBars(shelf, win, of(lake.KindPrivacy), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
 	p.Age = ageBars(shelf, win, sum.Accepted)
 	p.Types = partBars(shelf, win, accepted, sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
 	p.Refused = refusedBars(shelf, win, sum)
-	for _, v := range shelf.parts(win, of(loader.KindValue)) {
+	for _, v := range shelf.parts(win, of(lake.KindValue)) {
 		p.Currencies = append(p.Currencies, currency{v.name, v.count, v.value, v.value / float64(v.count)})
 	}
 	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
@@ -120,10 +120,10 @@ func identifierBars(s *shelf, w window, accepted int64) bars {
 		return b
 	}
 	for _, i := range identifierNames {
-		n := s.count(loader.KindIdentifiers, i.name, w)
+		n := s.count(lake.KindIdentifiers, i.name, w)
 		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: share(n, accepted)})
 	}
-	if n := accepted - s.count(loader.KindIdentifiers, "any", w); n > 0 {
+	if n := accepted - s.count(lake.KindIdentifiers, "any", w); n > 0 {
 		b.Rows = append(b.Rows, barRow{Name: "none", Note: "suppressed", Class: "k5", Count: n, Share: share(n, accepted)})
 	}
 	return b
@@ -140,8 +140,8 @@ func ageBars(s *shelf, w window, accepted int64) bars {
 	if accepted == 0 {
 		return b
 	}
-	for _, name := range loader.AgeNames {
-		n := s.count(loader.KindAge, name, w)
+	for _, name := range lake.AgeNames {
+		n := s.count(lake.KindAge, name, w)
 		if name == "future" && n == 0 {
 			continue
 		}
@@ -194,8 +194,8 @@ func readiness(s *shelf, w window, accepted int64) score {
 	if accepted == 0 {
 		return score{}
 	}
-	strong := s.count(loader.KindIdentifiers, "strong", w)
-	weak := s.count(loader.KindIdentifiers, "any", w) - strong
+	strong := s.count(lake.KindIdentifiers, "strong", w)
+	weak := s.count(lake.KindIdentifiers, "any", w) - strong
 	points := 100 * (float64(strong) + weakWeight*float64(weak)) / float64(accepted)
 	out := score{
 		Known: true, Points: int(points + 0.5),

@@ -69,10 +69,10 @@ func loaderStep(s *state) flowStep {
 func lakeStep(s *state) flowStep {
 	t := s.table("events")
 	step := flowStep{Name: "4 · Lake", Class: "ok", State: "readable", Say: plural(t.Rows, "event", "events") + " stored"}
-	if s.lake.DamagedParts > 0 {
+	if s.lake.DamagedFiles > 0 {
 		step.Class, step.State = "warn", "damage"
 	}
-	step.More = "newest commit " + ago(s.now, t.LastCommit) + "; " + size(t.Bytes) + " in " + plural(t.Parts, "part", "parts") + "; " + size(s.disk.free) + " free on disk"
+	step.More = "newest commit " + ago(s.now, t.LastCommit) + "; " + size(t.Bytes) + " in " + plural(t.Files, "part", "parts") + "; " + size(s.disk.free) + " free on disk"
 	return step
 }
 

@@ -2,7 +2,6 @@ package console
 
 import (
 	"sluice/internal/lake"
-	"sluice/internal/loader"
 )
 
 // Hour is one number of one dataset in one hour of receipt, as the loader wrote it.
@@ -15,7 +14,7 @@ const (
 )
 
 // accepted are the lines that add up to all accepted events, one for each type.
-func accepted(l line) bool { return l.kind == loader.KindEvents && l.field == loader.FieldAccepted }
+func accepted(l line) bool { return l.kind == lake.KindEvents && l.field == lake.FieldAccepted }
 
 // of are the lines of a kind, whatever their name and field.
 func of(kind string) func(line) bool { return func(l line) bool { return l.kind == kind } }

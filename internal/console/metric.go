@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/api"
-	"sluice/internal/lake"
+	"sluice/internal/iceberg"
 	"sluice/internal/stream"
 )
 
@@ -67,7 +67,7 @@ func perDataset(of func(*api.DatasetStats) uint64) func(*state, put) {
 	}
 }
 
-func perTable(of func(lake.TableStats) float64) func(*state, put) {
+func perTable(of func(iceberg.Stats) float64) func(*state, put) {
 	return func(s *state, p put) {
 		for _, t := range s.lake.Tables {
 			p(of(t), t.Name)
@@ -184,13 +184,13 @@ var Metrics = []Metric{
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
 	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
 
-	{Name: "sluice_lake_rows", Type: gauge, Help: "Rows of a table.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Rows) })},
-	{Name: "sluice_lake_bytes", Type: gauge, Help: "Bytes of a table's parts.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Bytes) })},
-	{Name: "sluice_lake_parts", Type: gauge, Help: "Parts of a table.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Parts) })},
-	{Name: "sluice_lake_small_parts", Type: gauge, Help: "Parts that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.SmallParts) })},
-	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return float64(t.Snapshots) })},
-	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t lake.TableStats) float64 { return unix(t.LastCommit) })},
-	{Name: "sluice_lake_damaged_parts_total", Type: counter, Help: "Parts found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedParts })},
+	{Name: "sluice_lake_rows", Type: gauge, Help: "Rows of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Rows) })},
+	{Name: "sluice_lake_bytes", Type: gauge, Help: "Bytes of a table's parts.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Bytes) })},
+	{Name: "sluice_lake_parts", Type: gauge, Help: "Parts of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Files) })},
+	{Name: "sluice_lake_small_parts", Type: gauge, Help: "Parts that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.SmallFiles) })},
+	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) })},
+	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) })},
+	{Name: "sluice_lake_damaged_parts_total", Type: counter, Help: "Parts found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
 
 	{Name: "sluice_disk_free_bytes", Type: gauge, Help: "Free bytes of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.free })},
 	{Name: "sluice_disk_size_bytes", Type: gauge, Help: "Size of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.total })},

@@ -15,7 +15,6 @@ import (
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
-	"sluice/internal/loader"
 	"sluice/internal/traffic"
 )
 
@@ -179,34 +178,34 @@ func past(t *testing.T, s *service) {
 			}{{"page_view", 0.46}, {"viewed_item", 0.2}, {"add_to_cart", 0.12}, {"purchase", 0.09}, {"begin_checkout", 0.06}, {"sign_up", 0.04}, {"search", 0.03}} {
 				k := math.Floor(n * e.share)
 				sum += k
-				put(loader.KindEvents, e.name, loader.FieldAccepted, k, 0)
-				put(loader.KindEvents, e.name, loader.FieldLate, math.Floor(k*d.late), 0)
-				put(loader.KindEvents, e.name, loader.FieldRestricted, math.Floor(k*0.07), 0)
-				put(loader.KindEvents, e.name, loader.FieldSuppressed, math.Floor(k*0.02), 0)
+				put(lake.KindEvents, e.name, lake.FieldAccepted, k, 0)
+				put(lake.KindEvents, e.name, lake.FieldLate, math.Floor(k*d.late), 0)
+				put(lake.KindEvents, e.name, lake.FieldRestricted, math.Floor(k*0.07), 0)
+				put(lake.KindEvents, e.name, lake.FieldSuppressed, math.Floor(k*0.02), 0)
 			}
-			put(loader.KindIdentifiers, "email", "", math.Floor(sum*d.email), 0)
-			put(loader.KindIdentifiers, "ifa", "", math.Floor(sum*d.ifa), 0)
-			put(loader.KindIdentifiers, "ip", "", math.Floor(sum*d.ip), 0)
-			put(loader.KindIdentifiers, "any", "", math.Floor(sum*0.98), 0)
-			put(loader.KindIdentifiers, "strong", "", math.Floor(sum*min(0.98, max(d.email, d.ifa))), 0)
-			put(loader.KindPrivacy, "unrestricted", "", math.Floor(sum*0.91), 0)
-			put(loader.KindPrivacy, "measurement_only", "", math.Floor(sum*0.07), 0)
-			put(loader.KindPrivacy, "suppressed", "", math.Floor(sum*0.02), 0)
+			put(lake.KindIdentifiers, "email", "", math.Floor(sum*d.email), 0)
+			put(lake.KindIdentifiers, "ifa", "", math.Floor(sum*d.ifa), 0)
+			put(lake.KindIdentifiers, "ip", "", math.Floor(sum*d.ip), 0)
+			put(lake.KindIdentifiers, "any", "", math.Floor(sum*0.98), 0)
+			put(lake.KindIdentifiers, "strong", "", math.Floor(sum*min(0.98, max(d.email, d.ifa))), 0)
+			put(lake.KindPrivacy, "unrestricted", "", math.Floor(sum*0.91), 0)
+			put(lake.KindPrivacy, "measurement_only", "", math.Floor(sum*0.07), 0)
+			put(lake.KindPrivacy, "suppressed", "", math.Floor(sum*0.02), 0)
 			for i, share := range []float64{0, 0.62, 0.2, 0.06, 0.04, 0.03, 0.02, 0.02, d.late} {
-				put(loader.KindAge, loader.AgeNames[i], "", math.Floor(sum*share), 0)
+				put(lake.KindAge, lake.AgeNames[i], "", math.Floor(sum*share), 0)
 			}
-			put(loader.KindValue, "USD", "purchase", math.Floor(sum*0.06), sum*0.06*71.3)
-			put(loader.KindValue, "EUR", "purchase", math.Floor(sum*0.02), sum*0.02*64.8)
+			put(lake.KindValue, "USD", "purchase", math.Floor(sum*0.06), sum*0.06*71.3)
+			put(lake.KindValue, "EUR", "purchase", math.Floor(sum*0.02), sum*0.02*64.8)
 			bad := math.Floor(n * d.refused)
-			put(loader.KindRejections, d.code, d.field, bad*1.2, bad)
+			put(lake.KindRejections, d.code, d.field, bad*1.2, bad)
 			if d.refused > 0.02 && r.Float64() < 0.3 {
-				put(loader.KindRejections, "INVALID_EVENT_TYPE", "/event_type", 3, 3)
+				put(lake.KindRejections, "INVALID_EVENT_TYPE", "/event_type", 3, 3)
 			}
 		}
 	}
-	marks, err := s.lake.Marks(t.Context(), 40)
+	marks, err := s.lake.Watermarks(t.Context(), 40)
 	if err == nil {
-		err = s.lake.Commit(t.Context(), lake.Batch{Partition: 40, From: marks, To: 1, Hours: rows})
+		err = s.lake.Commit(t.Context(), lake.Batch{Partition: 40, From: marks, To: 1, Hours: rows}, 0)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -62,7 +62,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	must(err)
 	s.reg, err = dataset.Open(ctx, s.engine, dataset.Options{Log: log, Now: time.Now})
 	must(err)
-	s.lake, err = lake.Open(ctx, lake.Options{Dir: filepath.Join(dir, "lake"), Now: time.Now, Log: log})
+	s.lake, err = lake.OpenDir(ctx, filepath.Join(dir, "lake"), lake.Options{Now: time.Now, Log: log})
 	must(err)
 	s.loader, err = loader.New(loader.Options{
 		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: time.Now, Log: log, Age: 200 * time.Millisecond,

@@ -6,6 +6,7 @@ import (
 	"sluice/internal/api"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/iceberg"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
@@ -58,13 +59,13 @@ func (s *state) counters() (t totals) {
 }
 
 // table is the lake's table by this name.
-func (s *state) table(name string) lake.TableStats {
+func (s *state) table(name string) iceberg.Stats {
 	for _, t := range s.lake.Tables {
 		if t.Name == name {
 			return t
 		}
 	}
-	return lake.TableStats{Name: name}
+	return iceberg.Stats{Name: name}
 }
 
 // quantile is the upper edge of the bucket in which the q-th part of the counts is reached.

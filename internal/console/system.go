@@ -108,7 +108,7 @@ func loaderCard(s *state) systemCard {
 }
 
 func lakeCard(s *state) systemCard {
-	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(s.lake.DamagedParts == 0, "readable", "damage")}
+	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(s.lake.DamagedFiles == 0, "readable", "damage")}
 	card.Table = &systemTable{Caption: "Tables", Head: []string{"Table", "Rows", "Parts", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day"}, Empty: "No tables yet."}
 	for _, t := range s.lake.Tables {
 		oldest := "–"
@@ -116,7 +116,7 @@ func lakeCard(s *state) systemCard {
 			oldest = t.OldestDay.Format("2 Jan 2006")
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{
-			t.Name, num(t.Rows), num(t.Parts), size(t.Bytes), num(t.SmallParts), num(t.Snapshots), ago(s.now, t.LastCommit), oldest,
+			t.Name, num(t.Rows), num(t.Files), size(t.Bytes), num(t.SmallFiles), num(t.Snapshots), ago(s.now, t.LastCommit), oldest,
 		})
 	}
 	return card

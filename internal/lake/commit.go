@@ -4,58 +4,61 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"sluice/event"
+	"sluice/internal/iceberg"
 )
 
+// Batch is what a run of frames of one partition holds, for each table without what it has already.
+type Batch struct {
+	Partition  uint8
+	From       Watermarks // how far each table is
+	To         uint64     // sequence number of the last frame
+	Events     []event.Row
+	Rejections []Rejection
+	Hours      []Hour
+}
+
 // Commit adds a batch, once: if it returns nil the rows are on stable storage and readers see them, and the same
-// batch again changes nothing. After an error it may have reached some tables; Marks says which. ErrFenced
-// comes back when the tables do not stand where the batch begins.
+// batch again changes nothing. After an error it may have reached some tables; Watermarks says which. ErrFenced
+// comes back when the tables are not where the batch begins. Where the lake has a throttle, Commit may take slack
+// longer than it needs, so that requests find a processor.
 //
-// Steps: for each of rejections, hours, events: T.part, T.manifest, T.list, T.metadata, T.committed.
-// A crash between tables leaves the later ones behind; Marks tells, and the next batches leave out what is there.
-func (l *Lake) Commit(ctx context.Context, b Batch) error {
+// Order: rejections, hours, events. A crash between tables leaves the later ones behind; Watermarks tells, and the next
+// batches leave out what is there.
+func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	job := l.o.Throttle.Begin(2, l.o.Now().Add(slack)) // a third of a processor is left to it, arbitrary
+	span := iceberg.Span{Partition: b.Partition, To: b.To, Sparse: true}
 	if len(b.Rejections) > 0 {
-		err := appendRows(ctx, l.rejections, rejectionSource(b.Rejections), b.Pace, b.Partition, b.From.Rejections, b.To)
-		if err != nil {
+		span.From = b.From.Rejections
+		if err := l.rejections.Append(ctx, b.Rejections, nil, span, job); err != nil {
 			return err
 		}
 	}
 	if len(b.Hours) > 0 {
-		err := appendRows(ctx, l.hours, hourSource(b.Hours), b.Pace, b.Partition, b.From.Hours, b.To)
-		if err != nil {
+		span.From = b.From.Hours
+		if err := l.hours.Append(ctx, b.Hours, nil, span, job); err != nil {
 			return err
 		}
 	}
-	return appendRows(ctx, l.events, eventSource(b.Events), b.Pace, b.Partition, b.From.Events, b.To)
+	span.From, span.Sparse = b.From.Events, false
+	return l.events.Append(ctx, b.Events, eventOrder(b.Events), span, job)
 }
 
-// source is rows that are not in order yet.
-type source[T any] struct {
-	schema  *schema[T]
-	rows    []T
-	day     func(*T) int32
-	compare func(i, j int) int // of two rows of a day
-}
-
-// eventSource orders rows by numbers made of what they are sorted by: comparing texts would cost as much as
-// encoding them.
-func eventSource(rows []event.Row) source[event.Row] {
+// eventOrder orders rows by numbers made of what they are sorted by: comparing texts would cost as much as encoding
+// them.
+func eventOrder(rows []event.Row) func(i, j int) int {
 	keys := eventKeys(rows)
-	return source[event.Row]{
-		schema: eventSchema, rows: rows,
-		day: func(r *event.Row) int32 { return dayOf(r.ReceivedAt) },
-		compare: func(i, j int) int {
-			if c := cmp.Compare(keys[i], keys[j]); c != 0 {
-				return c
-			}
-			return bytes.Compare(rows[i].EventID[:], rows[j].EventID[:])
-		},
+	return func(i, j int) int {
+		if c := cmp.Compare(keys[i], keys[j]); c != 0 {
+			return c
+		}
+		return bytes.Compare(rows[i].EventID[:], rows[j].EventID[:])
 	}
 }
 
@@ -77,130 +80,4 @@ func eventKeys(rows []event.Row) []uint64 {
 		keys[i] = rank<<32 | uint64(uint32(rows[i].EventTime))
 	}
 	return keys
-}
-
-func rejectionSource(rows []Rejection) source[Rejection] {
-	return source[Rejection]{
-		schema: rejectionSchema, rows: rows,
-		day:     func(r *Rejection) int32 { return dayOf(r.ReceivedAt) },
-		compare: func(i, j int) int { return compareRejections(&rows[i], &rows[j]) },
-	}
-}
-
-func hourSource(rows []Hour) source[Hour] {
-	return source[Hour]{
-		schema: hourSchema, rows: rows,
-		day:     func(r *Hour) int32 { return dayOf(r.Hour) },
-		compare: func(i, j int) int { return compareHours(&rows[i], &rows[j]) },
-	}
-}
-
-// sorted is the order in which the rows are written: by day, then as the table wants them.
-func (s *source[T]) sorted(pace *Pace) []int32 {
-	order, oneDay := make([]int32, len(s.rows)), true
-	for i := range order {
-		order[i] = int32(i)
-		oneDay = oneDay && s.day(&s.rows[i]) == s.day(&s.rows[0])
-	}
-	compared := 0
-	slices.SortFunc(order, func(i, j int32) int {
-		if compared++; compared%4096 == 0 {
-			pace.Rest()
-		}
-		if !oneDay {
-			if c := cmp.Compare(s.day(&s.rows[i]), s.day(&s.rows[j])); c != 0 {
-				return c
-			}
-		}
-		return s.compare(int(i), int(j))
-	})
-	return order
-}
-
-// write makes parts of the rows, one for each day.
-func (s *source[T]) write(at storage, pace *Pace) (parts []*part, err error) {
-	var w *partWriter[T]
-	for _, i := range s.sorted(pace) {
-		row := &s.rows[i]
-		if w != nil && w.part.day != s.day(row) {
-			p, err := w.finish()
-			if err != nil {
-				return parts, err
-			}
-			parts, w = append(parts, p), nil
-		}
-		if w == nil {
-			if w, err = createPart(at, s.schema, s.day(row), fresh, freshPage, pace); err != nil {
-				return parts, err
-			}
-		}
-		if err := w.add(row); err != nil {
-			w.abandon()
-			return parts, err
-		}
-	}
-	if w == nil {
-		return parts, nil
-	}
-	p, err := w.finish()
-	if err != nil {
-		return parts, err
-	}
-	return append(parts, p), nil
-}
-
-// appendRows writes parts and commits them with the watermark they reach.
-func appendRows[T any](
-	ctx context.Context, t *table, rows source[T], pace *Pace, partition uint8, from, to uint64,
-) error {
-	release, err := t.store.Share(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	// Before the work: a loader that has been overtaken need not write anything.
-	s, err := t.refresh(ctx)
-	if err != nil {
-		return err
-	}
-	if done, err := t.stand(s, partition, from, to); done || err != nil {
-		return err
-	}
-	if err := t.at("part"); err != nil {
-		return err
-	}
-	parts, err := rows.write(t.store, pace)
-	if err == nil {
-		taken := false
-		_, err = t.update(ctx, func(s *state) (*change, error) {
-			done, err := t.stand(s, partition, from, to)
-			if done || err != nil {
-				return nil, err
-			}
-			taken = true
-			return &change{operation: appended, add: parts, marks: map[uint8]uint64{partition: to}}, nil
-		})
-		if err == nil && taken || errors.Is(err, errUncertain) {
-			return err
-		}
-	}
-	for _, p := range parts {
-		_ = t.store.Remove(p.name) // else the sweep finds it
-	}
-	return err
-}
-
-// stand says whether the table has what lies between from and to already, or fences the caller off.
-func (t *table) stand(s *state, partition uint8, from, to uint64) (done bool, err error) {
-	at := s.marks[partition]
-	switch {
-	case at == to:
-		return true, nil
-	case at == from:
-		return false, nil
-	case at < from && t.layout.name != eventsTable:
-		// Nothing was written to it for a while: Marks took the events' word for it.
-		return false, nil
-	}
-	return false, ErrFenced
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/iceberg"
 )
 
 // newestFile is the file of a pattern that was written last, or n before that.
@@ -79,11 +80,11 @@ func TestDamageAtRest(t *testing.T) {
 		noisy bool   // a scan says that something is missing
 	}{
 		"nothing":             {func(*testing.T, string) {}, 300, 6, false},
-		"part truncated":      {func(t *testing.T, d string) { truncate(t, nth(t, d, "data/*/*.parquet", 2)) }, 250, 6, true},
-		"part gone":           {func(t *testing.T, d string) { os.Remove(nth(t, d, "data/*/*.parquet", 2)) }, 250, 6, true},
-		"part footer flipped": {func(t *testing.T, d string) { flip(t, nth(t, d, "data/*/*.parquet", 2), 0.8) }, 250, 6, true},
-		"part middle flipped": {func(t *testing.T, d string) { flip(t, nth(t, d, "data/*/*.parquet", 2), 0.3) }, 250, 6, true},
-		"part empty":          {func(t *testing.T, d string) { os.Truncate(nth(t, d, "data/*/*.parquet", 2), 0) }, 250, 6, true},
+		"file truncated":      {func(t *testing.T, d string) { truncate(t, nth(t, d, "data/*/*.parquet", 2)) }, 250, 6, true},
+		"file gone":           {func(t *testing.T, d string) { os.Remove(nth(t, d, "data/*/*.parquet", 2)) }, 250, 6, true},
+		"file footer flipped": {func(t *testing.T, d string) { flip(t, nth(t, d, "data/*/*.parquet", 2), 0.8) }, 250, 6, true},
+		"file middle flipped": {func(t *testing.T, d string) { flip(t, nth(t, d, "data/*/*.parquet", 2), 0.3) }, 250, 6, true},
+		"file empty":          {func(t *testing.T, d string) { os.Truncate(nth(t, d, "data/*/*.parquet", 2), 0) }, 250, 6, true},
 		"metadata flipped":    {func(t *testing.T, d string) { flip(t, nth(t, d, "metadata/v*.json", 0), 0.5) }, 250, 5, true},
 		"metadata truncated":  {func(t *testing.T, d string) { truncate(t, nth(t, d, "metadata/v*.json", 0)) }, 250, 5, true},
 		"metadata empty":      {func(t *testing.T, d string) { os.Truncate(nth(t, d, "metadata/v*.json", 0), 0) }, 250, 5, true},
@@ -99,7 +100,7 @@ func TestDamageAtRest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			l := openLake(t, Options{Dir: dir})
+			l := openLake(t, Options{Store: at(t, dir)})
 			s := newSampler(5, 2, 9)
 			var all [][]event.Row
 			for i := range commits {
@@ -109,7 +110,7 @@ func TestDamageAtRest(t *testing.T) {
 				all = append(all, rows)
 			}
 			c.do(t, dir+"/events")
-			l = openLake(t, Options{Dir: dir})
+			l = openLake(t, Options{Store: at(t, dir)})
 			n := 0
 			var said error
 			for _, err := range l.Scan(t.Context(), Query{}) {
@@ -122,12 +123,12 @@ func TestDamageAtRest(t *testing.T) {
 			if n != c.rows || errors.Is(said, ErrDamaged) != c.noisy {
 				t.Errorf("got %d rows and %v, want %d", n, said, c.rows)
 			}
-			marks, err := l.Marks(t.Context(), 0)
+			marks, err := l.Watermarks(t.Context(), 0)
 			if err != nil || marks.Events != c.mark {
 				t.Fatalf("got mark %d, %v, want %d", marks.Events, err, c.mark)
 			}
 			st := l.Stats()
-			if noise := st.DamagedParts + st.Tables[2].Damaged; (noise > 0) != c.noisy {
+			if noise := st.DamagedFiles + st.Tables[2].Damaged; (noise > 0) != c.noisy {
 				t.Errorf("got %d counted, want noise %v", noise, c.noisy)
 			}
 			// Loading goes on where it stands, and a new process sees the same.
@@ -136,7 +137,7 @@ func TestDamageAtRest(t *testing.T) {
 			}
 			more := s.rows(each, noon)
 			commit(t, l, more)
-			l = openLake(t, Options{Dir: dir})
+			l = openLake(t, Options{Store: at(t, dir)})
 			n = 0
 			for _, err := range l.Scan(t.Context(), Query{}) {
 				if err == nil {
@@ -146,8 +147,8 @@ func TestDamageAtRest(t *testing.T) {
 			if want := c.rows + (commits-int(c.mark)+1)*each; n != want {
 				t.Errorf("got %d rows in the end, want %d", n, want)
 			}
-			if c.noisy && strings.HasPrefix(name, "part") && !strings.Contains(name, "middle") {
-				compactAll(t, l) // leaves the damaged part alone
+			if c.noisy && strings.HasPrefix(name, "file") && !strings.Contains(name, "middle") {
+				compactAll(t, l) // leaves the damaged file alone
 				if _, err := l.Erase(t.Context(), Predicate{PartnerID: "nobody"}); !errors.Is(err, ErrDamaged) {
 					t.Errorf("got %v from an erasure, want it to say that it could not look everywhere", err)
 				}
@@ -160,7 +161,7 @@ func TestDamageAtRest(t *testing.T) {
 func TestEveryByteOfMetadata(t *testing.T) {
 	for _, pattern := range []string{"metadata/v*.json", "metadata/snap-*.avro", "metadata/*-m0.avro"} {
 		dir := t.TempDir()
-		l := openLake(t, Options{Dir: dir})
+		l := openLake(t, Options{Store: at(t, dir)})
 		s := newSampler(5, 2, 9)
 		for i := range 2 {
 			commit(t, l, s.rows(20, noon))
@@ -171,25 +172,29 @@ func TestEveryByteOfMetadata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for at := 0; at < len(whole); at += 11 {
+		for i := 0; i < len(whole); i += 11 {
 			b := slices.Clone(whole)
-			b[at] ^= 0x04
+			b[i] ^= 0x04
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			l.events.state.Store(nil)
-			state, err := l.events.refresh(t.Context())
-			if err != nil || state.read != state.version-1 || len(state.parts()) != 1 {
-				t.Fatalf("%s, byte %d: got version %d of %d, %v, want the one before", pattern, at, state.read, state.version, err)
+			l, err := iceberg.Open(t.Context(), eventSchema, iceberg.Options{
+				Store: at(t, dir).Sub(eventsTable), Now: func() time.Time { return noon }, SnapshotRetention: time.Hour,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if st := l.Stats(); st.Damaged == 0 || st.Files != 1 || st.LatestWatermark[0] != 1 {
+				t.Fatalf("%s, byte %d: got %+v, want the version before", pattern, i, st)
 			}
 		}
 	}
 }
 
-// A flipped bit anywhere in a part is either harmless or noticed: never other rows than were stored.
-func TestEveryByteOfAPart(t *testing.T) {
+// A flipped bit anywhere in a file is either harmless or noticed: never other rows than were stored.
+func TestEveryByteOfAFile(t *testing.T) {
 	dir := t.TempDir()
-	l := openLake(t, Options{Dir: dir})
+	l := openLake(t, Options{Store: at(t, dir)})
 	rows := newSampler(5, 2, 9).rows(20, noon)
 	commit(t, l, rows)
 	want := byID(rows)

@@ -11,9 +11,6 @@ import (
 	"sluice/internal/submission"
 )
 
-// ErrNotFound says that the lake holds nothing of what was asked for.
-var ErrNotFound = errors.New("not found")
-
 // Found is what the lake holds of a submission.
 type Found struct {
 	Rows     []event.Row // by position in the request

@@ -5,9 +5,11 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"sluice/internal/iceberg"
 )
 
-// Hour is one number of one dataset in one hour of receipt; see Kinds. Rows that agree in everything but Count and
+// Hour is one number of one dataset in one hour of receipt; see the Kind constants. Rows that agree in everything but Count and
 // Value are to be added up.
 type Hour struct {
 	Hour      int64 // Unix seconds, a whole hour
@@ -19,17 +21,22 @@ type Hour struct {
 	Value     float64
 }
 
-var hourColumns = []column[Hour]{
-	timeColumn(1, "hour", "dict", func(r *Hour) *int64 { return &r.Hour }).bound(),
-	textColumn(2, "data_set_id", "dict", func(r *Hour) *string { return &r.DatasetID }).bound(),
-	textColumn(3, "kind", "dict", func(r *Hour) *string { return &r.Kind }),
-	textColumn(4, "name", "dict", func(r *Hour) *string { return &r.Name }),
-	textColumn(5, "field", "dict", func(r *Hour) *string { return &r.Field }),
-	int64Column(6, "count", "delta", func(r *Hour) *int64 { return &r.Count }),
-	floatColumn(7, "value", func(r *Hour) *float64 { return &r.Value }, nil),
+var hourColumns = []iceberg.Column[Hour]{
+	iceberg.Time(1, "hour", "dict", func(r *Hour) *int64 { return &r.Hour }).Bound(),
+	iceberg.Text(2, "data_set_id", "dict", func(r *Hour) *string { return &r.DatasetID }).Bound(),
+	iceberg.Text(3, "kind", "dict", func(r *Hour) *string { return &r.Kind }),
+	iceberg.Text(4, "name", "dict", func(r *Hour) *string { return &r.Name }),
+	iceberg.Text(5, "field", "dict", func(r *Hour) *string { return &r.Field }),
+	iceberg.Int64(6, "count", "delta", func(r *Hour) *int64 { return &r.Count }),
+	iceberg.Float(7, "value", func(r *Hour) *float64 { return &r.Value }, nil),
 }
 
-var hourSchema = newSchema(hoursTable, hourColumns, 1, []int{2, 1, 3, 4, 5}, compareHours, addHours)
+type hourTable = iceberg.Table[Hour]
+
+var hourSchema = iceberg.NewSchema(iceberg.Definition[Hour]{
+	Name: hoursTable, Columns: hourColumns, Day: "hour", Order: []string{"data_set_id", "hour", "kind", "name", "field"},
+	Time: func(r *Hour) int64 { return r.Hour }, Compare: compareHours, Fold: addHours,
+})
 
 func compareHours(a, b *Hour) int {
 	if a.DatasetID != b.DatasetID { // one after the other, for most rows differ in the first
@@ -66,23 +73,25 @@ type HourQuery struct {
 // ScanHours hands the chosen numbers to yield, valid until it returns. Several may agree in everything but
 // Count and Value: they are to be added up. An error of yield ends the scan.
 func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) error) error {
-	w := newWindow(q.From, q.To)
-	sel := &selection[Hour]{}
-	first, rest := split(hourColumns, "data_set_id", "kind", "hour")
-	sel.rest = rest
-	sel.stages = []stage[Hour]{{first, func(r *Hour) bool {
-		return (q.Dataset == "" || r.DatasetID == q.Dataset) && (q.Kind == "" || r.Kind == q.Kind) && w.holds(r.Hour)
-	}}}
+	out := iceberg.Query[Hour]{From: q.From, To: q.To}
 	if q.Dataset != "" {
-		w.bounds = append(w.bounds, bound{2, []byte(q.Dataset)})
-		sel.skip = func(g *group) bool { return !g.may("data_set_id", []byte(q.Dataset)) }
+		match := func(r *Hour) bool { return r.DatasetID == q.Dataset }
+		out.Conditions = append(out.Conditions, condition("data_set_id", match, []byte(q.Dataset)))
 	}
-	return scan(ctx, l, l.hours, w, sel, func(rows []Hour) error {
-		for i := range rows {
-			if err := yield(&rows[i]); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
-	})
+	if q.Kind != "" {
+		match := func(r *Hour) bool { return r.Kind == q.Kind }
+		out.Conditions = append(out.Conditions, condition("kind", match, nil))
+	}
+	return l.hours.Scan(ctx, out, each(ctx, yield))
+}
+
+// HourFollower reads the hours again and again, and each time only what is new. The zero value has read nothing.
+type HourFollower struct{ f iceberg.Follower[Hour] }
+
+// HourDay is what is new of one day of the hours.
+type HourDay = iceberg.Day[Hour]
+
+// Read hands the days from oldest on that have changed to yield, the newest first, and says whether all are read now.
+func (f *HourFollower) Read(ctx context.Context, l *Lake, oldest time.Time, yield func(HourDay) error) (all bool, err error) {
+	return f.f.Read(ctx, l.hours, oldest, yield)
 }

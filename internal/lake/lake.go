@@ -1,107 +1,186 @@
-// Package lake keeps stored events as Iceberg tables of Parquet parts.
+// Package lake keeps what was accepted, and what was rejected, in three Iceberg tables: events, rejections and hours.
 package lake
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"sluice/event"
+	"sluice/internal/iceberg"
+	"sluice/internal/objectstore"
+	"sluice/internal/throttle"
 )
 
-// Options say where a lake lies and how it is kept. Only Dir and Now are required.
+// Options say where a lake lies and how it is kept. Only Store and Now are required.
 type Options struct {
-	Dir    string           // made if it is not there
-	Now    func() time.Time //
-	Log    *slog.Logger     // default: nothing is logged
-	Retain time.Duration    // rows received longer ago are dropped, whole days at a time; 0 keeps all
-	Keep   time.Duration    // for how long snapshots and their files stay readable; default 24 h
+	Store     objectstore.Store
+	Now       func() time.Time
+	Log       *slog.Logger  // default: nothing is logged
+	Retention time.Duration // rows received longer ago are dropped, whole days at a time; 0 keeps all
 
-	PartBytes int64 // compaction merges parts up to this size; default 192 MiB
+	// SnapshotRetention is for how long a snapshot, with its files, stays readable after the next one has come; default
+	// 24 h: readers look back, read increments, and run for hours.
+	SnapshotRetention time.Duration
+	FileBytes         int64              // compaction merges files up to this size; default 192 MiB
+	Throttle          *throttle.Throttle // slows commits and compaction down; nil does not
 
-	// Step is called before each named step of a commit, compaction or erasure; its error ends it there. Tests
-	// crash with it. The names are in the comments of the functions that take the steps.
+	// Step is called before each named step that changes a table; its error ends it there. Tests crash with it. The names
+	// are in the comments of package iceberg.
 	Step func(name string) error
 }
 
 // Lake is the tables events, rejections and hours. It may be used by many goroutines, and by several processes
-// on one directory.
+// at once.
 type Lake struct {
 	o          Options
-	events     *table
-	rejections *table
-	hours      *table
+	events     *eventTable
+	rejections *rejectionTable
+	hours      *hourTable
 
-	mu sync.Mutex // one Commit at a time: a file that is being written takes megabytes
-
-	turn     atomic.Uint32 // whose turn it is to be compacted
-	counters counters
+	mu       sync.Mutex    // one Commit at a time: a file that is being written takes megabytes
+	next     atomic.Uint32 // which table is compacted next
+	failures atomic.Int64
 }
 
+// The tables, in the order in which a commit reaches them. Events come last: where they are, the others are too.
+const (
+	rejectionsTable = "rejections"
+	hoursTable      = "hours"
+	eventsTable     = "events"
+)
+
+// TableNames are the tables, in the order in which people ask for them.
+func TableNames() []string { return []string{eventsTable, rejectionsTable, hoursTable} }
+
+// ErrDamaged says that some of the lake could not be read. What could be was served before it came.
+var ErrDamaged = iceberg.ErrDamaged
+
+// ErrFenced says that another loader moved the watermark: start again from Watermarks.
+var ErrFenced = iceberg.ErrFenced
+
+// ErrNotFound says that the lake holds nothing of what was asked for.
+var ErrNotFound = errors.New("not found")
+
 // Open opens the tables, or makes them. Nothing runs until Run.
-func Open(ctx context.Context, o Options) (*Lake, error) {
+func Open(ctx context.Context, o Options) (_ *Lake, err error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Keep == 0 {
-		o.Keep = 24 * time.Hour // readers look back, read increments, and run for hours
+	if o.SnapshotRetention == 0 {
+		o.SnapshotRetention = 24 * time.Hour
 	}
-	if o.PartBytes == 0 {
-		o.PartBytes = 192 << 20 // few parts a day, and a row group or two for each core of a reader
+	if o.FileBytes == 0 {
+		o.FileBytes = 192 << 20 // few files a day, and a row group or two for each core of a reader
 	}
 	l := &Lake{o: o}
-	for _, t := range []struct {
-		layout *layout
-		into   **table
-	}{{&rejectionSchema.layout, &l.rejections}, {&hourSchema.layout, &l.hours}, {&eventSchema.layout, &l.events}} {
-		store, err := openDisk(filepath.Join(o.Dir, t.layout.name))
-		if err != nil {
-			return nil, fmt.Errorf("open table %s: %w", t.layout.name, err)
-		}
-		*t.into = &table{layout: t.layout, store: store, now: o.Now, log: o.Log, step: o.Step, keep: o.Keep}
-		if err := (*t.into).open(ctx); err != nil {
-			return nil, fmt.Errorf("open table %s: %w", t.layout.name, err)
-		}
+	if l.rejections, err = iceberg.Open(ctx, rejectionSchema, l.table(rejectionsTable)); err != nil {
+		return nil, err
 	}
-	return l, nil
+	if l.hours, err = iceberg.Open(ctx, hourSchema, l.table(hoursTable)); err != nil {
+		return nil, err
+	}
+	l.events, err = iceberg.Open(ctx, eventSchema, l.table(eventsTable))
+	return l, err
+}
+
+// OpenDir opens a lake in a directory, which is made if it is not there.
+func OpenDir(ctx context.Context, dir string, o Options) (*Lake, error) {
+	store, err := objectstore.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	o.Store = store
+	return Open(ctx, o)
+}
+
+func (l *Lake) table(name string) iceberg.Options {
+	return iceberg.Options{
+		Store: l.o.Store.Sub(name), Now: l.o.Now, Log: l.o.Log, Step: l.o.Step,
+		SnapshotRetention: l.o.SnapshotRetention, FileBytes: l.o.FileBytes,
+	}
+}
+
+// anyTable is what all tables can do, whatever their rows are.
+type anyTable interface {
+	Files(context.Context) ([]string, error)
+	Compact(context.Context, *throttle.Job) (bool, error)
+	Expire(context.Context) error
+	DropBefore(context.Context, time.Time) (int64, error)
+	Sweep(context.Context) (int, error)
+	Check(context.Context, func(iceberg.Finding), func(done, total int)) (iceberg.Checked, error)
+	Repair(context.Context, func(done, total int)) (iceberg.Repaired, error)
+	Stats() iceberg.Stats
 }
 
 // tables is all of them in the order of commits.
-func (l *Lake) tables() []*table { return []*table{l.rejections, l.hours, l.events} }
+func (l *Lake) tables() []anyTable { return []anyTable{l.rejections, l.hours, l.events} }
 
-// ErrFenced says that another loader moved the watermark: start again from Marks.
-var ErrFenced = errors.New("another loader has moved the watermark")
+// Watermarks are the sequence numbers in one partition of the stream up to which each table holds everything.
+type Watermarks struct{ Events, Rejections, Hours uint64 }
 
-// Marks are the sequence numbers in one partition of the stream up to which each table holds everything.
-type Marks struct{ Events, Rejections, Hours uint64 }
-
-// Batch is what a run of frames of one partition holds, for each table without what it has already.
-type Batch struct {
-	Partition  uint8
-	From       Marks  // where each table stands
-	To         uint64 // sequence number of the last frame
-	Events     []event.Row
-	Rejections []Rejection
-	Hours      []Hour
-	Pace       *Pace // how much of a hurry there is
+// Watermarks says how far the tables are. Events are committed last, and even when there are none: so what they have
+// reached, the others have too, though nothing may have been written to them for long.
+func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, err error) {
+	if w.Rejections, err = l.rejections.Watermark(ctx, partition); err != nil {
+		return w, err
+	}
+	if w.Hours, err = l.hours.Watermark(ctx, partition); err != nil {
+		return w, err
+	}
+	if w.Events, err = l.events.Watermark(ctx, partition); err != nil {
+		return w, err
+	}
+	w.Rejections, w.Hours = max(w.Rejections, w.Events), max(w.Hours, w.Events)
+	return w, nil
 }
 
-// Marks says where the tables stand. Events are committed last, and even when there are none: so what they have
-// reached, the others have too, though nothing may have been written to them for long.
-func (l *Lake) Marks(ctx context.Context, partition uint8) (Marks, error) {
-	var seq [3]uint64
-	for i, t := range l.tables() {
-		s, err := t.refresh(ctx)
-		if err != nil {
-			return Marks{}, err
+// CommittedAt says when the events up to a position of the stream were committed, as far as the snapshots that are kept
+// can tell exactly; else it is zero.
+func (l *Lake) CommittedAt(partition uint8, seq uint64) time.Time {
+	return l.events.CommittedAt(partition, seq)
+}
+
+// Files lists where the Parquet files of a table lie that its newest snapshot holds, for a program that reads Parquet
+// but not Iceberg. They stay for the retention of snapshots after they were replaced. A name that is none of TableNames
+// is ErrNotFound.
+func (l *Lake) Files(ctx context.Context, table string) ([]string, error) {
+	for _, t := range l.tables() {
+		if t.Stats().Name == table {
+			return t.Files(ctx)
 		}
-		seq[i] = s.marks[partition]
 	}
-	events := seq[2]
-	return Marks{Events: events, Rejections: max(events, seq[0]), Hours: max(events, seq[1])}, nil
+	return nil, fmt.Errorf("table %q: %w", table, ErrNotFound)
+}
+
+// WriteParquet writes the chosen events to w as one Parquet file with the columns of the table, and says how many.
+// It holds one row group in memory.
+func (l *Lake) WriteParquet(ctx context.Context, q Query, w io.Writer) (rows int64, err error) {
+	return l.events.WriteParquet(ctx, q.query(), w)
+}
+
+// Stats is the state of a lake.
+type Stats struct {
+	Tables       []iceberg.Stats // rejections, hours, events
+	DamagedFiles int64           // files, or row groups of files, that could not be read since Open
+
+	Compactions, CompactedRows int64 // since Open
+	Failures                   int64 // times maintenance did not work since Open
+}
+
+// Stats answers from memory.
+func (l *Lake) Stats() Stats {
+	out := Stats{Failures: l.failures.Load()}
+	for _, t := range l.tables() {
+		s := t.Stats()
+		out.Tables = append(out.Tables, s)
+		out.DamagedFiles += s.DamagedFiles
+		out.Compactions += s.Compactions
+		out.CompactedRows += s.CompactedRows
+	}
+	return out
 }

@@ -13,11 +13,11 @@ import (
 // commit adds rows as frames from to+1 on and fails the test if it cannot.
 func commit(t testing.TB, l *Lake, rows []event.Row) {
 	t.Helper()
-	marks, err := l.Marks(t.Context(), 0)
+	marks, err := l.Watermarks(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Commit(t.Context(), Batch{From: marks, To: marks.Events + 1, Events: rows}); err != nil {
+	if err := l.Commit(t.Context(), Batch{From: marks, To: marks.Events + 1, Events: rows}, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -56,7 +56,7 @@ func same(t testing.TB, got, want []event.Row) {
 
 func TestRowsComeBackAsTheyWere(t *testing.T) {
 	dir := t.TempDir()
-	l := openLake(t, Options{Dir: dir})
+	l := openLake(t, Options{Store: at(t, dir)})
 	s := newSampler(1, 3, 100)
 	rows := s.rows(3000, noon)
 	rows[0] = event.Row{ // as little as can be
@@ -70,9 +70,9 @@ func TestRowsComeBackAsTheyWere(t *testing.T) {
 	more := s.rows(500, noon.Add(36*time.Hour))
 	commit(t, l, more)
 
-	l = openLake(t, Options{Dir: dir})
+	l = openLake(t, Options{Store: at(t, dir)})
 	same(t, collect(t, l, Query{}), append(slices.Clone(rows), more...))
-	if m, err := l.Marks(t.Context(), 0); err != nil || m.Events != 2 {
+	if m, err := l.Watermarks(t.Context(), 0); err != nil || m.Events != 2 {
 		t.Errorf("got marks %+v, %v, want 2", m, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestFind(t *testing.T) {
 	err := l.Commit(t.Context(), Batch{To: 9, Events: rows, Rejections: []Rejection{
 		{noon.Unix(), one.DatasetID, one.SubmissionID, "MISSING_FIELD", "/timestamp", 2, 1},
 		{noon.Unix(), one.DatasetID, "", "MALFORMED_JSON", "", 4, 4},
-	}})
+	}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestABatchCountsOnce(t *testing.T) {
 	rows := newSampler(1, 1, 10).rows(10, noon)
 	b := Batch{To: 5, Events: rows, Hours: []Hour{{noon.Unix(), "d", "k", "n", "f", 1, 2}}}
 	for range 2 {
-		if err := l.Commit(t.Context(), b); err != nil {
+		if err := l.Commit(t.Context(), b, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,11 +164,11 @@ func TestABatchCountsOnce(t *testing.T) {
 		t.Errorf("got %d, %v, want one hour", count, err)
 	}
 	for name, b := range map[string]Batch{
-		"behind":  {From: Marks{Events: 3}, To: 7, Events: rows},
-		"ahead":   {From: Marks{Events: 6}, To: 7, Events: rows},
-		"overrun": {From: Marks{Events: 0}, To: 3, Events: rows},
+		"behind":  {From: Watermarks{Events: 3}, To: 7, Events: rows},
+		"ahead":   {From: Watermarks{Events: 6}, To: 7, Events: rows},
+		"overrun": {From: Watermarks{Events: 0}, To: 3, Events: rows},
 	} {
-		if err := l.Commit(t.Context(), b); !errors.Is(err, ErrFenced) {
+		if err := l.Commit(t.Context(), b, 0); !errors.Is(err, ErrFenced) {
 			t.Errorf("%s: got %v, want fenced", name, err)
 		}
 	}
@@ -182,7 +182,7 @@ func TestTwoLoadersOfTwoPartitions(t *testing.T) {
 	done := make(chan error, 2)
 	var all [2][]event.Row
 	for p := range 2 {
-		l := openLake(t, Options{Dir: dir})
+		l := openLake(t, Options{Store: at(t, dir)})
 		s := newSampler(uint64(p), 3, 5)
 		for range rounds {
 			all[p] = append(all[p], s.rows(20, noon)...)
@@ -190,8 +190,8 @@ func TestTwoLoadersOfTwoPartitions(t *testing.T) {
 		go func() {
 			for i := range rounds {
 				err := l.Commit(t.Context(), Batch{
-					Partition: uint8(p), From: Marks{Events: uint64(i)}, To: uint64(i + 1), Events: all[p][20*i : 20*i+20],
-				})
+					Partition: uint8(p), From: Watermarks{Events: uint64(i)}, To: uint64(i + 1), Events: all[p][20*i : 20*i+20],
+				}, 0)
 				if err != nil {
 					done <- err
 					return
@@ -205,6 +205,6 @@ func TestTwoLoadersOfTwoPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	l := openLake(t, Options{Dir: dir})
+	l := openLake(t, Options{Store: at(t, dir)})
 	same(t, collect(t, l, Query{}), append(all[0], all[1]...))
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"sluice/internal/iceberg"
 )
 
 // Rejection counts how often one problem was found at one field in one submission, or in requests that were
@@ -19,17 +21,22 @@ type Rejection struct {
 	Events       int64 // events whose first problem this was: they add up to the rejected events
 }
 
-var rejectionColumns = []column[Rejection]{
-	timeColumn(1, "received_at", "delta", func(r *Rejection) *int64 { return &r.ReceivedAt }).bound(),
-	textColumn(2, "data_set_id", "dict", func(r *Rejection) *string { return &r.DatasetID }).bound(),
-	textColumn(3, "submission_id", "dict", func(r *Rejection) *string { return &r.SubmissionID }).null(),
-	textColumn(4, "error_code", "dict", func(r *Rejection) *string { return &r.Code }),
-	textColumn(5, "field", "dict", func(r *Rejection) *string { return &r.Field }),
-	int64Column(6, "count", "dict", func(r *Rejection) *int64 { return &r.Count }),
-	int64Column(7, "events", "dict", func(r *Rejection) *int64 { return &r.Events }),
+var rejectionColumns = []iceberg.Column[Rejection]{
+	iceberg.Time(1, "received_at", "delta", func(r *Rejection) *int64 { return &r.ReceivedAt }).Bound(),
+	iceberg.Text(2, "data_set_id", "dict", func(r *Rejection) *string { return &r.DatasetID }).Bound(),
+	iceberg.Text(3, "submission_id", "dict", func(r *Rejection) *string { return &r.SubmissionID }).Null(),
+	iceberg.Text(4, "error_code", "dict", func(r *Rejection) *string { return &r.Code }),
+	iceberg.Text(5, "field", "dict", func(r *Rejection) *string { return &r.Field }),
+	iceberg.Int64(6, "count", "dict", func(r *Rejection) *int64 { return &r.Count }),
+	iceberg.Int64(7, "events", "dict", func(r *Rejection) *int64 { return &r.Events }),
 }
 
-var rejectionSchema = newSchema(rejectionsTable, rejectionColumns, 1, []int{2, 1}, compareRejections, nil)
+type rejectionTable = iceberg.Table[Rejection]
+
+var rejectionSchema = iceberg.NewSchema(iceberg.Definition[Rejection]{
+	Name: rejectionsTable, Columns: rejectionColumns, Day: "received_at", Order: []string{"data_set_id", "received_at"},
+	Time: func(r *Rejection) int64 { return r.ReceivedAt }, Compare: compareRejections,
+})
 
 func compareRejections(a, b *Rejection) int {
 	return cmp.Or(strings.Compare(a.DatasetID, b.DatasetID), cmp.Compare(a.ReceivedAt, b.ReceivedAt))
@@ -44,24 +51,26 @@ type RejectionQuery struct {
 
 // ScanRejections hands the chosen rejections to yield, valid until it returns. Its error ends the scan.
 func (l *Lake) ScanRejections(ctx context.Context, q RejectionQuery, yield func(*Rejection) error) error {
-	w := newWindow(q.From, q.To)
-	sel := &selection[Rejection]{}
-	first, rest := split(rejectionColumns, "data_set_id", "submission_id", "received_at")
-	sel.rest = rest
-	sel.stages = []stage[Rejection]{{first, func(r *Rejection) bool {
-		return (q.Dataset == "" || r.DatasetID == q.Dataset) &&
-			(q.SubmissionID == "" || r.SubmissionID == q.SubmissionID) && w.holds(r.ReceivedAt)
-	}}}
+	out := iceberg.Query[Rejection]{From: q.From, To: q.To}
 	if q.Dataset != "" {
-		w.bounds = append(w.bounds, bound{2, []byte(q.Dataset)})
-		sel.skip = func(g *group) bool { return !g.may("data_set_id", []byte(q.Dataset)) }
+		match := func(r *Rejection) bool { return r.DatasetID == q.Dataset }
+		out.Conditions = append(out.Conditions, condition("data_set_id", match, []byte(q.Dataset)))
 	}
-	return scan(ctx, l, l.rejections, w, sel, func(rows []Rejection) error {
+	if q.SubmissionID != "" {
+		match := func(r *Rejection) bool { return r.SubmissionID == q.SubmissionID }
+		out.Conditions = append(out.Conditions, condition("submission_id", match, nil))
+	}
+	return l.rejections.Scan(ctx, out, each(ctx, yield))
+}
+
+// each hands rows over one by one, until the context ends.
+func each[T any](ctx context.Context, yield func(*T) error) func([]T) error {
+	return func(rows []T) error {
 		for i := range rows {
 			if err := yield(&rows[i]); err != nil {
 				return err
 			}
 		}
 		return ctx.Err()
-	})
+	}
 }

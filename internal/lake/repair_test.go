@@ -23,6 +23,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"sluice/event"
+	"sluice/internal/objectstore"
 )
 
 // unpack is a copy of the lake of a data directory that an earlier version wrote.
@@ -99,7 +100,7 @@ func plain(t testing.TB, r *event.Row) map[string]any {
 		t.Fatal(err)
 	}
 	maps.DeleteFunc(out, func(_ string, v any) bool { return v == nil })
-	out["received_at"], out["event_time"] = json.Number(fmt.Sprint(r.ReceivedAt*micro)), json.Number(fmt.Sprint(r.EventTime*micro))
+	out["received_at"], out["event_time"] = json.Number(fmt.Sprint(r.ReceivedAt*1_000_000)), json.Number(fmt.Sprint(r.EventTime*1_000_000))
 	if r.CustomData != "" {
 		out["custom_data"] = r.CustomData
 	}
@@ -163,7 +164,7 @@ func TestRepairOfVersion1(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := unpack(t, oldArchive)
-			l := openLake(t, Options{Dir: dir})
+			l := openLake(t, Options{Store: at(t, dir)})
 			holdStored(t, l, want)
 			before := findings(t, l)
 			for _, problem := range []string{"cannot be found by its name in the footer", "holds a value where there was none"} {
@@ -175,7 +176,7 @@ func TestRepairOfVersion1(t *testing.T) {
 			if err := repair(l); err != nil {
 				t.Fatal(err)
 			}
-			for _, l := range []*Lake{l, openLake(t, Options{Dir: dir})} {
+			for _, l := range []*Lake{l, openLake(t, Options{Store: at(t, dir)})} {
 				holdStored(t, l, want)
 				if after := findings(t, l); len(after) != 0 {
 					t.Errorf("got findings %v, want none", after)
@@ -248,7 +249,7 @@ func TestRepairCrashesAtEveryStep(t *testing.T) {
 		return err
 	}
 	var steps []string
-	err := work(t.Context(), Options{Dir: unpack(t, oldArchive), Step: func(name string) error {
+	err := work(t.Context(), Options{Store: at(t, unpack(t, oldArchive)), Step: func(name string) error {
 		steps = append(steps, name)
 		return nil
 	}})
@@ -263,20 +264,20 @@ func TestRepairCrashesAtEveryStep(t *testing.T) {
 			t.Parallel()
 			dir := unpack(t, oldArchive)
 			var n atomic.Int64
-			err := work(t.Context(), Options{Dir: dir, Step: func(string) error {
+			err := work(t.Context(), Options{Store: at(t, dir), Step: func(string) error {
 				if n.Add(1) > int64(i) {
 					return errCrash
 				}
 				return nil
 			}})
-			if !errors.Is(err, errUncertain) {
+			if !errors.Is(err, objectstore.ErrUncertain) {
 				t.Fatalf("got %v, want the crash", err)
 			}
-			holdStored(t, openLake(t, Options{Dir: dir}), want)
-			if err := work(t.Context(), Options{Dir: dir}); err != nil {
+			holdStored(t, openLake(t, Options{Store: at(t, dir)}), want)
+			if err := work(t.Context(), Options{Store: at(t, dir)}); err != nil {
 				t.Fatal(err)
 			}
-			l := openLake(t, Options{Dir: dir})
+			l := openLake(t, Options{Store: at(t, dir)})
 			holdStored(t, l, want)
 			if after := findings(t, l); len(after) != 0 {
 				t.Errorf("got findings %v, want none", after)

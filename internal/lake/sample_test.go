@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/objectstore"
 	"sluice/internal/submission"
 )
 
@@ -108,8 +109,8 @@ func digest(n uint64) string {
 // openLake opens a lake whose clock stands at noon.
 func openLake(t testing.TB, o Options) *Lake {
 	t.Helper()
-	if o.Dir == "" {
-		o.Dir = t.TempDir()
+	if o.Store == nil {
+		o.Store = at(t, t.TempDir())
 	}
 	if o.Now == nil {
 		o.Now = func() time.Time { return noon }
@@ -119,4 +120,14 @@ func openLake(t testing.TB, o Options) *Lake {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// at is a directory as a store.
+func at(t testing.TB, dir string) objectstore.Store {
+	t.Helper()
+	store, err := objectstore.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }

@@ -23,9 +23,9 @@ func TestSweepSparesCommits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, now := filepath.Join(t.TempDir(), "lake"), noon
 			clock := func() time.Time { return now }
-			other := openLake(t, Options{Dir: dir, Now: clock})
+			other := openLake(t, Options{Store: at(t, dir), Now: clock})
 			armed, came := false, false
-			l := openLake(t, Options{Dir: dir, Now: clock, Retain: 24 * time.Hour, Step: func(step string) error {
+			l := openLake(t, Options{Store: at(t, dir), Now: clock, Retention: 24 * time.Hour, Step: func(step string) error {
 				if !armed || step != c.step {
 					return nil
 				}
@@ -38,7 +38,7 @@ func TestSweepSparesCommits(t *testing.T) {
 				return nil
 			}})
 			s := newSampler(1, 1, 9)
-			for range mergeParts + 1 {
+			for range 16 + 1 {
 				commit(t, l, s.rows(3, noon))
 			}
 			switch name {
@@ -60,9 +60,9 @@ func TestSweepSparesCommits(t *testing.T) {
 			if !came {
 				t.Fatalf("it never came to %s", c.step)
 			}
-			fresh := openLake(t, Options{Dir: dir, Now: clock})
+			fresh := openLake(t, Options{Store: at(t, dir), Now: clock})
 			collect(t, fresh, Query{})
-			if d := fresh.Stats(); d.Tables[2].Damaged != 0 || d.DamagedParts != 0 {
+			if d := fresh.Stats(); d.Tables[2].Damaged != 0 || d.DamagedFiles != 0 {
 				t.Errorf("the table is damaged: %+v", d.Tables[2])
 			}
 		})

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/iceberg"
+	"sluice/internal/objectstore"
 )
 
 // compactAll compacts until there is nothing left to do.
@@ -32,7 +34,7 @@ func compactAll(t testing.TB, l *Lake) {
 	}
 }
 
-func eventsOf(l *Lake) TableStats { return l.Stats().Tables[2] }
+func eventsOf(l *Lake) iceberg.Stats { return l.Stats().Tables[2] }
 
 // files lists everything below a directory.
 func files(t testing.TB, dir string) []string {
@@ -65,7 +67,7 @@ func holding(t testing.TB, dir string, want []byte) []string {
 func TestCompactionKeepsRowsAndOrder(t *testing.T) {
 	now := noon
 	dir := t.TempDir()
-	l := openLake(t, Options{Dir: dir, Now: func() time.Time { return now }})
+	l := openLake(t, Options{Store: at(t, dir), Now: func() time.Time { return now }})
 	s := newSampler(3, 4, 9)
 	var all []event.Row
 	for i := range 40 {
@@ -74,14 +76,14 @@ func TestCompactionKeepsRowsAndOrder(t *testing.T) {
 		all = append(all, rows...)
 	}
 	compactAll(t, l)
-	if n := eventsOf(l).Parts; n > 16 {
-		t.Errorf("got %d parts on the day itself, want at most 16", n)
+	if n := eventsOf(l).Files; n > 16 {
+		t.Errorf("got %d files on the day itself, want at most 16", n)
 	}
 	same(t, collect(t, l, Query{}), all)
 	now = noon.Add(48 * time.Hour) // the day is over
 	compactAll(t, l)
-	if n := eventsOf(l).Parts; n != 1 {
-		t.Errorf("got %d parts afterwards, want 1", n)
+	if n := eventsOf(l).Files; n != 1 {
+		t.Errorf("got %d files afterwards, want 1", n)
 	}
 	same(t, collect(t, l, Query{}), all)
 	var last *event.Row
@@ -90,12 +92,12 @@ func TestCompactionKeepsRowsAndOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last != nil && (last.DatasetID > row.DatasetID || last.DatasetID == row.DatasetID && last.EventTime > row.EventTime) {
-			t.Fatal("got rows out of order in a part")
+			t.Fatal("got rows out of order in a file")
 		}
 		copied := *row
 		last = &copied
 	}
-	if m, err := l.Marks(t.Context(), 0); err != nil || m.Events != 40 {
+	if m, err := l.Watermarks(t.Context(), 0); err != nil || m.Events != 40 {
 		t.Errorf("got marks %+v, %v, want 40", m, err)
 	}
 
@@ -116,7 +118,7 @@ func TestCompactionKeepsRowsAndOrder(t *testing.T) {
 	if n := len(files(t, dir+"/events/data")); n != 1 {
 		t.Errorf("got %d data files, want 1", n)
 	}
-	same(t, collect(t, openLake(t, Options{Dir: dir}), Query{}), all)
+	same(t, collect(t, openLake(t, Options{Store: at(t, dir)}), Query{}), all)
 }
 
 func TestHoursAreAddedUp(t *testing.T) {
@@ -124,9 +126,9 @@ func TestHoursAreAddedUp(t *testing.T) {
 	l := openLake(t, Options{Now: func() time.Time { return now }})
 	hour := noon.Unix()
 	for i := range uint64(20) {
-		err := l.Commit(t.Context(), Batch{From: Marks{i, i, i}, To: i + 1, Hours: []Hour{
+		err := l.Commit(t.Context(), Batch{From: Watermarks{i, i, i}, To: i + 1, Hours: []Hour{
 			{hour, "a", "events", "purchase", "accepted", 2, 0.5}, {hour, "b", "events", "lead", "accepted", 1, 0},
-		}})
+		}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +145,7 @@ func TestHoursAreAddedUp(t *testing.T) {
 
 func TestRetention(t *testing.T) {
 	now := noon
-	l := openLake(t, Options{Now: func() time.Time { return now }, Retain: 72 * time.Hour})
+	l := openLake(t, Options{Now: func() time.Time { return now }, Retention: 72 * time.Hour})
 	s := newSampler(3, 2, 9)
 	old, young := s.rows(100, noon), s.rows(100, noon.Add(48*time.Hour))
 	commit(t, l, old)
@@ -172,7 +174,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			l := openLake(t, Options{Dir: dir})
+			l := openLake(t, Options{Store: at(t, dir)})
 			s := newSampler(5, 2, 9)
 			var keep []event.Row
 			for i := range 20 {
@@ -202,7 +204,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 				t.Errorf("got %v, want no file that holds the identifier", left)
 			}
 			same(t, collect(t, l, Query{}), keep)
-			same(t, collect(t, openLake(t, Options{Dir: dir}), Query{}), keep)
+			same(t, collect(t, openLake(t, Options{Store: at(t, dir)}), Query{}), keep)
 			if done, err := l.Erase(t.Context(), c.p); err != nil || done.Rows != 0 {
 				t.Errorf("got %+v, %v the second time, want nothing to do", done, err)
 			}
@@ -220,7 +222,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 }
 
 // errCrash ends a step and, like a crash, leaves everything lying as it is.
-var errCrash = errors.Join(errUncertain, errors.New("crash"))
+var errCrash = errors.Join(objectstore.ErrUncertain, errors.New("crash"))
 
 // A crash at any step of upkeep, then another process: the rows are the same and the work can be finished.
 func TestUpkeepCrashesAtEveryStep(t *testing.T) {
@@ -229,7 +231,7 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 	// One lake is filled and then copied: that a copy opens elsewhere is a promise, too.
 	filled := t.TempDir()
 	var keep []event.Row
-	l, s := openLake(t, Options{Dir: filled}), newSampler(5, 2, 9)
+	l, s := openLake(t, Options{Store: at(t, filled)}), newSampler(5, 2, 9)
 	for i := range 17 {
 		rows := s.rows(20, noon)
 		if i == 3 {
@@ -264,7 +266,7 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 		return err
 	}
 	var steps []string
-	err := work(t.Context(), Options{Dir: copied(t), Step: func(name string) error {
+	err := work(t.Context(), Options{Store: at(t, copied(t)), Step: func(name string) error {
 		steps = append(steps, name)
 		return nil
 	}})
@@ -278,26 +280,26 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 		t.Run(fmt.Sprint(i, name), func(t *testing.T) {
 			dir := copied(t)
 			var n atomic.Int64
-			err := work(t.Context(), Options{Dir: dir, Step: func(string) error {
+			err := work(t.Context(), Options{Store: at(t, dir), Step: func(string) error {
 				if n.Add(1) > int64(i) {
 					return errCrash
 				}
 				return nil
 			}})
-			if !errors.Is(err, errUncertain) {
+			if !errors.Is(err, objectstore.ErrUncertain) {
 				t.Fatalf("got %v, want the crash", err)
 			}
-			l := openLake(t, Options{Dir: dir})
+			l := openLake(t, Options{Store: at(t, dir)})
 			got := collect(t, l, Query{})
 			same(t, slices.DeleteFunc(got, func(r event.Row) bool { return r.EmailSHA256 == marked }), keep)
-			if err := work(t.Context(), Options{Dir: dir}); err != nil {
+			if err := work(t.Context(), Options{Store: at(t, dir)}); err != nil {
 				t.Fatal(err)
 			}
 			same(t, collect(t, l, Query{}), keep)
 			if left := holding(t, dir, raw); len(left) > 0 {
 				t.Errorf("got %v, want no file that holds the identifier", left)
 			}
-			if n, want := len(files(t, dir+"/events/data")), eventsOf(l).Parts; n != want {
+			if n, want := len(files(t, dir+"/events/data")), eventsOf(l).Files; n != want {
 				t.Errorf("got %d data files, want %d", n, want)
 			}
 		})
@@ -307,7 +309,7 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 // Loading, compaction, erasure and scans at the same time, from two processes' worth of lakes.
 func TestEverythingAtOnce(t *testing.T) {
 	dir := t.TempDir()
-	loader, keeper := openLake(t, Options{Dir: dir, PartBytes: 1 << 20}), openLake(t, Options{Dir: dir, PartBytes: 1 << 20})
+	loader, keeper := openLake(t, Options{Store: at(t, dir), FileBytes: 1 << 20}), openLake(t, Options{Store: at(t, dir), FileBytes: 1 << 20})
 	s := newSampler(5, 3, 9)
 	const rounds = 60
 	var batches [][]event.Row
@@ -353,7 +355,7 @@ func TestEverythingAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	l := openLake(t, Options{Dir: dir})
+	l := openLake(t, Options{Store: at(t, dir)})
 	if _, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}); err != nil {
 		t.Fatal(err)
 	}

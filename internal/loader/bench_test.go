@@ -41,7 +41,7 @@ func BenchmarkLoad(b *testing.B) {
 	var cpu time.Duration
 	for b.Loop() {
 		dir := b.TempDir()
-		l, err := lake.Open(b.Context(), lake.Options{Dir: filepath.Join(dir, "lake"), Now: func() time.Time { return noon }})
+		l, err := lake.OpenDir(b.Context(), filepath.Join(dir, "lake"), lake.Options{Now: func() time.Time { return noon }})
 		if err != nil {
 			b.Fatal(err)
 		}

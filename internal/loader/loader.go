@@ -13,6 +13,7 @@ import (
 	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
+	"sluice/internal/throttle"
 )
 
 // Source is the stream, as far as the loader knows it.
@@ -24,8 +25,8 @@ type Source interface {
 
 // Target is the lake, as far as the loader knows it.
 type Target interface {
-	Marks(ctx context.Context, partition uint8) (lake.Marks, error)
-	Commit(ctx context.Context, b lake.Batch) error
+	Watermarks(ctx context.Context, partition uint8) (lake.Watermarks, error)
+	Commit(ctx context.Context, b lake.Batch, slack time.Duration) error
 }
 
 // Options say what is loaded, and how. Stream, Lake, Aside and Now are required.
@@ -35,6 +36,8 @@ type Options struct {
 	Aside  string // directory for frames that cannot be read
 	Now    func() time.Time
 	Log    *slog.Logger // default: nothing is logged
+
+	Throttle *throttle.Throttle // slows the decoding of frames down; nil does not
 
 	// Engine keeps the leases that let one loader at a time work on a partition; nil takes none, for a single
 	// process. Owner names this node: the same name after a crash takes its leases up again at once.

@@ -59,7 +59,7 @@ func (f *frames) Follow(ctx context.Context, _ uint8, from uint64, _ time.Durati
 
 func openLake(t *testing.T, dir string, step func(string) error) *lake.Lake {
 	t.Helper()
-	l, err := lake.Open(t.Context(), lake.Options{Dir: dir, Now: func() time.Time { return noon }, Step: step})
+	l, err := lake.OpenDir(t.Context(), dir, lake.Options{Now: func() time.Time { return noon }, Step: step})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,10 +146,10 @@ func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
 	}
 	accepted, refused := int64(0), 0.0
 	if err := l.ScanHours(t.Context(), lake.HourQuery{}, func(h *lake.Hour) error {
-		if h.Kind == KindEvents && h.Field == FieldAccepted {
+		if h.Kind == lake.KindEvents && h.Field == lake.FieldAccepted {
 			accepted += h.Count
 		}
-		if h.Kind == KindRejections {
+		if h.Kind == lake.KindRejections {
 			refused += h.Value
 		}
 		return nil

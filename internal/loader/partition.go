@@ -60,7 +60,7 @@ func (p *partition) rest(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-time.After(d):
 	}
-	if marks, err := p.l.o.Lake.Marks(ctx, p.id); err == nil {
+	if marks, err := p.l.o.Lake.Watermarks(ctx, p.id); err == nil {
 		p.watermark.Store(marks.Events)
 	}
 	return nil
@@ -69,7 +69,7 @@ func (p *partition) rest(ctx context.Context, d time.Duration) error {
 // load reads frames from the lake's own watermark on and commits them, until ctx ends or another loader has been
 // at work. Reading goes on while rows are being written, a few frames ahead.
 func (p *partition) load(ctx context.Context) error {
-	marks, err := p.l.o.Lake.Marks(ctx, p.id)
+	marks, err := p.l.o.Lake.Watermarks(ctx, p.id)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (p *partition) load(ctx context.Context) error {
 }
 
 // take collects frames into batches and commits each by size or age.
-func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan stream.Frame) error {
+func (p *partition) take(ctx context.Context, marks lake.Watermarks, frames <-chan stream.Frame) error {
 	b := newBatch(p, marks)
 	due := time.NewTimer(time.Hour)
 	due.Stop()
@@ -128,14 +128,14 @@ func (p *partition) take(ctx context.Context, marks lake.Marks, frames <-chan st
 		if full {
 			due.Stop()
 			// The longer the batch took to fill, the less of a hurry there is; behind a backlog it fills at once.
-			b.Pace = &lake.Pace{Rests: 2, Until: time.Now().Add(time.Since(b.begun) / 2)}
-			if err := b.decode(); err != nil {
+			b.due = p.l.o.Now().Add(p.l.o.Now().Sub(b.begun) / 2)
+			if err := b.decode(ctx); err != nil {
 				return err
 			}
 			if err := p.commit(ctx, b); err != nil {
 				return err
 			}
-			b = newBatch(p, lake.Marks{
+			b = newBatch(p, lake.Watermarks{
 				Events: b.To, Rejections: max(b.To, b.From.Rejections), Hours: max(b.To, b.From.Hours),
 			})
 		}
@@ -150,9 +150,9 @@ const (
 
 // commit does not give up while there is hope: the batch is in the stream, but the next one cannot go first.
 func (p *partition) commit(ctx context.Context, b *batch) error {
-	b.Batch.Hours = b.tally.hours()
+	b.Batch.Hours = b.tally.Hours()
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		err := p.l.o.Lake.Commit(ctx, b.Batch)
+		err := p.l.o.Lake.Commit(ctx, b.Batch, b.due.Sub(p.l.o.Now()))
 		if err == nil {
 			break
 		}
@@ -222,15 +222,16 @@ type batch struct {
 	rows   int // in the frames
 	size   int
 	begun  time.Time // when the batch before was done
-	tally  tally
+	due    time.Time // until then the work may be slowed down
+	tally  lake.Tally
 	reader submission.Decoder
 	read   submission.Submission // the record that is being decoded
 }
 
-func newBatch(p *partition, marks lake.Marks) *batch {
+func newBatch(p *partition, marks lake.Watermarks) *batch {
 	return &batch{
 		Batch: lake.Batch{Partition: p.id, From: marks, To: marks.Events},
-		p:     p, begun: time.Now(), tally: tally{cells: map[cellKey]*cell{}},
+		p:     p, begun: p.l.o.Now(),
 	}
 }
 
@@ -273,7 +274,8 @@ func (b *batch) add(f stream.Frame) error {
 func view(record []byte) string { return unsafe.String(unsafe.SliceData(record), len(record)) }
 
 // decode makes rows of the frames. A record that cannot be read is kept aside, as in add.
-func (b *batch) decode() error {
+func (b *batch) decode(ctx context.Context) error {
+	job := b.p.l.o.Throttle.Begin(2, b.due)
 	b.Events = make([]event.Row, 0, b.rows)
 	for _, f := range b.frames {
 		for slot, record := range f.Records {
@@ -293,7 +295,9 @@ func (b *batch) decode() error {
 			}
 			b.submission(&b.read, f.Seq)
 		}
-		b.Pace.Rest()
+		if err := job.Pause(ctx); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -301,7 +305,7 @@ func (b *batch) decode() error {
 // submission adds to each of the other tables what it has not yet.
 func (b *batch) submission(s *submission.Submission, seq uint64) {
 	if seq > b.From.Hours {
-		b.tally.add(s)
+		b.tally.Add(s)
 	}
 	if seq > b.From.Rejections {
 		id := ""

@@ -72,7 +72,7 @@ func varied(n int) []event.Row {
 
 func open(t *testing.T, dir string, now *time.Time) *lake.Lake {
 	t.Helper()
-	l, err := lake.Open(t.Context(), lake.Options{Dir: dir, Now: func() time.Time { return *now }})
+	l, err := lake.OpenDir(t.Context(), dir, lake.Options{Now: func() time.Time { return *now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestDuckDBReadsEveryRow(t *testing.T) {
 
 func commit(t *testing.T, l *lake.Lake, rows []event.Row) {
 	t.Helper()
-	marks, err := l.Marks(t.Context(), 0)
+	marks, err := l.Watermarks(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func commit(t *testing.T, l *lake.Lake, rows []event.Row) {
 		From: marks, To: marks.Events + 1, Events: rows,
 		Rejections: []lake.Rejection{{ReceivedAt: rows[0].ReceivedAt, DatasetID: "shop-1", Code: "MISSING_FIELD", Field: "/timestamp", Count: 3, Events: 2}},
 		Hours:      []lake.Hour{{Hour: rows[0].ReceivedAt / 3600 * 3600, DatasetID: "shop-1", Kind: "events", Name: "purchase", Field: "accepted", Count: 4, Value: 0.5}},
-	})
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,151 @@
+package iceberg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"sluice/internal/objectstore"
+	"sluice/internal/throttle"
+)
+
+// ErrFenced says that another writer moved the watermark: start again from Watermark.
+var ErrFenced = errors.New("another writer has moved the watermark")
+
+// Span is what a batch of rows holds of a partition of the stream: everything after From, up to To.
+type Span struct {
+	Partition uint8
+	From, To  uint64
+	// Sparse says that a table may be behind From, because it is not written to when there are no rows for it.
+	Sparse bool
+}
+
+// Watermark says up to which sequence number of a partition the table holds everything.
+func (t *Table[T]) Watermark(ctx context.Context, partition uint8) (uint64, error) {
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return s.watermarks[partition], nil
+}
+
+// Append adds rows, once: if it returns nil they are on stable storage and readers see them, and the same span again
+// changes nothing. After an error they may be there; Watermark says. ErrFenced comes back when the table is not where
+// the span begins. compare orders rows by their positions in the slice; nil takes the schema's own order.
+//
+// Order: data files, then a commit that lists them together with the watermark. A crash before the commit leaves files
+// that nothing lists, for the sweep.
+//
+// Steps: T.file, T.manifest, T.list, T.metadata, T.committed.
+func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) int, span Span, job *throttle.Job) error {
+	release, err := t.store.Share(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// Before the work: a writer that has been overtaken need not write anything.
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	if done, err := s.has(span); done || err != nil {
+		return err
+	}
+	if err := t.at("file"); err != nil {
+		return err
+	}
+	files, err := t.writeFiles(ctx, rows, compare, job)
+	if err == nil {
+		taken := false
+		_, err = t.update(ctx, func(s *state) (*change, error) {
+			done, err := s.has(span)
+			if done || err != nil {
+				return nil, err
+			}
+			taken = true
+			return &change{operation: appended, add: files, watermarks: map[uint8]uint64{span.Partition: span.To}}, nil
+		})
+		if err == nil && taken || errors.Is(err, objectstore.ErrUncertain) {
+			return err
+		}
+	}
+	t.discard(files)
+	return err
+}
+
+// has says whether the table has what a span holds already, or fences the caller off.
+func (s *state) has(span Span) (done bool, err error) {
+	at := s.watermarks[span.Partition]
+	switch {
+	case at == span.To:
+		return true, nil
+	case at == span.From || at < span.From && span.Sparse:
+		return false, nil
+	}
+	return false, ErrFenced
+}
+
+// sorted is the order in which rows are written: by day, then as the table wants them.
+func (t *Table[T]) sorted(ctx context.Context, rows []T, compare func(i, j int) int, job *throttle.Job) ([]int32, error) {
+	if compare == nil {
+		compare = func(i, j int) int { return t.schema.Compare(&rows[i], &rows[j]) }
+	}
+	order, oneDay := make([]int32, len(rows)), true
+	for i := range order {
+		order[i] = int32(i)
+		oneDay = oneDay && t.schema.dayOf(&rows[i]) == t.schema.dayOf(&rows[0])
+	}
+	compared := 0
+	var ended error
+	slices.SortFunc(order, func(i, j int32) int {
+		if compared++; compared%4096 == 0 && ended == nil {
+			ended = job.Pause(ctx)
+		}
+		if !oneDay {
+			if c := cmp.Compare(t.schema.dayOf(&rows[i]), t.schema.dayOf(&rows[j])); c != 0 {
+				return c
+			}
+		}
+		return compare(int(i), int(j))
+	})
+	return order, ended
+}
+
+// writeFiles makes files of rows, one for each day. On an error it says which are there.
+func (t *Table[T]) writeFiles(
+	ctx context.Context, rows []T, compare func(i, j int) int, job *throttle.Job,
+) (files []*dataFile, err error) {
+	order, err := t.sorted(ctx, rows, compare, job)
+	if err != nil {
+		return nil, err
+	}
+	var w *fileWriter[T]
+	for _, i := range order {
+		row := &rows[i]
+		if w != nil && w.listed.day != t.schema.dayOf(row) {
+			f, err := w.finish(ctx)
+			if err != nil {
+				return files, err
+			}
+			files, w = append(files, f), nil
+		}
+		if w == nil {
+			if w, err = createFile(t.store, t.schema, t.schema.dayOf(row), fresh, freshPage, job); err != nil {
+				return files, err
+			}
+		}
+		if err := w.add(ctx, row); err != nil {
+			w.abandon()
+			return files, err
+		}
+	}
+	if w == nil {
+		return files, nil
+	}
+	f, err := w.finish(ctx)
+	if err != nil {
+		return files, err
+	}
+	return append(files, f), nil
+}

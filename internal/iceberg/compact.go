@@ -1,0 +1,273 @@
+package iceberg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"sluice/internal/objectstore"
+	"sluice/internal/throttle"
+)
+
+// How files are merged. Files of like size are merged sixteen at a time, so a row is rewritten once for every
+// sixteenfold growth of its file: two or three times in all. Days that are over are merged whatever their number.
+const (
+	mergeFiles = 16
+	// mergeReaders bounds memory: each file that is being read holds a page of every column, 4 MB or so.
+	mergeReaders = 16
+	// mergeMemory bounds the dictionaries of all of them. Those of usual events are some 100 KiB for each file.
+	mergeMemory = 16 << 20
+	// settledAfter is when a day's files are taken to be complete: a loader that was away may still bring some. Seconds.
+	settledAfter = 3600
+)
+
+// merge is files of one day to be made one.
+type merge struct {
+	day    int32
+	files  []*dataFile
+	packed bool // what comes out is to stay
+}
+
+// filesToMerge chooses what to compact, nothing when all is well. Days are looked at from the newest on: small files
+// there cost readers most.
+func (t *table) filesToMerge(s *state) *merge {
+	days := map[int32][]*dataFile{}
+	for _, p := range s.files() {
+		if small(p, t.fileBytes) && !t.unreadable(p.name) {
+			days[p.day] = append(days[p.day], p)
+		}
+	}
+	now := t.now().Unix()
+	order := make([]int32, 0, len(days))
+	for day := range days {
+		order = append(order, day)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(b, a) })
+	for _, day := range order {
+		settled := now > int64(day+1)*secondsPerDay+settledAfter
+		if j := choose(days[day], t.fileBytes, settled); j != nil {
+			j.day = day
+			return j
+		}
+	}
+	return nil
+}
+
+// choose takes the smallest files together, oldest first, as many as are of like size.
+func choose(files []*dataFile, fileBytes int64, settled bool) *merge {
+	slices.SortFunc(files, func(a, b *dataFile) int {
+		return cmp.Or(cmp.Compare(tier(a), tier(b)), cmp.Compare(a.sequence, b.sequence))
+	})
+	least := mergeFiles
+	if settled {
+		least = 2
+	}
+	for i := 0; i < len(files); {
+		end := i
+		for end < len(files) && tier(files[end]) == tier(files[i]) {
+			end++
+		}
+		if settled || end-i >= least {
+			j := &merge{packed: settled}
+			size := int64(0)
+			for _, p := range files[i:] {
+				if len(j.files) == mergeReaders || size+p.bytes > fileBytes {
+					break
+				}
+				if !settled && tier(p) != tier(files[i]) {
+					break
+				}
+				j.files = append(j.files, p)
+				size += p.bytes
+			}
+			if len(j.files) >= 2 {
+				j.packed = j.packed || size >= fileBytes/mergeFiles
+				return j
+			}
+		}
+		i = end
+	}
+	return nil
+}
+
+// small files are compacted. Larger ones would be rewritten for little.
+func small(p *dataFile, fileBytes int64) bool { return p.bytes < fileBytes/4 }
+
+// tier is the size class of a file, by factors of sixteen.
+func tier(p *dataFile) int {
+	n := 0
+	for size := p.bytes >> 18; size > 0; size >>= 4 { // the first class ends at 256 KiB
+		n++
+	}
+	return n
+}
+
+// Compact does one piece of compaction and says whether there was anything to do. Commits go on meanwhile. Files of an
+// earlier version come first: see Repair.
+//
+// Steps: T.compact, then those of a commit. A crash leaves new files that nobody lists, and the old ones listed.
+func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error) {
+	release, err := t.store.Share(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return false, err
+	}
+	m := t.oldFilesToMerge(s)
+	switch {
+	case m != nil:
+		t.log.Info("writing files of an earlier version anew", "files", len(m.files), "left", s.oldFiles())
+	case !t.upToDate() && s.oldFiles() == 0:
+		release() // the sweep at its end waits for everybody who may be writing
+		return true, t.endRepair(ctx)
+	default:
+		m = t.filesToMerge(s)
+	}
+	if m == nil {
+		return false, nil
+	}
+	if err := t.at("compact"); err != nil {
+		return false, err
+	}
+	codec, page := fresh, freshPage
+	if m.packed {
+		codec, page = packed, packedPage
+	}
+	m.files = t.lighten(m.files)
+	made, err := t.rewrite(ctx, m.files, codec, page, nil, job)
+	if errors.Is(err, errUnreadable) {
+		t.damagedFiles.Add(1)
+		t.log.Error("file is damaged and cannot be compacted", "error", err)
+		return true, nil // without that file the next merge is another
+	}
+	if err != nil {
+		return false, err
+	}
+	err = t.replace(ctx, replaced, m.files, made)
+	if errors.Is(err, errStale) {
+		return true, nil
+	}
+	if err == nil {
+		t.compactions.Add(1)
+		for _, f := range m.files {
+			t.compactedRows.Add(f.rows)
+		}
+	}
+	return err == nil, err
+}
+
+// errStale says that the files somebody worked on have been replaced meanwhile.
+var errStale = errors.New("files were replaced meanwhile")
+
+// lighten leaves out the last of the files that would take too much memory together: values of kilobytes, few enough
+// for parquet-go to look at the size of its dictionary only at the end, are all in the dictionary, which a reader holds.
+func (t *table) lighten(files []*dataFile) []*dataFile {
+	sum := int64(0)
+	for i, p := range files {
+		if sum += t.dictionaries(p); sum > mergeMemory && i >= 2 {
+			return files[:i]
+		}
+	}
+	return files
+}
+
+// dictionaries is about how many bytes those of a file's columns are; 0 when that cannot be read, which the merge will
+// find out again and tell.
+func (t *table) dictionaries(p *dataFile) (sum int64) {
+	o, err := t.store.Open(p.name)
+	if err != nil {
+		return 0
+	}
+	defer o.Close()
+	f, err := openParquet(p, o)
+	if err != nil {
+		return 0
+	}
+	for _, g := range f.Metadata().RowGroups {
+		for i := range g.Columns {
+			c := &g.Columns[i].MetaData
+			if c.DictionaryPageOffset > 0 && c.TotalCompressedSize > 0 {
+				share := float64(c.DataPageOffset-c.DictionaryPageOffset) / float64(c.TotalCompressedSize)
+				sum += int64(share * float64(c.TotalUncompressedSize))
+			}
+		}
+	}
+	return sum
+}
+
+// replace commits files in the place of others, unless one of those is gone.
+func (t *table) replace(ctx context.Context, operation string, old, made []*dataFile) error {
+	remove := map[string]bool{}
+	for _, p := range old {
+		remove[p.name] = true
+	}
+	_, err := t.update(ctx, func(s *state) (*change, error) {
+		n := 0
+		for _, p := range s.files() {
+			if remove[p.name] {
+				n++
+			}
+		}
+		if n != len(remove) {
+			return nil, errStale
+		}
+		return &change{operation: operation, add: made, remove: remove}, nil
+	})
+	if err != nil && !errors.Is(err, objectstore.ErrUncertain) {
+		t.discard(made)
+	}
+	return err
+}
+
+func (t *table) discard(files []*dataFile) {
+	for _, p := range files {
+		_ = t.store.Remove(p.name) // else the sweep finds it
+	}
+}
+
+// rewrite merges sorted files into new ones, leaving out the rows drop chooses. Nothing is committed.
+func (t *Table[T]) rewrite(
+	ctx context.Context, files []*dataFile, codec *codec, page int, drop func(*T) bool, job *throttle.Job,
+) ([]*dataFile, error) {
+	var in merger[T]
+	in.compare = t.schema.Compare
+	defer in.close()
+	for _, f := range files {
+		if err := in.open(t, f); err != nil {
+			return nil, err
+		}
+	}
+	var w *fileWriter[T]
+	err := in.each(func(row *T) (err error) {
+		if drop != nil && drop(row) {
+			return nil
+		}
+		if w == nil {
+			if w, err = createFile(t.store, t.schema, files[0].day, codec, page, job); err != nil {
+				return err
+			}
+		}
+		if t.schema.Fold != nil {
+			if last := w.last(); last != nil && t.schema.Fold(last, row) {
+				return nil
+			}
+		}
+		return w.add(ctx, row)
+	})
+	if w == nil {
+		return nil, err
+	}
+	if err != nil {
+		w.abandon()
+		return nil, err
+	}
+	made, err := w.finish(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []*dataFile{made}, nil
+}

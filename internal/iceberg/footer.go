@@ -1,0 +1,129 @@
+package iceberg
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+
+	"sluice/internal/objectstore"
+)
+
+// Parquet has a checksum for each page, and none for the footer, which says what the columns are called, nor for the
+// indexes, which say where rows are. One flipped bit there and a column is empty, or a row another row's. So each of
+// our files has one of both, among the footer's free key-value pairs: the CRC-32C, in hex, of everything from the
+// first index to the end, with noCheck in its own place.
+const (
+	checkKey = "sluice.footer-crc32c"
+	noCheck  = "00000000"
+)
+
+// indexOffset is where the pages of a file end: parquet-go writes the indexes right after them.
+func indexOffset(meta *format.FileMetaData) int64 {
+	if len(meta.RowGroups) == 0 || len(meta.RowGroups[0].Columns) == 0 {
+		return int64(len("PAR1"))
+	}
+	return meta.RowGroups[0].Columns[0].ColumnIndexOffset
+}
+
+// checkAt finds the checksum in the end of a file. Key-value pairs come after everything that senders wrote, so the
+// last mention of the key is the key itself.
+func checkAt(tail []byte) (value []byte, err error) {
+	at := bytes.LastIndex(tail, []byte(checkKey))
+	if at < 0 {
+		return nil, errors.New("no checksum in the footer")
+	}
+	at += len(checkKey) + 2 // the header of the member, and its length
+	if at+len(noCheck) > len(tail) {
+		return nil, errors.New("no checksum in the footer")
+	}
+	return tail[at : at+len(noCheck)], nil
+}
+
+func putCheck(tail []byte) error {
+	value, err := checkAt(tail)
+	if err != nil {
+		return err
+	}
+	if string(value) != noCheck {
+		return errors.New("the footer has no place for its checksum")
+	}
+	copy(value, fmt.Sprintf("%08x", crc32.Checksum(tail, castagnoli)))
+	return nil
+}
+
+// verify says whether the end of a file is as it was written. A file of another program has no checksum, and is taken
+// as it is.
+func verify(f *parquet.File, o objectstore.Object) error {
+	meta := f.Metadata()
+	found := false
+	for _, kv := range meta.KeyValueMetadata {
+		found = found || kv.Key == checkKey
+	}
+	if !found && !strings.HasPrefix(meta.CreatedBy, "sluice version "+writerVersion) {
+		return nil
+	}
+	tail, err := readFrom(o, indexOffset(meta))
+	if err != nil {
+		return err
+	}
+	value, err := checkAt(tail)
+	if err != nil {
+		return err
+	}
+	want, err := strconv.ParseUint(string(value), 16, 32)
+	copy(value, noCheck)
+	if err != nil || crc32.Checksum(tail, castagnoli) != uint32(want) {
+		return errors.New("checksum of the footer differs")
+	}
+	return nil
+}
+
+func readFrom(o objectstore.Object, offset int64) ([]byte, error) {
+	if offset < 0 || offset > o.Size() {
+		return nil, errors.New("no place for a footer")
+	}
+	b := make([]byte, o.Size()-offset)
+	if _, err := o.ReadAt(b, offset); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return b, nil
+}
+
+// oldCheck is the checksum that version 1 kept in the manifest, as the sizes of two columns that no schema has.
+type oldCheck struct {
+	index int64  // where the pages end
+	sum   uint32 // of what follows; 0 when not known
+}
+
+const (
+	oldIndexAt    = 998
+	oldIndexCheck = 999
+)
+
+// takeOldCheck takes the checksum out of the sizes. They are all that version 1 kept there, so none are left.
+func (p *dataFile) takeOldCheck() {
+	index, ok := p.sizes[oldIndexAt]
+	if !ok {
+		return
+	}
+	p.old = &oldCheck{index, uint32(p.sizes[oldIndexCheck])}
+	p.sizes = nil
+}
+
+func (c *oldCheck) verify(o objectstore.Object) error {
+	if c == nil || c.sum == 0 {
+		return nil
+	}
+	tail, err := readFrom(o, c.index)
+	if err == nil && crc32.Checksum(tail, castagnoli) != c.sum {
+		err = errors.New("checksum of the footer differs")
+	}
+	return err
+}

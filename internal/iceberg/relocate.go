@@ -1,0 +1,98 @@
+package iceberg
+
+import (
+	"context"
+	"fmt"
+
+	apache "github.com/apache/iceberg-go"
+)
+
+// relocate makes a table that was moved or copied readable from its new place. Iceberg has absolute locations in its
+// metadata, in lists and in manifests; we read the names alone, other programs do not. Nothing is done where the table
+// is where it says it is.
+//
+// Order: manifests and lists of every snapshot under new names, then a version that names them. A crash before that
+// leaves files that nothing lists, for the sweep.
+//
+// Steps: T.relocate, T.metadata, T.committed.
+func (t *table) relocate(ctx context.Context) error {
+	from := ""
+	s, err := t.update(ctx, func(s *state) (*change, error) {
+		from = s.meta.Location
+		if from == t.store.Location("") {
+			return nil, nil
+		}
+		if s.damaged() {
+			return nil, fmt.Errorf("%w: it was moved from %s, and cannot be made readable from here before it is repaired", ErrDamaged, from)
+		}
+		return &change{relocate: true}, nil
+	})
+	if err != nil {
+		return fmt.Errorf("relocate %s: %w", t.layout.name, err)
+	}
+	if from != s.meta.Location {
+		t.log.Info("table was moved", "from", from, "to", s.meta.Location)
+	}
+	return nil
+}
+
+// commitRelocation writes the lists and manifests of all snapshots anew.
+func (t *table) commitRelocation(s *state, c *change) (next *state, written []string, err error) {
+	if err := t.at("relocate"); err != nil {
+		return nil, nil, err
+	}
+	m := t.forward(s, c)
+	m.MetadataLog = []metadataLogEntry{} // it names the old place
+	moved := map[string]*manifest{}      // by the old name
+	m.Snapshots = make([]snapshot, 0, len(s.meta.Snapshots))
+	next = &state{version: s.version + 1, read: s.version + 1, meta: m, watermarks: s.watermarks}
+	for i := range s.meta.Snapshots {
+		snap := s.meta.Snapshots[i]
+		old, err := t.readList(&snap, s.manifests)
+		if err != nil {
+			return nil, written, err
+		}
+		manifests := make([]*manifest, 0, len(old))
+		for _, o := range old {
+			if moved[o.name] == nil {
+				made, err := t.moveManifest(o)
+				if made != nil {
+					written = append(written, made.name)
+				}
+				if err != nil {
+					return nil, written, err
+				}
+				moved[o.name] = made
+			}
+			manifests = append(manifests, moved[o.name])
+		}
+		list, err := t.writeList(snap.ID, snap.Sequence, snap.Parent, manifests)
+		written = append(written, list)
+		if err != nil {
+			return nil, written, err
+		}
+		snap.ManifestList = t.store.Location(list)
+		m.Snapshots = append(m.Snapshots, snap)
+		if m.CurrentSnapshot != nil && *m.CurrentSnapshot == snap.ID {
+			next.manifests = manifests
+		}
+	}
+	return next, written, t.publish(next)
+}
+
+// moveManifest writes a manifest with the locations of now. Who added which file and when stays as it was.
+func (t *table) moveManifest(m *manifest) (*manifest, error) {
+	if m.damaged != nil {
+		return nil, m.damaged
+	}
+	id := m.file.SnapshotID()
+	var entries []entry
+	for _, p := range m.files {
+		status := apache.EntryStatusEXISTING
+		if p.snapshot == id {
+			status = apache.EntryStatusADDED
+		}
+		entries = append(entries, entry{p, status})
+	}
+	return t.writeManifest(id, m.file.SequenceNum(), entries)
+}

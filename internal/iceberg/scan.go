@@ -1,0 +1,244 @@
+package iceberg
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"sluice/internal/objectstore"
+)
+
+// Query chooses rows. A zero member does not restrict.
+type Query[T any] struct {
+	From, To   time.Time // of the column that the table is divided by; To is not included
+	Conditions []Condition[T]
+	Columns    []string // which columns to read; nil reads all
+}
+
+// Condition is what a row must meet. Conditions are checked in their order, each before the columns of the next are
+// read, so the cheapest and most selective one comes first.
+type Condition[T any] struct {
+	Columns []string
+	Match   func(*T) bool
+	// Equal, if not nil, is the value of the one column, as bytes: files and row groups whose bounds exclude it are
+	// passed over.
+	Equal []byte
+}
+
+// ErrDamaged says that some of a table could not be read. What could be was served before it came.
+var ErrDamaged = errors.New("part of the table is damaged")
+
+var errEnough = errors.New("enough")
+
+// window is what can be said of whole files.
+type window struct {
+	from, to int64 // Unix seconds of the partition's time; to is exclusive, 0 is open
+	bounds   []bound
+}
+
+// bound is a value that a column must be able to hold.
+type bound struct {
+	id    int
+	value []byte // in Iceberg's form
+}
+
+func (t *Table[T]) prune(q *Query[T]) window {
+	w := newWindow(q.From, q.To)
+	for _, c := range q.Conditions {
+		if c.Equal != nil {
+			columns, _ := split(t.schema.Columns, c.Columns)
+			w.bounds = append(w.bounds, bound{columns[0].id, c.Equal})
+		}
+	}
+	return w
+}
+
+func newWindow(from, to time.Time) (w window) {
+	if !from.IsZero() {
+		w.from = from.Unix()
+		if from.Nanosecond() > 0 {
+			w.from++
+		}
+	}
+	if !to.IsZero() {
+		w.to = to.Unix()
+		if to.Nanosecond() > 0 {
+			w.to++
+		}
+	}
+	return w
+}
+
+func (w *window) holds(unix int64) bool { return unix >= w.from && (w.to == 0 || unix < w.to) }
+
+// may says whether a file can hold what is looked for.
+func (w *window) may(l *layout, p *dataFile) bool {
+	if p.day < dayOf(w.from) || w.to != 0 && p.day > dayOf(w.to-1) {
+		return false
+	}
+	if v := p.upper[l.day]; v != nil && int64(binary.LittleEndian.Uint64(v)) < w.from*micro {
+		return false
+	}
+	if v := p.lower[l.day]; v != nil && w.to != 0 && int64(binary.LittleEndian.Uint64(v)) >= w.to*micro {
+		return false
+	}
+	for _, b := range w.bounds {
+		if v := p.lower[b.id]; v != nil && l.compareValues(b.id, b.value, v) < 0 {
+			return false
+		}
+		if v := p.upper[b.id]; v != nil && l.compareValues(b.id, b.value, v) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Table[T]) selection(q *Query[T]) *selection[T] {
+	wanted := t.schema.Columns
+	if q.Columns != nil {
+		wanted, _ = split(wanted, q.Columns)
+	}
+	conditions := q.Conditions
+	if w := newWindow(q.From, q.To); w.from != 0 || w.to != 0 {
+		match := func(r *T) bool { return w.holds(t.schema.Time(r)) }
+		conditions = append(slices.Clip(conditions), Condition[T]{Columns: []string{t.schema.Day}, Match: match})
+	}
+	s := &selection[T]{}
+	for _, c := range conditions {
+		var read []Column[T]
+		for _, name := range c.Columns {
+			if !s.reads(name) {
+				one, _ := split(t.schema.Columns, []string{name})
+				read = append(read, one...)
+			}
+		}
+		s.stages = append(s.stages, stage[T]{read, c.Match})
+	}
+	for _, c := range wanted {
+		if !s.reads(c.name) {
+			s.rest = append(s.rest, c)
+		}
+	}
+	s.skip = func(g *group) bool {
+		return slices.ContainsFunc(conditions, func(c Condition[T]) bool { return c.Equal != nil && !g.may(c.Columns[0], c.Equal) })
+	}
+	return s
+}
+
+// reads says whether a stage reads a column already.
+func (s *selection[T]) reads(name string) bool {
+	return slices.ContainsFunc(s.stages, func(st stage[T]) bool {
+		return slices.ContainsFunc(st.columns, func(c Column[T]) bool { return c.name == name })
+	})
+}
+
+// may says whether a column of bytes can hold a value.
+func (g *group) may(column string, value []byte) bool {
+	least, greatest, ok := g.bound(column)
+	return !ok || bytes.Compare(value, least.Bytes()) >= 0 && bytes.Compare(value, greatest.Bytes()) <= 0
+}
+
+// Scan hands the chosen rows to yield, some at a time, valid until it returns; its error ends the scan. Rows come in order
+// of days, and inside a file in the table's order. ErrDamaged comes after everything that can be read.
+//
+// A day is read as it is when the scan reaches it: commits and deletions that come later do not show in it.
+func (t *Table[T]) Scan(ctx context.Context, q Query[T], yield func([]T) error) error {
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return err
+	}
+	w, sel := t.prune(&q), t.selection(&q)
+	broken := 0
+	damaged := func(name string) func(error) {
+		return func(err error) {
+			broken++
+			t.reportDamage(name, err)
+		}
+	}
+	for _, day := range t.days(s, &w) {
+		files, err := t.openDay(ctx, day, &w, damaged)
+		if err != nil {
+			return err
+		}
+		for i, f := range files {
+			err := readRowsOf(f.file, f.object, sel, damaged(f.file.name), yield)
+			_ = f.object.Close()
+			if err != nil {
+				closeAll(files[i+1:])
+				return err
+			}
+		}
+	}
+	if broken > 0 || s.damaged() {
+		return fmt.Errorf("%w: %d files of table %s", ErrDamaged, broken, t.layout.name)
+	}
+	return nil
+}
+
+func (t *table) reportDamage(name string, err error) {
+	t.damagedFiles.Add(1)
+	t.log.Error("file is damaged", "file", name, "error", err)
+}
+
+func (t *table) days(s *state, w *window) []int32 {
+	var out []int32
+	for _, p := range s.files() {
+		if w.may(t.layout, p) && !slices.Contains(out, p.day) {
+			out = append(out, p.day)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+type openFile struct {
+	file   *dataFile
+	object objectstore.Object
+}
+
+// openDay opens all files of a day before any is read. Open files stay readable when compaction replaces them;
+// had it done so before they were open, the day is taken anew from the table as it is now.
+func (t *table) openDay(ctx context.Context, day int32, w *window, damaged func(string) func(error)) ([]openFile, error) {
+	for attempt := 0; ; attempt++ {
+		s, err := t.refresh(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var out []openFile
+		var gone []string
+		for _, p := range s.files() {
+			if p.day != day || !w.may(t.layout, p) {
+				continue
+			}
+			o, err := t.store.Open(p.name)
+			switch {
+			case isMissing(err):
+				gone = append(gone, p.name)
+			case err != nil:
+				closeAll(out)
+				return nil, err
+			default:
+				out = append(out, openFile{p, o})
+			}
+		}
+		if len(gone) == 0 || attempt == 3 {
+			for _, name := range gone {
+				damaged(name)(errors.New("file is missing"))
+			}
+			slices.SortStableFunc(out, func(a, b openFile) int { return cmp.Compare(a.file.sequence, b.file.sequence) })
+			return out, nil
+		}
+		closeAll(out)
+	}
+}
+
+func closeAll(list []openFile) {
+	for _, f := range list {
+		_ = f.object.Close()
+	}
+}

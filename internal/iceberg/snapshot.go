@@ -1,0 +1,335 @@
+package iceberg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	apache "github.com/apache/iceberg-go"
+
+	"sluice/internal/objectstore"
+)
+
+// What a commit did, in Iceberg's words.
+const (
+	appended = "append"
+	replaced = "replace"   // other files, same rows
+	deleted  = "delete"    // rows are gone
+	narrowed = "overwrite" // rows are gone, and files with the others have come
+)
+
+// change is what one commit does to a table.
+type change struct {
+	operation  string // "" makes no snapshot, only ends older ones
+	add        []*dataFile
+	remove     map[string]bool // names of files
+	watermarks map[uint8]uint64
+	forget     bool              // expire every snapshot but the new one
+	set        map[string]string // table properties
+	relocate   bool              // makes no snapshot, but writes all lists and manifests anew
+}
+
+// update commits what decide makes of the newest state, and asks again whenever another commit came between. A
+// nil change commits nothing.
+//
+// The order is: files, which the caller wrote; manifest; list; metadata beside its name; the names of the files;
+// its name. Each is on stable objectstore.Store before the next begins. A crash before the last leaves files that nothing
+// lists, for the sweep, which is held off meanwhile. A caller that writes files holds it off from the first of
+// them on.
+func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
+	release, err := t.store.Share(ctx) // before the mutex: a sweep takes the two in this order
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	begun := t.now()
+	for {
+		s, err := t.refreshLocked(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := decide(s)
+		if err != nil || c == nil {
+			return s, err
+		}
+		next, written, err := t.commit(s, c)
+		if err == nil {
+			t.state.Store(next)
+			t.commits.Add(1)
+			t.took.Store(int64(t.now().Sub(begun)))
+			return next, nil
+		}
+		if !errors.Is(err, objectstore.ErrUncertain) {
+			for _, name := range written {
+				_ = t.store.Remove(name) // else the sweep finds it
+			}
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("commit %s: %w", t.layout.name, err)
+		}
+		t.retries.Add(1)
+	}
+}
+
+func (t *table) at(step string) error {
+	if t.step == nil {
+		return nil
+	}
+	return t.step(t.layout.name + "." + step)
+}
+
+// commit writes the successor of s. On an error it says which files it leaves behind.
+func (t *table) commit(s *state, c *change) (next *state, written []string, err error) {
+	switch {
+	case c.relocate:
+		return t.commitRelocation(s, c)
+	case c.operation == "":
+		return t.commitExpiry(s, c)
+	}
+	id, sequence := newSnapshotID(), s.meta.LastSequence+1
+	if err := t.at("manifest"); err != nil {
+		return nil, nil, err
+	}
+	manifests, made, err := t.arrange(s, c, id, sequence)
+	if made != nil {
+		written = append(written, made.name)
+	}
+	if err != nil {
+		return nil, written, err
+	}
+	if err := t.at("list"); err != nil {
+		return nil, written, err
+	}
+	var parent *int64
+	if cur := s.meta.current(); cur != nil {
+		parent = &cur.ID
+	}
+	list, err := t.writeList(id, sequence, parent, manifests)
+	written = append(written, list)
+	if err != nil {
+		return nil, written, err
+	}
+	next = &state{version: s.version + 1, read: s.version + 1, manifests: manifests, watermarks: maps.Clone(s.watermarks)}
+	maps.Copy(next.watermarks, c.watermarks)
+	next.meta = t.succeed(s, c, next, snapshot{
+		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
+	})
+	if err := t.publish(next); err != nil {
+		return nil, written, err
+	}
+	for _, p := range c.add {
+		p.snapshot, p.sequence = id, sequence
+	}
+	return next, nil, nil
+}
+
+// commitExpiry is a commit of the same snapshot with fewer older ones.
+//
+// Steps: T.expire, T.metadata, T.committed.
+func (t *table) commitExpiry(s *state, c *change) (next *state, written []string, err error) {
+	if err := t.at("expire"); err != nil {
+		return nil, nil, err
+	}
+	m := t.forward(s, c)
+	older, cur := m.history()
+	if cur != nil {
+		m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
+	}
+	m.trimLog()
+	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, watermarks: s.watermarks}
+	return next, nil, t.publish(next)
+}
+
+// publish gives the metadata its name: the instant of the commit.
+func (t *table) publish(next *state) error {
+	if err := t.at("metadata"); err != nil {
+		return err
+	}
+	b, err := next.meta.encode()
+	if err != nil {
+		return err
+	}
+	version := next.version
+	name := metadataName(version)
+	if err := t.store.CreateExclusive(name, b); err != nil {
+		return err
+	}
+	// Had our predecessor become so old that it was removed, the name could have been free for a second time.
+	there, err := t.store.Exists(metadataName(version - 1))
+	if err != nil {
+		return errors.Join(objectstore.ErrUncertain, err)
+	}
+	if !there {
+		return errors.Join(fs.ErrExist, t.store.Remove(name))
+	}
+	t.hint(version)
+	if err := t.at("committed"); err != nil {
+		return errors.Join(objectstore.ErrUncertain, err)
+	}
+	return nil
+}
+
+// hint tells programs that do not list which version is the newest. Those that do need none, so its loss costs
+// nothing, and opening the table writes it again.
+func (t *table) hint(version int64) {
+	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
+}
+
+// arrange writes the one manifest a commit needs, and returns it with those it leaves as they are.
+func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifest, made *manifest, err error) {
+	var entries []entry
+	for _, p := range c.add {
+		entries = append(entries, entry{p, apache.EntryStatusADDED})
+	}
+	hit := func(p *dataFile) bool { return c.remove[p.name] }
+	var touched, rest []*manifest
+	for _, m := range s.manifests {
+		switch {
+		case slices.ContainsFunc(m.files, hit):
+			touched = append(touched, m)
+		case m.damaged != nil || len(m.files) > 0: // one without living files has had its day
+			rest = append(rest, m)
+		}
+	}
+	n := len(entries)
+	for _, m := range touched {
+		n += len(m.files)
+	}
+	if n == 0 {
+		return rest, nil, nil
+	}
+	swallowed, rest := swallow(rest, n)
+	for _, m := range append(touched, swallowed...) {
+		for _, p := range m.files {
+			status := apache.EntryStatusEXISTING
+			if hit(p) {
+				status = apache.EntryStatusDELETED
+			}
+			entries = append(entries, entry{p, status})
+		}
+	}
+	made, err = t.writeManifest(id, sequence, entries)
+	return append(rest, made), made, err
+}
+
+// forward is a copy of the newest metadata, for a commit to change. The log names no version that will be deleted: not
+// one of those from before an erasure, which is what forget is for.
+func (t *table) forward(s *state, c *change) *metadata {
+	m := *s.meta
+	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadataLogEntry{
+		m.LastUpdatedMS, t.store.Location(metadataName(s.read)),
+	})
+	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-logVersions):]
+	if c.forget {
+		m.MetadataLog = []metadataLogEntry{}
+	}
+	if len(c.set) > 0 {
+		m.Properties = maps.Clone(m.Properties)
+		maps.Copy(m.Properties, c.set)
+	}
+	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
+	m.Location = t.store.Location("")
+	return &m
+}
+
+// trimLog drops what the log says of snapshots that are gone.
+func (m *metadata) trimLog() {
+	m.SnapshotLog = slices.DeleteFunc(slices.Clone(m.SnapshotLog), func(e snapshotLogEntry) bool { return m.snapshot(e.SnapshotID) == nil })
+}
+
+// succeed is the metadata after a commit.
+func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metadata {
+	m := t.forward(s, c)
+	snap.TimestampMS = m.LastUpdatedMS
+	snap.Summary = summary(s, c, next)
+	m.LastSequence = snap.Sequence
+	m.Snapshots = append(t.unexpired(m.Snapshots, &snap, c.forget, snap.TimestampMS), snap)
+	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{snap.TimestampMS, snap.ID})
+	m.trimLog()
+	m.CurrentSnapshot = &snap.ID
+	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
+	return m
+}
+
+func summary(s *state, c *change, next *state) map[string]string {
+	var added, addedRows, addedBytes, rows, bytes, files, removed, removedRows int64
+	for _, p := range c.add {
+		added, addedRows, addedBytes = added+1, addedRows+p.rows, addedBytes+p.bytes
+	}
+	for _, m := range s.manifests {
+		for _, p := range m.files {
+			if c.remove[p.name] {
+				removed, removedRows = removed+1, removedRows+p.rows
+			}
+		}
+	}
+	for _, m := range next.manifests {
+		for _, p := range m.files {
+			files, rows, bytes = files+1, rows+p.rows, bytes+p.bytes
+		}
+	}
+	out := map[string]string{"operation": c.operation}
+	for name, n := range map[string]int64{
+		"added-data-files": added, "added-records": addedRows, "added-files-size": addedBytes,
+		"deleted-data-files": removed, "deleted-records": removedRows,
+		"total-data-files": files, "total-records": rows, "total-files-size": bytes,
+	} {
+		out[name] = strconv.FormatInt(n, 10)
+	}
+	out[watermarkProperty] = formatWatermarks(next.watermarks)
+	return out
+}
+
+const (
+	keepVersions = 40 // metadata files; arbitrary, more than commits can race
+	logVersions  = 20 // of them a version names; arbitrary
+)
+
+// spacings say how close together the snapshots are that a table keeps. A commit writes all of them down, so their
+// number must not grow with the number of commits: with one every five seconds some 480 are kept for a day. Readers
+// that follow commit by commit have a quarter of an hour; those that look back find a snapshot for each ten minutes.
+var spacings = []struct{ age, apart time.Duration }{
+	{15 * time.Minute, 0},
+	{3 * time.Hour, time.Minute},
+	{math.MaxInt64, 10 * time.Minute},
+}
+
+// unexpired is which of the snapshots before last are carried on: those that were replaced less than the retention ago, for
+// a reader may be using them, thinned out by spacings. Of those that are closer together the last of each span of
+// time stays, so that the choice does not depend on when it is made.
+func (t *table) unexpired(older []snapshot, last *snapshot, forget bool, now int64) []snapshot {
+	if forget {
+		return nil
+	}
+	var out []snapshot
+	next := last.TimestampMS
+	for i := len(older) - 1; i >= 0; i-- {
+		s := &older[i]
+		if now-next >= t.retention.Milliseconds() {
+			break // it was replaced then, and those before it earlier
+		}
+		if apart := spacing(now - next).Milliseconds(); apart == 0 || s.TimestampMS/apart != next/apart {
+			out = append(out, *s)
+			next = s.TimestampMS
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func spacing(ageMS int64) time.Duration {
+	for _, s := range spacings {
+		if ageMS < s.age.Milliseconds() {
+			return s.apart
+		}
+	}
+	return 0
+}

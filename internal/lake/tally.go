@@ -1,0 +1,195 @@
+package lake
+
+import (
+	"sluice/event"
+	"sluice/internal/submission"
+)
+
+// Kinds of the hours table. What Name, Field, Count and Value mean for each:
+const (
+	// Name is an event type, Field one of the Field constants, Count how many events.
+	KindEvents = "events"
+	// Name is email, ifa, ip, partner, any (of the first three) or strong (of the first two: they name one person
+	// or device, not a household), Count how many accepted events carry it.
+	KindIdentifiers = "identifiers"
+	// Name is an outcome, Count how many accepted events had it.
+	KindPrivacy = "privacy"
+	// Name is one of AgeNames, Count how many accepted events were that old when they came.
+	KindAge = "age"
+	// Name is a currency, Field an event type, Count how many events had a value, Value their sum.
+	KindValue = "value"
+	// Name is an error code, Field a JSON Pointer, Count how many problems, Value how many events had it first.
+	// The sum of Value is the number of rejected events.
+	KindRejections = "rejections"
+	// Name is single or batch, Count how many submissions.
+	KindSubmissions = "submissions"
+)
+
+// Fields of KindEvents.
+const (
+	FieldAccepted   = "accepted"
+	FieldLate       = "late"
+	FieldRestricted = "restricted"
+	FieldSuppressed = "suppressed"
+	FieldEligible   = "eligible"
+)
+
+// AgeNames are the classes of KindAge in order; each holds ages below the name of the one after it, and the last
+// has no end. "future" is for clocks that run ahead.
+var AgeNames = [...]string{"future", "0s", "1m", "10m", "1h", "6h", "1d", "3d", "7d"}
+
+var ageEnds = [...]int64{0, 60, 600, 3600, 6 * 3600, 86400, 3 * 86400, int64(event.LateAge.Seconds())}
+
+func ageClass(age int64) int {
+	for i, end := range ageEnds {
+		if age < end {
+			return i
+		}
+	}
+	return len(ageEnds)
+}
+
+// Tally adds up the numbers of the table hours for the submissions of one batch. The zero value is empty.
+type Tally struct {
+	cells map[cellKey]*cell
+}
+
+type cellKey struct {
+	hour    int64
+	dataset string
+}
+
+type cell struct {
+	types       map[string]*typeCell
+	values      map[valueKey]*sum
+	rejections  map[rejectionKey]*sum
+	identifiers [len(identifierNames)]int64
+	privacy     [3]int64
+	ages        [len(AgeNames)]int64
+	submissions [2]int64
+}
+
+type typeCell struct{ accepted, late, restricted, suppressed, eligible int64 }
+
+type valueKey struct{ currency, eventType string }
+
+type rejectionKey struct{ code, field string }
+
+type sum struct {
+	count int64
+	value float64
+}
+
+var (
+	identifierNames = [...]string{"email", "ifa", "ip", "partner", "any", "strong"}
+	submissionNames = [...]string{"single", "batch"}
+)
+
+// Add counts a submission.
+func (t *Tally) Add(s *submission.Submission) {
+	key := cellKey{s.ReceivedAt - s.ReceivedAt%3600, s.DatasetID}
+	if t.cells == nil {
+		t.cells = map[cellKey]*cell{}
+	}
+	c := t.cells[key]
+	if c == nil {
+		c = &cell{types: map[string]*typeCell{}, values: map[valueKey]*sum{}, rejections: map[rejectionKey]*sum{}}
+		t.cells[key] = c
+	}
+	if s.Kind != submission.Rejected {
+		c.submissions[s.Kind]++
+	}
+	for i := range s.Rows {
+		c.row(&s.Rows[i])
+	}
+	for _, r := range s.Rejections {
+		k := rejectionKey{string(r.Code), r.Field}
+		if c.rejections[k] == nil {
+			c.rejections[k] = &sum{}
+		}
+		c.rejections[k].count += int64(r.Count)
+		c.rejections[k].value += float64(r.Events)
+	}
+}
+
+func (c *cell) row(r *event.Row) {
+	t := c.types[r.EventType]
+	if t == nil {
+		t = &typeCell{}
+		c.types[r.EventType] = t
+	}
+	t.accepted++
+	t.late += one(r.Late)
+	t.restricted += one(r.Privacy == event.MeasurementOnly)
+	t.suppressed += one(r.Privacy == event.Suppressed)
+	t.eligible += one(r.OptimizationEligible)
+	for i, has := range [...]bool{
+		r.EmailSHA256 != "", r.IFA != "", r.IPSHA256 != "", r.PartnerID != "",
+		r.EmailSHA256 != "" || r.IFA != "" || r.IPSHA256 != "", r.EmailSHA256 != "" || r.IFA != "",
+	} {
+		c.identifiers[i] += one(has)
+	}
+	if int(r.Privacy) < len(c.privacy) {
+		c.privacy[r.Privacy]++
+	}
+	c.ages[ageClass(r.ReceivedAt-r.EventTime)]++
+	if r.HasValue {
+		k := valueKey{r.CurrencyCode, r.EventType}
+		if c.values[k] == nil {
+			c.values[k] = &sum{}
+		}
+		c.values[k].count++
+		c.values[k].value += r.Value
+	}
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Hours is the tally as rows.
+func (t *Tally) Hours() []Hour {
+	most := 0
+	for _, c := range t.cells {
+		most += 5*len(c.types) + len(c.identifiers) + len(c.privacy) + len(c.ages) + len(c.values) + len(c.rejections) + len(c.submissions)
+	}
+	out := make([]Hour, 0, most)
+	for key, c := range t.cells {
+		put := func(kind, name, field string, count int64, value float64) {
+			if count != 0 || value != 0 {
+				out = append(out, Hour{
+					Hour: key.hour, DatasetID: key.dataset, Kind: kind, Name: name, Field: field, Count: count, Value: value,
+				})
+			}
+		}
+		for name, n := range c.types {
+			put(KindEvents, name, FieldAccepted, n.accepted, 0)
+			put(KindEvents, name, FieldLate, n.late, 0)
+			put(KindEvents, name, FieldRestricted, n.restricted, 0)
+			put(KindEvents, name, FieldSuppressed, n.suppressed, 0)
+			put(KindEvents, name, FieldEligible, n.eligible, 0)
+		}
+		for i, n := range c.identifiers {
+			put(KindIdentifiers, identifierNames[i], "", n, 0)
+		}
+		for i, n := range c.privacy {
+			put(KindPrivacy, event.Outcome(i).String(), "", n, 0)
+		}
+		for i, n := range c.ages {
+			put(KindAge, AgeNames[i], "", n, 0)
+		}
+		for k, n := range c.values {
+			put(KindValue, k.currency, k.eventType, n.count, n.value)
+		}
+		for k, n := range c.rejections {
+			put(KindRejections, k.code, k.field, n.count, n.value)
+		}
+		for i, n := range c.submissions {
+			put(KindSubmissions, submissionNames[i], "", n, 0)
+		}
+	}
+	return out
+}

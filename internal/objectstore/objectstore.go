@@ -1,0 +1,79 @@
+// Package objectstore keeps objects by name: in a directory, or in a bucket of an S3-compatible store.
+package objectstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Store is a place that objects lie in. Names are relative and use slashes. A Store may be used by many goroutines,
+// and several processes may use one place.
+type Store interface {
+	// Create starts a new object. It is visible once Close has returned nil, and on stable storage at the latest
+	// when a CreateExclusive that began afterwards has made its own object visible.
+	Create(name string) (io.WriteCloser, error)
+	// CreateExclusive writes a whole object unless there is one by that name: then it answers fs.ErrExist. After
+	// nil it is on stable storage; after ErrUncertain it may be there; after any other error it is not.
+	CreateExclusive(name string, data []byte) error
+	// Replace writes a whole object over what is there. It may be lost in a crash, never torn.
+	Replace(name string, data []byte) error
+	// Open opens an object to be read; fs.ErrNotExist when there is none. An open object stays readable when it is
+	// removed.
+	Open(name string) (Object, error)
+	Exists(name string) (bool, error)
+	// List lists what lies directly in a directory, or below it if deep.
+	List(dir string, deep bool) ([]Entry, error)
+	// Remove deletes an object. What is not there is removed already.
+	Remove(name string) error
+	// Sync makes what was created and removed before it durable.
+	Sync() error
+	// Share holds off Alone until the returned function is called; Alone waits for every Share.
+	Share(ctx context.Context) (release func(), err error)
+	Alone(ctx context.Context) (release func(), err error)
+	// Location is what other programs call an object; "" is the place itself.
+	Location(name string) string
+	// Sub is the place below a name. The locks of the two are not the same.
+	Sub(name string) Store
+}
+
+// Object is an object that is open to be read.
+type Object interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+}
+
+// Entry is one entry of a listing. A Dir has no other member but its name.
+type Entry struct {
+	Name     string
+	Dir      bool
+	Size     int64
+	Modified time.Time
+}
+
+// ErrUncertain says that a write may have happened.
+var ErrUncertain = errors.New("the outcome is not known")
+
+// ReadAll reads a small object whole.
+func ReadAll(s Store, name string) ([]byte, error) {
+	o, err := s.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, o.Size())
+	_, err = io.ReadFull(io.NewSectionReader(o, 0, o.Size()), b)
+	return b, errors.Join(err, o.Close())
+}
+
+// WriteAll writes a small object whole, as Create does.
+func WriteAll(s Store, name string, data []byte) error {
+	w, err := s.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = bytes.NewReader(data).WriteTo(w)
+	return errors.Join(err, w.Close())
+}

@@ -1,0 +1,80 @@
+// Package throttle slows background work down, so that requests find a free processor beside it.
+package throttle
+
+import (
+	"context"
+	"runtime"
+	"time"
+)
+
+// Throttle is what background work of one program shares. The zero value uses the clock of the machine.
+type Throttle struct {
+	Now   func() time.Time                           // default: time.Now
+	Sleep func(context.Context, time.Duration) error // default: until the time is over or the context ends
+}
+
+// Job is one piece of background work. Nobody but the goroutine that does the work uses it. A nil Job never sleeps.
+type Job struct {
+	t       *Throttle
+	idle    int       // how many times as long as it works it sleeps
+	until   time.Time // from then on it no longer sleeps; zero: never
+	resumed time.Time // since when it works
+}
+
+// Begin starts a job that sleeps idle times as long as it works, until a time; zero is for ever. A nil Throttle gives a
+// job that never sleeps.
+func (t *Throttle) Begin(idle int, until time.Time) *Job {
+	if t == nil {
+		return nil
+	}
+	return &Job{t: t, idle: idle, until: until}
+}
+
+// slice is how long a job works at a time. A request hardly notices so much, and waking up costs a hundredth of it.
+const slice = 2 * time.Millisecond
+
+// Pause is called between pieces of work that are shorter than a slice. It sleeps when it is time to, and returns the
+// error of a context that has ended.
+func (j *Job) Pause(ctx context.Context) error {
+	if j == nil {
+		runtime.Gosched()
+		return ctx.Err()
+	}
+	now := j.t.now()
+	if j.resumed.IsZero() {
+		j.resumed = now
+	}
+	worked := now.Sub(j.resumed)
+	if worked < slice {
+		return ctx.Err()
+	}
+	err := ctx.Err()
+	if j.until.IsZero() || now.Before(j.until) {
+		err = j.t.sleep(ctx, time.Duration(j.idle)*worked)
+	} else {
+		runtime.Gosched()
+	}
+	j.resumed = j.t.now()
+	return err
+}
+
+func (t *Throttle) now() time.Time {
+	if t.Now == nil {
+		return time.Now()
+	}
+	return t.Now()
+}
+
+func (t *Throttle) sleep(ctx context.Context, d time.Duration) error {
+	if t.Sleep != nil {
+		return t.Sleep(ctx, d)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
