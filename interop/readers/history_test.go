@@ -65,11 +65,18 @@ type history struct {
 	others map[string][]Row
 }
 
-func begin(t *testing.T, seed uint64) *history {
+// newHistory opens an empty lake.
+func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{
 		t: t, make: &maker{Rand: rand.New(rand.NewPCG(seed, 3))}, dir: t.TempDir(), now: noon, rows: map[string]Row{}, others: map[string][]Row{},
 	}
 	h.open()
+	return h
+}
+
+// begin opens a lake and fills it.
+func begin(t *testing.T, seed uint64) *history {
+	h := newHistory(t, seed)
 	h.left = 5 + h.make.IntN(6)
 	for range 3 { // by one writer: what it keeps from file to file must not show
 		h.commit()

@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/io"
+	"github.com/apache/iceberg-go/table"
 )
 
 const microsPerDay = 24 * 60 * 60 * 1_000_000
@@ -29,6 +33,7 @@ func checkManifests(ctx context.Context, report *Report, t *Table, src Source, f
 	if err != nil {
 		return err
 	}
+	checkHistory(report, t, tbl, fs)
 	manifests, err := snapshot.Manifests(fs)
 	if err != nil {
 		return err
@@ -42,8 +47,8 @@ func checkManifests(ctx context.Context, report *Report, t *Table, src Source, f
 			}
 			d := e.DataFile()
 			files, rows, bytes = files+1, rows+d.Count(), bytes+d.FileSizeBytes()
-			seen[d.FilePath()] = true
-			checkDataFile(report, t, d, facts[d.FilePath()])
+			seen[local(d.FilePath())] = true
+			checkDataFile(report, t, d, facts[local(d.FilePath())])
 		}
 	}
 	for _, name := range src.Files[t.Name] {
@@ -60,6 +65,36 @@ func checkManifests(ctx context.Context, report *Report, t *Table, src Source, f
 		}
 	}
 	return nil
+}
+
+// checkHistory looks for everything that the metadata names: earlier versions of itself, and the files of every snapshot that
+// is kept.
+func checkHistory(report *Report, t *Table, tbl *table.Table, fs io.IO) {
+	for entry := range tbl.Metadata().PreviousFiles() {
+		if f, err := fs.Open(entry.MetadataFile); err != nil {
+			report.add("manifests", t.Name, "metadata-log", "an earlier version is gone: "+err.Error())
+		} else {
+			f.Close()
+		}
+	}
+	for _, snapshot := range tbl.Metadata().Snapshots() {
+		manifests, err := snapshot.Manifests(fs)
+		if err != nil {
+			report.add("manifests", t.Name, "earlier snapshot", err.Error())
+			continue
+		}
+		for _, m := range manifests {
+			for e, err := range m.Entries(fs, true) {
+				if err != nil {
+					report.add("manifests", t.Name, "earlier snapshot", err.Error())
+					break
+				}
+				if info, err := os.Stat(local(e.DataFile().FilePath())); err != nil || info.Size() != e.DataFile().FileSizeBytes() {
+					report.add("manifests", t.Name, "earlier snapshot", "a file is gone or has another size: "+filepath.Base(e.DataFile().FilePath()))
+				}
+			}
+		}
+	}
 }
 
 // checkDataFile compares one entry.
@@ -135,6 +170,9 @@ func checkDay(bad complain, t *Table, d iceberg.DataFile, want *fileFacts) {
 		}
 	}
 }
+
+// local is the path of a file that a manifest lists.
+func local(location string) string { return strings.TrimPrefix(location, "file://") }
 
 func keys[V any](m map[int]V) (out []int) {
 	for k := range m {
