@@ -20,7 +20,7 @@ demo: ## a server, a dataset, sample traffic and the addresses to look at
 check: setup format vet lint test interop ## everything a commit needs: format, vet, lint, import rules, tests
 
 .PHONY: setup
-setup: ## what the tests need beyond Go: a browser, Prometheus, Node, strace (Debian packages, as root)
+setup: ## what the tests need beyond Go: a browser, Prometheus, Node, npm, strace (Debian packages, as root), npm packages
 	@./tools/setup
 
 .PHONY: format
@@ -57,8 +57,13 @@ race: ## the tests of everything concurrent, under the race detector
 	$(GO) test -race -timeout 15m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/engine ./internal/loader ./internal/stream
 
 .PHONY: interop
-interop: ## tables read back by DuckDB, uploads through a faulty network (module of its own: needs cgo)
+interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+
+HISTORIES ?= 200
+.PHONY: readers
+readers: setup ## random histories of the tables, read by every reader: HISTORIES=200, SEED=first one
+	cd interop && HISTORIES=$(HISTORIES) SEED=$(SEED) $(GO) test -count 1 -timeout 60m ./readers/...
 
 FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults -count 1 -v
 

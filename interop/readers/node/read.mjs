@@ -11,6 +11,7 @@ import { writeSync } from 'node:fs'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import { icebergRead } from 'icebird'
+import { uncompressed } from './avro.mjs'
 
 let pending = []
 
@@ -90,7 +91,11 @@ const { base, tables } = JSON.parse(Buffer.concat(chunks).toString())
 
 // icebird fetches addresses; the tables name files.
 const fetchAddress = globalThis.fetch
-globalThis.fetch = (url, init) => fetchAddress(base + encodeURI(String(url).replace(/^file:(\/\/)?/, '')), init)
+globalThis.fetch = async (url, init) => {
+  const answer = await fetchAddress(base + encodeURI(String(url).replace(/^file:(\/\/)?/, '')), init)
+  if (!answer.ok || !String(url).endsWith('.avro')) return answer
+  return new Response(uncompressed(Buffer.from(await answer.arrayBuffer())))
+}
 
 for (const [name, { files, table }] of Object.entries(tables)) {
   for (const file of files ?? []) await parquet(name, file)

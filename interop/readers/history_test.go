@@ -1,0 +1,250 @@
+package readers
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/lake"
+)
+
+var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
+
+// setting is a number from the environment.
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: got %q, want a number", name, text)
+	}
+	return n
+}
+
+// Random histories of a lake read alike through every reader: as what was sent, minus what was erased or has expired.
+// HISTORIES is how many are tried, SEED the first of them.
+func TestHistories(t *testing.T) {
+	seed := setting(t, "SEED", uint64(time.Now().UnixNano())%1_000_000)
+	for i := range setting(t, "HISTORIES", 10) {
+		t.Run(fmt.Sprint("seed ", seed+i), func(t *testing.T) {
+			t.Parallel()
+			h := begin(t, seed+i)
+			for !h.ended() && !t.Failed() {
+				h.step()
+			}
+			if t.Failed() {
+				t.Logf("repeat with: make readers HISTORIES=1 SEED=%d\nhistory:\n%s", seed+i, h.log)
+			}
+		})
+	}
+}
+
+// retain is how long the histories keep rows. It is whole days: rows go by the day of their receipt.
+const retain = 20 * 24 * time.Hour
+
+// history is a lake with what it must hold.
+type history struct {
+	t      *testing.T
+	make   *maker
+	dir    string
+	now    time.Time
+	lake   *lake.Lake
+	left   int // steps
+	log    string
+	sent   []event.Row
+	rows   map[string]Row // events by their id
+	others map[string][]Row
+}
+
+// newHistory opens an empty lake.
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{
+		t: t, make: &maker{Rand: rand.New(rand.NewPCG(seed, 3))}, dir: t.TempDir(), now: noon, rows: map[string]Row{}, others: map[string][]Row{},
+	}
+	h.open()
+	return h
+}
+
+// begin opens a lake and fills it.
+func begin(t *testing.T, seed uint64) *history {
+	h := newHistory(t, seed)
+	h.left = 5 + h.make.IntN(6)
+	for range 3 { // by one writer: what it keeps from file to file must not show
+		h.commit()
+	}
+	h.check("committed")
+	return h
+}
+
+func (h *history) ended() bool { return h.left == 0 }
+
+func (h *history) note(format string, args ...any) { h.log += fmt.Sprintf(format, args...) + "\n" }
+
+func (h *history) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatalf("%v\nhistory:\n%s", err, h.log)
+	}
+}
+
+func (h *history) open() {
+	l, err := lake.Open(h.t.Context(), lake.Options{
+		Dir: h.dir, Now: func() time.Time { return h.now }, Retain: retain, PartBytes: []int64{0, 64 << 10}[h.make.IntN(2)],
+	})
+	h.must(err)
+	h.lake = l
+	h.note("open")
+}
+
+// step does one thing at random. The last one is followed by a check.
+func (h *history) step() {
+	h.left--
+	switch h.make.IntN(8) {
+	case 0, 1:
+		h.commit()
+	case 2:
+		h.compact()
+	case 3:
+		h.erase()
+	case 4:
+		h.now = h.now.Add(time.Duration(1+h.make.IntN(72)) * time.Hour)
+		h.note("now %s", h.now)
+		h.must(h.lake.Expire(h.t.Context()))
+		h.note("expire")
+	case 5:
+		n, err := h.lake.Sweep(h.t.Context())
+		h.must(err)
+		h.note("sweep: %d files", n)
+	case 6:
+		h.open()
+	case 7:
+		h.retain()
+	}
+	if h.left == 0 {
+		h.check("at the end")
+	}
+}
+
+// commit adds rows: few more often than many.
+func (h *history) commit() {
+	m := h.make
+	n := int(math.Pow(5000, m.Float64()))
+	if m.IntN(12) == 0 {
+		n = 0
+	}
+	datasets, days := 1+m.IntN(4), 1+m.IntN(3)
+	from := h.now.Add(-time.Duration(24*days) * time.Hour)
+	marks, err := h.lake.Marks(h.t.Context(), 0)
+	h.must(err)
+	batch := lake.Batch{
+		From: marks, To: marks.Events + 1,
+		Events:     m.events(n, datasets, days, from),
+		Rejections: m.rejections(m.IntN(1+n/4), days, from),
+		Hours:      m.hours(m.IntN(1+n/4), datasets, days, from),
+	}
+	for i := range batch.Events {
+		row := eventRow(&batch.Events[i])
+		h.rows[row["event_id"].(string)] = row
+	}
+	for i := range batch.Rejections {
+		h.others["rejections"] = append(h.others["rejections"], rejectionRow(&batch.Rejections[i]))
+	}
+	for i := range batch.Hours {
+		h.others["hours"] = append(h.others["hours"], hourRow(&batch.Hours[i]))
+	}
+	h.sent = append(h.sent, batch.Events...)
+	h.must(h.lake.Commit(h.t.Context(), batch))
+	h.note("commit: %d events of %d datasets and %d days, %d rejections, %d hours", n, datasets, days, len(batch.Rejections), len(batch.Hours))
+}
+
+func (h *history) compact() {
+	n := 0
+	for more := true; more; n++ {
+		var err error
+		more, err = h.lake.Compact(h.t.Context())
+		h.must(err)
+		if n > 1000 {
+			h.t.Fatalf("compaction does not end\nhistory:\n%s", h.log)
+		}
+	}
+	h.note("compact: %d times", n-1)
+}
+
+// erase takes away every row that carries an identifier of one of them.
+func (h *history) erase() {
+	if len(h.sent) == 0 {
+		return
+	}
+	one := h.sent[h.make.IntN(len(h.sent))]
+	var p lake.Predicate
+	column, value := "", ""
+	switch {
+	case one.PartnerID != "":
+		p, column, value = lake.Predicate{PartnerID: one.PartnerID}, "partner_id", one.PartnerID
+	case one.EmailSHA256 != "":
+		p, column, value = lake.Predicate{EmailSHA256: one.EmailSHA256}, "email_sha256", one.EmailSHA256
+	case one.IPSHA256 != "":
+		p, column, value = lake.Predicate{IPSHA256: one.IPSHA256}, "ip_sha256", one.IPSHA256
+	default:
+		return
+	}
+	var want int64
+	for id, row := range h.rows {
+		if row[column] == value {
+			delete(h.rows, id)
+			want++
+		}
+	}
+	done, err := h.lake.Erase(h.t.Context(), p)
+	h.must(err)
+	h.note("erase by %s: %d rows", column, want)
+	if done.Rows != want {
+		h.t.Errorf("erase by %s: got %d rows, want %d", column, done.Rows, want)
+	}
+}
+
+// retain drops the days that are over.
+func (h *history) retain() {
+	h.now = h.now.Add(time.Duration(h.make.IntN(15)) * 24 * time.Hour)
+	oldest := h.now.Add(-retain).Unix() / 86400
+	expired := func(row Row) bool { return row["received_at"].(int64)/microsPerDay < oldest }
+	for id, row := range h.rows {
+		if expired(row) {
+			delete(h.rows, id)
+		}
+	}
+	h.others["rejections"] = slices.DeleteFunc(h.others["rejections"], expired)
+	n, err := h.lake.Retain(h.t.Context())
+	h.must(err)
+	h.note("now %s; retain: %d rows", h.now, n)
+}
+
+// check reads everything with every reader.
+func (h *history) check(when string) {
+	h.t.Helper()
+	src := Source{Dir: h.dir, Files: map[string][]string{}}
+	want := map[string][]Row{"rejections": h.others["rejections"], "hours": h.others["hours"]}
+	for _, row := range h.rows {
+		want["events"] = append(want["events"], row)
+	}
+	for _, t := range Tables {
+		files, err := h.lake.Files(h.t.Context(), t.Name)
+		h.must(err)
+		src.Files[t.Name] = files
+	}
+	report, err := Check(h.t.Context(), src, want)
+	h.must(err)
+	h.note("check %s: %d events in %d files", when, len(want["events"]), len(src.Files["events"]))
+	if !report.Empty() {
+		h.t.Errorf("%s:\n%s", when, report)
+	}
+}
