@@ -55,12 +55,8 @@ func (c *Client) Validate(events ...Event) ([]event.Warning, error) {
 }
 
 func foreign() event.Error {
-	for _, info := range event.Codes {
-		if info.Code == event.DatasetForbidden {
-			return event.Error{Code: info.Code, Field: "/data_set_id", Message: info.Meaning, Hint: info.Remedy}
-		}
-	}
-	return event.Error{Code: event.DatasetForbidden, Field: "/data_set_id"}
+	info, _ := event.LookupCode(event.DatasetForbidden)
+	return event.Error{Code: info.Code, Field: "/data_set_id", Message: info.Meaning, Hint: info.Remedy}
 }
 
 // Verdict is the service's word on events it was asked to judge and not to keep.

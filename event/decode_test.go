@@ -216,7 +216,7 @@ func TestReuse(t *testing.T) {
 		t.Errorf("got %+v", res)
 	}
 	d.Reset()
-	if len(res.Rows) != 0 || d.s != "" || res.Rows[:1][0].DatasetID != "" {
+	if len(res.Rows) != 0 || d.scan.Input != "" || res.Rows[:1][0].DatasetID != "" {
 		t.Error("a Decoder that was reset keeps an event")
 	}
 }

@@ -27,18 +27,3 @@ func BenchmarkIdentifier(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkHoldsEmail(b *testing.B) {
-	for _, c := range []struct{ name, value string }{
-		{"word", "spring_sale"},
-		{"url", "https://shop.example/products/blue-shoes?utm_source=mail&utm_campaign=spring%20sale&gclid=Cj0KCQjw"},
-		{"text-1k", string(make([]byte, 1024))},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				holdsEmail(c.value)
-			}
-		})
-	}
-}

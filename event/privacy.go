@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"strings"
 
+	"sluice/event/internal/jsonscan"
 	"sluice/gpp"
 )
 
@@ -20,13 +21,13 @@ const (
 // two ids, no escape, no white space but a space after a colon or a comma. Anything else it leaves as it is, to be read
 // in the general way.
 func (d *Decoder) usualConsent() bool {
-	s := d.s
-	i := past(s, d.i, `{"gpp_string":`)
+	s := d.scan.Input
+	i := past(s, d.scan.Pos, `{"gpp_string":`)
 	if i < 0 || s[i] != '"' {
 		return false
 	}
 	from := i + 1
-	to := special(s, from)
+	to := jsonscan.PlainEnd(s, from)
 	if i = past(s, to, `",`); i < 0 || isBlank(s[from:to]) {
 		return false
 	}
@@ -52,7 +53,7 @@ func (d *Decoder) usualConsent() bool {
 	if !strings.HasPrefix(s[i:], "]}") {
 		return false
 	}
-	d.i = i + len("]}")
+	d.scan.Pos = i + len("]}")
 	t := &d.draft
 	t.text[fieldGPPString] = s[from:to]
 	t.has |= 1<<fieldPrivacy | 1<<fieldGPPString | 1<<fieldGPPSID
@@ -101,22 +102,22 @@ func sectionID(s string) (id int32, length int) {
 // readSIDs reads gpp_sid. What its elements are is judged later: without a gpp_string they do not matter.
 func (d *Decoder) readSIDs() bool {
 	const f = fieldGPPSID
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case '[':
 	default:
 		d.wrong(f, "")
 		return d.walk(2)
 	}
 	t := &d.draft
-	d.i++
+	d.scan.Pos++
 	from := len(d.sids)
 	for n := 0; ; n++ {
-		switch d.element(n == 0) {
-		case broken:
+		switch d.scan.Element(n == 0) {
+		case jsonscan.Broken:
 			return false
-		case end:
+		case jsonscan.End:
 			if n > 0 {
 				t.has |= 1 << f
 			}
@@ -127,14 +128,14 @@ func (d *Decoder) readSIDs() bool {
 		if n == maxSIDs {
 			t.sidsRefused = "gpp_sid holds more than 63 ids."
 		}
-		if c := d.peek(); c != '-' && (c < '0' || c > '9') {
+		if c := d.scan.Peek(); c != '-' && (c < '0' || c > '9') {
 			t.sidsRefused = "gpp_sid holds something that is no integer."
 			if !d.walk(3) {
 				return false
 			}
 			continue
 		}
-		raw, integer, ok := d.number()
+		raw, integer, ok := d.scan.Number()
 		if !ok {
 			return false
 		}
@@ -167,12 +168,12 @@ func (d *Decoder) checkPrivacy(t *draft, s *gpp.Signals) {
 	if t.is(fieldGPPString) {
 		s.GPP, s.SIDs = d.checkGPP(t)
 	} else if t.is(fieldGPPSID) && t.faulty&(1<<fieldGPPString) == 0 {
-		d.warn(GPPSIDIgnored, Fields[fieldGPPSID].Pointer, "gpp_sid was dropped, because there is no gpp_string.")
+		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid was dropped, because there is no gpp_string.")
 	}
 	if t.is(fieldUSPrivacy) {
 		usp, err := gpp.ParseUSPrivacy(t.text[fieldUSPrivacy])
 		if err != nil {
-			d.problem(InvalidUSPrivacyString, Fields[fieldUSPrivacy].Pointer, "us_privacy_string is not the digit 1 and three of Y, N and -.", "")
+			d.problem(InvalidUSPrivacyString, fieldTable[fieldUSPrivacy].Pointer, "us_privacy_string is not the digit 1 and three of Y, N and -.", "")
 		}
 		s.USPrivacy = usp
 	}
@@ -187,10 +188,12 @@ type consent struct {
 
 const consentSlots = 64
 
+var consentSeed = maphash.MakeSeed()
+
 // checkGPP reads the GPP string and the list of sections in force.
 func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	if t.sidsRefused != "" {
-		d.problem(InvalidGPPSID, Fields[fieldGPPSID].Pointer, t.sidsRefused, "")
+		d.problem(InvalidGPPSID, fieldTable[fieldGPPSID].Pointer, t.sidsRefused, "")
 	}
 	text := t.text[fieldGPPString]
 	slot := d.consent(text)
@@ -200,7 +203,7 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 		}
 		slot.text = ""
 		if err := slot.parsed.Parse(text); err != nil {
-			d.problem(InvalidGPPString, Fields[fieldGPPString].Pointer, gppMessage(err), "")
+			d.problem(InvalidGPPString, fieldTable[fieldGPPString].Pointer, gppMessage(err), "")
 			return nil, nil
 		}
 		slot.text = text
@@ -221,7 +224,7 @@ func (d *Decoder) consent(text string) *consent {
 		return &d.lone
 	}
 	d.crowded = true
-	h := maphash.String(nameSeed, text)
+	h := maphash.String(consentSeed, text)
 	slot := &d.consents[h%consentSlots]
 	if slot.text != text && slot.text != "" {
 		if second := &d.consents[(h+1)%consentSlots]; second.text == text || second.text == "" {
@@ -289,17 +292,17 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 // warnPrivacy tells what the signals did. mmt_only is the sender's own wish and needs no telling.
 func (d *Decoder) warnPrivacy(s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Mismatch {
-		d.warn(GPPSIDMismatch, Fields[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
+		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
 	}
 	if verdict.Ignored {
-		d.warn(GPPSIDIgnored, Fields[fieldGPPSID].Pointer, "Ids in gpp_sid that name no section to apply were passed over.")
+		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "Ids in gpp_sid that name no section to apply were passed over.")
 	}
 	if verdict.Outcome == gpp.Unrestricted {
 		return
 	}
-	pointer := Fields[fieldGPPString].Pointer
+	pointer := fieldTable[fieldGPPString].Pointer
 	if usp, _ := s.USPrivacy.Outcome(); s.GPP == nil || usp != gpp.Unrestricted && s.GPP.Decide(s.SIDs).Outcome < usp {
-		pointer = Fields[fieldUSPrivacy].Pointer
+		pointer = fieldTable[fieldUSPrivacy].Pointer
 	}
 	switch verdict.Outcome {
 	case gpp.Suppressed:

@@ -28,7 +28,7 @@ func (d *Decoder) problem(code Code, pointer, message, hint string) {
 		}
 	}
 	if hint == "" {
-		hint = Codes[r].Remedy
+		hint = codeTable[r].Remedy
 	}
 	d.problems = append(d.problems, problem{Error{d.index, code, pointer, message, hint}, r})
 }
@@ -54,7 +54,7 @@ func (d *Decoder) wrong(f field, message string) {
 	if message == "" {
 		message = text.message
 	}
-	d.problem(InvalidType, Fields[f].Pointer, message, text.hint)
+	d.problem(InvalidType, fieldTable[f].Pointer, message, text.hint)
 }
 
 // typeTexts tell for each field which JSON type it has. They are made once: a hostile batch is full of wrong types.
@@ -67,8 +67,8 @@ var typeTexts = func() (texts [fieldCount]struct{ message, hint string }) {
 		"object":  "Send a JSON object, in braces.",
 		"array":   "Send a JSON array, in brackets.",
 	}
-	for f := range Fields {
-		info := &Fields[f]
+	for f := range fieldTable {
+		info := &fieldTable[f]
 		article := "a "
 		switch info.Type[0] {
 		case 'a', 'i', 'o':
@@ -123,8 +123,8 @@ func (d *Decoder) count(code Code, pointer string) *Rejection {
 // knownPointer is the longest beginning of a pointer that the table of fields has.
 func knownPointer(pointer string) string {
 	best := ""
-	for i := range Fields {
-		p := Fields[i].Pointer
+	for i := range fieldTable {
+		p := fieldTable[i].Pointer
 		if len(p) > len(best) && strings.HasPrefix(pointer, p) && (len(pointer) == len(p) || pointer[len(p)] == '/') {
 			best = p
 		}

@@ -133,15 +133,15 @@ func TestRulesCoverTables(t *testing.T) {
 		event.PayloadTooLarge, event.UnsupportedMediaType, event.IdempotencyInProgress, event.IdempotencyKeyReused, event.RateLimited,
 		event.InternalError, event.Unavailable,
 	}
-	for _, info := range event.Codes {
+	for _, info := range event.Codes() {
 		if !seen[info.Code] && !slices.Contains(byOthers, info.Code) {
 			t.Errorf("no example provokes %s", info.Code)
 		}
 	}
-	if len(event.Types) != 45 {
-		t.Errorf("got %d event types, want 45", len(event.Types))
+	if len(event.Types()) != 45 {
+		t.Errorf("got %d event types, want 45", len(event.Types()))
 	}
-	for _, info := range event.Types {
+	for _, info := range event.Types() {
 		if !types[info.Name] {
 			t.Errorf("no example stores event type %s", info.Name)
 		}

@@ -77,8 +77,8 @@ func eventSchema() *node {
 		Properties:  map[string]*node{},
 	}
 	objects := map[string]*node{"": root}
-	for i := range Fields {
-		f := &Fields[i]
+	for i := range fieldTable {
+		f := &fieldTable[i]
 		name := f.Name()
 		parent := objects[strings.TrimSuffix(f.Pointer, "/"+name)]
 		child := fieldSchema(field(i))
@@ -96,7 +96,7 @@ func eventSchema() *node {
 
 // fieldSchema is the part of one field, conditions on other fields aside.
 func fieldSchema(f field) *node {
-	info := &Fields[f]
+	info := &fieldTable[f]
 	n := &node{Description: info.Meaning, MaxLength: info.MaxBytes, Examples: []any{json.RawMessage(info.Example)}}
 	n.Type = []string{info.Type, "null"}
 	if info.Required {
@@ -114,8 +114,8 @@ func fieldSchema(f field) *node {
 	case fieldTimestamp:
 		n.Minimum, n.Maximum = number(1), number(microsecondsFrom-1)
 	case fieldType:
-		for i := range Types {
-			n.Enum = append(n.Enum, Types[i].Name)
+		for i := range typeTable {
+			n.Enum = append(n.Enum, typeTable[i].Name)
 		}
 	case fieldIdentifiers:
 		n.Properties = map[string]*node{}

@@ -176,7 +176,7 @@ func explainDifference(t *testing.T, body string, res *event.Result) {
 // mixture is an object of members taken from pools, mostly from their good beginnings.
 func mixture(random *rand.Rand, from map[string][]string) string {
 	members := []string{}
-	for _, f := range append(event.Fields[:len(event.Fields):len(event.Fields)], event.FieldInfo{Pointer: "/unknown"}) {
+	for _, f := range append(event.Fields()[:len(event.Fields()):len(event.Fields())], event.FieldInfo{Pointer: "/unknown"}) {
 		name := f.Name()
 		values, ok := from[name]
 		if !ok {
@@ -205,8 +205,8 @@ func mixture(random *rand.Rand, from map[string][]string) string {
 // TestSchemaExamples holds that the examples of the schema are themselves valid events, put together.
 func TestSchemaExamples(t *testing.T) {
 	members := map[string]json.RawMessage{}
-	for i := range event.Fields {
-		f := &event.Fields[i]
+	for i := range event.Fields() {
+		f := &event.Fields()[i]
 		if strings.Count(f.Pointer, "/") == 1 && f.Name() != "custom_event_name" && f.Name() != "event_id" {
 			members[f.Name()] = json.RawMessage(f.Example)
 		}

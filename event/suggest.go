@@ -62,8 +62,8 @@ func nearestType(s string) (name string, known bool) {
 		return "", false
 	}
 	var best nearest
-	for i := range Types {
-		best.offer(folded, Types[i].Name)
+	for i := range typeTable {
+		best.offer(folded, typeTable[i].Name)
 	}
 	if best.distance > 0 || best.name == "" {
 		if ours, ok := foreignTypes[string(folded)]; ok {

@@ -1,13 +1,15 @@
 package event
 
+import "slices"
+
 // Kind says what a code speaks of.
 type Kind uint8
 
 // The kinds of code.
 const (
-	RuleKind    Kind = iota // one event is refused
-	RequestKind             // the whole request is refused
-	WarningKind             // an event is accepted, with a remark
+	RuleKind    Kind = iota // one event is rejected
+	RequestKind             // the whole request is rejected
+	WarningKind             // an event is accepted, with a warning
 )
 
 // CodeInfo explains a code to a sender.
@@ -18,9 +20,23 @@ type CodeInfo struct {
 	Remedy  string
 }
 
-// Codes are all codes there are. Those of events come first, in the order in which the problems of one event are
-// told.
-var Codes = []CodeInfo{
+// Codes returns all codes, as a copy. Those of events come first, in the order in which the problems of one event are
+// listed.
+func Codes() []CodeInfo { return slices.Clone(codeTable) }
+
+// LookupCode finds a code. The entry of an unknown code says that the code belongs to another version.
+func LookupCode(code Code) (info CodeInfo, known bool) {
+	for i := range codeTable {
+		if codeTable[i].Code == code {
+			return codeTable[i], true
+		}
+	}
+	return CodeInfo{
+		Code: code, Kind: RuleKind, Meaning: "A code of another version of the service.", Remedy: "See the documentation of that version.",
+	}, false
+}
+
+var codeTable = []CodeInfo{
 	{
 		MalformedJSON, RequestKind, "The body is not strict JSON in UTF-8, or nests deeper than eight levels.",
 		"Build the body with a JSON library; the message has the byte offset of the fault.",
@@ -131,17 +147,13 @@ var Codes = []CodeInfo{
 	{PrivacySuppressed, WarningKind, "The consent signals forbid use: every identifier was removed.", "Do not send events of people who opted out."},
 }
 
-// codeInfo is the entry of a code.
-func codeInfo(code Code) *CodeInfo {
-	return &Codes[rank(code)]
-}
-
-// rank is a code's place in the table: where an event breaks several rules, the lower is told first.
+// rank is the position of a code in the table: where an event breaks several rules, the lower is listed first. An
+// unknown code comes last.
 func rank(code Code) int {
-	for i := range Codes {
-		if Codes[i].Code == code {
+	for i := range codeTable {
+		if codeTable[i].Code == code {
 			return i
 		}
 	}
-	return len(Codes) - 1
+	return len(codeTable)
 }

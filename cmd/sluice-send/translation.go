@@ -93,7 +93,7 @@ func (t *translation) eventType(v any) {
 		t.put("event_type", ours)
 		return
 	}
-	if slices.ContainsFunc(event.Types, func(i event.TypeInfo) bool { return i.Name == name }) {
+	if _, known := event.LookupType(name); known {
 		t.put("event_type", name)
 		return
 	}

@@ -61,7 +61,7 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[event.Code]bool{"": true}
-	for _, info := range event.Codes {
+	for _, info := range event.Codes() {
 		known[info.Code] = true
 	}
 	for _, c := range cases {

@@ -1,4 +1,4 @@
-package event
+package pii
 
 // maxGroups is the most groups of digits that any number we know is written in, and one to see that there
 // are more.
@@ -19,19 +19,19 @@ type grouped struct {
 
 // findNumber looks for phone, social security and card numbers. Digits without any separator are none:
 // ids of orders, of users and of moments are written that way.
-func findNumber(s string, loose bool) finding {
+func findNumber(s string, loose bool) Finding {
 	for i := 0; i < len(s); {
 		if !isDigit(s[i]) {
 			i++
 			continue
 		}
 		g, end := readGroups(s, i)
-		if f := g.find(loose); f != foundNothing {
+		if f := g.find(loose); f != Nothing {
 			return f
 		}
 		i = end
 	}
-	return foundNothing
+	return Nothing
 }
 
 // readGroups reads the number at s[i], a digit, and returns where to go on.
@@ -97,39 +97,39 @@ func (g *grouped) separate(sep string) {
 	}
 }
 
-func (g *grouped) find(loose bool) finding {
+func (g *grouped) find(loose bool) Finding {
 	if g.spliced {
-		return foundNothing
+		return Nothing
 	}
 	if g.plus && g.international() {
-		return foundPhone
+		return Phone
 	}
 	switch {
 	case g.shape(3, 2, 4):
 		if g.sep != '/' && g.socialSecurity() {
-			return foundSSN
+			return SSN
 		}
 	case g.shape(3, 3, 4):
 		if g.northAmerican(0) {
-			return foundPhone
+			return Phone
 		}
 	case g.shape(1, 3, 3, 4):
 		if g.text[0] == '1' && g.northAmerican(1) {
-			return foundPhone
+			return Phone
 		}
 	case g.shape(3, 7):
 		if g.paren && g.northAmerican(0) {
-			return foundPhone
+			return Phone
 		}
 	case g.shape(4, 4, 4, 4), g.shape(4, 6, 5), g.shape(4, 6, 4), g.shape(4, 4, 4, 4, 3):
 		if g.text[0] >= '2' && g.text[0] <= '6' && g.luhn() {
-			return foundCard
+			return Card
 		}
 	}
 	if g.trunk() || loose && g.dialled() {
-		return foundPhone
+		return Phone
 	}
-	return foundNothing
+	return Nothing
 }
 
 func (g *grouped) shape(lengths ...int) bool {

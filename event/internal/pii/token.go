@@ -1,4 +1,4 @@
-package event
+package pii
 
 import (
 	"bytes"
@@ -24,6 +24,9 @@ var base64Value = func() (t [256]uint8) {
 	return t
 }()
 
+// IsBase64 reports whether c belongs to the standard or the URL alphabet of base64.
+func IsBase64(c byte) bool { return base64Value[c] != base64Bad }
+
 // minToken is the shortest run that is decoded: base64 of seven bytes, the shortest IPv4 address. The few addresses of
 // six (a@b.co) are not worth the alarms that chance would raise in short ids.
 const minToken = 10
@@ -33,7 +36,7 @@ const minHex = 14
 
 // scanTokens decodes every run of letters and digits in s as hex and as base64 and looks for personal data in
 // what comes out, if that is text. The parts of a JWT are such runs.
-func scanTokens(s string, depth int, loose bool) finding {
+func scanTokens(s string, depth int, loose bool) Finding {
 	for i := 0; i < len(s); i++ {
 		if base64Value[s[i]] == base64Bad {
 			continue
@@ -44,20 +47,20 @@ func scanTokens(s string, depth int, loose bool) finding {
 			plain = plain && isWord(s[i])
 			i++
 		}
-		if f := scanToken(s[start:i], depth, loose); f != foundNothing {
+		if f := scanToken(s[start:i], depth, loose); f != Nothing {
 			return f
 		}
 		if !plain {
-			if f := scanWords(s[start:i], depth, loose); f != foundNothing {
+			if f := scanWords(s[start:i], depth, loose); f != Nothing {
 				return f
 			}
 		}
 	}
-	return foundNothing
+	return Nothing
 }
 
 // scanWords is scanTokens for the words of a token that has separators in it.
-func scanWords(token string, depth int, loose bool) finding {
+func scanWords(token string, depth int, loose bool) Finding {
 	tails := 0
 	for i := 0; i < len(token); i++ {
 		start := i
@@ -67,23 +70,23 @@ func scanWords(token string, depth int, loose bool) finding {
 		if i == start {
 			continue
 		}
-		if f := scanToken(token[start:i], depth, loose); f != foundNothing {
+		if f := scanToken(token[start:i], depth, loose); f != Nothing {
 			return f
 		}
 		// The rest may be base64 with separators of its own after a prefix. Few are tried: the cost must not
 		// grow with the square of the length.
 		if tails++; start > 0 && i < len(token) && tails <= 4 {
-			if f := scanToken(token[start:], depth, loose); f != foundNothing {
+			if f := scanToken(token[start:], depth, loose); f != Nothing {
 				return f
 			}
 		}
 	}
-	return foundNothing
+	return Nothing
 }
 
-func scanToken(token string, depth int, loose bool) finding {
+func scanToken(token string, depth int, loose bool) Finding {
 	if len(token) < minToken || depth == 0 {
-		return foundNothing
+		return Nothing
 	}
 	digits := token
 	if token[0] == '0' && token[1]|0x20 == 'x' {
@@ -94,14 +97,14 @@ func scanToken(token string, depth int, loose bool) finding {
 		for i := 0; i < len(digits); i += 2 {
 			b = append(b, hexValue[digits[i]]<<4|hexValue[digits[i+1]]&hexDigit)
 		}
-		if f := scanDecoded(b, depth, loose); f != foundNothing {
+		if f := scanDecoded(b, depth, loose); f != Nothing {
 			return f
 		}
 	}
 	if base64Text(token) {
 		return scanDecoded(decodeBase64(token), depth, loose)
 	}
-	return foundNothing
+	return Nothing
 }
 
 // hexText says whether s is the hex of a text. Most ids are cleared by their first digits.
@@ -177,7 +180,7 @@ func decodeBase64(token string) []byte {
 
 // scanDecoded looks for personal data in decoded bytes. Bytes that are not text hold none that anyone wrote,
 // only chance.
-func scanDecoded(b []byte, depth int, loose bool) finding {
+func scanDecoded(b []byte, depth int, loose bool) Finding {
 	if n := len(b); n >= 6 && n%2 == 0 && b[1] == 0 {
 		for i := 0; i < n; i += 2 {
 			b[i/2] = b[i]
@@ -185,22 +188,22 @@ func scanDecoded(b []byte, depth int, loose bool) finding {
 		b = b[:n/2]
 	}
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
-		return foundNothing
+		return Nothing
 	}
 	s := string(b)
 	for range maxRounds {
 		c := classify(s)
-		if f := scanSigns(s, c, loose); f != foundNothing {
+		if f := scanSigns(s, c, loose); f != Nothing {
 			return f
 		}
 		if c.has(hasSpace) && decodedName(s) {
-			return foundName
+			return Name
 		}
-		if f := scanTokens(s, depth-1, loose); f != foundNothing {
+		if f := scanTokens(s, depth-1, loose); f != Nothing {
 			return f
 		}
 		if c.has(hasBrace) {
-			if f := scanClaims(s); f != foundNothing {
+			if f := scanClaims(s); f != Nothing {
 				return f
 			}
 		}
@@ -210,20 +213,20 @@ func scanDecoded(b []byte, depth int, loose bool) finding {
 		}
 		s = decoded
 	}
-	return foundNothing
+	return Nothing
 }
 
 // scanClaims looks for the members under which tokens and profiles carry a person's name.
-func scanClaims(s string) finding {
+func scanClaims(s string) Finding {
 	for _, claim := range [...]string{"given_name", "family_name", "first_name", "last_name", "firstName", "lastName", "birthdate"} {
 		if claimValue(s, claim) != "" {
-			return foundName
+			return Name
 		}
 	}
 	if personalName(claimValue(s, "name")) {
-		return foundName
+		return Name
 	}
-	return foundNothing
+	return Nothing
 }
 
 // claimValue is the string under a member name of a JSON text, "" if there is none. It is a look, not a parse.

@@ -1,33 +1,33 @@
-package event
+package jsonscan
 
 import "hash/maphash"
 
-// linearNames is up to how many members the names of an object are compared one by one; a table costs more until
-// about there (measured).
+// linearNames is the number of members up to which names are compared one by one. Measured: a table costs more below
+// about that number.
 const linearNames = 12
 
-// keepNames is how much room for names a Decoder keeps from one body to the next.
+// keepNames bounds the memory that Reset keeps for the next text; arbitrary.
 const keepNames = 1024
 
 var nameSeed = maphash.MakeSeed()
 
-// nameSet finds a name that occurs twice in one object. It is a stack, for objects inside objects: open marks the
-// beginning of an object, close its end. The work grows with the number of names and not with its square, whatever
-// the names are: the hash is seeded.
-type nameSet struct {
+// Names finds a name that occurs twice in one object. It is a stack, because objects nest: Open begins an object, Close
+// ends it. The work is linear in the number of names for any names: the hash is seeded.
+type Names struct {
 	names  []string
-	frames [maxLevels + 1]nameFrame
+	frames [MaxLevels + 1]nameFrame
 	depth  int
 }
 
 // nameFrame is one object on the stack.
 type nameFrame struct {
-	base  int      // its first name in names
-	table []uint32 // slots with 1 + a name's place in names, 0 when free; unused while there are few names
+	base  int      // offset of its first name in names
+	table []uint32 // slots hold 1 + the offset of a name in names, 0 when free; unused while there are few names
 	used  bool
 }
 
-func (n *nameSet) reset() {
+// Reset forgets all names.
+func (n *Names) Reset() {
 	n.depth = 0
 	if cap(n.names) > keepNames {
 		n.names = nil
@@ -41,19 +41,21 @@ func (n *nameSet) reset() {
 	}
 }
 
-func (n *nameSet) open() {
+// Open begins an object inside the current one.
+func (n *Names) Open() {
 	f := &n.frames[n.depth]
 	f.base, f.used = len(n.names), false
 	n.depth++
 }
 
-func (n *nameSet) close() {
+// Close ends the innermost object.
+func (n *Names) Close() {
 	n.depth--
 	n.names = n.names[:n.frames[n.depth].base]
 }
 
-// add puts a name into the innermost object and says whether it is new there.
-func (n *nameSet) add(name string) bool {
+// Add adds a name to the innermost object and reports whether it is new there.
+func (n *Names) Add(name string) bool {
 	f := &n.frames[n.depth-1]
 	if !f.used {
 		own := n.names[f.base:]
@@ -82,8 +84,8 @@ func (n *nameSet) add(name string) bool {
 	return true
 }
 
-// slot is where the name is in the table, or the free slot where it belongs.
-func (n *nameSet) slot(f *nameFrame, name string) uint64 {
+// slot returns the slot that holds the name, or the free slot where it belongs.
+func (n *Names) slot(f *nameFrame, name string) uint64 {
 	size := uint64(len(f.table))
 	i := maphash.String(nameSeed, name) % size
 	for f.table[i] != 0 && n.names[f.table[i]-1] != name {
@@ -94,9 +96,9 @@ func (n *nameSet) slot(f *nameFrame, name string) uint64 {
 	return i
 }
 
-// rebuild makes a table of the given size and puts the object's names into it. The size follows the object, not
-// what an earlier one needed: otherwise many small objects after a huge one would each pay for clearing its table.
-func (n *nameSet) rebuild(f *nameFrame, size int) {
+// rebuild makes a table of the given size from the object's names. The size depends on this object only: otherwise
+// many small objects after a large one would each clear a large table.
+func (n *Names) rebuild(f *nameFrame, size int) {
 	if cap(f.table) < size {
 		f.table = make([]uint32, size)
 	} else {

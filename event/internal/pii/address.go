@@ -1,4 +1,4 @@
-package event
+package pii
 
 import (
 	"net/netip"
@@ -103,7 +103,7 @@ func findMAC(s string) bool {
 // something longer.
 func followsGroup(s string, size int) bool {
 	n := len(s) - 1 - size
-	return n >= 0 && s[len(s)-1] != '=' && hexBits(s[n:len(s)-1])&hexBad == 0 && (n == 0 || !isWord(s[n-1]))
+	return n >= 0 && s[len(s)-1] != '=' && Hex(s[n:len(s)-1]).Valid() && (n == 0 || !isWord(s[n-1]))
 }
 
 // hexGroups counts the groups of size hex digits that s begins with, with the same separator between all of

@@ -1,4 +1,4 @@
-package event
+package pii
 
 import (
 	"strings"
@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// class tells which signs are in a text and how many of some, so that most values pass most detectors by one
-// comparison.
+// class says which signs are in a text and how many of some, so that one comparison rules out most detectors.
 type class struct {
 	flags  uint16
-	counts uint64 // lanes of 16 bits, which maxScanned cannot overflow
+	counts uint64 // four counts of 16 bits each, which maxSearched cannot overflow
 }
 
 // The signs that have a flag.
@@ -27,26 +26,23 @@ const (
 	hasForeign                // beyond ASCII
 
 	hasEncoding = hasEscape | hasForeign | hasBracket | hasParen                            // what decodeText may change
-	hasMacro    = hasEscape | hasForeign | hasBracket | hasBrace | hasSigil | hasUnderscore // what macros are made of
-	hasLimits   = hasUnderscore | hasParen | hasBracket | hasBrace | hasSpace               // what can set the word at apart
+	hasMacro    = hasEscape | hasForeign | hasBracket | hasBrace | hasSigil | hasUnderscore // what macros consist of
+	hasLimits   = hasUnderscore | hasParen | hasBracket | hasBrace | hasSpace               // what can delimit the word "at"
 )
 
-// The lanes of the signs that are counted.
+// The bit offsets of the counts.
 const (
-	laneDigits  = 0
-	laneDots    = 16
-	laneColons  = 32
-	laneHyphens = 48
+	shiftDigits  = 0
+	shiftDots    = 16
+	shiftColons  = 32
+	shiftHyphens = 48
 )
 
 func (c class) has(flags uint16) bool { return c.flags&flags != 0 }
-func (c class) digits() int           { return int(c.counts >> laneDigits & 0xffff) }
-func (c class) dots() int             { return int(c.counts >> laneDots & 0xffff) }
-func (c class) colons() int           { return int(c.counts >> laneColons & 0xffff) }
-func (c class) hyphens() int          { return int(c.counts >> laneHyphens) }
-
-// visible says whether the text is printable ASCII without spaces.
-func (c class) visible() bool { return !c.has(hasSpace | hasForeign) }
+func (c class) digits() int           { return int(c.counts >> shiftDigits & 0xffff) }
+func (c class) dots() int             { return int(c.counts >> shiftDots & 0xffff) }
+func (c class) colons() int           { return int(c.counts >> shiftColons & 0xffff) }
+func (c class) hyphens() int          { return int(c.counts >> shiftHyphens) }
 
 var signs = func() (t [256]class) {
 	for i := range t {
@@ -57,7 +53,7 @@ var signs = func() (t [256]class) {
 			t[i].flags = hasForeign
 		}
 		if i >= '0' && i <= '9' {
-			t[i].counts = 1 << laneDigits
+			t[i].counts = 1 << shiftDigits
 		}
 	}
 	for flag, signs := range map[uint16]string{
@@ -67,7 +63,7 @@ var signs = func() (t [256]class) {
 			t[c].flags = flag
 		}
 	}
-	t['.'].counts, t[':'].counts, t['-'].counts = 1<<laneDots, 1<<laneColons, 1<<laneHyphens
+	t['.'].counts, t[':'].counts, t['-'].counts = 1<<shiftDots, 1<<shiftColons, 1<<shiftHyphens
 	return t
 }()
 
@@ -80,59 +76,92 @@ func classify(s string) (c class) {
 	return c
 }
 
-// findPlaintext looks for personal data in an identifier and in every decoded view of it. loose accepts
-// weaker evidence; it is for values that are refused whatever is found.
-func findPlaintext(value string, c class, loose bool) finding {
+// maxSearched bounds the bytes of one identifier that Inspect searches. It is twice what any identifier may hold: a
+// longer value is rejected for its shape or its length, whatever it holds.
+const maxSearched = 4096
+
+// Inspect returns what is wrong with an identifier that has no allowed hash or UUID shape: personal data in the value
+// or in a decoded view of it, an unexpanded macro, or a placeholder. loose accepts weaker evidence. It is for values
+// that are rejected in any case: it only makes the answer more exact.
+func Inspect(value string, loose bool) Finding {
+	value = value[:min(len(value), maxSearched)]
+	c := classify(value)
+	if f := findPlaintext(value, c, loose); f != Nothing {
+		return f
+	}
+	if c.has(hasMacro) && holdsMacro(value) {
+		return Macro
+	}
+	if c.has(hasAt) {
+		return Email
+	}
+	if c.has(hasEscape | hasForeign) {
+		decoded := decodeText(value)
+		if holdsMacro(decoded) {
+			return Macro
+		}
+		if strings.IndexByte(decoded, '@') >= 0 {
+			return Email
+		}
+	}
+	if placeholder(value, c) {
+		return Placeholder
+	}
+	return Nothing
+}
+
+// findPlaintext searches an identifier and every decoded view of it for personal data.
+func findPlaintext(value string, c class, loose bool) Finding {
 	for range maxRounds {
-		if f := scanText(value, c, loose); f != foundNothing {
+		if f := scanText(value, c, loose); f != Nothing {
 			return f
 		}
-		if f := scanTokens(value, maxDepth, loose); f != foundNothing {
+		if f := scanTokens(value, maxDepth, loose); f != Nothing {
 			return f
 		}
 		if !c.has(hasEncoding) {
-			return foundNothing
+			return Nothing
 		}
 		decoded := decodeText(value)
 		if decoded == value {
-			return foundNothing
+			return Nothing
 		}
 		value, c = decoded, classify(decoded)
 	}
-	return foundNothing
+	return Nothing
 }
 
 // scanText runs the detectors over one view.
-func scanText(s string, c class, loose bool) finding {
-	if f := scanSigns(s, c, loose); f != foundNothing {
+func scanText(s string, c class, loose bool) Finding {
+	if f := scanSigns(s, c, loose); f != Nothing {
 		return f
 	}
 	if c.has(hasSpace) && personalName(s) {
-		return foundName
+		return Name
 	}
-	return foundNothing
+	return Nothing
 }
 
-// scanSigns runs the detectors that go by signs and digits.
-func scanSigns(s string, c class, loose bool) finding {
+// scanSigns runs the detectors that depend on signs and digits.
+func scanSigns(s string, c class, loose bool) Finding {
 	if c.has(hasAt) && findEmail(s) || (c.has(hasLimits) || c.hyphens() > 1) && findSpelledAt(s) {
-		return foundEmail
+		return Email
 	}
 	if c.dots() >= 3 && c.digits() >= 4 && findIPv4(s, loose) {
-		return foundIPv4
+		return IPv4
 	}
 	if (c.colons() >= 5 || c.hyphens() >= 5 || c.dots() >= 2) && len(s) >= 14 && findMAC(s) {
-		return foundMAC
+		return MAC
 	}
 	if c.colons() >= 2 && findIPv6(s, loose) {
-		return foundIPv6
+		return IPv6
 	}
 	if c.digits() >= 7 && (c.has(hasPlus|hasParen|hasSpace) || c.hyphens() > 0 || c.dots() > 0) {
-		if f := findNumber(s, loose); f != foundNothing {
+		if f := findNumber(s, loose); f != Nothing {
 			return f
 		}
 	}
-	return foundNothing
+	return Nothing
 }
 
 // personalName says whether s is two to five words of letters, each with a capital: the look of a name. Initials

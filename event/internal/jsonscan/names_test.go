@@ -1,4 +1,4 @@
-package event
+package jsonscan
 
 import (
 	"strconv"
@@ -7,34 +7,34 @@ import (
 
 // TestNameSet holds that a name is found in its own object only, however many there are and however deep.
 func TestNameSet(t *testing.T) {
-	var n nameSet
+	var n Names
 	for _, size := range []int{1, linearNames, linearNames + 1, linearNames + 2, 1000, 5} {
-		n.open()
+		n.Open()
 		for i := range size {
-			if !n.add(strconv.Itoa(i)) {
-				t.Fatalf("%d of %d: told to be there already", i, size)
+			if !n.Add(strconv.Itoa(i)) {
+				t.Fatalf("%d of %d: got reported as known", i, size)
 			}
 			if i == size/2 {
-				n.open()
+				n.Open()
 				for j := range 3 * linearNames {
-					if !n.add(strconv.Itoa(j)) || n.add(strconv.Itoa(j)) {
+					if !n.Add(strconv.Itoa(j)) || n.Add(strconv.Itoa(j)) {
 						t.Fatalf("%d inside of %d of %d", j, i, size)
 					}
 				}
-				n.close()
+				n.Close()
 			}
 		}
 		for i := range size {
-			if n.add(strconv.Itoa(i)) {
+			if n.Add(strconv.Itoa(i)) {
 				t.Fatalf("%d of %d: not found", i, size)
 			}
 		}
-		n.close()
+		n.Close()
 	}
 	if n.depth != 0 || len(n.names) != 0 {
 		t.Errorf("got depth %d, %d names left", n.depth, len(n.names))
 	}
-	n.reset()
+	n.Reset()
 	for i := range n.names[:cap(n.names)] {
 		if n.names[:cap(n.names)][i] != "" {
 			t.Fatal("a name is kept after a reset")

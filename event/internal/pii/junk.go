@@ -1,4 +1,4 @@
-package event
+package pii
 
 import (
 	"crypto/md5"
@@ -54,8 +54,8 @@ func init() {
 	}
 }
 
-// junkDigest says whether hex, a string of lower-case hex digits, is the digest of a missing value.
-func junkDigest(hex string) bool {
+// Junk says whether hex, a string of lower-case hex digits, is the digest of a missing value.
+func Junk(hex string) bool {
 	p := uint16(hexValue[hex[0]])<<12 | uint16(hexValue[hex[1]])<<8 | uint16(hexValue[hex[2]])<<4 | uint16(hexValue[hex[3]])
 	if junkPrefix[p>>6]&(1<<(p&63)) == 0 {
 		return false

@@ -1,4 +1,4 @@
-package event
+package pii
 
 import (
 	"bytes"
@@ -14,10 +14,47 @@ import (
 // four is arbitrary, and one more than anything seen.
 const maxRounds = 4
 
-// holdsEmail says whether a complete e-mail address is anywhere in s, as it is or behind percent signs, HTML
-// entities, \u escapes, compatibility characters or invisible ones. A text that cannot hold one costs a few
-// scans for single bytes and no allocation.
-func holdsEmail(s string) bool {
+// HoldsEmail reports whether a complete e-mail address is anywhere in s, as it is or behind percent signs, HTML entities,
+// \u escapes, compatibility characters or invisible ones. Every spelling of an address needs one of a few bytes: an @,
+// a byte beyond ASCII, a percent sign, a backslash, or a semicolon or number sign of an HTML entity. HoldsEmail tests
+// for them eight bytes at a time, so text without an address costs little.
+func HoldsEmail(s string) bool {
+	if len(s) < 8 {
+		for i := 0; i < len(s); i++ {
+			if c := s[i]; c == '@' || c == '%' || c == '\\' || c == ';' || c == '#' || c >= 0x80 {
+				return searchEmail(s)
+			}
+		}
+		return false
+	}
+	for i := 0; ; i += 8 {
+		// The last eight may overlap the ones before: only whether matters here, not where.
+		i = min(i, len(s)-8)
+		w := load(s, i)
+		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'\\'*each)-each)|((w^';'*each)-each)|((w^'#'*each)-each))&highs != 0 {
+			return searchEmail(s)
+		}
+		if i == len(s)-8 {
+			return false
+		}
+	}
+}
+
+const (
+	each  = 0x0101010101010101 // one in each byte
+	highs = 0x80 * each
+)
+
+// load returns the eight bytes from i on, the first as the lowest. It compiles to one instruction.
+func load(s string, i int) uint64 {
+	b := s[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
+
+// searchEmail is HoldsEmail without the quick test. Text that cannot hold an address costs a few scans for single bytes
+// and no allocation.
+func searchEmail(s string) bool {
 	if !suspect(s) {
 		return false
 	}
@@ -125,12 +162,10 @@ func suspectBackslash(s string) bool {
 
 // printable says whether s is printable ASCII, eight bytes at a time.
 func printable(s string) bool {
-	const ones, high = 0x0101010101010101, 0x8080808080808080
 	for ; len(s) >= 8; s = s[8:] {
-		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-		deleted := x ^ ones*0x7f
-		if (x|(x-ones*' ')|(deleted-ones)&^deleted)&high != 0 {
+		x := load(s, 0)
+		deleted := x ^ each*0x7f
+		if (x|(x-each*' ')|(deleted-each)&^deleted)&highs != 0 {
 			return false
 		}
 	}
@@ -245,7 +280,7 @@ func backslashRune(s string) (r rune, n int) {
 }
 
 func hexRune(s string) (r rune, ok bool) {
-	if hexBits(s)&hexBad != 0 {
+	if !Hex(s).Valid() {
 		return 0, false
 	}
 	for i := 0; i < len(s); i++ {
