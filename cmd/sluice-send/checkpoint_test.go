@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"sluice/client"
 )
 
 // damage is what happens to the files between two runs. name → what is done → what must hold is the same for all:
@@ -211,20 +209,9 @@ func TestAgainStoresTwice(t *testing.T) {
 	}
 }
 
-func TestTwoUploadersOfOneFile(t *testing.T) {
-	path := tempCSV(t, 300, none)
-	c, err := createCheckpoint(path+".checkpoint", header{Version: 1})
-	must(t, err)
-	defer c.Close()
-	code, _, words := uploadTo(t, newLoopback(t, &store{}), path)
-	if code != exitUsage || !strings.Contains(words, "another upload of this file is running") {
-		t.Errorf("exit code %d\n%s", code, words)
-	}
-}
-
 // An interruption from the keyboard has its own exit code, and the next run goes on.
 func TestInterrupted(t *testing.T) {
-	for _, at := range []int{1, 5} { // before the first mark, and after some, most likely
+	for _, at := range []int{1, 5} { // before the first entry, and after some, most likely
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &store{}
 		s.fail = func(n int, _ http.ResponseWriter) bool {
@@ -283,31 +270,6 @@ func TestServiceThatMiscounts(t *testing.T) {
 	code, _, words := uploadTo(t, url, tempCSV(t, 4, none))
 	if code != exitUnreachable || !strings.Contains(words, "counts 2 rows of a batch as rejected, but names 0") {
 		t.Errorf("exit code %d\n%s", code, words)
-	}
-}
-
-// A checkpoint that cannot be written ends the upload: what is not remembered should not be sent.
-func TestCheckpointThatCannotBeWritten(t *testing.T) {
-	s := &store{}
-	path := tempCSV(t, 2000, none)
-	in, err := (&input{hashPairs: []string{"email=email_sha256"}}).open(&program{dataset: "spring"}, path)
-	must(t, err)
-	defer in.Close()
-	memory, err := createCheckpoint(path+".checkpoint", header{Version: 1})
-	must(t, err)
-	must(t, memory.Close())
-	c, err := client.New(newLoopback(t, s), "test-key", client.Options{Compression: client.Plain})
-	must(t, err)
-	u := &uploader{
-		client: c, parallel: 2, now: time.Now, count: &counts{}, book: &book{checkpoint: memory, path: path + ".rejected.ndjson"},
-		cutter:   &cutter{rows: in.rows, maxRows: 10, maxBytes: 1 << 20},
-		preparer: func() *preparer { return &preparer{mapping: in.mapping, now: time.Now} },
-	}
-	if err := u.run(t.Context()); err == nil || !strings.Contains(err.Error(), "write the checkpoint") {
-		t.Errorf("got %v", err)
-	}
-	if n := s.sent(); n >= 200 {
-		t.Errorf("%d of 200 batches were sent", n)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"sluice/client"
+	"sluice/cmd/sluice-send/internal/input"
+	"sluice/cmd/sluice-send/internal/upload"
 )
 
 // The exit codes, the same for every command.
@@ -60,6 +62,9 @@ type program struct {
 	keyFile   string
 	plainHTTP bool
 	json      bool
+
+	prompt  func() (string, error) // asks for the key; nil: on the terminal
+	findKey func() (string, error) // finds it once
 }
 
 func main() {
@@ -162,13 +167,16 @@ func failure(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*exitError](err); ok {
 		return err
 	}
+	if _, ok := errors.AsType[*upload.UsageError](err); ok {
+		return exit(exitUsage, err)
+	}
 	if ctx.Err() != nil {
 		return exit(exitInterrupted, errors.New("interrupted"))
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && e.KeyRefused() {
 		return exit(exitKey, err)
 	}
-	if _, ok := errors.AsType[*fileError](err); ok {
+	if _, ok := errors.AsType[*input.FileError](err); ok {
 		return exit(exitUsage, err)
 	}
 	return exit(exitUnreachable, err)

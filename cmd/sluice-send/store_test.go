@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/cmd/sluice-send/internal/upload"
 )
 
 // store is a stand-in for the service that can be told to fail. It keeps what the contract says of Idempotency-Keys, and
@@ -167,7 +169,7 @@ func refusedLines(t *testing.T, path string) map[int64]int {
 	}
 	lines := map[int64]int{}
 	for line := range strings.Lines(string(data)) {
-		var r refusal
+		var r upload.RejectedRow
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Line == 0 || r.Code == "" {
 			t.Fatalf("a line of the refused rows cannot be read: %v", err)
 		}

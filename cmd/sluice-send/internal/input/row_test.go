@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bufio"
@@ -16,21 +16,21 @@ import (
 )
 
 // readAll gives the rows of text, one on a line as LINE:DATA, and the error that ended them.
-func readAll(r rows) (string, error) {
+func readAll(r Rows) (string, error) {
 	var out []string
 	for {
-		row, err := r.next()
-		if ended(err) {
+		row, err := r.Next()
+		if Ended(err) {
 			return strings.Join(out, "|"), nil
 		}
 		if err != nil {
 			return strings.Join(out, "|"), err
 		}
-		text := string(row.data)
-		if row.fault != "" {
+		text := string(row.Data)
+		if row.Fault != "" {
 			text = "FAULT"
 		}
-		out = append(out, fmt.Sprintf("%d:%s", row.line, text))
+		out = append(out, fmt.Sprintf("%d:%s", row.Line, text))
 	}
 }
 
@@ -47,12 +47,12 @@ func TestLineRows(t *testing.T) {
 		"exactly a window": {strings.Repeat("x", 16) + "\ny", "1:" + strings.Repeat("x", 16) + "|2:y"},
 		"nothing":          {"", ""},
 	} {
-		l := &lineRows{lines{r: small(tt.text)}}
+		l := &lineRows{Lines{r: small(tt.text)}}
 		got, err := readAll(l)
 		if err != nil || got != tt.want {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, tt.want)
 		}
-		if p := l.position(); p.Offset != int64(len(tt.text)) {
+		if p := l.Position(); p.Offset != int64(len(tt.text)) {
 			t.Errorf("%s: got offset %d at the end, want %d", name, p.Offset, len(tt.text))
 		}
 	}
@@ -79,24 +79,24 @@ func (r *repeated) Read(p []byte) (int, error) {
 func TestHugeLine(t *testing.T) {
 	const huge = 100 << 20
 	in := io.MultiReader(strings.NewReader("first\n"), &repeated{'x', huge}, strings.NewReader("\nlast\n"))
-	l := &lineRows{lines{r: bufio.NewReaderSize(in, windowBytes)}}
+	l := &lineRows{Lines{r: bufio.NewReaderSize(in, windowBytes)}}
 	got, err := readAll(l)
 	if err != nil || got != "1:first|2:FAULT|3:last" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if held := cap(l.spill); held > 2*maxRow {
+	if held := cap(l.spill); held > 2*MaxRow {
 		t.Errorf("the line took %d bytes of memory", held)
 	}
 	// Inside a JSON array, and in a quoted field, where nothing after it can be understood.
 	in = io.MultiReader(strings.NewReader(`[{"a":1},{"b":"`), &repeated{'x', huge}, strings.NewReader(`"},{"c":3}]`))
-	v := newValueRows(bufio.NewReaderSize(in, windowBytes), position{})
+	v := newValueRows(bufio.NewReaderSize(in, windowBytes), Position{})
 	if got, err := readAll(v); err != nil || got != `1:{"a":1}|1:FAULT|1:{"c":3}` {
 		t.Errorf("in an array: got %q, %v", got, err)
 	}
 	in = io.MultiReader(strings.NewReader("a,b\nc,\"d\n"), &repeated{'\n', huge}, strings.NewReader("\"\n"))
-	c := &csvRows{lines: lines{r: bufio.NewReaderSize(in, windowBytes)}, delimiter: ','}
+	c := &csvRows{Lines: Lines{r: bufio.NewReaderSize(in, windowBytes)}, delimiter: ','}
 	_, err = readAll(c)
-	if e, ok := errors.AsType[*fileError](err); !ok || e.line != 2 {
+	if e, ok := errors.AsType[*FileError](err); !ok || e.Line != 2 {
 		t.Errorf("in quotes: got %v, want a fault in line 2", err)
 	}
 }
@@ -118,7 +118,7 @@ func TestValueRows(t *testing.T) {
 		"open string":       {`["abc`, "", "line 1: the file ends inside a JSON value"},
 		"stray bracket":     {`{}]`, "1:{}", "line 1: a JSON value is missing"},
 	} {
-		got, err := readAll(newValueRows(small(tt.text), position{}))
+		got, err := readAll(newValueRows(small(tt.text), Position{}))
 		if got != tt.want || (tt.err == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
 			t.Errorf("%s: got %q, %v, want %q, %s", name, got, err, tt.want, tt.err)
 		}
@@ -135,7 +135,7 @@ func TestCSVRows(t *testing.T) {
 		"quote in the field": {"5\" pipe,1\nnext,2\n", "1:5\" pipe,1|2:next,2", ""},
 		"never closed":       {"a\nb,\"c\nd\n", "1:a", "line 2: a quote is opened"},
 	} {
-		got, err := readAll(&csvRows{lines: lines{r: small(tt.text)}, delimiter: ','})
+		got, err := readAll(&csvRows{Lines: Lines{r: small(tt.text)}, delimiter: ','})
 		if got != tt.want || (tt.err == "") != (err == nil) || err != nil && !strings.HasPrefix(err.Error(), tt.err) {
 			t.Errorf("%s: got %q, %v, want %q, %s", name, got, err, tt.want, tt.err)
 		}
@@ -186,8 +186,8 @@ func TestCutterIsTheSameFromEveryBatch(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cuts := func(from position, number int64) (out []string) {
-		s, err := openSource(path, nil, "")
+	cuts := func(from Position, number int64) (out []string) {
+		s, err := OpenSource(path, nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,25 +196,25 @@ func TestCutterIsTheSameFromEveryBatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &cutter{rows: r, maxRows: 7, maxBytes: 150, number: number}
-		for b := new(batch); ; {
-			if err := c.next(b); ended(err) {
+		c := &Cutter{Rows: r, MaxRows: 7, MaxBytes: 150, Number: number}
+		for b := new(Batch); ; {
+			if err := c.Next(b); Ended(err) {
 				return out
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, fmt.Sprintf("%d %v %v %d %q", b.number, b.start, b.end, len(b.spans), b.data))
+			out = append(out, fmt.Sprintf("%d %v %v %d %q", b.Number, b.Start, b.End, len(b.Spans), b.Data))
 		}
 	}
-	s, _ := openSource(path, nil, "")
+	s, _ := OpenSource(path, nil, "")
 	defer s.Close()
-	r, _ := s.rows(0)
-	c := &cutter{rows: r, maxRows: 7, maxBytes: 150}
-	whole := cuts(position{}, 0)
+	r, _ := s.Rows(0)
+	c := &Cutter{Rows: r, MaxRows: 7, MaxBytes: 150}
+	whole := cuts(Position{}, 0)
 	rows := 0
-	for b, i := new(batch), 0; c.next(b) == nil; i++ {
-		rows += len(b.spans)
-		if rest := cuts(b.end, b.number+1); strings.Join(rest, "\n") != strings.Join(whole[i+1:], "\n") {
+	for b, i := new(Batch), 0; c.Next(b) == nil; i++ {
+		rows += len(b.Spans)
+		if rest := cuts(b.End, b.Number+1); strings.Join(rest, "\n") != strings.Join(whole[i+1:], "\n") {
 			t.Fatalf("from batch %d on the cuts differ", i+1)
 		}
 	}
@@ -260,7 +260,7 @@ func TestSources(t *testing.T) {
 		if err := os.WriteFile(path, []byte(tt.data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s, err := openSource(path, nil, "")
+		s, err := OpenSource(path, nil, "")
 		if tt.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: got %v, want %q", name, err, tt.err)
@@ -271,19 +271,19 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		r, err := s.rows(',')
+		r, err := s.Rows(',')
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readAll(r); err != nil || got != tt.want || s.format != tt.format {
-			t.Errorf("%s: got %s %q, %v, want %s %q", name, s.format, got, err, tt.format, tt.want)
+		if got, err := readAll(r); err != nil || got != tt.want || s.Format != tt.format {
+			t.Errorf("%s: got %s %q, %v, want %s %q", name, s.Format, got, err, tt.format, tt.want)
 		}
 		s.Close()
 	}
-	if _, err := openSource(dir, nil, ""); err == nil {
+	if _, err := OpenSource(dir, nil, ""); err == nil {
 		t.Error("a directory was opened")
 	}
-	if _, err := openSource(filepath.Join(dir, "none"), nil, ""); err == nil {
+	if _, err := OpenSource(filepath.Join(dir, "none"), nil, ""); err == nil {
 		t.Error("a missing file was opened")
 	}
 }

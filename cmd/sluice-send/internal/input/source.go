@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bufio"
@@ -15,52 +15,52 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The forms of a file.
+// The formats of a file.
 const (
-	formatNDJSON = "ndjson" // one JSON object on each line
-	formatJSON   = "json"   // one array, or objects laid out freely
-	formatCSV    = "csv"
-	formatTSV    = "tsv"
+	NDJSON = "ndjson" // one JSON object on each line
+	JSON   = "json"   // one array, or objects laid out freely
+	CSV    = "csv"
+	TSV    = "tsv"
 )
 
 // windowBytes is the read buffer: large enough that few lines need a copy.
 const windowBytes = 256 << 10
 
-// source is an opened input: decompressed, without a byte order mark, its form known.
-type source struct {
+// Source is an opened input: decompressed, without a byte order mark, its form known.
+type Source struct {
 	name   string
-	file   *os.File      // nil: standard input
+	OS     *os.File      // nil: standard input
 	whole  io.ReadSeeker // a regular file as it was when it was opened: what is added later is not read
-	size   int64         // on disk; 0: a stream that can be read once
-	read   atomic.Int64
+	Size   int64         // on disk; 0: a stream that can be read once
+	Read   atomic.Int64  // bytes that were read from disk
 	r      *bufio.Reader
-	format string
-	packed bool // compressed
+	Format string
+	Packed bool // compressed
 	skip   int64
 	closes []func() error
 }
 
-// openSource opens name, or in for "-". Format "" is found from the name or the first bytes.
-func openSource(name string, in io.Reader, format string) (*source, error) {
-	s := &source{name: name}
+// OpenSource opens name, or in for "-". Format "" is found from the name or the first bytes.
+func OpenSource(name string, in io.Reader, format string) (*Source, error) {
+	s := &Source{name: name}
 	raw := in
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
 			return nil, err
 		}
-		s.file, raw = f, f
+		s.OS, raw = f, f
 		s.closes = append(s.closes, f.Close)
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			s.size = info.Size()
-			s.whole = io.NewSectionReader(f, 0, s.size)
+			s.Size = info.Size()
+			s.whole = io.NewSectionReader(f, 0, s.Size)
 			raw = s.whole
 		} else if err == nil && info.IsDir() {
 			f.Close()
 			return nil, fmt.Errorf("%s is a directory", name)
 		}
 	}
-	if err := s.unpack(&counting{raw, &s.read}); err != nil {
+	if err := s.unpack(&counting{raw, &s.Read}); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
@@ -71,11 +71,11 @@ func openSource(name string, in io.Reader, format string) (*source, error) {
 	return s, nil
 }
 
-// stream says that the rows can be read only once: standard input, or a pipe.
-func (s *source) stream() bool { return s.size == 0 }
+// Stream reports that the rows can be read only once: standard input, or a pipe.
+func (s *Source) Stream() bool { return s.Size == 0 }
 
 // Close lets go of the file and the decompressor.
-func (s *source) Close() {
+func (s *Source) Close() {
 	for _, c := range s.closes {
 		_ = c() // nothing was written
 	}
@@ -93,7 +93,7 @@ func (c *counting) Read(p []byte) (int, error) {
 }
 
 // unpack puts a decompressor before the reader if the first bytes are those of gzip or zstd.
-func (s *source) unpack(raw io.Reader) error {
+func (s *Source) unpack(raw io.Reader) error {
 	br := bufio.NewReaderSize(raw, windowBytes)
 	head, err := br.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -118,19 +118,19 @@ func (s *source) unpack(raw io.Reader) error {
 		s.r = br
 		return nil
 	}
-	s.packed = true
+	s.Packed = true
 	s.r = bufio.NewReaderSize(in, windowBytes)
 	return nil
 }
 
 // sniff passes a byte order mark and settles the form.
-func (s *source) sniff(format string) error {
+func (s *Source) sniff(format string) error {
 	head, err := s.r.Peek(4096)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 		return err
 	}
 	if bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) {
-		return &fileError{1, "the file is UTF-16; save it as UTF-8"}
+		return &FileError{1, "the file is UTF-16; save it as UTF-8"}
 	}
 	if bytes.HasPrefix(head, []byte{0xef, 0xbb, 0xbf}) {
 		s.skip = 3
@@ -140,14 +140,14 @@ func (s *source) sniff(format string) error {
 		head = head[3:]
 	}
 	if len(bytes.TrimSpace(head)) == 0 && len(head) < 4000 {
-		return &fileError{1, "the file is empty"}
+		return &FileError{1, "the file is empty"}
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
-		return &fileError{1, "the file holds zero bytes: it is no text file"}
+		return &FileError{1, "the file holds zero bytes: it is no text file"}
 	}
-	s.format = format
+	s.Format = format
 	if format == "" {
-		s.format = formatOf(s.name, head)
+		s.Format = formatOf(s.name, head)
 	}
 	return nil
 }
@@ -164,50 +164,50 @@ func formatOf(name string, head []byte) string {
 	}
 	switch ext := filepath.Ext(name); {
 	case first == '[':
-		return formatJSON
+		return JSON
 	case ext == ".csv" || ext == ".tsv":
 		return ext[1:]
 	case ext == ".tab":
-		return formatTSV
+		return TSV
 	case first != '{':
-		return formatCSV
+		return CSV
 	}
 	line, _, whole := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
 	if line = bytes.TrimSpace(line); whole && len(line) > 0 && line[len(line)-1] != '}' {
-		return formatJSON // an object that does not end on its line is laid out over several
+		return JSON // an object that does not end on its line is laid out over several
 	}
-	return formatNDJSON
+	return NDJSON
 }
 
-// rows gives the rows of a source that was just opened.
-func (s *source) rows(delimiter byte) (rows, error) {
-	return s.rowsAt(position{Offset: s.skip}, delimiter)
+// Rows gives the rows of a source that was just opened.
+func (s *Source) Rows(delimiter byte) (Rows, error) {
+	return s.rowsAt(Position{Offset: s.skip}, delimiter)
 }
 
 // rowsFrom goes to p and gives the rows from there on. at is where the source stands: a compressed one can only be
 // read forward.
-func (s *source) rowsFrom(p position, at int64, delimiter byte) (rows, error) {
-	if s.whole != nil && !s.packed {
+func (s *Source) rowsFrom(p Position, at int64, delimiter byte) (Rows, error) {
+	if s.whole != nil && !s.Packed {
 		if _, err := s.whole.Seek(p.Offset, io.SeekStart); err != nil {
 			return nil, err
 		}
-		s.read.Store(p.Offset)
-		s.r.Reset(&counting{s.whole, &s.read})
+		s.Read.Store(p.Offset)
+		s.r.Reset(&counting{s.whole, &s.Read})
 	} else if _, err := io.CopyN(io.Discard, s.r, p.Offset-at); err != nil {
 		return nil, err
 	}
 	return s.rowsAt(p, delimiter)
 }
 
-func (s *source) rowsAt(p position, delimiter byte) (rows, error) {
-	l := lines{r: s.r, number: p.Line, offset: p.Offset}
-	switch s.format {
-	case formatNDJSON:
+func (s *Source) rowsAt(p Position, delimiter byte) (Rows, error) {
+	l := Lines{r: s.r, number: p.Line, offset: p.Offset}
+	switch s.Format {
+	case NDJSON:
 		return &lineRows{l}, nil
-	case formatJSON:
+	case JSON:
 		return newValueRows(s.r, p), nil
-	case formatCSV, formatTSV:
-		return &csvRows{lines: l, delimiter: delimiter}, nil
+	case CSV, TSV:
+		return &csvRows{Lines: l, delimiter: delimiter}, nil
 	}
-	return nil, fmt.Errorf("the format %q is not known: ndjson, json, csv or tsv", s.format)
+	return nil, fmt.Errorf("the format %q is not known: ndjson, json, csv or tsv", s.Format)
 }

@@ -1,8 +1,10 @@
-package main
+package input
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +33,7 @@ func compareWithStandardCSV(t *testing.T, s string) {
 }
 
 func header2(text string, delimiter byte) ([]string, error) {
-	c := &csvRows{lines: lines{r: small(text)}, delimiter: delimiter}
+	c := &csvRows{Lines: Lines{r: small(text)}, delimiter: delimiter}
 	return c.readHeader()
 }
 
@@ -55,13 +57,13 @@ func TestHeader(t *testing.T) {
 		"open quote":      {"a,\"b\n1,2\n", ',', "never closed"},
 	} {
 		_, err := header2(tt.text, tt.delimiter)
-		if e, ok := errors.AsType[*fileError](err); !ok || e.line != 1 || !strings.Contains(err.Error(), tt.want) {
+		if e, ok := errors.AsType[*FileError](err); !ok || e.Line != 1 || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q in line 1", name, err, tt.want)
 		}
 	}
 }
 
-func bound(t *testing.T, m *mapping, header ...string) *mapping {
+func bound(t *testing.T, m *Mapping, header ...string) *Mapping {
 	t.Helper()
 	m.delimiter = ','
 	if err := m.bind(header); err != nil {
@@ -71,14 +73,14 @@ func bound(t *testing.T, m *mapping, header ...string) *mapping {
 }
 
 func TestMappingWritesEvents(t *testing.T) {
-	m := bound(t, &mapping{
+	m := bound(t, &Mapping{
 		Map:     map[string]string{"when": "timestamp", "tier": "custom_data.tier", "sid": "privacy.gpp_sid"},
 		Hash:    map[string]string{"email": "email_sha256", "addr": "ip"},
 		Set:     map[string]string{"source": "crm"},
 		Dataset: "spring",
 	}, "when", "event_type", "email", "addr", "value", "currency_code", "mmt_only", "sid", "tier", "notes")
-	if !slices.Equal(m.unused, []string{"notes"}) {
-		t.Errorf("got unused %q", m.unused)
+	if !slices.Equal(m.Unused, []string{"notes"}) {
+		t.Errorf("got unused %q", m.Unused)
 	}
 	const email = `"email_sha256":"8e43ca37701228e74983efdbd0cff5c16b3b1e5d4e29a7c05626d4d25a018e11"`
 	for _, tt := range []struct{ record, want string }{
@@ -95,14 +97,14 @@ func TestMappingWritesEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, fault := m.appendEvent(nil, fields)
-		if fault != nil || !sameJSON(got, []byte(tt.want)) {
+		if fault != nil || !same(t, got, tt.want) {
 			t.Errorf("got\n%s, %v, want\n%s", got, fault, tt.want)
 		}
 	}
 }
 
 func TestMappingRefusesRows(t *testing.T) {
-	m := bound(t, &mapping{Hash: map[string]string{"email": "email_sha256"}, Dataset: "d"}, "timestamp", "event_type", "email")
+	m := bound(t, &Mapping{Hash: map[string]string{"email": "email_sha256"}, Dataset: "d"}, "timestamp", "event_type", "email")
 	for record, want := range map[string]string{
 		"1,purchase":             "The row has 2 columns, the header 3.",
 		"1,purchase,a@b.c,extra": "The row has 4 columns, the header 3.",
@@ -114,7 +116,7 @@ func TestMappingRefusesRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, fault := m.appendEvent(nil, fields)
-		if fault == nil || !strings.HasPrefix(fault.message, want) || strings.Contains(fault.message+fault.hint, "canary") {
+		if fault == nil || !strings.HasPrefix(fault.Message, want) || strings.Contains(fault.Message+fault.Hint, "canary") {
 			t.Errorf("%q: got %+v, want %q", record, fault, want)
 		}
 	}
@@ -122,22 +124,32 @@ func TestMappingRefusesRows(t *testing.T) {
 
 func TestMappingRefusesHeaders(t *testing.T) {
 	for name, tt := range map[string]struct {
-		mapping mapping
+		mapping Mapping
 		header  string
 		want    string
 	}{
-		"nothing":         {mapping{}, "a,b", "no column fills data_set_id (--map COLUMN=data_set_id or --set data_set_id=…); no column fills timestamp (--map COLUMN=timestamp); no column fills event_type"},
-		"no identifier":   {mapping{}, "data_set_id,timestamp,event_type,Email", "no column fills an identifier: email_sha256, ifa or ip (--hash Email=email_sha256)"},
-		"missing column":  {mapping{Map: map[string]string{"when": "timestamp"}}, "a,b", `--map names the column "when", which is not in the header`},
-		"unknown field":   {mapping{Map: map[string]string{"a": "amount"}}, "a,b", `--map names the field "amount"`},
-		"unknown set":     {mapping{Set: map[string]string{"amount": "1"}}, "a,b", `--set names the field "amount"`},
-		"hash of a value": {mapping{Hash: map[string]string{"a": "ifa"}}, "a,b", "--hash fills email_sha256 and ip only"},
-		"filled twice":    {mapping{Map: map[string]string{"a": "value", "b": "value"}}, "a,b", "value would be filled twice"},
-		"whole and parts": {mapping{Map: map[string]string{"a": "custom_data.x", "b": "custom_data"}}, "a,b", "custom_data comes both whole and by its members"},
+		"nothing":         {Mapping{}, "a,b", "no column fills data_set_id (--map COLUMN=data_set_id or --set data_set_id=…); no column fills timestamp (--map COLUMN=timestamp); no column fills event_type"},
+		"no identifier":   {Mapping{}, "data_set_id,timestamp,event_type,Email", "no column fills an identifier: email_sha256, ifa or ip (--hash Email=email_sha256)"},
+		"missing column":  {Mapping{Map: map[string]string{"when": "timestamp"}}, "a,b", `--map names the column "when", which is not in the header`},
+		"unknown field":   {Mapping{Map: map[string]string{"a": "amount"}}, "a,b", `--map names the field "amount"`},
+		"unknown set":     {Mapping{Set: map[string]string{"amount": "1"}}, "a,b", `--set names the field "amount"`},
+		"hash of a value": {Mapping{Hash: map[string]string{"a": "ifa"}}, "a,b", "--hash fills email_sha256 and ip only"},
+		"filled twice":    {Mapping{Map: map[string]string{"a": "value", "b": "value"}}, "a,b", "value would be filled twice"},
+		"whole and parts": {Mapping{Map: map[string]string{"a": "custom_data.x", "b": "custom_data"}}, "a,b", "custom_data comes both whole and by its members"},
 	} {
 		err := tt.mapping.bind(strings.Split(tt.header, ","))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
+}
+
+// same compares JSON texts by value.
+func same(t *testing.T, a []byte, b string) bool {
+	t.Helper()
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal([]byte(b), &y) != nil {
+		return false
+	}
+	return reflect.DeepEqual(x, y)
 }

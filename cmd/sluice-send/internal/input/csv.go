@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bytes"
@@ -11,32 +11,32 @@ import (
 
 // csvRows are the records of a delimited file. A record may go over several lines where a quoted field does.
 type csvRows struct {
-	lines
+	Lines
 	delimiter byte
 	record    []byte
 	header    []byte // repeated in the file by some exports; such a row is not data
 }
 
-func (c *csvRows) position() position { return position{Offset: c.offset, Line: c.number} }
+func (c *csvRows) Position() Position { return Position{Offset: c.offset, Line: c.number} }
 
-func (c *csvRows) next() (row, error) {
+func (c *csvRows) Next() (Row, error) {
 	for {
-		data, long, err := c.lines.next()
+		data, long, err := c.Lines.Next()
 		if err != nil {
-			return row{}, err
+			return Row{}, err
 		}
 		first := c.number
 		if long {
-			return row{line: first, fault: longRow}, nil
+			return Row{Line: first, Fault: LongRow}, nil
 		}
 		if len(data) == 0 || c.header != nil && bytes.Equal(data, c.header) {
 			continue
 		}
 		if bytes.IndexByte(data, '"') < 0 || !openQuote(data, c.delimiter) {
-			return row{data: data, line: first}, nil
+			return Row{Data: data, Line: first}, nil
 		}
 		data, err = c.across(data, first)
-		return row{data: data, line: first}, err
+		return Row{Data: data, Line: first}, err
 	}
 }
 
@@ -44,15 +44,15 @@ func (c *csvRows) next() (row, error) {
 func (c *csvRows) across(data []byte, first int64) ([]byte, error) {
 	c.record = append(c.record[:0], data...)
 	for {
-		data, long, err := c.lines.next()
+		data, long, err := c.Lines.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, &fileError{first, "a quote is opened in this row and never closed"}
+			return nil, &FileError{first, "a quote is opened in this row and never closed"}
 		}
 		if err != nil {
 			return nil, err
 		}
-		if long || len(c.record)+len(data) > maxRow {
-			return nil, &fileError{first, "a quote is opened in this row and not closed within 5 MB"}
+		if long || len(c.record)+len(data) > MaxRow {
+			return nil, &FileError{first, "a quote is opened in this row and not closed within 5 MB"}
 		}
 		c.record = append(append(c.record, '\n'), data...)
 		// The scan begins anew each time; fields over many lines are rare and short.
@@ -144,27 +144,27 @@ var delimiterNames = map[byte]string{',': "a comma", ';': "a semicolon", '\t': "
 
 // readHeader reads the first record and says what is wrong with it before anything is sent.
 func (c *csvRows) readHeader() ([]string, error) {
-	r, err := c.next()
+	r, err := c.Next()
 	if errors.Is(err, io.EOF) {
-		return nil, &fileError{1, "the file is empty: not even a header"}
+		return nil, &FileError{1, "the file is empty: not even a header"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	fail := func(format string, args ...any) error { return &fileError{r.line, fmt.Sprintf(format, args...)} }
-	if r.fault != "" {
+	fail := func(format string, args ...any) error { return &FileError{r.Line, fmt.Sprintf(format, args...)} }
+	if r.Fault != "" {
 		return nil, fail("the header is over 5 MB")
 	}
-	if bytes.IndexByte(r.data, '\r') >= 0 {
+	if bytes.IndexByte(r.Data, '\r') >= 0 {
 		return nil, fail("lines end with a carriage return alone; save the file with LF or CR LF")
 	}
-	fields, _, err := splitRecord(nil, nil, r.data, c.delimiter)
+	fields, _, err := splitRecord(nil, nil, r.Data, c.delimiter)
 	if err != nil {
 		return nil, fail("the header cannot be read: %v", err)
 	}
 	if len(fields) == 1 {
 		for other, name := range delimiterNames {
-			if n := bytes.Count(r.data, []byte{other}); other != c.delimiter && n > 0 {
+			if n := bytes.Count(r.Data, []byte{other}); other != c.delimiter && n > 0 {
 				return nil, fail("with %s between columns the header has one column, with %s it would have %d; choose by --delimiter",
 					delimiterNames[c.delimiter], name, n+1)
 			}
@@ -182,6 +182,6 @@ func (c *csvRows) readHeader() ([]string, error) {
 		}
 		seen[names[i]] = true
 	}
-	c.header = bytes.Clone(r.data)
+	c.header = bytes.Clone(r.Data)
 	return names, nil
 }

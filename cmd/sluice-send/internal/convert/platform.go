@@ -1,4 +1,4 @@
-package main
+package convert
 
 // move takes one member of another platform's event to ours.
 type move struct {

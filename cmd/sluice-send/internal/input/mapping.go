@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bytes"
@@ -25,14 +25,14 @@ const (
 	object
 )
 
-// member is a place in an event that a column may fill.
-type member struct {
-	name  string
-	group string // identifiers, privacy, custom_data, or "" for the event itself
+// Member is a place in an event that a column may fill.
+type Member struct {
+	Name  string
+	Group string // identifiers, privacy, custom_data, or "" for the event itself
 	kind  kind
 }
 
-var members = map[string]member{
+var members = map[string]Member{
 	"data_set_id": {"data_set_id", "", text}, "timestamp": {"timestamp", "", instant}, "event_type": {"event_type", "", text},
 	"custom_event_name": {"custom_event_name", "", text}, "source": {"source", "", text}, "cp_id": {"cp_id", "", text},
 	"cp_name": {"cp_name", "", text}, "referer": {"referer", "", text}, "page_url": {"page_url", "", text},
@@ -44,10 +44,10 @@ var members = map[string]member{
 	"us_privacy_string": {"us_privacy_string", "privacy", text},
 }
 
-// memberOf finds a field by its name, with or without its group: email_sha256, identifiers.email_sha256, custom_data.tier.
-func memberOf(field string) (member, bool) {
+// MemberOf finds a field by its name, with or without its group: email_sha256, identifiers.email_sha256, custom_data.tier.
+func MemberOf(field string) (Member, bool) {
 	if name, ok := strings.CutPrefix(field, "custom_data."); ok {
-		return member{name, "custom_data", text}, name != ""
+		return Member{name, "custom_data", text}, name != ""
 	}
 	group, name, dotted := strings.Cut(field, ".")
 	if !dotted {
@@ -55,18 +55,18 @@ func memberOf(field string) (member, bool) {
 		return m, ok
 	}
 	m, ok := members[name]
-	return m, ok && m.group == group
+	return m, ok && m.Group == group
 }
 
-func (m member) pointer() string {
-	if m.group == "" {
-		return "/" + m.name
+func (m Member) pointer() string {
+	if m.Group == "" {
+		return "/" + m.Name
 	}
-	return "/" + m.group + "/" + m.name
+	return "/" + m.Group + "/" + m.Name
 }
 
-// mapping says which column of a delimited file fills which member.
-type mapping struct {
+// Mapping says which column of a delimited file fills which member.
+type Mapping struct {
 	Map     map[string]string `json:"map,omitempty"`  // column → field, as asked for
 	Hash    map[string]string `json:"hash,omitempty"` // column → field, hashed on the way
 	Set     map[string]string `json:"set,omitempty"`  // field → the same text in every row
@@ -74,12 +74,12 @@ type mapping struct {
 
 	columns   []column // in the order in which they are written, groups together
 	width     int      // columns of the file
-	unused    []string
+	Unused    []string `json:"-"` // columns that fill no field
 	delimiter byte
 }
 
 type column struct {
-	member
+	Member
 	at    int                          // in the record; -1: constant
 	value []byte                       // of a constant
 	hash  func(string) (string, error) // nil: as it is
@@ -87,24 +87,54 @@ type column struct {
 	label string                       // names the column to the sender; never a value
 }
 
-// rowFault is why a row cannot become an event. It holds no value.
-type rowFault struct {
-	code    event.Code
-	field   string
-	message string
-	hint    string
+// Fault is why a row cannot become an event. It holds no value.
+type Fault struct {
+	Code    event.Code
+	Field   string
+	Message string
+	Hint    string
 }
 
-func (f *rowFault) Error() string { return f.message }
+// Error is the message.
+func (f *Fault) Error() string { return f.Message }
 
-// malformedRow is the code of rows that are no records; the service never sees them, so it is not among its codes.
-const malformedRow event.Code = "MALFORMED_ROW"
+// MalformedRow is the code of rows that are no records; the service never sees them, so it is not among its codes.
+const MalformedRow event.Code = "MALFORMED_ROW"
 
-// appendEvent writes the fields of a record as an event. Empty cells are left out.
-func (m *mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *rowFault) {
+// Splitter divides records into fields. It holds the memory for them.
+type Splitter struct {
+	fields  [][]byte
+	scratch []byte
+}
+
+// AppendEvent adds a record to b as an event. Empty cells are left out.
+func (m *Mapping) AppendEvent(b, record []byte, s *Splitter) ([]byte, *Fault) {
+	var err error
+	s.fields, s.scratch, err = splitRecord(s.fields[:0], s.scratch, record, m.delimiter)
+	if err != nil {
+		hint := "Write a quote inside a field twice, and put the field into quotes."
+		if err == errUTF8 {
+			hint = "Save the file as UTF-8."
+		}
+		return b, &Fault{MalformedRow, "", sentence(err), hint}
+	}
+	return m.appendEvent(b, s.fields)
+}
+
+// sentence is an error in the form of the messages of the rules.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
+// Delimiter is what separates columns.
+func (m *Mapping) Delimiter() byte { return m.delimiter }
+
+// appendEvent writes the fields of a record as an event.
+func (m *Mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *Fault) {
 	if len(fields) != m.width {
-		return b, &rowFault{
-			malformedRow, "", fmt.Sprintf("The row has %d columns, the header %d.", len(fields), m.width),
+		return b, &Fault{
+			MalformedRow, "", fmt.Sprintf("The row has %d columns, the header %d.", len(fields), m.width),
 			"Quote fields that hold the delimiter.",
 		}
 	}
@@ -119,9 +149,9 @@ func (m *mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *rowFault) {
 		if len(cell) == 0 {
 			continue
 		}
-		if c.group != open {
-			b = m.switchGroup(b, open, c.group)
-			open = c.group
+		if c.Group != open {
+			b = m.switchGroup(b, open, c.Group)
+			open = c.Group
 		}
 		if last := b[len(b)-1]; last != '{' {
 			b = append(b, ',')
@@ -135,7 +165,7 @@ func (m *mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *rowFault) {
 		if err != nil {
 			return b, hashFault(c, err)
 		}
-		b = appendString(b, h)
+		b = AppendString(b, h)
 	}
 	if open != "" {
 		b = append(b, '}')
@@ -143,22 +173,22 @@ func (m *mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *rowFault) {
 	return append(b, '}'), nil
 }
 
-func (m *mapping) switchGroup(b []byte, from, to string) []byte {
+func (m *Mapping) switchGroup(b []byte, from, to string) []byte {
 	if from != "" {
 		b = append(b, '}')
 	}
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
-	return append(appendString(b, to), ':', '{')
+	return append(AppendString(b, to), ':', '{')
 }
 
-func hashFault(c *column, err error) *rowFault {
-	hint := "Mend the cell, or leave it empty."
+func hashFault(c *column, err error) *Fault {
+	hint := "Correct the cell, or leave it empty."
 	if errors.Is(err, client.ErrAlreadyHashed) {
 		hint = "Use --map instead of --hash for this column."
 	}
-	return &rowFault{event.InvalidIdentifier, c.pointer(), "In " + c.label + " " + err.Error() + ".", hint}
+	return &Fault{event.InvalidIdentifier, c.pointer(), "In " + c.label + " " + err.Error() + ".", hint}
 }
 
 // appendCell writes a cell as the JSON its member wants. A cell that is not of that kind goes as a string: the
@@ -166,14 +196,14 @@ func hashFault(c *column, err error) *rowFault {
 func appendCell(b []byte, k kind, cell []byte) []byte {
 	switch k {
 	case instant:
-		if isNumber(cell) {
+		if IsNumber(cell) {
 			return append(b, cell...)
 		}
 		if t, err := time.Parse(time.RFC3339, string(cell)); err == nil {
 			return strconv.AppendInt(b, t.Unix(), 10)
 		}
 	case number:
-		if isNumber(cell) {
+		if IsNumber(cell) {
 			return append(b, cell...)
 		}
 	case boolean:
@@ -191,8 +221,8 @@ func appendCell(b []byte, k kind, cell []byte) []byte {
 		list := strings.FieldsFunc(strings.Trim(string(cell), "[]"), func(r rune) bool { return r == ';' || r == ',' || r == ' ' || r == '|' })
 		out := append(b, '[')
 		for i, n := range list {
-			if !isNumber([]byte(n)) {
-				return appendString(b, cell)
+			if !IsNumber([]byte(n)) {
+				return AppendString(b, cell)
 			}
 			if i > 0 {
 				out = append(out, ',')
@@ -201,11 +231,11 @@ func appendCell(b []byte, k kind, cell []byte) []byte {
 		}
 		return append(out, ']')
 	}
-	return appendString(b, cell)
+	return AppendString(b, cell)
 }
 
-// isNumber says whether b is a JSON number.
-func isNumber(b []byte) bool {
+// IsNumber reports whether b is a JSON number.
+func IsNumber(b []byte) bool {
 	if len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') {
 		return false
 	}
@@ -217,8 +247,8 @@ func isNumber(b []byte) bool {
 	return b[0] != '0' || len(b) == 1
 }
 
-// appendString writes s as a JSON string. s is valid UTF-8.
-func appendString[S string | []byte](b []byte, s S) []byte {
+// AppendString writes s as a JSON string. s is valid UTF-8.
+func AppendString[S string | []byte](b []byte, s S) []byte {
 	const hexDigits = "0123456789abcdef"
 	b = append(b, '"')
 	done := 0 // everything before it is written

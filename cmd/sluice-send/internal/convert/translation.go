@@ -1,31 +1,33 @@
-package main
+package convert
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
 	"sluice/client"
+	"sluice/cmd/sluice-send/internal/input"
 	"sluice/event"
 )
 
 // translation is one event on its way to ours.
 type translation struct {
-	c      *converter
+	c      *Converter
 	source map[string]any
 	out    map[string]any
 	used   map[string]bool // paths of the source that have a place
 }
 
 // move takes one value to its place. A place that is filled already keeps what it has.
-func (t *translation) move(m move, v any) *problem {
+func (t *translation) move(m move, v any) *event.Error {
 	t.used[m.from] = true
 	if list, ok := v.([]any); ok && m.how != "ints" && m.how != "flag" && !strings.HasPrefix(m.to, "custom_data.") {
 		if len(list) == 0 {
 			return nil
 		}
 		if len(list) > 1 {
-			t.c.dropped[m.from+" after the first"] += len(list) - 1
+			t.c.Dropped[m.from+" after the first"] += len(list) - 1
 		}
 		v = list[0]
 	}
@@ -52,7 +54,7 @@ func (t *translation) move(m move, v any) *problem {
 		}
 	case "refused":
 		if v == "DENIED" {
-			return &problem{consentDenied, "/" + strings.ReplaceAll(m.from, ".", "/"), "The person refused the use of their data for advertising.", "Do not send such events."}
+			return &event.Error{Code: consentDenied, Field: "/" + strings.ReplaceAll(m.from, ".", "/"), Message: "The person refused the use of their data for advertising.", Hint: "Do not send such events."}
 		}
 	default:
 		t.put(m.to, v)
@@ -65,21 +67,21 @@ const consentDenied event.Code = "CONSENT_DENIED"
 
 // put sets a field of our event by its name, within its group.
 func (t *translation) put(field string, v any) {
-	m, ok := memberOf(field)
+	m, ok := input.MemberOf(field)
 	if !ok {
 		return
 	}
 	object := t.out
-	if m.group != "" {
-		inner, ok := t.out[m.group].(map[string]any)
+	if m.Group != "" {
+		inner, ok := t.out[m.Group].(map[string]any)
 		if !ok {
 			inner = map[string]any{}
-			t.out[m.group] = inner
+			t.out[m.Group] = inner
 		}
 		object = inner
 	}
-	if _, taken := object[m.name]; !taken {
-		object[m.name] = v
+	if _, taken := object[m.Name]; !taken {
+		object[m.Name] = v
 	}
 }
 
@@ -103,7 +105,7 @@ func (t *translation) eventType(v any) {
 
 // identifier takes a hash as it is. A plain value is hashed only if the sender asked for it; otherwise the event
 // is refused, for somebody meant to send a hash and did not.
-func (t *translation) identifier(m move, v any, hash func(string) (string, error)) *problem {
+func (t *translation) identifier(m move, v any, hash func(string) (string, error)) *event.Error {
 	s, ok := v.(string)
 	if !ok {
 		t.put(m.to, v)
@@ -115,13 +117,13 @@ func (t *translation) identifier(m move, v any, hash func(string) (string, error
 	case err == client.ErrAlreadyHashed:
 		t.put(m.to, strings.ToLower(s))
 	case err == client.ErrNotIPv4 && strings.Count(s, ":") > 1:
-		t.c.dropped[m.from+" (IPv6)"]++
+		t.c.Dropped[m.from+" (IPv6)"]++
 	case err != nil:
-		return &problem{event.InvalidIdentifier, pointerOf(m.from), "The value is neither a SHA-256 nor what should have been hashed.", "Mend it at its source."}
-	case t.c.hashPlain:
+		return &event.Error{Code: event.InvalidIdentifier, Field: pointerOf(m.from), Message: "The value is neither a SHA-256 nor what should have been hashed.", Hint: "Mend it at its source."}
+	case t.c.HashPlain:
 		t.put(m.to, h)
 	default:
-		return &problem{event.PlaintextPII, pointerOf(m.from), "The value is not hashed.", "Hash it at its source, or use --hash-plain."}
+		return &event.Error{Code: event.PlaintextPII, Field: pointerOf(m.from), Message: "The value is not hashed.", Hint: "Hash it at its source, or use --hash-plain."}
 	}
 	return nil
 }
@@ -132,24 +134,24 @@ func pointerOf(path string) string {
 
 // takeRest moves the other members of the free objects into custom_data, and counts those that have no place.
 func (t *translation) takeRest() {
-	for _, name := range sortedKeys(t.source) {
+	for _, name := range sorted(t.source) {
 		v := t.source[name]
 		if v == nil || t.used[name] || t.placed(name) {
 			continue
 		}
 		inner, nested := v.(map[string]any)
 		if !nested {
-			t.c.dropped[name]++
+			t.c.Dropped[name]++
 			continue
 		}
-		for _, member := range sortedKeys(inner) {
+		for _, member := range sorted(inner) {
 			path := name + "." + member
 			switch {
 			case inner[member] == nil || t.used[path] || t.placed(path):
 			case slices.Contains(t.c.rest, name):
 				t.put("custom_data."+member, inner[member])
 			default:
-				t.c.dropped[path]++
+				t.c.Dropped[path]++
 			}
 		}
 	}
@@ -169,7 +171,7 @@ func (t *translation) placed(path string) bool {
 // instantOf gives whole seconds; what is no integer goes as it is, for the rules to refuse.
 func instantOf(v any, how string) any {
 	n, ok := v.(json.Number)
-	if s, isString := v.(string); isString && isNumber([]byte(s)) {
+	if s, isString := v.(string); isString && input.IsNumber([]byte(s)) {
 		n, ok = json.Number(s), true
 	}
 	if !ok {
@@ -189,7 +191,7 @@ func instantOf(v any, how string) any {
 }
 
 func numberOf(v any) any {
-	if s, ok := v.(string); ok && isNumber([]byte(s)) {
+	if s, ok := v.(string); ok && input.IsNumber([]byte(s)) {
 		return json.Number(s)
 	}
 	return v
@@ -224,3 +226,5 @@ func isSet(v any) bool {
 	}
 	return false
 }
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

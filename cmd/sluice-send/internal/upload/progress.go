@@ -1,10 +1,12 @@
-package main
+package upload
 
 import (
 	"fmt"
 	"strings"
 	"sync"
 	"time"
+
+	"sluice/cmd/sluice-send/internal/input"
 )
 
 // progress draws a line on a terminal while an upload runs; elsewhere it is silent.
@@ -14,12 +16,12 @@ type progress struct {
 }
 
 // startProgress draws until stop is called.
-func (p *program) startProgress(s *source, c *counts, before mark) *progress {
+func startProgress(o *Options, s *input.Source, c *counts, before entry) *progress {
 	bar := &progress{ended: make(chan struct{})}
-	if !p.onTerminal() {
+	if o.Progress == nil {
 		return bar
 	}
-	begin, skipped := p.now(), s.read.Load()
+	begin, skipped := o.Now(), s.Read.Load()
 	bar.wait.Go(func() {
 		tick := time.NewTicker(200 * time.Millisecond) // arbitrary: smooth, and not a load
 		defer tick.Stop()
@@ -27,13 +29,13 @@ func (p *program) startProgress(s *source, c *counts, before mark) *progress {
 			select {
 			case <-tick.C:
 				v := view{
-					read: s.read.Load(), skipped: skipped, size: s.size,
+					read: s.Read.Load(), skipped: skipped, size: s.Size,
 					accepted: int64(before.Accepted) + c.accepted.Load(), rejected: int64(before.Rejected) + c.rejected.Load(),
-					fresh: c.accepted.Load() + c.rejected.Load(), elapsed: p.now().Sub(begin),
+					fresh: c.accepted.Load() + c.rejected.Load(), elapsed: o.Now().Sub(begin),
 				}
-				fmt.Fprint(p.stderr, "\r\x1b[K"+v.String())
+				fmt.Fprint(o.Progress, "\r\x1b[K"+v.String())
 			case <-bar.ended:
-				fmt.Fprint(p.stderr, "\r\x1b[K")
+				fmt.Fprint(o.Progress, "\r\x1b[K")
 				return
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package upload
 
 import (
 	"encoding/json"
@@ -10,32 +10,32 @@ import (
 	"sluice/event"
 )
 
-// book keeps what became of an upload's rows: the sums, the file of refused rows and, for a file that can be read
+// journal records what became of an upload's rows: the sums, the file of rejected rows and, for a file that can be read
 // again, the checkpoint.
-type book struct {
+type journal struct {
 	checkpoint *checkpoint // nil: standard input, which cannot be resumed
-	path       string      // of the refused rows
-	refused    *os.File    // nil until there are any
+	path       string      // of the rejected rows
+	rejected   *os.File    // nil until there are any
 	length     int64
-	total      mark // without a checkpoint
+	total      entry // without a checkpoint
 }
 
 // sums are the totals so far, earlier runs included.
-func (b *book) sums() mark {
+func (b *journal) sums() entry {
 	if b.checkpoint != nil {
 		return b.checkpoint.total
 	}
 	return b.total
 }
 
-// begin makes the file of refused rows agree with the checkpoint: what was written after its last mark is cut off, and
+// begin makes the file of rejected rows agree with the checkpoint: what was written after its last entry is cut off, and
 // what an earlier upload left is gone.
-func (b *book) begin() error {
+func (b *journal) begin() error {
 	if b.checkpoint != nil {
-		b.length = b.checkpoint.refused
+		b.length = b.checkpoint.rejected
 	}
 	if info, err := os.Stat(b.path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file: it cannot hold the refused rows", b.path)
+		return fmt.Errorf("%s is no regular file: it cannot hold the rejected rows", b.path)
 	}
 	if b.length == 0 {
 		if err := os.Remove(b.path); err != nil && !os.IsNotExist(err) {
@@ -46,23 +46,23 @@ func (b *book) begin() error {
 	if err := b.open(); err != nil {
 		return err
 	}
-	info, err := b.refused.Stat()
+	info, err := b.rejected.Stat()
 	if err != nil {
 		return err
 	}
 	// Somebody took the file away: what was in it is lost, and must not come back as zero bytes.
 	b.length = min(b.length, info.Size())
-	return b.refused.Truncate(b.length)
+	return b.rejected.Truncate(b.length)
 }
 
-func (b *book) open() (err error) {
-	b.refused, err = os.OpenFile(b.path, os.O_WRONLY|os.O_CREATE, 0o600)
+func (b *journal) open() (err error) {
+	b.rejected, err = os.OpenFile(b.path, os.O_WRONLY|os.O_CREATE, 0o600)
 	return err
 }
 
-// booked gives a test for the batches that are booked now. It does not see later ones, so another goroutine may use it
+// recorded gives a test for the batches that are recorded now. It does not see later ones, so another goroutine may use it
 // while this one books.
-func (b *book) booked() func(n int64) bool {
+func (b *journal) recorded() func(n int64) bool {
 	if b.checkpoint == nil {
 		return func(int64) bool { return false }
 	}
@@ -73,35 +73,35 @@ func (b *book) booked() func(n int64) bool {
 	}
 }
 
-// add books batches: refused rows first, synced, then the marks that say how long the file of them is.
-func (b *book) add(rs []result, now time.Time) error {
+// add books batches: rejected rows first, synced, then the entries that say how long the file of them is.
+func (b *journal) add(rs []result, now time.Time) error {
 	var out []byte
-	marks := make([]mark, len(rs))
+	entries := make([]entry, len(rs))
 	for i, r := range rs {
-		for _, row := range r.refused {
+		for _, row := range r.rejected {
 			line, err := json.Marshal(row)
 			if err != nil {
 				return err
 			}
 			out = append(append(out, line...), '\n')
 		}
-		marks[i] = r.mark
-		marks[i].Refused = b.length + int64(len(out))
-		marks[i].Time = now.Unix()
+		entries[i] = r.entry
+		entries[i].Refused = b.length + int64(len(out))
+		entries[i].Time = now.Unix()
 	}
 	if err := b.write(out); err != nil {
 		return fmt.Errorf("write %s: %w", b.path, err)
 	}
 	if b.checkpoint != nil {
-		return b.checkpoint.commit(marks)
+		return b.checkpoint.commit(entries)
 	}
-	for _, m := range marks {
+	for _, m := range entries {
 		b.count(m)
 	}
 	return nil
 }
 
-func (b *book) count(m mark) {
+func (b *journal) count(m entry) {
 	b.total.Rows += m.Rows
 	b.total.Accepted += m.Accepted
 	b.total.Rejected += m.Rejected
@@ -114,34 +114,34 @@ func (b *book) count(m mark) {
 	}
 }
 
-func (b *book) write(out []byte) error {
+func (b *journal) write(out []byte) error {
 	if len(out) == 0 {
 		return nil
 	}
-	if b.refused == nil {
+	if b.rejected == nil {
 		if err := b.open(); err != nil {
 			return err
 		}
 	}
-	if _, err := b.refused.WriteAt(out, b.length); err != nil {
+	if _, err := b.rejected.WriteAt(out, b.length); err != nil {
 		return err
 	}
 	b.length += int64(len(out))
-	return b.refused.Sync()
+	return b.rejected.Sync()
 }
 
 // end books that every row is accounted for.
-func (b *book) end(now time.Time) error {
+func (b *journal) end(now time.Time) error {
 	if b.checkpoint == nil || b.checkpoint.done {
 		return nil
 	}
-	return b.checkpoint.commit([]mark{{Done: true, Refused: b.length, Time: now.Unix()}})
+	return b.checkpoint.commit([]entry{{Done: true, Refused: b.length, Time: now.Unix()}})
 }
 
 // Close lets go of both files.
-func (b *book) Close() {
-	if b.refused != nil {
-		_ = b.refused.Close() // synced after every write
+func (b *journal) Close() {
+	if b.rejected != nil {
+		_ = b.rejected.Close() // synced after every write
 	}
 	if b.checkpoint != nil {
 		_ = b.checkpoint.Close()

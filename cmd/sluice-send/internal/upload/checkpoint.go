@@ -1,4 +1,4 @@
-package main
+package upload
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"sluice/cmd/sluice-send/internal/input"
 	"sluice/event"
 )
 
@@ -61,51 +62,51 @@ func (id identity) grownInto(f *os.File) (bool, error) {
 
 // header is the first line of a checkpoint: everything that decides what the batches are and what is sent of them.
 type header struct {
-	Version   int      `json:"sluice_checkpoint"`
-	File      string   `json:"file"` // base name, for the reader
-	Identity  identity `json:"identity"`
-	URL       string   `json:"url"`
-	Dataset   string   `json:"data_set_id,omitempty"` // as given by --dataset
-	Pinned    string   `json:"pinned,omitempty"`      // the one dataset of its rows, given or found
-	Format    string   `json:"format"`
-	Delimiter string   `json:"delimiter,omitempty"`
-	Mapping   *mapping `json:"mapping,omitempty"`
-	BatchRows int      `json:"batch_rows"`
-	BatchSize int      `json:"batch_bytes"`
+	Version   int            `json:"sluice_checkpoint"`
+	File      string         `json:"file"` // base name, for the reader
+	Identity  identity       `json:"identity"`
+	URL       string         `json:"url"`
+	Dataset   string         `json:"data_set_id,omitempty"` // as given by --dataset
+	Pinned    string         `json:"pinned,omitempty"`      // the one dataset of its rows, given or found
+	Format    string         `json:"format"`
+	Delimiter string         `json:"delimiter,omitempty"`
+	Mapping   *input.Mapping `json:"mapping,omitempty"`
+	BatchRows int            `json:"batch_rows"`
+	BatchSize int            `json:"batch_bytes"`
 	// StartedAt is the service's clock when the upload began. Rows are judged by it on every resumption too: judged by a
 	// later clock a batch could lose a row, and would no longer be the batch that was sent before.
 	StartedAt int64  `json:"started_at"`
 	Salt      string `json:"salt,omitempty"` // makes the keys of a deliberate second upload new ones
 }
 
-// mark is a line of a checkpoint after the first: a batch whose rows are all accounted for, or the end.
-type mark struct {
+// entry is a line of a checkpoint after the first: a batch whose rows are all accounted for, or the end.
+type entry struct {
 	Batch    int64              `json:"batch"`
-	End      position           `json:"end"`
+	End      input.Position     `json:"end"`
 	Rows     int                `json:"rows"`
 	Accepted int                `json:"accepted"`
 	Rejected int                `json:"rejected"`
 	Replayed int                `json:"replayed,omitempty"` // accepted rows the service knew already
 	Warnings map[event.Code]int `json:"warnings,omitempty"`
-	Refused  int64              `json:"refused_bytes"` // length of the file of refused rows after this batch
+	Refused  int64              `json:"refused_bytes"` // length of the file of rejected rows after this batch
 	Time     int64              `json:"time"`
 	Done     bool               `json:"done,omitempty"`
 }
 
 // checkpoint is the memory of an upload: a file that is only ever added to, and synced before a batch counts as done.
 //
-// The order of writes is: send the batch, write its refused rows, sync them, write its mark, sync it. A crash before
-// the mark sends the batch again with the same Idempotency-Key, which the service answers from memory, and cuts the
-// refused rows back to where the last mark left them.
+// The order of writes is: send the batch, write its rejected rows, sync them, write its entry, sync it. A crash before
+// the entry sends the batch again with the same Idempotency-Key, which the service answers from memory, and cuts the
+// rejected rows back to where the last entry left them.
 type checkpoint struct {
 	header header
 	file   *os.File
 
-	next     int64              // batches before it are done
-	at       position           // where batch next begins
-	ahead    map[int64]position // done, but not all before them are
-	total    mark               // sums
-	refused  int64
+	next     int64                    // batches before it are done
+	at       input.Position           // where batch next begins
+	ahead    map[int64]input.Position // done, but not all before them are
+	total    entry                    // sums
+	rejected int64
 	done     bool
 	lastTime int64
 }
@@ -125,7 +126,7 @@ func openCheckpoint(path string) (*checkpoint, error) {
 		f.Close()
 		return nil, fmt.Errorf("another upload of this file is running (%s is locked)", path)
 	}
-	c := &checkpoint{file: f, ahead: map[int64]position{}}
+	c := &checkpoint{file: f, ahead: map[int64]input.Position{}}
 	good, err := c.read()
 	if err != nil {
 		f.Close()
@@ -154,13 +155,13 @@ func (c *checkpoint) read() (good int64, err error) {
 		return 0, fmt.Errorf("%s is not a checkpoint of this program", c.file.Name())
 	}
 	good = int64(len(line))
-	c.lastTime = c.header.StartedAt // until a mark says otherwise: it may have been interrupted before its first batch
+	c.lastTime = c.header.StartedAt // until a entry says otherwise: it may have been interrupted before its first batch
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
 			return good, nil
 		}
-		var m mark
+		var m entry
 		if json.Unmarshal(bytes.TrimSpace(line), &m) != nil {
 			return good, nil
 		}
@@ -169,8 +170,8 @@ func (c *checkpoint) read() (good int64, err error) {
 	}
 }
 
-func (c *checkpoint) count(m mark) {
-	c.lastTime, c.refused = m.Time, m.Refused
+func (c *checkpoint) count(m entry) {
+	c.lastTime, c.rejected = m.Time, m.Refused
 	if m.Done {
 		c.done = true
 		return
@@ -201,7 +202,7 @@ func createCheckpoint(path string, h header) (*checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checkpoint{header: h, file: f, ahead: map[int64]position{}, lastTime: h.StartedAt}
+	c := &checkpoint{header: h, file: f, ahead: map[int64]input.Position{}, lastTime: h.StartedAt}
 	err = lock(f)
 	if err != nil {
 		err = fmt.Errorf("another upload of this file is running (%s is locked)", path)
@@ -241,16 +242,16 @@ func (c *checkpoint) write(values ...any) error {
 	return nil
 }
 
-// commit makes marks durable and then counts them.
-func (c *checkpoint) commit(marks []mark) error {
-	values := make([]any, len(marks))
-	for i := range marks {
-		values[i] = marks[i]
+// commit makes entries durable and then counts them.
+func (c *checkpoint) commit(entries []entry) error {
+	values := make([]any, len(entries))
+	for i := range entries {
+		values[i] = entries[i]
 	}
 	if err := c.write(values...); err != nil {
 		return err
 	}
-	for _, m := range marks {
+	for _, m := range entries {
 		c.count(m)
 	}
 	return nil
@@ -284,7 +285,7 @@ func (c *checkpoint) fits(want header, now time.Time) error {
 	return nil
 }
 
-func sameMapping(a, b *mapping) bool {
+func sameMapping(a, b *input.Mapping) bool {
 	x, errA := json.Marshal(a)
 	y, errB := json.Marshal(b)
 	return errA == nil && errB == nil && bytes.Equal(x, y)

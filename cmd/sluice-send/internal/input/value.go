@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bufio"
@@ -10,40 +10,40 @@ import (
 // laid out on lines.
 type valueRows struct {
 	r       *bufio.Reader
-	at      position
+	at      Position
 	lines   int64 // line breaks passed
 	inArray bool
 	comma   bool // an element came: a comma or the end of the array must follow
 	buf     []byte
 }
 
-func newValueRows(r *bufio.Reader, at position) *valueRows {
+func newValueRows(r *bufio.Reader, at Position) *valueRows {
 	return &valueRows{r: r, at: at, lines: at.Line, inArray: at.InArray, comma: at.InArray}
 }
 
-func (v *valueRows) position() position {
-	return position{Offset: v.at.Offset, Line: v.lines, InArray: v.inArray}
+func (v *valueRows) Position() Position {
+	return Position{Offset: v.at.Offset, Line: v.lines, InArray: v.inArray}
 }
 
-func (v *valueRows) next() (row, error) {
+func (v *valueRows) Next() (Row, error) {
 	c, err := v.lead()
 	if err != nil {
-		return row{}, err
+		return Row{}, err
 	}
 	line := v.lines + 1
 	v.buf = v.buf[:0]
 	long, err := v.value(c)
 	if err != nil {
-		return row{}, err
+		return Row{}, err
 	}
 	v.comma = v.inArray
 	if long {
-		return row{line: line, fault: longRow}, nil
+		return Row{Line: line, Fault: LongRow}, nil
 	}
-	return row{data: v.buf, line: line}, nil
+	return Row{Data: v.buf, Line: line}, nil
 }
 
-func (v *valueRows) fail(what string) error { return &fileError{v.lines + 1, what} }
+func (v *valueRows) fail(what string) error { return &FileError{v.lines + 1, what} }
 
 // lead passes what stands between values and gives the first byte of the next one, not yet taken.
 func (v *valueRows) lead() (byte, error) {
@@ -110,7 +110,7 @@ func (v *valueRows) value(c byte) (long bool, err error) {
 		}
 		chunk, _ := v.r.Peek(v.r.Buffered())
 		n, done := s.scan(chunk)
-		if long = long || len(v.buf)+n > maxRow; long {
+		if long = long || len(v.buf)+n > MaxRow; long {
 			v.buf = v.buf[:0]
 		} else {
 			v.buf = append(v.buf, chunk[:n]...)

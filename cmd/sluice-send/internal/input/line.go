@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bufio"
@@ -7,29 +7,33 @@ import (
 	"io"
 )
 
-// maxRow is the longest row that is read whole. An event cannot be larger than a request, so a longer row is refused
+// MaxRow is the longest row that is read whole. An event cannot be larger than a request, so a longer row is rejected
 // without being held in memory.
-const maxRow = 5*1024*1024 - 2
+const MaxRow = 5*1024*1024 - 2
 
-// fileError is a fault of a file that ends its reading: what follows the line cannot be understood.
-type fileError struct {
-	line int64
+// FileError is a fault of a file that ends its reading: nothing after the line can be understood.
+type FileError struct {
+	Line int64
 	what string
 }
 
-func (e *fileError) Error() string { return fmt.Sprintf("line %d: %s", e.line, e.what) }
+// Fail is a fault of a file at a line.
+func Fail(line int64, what string) error { return &FileError{line, what} }
 
-// lines cuts a stream at line breaks, LF or CR LF.
-type lines struct {
+// Error names the line and the fault.
+func (e *FileError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.what) }
+
+// Lines divides a stream at line breaks, LF or CR LF.
+type Lines struct {
 	r      *bufio.Reader
 	number int64 // of the line last read, from 1
 	offset int64 // bytes read, line breaks included
 	spill  []byte
 }
 
-// next gives the following line without its break. The bytes are valid until the next call. A line over maxRow is
+// Next gives the following line without its break. The bytes are valid until the next call. A line over MaxRow is
 // skipped and long is true. The error is io.EOF when nothing is left.
-func (l *lines) next() (line []byte, long bool, err error) {
+func (l *Lines) Next() (line []byte, long bool, err error) {
 	l.spill = l.spill[:0]
 	for {
 		part, err := l.r.ReadSlice('\n')
@@ -56,8 +60,8 @@ func (l *lines) next() (line []byte, long bool, err error) {
 }
 
 // keep adds part to the line in memory, unless the line is too long already.
-func (l *lines) keep(part []byte, long bool) bool {
-	if long || len(l.spill)+len(part) > maxRow+2 {
+func (l *Lines) keep(part []byte, long bool) bool {
+	if long || len(l.spill)+len(part) > MaxRow+2 {
 		l.spill = l.spill[:0]
 		return true
 	}
@@ -65,7 +69,7 @@ func (l *lines) keep(part []byte, long bool) bool {
 	return false
 }
 
-func (l *lines) end(part []byte, long bool) ([]byte, bool, error) {
+func (l *Lines) end(part []byte, long bool) ([]byte, bool, error) {
 	if l.keep(part, long) {
 		return nil, true, nil
 	}
@@ -81,3 +85,9 @@ func chomp(b []byte) []byte {
 	}
 	return b
 }
+
+// NewLines reads lines from r.
+func NewLines(r io.Reader) *Lines { return &Lines{r: bufio.NewReaderSize(r, 64<<10)} }
+
+// Number is the number of the line that was read last, from 1.
+func (l *Lines) Number() int64 { return l.number }

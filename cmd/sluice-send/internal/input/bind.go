@@ -1,7 +1,9 @@
-package main
+package input
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,33 +12,33 @@ import (
 
 // binding is a mapping on its way to a header.
 type binding struct {
-	m      *mapping
+	m      *Mapping
 	header []string
-	taken  map[member]string // by which column
+	taken  map[Member]string // by which column
 	used   []bool            // columns of the header
 	wrong  []string
 }
 
 // bind fits the mapping to a header and says everything that is wrong with it at once.
-func (m *mapping) bind(header []string) error {
+func (m *Mapping) bind(header []string) error {
 	m.width = len(header)
-	b := &binding{m: m, header: header, taken: map[member]string{}, used: make([]bool, len(header))}
+	b := &binding{m: m, header: header, taken: map[Member]string{}, used: make([]bool, len(header))}
 	b.named(m.Hash, "--hash", true)
 	b.named(m.Map, "--map", false)
 	for i, name := range header {
-		if mem, known := memberOf(name); known && !b.used[i] && b.taken[mem] == "" {
-			b.put(column{member: mem, at: i, label: label(name)}, name)
+		if mem, known := MemberOf(name); known && !b.used[i] && b.taken[mem] == "" {
+			b.put(column{Member: mem, at: i, label: label(name)}, name)
 		}
 	}
 	b.constants()
 	for i, name := range header {
 		if !b.used[i] {
-			m.unused = append(m.unused, name)
+			m.Unused = append(m.Unused, name)
 		}
 	}
 	b.missing()
 	if len(b.wrong) > 0 {
-		return &fileError{1, strings.Join(b.wrong, "; ")}
+		return &FileError{1, strings.Join(b.wrong, "; ")}
 	}
 	m.group()
 	return nil
@@ -50,12 +52,12 @@ func (b *binding) fail(format string, args ...any) {
 
 // put gives a column its place, unless another has it.
 func (b *binding) put(c column, field string) {
-	if by, twice := b.taken[c.member]; twice {
+	if by, twice := b.taken[c.Member]; twice {
 		b.fail("%s would be filled twice, by %s and by %s", field, by, c.label)
 		return
 	}
-	b.taken[c.member] = c.label
-	c.key = append(appendString(nil, c.name), ':')
+	b.taken[c.Member] = c.label
+	c.key = append(AppendString(nil, c.Name), ':')
 	if c.at >= 0 {
 		b.used[c.at] = true
 	}
@@ -68,11 +70,11 @@ func (b *binding) named(pairs map[string]string, flag string, hash bool) {
 	for i, name := range b.header {
 		index[name] = i
 	}
-	for _, name := range sortedKeys(pairs) {
+	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		field := pairs[name]
 		at, there := index[name]
-		mem, known := memberOf(field)
-		c := column{member: mem, at: at, label: label(name)}
+		mem, known := MemberOf(field)
+		c := column{Member: mem, at: at, label: label(name)}
 		switch {
 		case !there:
 			b.fail("%s names the column %q, which is not in the header", flag, name)
@@ -80,9 +82,9 @@ func (b *binding) named(pairs map[string]string, flag string, hash bool) {
 		case !known:
 			b.fail("%s names the field %q, which an event does not have", flag, field)
 			continue
-		case hash && mem.name == "email_sha256":
+		case hash && mem.Name == "email_sha256":
 			c.hash = client.HashEmail
-		case hash && mem.name == "ip":
+		case hash && mem.Name == "ip":
 			c.hash = client.HashIPv4
 		case hash:
 			b.fail("--hash fills email_sha256 and ip only, not %q", field)
@@ -94,16 +96,16 @@ func (b *binding) named(pairs map[string]string, flag string, hash bool) {
 
 // constants takes what is the same in every row.
 func (b *binding) constants() {
-	for _, field := range sortedKeys(b.m.Set) {
-		mem, known := memberOf(field)
+	for _, field := range slices.Sorted(maps.Keys(b.m.Set)) {
+		mem, known := MemberOf(field)
 		if !known {
 			b.fail("--set names the field %q, which an event does not have", field)
 			continue
 		}
-		b.put(column{member: mem, at: -1, value: []byte(b.m.Set[field]), label: "--set"}, field)
+		b.put(column{Member: mem, at: -1, value: []byte(b.m.Set[field]), label: "--set"}, field)
 	}
 	if dataset := members["data_set_id"]; b.m.Dataset != "" && b.taken[dataset] == "" {
-		b.put(column{member: dataset, at: -1, value: []byte(b.m.Dataset), label: "--dataset"}, "data_set_id")
+		b.put(column{Member: dataset, at: -1, value: []byte(b.m.Dataset), label: "--dataset"}, "data_set_id")
 	}
 }
 
@@ -120,7 +122,7 @@ func (b *binding) missing() {
 	}
 	if b.taken[members["email_sha256"]] == "" && b.taken[members["ifa"]] == "" && b.taken[members["ip"]] == "" {
 		hint := ""
-		for _, name := range b.m.unused {
+		for _, name := range b.m.Unused {
 			if strings.Contains(strings.ToLower(name), "mail") {
 				hint = fmt.Sprintf(" (--hash %s=email_sha256)", name)
 			}
@@ -128,7 +130,7 @@ func (b *binding) missing() {
 		b.fail("no column fills an identifier: email_sha256, ifa or ip%s", hint)
 	}
 	for mem := range b.taken {
-		if mem.group == "custom_data" && b.taken[members["custom_data"]] != "" {
+		if mem.Group == "custom_data" && b.taken[members["custom_data"]] != "" {
 			b.fail("custom_data comes both whole and by its members")
 			return
 		}
@@ -136,11 +138,11 @@ func (b *binding) missing() {
 }
 
 // group brings the columns of one group together, so that a row is written in one pass.
-func (m *mapping) group() {
+func (m *Mapping) group() {
 	var sorted []column
 	for _, g := range []string{"", "identifiers", "privacy", "custom_data"} {
 		for _, c := range m.columns {
-			if c.group == g {
+			if c.Group == g {
 				sorted = append(sorted, c)
 			}
 		}
