@@ -99,9 +99,15 @@ type answer struct {
 
 // exchange makes one try. Any status but 200 is an *Error.
 func (c *Client) exchange(ctx context.Context, method, path string, h http.Header, body []byte) (*answer, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
 	if err != nil {
 		return nil, err
+	}
+	if len(body) > 0 {
+		sent := &sentBody{data: body}
+		defer sent.end()
+		req.Body, req.ContentLength = sent.open(), int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) { return sent.open(), nil }
 	}
 	if h != nil {
 		req.Header = h
