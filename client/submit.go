@@ -26,7 +26,7 @@ type Receipt struct {
 	ReceivedAt   time.Time
 	Status       string
 	Accepted     int             // events queued
-	Rejected     int             // events refused
+	Rejected     int             // events rejected
 	Problems     []event.Error   // why, at most 100
 	Truncated    bool            // there were more than 100
 	Warnings     []event.Warning // of accepted events
@@ -41,7 +41,7 @@ type Request struct {
 	Events int    // events in Body, so that a clean receipt can say how many were accepted; 0 counts as 1
 	Body   []byte // not changed, not kept
 	Key    string // Idempotency-Key; empty: a fresh one
-	Strict bool   // one invalid event refuses the whole batch
+	Strict bool   // one invalid event rejects the whole batch
 }
 
 // Submit sends one request and tries until an answer is final. A nil error means that every event the receipt counts as
@@ -191,7 +191,7 @@ func warnings(ws []wireWarning) []event.Warning {
 func readReceipt(a *answer, events int) (*Receipt, error) {
 	var w wireAnswer
 	if err := json.Unmarshal(a.body, &w); err != nil || w.SubmissionID == "" {
-		return nil, &Error{Status: a.status, Message: "the answer is no receipt; something between here and the service gave it"}
+		return nil, &Error{Status: a.status, Message: "the answer is not a receipt; something between here and the service gave it"}
 	}
 	r := &Receipt{
 		SubmissionID: w.SubmissionID, ReceivedAt: w.ReceivedAt, Status: w.Status,

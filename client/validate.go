@@ -26,11 +26,11 @@ func (c *Client) Validate(events ...Event) ([]event.Warning, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client: event %d cannot be written as JSON: %w", i, err)
 		}
-		result, refusal := decoder.Decode(string(body), event.Single, policy, c.o.Now())
+		result, rejection := decoder.Decode(string(body), event.Single, policy, c.o.Now())
 		var ps []event.Error
 		switch {
-		case refusal != nil:
-			ps = []event.Error{*refusal}
+		case rejection != nil:
+			ps = []event.Error{*rejection}
 		case result.Foreign:
 			ps = []event.Error{foreign()}
 		default:

@@ -61,7 +61,7 @@ type Decoder struct {
 	plain    int       // … finds of plaintext among them
 	warnings []Warning // of the event being read
 	unknown  int       // its unknown members
-	sids     []int32   // room for the gpp_sid of the rows
+	sids     []int32   // memory for the gpp_sid of the rows
 
 	lone      consent               // the first GPP string of this body
 	consented bool                  // there is one
@@ -76,8 +76,8 @@ type Result struct {
 	Rows              []Row       // of the accepted events in request order; event and submission ids are not set
 	Errors            []Error     // problems by index, then by the order of the rules; at most 100
 	ErrorsTruncated   bool        // there were more
-	Rejected          int         // events refused
-	Common            Code        // the code of every refused event's first problem, "" if they differ
+	Rejected          int         // events rejected
+	Common            Code        // the code of every rejected event's first problem, "" if they differ
 	Rejections        []Rejection // every problem, summed
 	Warnings          []Warning   // of accepted events, by index; at most 1,000
 	WarningsTruncated bool        // there were more
@@ -92,26 +92,26 @@ type Detail struct {
 	GPP     *gpp.String // nil without one
 }
 
-// Decode reads a request body in one pass and judges every event in it. An error refuses the whole request; a Result
+// Decode reads a request body in one pass and judges every event in it. An error rejects the whole request; a Result
 // beside it says no more than how many events there were. now is the time of receipt; it counts in whole seconds.
 //
 // The Result is valid until the next Decode or Reset. Strings in its rows are parts of body, a gpp_sid is memory of the
 // Decoder.
 func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Result, *Error) {
 	d.begin(body, p, now)
-	var refusal *Error
+	var rejection *Error
 	var ok bool
 	switch d.scan.Space() {
 	case '{':
 		if shape == Batch {
-			refusal = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array.")
+			rejection = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array.")
 			d.mute = true
 		}
 		d.result.Total = 1
 		ok = d.oneEvent()
 	case '[':
 		if shape == Single {
-			refusal = wholeError(InvalidType, "The body is an array; this path takes one event.", "Send arrays to /v1/events/batch.")
+			rejection = wholeError(InvalidType, "The body is an array; this path takes one event.", "Send arrays to /v1/events/batch.")
 			d.mute = true
 		}
 		d.result.Batch = true
@@ -119,7 +119,7 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 	case 0xef: // no value begins so, but a byte order mark does
 		ok = d.scan.Fail(d.scan.Pos, "a byte order mark or another character that is no JSON")
 	default:
-		refusal = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
+		rejection = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
 		d.mute = true
 		ok = d.walk(0)
 	}
@@ -129,11 +129,11 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 	if !ok {
 		return nil, wholeError(MalformedJSON, "The body is not valid JSON: "+d.scan.Fault+" (byte "+strconv.Itoa(d.scan.FaultAt)+").", codeTable[rank(MalformedJSON)].Remedy)
 	}
-	if refusal == nil {
-		refusal = d.sizeError()
+	if rejection == nil {
+		rejection = d.sizeError()
 	}
-	if refusal != nil {
-		return &Result{Batch: d.result.Batch, Total: d.result.Total}, refusal
+	if rejection != nil {
+		return &Result{Batch: d.result.Batch, Total: d.result.Total}, rejection
 	}
 	return &d.result, nil
 }
@@ -206,7 +206,7 @@ func (d *Decoder) oneEvent() bool {
 	d.problems, d.warnings = d.problems[:0], d.warnings[:0]
 	d.broken, d.doubled, d.plain, d.unknown = 0, 0, 0, 0
 	if d.scan.Peek() != '{' {
-		d.problem(InvalidType, "", "The event is no JSON object.", "Send an object for every event.")
+		d.problem(InvalidType, "", "The event is not a JSON object.", "Send an object for every event.")
 		d.mute = true
 		ok := d.walk(0)
 		d.mute = false

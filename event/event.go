@@ -10,7 +10,7 @@
 // # How open points are read
 //
 //   - Nesting is counted from the event, which is the first of eight levels; the array around a batch does not count.
-//   - A value of the wrong type is told once: the member then counts as neither present nor absent.
+//   - A value of the wrong type is reported once: the member then counts as neither present nor absent.
 //   - A blank timestamp is a missing one; any other string is an invalid one.
 //   - event_id is dropped whatever its type.
 //   - gpp_sid without entries is a missing one; what its entries are matters only beside a gpp_string.

@@ -55,7 +55,7 @@ const (
 )
 
 var (
-	faultZeroHash    = fault{InvalidIdentifier, "The hash is all zeros, which is no digest of anything.", hintOmit}
+	faultZeroHash    = fault{InvalidIdentifier, "The hash is all zeros. No value has this digest.", hintOmit}
 	faultMacro       = fault{InvalidIdentifier, "The value is a template macro that was never expanded.", "Have the macro expanded before sending, and leave the field out when it has no value."}
 	faultPlaceholder = fault{InvalidIdentifier, "The value is a placeholder, not an identifier.", hintOmit}
 

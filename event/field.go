@@ -10,7 +10,7 @@ import (
 type FieldInfo struct {
 	Pointer  string // JSON Pointer inside the event
 	Type     string // JSON type: string, integer, number, boolean, object or array
-	Required bool   // refused without it
+	Required bool   // rejected without it
 	When     string // the condition under which it is required, "" when there is none
 	MaxBytes int    // longest value in bytes of UTF-8, 0 when no length rule applies
 	Meaning  string // one sentence
@@ -177,7 +177,7 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/event_id", Type: "string",
-		Meaning: "Given by the service. One that is sent is dropped.", Example: `"0197f3a0-0000-7000-8000-000000000000"`,
+		Meaning: "Assigned by the service. An event_id that a sender sends is dropped.", Example: `"0197f3a0-0000-7000-8000-000000000000"`,
 	},
 }
 

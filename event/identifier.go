@@ -21,7 +21,7 @@ const partnerIDWarnLength = 512
 
 // checkIdentifier judges one identifier; value is the unescaped string. An empty code accepts it: out is what
 // to store, "" if the value counts as absent, and warn a warning code or "". Otherwise code, message and hint
-// refuse it; they are constants and never hold a part of the value.
+// reject it; they are constants and never hold a part of the value.
 //
 // The order is the contract's: allowed shapes first, so that no detector reads personal data into the digits
 // of a hash or a UUID; then junk; then plaintext in the value or a decoded view of it; then the shape again.

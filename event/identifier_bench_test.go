@@ -17,7 +17,7 @@ func BenchmarkIdentifier(b *testing.B) {
 		{"partner-order", kindPartner, "ORD-2026-0001234"},
 		{"partner-url", kindPartner, "https://shop.example/u?id=42&x=%2Fpath"},
 		{"ifa-token", kindIFA, "9774d56d682e549c"},
-		{"refused-address", kindEmail, "jane.doe@example.com"},
+		{"rejected-address", kindEmail, "jane.doe@example.com"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -8,7 +8,7 @@ import (
 )
 
 // FuzzIdentifier holds what is true of every value: no panic; what is accepted is accepted again, unchanged; what is
-// refused is refused with an identifier code and words that do not change with the value.
+// rejected is rejected with an identifier code and words that do not change with the value.
 func FuzzIdentifier(f *testing.F) {
 	for _, path := range corpora {
 		for _, c := range readIdentifiers(f, path) {
@@ -23,10 +23,10 @@ func FuzzIdentifier(f *testing.F) {
 		out, warn, code, message, hint := checkIdentifier(kind, value)
 		if code != "" {
 			if out != "" || warn != "" || code != PlaintextPII && code != InvalidIdentifier {
-				t.Fatalf("refused %q with out %q, warning %q, code %q", value, out, warn, code)
+				t.Fatalf("rejected %q with out %q, warning %q, code %q", value, out, warn, code)
 			}
 			if !words[message] || !words[hint] {
-				t.Fatalf("refused %q in words of its own: %q, %q", value, message, hint)
+				t.Fatalf("rejected %q in words of its own: %q, %q", value, message, hint)
 			}
 			return
 		}

@@ -84,7 +84,7 @@ func randomID(r *rand.Rand) (id ID) {
 	return id
 }
 
-// TestOpaque draws many ids of every make. None may be refused: a false alarm costs its sender an event.
+// TestOpaque draws many ids of every make. None may be rejected: a false alarm costs its sender an event.
 func TestOpaque(t *testing.T) {
 	for name, make := range opaque {
 		r := rand.New(rand.NewPCG(1, 2))

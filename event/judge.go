@@ -76,14 +76,14 @@ func (d *Decoder) finish(t *draft, r *Row, signals *gpp.Signals) {
 	d.applyPrivacy(t, r, signals)
 	r.OptimizationEligible = r.Privacy == Unrestricted && !r.Late
 
-	room := min(maxWarnings-len(d.result.Warnings), len(d.warnings))
-	d.result.Warnings = append(d.result.Warnings, d.warnings[:room]...)
-	if room < len(d.warnings) {
+	n := min(maxWarnings-len(d.result.Warnings), len(d.warnings))
+	d.result.Warnings = append(d.result.Warnings, d.warnings[:n]...)
+	if n < len(d.warnings) {
 		d.result.WarningsTruncated = true
 	}
 }
 
-// lacks notes that a member which is needed is not there. A value of the wrong type has been told already.
+// lacks notes that a required member is not there. A value of the wrong type was reported already.
 func (d *Decoder) lacks(t *draft, f field, message, hint string) {
 	if (t.has|t.faulty)&(1<<f) == 0 {
 		d.problem(MissingField, fieldTable[f].Pointer, message, hint)
@@ -117,7 +117,7 @@ func (d *Decoder) checkType(t *draft, r *Row) {
 		if near, ok := nearestType(t.text[fieldType]); ok && near != "" {
 			hint = "Did you mean " + near + "?"
 		}
-		d.problem(InvalidEventType, fieldTable[fieldType].Pointer, "event_type is none of the event types.", hint)
+		d.problem(InvalidEventType, fieldTable[fieldType].Pointer, "event_type is not one of the event types.", hint)
 		return
 	}
 	name := typeTable[i].Name
@@ -170,7 +170,7 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 		d.warn(ClockSkew, pointer, "The event is ahead of the time of receipt, by no more than 5 minutes.")
 	case age >= lateSeconds:
 		r.Late = true
-		d.warn(LateEvent, pointer, "The event is at least 7 days old: it is stored and not eligible for optimization.")
+		d.warn(LateEvent, pointer, "The event is at least 7 days old. It is stored, and is not eligible for optimization.")
 	}
 }
 
@@ -184,7 +184,7 @@ func parseInteger(literal string) (int64, bool) {
 	return n, err == nil
 }
 
-// checkIdentifiers are the rules of identifiers. One that is refused still counts as sent: the sender learns what is
+// checkIdentifiers are the rules of identifiers. One that is rejected still counts as sent: the sender learns what is
 // wrong with it, not that it is missing.
 func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
 	const three = 1<<fieldEmail | 1<<fieldIFA | 1<<fieldIP
@@ -204,7 +204,7 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 		return 0
 	}
 	if limit := fieldTable[f].MaxBytes; limit > 0 && len(t.text[f]) > limit {
-		return 1 << f // told by the rule of lengths
+		return 1 << f // reported by the rule of lengths
 	}
 	value, warn, code, message, hint := checkIdentifier(kind, t.text[f])
 	pointer := fieldTable[f].Pointer
@@ -259,10 +259,10 @@ func (d *Decoder) checkCurrency(t *draft, r *Row) {
 	if !activeCurrency(code) {
 		raised, ok := d.raise(code)
 		if !ok || !activeCurrency(raised) {
-			d.problem(InvalidCurrency, fieldTable[f].Pointer, "currency_code is no active ISO 4217 code.", "")
+			d.problem(InvalidCurrency, fieldTable[f].Pointer, "currency_code is not an active ISO 4217 code.", "")
 			return
 		}
-		d.warn(CurrencyCaseNormalized, fieldTable[f].Pointer, "currency_code was raised to capital letters.")
+		d.warn(CurrencyCaseNormalized, fieldTable[f].Pointer, "currency_code was converted to upper case.")
 		code = raised
 	}
 	r.CurrencyCode = code
@@ -296,7 +296,7 @@ func (d *Decoder) checkValue(t *draft, r *Row) {
 	}
 	r.Value, r.HasValue = v+0, true // + 0 makes a negative zero a plain one
 	if v < 0 && r.EventType != refund {
-		d.warn(NegativeValue, fieldTable[f].Pointer, "value is negative, and the event is no refund.")
+		d.warn(NegativeValue, fieldTable[f].Pointer, "value is negative, and the event is not a refund.")
 	}
 }
 
@@ -333,9 +333,9 @@ func (d *Decoder) checkLengths(t *draft) {
 // checkIgnored warns of what is dropped.
 func (d *Decoder) checkIgnored(t *draft) {
 	if t.is(fieldEventID) {
-		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped: the service gives its own.")
+		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped. The service assigns its own id.")
 	}
 	if t.is(fieldExt) {
-		d.warn(ExtIgnored, fieldTable[fieldExt].Pointer, "The content of ext was dropped: it is reserved.")
+		d.warn(ExtIgnored, fieldTable[fieldExt].Pointer, "The content of ext was dropped. The member is reserved.")
 	}
 }

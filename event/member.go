@@ -16,7 +16,7 @@ type draft struct {
 	timestampInteger bool // the literal is an integer
 	measurementOnly  bool
 	sids             []int32
-	sidsRefused      string // why gpp_sid is no list of section ids
+	sidsRejected     string // why gpp_sid is no list of section ids
 
 	members       int  // of the object that walk has closed last
 	nulls         bool // a null was read since this was last cleared
@@ -252,16 +252,16 @@ func (d *Decoder) readUnknown(name string, level int) bool {
 	case d.unknown <= maxUnknownNamed:
 		d.warn(UnknownField, d.pointer(level), unknownMessage(name, knownPointer(d.pointer(level-1))))
 	case d.unknown == maxUnknownNamed+1:
-		d.warn(UnknownField, "", "More members are not known: they were dropped too.")
+		d.warn(UnknownField, "", "More members are unknown. They were dropped too.")
 	}
 	return d.walk(level)
 }
 
 func unknownMessage(name, parent string) string {
 	if near := nearestField(name, siblings[parent]); near != "" {
-		return "The member is not known and was dropped. Did you mean " + near + "?"
+		return "The member is unknown and was dropped. Did you mean " + near + "?"
 	}
-	return "The member is not known and was dropped."
+	return "The member is unknown and was dropped."
 }
 
 func (d *Decoder) readEventID() bool {
@@ -271,7 +271,7 @@ func (d *Decoder) readEventID() bool {
 	case '"':
 		return d.readText(fieldEventID, 1)
 	}
-	// Whatever it is, it is dropped, so its type is no reason to refuse the event.
+	// Whatever it is, it is dropped, so its type is no reason to reject the event.
 	d.draft.has |= 1 << fieldEventID
 	return d.walk(1)
 }
@@ -303,7 +303,7 @@ func (d *Decoder) readCustomData() bool {
 	case '{':
 	default:
 		d.draft.faulty |= 1 << f
-		d.problem(InvalidCustomData, fieldTable[f].Pointer, "custom_data is no object.", "")
+		d.problem(InvalidCustomData, fieldTable[f].Pointer, "custom_data is not an object.", "")
 		return d.walk(1)
 	}
 	t := &d.draft

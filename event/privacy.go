@@ -126,10 +126,10 @@ func (d *Decoder) readSIDs() bool {
 		}
 		d.path[2] = segment{index: n, array: true}
 		if n == maxSIDs {
-			t.sidsRefused = "gpp_sid holds more than 63 ids."
+			t.sidsRejected = "gpp_sid holds more than 63 ids."
 		}
 		if c := d.scan.Peek(); c != '-' && (c < '0' || c > '9') {
-			t.sidsRefused = "gpp_sid holds something that is no integer."
+			t.sidsRejected = "gpp_sid holds a value that is not an integer."
 			if !d.walk(3) {
 				return false
 			}
@@ -142,9 +142,9 @@ func (d *Decoder) readSIDs() bool {
 		id, small := parseInteger(raw)
 		switch {
 		case !integer:
-			t.sidsRefused = "gpp_sid holds something that is no integer."
+			t.sidsRejected = "gpp_sid holds a value that is not an integer."
 		case !small || id < minSID || id > maxSID:
-			t.sidsRefused = "gpp_sid holds a number outside of -1 to 63."
+			t.sidsRejected = "gpp_sid holds a number outside of -1 to 63."
 		case n < maxSIDs:
 			from = d.keepSID(from, int32(id))
 		}
@@ -192,8 +192,8 @@ var consentSeed = maphash.MakeSeed()
 
 // checkGPP reads the GPP string and the list of sections in force.
 func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
-	if t.sidsRefused != "" {
-		d.problem(InvalidGPPSID, fieldTable[fieldGPPSID].Pointer, t.sidsRefused, "")
+	if t.sidsRejected != "" {
+		d.problem(InvalidGPPSID, fieldTable[fieldGPPSID].Pointer, t.sidsRejected, "")
 	}
 	text := t.text[fieldGPPString]
 	slot := d.consent(text)
@@ -289,13 +289,13 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	}
 }
 
-// warnPrivacy tells what the signals did. mmt_only is the sender's own wish and needs no telling.
+// warnPrivacy reports what the signals did. mmt_only is the sender's own choice: it needs no warning.
 func (d *Decoder) warnPrivacy(s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Mismatch {
 		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
 	}
 	if verdict.Ignored {
-		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "Ids in gpp_sid that name no section to apply were passed over.")
+		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid holds ids that name no section. They were ignored.")
 	}
 	if verdict.Outcome == gpp.Unrestricted {
 		return

@@ -28,13 +28,13 @@ func TestRules(t *testing.T) {
 	var d event.Decoder // one for all, so that nothing may be left over from one body to the next
 	for _, c := range loadRules(t) {
 		t.Run(c.Name, func(t *testing.T) {
-			res, refusal := d.Decode(c.Body(c.Now, dataset), c.Shape, event.Policy{DatasetID: dataset, SuppressOptOut: c.Suppress}, c.Now)
-			if refusal == nil && res.Foreign {
-				refusal = &event.Error{Code: event.DatasetForbidden}
+			res, rejection := d.Decode(c.Body(c.Now, dataset), c.Shape, event.Policy{DatasetID: dataset, SuppressOptOut: c.Suppress}, c.Now)
+			if rejection == nil && res.Foreign {
+				rejection = &event.Error{Code: event.DatasetForbidden}
 			}
-			if c.Request != "" || refusal != nil {
-				if refusal == nil || refusal.Code != c.Request {
-					t.Fatalf("%s: got %v, want the request refused with %s", c.Why, refusal, c.Request)
+			if c.Request != "" || rejection != nil {
+				if rejection == nil || rejection.Code != c.Request {
+					t.Fatalf("%s: got %v, want the request rejected with %s", c.Why, rejection, c.Request)
 				}
 				return
 			}
@@ -75,7 +75,7 @@ func checkFindings(t *testing.T, c *rules.Case, res *event.Result) {
 		t.Errorf("%s: warnings\n got %q\nwant %q", c.Why, got, want)
 	}
 	if res.Total != len(res.Rows)+res.Rejected {
-		t.Errorf("%s: got %d rows and %d refused of %d", c.Why, len(res.Rows), res.Rejected, res.Total)
+		t.Errorf("%s: got %d rows and %d rejected of %d", c.Why, len(res.Rows), res.Rejected, res.Total)
 	}
 }
 

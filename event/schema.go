@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It refuses nothing that Decode
+// Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It rejects nothing that Decode
 // accepts. The other way round it cannot say everything: whatever depends on the time of receipt, on how a number is
 // spelled, on bytes instead of characters, on a consent string's content, on names that occur twice or on plaintext.
 //
@@ -56,7 +56,7 @@ const (
 	writtenText = "[^" + blanks + "]"
 )
 
-// patterns are the shapes of values, blank ones aside.
+// patterns are the shapes of values that are not blank.
 var patterns = map[field]string{
 	fieldEmail:         `^[0-9A-Fa-f]{64}$`,
 	fieldIP:            `^[0-9A-Fa-f]{64}$`,
@@ -94,7 +94,7 @@ func eventSchema() *node {
 	return root
 }
 
-// fieldSchema is the part of one field, conditions on other fields aside.
+// fieldSchema is the part of one field, without conditions on other fields.
 func fieldSchema(f field) *node {
 	info := &fieldTable[f]
 	n := &node{Description: info.Meaning, MaxLength: info.MaxBytes, Examples: []any{json.RawMessage(info.Example)}}

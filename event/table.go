@@ -46,7 +46,7 @@ var codeTable = []CodeInfo{
 		"Send every member once.",
 	},
 	{
-		InvalidType, RuleKind, "A member has the wrong JSON type, or the event is no object.",
+		InvalidType, RuleKind, "A member has the wrong JSON type, or the event is not an object.",
 		"Send the JSON type that the message names; numbers and booleans without quotes.",
 	},
 	{
@@ -54,7 +54,7 @@ var codeTable = []CodeInfo{
 		"Send the member that the message names, with a value.",
 	},
 	{
-		InvalidEventType, RuleKind, "event_type is none of the event types.",
+		InvalidEventType, RuleKind, "event_type is not one of the event types.",
 		"Use one of the event types listed at /docs and /v1/schema/events, spelled exactly, or custom with a custom_event_name.",
 	},
 	{
@@ -82,7 +82,7 @@ var codeTable = []CodeInfo{
 		"Send the lower-case hexadecimal SHA-256, or omit the member.",
 	},
 	{
-		InvalidCurrency, RuleKind, "currency_code is no active ISO 4217 code.",
+		InvalidCurrency, RuleKind, "currency_code is not an active ISO 4217 code.",
 		"Send three capital letters, such as USD.",
 	},
 	{
@@ -102,7 +102,7 @@ var codeTable = []CodeInfo{
 		"Send 1.0 or v1, or omit the member.",
 	},
 	{
-		InvalidCustomData, RuleKind, "custom_data is no object, or too large, too wide or too deep.",
+		InvalidCustomData, RuleKind, "custom_data is not an object, or too large, too wide or too deep.",
 		"Send an object of at most 100 members, three levels and 32 KiB.",
 	},
 	{
@@ -124,26 +124,26 @@ var codeTable = []CodeInfo{
 	{IdempotencyInProgress, RequestKind, "The first request with this Idempotency-Key is still running.", "Wait for Retry-After, then send the same again."},
 	{IdempotencyKeyReused, RequestKind, "The Idempotency-Key was used with another body.", "Use a new key for a new body."},
 	{RateLimited, RequestKind, "The dataset's rate limit is reached.", "Wait for Retry-After, then send the same again."},
-	{InternalError, RequestKind, "Something broke on our side.", "Try again, waiting longer each time."},
+	{InternalError, RequestKind, "The service could not process the request.", "Try again, waiting longer each time."},
 	{Unavailable, RequestKind, "The service cannot take events at the moment.", "Wait for Retry-After, then send the same again."},
 
-	{LateEvent, WarningKind, "The event is at least 7 days old: stored, not eligible for optimization.", "Send events sooner."},
+	{LateEvent, WarningKind, "The event is at least 7 days old. It is stored, and is not eligible for optimization.", "Send events sooner."},
 	{TimestampMilliseconds, WarningKind, "timestamp was read as milliseconds.", "Send whole seconds."},
 	{ClockSkew, WarningKind, "The event lies up to five minutes in the future.", "Set the sending machine's clock."},
-	{HashCaseNormalized, WarningKind, "A hash in capital letters was lowered.", "Send lower-case hexadecimal digits."},
-	{CurrencyCaseNormalized, WarningKind, "currency_code was raised to capital letters.", "Send capital letters."},
-	{UnknownField, WarningKind, "A member is not known: it was dropped.", "Put data of your own into custom_data."},
-	{EventIDIgnored, WarningKind, "event_id was dropped: the service gives its own.", "Omit event_id; use an Idempotency-Key against doubles."},
+	{HashCaseNormalized, WarningKind, "A hash in upper case was converted to lower case.", "Send lower-case hexadecimal digits."},
+	{CurrencyCaseNormalized, WarningKind, "currency_code was converted to upper case.", "Send capital letters."},
+	{UnknownField, WarningKind, "A member is unknown. It was dropped.", "Put data of your own into custom_data."},
+	{EventIDIgnored, WarningKind, "event_id was dropped. The service assigns its own id.", "Omit event_id; use an Idempotency-Key to avoid duplicates."},
 	{CustomEventNameIgnored, WarningKind, "custom_event_name was dropped: event_type is not custom.", "Omit it, or send event_type custom."},
-	{ExtIgnored, WarningKind, "The content of ext was dropped: it is reserved.", "Put data of your own into custom_data."},
+	{ExtIgnored, WarningKind, "The content of ext was dropped. The member is reserved.", "Put data of your own into custom_data."},
 	{GPPSIDMismatch, WarningKind, "gpp_sid names sections that the GPP string does not hold.", "Send the ids that the consent platform gave with the string."},
 	{GPPSIDIgnored, WarningKind, "gpp_sid came without a GPP string: it was dropped.", "Send both or neither."},
-	{IFAZeroed, WarningKind, "The advertising id is the one of people who switched it off: it counts as absent.", "Omit ifa for them."},
+	{IFAZeroed, WarningKind, "The advertising id is all zeros or all ones, because the person switched it off. It counts as absent.", "Omit ifa for them."},
 	{IFANonstandard, WarningKind, "The advertising id is neither a UUID nor a hash.", "Send the id as the device gives it."},
 	{JunkHash, WarningKind, "The value is the hash of nothing, such as an empty string: it counts as absent.", "Hash only values that are there."},
 	{PartnerIDLong, WarningKind, "partner_id is longer than 512 characters.", "Send a hash of it."},
-	{NegativeValue, WarningKind, "value is negative and the event is no refund.", "Use event_type refund for money given back."},
-	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "Nothing, if the person opted out."},
+	{NegativeValue, WarningKind, "value is negative and the event is not a refund.", "Use event_type refund for refunds."},
+	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "No action is needed if the person opted out."},
 	{PrivacySuppressed, WarningKind, "The consent signals forbid use: every identifier was removed.", "Do not send events of people who opted out."},
 }
 

@@ -38,7 +38,7 @@ var typeTable = []TypeInfo{
 	{Name: "begin_checkout", Meaning: "A checkout was started."},
 	{Name: "add_payment_info", Meaning: "Payment details were entered during checkout."},
 	{Name: "remove_from_cart", Meaning: "Something was taken out of a cart."},
-	{Name: "refund", Meaning: "Money was given back for an order or a part of it."},
+	{Name: "refund", Meaning: "An order, or a part of it, was refunded."},
 	{Name: "generate_lead", Meaning: "A new lead came in."},
 	{Name: "qualify_lead", Meaning: "A lead was found to be qualified."},
 	{Name: "close_convert_lead", Meaning: "A lead became a customer."},

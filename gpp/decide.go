@@ -111,7 +111,7 @@ func (v *Verdict) selectSections(ids uint64, sids []int32) {
 		}
 	}
 	// 3 and 4 are no jurisdictions and need not be listed. But a section 4 that is both there and listed is something
-	// we were told to apply and cannot.
+	// gpp_sid names and that we cannot apply.
 	real := named &^ (header | integrity&^ids)
 	v.Ignored = real != named || real != 0 && (none || unknown)
 

@@ -14,7 +14,7 @@ const (
 	legacyRanges                  // Canada before 2026: as in Europe, in publisher restrictions too
 )
 
-// leastRange is the fewest bits a range has. A count that what is left has no room for is refused at once.
+// leastRange is the fewest bits a range has. A count that the remaining bits cannot hold is rejected at once.
 func (c coding) leastRange() int {
 	if c == fibonacciRanges {
 		return 1 + 2
@@ -251,7 +251,7 @@ func (b *bits) restrictions(c coding) (Restrictions, string) {
 }
 
 // leastRestriction is the fewest bits a restriction has: purpose, type and the count of an empty list. A count that
-// what is left has no room for is refused at once.
+// the remaining bits cannot hold is rejected at once.
 const leastRestriction = 6 + 2 + 12
 
 func (b *bits) restriction(c coding) (r Restriction, reason string) {

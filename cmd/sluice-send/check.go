@@ -23,7 +23,7 @@ func (p *program) checkCommand() *cobra.Command {
 		Use:   "check FILE…",
 		Short: "Say which rows would be rejected, and send nothing",
 		Long: `check holds every row against the service's rules and prints those that would be rejected: line, code, field, what is
-wrong and how to mend it, never the value. Nothing is sent, and no key is needed, unless --remote asks for the
+wrong and how to correct it, never the value. Nothing is sent, and no key is needed, unless --remote asks for the
 service's own word; the service then judges the rows and stores nothing.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.check(cmd.Context(), &in, remote, args) },

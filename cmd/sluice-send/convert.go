@@ -21,8 +21,8 @@ func (p *program) convertCommand() *cobra.Command {
 		Use:   "convert --from " + strings.Join(names, "|") + " FILE…",
 		Short: "Turn other platforms' server events into ours",
 		Long: `convert reads the bodies of server events as they were made for another platform, whole requests or single events, JSON
-or NDJSON, and prints ours as NDJSON, ready for upload. Plain identifiers are refused, unless --hash-plain lets this
-program normalise and hash them. Refused events are listed on standard error by line, without values, and so are members
+or NDJSON, and prints ours as NDJSON, ready for upload. Plain identifiers are rejected, unless --hash-plain lets this
+program normalise and hash them. Rejected events are listed on standard error by line, without values, and so are members
 that have no place in our events. --table prints what maps to what.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !table {
@@ -43,19 +43,19 @@ that have no place in our events. --table prints what maps to what.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "whose events: "+strings.Join(names, ", "))
-	cmd.Flags().BoolVar(&hashPlain, "hash-plain", false, "hash plain e-mail and IPv4 addresses instead of refusing the event")
+	cmd.Flags().BoolVar(&hashPlain, "hash-plain", false, "hash plain e-mail and IPv4 addresses instead of rejecting the event")
 	cmd.Flags().BoolVar(&table, "table", false, "print what maps to what")
 	return cmd
 }
 
 func (p *program) convert(ctx context.Context, c *convert.Converter, files []string) error {
 	out := bufio.NewWriter(p.stdout)
-	converted, refused := 0, 0
+	converted, rejected := 0, 0
 	for _, file := range files {
 		good, bad, err := p.convertFile(ctx, c, file, out)
-		converted, refused = converted+good, refused+bad
+		converted, rejected = converted+good, rejected+bad
 		if err != nil {
-			_ = out.Flush() // the error before is the one to tell
+			_ = out.Flush() // the error before is the one to report
 			return failure(ctx, fmt.Errorf("%s: %w", file, err))
 		}
 	}
@@ -65,8 +65,8 @@ func (p *program) convert(ctx context.Context, c *convert.Converter, files []str
 	for _, name := range sortedKeys(c.Dropped) {
 		p.say("left out: %s (%d times)", name, c.Dropped[name])
 	}
-	p.say("%d events converted, %d refused", converted, refused)
-	if refused > 0 {
+	p.say("%d events converted, %d rejected", converted, rejected)
+	if rejected > 0 {
 		return exit(exitRejected, nil)
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"sluice/event"
 )
 
-// manner is a rule of the requests themselves, which no body can show.
-type manner struct {
+// requestRule is a rule about requests that no body can show.
+type requestRule struct {
 	name   string
 	why    string
 	method string
@@ -24,14 +24,14 @@ func header1(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-var manners = []manner{
-	{"request-no-key", "a request without a key is refused", "POST", "/v1/events", "{}", func(r *http.Request) { r.Header.Del("Authorization") }, 403, event.MissingAPIKey},
-	{"request-wrong-key", "an unknown key is refused", "POST", "/v1/events", "{}", header1("Authorization", "Bearer no-such-key"), 403, event.InvalidAPIKey},
-	{"request-two-keys", "two Authorization headers are refused", "POST", "/v1/events", "{}", func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }, 403, event.InvalidAPIKey},
-	{"request-browser", "a browser is refused", "POST", "/v1/events", "{}", header1("Origin", "https://shop.example.com"), 403, event.ServerSideOnly},
+var requestRules = []requestRule{
+	{"request-no-key", "a request without a key is rejected", "POST", "/v1/events", "{}", func(r *http.Request) { r.Header.Del("Authorization") }, 403, event.MissingAPIKey},
+	{"request-wrong-key", "an unknown key is rejected", "POST", "/v1/events", "{}", header1("Authorization", "Bearer no-such-key"), 403, event.InvalidAPIKey},
+	{"request-two-keys", "two Authorization headers are rejected", "POST", "/v1/events", "{}", func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }, 403, event.InvalidAPIKey},
+	{"request-browser", "a browser is rejected", "POST", "/v1/events", "{}", header1("Origin", "https://shop.example.com"), 403, event.ServerSideOnly},
 	{"request-media-type", "only JSON is read", "POST", "/v1/events", "{}", header1("Content-Type", "text/csv"), 415, event.UnsupportedMediaType},
-	{"request-encoding", "an encoding other than gzip and zstd is refused", "POST", "/v1/events", "{}", header1("Content-Encoding", "br"), 415, event.UnsupportedMediaType},
-	{"request-broken-gzip", "a body that does not unpack is refused", "POST", "/v1/events", "{}", header1("Content-Encoding", "gzip"), 400, event.MalformedJSON},
+	{"request-encoding", "an encoding other than gzip and zstd is rejected", "POST", "/v1/events", "{}", header1("Content-Encoding", "br"), 415, event.UnsupportedMediaType},
+	{"request-broken-gzip", "a body that does not unpack is rejected", "POST", "/v1/events", "{}", header1("Content-Encoding", "gzip"), 400, event.MalformedJSON},
 	{"request-unknown-path", "there is nothing elsewhere", "POST", "/v1/event", "{}", nil, 404, event.NotFound},
 	{"request-method", "events are posted", "PUT", "/v1/events", "{}", nil, 405, event.MethodNotAllowed},
 	{"request-array-to-single", "an array belongs to the batch path", "POST", "/v1/events", "[]", nil, 400, event.InvalidType},
@@ -40,7 +40,7 @@ var manners = []manner{
 	{"request-no-submission", "an unknown submission is not found", "GET", "/v1/submissions/batch.00000000-0000-7000-8000-000000000000", "", nil, 404, event.NotFound},
 }
 
-func (o *conformance) manner(ctx context.Context, m manner) (diff []string, err error) {
+func (o *conformance) requestRule(ctx context.Context, m requestRule) (diff []string, err error) {
 	status, h, r, err := o.exchange(ctx, m.method, m.path, m.body, m.change)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (o *conformance) manner(ctx context.Context, m manner) (diff []string, err 
 		diff = append(diff, fmt.Sprintf("status %d, want %d", status, m.status))
 	}
 	if r == nil {
-		return append(diff, "the answer is no JSON object"), nil
+		return append(diff, "the answer is not a JSON object"), nil
 	}
 	if r.Status != "error" || r.ErrorCode != m.code || r.Message == "" {
 		diff = append(diff, fmt.Sprintf("status %q, error_code %q, want %q, %q and a message", r.Status, r.ErrorCode, "error", m.code))

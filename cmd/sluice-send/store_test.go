@@ -160,7 +160,7 @@ func uploadWith(t *testing.T, ctx context.Context, url, path string, flags ...st
 	return code, out.String(), words.String()
 }
 
-// refusedLines gives the lines named in a file of refused rows, each with how often.
+// refusedLines gives the lines named in a file of rejected rows, each with how often.
 func refusedLines(t *testing.T, path string) map[int64]int {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -171,7 +171,7 @@ func refusedLines(t *testing.T, path string) map[int64]int {
 	for line := range strings.Lines(string(data)) {
 		var r upload.RejectedRow
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Line == 0 || r.Code == "" {
-			t.Fatalf("a line of the refused rows cannot be read: %v", err)
+			t.Fatalf("a line of the rejected rows cannot be read: %v", err)
 		}
 		lines[r.Line]++
 	}
@@ -185,7 +185,7 @@ func tempCSV(t *testing.T, n int, bad func(int) bool) string {
 	return path
 }
 
-// flaky refuses two tries and takes the third.
+// flaky rejects two tries and takes the third.
 type flaky struct {
 	mu   sync.Mutex
 	keys []string

@@ -27,7 +27,7 @@ func (s *summary) add(r *upload.Report) {
 func (s *summary) print(p *program) {
 	s.Seconds = p.now().Sub(s.begin).Seconds()
 	if p.json {
-		_ = json.NewEncoder(p.stdout).Encode(s) // a closed standard output leaves nobody to tell
+		_ = json.NewEncoder(p.stdout).Encode(s) // a closed standard output leaves nobody to inform
 		return
 	}
 	for _, r := range s.Files {
@@ -38,7 +38,7 @@ func (s *summary) print(p *program) {
 			p.say("%s: went on after %d rows of an earlier run", r.File, r.Resumed)
 		}
 		if r.RejectedFile != "" {
-			p.say("%s: refused rows are in %s", r.File, r.RejectedFile)
+			p.say("%s: rejected rows are in %s", r.File, r.RejectedFile)
 		}
 		for _, code := range sortedKeys(r.Warnings) {
 			p.say("%s: %s in %d rows", r.File, code, r.Warnings[code])

@@ -34,7 +34,7 @@ func (p *program) uploadCommand() *cobra.Command {
 		Short: "Send the events of files, each row once, however often it is interrupted",
 		Long: `upload sends the rows of files: NDJSON, JSON arrays, CSV and TSV, plain or packed with gzip or zstd; "-" is standard input.
 
-Every row is checked here by the service's own rules first. Rows that are refused, here or there, go to
+Every row is checked here by the service's own rules first. Rows that are rejected, here or there, go to
 FILE.rejected.ndjson with line, code, field and hint, never with their values; the others are sent in batches.
 
 FILE.checkpoint remembers which batches are stored. Run the same command again after an interruption and it
@@ -53,7 +53,7 @@ addresses by --hash:
 	flags.IntVar(&f.batch, "batch", client.FillEvents, "rows in a batch, at most 1000")
 	flags.IntVar(&f.parallel, "parallel", 8, "batches under way at once")
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "checkpoint file (FILE.checkpoint)")
-	flags.StringVar(&f.rejected, "rejected", "", "file for refused rows (FILE.rejected.ndjson)")
+	flags.StringVar(&f.rejected, "rejected", "", "file for rejected rows (FILE.rejected.ndjson)")
 	flags.BoolVar(&f.restart, "restart", false, "forget an interrupted upload and begin at the first row")
 	flags.BoolVar(&f.again, "again", false, "send a file that was sent before a second time: its rows are stored twice")
 	flags.DurationVar(&f.giveUp, "give-up-after", 10*time.Minute, "how long one batch is tried before the upload stops")

@@ -183,7 +183,7 @@ func (g *grouped) trunk() bool {
 		g.shape(5, 6) && g.text[1] == '7'
 }
 
-// dialled says whether a number that is refused anyway is more likely a phone number than anything else.
+// dialled says whether a number that is rejected anyway is more likely a phone number than anything else.
 func (g *grouped) dialled() bool {
 	return g.digits >= 9 && g.digits <= 15 && g.groups > 1 && g.sep != '.' && (g.text[0] == '0' || g.paren)
 }

@@ -122,7 +122,7 @@ func hexText(s string) bool {
 	return true
 }
 
-// base64Text says whether token is the base64 of a text, in the same manner.
+// base64Text is hexText for base64.
 func base64Text(token string) bool {
 	if len(token)%4 == 1 {
 		return false

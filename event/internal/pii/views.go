@@ -68,7 +68,7 @@ func searchEmail(s string) bool {
 }
 
 // A long text is read in windows, so that a decoded view, which may have many times the bytes, stays small. The
-// overlap has room for the longest address, 254 characters, with sixteen bytes to each.
+// overlap holds the longest address, 254 characters, with sixteen bytes to each.
 const (
 	emailWindow  = 32 << 10
 	emailOverlap = 4 << 10
@@ -340,7 +340,7 @@ func appendFolded(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, r)
 }
 
-// invisible says whether a character takes no room on a page: joiners, marks of direction, variation
+// invisible says whether a character cannot be seen: joiners, marks of direction, variation
 // selectors, fillers.
 func invisible(r rune) bool {
 	switch {

@@ -104,7 +104,7 @@ func (c *Converter) Body(data []byte) []Outcome {
 	d.UseNumber() // a number keeps its literal
 	var request map[string]any
 	if err := d.Decode(&request); err != nil {
-		return []Outcome{{Fault: &event.Error{Code: event.MalformedJSON, Message: "This is no JSON object.", Hint: "Give whole request bodies or events."}}}
+		return []Outcome{{Fault: &event.Error{Code: event.MalformedJSON, Message: "The text is not a JSON object.", Hint: "Give whole request bodies or events."}}}
 	}
 	list, ok := request[c.list].([]any)
 	if !ok {
@@ -115,7 +115,7 @@ func (c *Converter) Body(data []byte) []Outcome {
 		if one, ok := e.(map[string]any); ok {
 			out[i] = c.one(request, one)
 		} else {
-			out[i] = Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event is no object."}}
+			out[i] = Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event is not an object."}}
 		}
 	}
 	return out

@@ -84,7 +84,7 @@ func openQuote(b []byte, delimiter byte) bool {
 }
 
 var (
-	errQuote = errors.New("a quote stands inside a field that does not begin with one, or text follows a closing quote")
+	errQuote = errors.New("a quote is inside a field that does not begin with one, or text follows a closing quote")
 	errUTF8  = errors.New("the row is not valid UTF-8")
 )
 

@@ -103,12 +103,12 @@ func TestMappingWritesEvents(t *testing.T) {
 	}
 }
 
-func TestMappingRefusesRows(t *testing.T) {
+func TestMappingRejectsRows(t *testing.T) {
 	m := bound(t, &Mapping{Hash: map[string]string{"email": "email_sha256"}, Dataset: "d"}, "timestamp", "event_type", "email")
 	for record, want := range map[string]string{
 		"1,purchase":             "The row has 2 columns, the header 3.",
 		"1,purchase,a@b.c,extra": "The row has 4 columns, the header 3.",
-		"1,purchase,canary-9":    `In column "email" the value is no e-mail address.`,
+		"1,purchase,canary-9":    `In column "email" the value is not an e-mail address.`,
 		"1,purchase,8e43ca37701228e74983efdbd0cff5c16b3b1e5d4e29a7c05626d4d25a018e11": `In column "email" the value is 64 hex digits`,
 	} {
 		fields, _, err := splitRecord(nil, nil, []byte(record), ',')
@@ -122,7 +122,7 @@ func TestMappingRefusesRows(t *testing.T) {
 	}
 }
 
-func TestMappingRefusesHeaders(t *testing.T) {
+func TestMappingRejectsHeaders(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mapping Mapping
 		header  string

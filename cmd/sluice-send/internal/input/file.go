@@ -46,7 +46,7 @@ func (o *Options) mapping(format string) (*Mapping, error) {
 	}
 	switch d := strings.ReplaceAll(o.Delimiter, `\t`, "\t"); {
 	case len(d) > 1 || d == `"` || d == "\n":
-		return nil, errors.New("--delimiter wants one ASCII character that is no quote")
+		return nil, errors.New("--delimiter wants one ASCII character that is not a quote")
 	case d != "":
 		m.delimiter = d[0]
 	}

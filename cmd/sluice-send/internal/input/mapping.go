@@ -192,7 +192,7 @@ func hashFault(c *column, err error) *Fault {
 }
 
 // appendCell writes a cell as the JSON its member wants. A cell that is not of that kind goes as a string: the
-// validator then refuses it in its own words.
+// validator then rejects it in its own words.
 func appendCell(b []byte, k kind, cell []byte) []byte {
 	switch k {
 	case instant:

@@ -143,7 +143,7 @@ func (s *Source) sniff(format string) error {
 		return &FileError{1, "the file is empty"}
 	}
 	if bytes.IndexByte(head, 0) >= 0 {
-		return &FileError{1, "the file holds zero bytes: it is no text file"}
+		return &FileError{1, "the file holds zero bytes: it is not a text file"}
 	}
 	s.Format = format
 	if format == "" {
@@ -184,7 +184,7 @@ func (s *Source) Rows(delimiter byte) (Rows, error) {
 	return s.rowsAt(Position{Offset: s.skip}, delimiter)
 }
 
-// rowsFrom goes to p and gives the rows from there on. at is where the source stands: a compressed one can only be
+// rowsFrom goes to p and gives the rows from there on. at is how far the source was read: a compressed one can only be
 // read forward.
 func (s *Source) rowsFrom(p Position, at int64, delimiter byte) (Rows, error) {
 	if s.whole != nil && !s.Packed {

@@ -45,7 +45,7 @@ func (v *valueRows) Next() (Row, error) {
 
 func (v *valueRows) fail(what string) error { return &FileError{v.lines + 1, what} }
 
-// lead passes what stands between values and gives the first byte of the next one, not yet taken.
+// lead skips the bytes between values and gives the first byte of the next one, not yet taken.
 func (v *valueRows) lead() (byte, error) {
 	after := false // a comma was passed
 	for {

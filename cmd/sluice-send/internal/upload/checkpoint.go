@@ -25,7 +25,7 @@ type identity struct {
 	Sample   string `json:"sample"`   // SHA-256 of its first and last megabyte
 }
 
-// samplePiece is how much of each end of a file tells it from others. Arbitrary: quick to read, and hard to keep by
+// samplePiece is how much of each end of a file identifies it. Arbitrary: quick to read, and unlikely to stay the same by
 // accident.
 const samplePiece = 1 << 20
 
@@ -81,19 +81,19 @@ type header struct {
 
 // entry is a line of a checkpoint after the first: a batch whose rows are all accounted for, or the end.
 type entry struct {
-	Batch    int64              `json:"batch"`
-	End      input.Position     `json:"end"`
-	Rows     int                `json:"rows"`
-	Accepted int                `json:"accepted"`
-	Rejected int                `json:"rejected"`
-	Replayed int                `json:"replayed,omitempty"` // accepted rows the service knew already
-	Warnings map[event.Code]int `json:"warnings,omitempty"`
-	Refused  int64              `json:"refused_bytes"` // length of the file of rejected rows after this batch
-	Time     int64              `json:"time"`
-	Done     bool               `json:"done,omitempty"`
+	Batch      int64              `json:"batch"`
+	End        input.Position     `json:"end"`
+	Rows       int                `json:"rows"`
+	Accepted   int                `json:"accepted"`
+	Rejected   int                `json:"rejected"`
+	Replayed   int                `json:"replayed,omitempty"` // accepted rows the service knew already
+	Warnings   map[event.Code]int `json:"warnings,omitempty"`
+	ReportSize int64              `json:"refused_bytes"` // length of the file of rejected rows after this batch
+	Time       int64              `json:"time"`
+	Done       bool               `json:"done,omitempty"`
 }
 
-// checkpoint is the memory of an upload: a file that is only ever added to, and synced before a batch counts as done.
+// checkpoint records the state of an upload: a file that is only appended to, and synced before a batch counts as done.
 //
 // The order of writes is: send the batch, write its rejected rows, sync them, write its entry, sync it. A crash before
 // the entry sends the batch again with the same Idempotency-Key, which the service answers from memory, and cuts the
@@ -171,7 +171,7 @@ func (c *checkpoint) read() (good int64, err error) {
 }
 
 func (c *checkpoint) count(m entry) {
-	c.lastTime, c.rejected = m.Time, m.Refused
+	c.lastTime, c.rejected = m.Time, m.ReportSize
 	if m.Done {
 		c.done = true
 		return

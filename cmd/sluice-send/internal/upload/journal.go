@@ -35,7 +35,7 @@ func (b *journal) begin() error {
 		b.length = b.checkpoint.rejected
 	}
 	if info, err := os.Stat(b.path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file: it cannot hold the rejected rows", b.path)
+		return fmt.Errorf("%s is not a regular file: it cannot hold the rejected rows", b.path)
 	}
 	if b.length == 0 {
 		if err := os.Remove(b.path); err != nil && !os.IsNotExist(err) {
@@ -61,7 +61,7 @@ func (b *journal) open() (err error) {
 }
 
 // recorded gives a test for the batches that are recorded now. It does not see later ones, so another goroutine may use it
-// while this one books.
+// while this one records.
 func (b *journal) recorded() func(n int64) bool {
 	if b.checkpoint == nil {
 		return func(int64) bool { return false }
@@ -73,7 +73,7 @@ func (b *journal) recorded() func(n int64) bool {
 	}
 }
 
-// add books batches: rejected rows first, synced, then the entries that say how long the file of them is.
+// add records batches: rejected rows first, synced, then the entries that say how long the file of them is.
 func (b *journal) add(rs []result, now time.Time) error {
 	var out []byte
 	entries := make([]entry, len(rs))
@@ -86,7 +86,7 @@ func (b *journal) add(rs []result, now time.Time) error {
 			out = append(append(out, line...), '\n')
 		}
 		entries[i] = r.entry
-		entries[i].Refused = b.length + int64(len(out))
+		entries[i].ReportSize = b.length + int64(len(out))
 		entries[i].Time = now.Unix()
 	}
 	if err := b.write(out); err != nil {
@@ -130,12 +130,12 @@ func (b *journal) write(out []byte) error {
 	return b.rejected.Sync()
 }
 
-// end books that every row is accounted for.
+// end records that every row is accounted for.
 func (b *journal) end(now time.Time) error {
 	if b.checkpoint == nil || b.checkpoint.done {
 		return nil
 	}
-	return b.checkpoint.commit([]entry{{Done: true, Refused: b.length, Time: now.Unix()}})
+	return b.checkpoint.commit([]entry{{Done: true, ReportSize: b.length, Time: now.Unix()}})
 }
 
 // Close lets go of both files.

@@ -38,7 +38,7 @@ func reject(line int64, ps ...Problem) RejectedRow {
 
 func problemOf(e event.Error) Problem { return Problem{e.Code, e.Field, e.Message, e.Hint} }
 
-// preparer turns batches into requests: it converts, validates, and puts the valid rows into a body. One goroutine
+// Preparer turns batches into requests: it converts, validates, and puts the valid rows into a body. One goroutine
 // at a time.
 type Preparer struct {
 	Mapping *input.Mapping // nil: rows are JSON
@@ -55,7 +55,7 @@ type Preparer struct {
 	data      []byte
 	text      string
 	events    []converted
-	converted []byte // room for data
+	converted []byte // memory for data
 }
 
 // converted is where a row's event lies, or why there is none.
@@ -183,7 +183,7 @@ func lacksDataset(r *event.Result) bool {
 }
 
 // splice puts the upload's dataset into a JSON row that names none. A row that holds null there keeps it and is then
-// rejected for the doubled name: it is the sender's to mend.
+// rejected for the doubled name: the sender has to correct it.
 func (p *Preparer) splice(raw []byte) []byte {
 	out := append(p.event[:0], `{"data_set_id":`...)
 	out = input.AppendString(out, p.Fill)

@@ -218,7 +218,7 @@ func (j *job) remember(h *header) error {
 	}
 	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {
 		_ = old.Close()
-		return usage(fmt.Errorf("%s: %w.\n%d of its rows are stored. Undo the change and run again to go on; --restart begins anew, --checkpoint keeps another memory",
+		return usage(fmt.Errorf("%s: %w.\n%d of its rows are stored. Undo the change and run again to go on; --restart begins anew, --checkpoint names another checkpoint",
 			j.file, fits, old.total.Accepted))
 	}
 	j.journal.checkpoint = old

@@ -17,7 +17,7 @@ import (
 )
 
 // uploader sends the batches of one file. Its goroutines are one that reads and cuts, several that prepare and
-// send, and one that books: reader → work → senders → results → booker.
+// send, and one that records: reader → work → senders → results → recorder.
 type uploader struct {
 	client   *client.Client
 	cutter   *input.Cutter
@@ -40,7 +40,7 @@ type result struct {
 	rejected []RejectedRow
 }
 
-// run sends everything. It returns the first error that ends the upload; batches recorded before it stand.
+// run sends everything. It returns the first error that ends the upload; batches recorded before it stay recorded.
 func (u *uploader) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,7 +67,7 @@ func (u *uploader) run(ctx context.Context) error {
 		close(results)
 		return nil
 	})
-	// The booker is in no group: an error elsewhere must not keep it from booking what the service has confirmed.
+	// The recorder is in no group: an error elsewhere must not keep it from recording what the service has confirmed.
 	recording := make(chan error, 1)
 	go func() { recording <- u.recordAll(results, cancel) }()
 	err := group.Wait()
@@ -152,7 +152,7 @@ func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*resu
 }
 
 // explain names the rows that the service rejected of a batch it took. An answer lists at most 100 problems; where it
-// stops short, the submission tells which rows were accepted.
+// stops short, the submission says which rows were accepted.
 func (u *uploader) explain(ctx context.Context, req Request, receipt *client.Receipt) ([]RejectedRow, error) {
 	if receipt.Rejected == 0 {
 		return nil, nil
@@ -228,7 +228,7 @@ const (
 	recordBatches = 64                     // arbitrary: a bound on the rejected rows in memory
 )
 
-// recordAll books results until there are no more. If it cannot, it stops the others: what is not recorded should not be sent.
+// recordAll records results until there are no more. If it cannot, it stops the others: what is not recorded should not be sent.
 func (u *uploader) recordAll(results <-chan result, stop func()) error {
 	var (
 		failed error
