@@ -85,6 +85,7 @@ const (
 	NegativeValue          Code = "NEGATIVE_VALUE"
 	PrivacyRestricted      Code = "PRIVACY_RESTRICTED"
 	PrivacySuppressed      Code = "PRIVACY_SUPPRESSED"
+	PrivacyNotUnderstood   Code = "PRIVACY_NOT_UNDERSTOOD"
 )
 
 // Rejection counts rejections for the operator's diagnosis. It names no value: Field is one of the members of

@@ -61,6 +61,7 @@ type Decoder struct {
 	plain    int       // … finds of plaintext among them
 	warnings []Warning // of the event being read
 	unknown  int       // its unknown members
+	unread   int       // its consent signals that were not understood
 	sids     []int32   // memory for the gpp_sid of the rows
 
 	lone      consent               // the first GPP string of this body
@@ -204,7 +205,7 @@ func (d *Decoder) oneEvent() bool {
 	}
 	d.draft = draft{}
 	d.problems, d.warnings = d.problems[:0], d.warnings[:0]
-	d.broken, d.doubled, d.plain, d.unknown = 0, 0, 0, 0
+	d.broken, d.doubled, d.plain, d.unknown, d.unread = 0, 0, 0, 0, 0
 	if d.scan.Peek() != '{' {
 		d.problem(InvalidType, "", "The event is not a JSON object.", "Send an object for every event.")
 		d.mute = true

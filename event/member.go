@@ -15,6 +15,9 @@ type draft struct {
 
 	timestampInteger bool // the literal is an integer
 	measurementOnly  bool
+	consentUnread    bool   // a consent signal was not understood
+	mmtUnread        bool   // … and it is a misspelled mmt_only, which is the sender's choice and not a person's
+	unreadAt         string // pointer of the first of them
 	sids             []int32
 	sidsRejected     string // why gpp_sid is no list of section ids
 
@@ -41,7 +44,8 @@ func (d *Decoder) readEvent() bool {
 		d.path[0] = segment{name: name}
 		f := eventField(name)
 		if f == fieldUnknown {
-			if !d.readUnknown(name, 1) {
+			place, consent := consentPlace(name)
+			if consent && !d.readConsent(name, place, 1) || !consent && !d.readUnknown(name, 1) {
 				return false
 			}
 			continue
@@ -229,6 +233,9 @@ func (d *Decoder) readObject(object field, lookup func(string) field) bool {
 		f := lookup(name)
 		var ok bool
 		switch {
+		case f == fieldUnknown && object == fieldPrivacy:
+			place, _ := consentPlace(name)
+			ok = d.readConsent(name, place, 2)
 		case f == fieldUnknown:
 			ok = d.readUnknown(name, 2)
 		case !d.first(f, 2):

@@ -165,6 +165,7 @@ func (d *Decoder) keepSID(from int, id int32) int {
 // checkPrivacy are the rules of the consent signals. It notes in s what they say.
 func (d *Decoder) checkPrivacy(t *draft, s *gpp.Signals) {
 	s.SuppressOptOut = d.policy.SuppressOptOut
+	s.NotUnderstood = t.consentUnread
 	if t.is(fieldGPPString) {
 		s.GPP, s.SIDs = d.checkGPP(t)
 	} else if t.is(fieldGPPSID) && t.faulty&(1<<fieldGPPString) == 0 {
@@ -269,12 +270,11 @@ func gppMessage(err error) string {
 // forbids to keep.
 func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	verdict := s.Verdict()
-	signal := Outcome(verdict.Outcome)
-	d.warnPrivacy(s, &verdict)
+	d.warnPrivacy(t, s, &verdict)
 
-	r.Privacy = signal
-	if t.measurementOnly {
-		r.Privacy = max(signal, MeasurementOnly)
+	r.Privacy = Outcome(verdict.Outcome)
+	if t.measurementOnly || t.mmtUnread {
+		r.Privacy = max(r.Privacy, MeasurementOnly)
 	}
 	r.USPrivacyString = t.text[fieldUSPrivacy]
 	if s.GPP != nil {
@@ -285,12 +285,16 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	}
 	if d.Explain {
 		s.MeasurementOnly = t.measurementOnly
-		d.result.Details = append(d.result.Details, Detail{Reasons: s.Decide().Reasons(), GPP: s.GPP})
+		reasons := s.Decide().Reasons()
+		if t.mmtUnread && !t.consentUnread {
+			reasons = append(reasons, gpp.ReasonNotUnderstood)
+		}
+		d.result.Details = append(d.result.Details, Detail{Reasons: reasons, GPP: s.GPP})
 	}
 }
 
 // warnPrivacy reports what the signals did. mmt_only is the sender's own choice: it needs no warning.
-func (d *Decoder) warnPrivacy(s *gpp.Signals, verdict *gpp.Verdict) {
+func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Mismatch {
 		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
 	}
@@ -300,24 +304,40 @@ func (d *Decoder) warnPrivacy(s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Outcome == gpp.Unrestricted {
 		return
 	}
+	if verdict.OnlyNotUnderstood {
+		// PRIVACY_NOT_UNDERSTOOD was given for each of them. Only the dataset's policy adds to it.
+		if verdict.Outcome == gpp.Suppressed {
+			d.warn(PrivacySuppressed, t.unreadAt, suppressedMessage)
+		}
+		return
+	}
 	pointer := fieldTable[fieldGPPString].Pointer
 	if usp, _ := s.USPrivacy.Outcome(); s.GPP == nil || usp != gpp.Unrestricted && s.GPP.Decide(s.SIDs).Outcome < usp {
 		pointer = fieldTable[fieldUSPrivacy].Pointer
 	}
 	switch verdict.Outcome {
 	case gpp.Suppressed:
-		d.warn(PrivacySuppressed, pointer, "The consent signals forbid use: every identifier was removed.")
+		d.warn(PrivacySuppressed, pointer, suppressedMessage)
 	case gpp.MeasurementOnly:
 		d.warn(PrivacyRestricted, pointer, "The consent signals allow measurement only.")
 	}
 }
 
-// suppress takes out of a row all that could point at a person: the identifiers; the consent string, which is
-// distinctive enough to follow a person by; custom_data and the two addresses, which hold order numbers, user ids and
-// search words. What is left can be counted and cannot be matched.
+const suppressedMessage = "The consent signals forbid use. Every identifier and every other text was removed."
+
+// suppress keeps of a row what can be counted: dataset, event type, times, value and currency, and the facts that we
+// decided ourselves. cp_id stays only where it is the dataset's own id. Every other member can carry an identifier, also
+// one that the sender copied into it, such as a hash in source or in the ids of gpp_sid; so none of them stays.
 func suppress(r *Row) {
-	r.EmailSHA256, r.IFA, r.IPSHA256, r.PartnerID = "", "", "", ""
-	r.GPPString = ""
-	r.CustomData = ""
-	r.Referer, r.PageURL = "", ""
+	kept := Row{
+		EventID: r.EventID, SubmissionID: r.SubmissionID, SubmissionIndex: r.SubmissionIndex, ReceivedAt: r.ReceivedAt,
+		DatasetID: r.DatasetID, EventTime: r.EventTime, EventType: r.EventType,
+		Value: r.Value, HasValue: r.HasValue, CurrencyCode: r.CurrencyCode,
+		Privacy: r.Privacy, Late: r.Late, MeasurementOnly: r.MeasurementOnly, OptimizationEligible: r.OptimizationEligible,
+		SchemaVersion: r.SchemaVersion,
+	}
+	if r.CampaignID == r.DatasetID {
+		kept.CampaignID = r.DatasetID
+	}
+	*r = kept
 }

@@ -112,9 +112,6 @@ func (n *nearest) offer(folded []byte, candidate string) {
 // foldName appends the letters and digits of s in lower case, without the separators that styles of naming
 // differ in. It is not ok if there are too many or none.
 func foldName(b []byte, s string) ([]byte, bool) {
-	if len(s) > 2*maxName {
-		return nil, false
-	}
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if strings.IndexByte("_- .:/$", c) >= 0 {

@@ -144,6 +144,7 @@ var codeTable = []CodeInfo{
 	{PartnerIDLong, WarningKind, "partner_id is longer than 512 characters.", "Send a hash of it."},
 	{NegativeValue, WarningKind, "value is negative and the event is not a refund.", "Use event_type refund for refunds."},
 	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "No action is needed if the person opted out."},
+	{PrivacyNotUnderstood, WarningKind, "A consent signal is in a place or under a name that we do not read. The event is restricted to measurement.", "Send the signal in the place that the message names."},
 	{PrivacySuppressed, WarningKind, "The consent signals forbid use: every identifier was removed.", "Do not send events of people who opted out."},
 }
 
