@@ -91,6 +91,13 @@ func consentPlace(name string) (place string, known bool) {
 	return place, known
 }
 
+// IsConsentName reports whether a member name means a consent signal, in any style of writing it. docs/privacy.md lists
+// the names.
+func IsConsentName(name string) bool {
+	_, known := consentPlace(name)
+	return known
+}
+
 // The messages about a consent signal that was not understood. They are constants, because the pointer names the member.
 var consentMessages = map[string]string{
 	placePrivacy:   notUnderstood + "Send consent signals in /privacy.",

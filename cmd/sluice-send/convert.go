@@ -62,6 +62,9 @@ func (p *program) convert(ctx context.Context, c *convert.Converter, files []str
 	if err := out.Flush(); err != nil {
 		return err
 	}
+	for _, name := range sortedKeys(c.Restricted) {
+		p.say("restricted to measurement by %s (%d events)", name, c.Restricted[name])
+	}
 	for _, name := range sortedKeys(c.Dropped) {
 		p.say("left out: %s (%d times)", name, c.Dropped[name])
 	}

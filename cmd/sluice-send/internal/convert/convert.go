@@ -57,6 +57,7 @@ func Table(name string) string {
 	for _, r := range pl.rest {
 		fmt.Fprintf(&b, "| other members of %s | `custom_data` | as they are |\n", r)
 	}
+	b.WriteString("| any other consent field, anywhere | `mmt_only` | restricts the event to measurement |\n")
 	b.WriteString("| anything else | – | left out, and said |\n")
 	if len(pl.types) > 0 {
 		b.WriteString("\n| event | `event_type` |\n|---|---|\n")
@@ -79,6 +80,8 @@ type Converter struct {
 	*platform
 	Options
 	Dropped map[string]int // members that an event has no field for, and how often they occurred
+	// Restricted counts the events that a consent field of the source restricted to measurement, by field.
+	Restricted map[string]int
 
 	decoder event.Decoder
 }
@@ -89,7 +92,7 @@ func New(name string, o Options) *Converter {
 	if pl == nil {
 		return nil
 	}
-	return &Converter{platform: pl, Options: o, Dropped: map[string]int{}}
+	return &Converter{platform: pl, Options: o, Dropped: map[string]int{}, Restricted: map[string]int{}}
 }
 
 // Outcome is one converted event, or why it was not converted.
@@ -106,14 +109,14 @@ func (c *Converter) Body(data []byte) []Outcome {
 	if err := d.Decode(&request); err != nil {
 		return []Outcome{{Fault: &event.Error{Code: event.MalformedJSON, Message: "The text is not a JSON object.", Hint: "Give whole request bodies or events."}}}
 	}
-	list, ok := request[c.list].([]any)
+	list, ok := c.events(request)
 	if !ok {
-		return []Outcome{c.one(request, request)}
+		return []Outcome{c.one(request, request, true)}
 	}
 	out := make([]Outcome, len(list))
 	for i, e := range list {
 		if one, ok := e.(map[string]any); ok {
-			out[i] = c.one(request, one)
+			out[i] = c.one(request, one, false)
 		} else {
 			out[i] = Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event is not an object."}}
 		}
@@ -121,8 +124,18 @@ func (c *Converter) Body(data []byte) []Outcome {
 	return out
 }
 
-func (c *Converter) one(request, source map[string]any) Outcome {
-	t := &translation{c: c, source: source, out: map[string]any{}, used: map[string]bool{}}
+// events finds the list of events in a request. It is not ok if the body is one event.
+func (c *Converter) events(request map[string]any) (list []any, ok bool) {
+	for _, name := range c.lists {
+		if list, ok = request[name].([]any); ok {
+			return list, true
+		}
+	}
+	return nil, false
+}
+
+func (c *Converter) one(request, source map[string]any, alone bool) Outcome {
+	t := &translation{c: c, source: source, alone: alone, out: map[string]any{}, used: map[string]bool{}, denied: map[string]bool{}}
 	for _, m := range c.moves {
 		from, path := source, m.from
 		if outer, ok := strings.CutPrefix(m.from, "^"); ok {
@@ -136,6 +149,7 @@ func (c *Converter) one(request, source map[string]any) Outcome {
 			return Outcome{Fault: fault}
 		}
 	}
+	t.searchConsent(request)
 	t.takeRest()
 	if _, has := t.out["data_set_id"]; !has && c.Dataset != "" {
 		t.out["data_set_id"] = c.Dataset
@@ -144,7 +158,13 @@ func (c *Converter) one(request, source map[string]any) Outcome {
 	if err != nil {
 		return Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event cannot be written."}}
 	}
-	return c.verify(body)
+	out := c.verify(body)
+	if out.Fault == nil {
+		for path := range t.denied {
+			c.Restricted[path]++
+		}
+	}
+	return out
 }
 
 // verify holds a converted event against the rules, at its own time: whether it is too old is for the day of its upload.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"sluice/client"
 	"sluice/cmd/sluice-send/internal/input"
@@ -15,14 +16,16 @@ import (
 type translation struct {
 	c      *Converter
 	source map[string]any
+	alone  bool // the body is this event; there is no request around it
 	out    map[string]any
 	used   map[string]bool // paths of the source that have a place
+	denied map[string]bool // paths of consent fields that restrict the event
 }
 
 // move takes one value to its place. A place that is filled already keeps what it has.
 func (t *translation) move(m move, v any) *event.Error {
 	t.used[m.from] = true
-	if list, ok := v.([]any); ok && m.how != "ints" && m.how != "flag" && !strings.HasPrefix(m.to, "custom_data.") {
+	if list, ok := v.([]any); ok && m.how != asInts && !consentHow(m.how) && !strings.HasPrefix(m.to, "custom_data.") {
 		if len(list) == 0 {
 			return nil
 		}
@@ -32,38 +35,26 @@ func (t *translation) move(m move, v any) *event.Error {
 		v = list[0]
 	}
 	switch m.how {
-	case "type":
+	case asType:
 		t.eventType(v)
-	case "seconds", "millis", "micros":
+	case asTime, asMicros:
 		t.put(m.to, instantOf(v, m.how))
-	case "number":
+	case asNumber:
 		t.put(m.to, numberOf(v))
-	case "email":
+	case asEmail:
 		return t.identifier(m, v, client.HashEmail)
-	case "ip":
+	case asIP:
 		return t.identifier(m, v, client.HashIPv4)
-	case "source":
+	case asSource:
 		t.put(m.to, sourceOf(v))
-	case "flag":
-		if isSet(v) {
-			t.out["mmt_only"] = true
-		}
-	case "denied":
-		if v == "DENIED" {
-			t.out["mmt_only"] = true
-		}
-	case "refused":
-		if v == "DENIED" {
-			return &event.Error{Code: consentDenied, Field: "/" + strings.ReplaceAll(m.from, ".", "/"), Message: "The person refused the use of their data for advertising.", Hint: "Do not send such events."}
-		}
+	case asFlag, asEnabled, asATT, asGranted, asRefusal:
+		return t.consent(m, v)
+	case asNothing:
 	default:
 		t.put(m.to, v)
 	}
 	return nil
 }
-
-// consentDenied is the code of events that must not be sent at all; the service never sees them.
-const consentDenied event.Code = "CONSENT_DENIED"
 
 // put sets a field of our event by its name, within its group.
 func (t *translation) put(field string, v any) {
@@ -104,7 +95,7 @@ func (t *translation) eventType(v any) {
 }
 
 // identifier takes a hash as it is. A plain value is hashed only if the sender asked for it; otherwise the event
-// is refused, for somebody meant to send a hash and did not.
+// is rejected, because somebody meant to send a hash and did not.
 func (t *translation) identifier(m move, v any, hash func(string) (string, error)) *event.Error {
 	s, ok := v.(string)
 	if !ok {
@@ -135,31 +126,36 @@ func pointerOf(path string) string {
 // takeRest moves the other members of the free objects into custom_data, and counts those that have no place.
 func (t *translation) takeRest() {
 	for _, name := range sorted(t.source) {
-		v := t.source[name]
-		if v == nil || t.used[name] || t.placed(name) {
-			continue
-		}
-		inner, nested := v.(map[string]any)
-		if !nested {
-			t.c.Dropped[name]++
+		inner, nested := t.source[name].(map[string]any)
+		if !nested || !slices.Contains(t.c.rest, name) {
+			t.drop(name, t.source[name])
 			continue
 		}
 		for _, member := range sorted(inner) {
-			path := name + "." + member
-			switch {
-			case inner[member] == nil || t.used[path] || t.placed(path):
-			case slices.Contains(t.c.rest, name):
+			if path := name + "." + member; inner[member] != nil && !t.placed(path) {
 				t.put("custom_data."+member, inner[member])
-			default:
-				t.c.Dropped[path]++
 			}
 		}
 	}
 }
 
-// placed says whether a member has a place of its own, or is the list of events of a request.
+// drop counts a member that has no place. Of an object, each member is counted by itself; an empty one is nothing.
+func (t *translation) drop(path string, v any) {
+	if v == nil || t.placed(path) {
+		return
+	}
+	if inner, nested := v.(map[string]any); nested && (strings.Count(path, ".") == 0 || t.parent(path) || len(inner) == 0) {
+		for _, member := range sorted(inner) {
+			t.drop(path+"."+member, inner[member])
+		}
+		return
+	}
+	t.c.Dropped[path]++
+}
+
+// placed says whether a member has a place of its own, restricts the event, or is the list of events of a request.
 func (t *translation) placed(path string) bool {
-	if path == t.c.list {
+	if t.used[path] || t.denied[path] || slices.Contains(t.c.lists, path) {
 		return true
 	}
 	return slices.ContainsFunc(t.c.moves, func(m move) bool {
@@ -168,8 +164,20 @@ func (t *translation) placed(path string) bool {
 	})
 }
 
+// parent says whether members of the object at path have a place of their own.
+func (t *translation) parent(path string) bool {
+	return slices.ContainsFunc(t.c.moves, func(m move) bool {
+		return strings.HasPrefix(strings.TrimPrefix(m.from, "^"), path+".")
+	})
+}
+
 // instantOf gives whole seconds; what is no integer goes as it is, for the rules to refuse.
 func instantOf(v any, how string) any {
+	if s, isString := v.(string); isString {
+		if at, err := time.Parse(time.RFC3339, s); err == nil {
+			return at.Unix()
+		}
+	}
 	n, ok := v.(json.Number)
 	if s, isString := v.(string); isString && input.IsNumber([]byte(s)) {
 		n, ok = json.Number(s), true
@@ -182,9 +190,9 @@ func instantOf(v any, how string) any {
 		return n
 	}
 	switch {
-	case how == "micros":
+	case how == asMicros:
 		i /= 1_000_000
-	case how == "millis" && i >= 1e11: // the same border as the service's rule for milliseconds
+	case i >= 1e11: // the same limit as the service's rule for milliseconds
 		i /= 1000
 	}
 	return i
@@ -210,21 +218,6 @@ func sourceOf(v any) any {
 		return "app"
 	}
 	return s
-}
-
-// isSet says whether a restriction is on: true, a list with something in it, or a text such as "['LMU']".
-func isSet(v any) bool {
-	switch v := v.(type) {
-	case bool:
-		return v
-	case []any:
-		return slices.ContainsFunc(v, func(e any) bool { return e != nil && e != "" })
-	case string:
-		return strings.Trim(v, "[]'\" ") != "" && !strings.EqualFold(v, "false")
-	case json.Number:
-		return v != "0"
-	}
-	return false
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
