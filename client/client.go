@@ -18,7 +18,7 @@ const (
 	FillEvents = 500              // events a Queue puts into one batch
 	FillBytes  = 1_000_000        // bytes after which a Queue closes a batch
 	gzipOver   = 1024             // bytes from which compression is worth its header
-	maxAnswer  = 16 * 1024 * 1024 // bytes of an answer: 1,000 warnings are under 1 MB, the rest is room
+	maxAnswer  = 16 * 1024 * 1024 // bytes of an answer: 1,000 warnings are under 1 MB, the rest is a reserve
 )
 
 // Compression is the Content-Encoding of request bodies.
@@ -98,7 +98,7 @@ func New(base, key string, o Options) (*Client, error) {
 	}, nil
 }
 
-// stay refuses redirects: a POST that becomes a GET elsewhere loses the events and shows the key.
+// stay rejects redirects: a POST that becomes a GET elsewhere loses the events and shows the key.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func checkKey(key string) error {

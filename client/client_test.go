@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for name, tt := range map[string]struct{ url, key string }{
 		"no scheme":       {"events.example.com", "k"},
 		"another scheme":  {"ftp://events.example.com", "k"},

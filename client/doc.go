@@ -27,7 +27,7 @@
 // # Hashes
 //
 // Identifiers leave your machine hashed or not at all. [HashEmail] trims, lower-cases, and hashes; [HashIPv4] does the
-// same for the canonical dotted form of an IPv4 address. Both refuse what they cannot have been meant for, such as a value
+// same for the canonical dotted form of an IPv4 address. Both reject what they cannot have been meant for, such as a value
 // that is a hash already. [Vectors] holds pairs to check another implementation against.
 //
 // # Retries
@@ -45,11 +45,11 @@
 //
 // Nothing is dropped in silence. An error is one of these, found by [errors.AsType]:
 //
-//   - [*Error]: the service answered and refused. It names the status, the code, and each problem with index,
+//   - [*Error]: the service answered and rejected. It names the status, the code, and each problem with index,
 //     field and hint.
 //   - [*GiveUpError]: no final answer came in time. The events may or may not be stored; its Key makes sending the same
 //     bytes again safe for at least 48 hours.
-//   - [*BatchError]: part of a batch was refused or never sent; it says which events, by their index in your slice.
+//   - [*BatchError]: part of a batch was rejected or never sent; it says which events, by their index in your slice.
 //
 // No error holds a value of an event, nor the key.
 //

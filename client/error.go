@@ -14,8 +14,8 @@ type Error struct {
 	Status     int           // HTTP status
 	Code       event.Code    // "" when the answer was not the service's, but a proxy's
 	Message    string        //
-	RequestID  string        // what to tell the operator
-	Problems   []event.Error // every problem of every refused event, at most 100
+	RequestID  string        // names the request to the operator
+	Problems   []event.Error // every problem of every rejected event, at most 100
 	Truncated  bool          // there were more than 100
 	RetryAfter time.Duration // as the service asked; 0: it did not
 }
@@ -33,7 +33,7 @@ func (e *Error) Error() string {
 	if e.RequestID != "" {
 		b.WriteString(" (request id " + e.RequestID + ")")
 	}
-	if len(e.Problems) == 1 && e.Problems[0].Message == e.Message { // said already, but for where and how to mend it
+	if len(e.Problems) == 1 && e.Problems[0].Message == e.Message { // repeats the message; it adds where the fault is and how to correct it
 		if p := e.Problems[0]; p.Field != "" {
 			b.WriteString(" At " + p.Field + ".")
 		}
@@ -46,8 +46,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// KeyRefused says whether the service refused the key, or the key's use for this dataset.
-func (e *Error) KeyRefused() bool { return e.Status == 403 || e.Status == 401 }
+// KeyRejected says whether the service rejected the key, or the key's use for this dataset.
+func (e *Error) KeyRejected() bool { return e.Status == 403 || e.Status == 401 }
 
 // GiveUpError says that no final answer came. The events may or may not be stored.
 type GiveUpError struct {
@@ -57,7 +57,7 @@ type GiveUpError struct {
 	Err      error  // the last try's error
 }
 
-// Error tells how often, why no more, and what the last try met.
+// Error says how often the request was tried, why not again, and how the last try ended.
 func (e *GiveUpError) Error() string {
 	return fmt.Sprintf("gave up after %d tries, %s: %v", e.Attempts, e.Reason, e.Err)
 }
@@ -73,7 +73,7 @@ type Unsent struct {
 
 // BatchError says which events of a batch were not accepted.
 type BatchError struct {
-	Rejected  int           // events the service refused
+	Rejected  int           // events the service rejected
 	Problems  []event.Error // why, by index in the slice given; at most 100 for each request
 	Truncated bool          // some request had more than 100
 	Unsent    []Unsent      // events without an answer
@@ -84,7 +84,7 @@ func (e *BatchError) Error() string {
 	var b strings.Builder
 	sep := ""
 	if e.Rejected > 0 {
-		fmt.Fprintf(&b, "%s refused", plural(e.Rejected))
+		fmt.Fprintf(&b, "%s rejected", plural(e.Rejected))
 		sep = "; "
 	}
 	for _, u := range e.Unsent {

@@ -8,7 +8,7 @@ import (
 // Event is one conversion event as a sender writes it. Empty members are left out of the request.
 type Event struct {
 	DatasetID       string         // data_set_id; empty: that of the Client
-	Time            time.Time      // timestamp, sent in seconds; a zero Time is left out and refused by the service
+	Time            time.Time      // timestamp, sent in seconds; a zero Time is left out and rejected by the service
 	EventType       string         // one of the standard types, or "custom"
 	CustomEventName string         // needed by "custom"
 	Source          string         // where it happened: website, app, offline, crm …

@@ -66,8 +66,8 @@ func ExampleClient_SendBatch() {
 	unknown := client.Event{Time: time.Now(), EventType: "sign_up"}
 
 	_, err = c.SendBatch(context.Background(), []client.Event{known, unknown})
-	if refused, ok := errors.AsType[*client.BatchError](err); ok {
-		for _, p := range refused.Problems {
+	if rejected, ok := errors.AsType[*client.BatchError](err); ok {
+		for _, p := range rejected.Problems {
 			fmt.Printf("event %d: %s at %s. %s\n", p.Index, p.Code, p.Field, p.Hint)
 		}
 	}
@@ -116,7 +116,7 @@ func ExampleHashIPv4() {
 	fmt.Println(err)
 	// Output:
 	// 37fcff24bf62035b2b08020afc08b4fecd4fcffce57ab23518e3561ff0fe76b9 <nil>
-	// the value is no IPv4 address
+	// the value is not an IPv4 address
 }
 
 // With OpenTelemetry, a try carries the trace of its context.

@@ -13,8 +13,8 @@ import (
 // Why a value could not be hashed. None of them repeats the value.
 var (
 	ErrAlreadyHashed = errors.New("the value is 64 hex digits, a hash already: hashing it again would match nobody")
-	ErrNotEmail      = errors.New("the value is no e-mail address")
-	ErrNotIPv4       = errors.New("the value is no IPv4 address")
+	ErrNotEmail      = errors.New("the value is not an e-mail address")
+	ErrNotIPv4       = errors.New("the value is not an IPv4 address")
 )
 
 // HashEmail is the email_sha256 of an address: spaces around it cut off, letters lowered, then SHA-256 in lower-case
@@ -33,7 +33,7 @@ func HashEmail(address string) (string, error) {
 }
 
 // HashIPv4 is the ip of an address: its canonical dotted form, then SHA-256 in lower-case hex. An IPv4 address
-// written inside IPv6 (::ffff:192.0.2.1) is taken for what it is; leading zeros, which some read as octal, are refused.
+// written inside IPv6 (::ffff:192.0.2.1) is taken for what it is; leading zeros, which some read as octal, are rejected.
 func HashIPv4(address string) (string, error) {
 	s := strings.TrimSpace(address)
 	if isDigest(strings.ToLower(s)) {

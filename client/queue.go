@@ -30,7 +30,7 @@ type Queue struct {
 	bytes    int           // their size
 	held     int           // size of everything taken and not settled
 	since    time.Time     // when the oldest of waiting came
-	room     chan struct{} // closed and replaced when held shrinks
+	space    chan struct{} // closed and replaced when held shrinks
 	wake     chan struct{} // one slot: waiting has changed, or closing has begun
 	closing  bool
 	running  bool
@@ -44,7 +44,7 @@ type QueueOptions struct {
 	FlushEvery time.Duration // the longest an event waits for its batch to fill: 1 s
 	Parallel   int           // batches under way at once: 2
 	// Failed is called, from several goroutines, for every batch that was not wholly accepted. Its Events are the JSON
-	// of the whole batch; Err says which of them the service refused, by index in Events, and which it did not confirm.
+	// of the whole batch; Err says which of them the service rejected, by index in Events, and which it did not confirm.
 	Failed func(QueueFailure)
 }
 
@@ -58,11 +58,11 @@ type QueueFailure struct {
 type QueueReport struct {
 	Taken    int           // events Add and Offer accepted
 	Accepted int           // events the service accepted
-	Rejected int           // events the service refused
+	Rejected int           // events the service rejected
 	Unsent   int           // events the service did not confirm
 	Waiting  int           // events not settled yet; 0 after Close without an error of its context
 	Warnings int           // warnings of accepted events
-	Problems []event.Error // the first 100 refusals; Index is that within its batch
+	Problems []event.Error // the first 100 rejections; Index is that within its batch
 	LastErr  error         // of the last batch that was not confirmed
 }
 
@@ -77,29 +77,29 @@ func NewQueue(c *Client, o QueueOptions) *Queue {
 	if o.Parallel <= 0 {
 		o.Parallel = 2
 	}
-	return &Queue{c: c, o: o, room: make(chan struct{}), wake: make(chan struct{}, 1), finished: make(chan struct{})}
+	return &Queue{c: c, o: o, space: make(chan struct{}), wake: make(chan struct{}, 1), finished: make(chan struct{})}
 }
 
-// Add takes an event, waiting for room until ctx ends. A nil error is a promise about the report, not a receipt.
+// Add takes an event, waiting for space until ctx ends. A nil error is a promise about the report, not a receipt.
 func (q *Queue) Add(ctx context.Context, e Event) error {
 	body, err := q.encode(e)
 	if err != nil {
 		return err
 	}
 	for {
-		room, err := q.offer(body)
+		space, err := q.offer(body)
 		if !errors.Is(err, ErrQueueFull) {
 			return err
 		}
 		select {
-		case <-room:
+		case <-space:
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrQueueFull, ctx.Err())
 		}
 	}
 }
 
-// Offer takes an event if there is room now, and answers ErrQueueFull if there is none.
+// Offer takes an event if there is space now, and answers ErrQueueFull if there is none.
 func (q *Queue) Offer(e Event) error {
 	body, err := q.encode(e)
 	if err != nil {
@@ -120,14 +120,14 @@ func (q *Queue) encode(e Event) ([]byte, error) {
 	return body, nil
 }
 
-func (q *Queue) offer(body []byte) (room chan struct{}, err error) {
+func (q *Queue) offer(body []byte) (space chan struct{}, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closing {
 		return nil, ErrQueueClosed
 	}
 	if q.held+len(body) > q.o.MaxBytes {
-		return q.room, ErrQueueFull
+		return q.space, ErrQueueFull
 	}
 	if len(q.waiting) == 0 {
 		q.since = time.Now()
@@ -222,7 +222,7 @@ func (q *Queue) next(ctx context.Context) (batch [][]byte, last bool) {
 	}
 }
 
-// settle books what became of a batch, tells the owner, and makes room.
+// settle records what became of a batch, reports it, and frees its space.
 func (q *Queue) settle(batch [][]byte, receipts []Receipt, err error) {
 	failed, _ := errors.AsType[*BatchError](err)
 	if failed != nil && q.o.Failed != nil {
@@ -246,8 +246,8 @@ func (q *Queue) settle(batch [][]byte, receipts []Receipt, err error) {
 	for _, b := range batch {
 		q.held -= len(b)
 	}
-	close(q.room)
-	q.room = make(chan struct{})
+	close(q.space)
+	q.space = make(chan struct{})
 }
 
 // Stats is the report so far.
@@ -279,7 +279,7 @@ func (q *Queue) Close(ctx context.Context) (QueueReport, error) {
 	if r.Accepted == r.Taken {
 		return r, nil
 	}
-	err := fmt.Errorf("of %d events %d were accepted, %d refused, %d not confirmed, %d still wait",
+	err := fmt.Errorf("of %d events %d were accepted, %d rejected, %d not confirmed, %d still wait",
 		r.Taken, r.Accepted, r.Rejected, r.Unsent, r.Waiting)
 	if r.LastErr != nil {
 		err = fmt.Errorf("%w: %w", err, r.LastErr)

@@ -151,8 +151,8 @@ func TestQueueReportsEveryFailure(t *testing.T) {
 		if len(report.Problems) != 1 || report.Problems[0].Index != 0 {
 			t.Errorf("got problems %+v", report.Problems)
 		}
-		if e, ok := errors.AsType[*Error](err); !ok || !e.KeyRefused() {
-			t.Errorf("got %v, want the refusal inside", err)
+		if e, ok := errors.AsType[*Error](err); !ok || !e.KeyRejected() {
+			t.Errorf("got %v, want the rejection inside", err)
 		}
 		if failed.Load() != 501 {
 			t.Errorf("Failed saw %d events, want both batches of 500 and 1", failed.Load())
@@ -180,10 +180,10 @@ func TestQueueEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestQueueRefusesWhatCannotFit(t *testing.T) {
+func TestQueueRejectsWhatCannotFit(t *testing.T) {
 	c := open(t, "http://127.0.0.1", Options{})
 	q := NewQueue(c, QueueOptions{MaxBytes: 50})
 	if err := q.Add(t.Context(), purchase()); err == nil || errors.Is(err, ErrQueueFull) {
-		t.Errorf("got %v, want a refusal that waiting cannot mend", err)
+		t.Errorf("got %v, want a rejection that waiting cannot mend", err)
 	}
 }

@@ -41,7 +41,7 @@ func (r Retry) withDefaults() Retry {
 	return r
 }
 
-// wait is the time before try n+1, full jitter on top of what the service asked for: callers told the same
+// wait is the time before try n+1, full jitter on top of what the service asked for: callers that got the same
 // Retry-After must not come back in the same instant.
 func (r Retry) wait(n int, asked time.Duration) time.Duration {
 	ceiling := r.Max

@@ -19,7 +19,7 @@ func (c *Client) Send(ctx context.Context, e Event) (*Receipt, error) {
 
 // SendBatch sends events in as few requests as their number and size allow, one after the other, and gives
 // the receipt of each. Unless every event was accepted, the error is a *BatchError whose indexes are those of events.
-// After an answer that would only repeat itself, a refused key or an unreachable service, the rest is not tried.
+// After an answer that would only repeat itself, a rejected key or an unreachable service, the rest is not tried.
 func (c *Client) SendBatch(ctx context.Context, events []Event) ([]Receipt, error) {
 	if len(events) == 0 {
 		return nil, errors.New("client: no events to send")

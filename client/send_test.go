@@ -122,14 +122,14 @@ func TestSendBatchRefusals(t *testing.T) {
 			t.Errorf("problem %d: got %+v, want index %d", i, p, want)
 		}
 	}
-	want := "2 events refused\n  event 2: INVALID_EVENT_TYPE at /event_type: Not a known type. Use purchase.\n  event 1001: "
+	want := "2 events rejected\n  event 2: INVALID_EVENT_TYPE at /event_type: Not a known type. Use purchase.\n  event 1001: "
 	if !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got text %q, want it to begin %q", err, want)
 	}
 }
 
 // A batch of which nothing is valid is a 400 of its own, and does not stop the others.
-func TestSendBatchAllRefusedInOneRequest(t *testing.T) {
+func TestSendBatchAllRejectedInOneRequest(t *testing.T) {
 	events := purchases(1001)
 	events[1000].EventType = "bad"
 	receipts, err := start(t, &service{}, Options{}).SendBatch(t.Context(), events)
@@ -151,12 +151,12 @@ func TestSendBatchStopsAtARefusedKey(t *testing.T) {
 	if len(failed.Unsent) != 1 || failed.Unsent[0].From != 1000 || failed.Unsent[0].To != 3001 {
 		t.Errorf("got unsent %+v, want events 1000 to 3000", failed.Unsent)
 	}
-	if e, ok := errors.AsType[*Error](err); !ok || !e.KeyRefused() || e.RequestID != "r1" {
-		t.Errorf("got %v, want the service's own refusal inside", err)
+	if e, ok := errors.AsType[*Error](err); !ok || !e.KeyRejected() || e.RequestID != "r1" {
+		t.Errorf("got %v, want the service's own rejection inside", err)
 	}
 }
 
-func TestSubmitRefusesTooMuch(t *testing.T) {
+func TestSubmitRejectsTooMuch(t *testing.T) {
 	s := &service{}
 	_, err := start(t, s, Options{}).Submit(t.Context(), Request{Body: make([]byte, MaxBytes+1)})
 	if err == nil || len(s.requests) != 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 // service is a small stand-in for the service: it speaks the shapes of the API and keeps Idempotency-Keys, but knows
-// no rule of an event except that one whose event_type is "bad" is refused.
+// no rule of an event except that one whose event_type is "bad" is rejected.
 type service struct {
 	mu       sync.Mutex
 	requests []received

@@ -26,7 +26,7 @@ type Receipt struct {
 	ReceivedAt   time.Time
 	Status       string
 	Accepted     int             // events queued
-	Rejected     int             // events refused
+	Rejected     int             // events rejected
 	Problems     []event.Error   // why, at most 100
 	Truncated    bool            // there were more than 100
 	Warnings     []event.Warning // of accepted events
@@ -41,7 +41,7 @@ type Request struct {
 	Events int    // events in Body, so that a clean receipt can say how many were accepted; 0 counts as 1
 	Body   []byte // not changed, not kept
 	Key    string // Idempotency-Key; empty: a fresh one
-	Strict bool   // one invalid event refuses the whole batch
+	Strict bool   // one invalid event rejects the whole batch
 }
 
 // Submit sends one request and tries until an answer is final. A nil error means that every event the receipt counts as
@@ -99,9 +99,15 @@ type answer struct {
 
 // exchange makes one try. Any status but 200 is an *Error.
 func (c *Client) exchange(ctx context.Context, method, path string, h http.Header, body []byte) (*answer, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, nil)
 	if err != nil {
 		return nil, err
+	}
+	if len(body) > 0 {
+		sent := &sentBody{data: body}
+		defer sent.end()
+		req.Body, req.ContentLength = sent.open(), int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) { return sent.open(), nil }
 	}
 	if h != nil {
 		req.Header = h
@@ -185,7 +191,7 @@ func warnings(ws []wireWarning) []event.Warning {
 func readReceipt(a *answer, events int) (*Receipt, error) {
 	var w wireAnswer
 	if err := json.Unmarshal(a.body, &w); err != nil || w.SubmissionID == "" {
-		return nil, &Error{Status: a.status, Message: "the answer is no receipt; something between here and the service gave it"}
+		return nil, &Error{Status: a.status, Message: "the answer is not a receipt; something between here and the service gave it"}
 	}
 	r := &Receipt{
 		SubmissionID: w.SubmissionID, ReceivedAt: w.ReceivedAt, Status: w.Status,

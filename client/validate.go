@@ -26,11 +26,11 @@ func (c *Client) Validate(events ...Event) ([]event.Warning, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client: event %d cannot be written as JSON: %w", i, err)
 		}
-		result, refusal := decoder.Decode(string(body), event.Single, policy, c.o.Now())
+		result, rejection := decoder.Decode(string(body), event.Single, policy, c.o.Now())
 		var ps []event.Error
 		switch {
-		case refusal != nil:
-			ps = []event.Error{*refusal}
+		case rejection != nil:
+			ps = []event.Error{*rejection}
 		case result.Foreign:
 			ps = []event.Error{foreign()}
 		default:
@@ -55,12 +55,8 @@ func (c *Client) Validate(events ...Event) ([]event.Warning, error) {
 }
 
 func foreign() event.Error {
-	for _, info := range event.Codes {
-		if info.Code == event.DatasetForbidden {
-			return event.Error{Code: info.Code, Field: "/data_set_id", Message: info.Meaning, Hint: info.Remedy}
-		}
-	}
-	return event.Error{Code: event.DatasetForbidden, Field: "/data_set_id"}
+	info, _ := event.LookupCode(event.DatasetForbidden)
+	return event.Error{Code: info.Code, Field: "/data_set_id", Message: info.Meaning, Hint: info.Remedy}
 }
 
 // Verdict is the service's word on events it was asked to judge and not to keep.

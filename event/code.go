@@ -3,13 +3,13 @@ package event
 // Code is a machine-readable word of the API: an error code or a warning code. Its spelling never changes.
 type Code string
 
-// Error is one reason why an event, or a whole request, was refused. It never holds a value from the event.
+// Error is one reason why an event, or a whole request, was rejected. It never holds a value from the event.
 type Error struct {
 	Index   int    // position in the batch; 0 for a single event
 	Code    Code   //
 	Field   string // JSON Pointer inside the event, "" for the whole of it
 	Message string // what is wrong
-	Hint    string // how to mend it
+	Hint    string // how to correct it
 }
 
 // Error is the message, so that an Error can be returned as one.
@@ -85,13 +85,14 @@ const (
 	NegativeValue          Code = "NEGATIVE_VALUE"
 	PrivacyRestricted      Code = "PRIVACY_RESTRICTED"
 	PrivacySuppressed      Code = "PRIVACY_SUPPRESSED"
+	PrivacyNotUnderstood   Code = "PRIVACY_NOT_UNDERSTOOD"
 )
 
-// Rejection counts refusals for the operator's diagnosis. It names no value: Field is one of the members of
+// Rejection counts rejections for the operator's diagnosis. It names no value: Field is one of the members of
 // Fields, or "" for anything else.
 type Rejection struct {
 	Code   Code
 	Field  string
 	Count  int32 // problems of this code at this field
-	Events int32 // events of which this was the first problem; their sum is the number of events refused
+	Events int32 // events of which this was the first problem; their sum is the number of events rejected
 }

@@ -15,7 +15,7 @@ func init() {
 
 // activeCurrency says whether s is an active ISO 4217 alphabetic code, in upper case, of something a
 // transaction can be paid in. Codes that stand for no currency, for tests (XTS), for metals (XAU) and
-// for units of account between banks (XDR) are refused with the withdrawn ones: a value in them cannot be
+// for units of account between banks (XDR) are rejected with the withdrawn ones: a value in them cannot be
 // added to any other.
 func activeCurrency(s string) bool {
 	n, ok := currencyNumber(s)

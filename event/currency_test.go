@@ -9,7 +9,7 @@ import (
 func TestActiveCurrency(t *testing.T) {
 	for _, code := range []string{"USD", "EUR", "GBP", "JPY", "XCG", "ZWG", "SLE", "VED", "MRU", "STN", "XAF", "XOF", "XPF", "KRW"} {
 		if !activeCurrency(code) {
-			t.Errorf("%s: got refused, want active", code)
+			t.Errorf("%s: got rejected, want active", code)
 		}
 	}
 	for _, code := range []string{
@@ -19,7 +19,7 @@ func TestActiveCurrency(t *testing.T) {
 		"BTC", "XBT", "ETH", "USDT", "RMB", // never in ISO 4217
 	} {
 		if activeCurrency(code) {
-			t.Errorf("%q: got active, want refused", code)
+			t.Errorf("%q: got active, want rejected", code)
 		}
 	}
 	active := 0

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/event/internal/jsonscan"
 	"sluice/gpp"
 )
 
@@ -44,10 +45,10 @@ type Decoder struct {
 	// Explain asks for Result.Details.
 	Explain bool
 
-	scanner
-	names nameSet
-	path  [maxLevels + 1]segment // where the value being read is, from the event on
-	mute  bool                   // only the syntax of what is read matters
+	scan  jsonscan.Scanner
+	names jsonscan.Names
+	path  [jsonscan.MaxLevels + 1]segment // where the value being read is, from the event on
+	mute  bool                            // only the syntax of what is read matters
 
 	result   Result
 	policy   Policy
@@ -60,7 +61,8 @@ type Decoder struct {
 	plain    int       // … finds of plaintext among them
 	warnings []Warning // of the event being read
 	unknown  int       // its unknown members
-	sids     []int32   // room for the gpp_sid of the rows
+	unread   int       // its consent signals that were not understood
+	sids     []int32   // memory for the gpp_sid of the rows
 
 	lone      consent               // the first GPP string of this body
 	consented bool                  // there is one
@@ -75,8 +77,8 @@ type Result struct {
 	Rows              []Row       // of the accepted events in request order; event and submission ids are not set
 	Errors            []Error     // problems by index, then by the order of the rules; at most 100
 	ErrorsTruncated   bool        // there were more
-	Rejected          int         // events refused
-	Common            Code        // the code of every refused event's first problem, "" if they differ
+	Rejected          int         // events rejected
+	Common            Code        // the code of every rejected event's first problem, "" if they differ
 	Rejections        []Rejection // every problem, summed
 	Warnings          []Warning   // of accepted events, by index; at most 1,000
 	WarningsTruncated bool        // there were more
@@ -91,48 +93,48 @@ type Detail struct {
 	GPP     *gpp.String // nil without one
 }
 
-// Decode reads a request body in one pass and judges every event in it. An error refuses the whole request; a Result
+// Decode reads a request body in one pass and judges every event in it. An error rejects the whole request; a Result
 // beside it says no more than how many events there were. now is the time of receipt; it counts in whole seconds.
 //
 // The Result is valid until the next Decode or Reset. Strings in its rows are parts of body, a gpp_sid is memory of the
 // Decoder.
 func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Result, *Error) {
 	d.begin(body, p, now)
-	var refusal *Error
+	var rejection *Error
 	var ok bool
-	switch d.space() {
+	switch d.scan.Space() {
 	case '{':
 		if shape == Batch {
-			refusal = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array.")
+			rejection = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array.")
 			d.mute = true
 		}
 		d.result.Total = 1
 		ok = d.oneEvent()
 	case '[':
 		if shape == Single {
-			refusal = wholeError(InvalidType, "The body is an array; this path takes one event.", "Send arrays to /v1/events/batch.")
+			rejection = wholeError(InvalidType, "The body is an array; this path takes one event.", "Send arrays to /v1/events/batch.")
 			d.mute = true
 		}
 		d.result.Batch = true
 		ok = d.batch()
 	case 0xef: // no value begins so, but a byte order mark does
-		ok = d.fail(d.i, "a byte order mark or another character that is no JSON")
+		ok = d.scan.Fail(d.scan.Pos, "a byte order mark or another character that is no JSON")
 	default:
-		refusal = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
+		rejection = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
 		d.mute = true
 		ok = d.walk(0)
 	}
-	if d.space(); ok && d.i < len(d.s) {
-		ok = d.fail(d.i, "something follows the end of the JSON text")
+	if d.scan.Space(); ok && d.scan.Pos < len(d.scan.Input) {
+		ok = d.scan.Fail(d.scan.Pos, "something follows the end of the JSON text")
 	}
 	if !ok {
-		return nil, wholeError(MalformedJSON, "The body is not valid JSON: "+d.fault+" (byte "+strconv.Itoa(d.at)+").", codeInfo(MalformedJSON).Remedy)
+		return nil, wholeError(MalformedJSON, "The body is not valid JSON: "+d.scan.Fault+" (byte "+strconv.Itoa(d.scan.FaultAt)+").", codeTable[rank(MalformedJSON)].Remedy)
 	}
-	if refusal == nil {
-		refusal = d.sizeError()
+	if rejection == nil {
+		rejection = d.sizeError()
 	}
-	if refusal != nil {
-		return &Result{Batch: d.result.Batch, Total: d.result.Total}, refusal
+	if rejection != nil {
+		return &Result{Batch: d.result.Batch, Total: d.result.Total}, rejection
 	}
 	return &d.result, nil
 }
@@ -148,8 +150,8 @@ func (d *Decoder) Reset() {
 }
 
 func (d *Decoder) begin(body string, p Policy, now time.Time) {
-	d.scanner.start(body)
-	d.names.reset()
+	d.scan.Start(body)
+	d.names.Reset()
 	d.mute = false
 	d.policy, d.now, d.index = p, now.Unix(), 0
 	d.sids = d.sids[:0]
@@ -165,12 +167,12 @@ func (d *Decoder) begin(body string, p Policy, now time.Time) {
 
 // batch reads an array of events.
 func (d *Decoder) batch() bool {
-	d.i++
+	d.scan.Pos++
 	for {
-		switch d.element(d.result.Total == 0) {
-		case broken:
+		switch d.scan.Element(d.result.Total == 0) {
+		case jsonscan.Broken:
 			return false
-		case end:
+		case jsonscan.End:
 			return true
 		}
 		// The request is lost by now, but a fault in its syntax comes before that in the order of the rules.
@@ -189,9 +191,9 @@ func (d *Decoder) batch() bool {
 func (d *Decoder) sizeError() *Error {
 	switch {
 	case d.result.Total == 0:
-		return wholeError(EmptyBatch, "The batch holds no event.", codeInfo(EmptyBatch).Remedy)
+		return wholeError(EmptyBatch, "The batch holds no event.", codeTable[rank(EmptyBatch)].Remedy)
 	case d.result.Total > MaxEvents:
-		return wholeError(BatchTooLarge, "The batch holds "+strconv.Itoa(d.result.Total)+" events; at most 1,000 are taken.", codeInfo(BatchTooLarge).Remedy)
+		return wholeError(BatchTooLarge, "The batch holds "+strconv.Itoa(d.result.Total)+" events; at most 1,000 are taken.", codeTable[rank(BatchTooLarge)].Remedy)
 	}
 	return nil
 }
@@ -203,9 +205,9 @@ func (d *Decoder) oneEvent() bool {
 	}
 	d.draft = draft{}
 	d.problems, d.warnings = d.problems[:0], d.warnings[:0]
-	d.broken, d.doubled, d.plain, d.unknown = 0, 0, 0, 0
-	if d.peek() != '{' {
-		d.problem(InvalidType, "", "The event is no JSON object.", "Send an object for every event.")
+	d.broken, d.doubled, d.plain, d.unknown, d.unread = 0, 0, 0, 0, 0
+	if d.scan.Peek() != '{' {
+		d.problem(InvalidType, "", "The event is not a JSON object.", "Send an object for every event.")
 		d.mute = true
 		ok := d.walk(0)
 		d.mute = false

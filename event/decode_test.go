@@ -12,19 +12,19 @@ var testNow = time.Date(2026, 11, 14, 23, 40, 5, 0, time.UTC)
 
 const plainEvent = `{"data_set_id":"spring","timestamp":1794699600,"event_type":"purchase","identifiers":{"email_sha256":"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"},"value":12.5,"currency_code":"USD"}`
 
-// decode must not refuse the request.
+// decode must not reject the request.
 func decode(t testing.TB, d *Decoder, body string, shape Shape, p Policy) *Result {
 	t.Helper()
-	res, refusal := d.Decode(body, shape, p, testNow)
-	if refusal != nil {
-		t.Fatalf("request refused: %v", refusal)
+	res, rejection := d.Decode(body, shape, p, testNow)
+	if rejection != nil {
+		t.Fatalf("request rejected: %v", rejection)
 	}
 	return res
 }
 
 // TestIdentifiersThroughDecode runs the identifier corpus as whole events.
 func TestIdentifiersThroughDecode(t *testing.T) {
-	// The other identifier makes the event valid, so that what is absent can be told from what is refused.
+	// The other identifier makes the event valid, so that what is absent can be told from what is rejected.
 	const other = `97987bca-ae59-4c7d-94ba-ee4f19ab8c21`
 	var d Decoder
 	for _, path := range corpora {
@@ -92,9 +92,9 @@ func TestBatchSize(t *testing.T) {
 	if last := res.Rows[MaxEvents-1].SubmissionIndex; last != MaxEvents-1 {
 		t.Errorf("got last index %d", last)
 	}
-	_, refusal := d.Decode("["+plainEvent+","+full[1:], Batch, Policy{}, testNow)
-	if refusal == nil || refusal.Code != BatchTooLarge {
-		t.Errorf("got %v, want BATCH_TOO_LARGE", refusal)
+	_, rejection := d.Decode("["+plainEvent+","+full[1:], Batch, Policy{}, testNow)
+	if rejection == nil || rejection.Code != BatchTooLarge {
+		t.Errorf("got %v, want BATCH_TOO_LARGE", rejection)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestErrorsTruncated(t *testing.T) {
 	for _, n := range []int{100, 101, 1000} {
 		res := decode(t, &d, "["+strings.Repeat("1,", n-1)+"1]", Batch, Policy{})
 		if len(res.Errors) != 100 || res.ErrorsTruncated != (n > 100) || res.Rejected != n || res.Common != InvalidType {
-			t.Errorf("%d bad events: got %d errors, truncated %v, %d refused, common %q", n, len(res.Errors), res.ErrorsTruncated, res.Rejected, res.Common)
+			t.Errorf("%d bad events: got %d errors, truncated %v, %d rejected, common %q", n, len(res.Errors), res.ErrorsTruncated, res.Rejected, res.Common)
 		}
 		want := []Rejection{{Code: InvalidType, Count: int32(n), Events: int32(n)}}
 		if !slices.Equal(res.Rejections, want) {
@@ -155,7 +155,7 @@ func TestRejections(t *testing.T) {
 		t.Errorf("got %v\nwant %v", got, want)
 	}
 	if res.Common != "" || res.Rejected != 3 || len(res.Rows) != 1 {
-		t.Errorf("got common %q, %d refused, %d rows", res.Common, res.Rejected, len(res.Rows))
+		t.Errorf("got common %q, %d rejected, %d rows", res.Common, res.Rejected, len(res.Rows))
 	}
 }
 
@@ -216,7 +216,7 @@ func TestReuse(t *testing.T) {
 		t.Errorf("got %+v", res)
 	}
 	d.Reset()
-	if len(res.Rows) != 0 || d.s != "" || res.Rows[:1][0].DatasetID != "" {
+	if len(res.Rows) != 0 || d.scan.Input != "" || res.Rows[:1][0].DatasetID != "" {
 		t.Error("a Decoder that was reset keeps an event")
 	}
 }

@@ -68,10 +68,10 @@ func marked(doc any, dress string, names bool) string {
 func checkSilent(t *testing.T, name, body string) {
 	t.Helper()
 	var d event.Decoder
-	res, refusal := d.Decode(body, event.Any, event.Policy{}, benchNow)
+	res, rejection := d.Decode(body, event.Any, event.Policy{}, benchNow)
 	var told []string
-	if refusal != nil {
-		told = append(told, fmt.Sprint(*refusal), refusal.Error())
+	if rejection != nil {
+		told = append(told, fmt.Sprint(*rejection), rejection.Error())
 	} else {
 		told = append(told, fmt.Sprint(res.Errors), fmt.Sprint(res.Warnings), fmt.Sprint(res.Rejections))
 	}

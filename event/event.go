@@ -10,7 +10,7 @@
 // # How open points are read
 //
 //   - Nesting is counted from the event, which is the first of eight levels; the array around a batch does not count.
-//   - A value of the wrong type is told once: the member then counts as neither present nor absent.
+//   - A value of the wrong type is reported once: the member then counts as neither present nor absent.
 //   - A blank timestamp is a missing one; any other string is an invalid one.
 //   - event_id is dropped whatever its type.
 //   - gpp_sid without entries is a missing one; what its entries are matters only beside a gpp_string.
@@ -21,8 +21,10 @@
 //   - A name that a sender made up is repeated in pointers unless it could be a value: an address, more than seven
 //     digits, more than 128 bytes, characters that do not print. The pointer then ends before it.
 //   - Of the unknown members of one event 32 are warned about by name. An answer holds at most 1,000 warnings.
-//   - mmt_only is the sender's own wish: it is no reason for a warning, and the policy that suppresses people who opted
-//     out leaves it alone. Every restriction that comes from a consent signal counts as an opt-out there.
-//   - A suppressed row keeps neither identifiers nor gpp_string, custom_data, referer or page_url: addresses carry order
-//     numbers, user ids and search words. What was done, when, for which campaign and for how much stays countable.
+//   - mmt_only is the sender's own choice: it gives no warning, and the policy that suppresses people who opted out does
+//     not apply to it. Every restriction that comes from a consent signal counts as an opt-out there.
+//   - A consent signal under a name or in a place that we do not read restricts the event to measurement, whatever its
+//     value, null included. Names inside custom_data, identifiers and ext are not looked at.
+//   - A suppressed row keeps data_set_id, event_type, times, value and currency, and cp_id where it is the dataset's id. It
+//     keeps no consent string and no gpp_sid: any text, and any list of numbers, can hold the hash that was removed.
 package event

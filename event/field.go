@@ -1,13 +1,16 @@
 package event
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // FieldInfo describes one member of an event. The decoder, the JSON Schema and the documentation are made from the
 // one table of them.
 type FieldInfo struct {
 	Pointer  string // JSON Pointer inside the event
 	Type     string // JSON type: string, integer, number, boolean, object or array
-	Required bool   // refused without it
+	Required bool   // rejected without it
 	When     string // the condition under which it is required, "" when there is none
 	MaxBytes int    // longest value in bytes of UTF-8, 0 when no length rule applies
 	Meaning  string // one sentence
@@ -15,11 +18,11 @@ type FieldInfo struct {
 }
 
 // Name is the member's own name, the last part of the pointer.
-func (f *FieldInfo) Name() string {
+func (f FieldInfo) Name() string {
 	return f.Pointer[strings.LastIndexByte(f.Pointer, '/')+1:]
 }
 
-// field is a place in Fields.
+// field is a position in fieldTable.
 type field int8
 
 const (
@@ -61,9 +64,21 @@ const (
 	customDataBytes   = 32 << 10
 )
 
-// Fields are the members of an event, in the order in which problems of one rule are told. The order is that of the
-// constants above.
-var Fields = []FieldInfo{
+// Fields returns the members of an event, as a copy, in the order in which problems of one rule are listed.
+func Fields() []FieldInfo { return slices.Clone(fieldTable) }
+
+// LookupField finds a member by its pointer.
+func LookupField(pointer string) (info FieldInfo, known bool) {
+	for i := range fieldTable {
+		if fieldTable[i].Pointer == pointer {
+			return fieldTable[i], true
+		}
+	}
+	return FieldInfo{}, false
+}
+
+// fieldTable is in the order of the constants above.
+var fieldTable = []FieldInfo{
 	{
 		Pointer: "/data_set_id", Type: "string", Required: true, MaxBytes: 128,
 		Meaning: "The dataset that the event belongs to: the one that the key was issued for.", Example: `"spring-2026"`,
@@ -162,7 +177,7 @@ var Fields = []FieldInfo{
 	},
 	{
 		Pointer: "/event_id", Type: "string",
-		Meaning: "Given by the service. One that is sent is dropped.", Example: `"0197f3a0-0000-7000-8000-000000000000"`,
+		Meaning: "Assigned by the service. An event_id that a sender sends is dropped.", Example: `"0197f3a0-0000-7000-8000-000000000000"`,
 	},
 }
 
@@ -240,9 +255,9 @@ func privacyField(name string) field {
 // siblings are the names of the members under each parent's pointer, for did-you-mean.
 var siblings = func() map[string][]string {
 	names := map[string][]string{}
-	for i := range Fields {
-		name := Fields[i].Name()
-		parent := strings.TrimSuffix(Fields[i].Pointer, "/"+name)
+	for i := range fieldTable {
+		name := fieldTable[i].Name()
+		parent := strings.TrimSuffix(fieldTable[i].Pointer, "/"+name)
 		names[parent] = append(names[parent], name)
 	}
 	return names

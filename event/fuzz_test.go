@@ -23,20 +23,20 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		var d event.Decoder
 		d.Explain = true
-		res, refusal := d.Decode(body, event.Any, event.Policy{DatasetID: dataset}, benchNow)
-		malformed := refusal != nil && refusal.Code == event.MalformedJSON
+		res, rejection := d.Decode(body, event.Any, event.Policy{DatasetID: dataset}, benchNow)
+		malformed := rejection != nil && rejection.Code == event.MalformedJSON
 		if oracle(body, true) == malformed {
-			t.Fatalf("got %v, but the other parser reads it: %v", refusal, !malformed)
+			t.Fatalf("got %v, but the other parser reads it: %v", rejection, !malformed)
 		}
-		if refusal != nil {
+		if rejection != nil {
 			return
 		}
 		checkSums(t, res)
 		checkDuplicates(t, body, res)
 		first := checkStored(t, res)
-		again, refusal := d.Decode(body, event.Any, event.Policy{DatasetID: dataset}, benchNow)
-		if refusal != nil || !slices.Equal(checkStored(t, again), first) {
-			t.Errorf("a second run differs: %v", refusal)
+		again, rejection := d.Decode(body, event.Any, event.Policy{DatasetID: dataset}, benchNow)
+		if rejection != nil || !slices.Equal(checkStored(t, again), first) {
+			t.Errorf("a second run differs: %v", rejection)
 		}
 	})
 }
@@ -44,7 +44,7 @@ func FuzzDecode(f *testing.F) {
 func checkSums(t *testing.T, res *event.Result) {
 	t.Helper()
 	if res.Total != len(res.Rows)+res.Rejected || len(res.Details) != len(res.Rows) {
-		t.Errorf("got %d rows, %d details, %d refused of %d", len(res.Rows), len(res.Details), res.Rejected, res.Total)
+		t.Errorf("got %d rows, %d details, %d rejected of %d", len(res.Rows), len(res.Details), res.Rejected, res.Total)
 	}
 	if len(res.Errors) < min(res.Rejected, 100) || len(res.Errors) > 100 {
 		t.Errorf("got %d errors of %d events", len(res.Errors), res.Rejected)
@@ -54,7 +54,7 @@ func checkSums(t *testing.T, res *event.Result) {
 		events, problems = events+r.Events, problems+r.Count
 	}
 	if int(events) != res.Rejected || res.ErrorsTruncated != (int(problems) > len(res.Errors)) {
-		t.Errorf("got %d events and %d problems counted, %d refused, %d told", events, problems, res.Rejected, len(res.Errors))
+		t.Errorf("got %d events and %d problems counted, %d rejected, %d told", events, problems, res.Rejected, len(res.Errors))
 	}
 	if !slices.IsSortedFunc(res.Errors, func(a, b event.Error) int { return a.Index - b.Index }) {
 		t.Errorf("errors are not in order: %v", res.Errors)

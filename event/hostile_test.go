@@ -95,7 +95,7 @@ func TestHostileBodies(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()
-		res, refusal := d.Decode(body, event.Any, event.Policy{DatasetID: "d"}, benchNow)
+		res, rejection := d.Decode(body, event.Any, event.Policy{DatasetID: "d"}, benchNow)
 		took := time.Since(start)
 		runtime.ReadMemStats(&after)
 		allocated := after.TotalAlloc - before.TotalAlloc
@@ -103,7 +103,7 @@ func TestHostileBodies(t *testing.T) {
 			t.Errorf("%s: %v and %d bytes", name, took, allocated)
 		}
 		t.Logf("%-40s %8v %9d KiB", name, took.Round(time.Millisecond/10), allocated>>10)
-		if refusal == nil && len(res.Rows) > 0 {
+		if rejection == nil && len(res.Rows) > 0 {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -63,7 +63,7 @@ func TestIdentifierCorpus(t *testing.T) {
 				t.Errorf("%s (%s): %s; out %q, warning %q, code %q, message %q", c.ID, c.Why, wrong, out, warn, code, message)
 			}
 			if code != "" && (message == "" || hint == "") {
-				t.Errorf("%s: refused without message or hint", c.ID)
+				t.Errorf("%s: rejected without message or hint", c.ID)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/event/internal/pii"
 	"sluice/gpp"
 )
 
@@ -75,17 +76,17 @@ func (d *Decoder) finish(t *draft, r *Row, signals *gpp.Signals) {
 	d.applyPrivacy(t, r, signals)
 	r.OptimizationEligible = r.Privacy == Unrestricted && !r.Late
 
-	room := min(maxWarnings-len(d.result.Warnings), len(d.warnings))
-	d.result.Warnings = append(d.result.Warnings, d.warnings[:room]...)
-	if room < len(d.warnings) {
+	n := min(maxWarnings-len(d.result.Warnings), len(d.warnings))
+	d.result.Warnings = append(d.result.Warnings, d.warnings[:n]...)
+	if n < len(d.warnings) {
 		d.result.WarningsTruncated = true
 	}
 }
 
-// lacks notes that a member which is needed is not there. A value of the wrong type has been told already.
+// lacks notes that a required member is not there. A value of the wrong type was reported already.
 func (d *Decoder) lacks(t *draft, f field, message, hint string) {
 	if (t.has|t.faulty)&(1<<f) == 0 {
-		d.problem(MissingField, Fields[f].Pointer, message, hint)
+		d.problem(MissingField, fieldTable[f].Pointer, message, hint)
 	}
 }
 
@@ -110,15 +111,16 @@ func (d *Decoder) checkType(t *draft, r *Row) {
 	if !t.is(fieldType) {
 		return
 	}
-	name, known := typeNames[t.text[fieldType]]
+	i, known := typeIndex[t.text[fieldType]]
 	if !known {
 		hint := ""
 		if near, ok := nearestType(t.text[fieldType]); ok && near != "" {
 			hint = "Did you mean " + near + "?"
 		}
-		d.problem(InvalidEventType, Fields[fieldType].Pointer, "event_type is none of the event types.", hint)
+		d.problem(InvalidEventType, fieldTable[fieldType].Pointer, "event_type is not one of the event types.", hint)
 		return
 	}
+	name := typeTable[i].Name
 	r.EventType = name
 	if !t.is(fieldCustomName) {
 		return
@@ -126,7 +128,7 @@ func (d *Decoder) checkType(t *draft, r *Row) {
 	if name == Custom {
 		r.CustomEventName = t.text[fieldCustomName]
 	} else {
-		d.warn(CustomEventNameIgnored, Fields[fieldCustomName].Pointer, "custom_event_name was dropped, because event_type is not custom.")
+		d.warn(CustomEventNameIgnored, fieldTable[fieldCustomName].Pointer, "custom_event_name was dropped, because event_type is not custom.")
 	}
 }
 
@@ -136,7 +138,7 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 	if !t.is(f) {
 		return
 	}
-	pointer := Fields[f].Pointer
+	pointer := fieldTable[f].Pointer
 	if !t.timestampInteger {
 		d.problem(InvalidTimestamp, pointer, "The timestamp has a fraction or an exponent.", "")
 		return
@@ -168,7 +170,7 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 		d.warn(ClockSkew, pointer, "The event is ahead of the time of receipt, by no more than 5 minutes.")
 	case age >= lateSeconds:
 		r.Late = true
-		d.warn(LateEvent, pointer, "The event is at least 7 days old: it is stored and not eligible for optimization.")
+		d.warn(LateEvent, pointer, "The event is at least 7 days old. It is stored, and is not eligible for optimization.")
 	}
 }
 
@@ -182,7 +184,7 @@ func parseInteger(literal string) (int64, bool) {
 	return n, err == nil
 }
 
-// checkIdentifiers are the rules of identifiers. One that is refused still counts as sent: the sender learns what is
+// checkIdentifiers are the rules of identifiers. One that is rejected still counts as sent: the sender learns what is
 // wrong with it, not that it is missing.
 func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
 	const three = 1<<fieldEmail | 1<<fieldIFA | 1<<fieldIP
@@ -192,7 +194,7 @@ func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
 	sent |= d.identifier(t, fieldIP, kindIP, &r.IPSHA256)
 	d.identifier(t, fieldPartner, kindPartner, &r.PartnerID)
 	if sent == 0 {
-		d.problem(MissingIdentifier, Fields[fieldIdentifiers].Pointer, "At least one hashed identifier is required: email_sha256, ifa or ip.", "")
+		d.problem(MissingIdentifier, fieldTable[fieldIdentifiers].Pointer, "At least one hashed identifier is required: email_sha256, ifa or ip.", "")
 	}
 }
 
@@ -201,17 +203,17 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 	if !t.is(f) {
 		return 0
 	}
-	if limit := Fields[f].MaxBytes; limit > 0 && len(t.text[f]) > limit {
-		return 1 << f // told by the rule of lengths
+	if limit := fieldTable[f].MaxBytes; limit > 0 && len(t.text[f]) > limit {
+		return 1 << f // reported by the rule of lengths
 	}
 	value, warn, code, message, hint := checkIdentifier(kind, t.text[f])
-	pointer := Fields[f].Pointer
+	pointer := fieldTable[f].Pointer
 	if code != "" {
 		d.problem(code, pointer, message, hint)
 		return 1 << f
 	}
 	if warn != "" {
-		d.warn(warn, pointer, codeInfo(warn).Meaning)
+		d.warn(warn, pointer, codeTable[rank(warn)].Meaning)
 	}
 	*out = value
 	if value == "" {
@@ -241,8 +243,8 @@ func (d *Decoder) checkPlaintext(t *draft) {
 
 func (d *Decoder) searchFields(t *draft, fields []field) {
 	for _, f := range fields {
-		if t.is(f) && emailIn(t.text[f]) {
-			d.plaintextAt(Fields[f].Pointer)
+		if t.is(f) && pii.HoldsEmail(t.text[f]) {
+			d.plaintextAt(fieldTable[f].Pointer)
 		}
 	}
 }
@@ -257,10 +259,10 @@ func (d *Decoder) checkCurrency(t *draft, r *Row) {
 	if !activeCurrency(code) {
 		raised, ok := d.raise(code)
 		if !ok || !activeCurrency(raised) {
-			d.problem(InvalidCurrency, Fields[f].Pointer, "currency_code is no active ISO 4217 code.", "")
+			d.problem(InvalidCurrency, fieldTable[f].Pointer, "currency_code is not an active ISO 4217 code.", "")
 			return
 		}
-		d.warn(CurrencyCaseNormalized, Fields[f].Pointer, "currency_code was raised to capital letters.")
+		d.warn(CurrencyCaseNormalized, fieldTable[f].Pointer, "currency_code was converted to upper case.")
 		code = raised
 	}
 	r.CurrencyCode = code
@@ -271,14 +273,14 @@ func (d *Decoder) raise(code string) (string, bool) {
 	if len(code) != 3 {
 		return "", false
 	}
-	from := d.arena.Len()
+	from := d.scan.Arena.Len()
 	for _, c := range []byte(code) {
 		if c|0x20 < 'a' || c|0x20 > 'z' {
 			return "", false
 		}
-		d.arena.WriteByte(c &^ 0x20)
+		d.scan.Arena.WriteByte(c &^ 0x20)
 	}
-	return d.arena.String()[from:], true
+	return d.scan.Arena.String()[from:], true
 }
 
 // checkValue reads the value, which must be finite.
@@ -289,12 +291,12 @@ func (d *Decoder) checkValue(t *draft, r *Row) {
 	}
 	v, err := strconv.ParseFloat(t.text[f], 64)
 	if err != nil || math.IsInf(v, 0) {
-		d.problem(InvalidType, Fields[f].Pointer, "value is a number too large to be held.", "Send a finite number below 1.8e308.")
+		d.problem(InvalidType, fieldTable[f].Pointer, "value is a number too large to be held.", "Send a finite number below 1.8e308.")
 		return
 	}
 	r.Value, r.HasValue = v+0, true // + 0 makes a negative zero a plain one
 	if v < 0 && r.EventType != refund {
-		d.warn(NegativeValue, Fields[f].Pointer, "value is negative, and the event is no refund.")
+		d.warn(NegativeValue, fieldTable[f].Pointer, "value is negative, and the event is not a refund.")
 	}
 }
 
@@ -305,14 +307,14 @@ func (d *Decoder) checkSchemaVersion(t *draft) {
 		return
 	}
 	if v := t.text[f]; v != schemaVersion && v != "v1" {
-		d.problem(UnsupportedSchemaVersion, Fields[f].Pointer, "schema_version is not one of 1.0 and v1.", "")
+		d.problem(UnsupportedSchemaVersion, fieldTable[f].Pointer, "schema_version is not one of 1.0 and v1.", "")
 	}
 }
 
 // limited are the fields with a longest value.
 var limited = func() (fields []field) {
-	for f := range Fields {
-		if Fields[f].MaxBytes > 0 {
+	for f := range fieldTable {
+		if fieldTable[f].MaxBytes > 0 {
 			fields = append(fields, field(f))
 		}
 	}
@@ -322,8 +324,8 @@ var limited = func() (fields []field) {
 // checkLengths is the rule of lengths.
 func (d *Decoder) checkLengths(t *draft) {
 	for _, f := range limited {
-		if limit := Fields[f].MaxBytes; len(t.text[f]) > limit {
-			d.problem(FieldTooLong, Fields[f].Pointer, Fields[f].Name()+" is longer than "+strconv.Itoa(limit)+" bytes of UTF-8.", "")
+		if limit := fieldTable[f].MaxBytes; len(t.text[f]) > limit {
+			d.problem(FieldTooLong, fieldTable[f].Pointer, fieldTable[f].Name()+" is longer than "+strconv.Itoa(limit)+" bytes of UTF-8.", "")
 		}
 	}
 }
@@ -331,9 +333,9 @@ func (d *Decoder) checkLengths(t *draft) {
 // checkIgnored warns of what is dropped.
 func (d *Decoder) checkIgnored(t *draft) {
 	if t.is(fieldEventID) {
-		d.warn(EventIDIgnored, Fields[fieldEventID].Pointer, "event_id was dropped: the service gives its own.")
+		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped. The service assigns its own id.")
 	}
 	if t.is(fieldExt) {
-		d.warn(ExtIgnored, Fields[fieldExt].Pointer, "The content of ext was dropped: it is reserved.")
+		d.warn(ExtIgnored, fieldTable[fieldExt].Pointer, "The content of ext was dropped. The member is reserved.")
 	}
 }

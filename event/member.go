@@ -1,5 +1,10 @@
 package event
 
+import (
+	"sluice/event/internal/jsonscan"
+	"sluice/event/internal/pii"
+)
+
 // draft is what has been read of one event, before any rule is applied.
 type draft struct {
 	seen   uint32 // bit per field: named, whatever its value
@@ -10,8 +15,11 @@ type draft struct {
 
 	timestampInteger bool // the literal is an integer
 	measurementOnly  bool
+	consentUnread    bool   // a consent signal was not understood
+	mmtUnread        bool   // … and it is a misspelled mmt_only, which is the sender's choice and not a person's
+	unreadAt         string // pointer of the first of them
 	sids             []int32
-	sidsRefused      string // why gpp_sid is no list of section ids
+	sidsRejected     string // why gpp_sid is no list of section ids
 
 	members       int  // of the object that walk has closed last
 	nulls         bool // a null was read since this was last cleared
@@ -25,18 +33,19 @@ func (t *draft) is(f field) bool { return t.has&(1<<f) != 0 }
 
 // readEvent reads an event, the scanner standing at its brace.
 func (d *Decoder) readEvent() bool {
-	d.i++
-	d.names.open()
+	d.scan.Pos++
+	d.names.Open()
 	for n := 0; ; n++ {
-		name, st := d.member(n == 0)
-		if st != next {
-			d.names.close()
-			return st == end
+		name, st := d.scan.Member(n == 0)
+		if st != jsonscan.Next {
+			d.names.Close()
+			return st == jsonscan.End
 		}
 		d.path[0] = segment{name: name}
 		f := eventField(name)
 		if f == fieldUnknown {
-			if !d.readUnknown(name, 1) {
+			place, consent := consentPlace(name)
+			if consent && !d.readConsent(name, place, 1) || !consent && !d.readUnknown(name, 1) {
 				return false
 			}
 			continue
@@ -66,18 +75,18 @@ func (d *Decoder) first(f field, level int) bool {
 // readAgain reads the value of a member that was named before. It counts for nothing, except that no dataset may
 // be named that the key does not open.
 func (d *Decoder) readAgain(f field) bool {
-	if f != fieldDataset || d.peek() != '"' {
+	if f != fieldDataset || d.scan.Peek() != '"' {
 		return d.walk(1)
 	}
-	raw, escaped, ok := d.str()
+	raw, escaped, ok := d.scan.Text()
 	if !ok {
 		return false
 	}
 	if escaped {
-		raw = d.unescape(raw)
+		raw = d.scan.Unescape(raw)
 	}
 	d.checkDataset(raw)
-	if emailIn(raw) {
+	if pii.HoldsEmail(raw) {
 		d.plaintext(1)
 	}
 	return true
@@ -117,14 +126,14 @@ func (d *Decoder) readMember(f field) bool {
 
 // readText reads a member that must be a string. Null and blank are absence.
 func (d *Decoder) readText(f field, level int) bool {
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case '"':
-		raw, escaped, ok := d.str()
+		raw, escaped, ok := d.scan.Text()
 		if !ok {
 			return false
 		}
 		if escaped {
-			raw = d.unescape(raw)
+			raw = d.scan.Unescape(raw)
 		}
 		if !isBlank(raw) {
 			d.draft.text[f] = raw
@@ -132,7 +141,7 @@ func (d *Decoder) readText(f field, level int) bool {
 		}
 		return true
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	}
 	d.wrong(f, "")
 	return d.walk(level)
@@ -142,43 +151,43 @@ func (d *Decoder) readText(f field, level int) bool {
 // rule, not that of types.
 func (d *Decoder) readTimestamp() bool {
 	const f = fieldTimestamp
-	switch c := d.peek(); {
+	switch c := d.scan.Peek(); {
 	case c == 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case c == '"':
-		raw, escaped, ok := d.str()
+		raw, escaped, ok := d.scan.Text()
 		if !ok {
 			return false
 		}
 		if escaped {
-			raw = d.unescape(raw)
+			raw = d.scan.Unescape(raw)
 		}
 		if !isBlank(raw) {
 			d.draft.faulty |= 1 << f
-			d.problem(InvalidTimestamp, Fields[f].Pointer, "The timestamp is a string.", "Send whole Unix seconds as a JSON integer, without quotes.")
-			if emailIn(raw) {
+			d.problem(InvalidTimestamp, fieldTable[f].Pointer, "The timestamp is a string.", "Send whole Unix seconds as a JSON integer, without quotes.")
+			if pii.HoldsEmail(raw) {
 				d.plaintext(1)
 			}
 		}
 		return true
 	case c == '-' || c >= '0' && c <= '9':
-		raw, integer, ok := d.number()
+		raw, integer, ok := d.scan.Number()
 		d.draft.text[f], d.draft.timestampInteger = raw, integer
 		d.draft.has |= 1 << f
 		return ok
 	}
 	d.draft.faulty |= 1 << f
-	d.problem(InvalidTimestamp, Fields[f].Pointer, "The timestamp is not a number.", "")
+	d.problem(InvalidTimestamp, fieldTable[f].Pointer, "The timestamp is not a number.", "")
 	return d.walk(1)
 }
 
 func (d *Decoder) readValue() bool {
 	const f = fieldValue
-	switch c := d.peek(); {
+	switch c := d.scan.Peek(); {
 	case c == 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case c == '-' || c >= '0' && c <= '9':
-		raw, _, ok := d.number()
+		raw, _, ok := d.scan.Number()
 		d.draft.text[f] = raw
 		d.draft.has |= 1 << f
 		return ok
@@ -188,14 +197,14 @@ func (d *Decoder) readValue() bool {
 }
 
 func (d *Decoder) readBoolean(f field) bool {
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case 't':
 		d.draft.measurementOnly = true
-		return d.literal("true")
+		return d.scan.Literal("true")
 	case 'f':
-		return d.literal("false")
+		return d.scan.Literal("false")
 	}
 	d.wrong(f, "")
 	return d.walk(1)
@@ -203,27 +212,30 @@ func (d *Decoder) readBoolean(f field) bool {
 
 // readObject reads identifiers or privacy.
 func (d *Decoder) readObject(object field, lookup func(string) field) bool {
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case '{':
 	default:
 		d.wrong(object, "")
 		return d.walk(1)
 	}
-	d.i++
+	d.scan.Pos++
 	d.draft.has |= 1 << object
-	d.names.open()
+	d.names.Open()
 	for n := 0; ; n++ {
-		name, st := d.member(n == 0)
-		if st != next {
-			d.names.close()
-			return st == end
+		name, st := d.scan.Member(n == 0)
+		if st != jsonscan.Next {
+			d.names.Close()
+			return st == jsonscan.End
 		}
 		d.path[1] = segment{name: name}
 		f := lookup(name)
 		var ok bool
 		switch {
+		case f == fieldUnknown && object == fieldPrivacy:
+			place, _ := consentPlace(name)
+			ok = d.readConsent(name, place, 2)
 		case f == fieldUnknown:
 			ok = d.readUnknown(name, 2)
 		case !d.first(f, 2):
@@ -247,35 +259,35 @@ func (d *Decoder) readUnknown(name string, level int) bool {
 	case d.unknown <= maxUnknownNamed:
 		d.warn(UnknownField, d.pointer(level), unknownMessage(name, knownPointer(d.pointer(level-1))))
 	case d.unknown == maxUnknownNamed+1:
-		d.warn(UnknownField, "", "More members are not known: they were dropped too.")
+		d.warn(UnknownField, "", "More members are unknown. They were dropped too.")
 	}
 	return d.walk(level)
 }
 
 func unknownMessage(name, parent string) string {
 	if near := nearestField(name, siblings[parent]); near != "" {
-		return "The member is not known and was dropped. Did you mean " + near + "?"
+		return "The member is unknown and was dropped. Did you mean " + near + "?"
 	}
-	return "The member is not known and was dropped."
+	return "The member is unknown and was dropped."
 }
 
 func (d *Decoder) readEventID() bool {
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case '"':
 		return d.readText(fieldEventID, 1)
 	}
-	// Whatever it is, it is dropped, so its type is no reason to refuse the event.
+	// Whatever it is, it is dropped, so its type is no reason to reject the event.
 	d.draft.has |= 1 << fieldEventID
 	return d.walk(1)
 }
 
 func (d *Decoder) readExt() bool {
 	const f = fieldExt
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case '{':
 		if !d.walk(1) {
 			return false
@@ -292,23 +304,23 @@ func (d *Decoder) readExt() bool {
 // readCustomData keeps the object as it came and notes what its rule asks about.
 func (d *Decoder) readCustomData() bool {
 	const f = fieldCustomData
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case '{':
 	default:
 		d.draft.faulty |= 1 << f
-		d.problem(InvalidCustomData, Fields[f].Pointer, "custom_data is no object.", "")
+		d.problem(InvalidCustomData, fieldTable[f].Pointer, "custom_data is not an object.", "")
 		return d.walk(1)
 	}
 	t := &d.draft
-	from := d.i
+	from := d.scan.Pos
 	t.nulls, t.deepest = false, 0
 	if !d.walk(1) {
 		return false
 	}
 	t.customMembers, t.customNulls, t.customDeepest = t.members, t.nulls, t.deepest-1
-	t.text[f] = d.s[from:d.i]
+	t.text[f] = d.scan.Input[from:d.scan.Pos]
 	t.has |= 1 << f
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"strings"
 
+	"sluice/event/internal/jsonscan"
 	"sluice/gpp"
 )
 
@@ -20,13 +21,13 @@ const (
 // two ids, no escape, no white space but a space after a colon or a comma. Anything else it leaves as it is, to be read
 // in the general way.
 func (d *Decoder) usualConsent() bool {
-	s := d.s
-	i := past(s, d.i, `{"gpp_string":`)
+	s := d.scan.Input
+	i := past(s, d.scan.Pos, `{"gpp_string":`)
 	if i < 0 || s[i] != '"' {
 		return false
 	}
 	from := i + 1
-	to := special(s, from)
+	to := jsonscan.PlainEnd(s, from)
 	if i = past(s, to, `",`); i < 0 || isBlank(s[from:to]) {
 		return false
 	}
@@ -52,7 +53,7 @@ func (d *Decoder) usualConsent() bool {
 	if !strings.HasPrefix(s[i:], "]}") {
 		return false
 	}
-	d.i = i + len("]}")
+	d.scan.Pos = i + len("]}")
 	t := &d.draft
 	t.text[fieldGPPString] = s[from:to]
 	t.has |= 1<<fieldPrivacy | 1<<fieldGPPString | 1<<fieldGPPSID
@@ -101,22 +102,22 @@ func sectionID(s string) (id int32, length int) {
 // readSIDs reads gpp_sid. What its elements are is judged later: without a gpp_string they do not matter.
 func (d *Decoder) readSIDs() bool {
 	const f = fieldGPPSID
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case 'n':
-		return d.literal("null")
+		return d.scan.Literal("null")
 	case '[':
 	default:
 		d.wrong(f, "")
 		return d.walk(2)
 	}
 	t := &d.draft
-	d.i++
+	d.scan.Pos++
 	from := len(d.sids)
 	for n := 0; ; n++ {
-		switch d.element(n == 0) {
-		case broken:
+		switch d.scan.Element(n == 0) {
+		case jsonscan.Broken:
 			return false
-		case end:
+		case jsonscan.End:
 			if n > 0 {
 				t.has |= 1 << f
 			}
@@ -125,25 +126,25 @@ func (d *Decoder) readSIDs() bool {
 		}
 		d.path[2] = segment{index: n, array: true}
 		if n == maxSIDs {
-			t.sidsRefused = "gpp_sid holds more than 63 ids."
+			t.sidsRejected = "gpp_sid holds more than 63 ids."
 		}
-		if c := d.peek(); c != '-' && (c < '0' || c > '9') {
-			t.sidsRefused = "gpp_sid holds something that is no integer."
+		if c := d.scan.Peek(); c != '-' && (c < '0' || c > '9') {
+			t.sidsRejected = "gpp_sid holds a value that is not an integer."
 			if !d.walk(3) {
 				return false
 			}
 			continue
 		}
-		raw, integer, ok := d.number()
+		raw, integer, ok := d.scan.Number()
 		if !ok {
 			return false
 		}
 		id, small := parseInteger(raw)
 		switch {
 		case !integer:
-			t.sidsRefused = "gpp_sid holds something that is no integer."
+			t.sidsRejected = "gpp_sid holds a value that is not an integer."
 		case !small || id < minSID || id > maxSID:
-			t.sidsRefused = "gpp_sid holds a number outside of -1 to 63."
+			t.sidsRejected = "gpp_sid holds a number outside of -1 to 63."
 		case n < maxSIDs:
 			from = d.keepSID(from, int32(id))
 		}
@@ -164,15 +165,16 @@ func (d *Decoder) keepSID(from int, id int32) int {
 // checkPrivacy are the rules of the consent signals. It notes in s what they say.
 func (d *Decoder) checkPrivacy(t *draft, s *gpp.Signals) {
 	s.SuppressOptOut = d.policy.SuppressOptOut
+	s.NotUnderstood = t.consentUnread
 	if t.is(fieldGPPString) {
 		s.GPP, s.SIDs = d.checkGPP(t)
 	} else if t.is(fieldGPPSID) && t.faulty&(1<<fieldGPPString) == 0 {
-		d.warn(GPPSIDIgnored, Fields[fieldGPPSID].Pointer, "gpp_sid was dropped, because there is no gpp_string.")
+		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid was dropped, because there is no gpp_string.")
 	}
 	if t.is(fieldUSPrivacy) {
 		usp, err := gpp.ParseUSPrivacy(t.text[fieldUSPrivacy])
 		if err != nil {
-			d.problem(InvalidUSPrivacyString, Fields[fieldUSPrivacy].Pointer, "us_privacy_string is not the digit 1 and three of Y, N and -.", "")
+			d.problem(InvalidUSPrivacyString, fieldTable[fieldUSPrivacy].Pointer, "us_privacy_string is not the digit 1 and three of Y, N and -.", "")
 		}
 		s.USPrivacy = usp
 	}
@@ -187,10 +189,12 @@ type consent struct {
 
 const consentSlots = 64
 
+var consentSeed = maphash.MakeSeed()
+
 // checkGPP reads the GPP string and the list of sections in force.
 func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
-	if t.sidsRefused != "" {
-		d.problem(InvalidGPPSID, Fields[fieldGPPSID].Pointer, t.sidsRefused, "")
+	if t.sidsRejected != "" {
+		d.problem(InvalidGPPSID, fieldTable[fieldGPPSID].Pointer, t.sidsRejected, "")
 	}
 	text := t.text[fieldGPPString]
 	slot := d.consent(text)
@@ -200,7 +204,7 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 		}
 		slot.text = ""
 		if err := slot.parsed.Parse(text); err != nil {
-			d.problem(InvalidGPPString, Fields[fieldGPPString].Pointer, gppMessage(err), "")
+			d.problem(InvalidGPPString, fieldTable[fieldGPPString].Pointer, gppMessage(err), "")
 			return nil, nil
 		}
 		slot.text = text
@@ -221,7 +225,7 @@ func (d *Decoder) consent(text string) *consent {
 		return &d.lone
 	}
 	d.crowded = true
-	h := maphash.String(nameSeed, text)
+	h := maphash.String(consentSeed, text)
 	slot := &d.consents[h%consentSlots]
 	if slot.text != text && slot.text != "" {
 		if second := &d.consents[(h+1)%consentSlots]; second.text == text || second.text == "" {
@@ -266,12 +270,11 @@ func gppMessage(err error) string {
 // forbids to keep.
 func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	verdict := s.Verdict()
-	signal := Outcome(verdict.Outcome)
-	d.warnPrivacy(s, &verdict)
+	d.warnPrivacy(t, s, &verdict)
 
-	r.Privacy = signal
-	if t.measurementOnly {
-		r.Privacy = max(signal, MeasurementOnly)
+	r.Privacy = Outcome(verdict.Outcome)
+	if t.measurementOnly || t.mmtUnread {
+		r.Privacy = max(r.Privacy, MeasurementOnly)
 	}
 	r.USPrivacyString = t.text[fieldUSPrivacy]
 	if s.GPP != nil {
@@ -282,39 +285,59 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	}
 	if d.Explain {
 		s.MeasurementOnly = t.measurementOnly
-		d.result.Details = append(d.result.Details, Detail{Reasons: s.Decide().Reasons(), GPP: s.GPP})
+		reasons := s.Decide().Reasons()
+		if t.mmtUnread && !t.consentUnread {
+			reasons = append(reasons, gpp.ReasonNotUnderstood)
+		}
+		d.result.Details = append(d.result.Details, Detail{Reasons: reasons, GPP: s.GPP})
 	}
 }
 
-// warnPrivacy tells what the signals did. mmt_only is the sender's own wish and needs no telling.
-func (d *Decoder) warnPrivacy(s *gpp.Signals, verdict *gpp.Verdict) {
+// warnPrivacy reports what the signals did. mmt_only is the sender's own choice: it needs no warning.
+func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Mismatch {
-		d.warn(GPPSIDMismatch, Fields[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
+		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
 	}
 	if verdict.Ignored {
-		d.warn(GPPSIDIgnored, Fields[fieldGPPSID].Pointer, "Ids in gpp_sid that name no section to apply were passed over.")
+		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid holds ids that name no section. They were ignored.")
 	}
 	if verdict.Outcome == gpp.Unrestricted {
 		return
 	}
-	pointer := Fields[fieldGPPString].Pointer
+	if verdict.OnlyNotUnderstood {
+		// PRIVACY_NOT_UNDERSTOOD was given for each of them. Only the dataset's policy adds to it.
+		if verdict.Outcome == gpp.Suppressed {
+			d.warn(PrivacySuppressed, t.unreadAt, suppressedMessage)
+		}
+		return
+	}
+	pointer := fieldTable[fieldGPPString].Pointer
 	if usp, _ := s.USPrivacy.Outcome(); s.GPP == nil || usp != gpp.Unrestricted && s.GPP.Decide(s.SIDs).Outcome < usp {
-		pointer = Fields[fieldUSPrivacy].Pointer
+		pointer = fieldTable[fieldUSPrivacy].Pointer
 	}
 	switch verdict.Outcome {
 	case gpp.Suppressed:
-		d.warn(PrivacySuppressed, pointer, "The consent signals forbid use: every identifier was removed.")
+		d.warn(PrivacySuppressed, pointer, suppressedMessage)
 	case gpp.MeasurementOnly:
 		d.warn(PrivacyRestricted, pointer, "The consent signals allow measurement only.")
 	}
 }
 
-// suppress takes out of a row all that could point at a person: the identifiers; the consent string, which is
-// distinctive enough to follow a person by; custom_data and the two addresses, which hold order numbers, user ids and
-// search words. What is left can be counted and cannot be matched.
+const suppressedMessage = "The consent signals forbid use. Every identifier and every other text was removed."
+
+// suppress keeps of a row what can be counted: dataset, event type, times, value and currency, and the facts that we
+// decided ourselves. cp_id stays only where it is the dataset's own id. Every other member can carry an identifier, also
+// one that the sender copied into it, such as a hash in source or in the ids of gpp_sid; so none of them stays.
 func suppress(r *Row) {
-	r.EmailSHA256, r.IFA, r.IPSHA256, r.PartnerID = "", "", "", ""
-	r.GPPString = ""
-	r.CustomData = ""
-	r.Referer, r.PageURL = "", ""
+	kept := Row{
+		EventID: r.EventID, SubmissionID: r.SubmissionID, SubmissionIndex: r.SubmissionIndex, ReceivedAt: r.ReceivedAt,
+		DatasetID: r.DatasetID, EventTime: r.EventTime, EventType: r.EventType,
+		Value: r.Value, HasValue: r.HasValue, CurrencyCode: r.CurrencyCode,
+		Privacy: r.Privacy, Late: r.Late, MeasurementOnly: r.MeasurementOnly, OptimizationEligible: r.OptimizationEligible,
+		SchemaVersion: r.SchemaVersion,
+	}
+	if r.CampaignID == r.DatasetID {
+		kept.CampaignID = r.DatasetID
+	}
+	*r = kept
 }

@@ -11,12 +11,12 @@ type problem struct {
 	rank int
 }
 
-// problem notes why the event being read is refused. hint may be empty: then it is the code's remedy.
+// problem notes why the event being read is rejected. hint may be empty: then it is the code's remedy.
 func (d *Decoder) problem(code Code, pointer, message, hint string) {
 	d.broken++
 	d.count(code, pointer).Count++
 	r := rank(code)
-	// Only two codes can occur many times in one event, and of each no more than this can be told.
+	// Only two codes can occur many times in one event. An answer lists no more than this of each.
 	switch code {
 	case DuplicateField:
 		if d.doubled++; d.doubled > maxErrors {
@@ -28,7 +28,7 @@ func (d *Decoder) problem(code Code, pointer, message, hint string) {
 		}
 	}
 	if hint == "" {
-		hint = Codes[r].Remedy
+		hint = codeTable[r].Remedy
 	}
 	d.problems = append(d.problems, problem{Error{d.index, code, pointer, message, hint}, r})
 }
@@ -47,17 +47,17 @@ func (d *Decoder) plaintextAt(pointer string) {
 }
 
 // wrong notes that a known member has the wrong JSON type. The member then counts as neither present nor absent, so
-// that one mistake is told once.
+// that one mistake is reported once.
 func (d *Decoder) wrong(f field, message string) {
 	d.draft.faulty |= 1 << f
 	text := &typeTexts[f]
 	if message == "" {
 		message = text.message
 	}
-	d.problem(InvalidType, Fields[f].Pointer, message, text.hint)
+	d.problem(InvalidType, fieldTable[f].Pointer, message, text.hint)
 }
 
-// typeTexts tell for each field which JSON type it has. They are made once: a hostile batch is full of wrong types.
+// typeTexts say for each field which JSON type it has. They are made once: a hostile batch is full of wrong types.
 var typeTexts = func() (texts [fieldCount]struct{ message, hint string }) {
 	hints := map[string]string{
 		"string":  "Send a JSON string, in double quotes.",
@@ -67,8 +67,8 @@ var typeTexts = func() (texts [fieldCount]struct{ message, hint string }) {
 		"object":  "Send a JSON object, in braces.",
 		"array":   "Send a JSON array, in brackets.",
 	}
-	for f := range Fields {
-		info := &Fields[f]
+	for f := range fieldTable {
+		info := &fieldTable[f]
 		article := "a "
 		switch info.Type[0] {
 		case 'a', 'i', 'o':
@@ -80,7 +80,7 @@ var typeTexts = func() (texts [fieldCount]struct{ message, hint string }) {
 	return texts
 }()
 
-// warn notes a remark, told only if the event is accepted.
+// warn notes a warning. It is reported only if the event is accepted.
 func (d *Decoder) warn(code Code, pointer, message string) {
 	d.warnings = append(d.warnings, Warning{d.index, code, pointer, message})
 }
@@ -98,11 +98,11 @@ func (d *Decoder) reject() {
 		r.Common = ""
 	}
 	r.Rejected++
-	room := min(maxErrors-len(r.Errors), len(d.problems))
-	for i := range d.problems[:room] {
+	n := min(maxErrors-len(r.Errors), len(d.problems))
+	for i := range d.problems[:n] {
 		r.Errors = append(r.Errors, d.problems[i].Error)
 	}
-	if room < d.broken {
+	if n < d.broken {
 		r.ErrorsTruncated = true
 	}
 }
@@ -123,8 +123,8 @@ func (d *Decoder) count(code Code, pointer string) *Rejection {
 // knownPointer is the longest beginning of a pointer that the table of fields has.
 func knownPointer(pointer string) string {
 	best := ""
-	for i := range Fields {
-		p := Fields[i].Pointer
+	for i := range fieldTable {
+		p := fieldTable[i].Pointer
 		if len(p) > len(best) && strings.HasPrefix(pointer, p) && (len(pointer) == len(p) || pointer[len(p)] == '/') {
 			best = p
 		}

@@ -123,5 +123,5 @@ func ParseID(s string) (ID, bool) {
 // The two ages that decide, from the specification.
 const (
 	LateAge = 7 * 24 * time.Hour  // at this age an event is late
-	MaxAge  = 30 * 24 * time.Hour // over this age it is refused
+	MaxAge  = 30 * 24 * time.Hour // over this age it is rejected
 )

@@ -28,13 +28,13 @@ func TestRules(t *testing.T) {
 	var d event.Decoder // one for all, so that nothing may be left over from one body to the next
 	for _, c := range loadRules(t) {
 		t.Run(c.Name, func(t *testing.T) {
-			res, refusal := d.Decode(c.Body(c.Now, dataset), c.Shape, event.Policy{DatasetID: dataset, SuppressOptOut: c.Suppress}, c.Now)
-			if refusal == nil && res.Foreign {
-				refusal = &event.Error{Code: event.DatasetForbidden}
+			res, rejection := d.Decode(c.Body(c.Now, dataset), c.Shape, event.Policy{DatasetID: dataset, SuppressOptOut: c.Suppress}, c.Now)
+			if rejection == nil && res.Foreign {
+				rejection = &event.Error{Code: event.DatasetForbidden}
 			}
-			if c.Request != "" || refusal != nil {
-				if refusal == nil || refusal.Code != c.Request {
-					t.Fatalf("%s: got %v, want the request refused with %s", c.Why, refusal, c.Request)
+			if c.Request != "" || rejection != nil {
+				if rejection == nil || rejection.Code != c.Request {
+					t.Fatalf("%s: got %v, want the request rejected with %s", c.Why, rejection, c.Request)
 				}
 				return
 			}
@@ -75,7 +75,7 @@ func checkFindings(t *testing.T, c *rules.Case, res *event.Result) {
 		t.Errorf("%s: warnings\n got %q\nwant %q", c.Why, got, want)
 	}
 	if res.Total != len(res.Rows)+res.Rejected {
-		t.Errorf("%s: got %d rows and %d refused of %d", c.Why, len(res.Rows), res.Rejected, res.Total)
+		t.Errorf("%s: got %d rows and %d rejected of %d", c.Why, len(res.Rows), res.Rejected, res.Total)
 	}
 }
 
@@ -133,15 +133,15 @@ func TestRulesCoverTables(t *testing.T) {
 		event.PayloadTooLarge, event.UnsupportedMediaType, event.IdempotencyInProgress, event.IdempotencyKeyReused, event.RateLimited,
 		event.InternalError, event.Unavailable,
 	}
-	for _, info := range event.Codes {
+	for _, info := range event.Codes() {
 		if !seen[info.Code] && !slices.Contains(byOthers, info.Code) {
 			t.Errorf("no example provokes %s", info.Code)
 		}
 	}
-	if len(event.Types) != 45 {
-		t.Errorf("got %d event types, want 45", len(event.Types))
+	if len(event.Types()) != 45 {
+		t.Errorf("got %d event types, want 45", len(event.Types()))
 	}
-	for _, info := range event.Types {
+	for _, info := range event.Types() {
 		if !types[info.Name] {
 			t.Errorf("no example stores event type %s", info.Name)
 		}

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It refuses nothing that Decode
+// Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It rejects nothing that Decode
 // accepts. The other way round it cannot say everything: whatever depends on the time of receipt, on how a number is
 // spelled, on bytes instead of characters, on a consent string's content, on names that occur twice or on plaintext.
 //
@@ -56,7 +56,7 @@ const (
 	writtenText = "[^" + blanks + "]"
 )
 
-// patterns are the shapes of values, blank ones aside.
+// patterns are the shapes of values that are not blank.
 var patterns = map[field]string{
 	fieldEmail:         `^[0-9A-Fa-f]{64}$`,
 	fieldIP:            `^[0-9A-Fa-f]{64}$`,
@@ -77,8 +77,8 @@ func eventSchema() *node {
 		Properties:  map[string]*node{},
 	}
 	objects := map[string]*node{"": root}
-	for i := range Fields {
-		f := &Fields[i]
+	for i := range fieldTable {
+		f := &fieldTable[i]
 		name := f.Name()
 		parent := objects[strings.TrimSuffix(f.Pointer, "/"+name)]
 		child := fieldSchema(field(i))
@@ -94,9 +94,9 @@ func eventSchema() *node {
 	return root
 }
 
-// fieldSchema is the part of one field, conditions on other fields aside.
+// fieldSchema is the part of one field, without conditions on other fields.
 func fieldSchema(f field) *node {
-	info := &Fields[f]
+	info := &fieldTable[f]
 	n := &node{Description: info.Meaning, MaxLength: info.MaxBytes, Examples: []any{json.RawMessage(info.Example)}}
 	n.Type = []string{info.Type, "null"}
 	if info.Required {
@@ -114,8 +114,8 @@ func fieldSchema(f field) *node {
 	case fieldTimestamp:
 		n.Minimum, n.Maximum = number(1), number(microsecondsFrom-1)
 	case fieldType:
-		for i := range Types {
-			n.Enum = append(n.Enum, Types[i].Name)
+		for i := range typeTable {
+			n.Enum = append(n.Enum, typeTable[i].Name)
 		}
 	case fieldIdentifiers:
 		n.Properties = map[string]*node{}

@@ -53,8 +53,8 @@ var unsaidCases = map[string]string{
 	"length-bytes":                    "JSON Schema counts characters, not bytes",
 }
 
-// TestSchemaOnRules runs the rule corpus through the schema. It must accept what the validator accepts, and refuse what
-// that refuses but for the differences explained above.
+// TestSchemaOnRules runs the rule corpus through the schema. It must accept what the validator accepts, and reject what
+// that rejects but for the differences explained above.
 func TestSchemaOnRules(t *testing.T) {
 	schema := compileSchema(t)
 	used := map[string]bool{}
@@ -65,7 +65,7 @@ func TestSchemaOnRules(t *testing.T) {
 		err := validateText(t, schema, c.Body(c.Now, dataset))
 		if len(c.Want) == 0 {
 			if err != nil {
-				t.Errorf("%s is valid, but the schema refuses it: %v", c.Name, err)
+				t.Errorf("%s is valid, but the schema rejects it: %v", c.Name, err)
 			}
 			continue
 		}
@@ -140,15 +140,15 @@ func TestSchemaOnGenerated(t *testing.T) {
 	accepted := 0
 	for range 6000 {
 		body := mixture(random, pools)
-		res, refusal := d.Decode(body, event.Single, event.Policy{}, benchNow)
-		if refusal != nil {
-			t.Fatalf("%v: %s", refusal, body)
+		res, rejection := d.Decode(body, event.Single, event.Policy{}, benchNow)
+		if rejection != nil {
+			t.Fatalf("%v: %s", rejection, body)
 		}
 		err := validateText(t, schema, body)
 		if len(res.Rows) == 1 {
 			accepted++
 			if err != nil {
-				t.Fatalf("the schema refuses a valid event: %v\n%s", err, body)
+				t.Fatalf("the schema rejects a valid event: %v\n%s", err, body)
 			}
 			continue
 		}
@@ -176,7 +176,7 @@ func explainDifference(t *testing.T, body string, res *event.Result) {
 // mixture is an object of members taken from pools, mostly from their good beginnings.
 func mixture(random *rand.Rand, from map[string][]string) string {
 	members := []string{}
-	for _, f := range append(event.Fields[:len(event.Fields):len(event.Fields)], event.FieldInfo{Pointer: "/unknown"}) {
+	for _, f := range append(event.Fields()[:len(event.Fields()):len(event.Fields())], event.FieldInfo{Pointer: "/unknown"}) {
 		name := f.Name()
 		values, ok := from[name]
 		if !ok {
@@ -205,8 +205,8 @@ func mixture(random *rand.Rand, from map[string][]string) string {
 // TestSchemaExamples holds that the examples of the schema are themselves valid events, put together.
 func TestSchemaExamples(t *testing.T) {
 	members := map[string]json.RawMessage{}
-	for i := range event.Fields {
-		f := &event.Fields[i]
+	for i := range event.Fields() {
+		f := &event.Fields()[i]
 		if strings.Count(f.Pointer, "/") == 1 && f.Name() != "custom_event_name" && f.Name() != "event_id" {
 			members[f.Name()] = json.RawMessage(f.Example)
 		}
@@ -220,8 +220,8 @@ func TestSchemaExamples(t *testing.T) {
 		t.Error(err)
 	}
 	var d event.Decoder
-	res, refusal := d.Decode(string(body), event.Single, event.Policy{}, benchNow)
-	if refusal != nil || len(res.Rows) != 1 || len(res.Warnings) > 0 {
-		t.Errorf("got %v, %+v", refusal, res)
+	res, rejection := d.Decode(string(body), event.Single, event.Policy{}, benchNow)
+	if rejection != nil || len(res.Rows) != 1 || len(res.Warnings) > 0 {
+		t.Errorf("got %v, %+v", rejection, res)
 	}
 }

@@ -62,8 +62,8 @@ func nearestType(s string) (name string, known bool) {
 		return "", false
 	}
 	var best nearest
-	for i := range Types {
-		best.offer(folded, Types[i].Name)
+	for i := range typeTable {
+		best.offer(folded, typeTable[i].Name)
 	}
 	if best.distance > 0 || best.name == "" {
 		if ours, ok := foreignTypes[string(folded)]; ok {
@@ -112,9 +112,6 @@ func (n *nearest) offer(folded []byte, candidate string) {
 // foldName appends the letters and digits of s in lower case, without the separators that styles of naming
 // differ in. It is not ok if there are too many or none.
 func foldName(b []byte, s string) ([]byte, bool) {
-	if len(s) > 2*maxName {
-		return nil, false
-	}
 	for i := 0; i < len(s); i++ {
 		c := s[i]
 		if strings.IndexByte("_- .:/$", c) >= 0 {

@@ -34,7 +34,7 @@ func TestNearestType(t *testing.T) {
 
 // TestNearestTypeOwn holds that every type is nearest to itself in any style, whatever the foreign names say.
 func TestNearestTypeOwn(t *testing.T) {
-	for _, info := range Types {
+	for _, info := range typeTable {
 		for _, style := range []string{info.Name, strings.ToUpper(info.Name), strings.ReplaceAll(info.Name, "_", ""), strings.ReplaceAll(info.Name, "_", "-")} {
 			if name, _ := nearestType(style); name != info.Name {
 				t.Errorf("%q: got %q, want %q", style, name, info.Name)
@@ -47,7 +47,7 @@ func TestNearestTypeOwn(t *testing.T) {
 func TestForeignTypes(t *testing.T) {
 	types := map[string]bool{}
 	folded := map[string]bool{}
-	for _, info := range Types {
+	for _, info := range typeTable {
 		types[info.Name] = true
 		folded[strings.ReplaceAll(info.Name, "_", "")] = true
 	}

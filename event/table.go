@@ -1,13 +1,15 @@
 package event
 
+import "slices"
+
 // Kind says what a code speaks of.
 type Kind uint8
 
 // The kinds of code.
 const (
-	RuleKind    Kind = iota // one event is refused
-	RequestKind             // the whole request is refused
-	WarningKind             // an event is accepted, with a remark
+	RuleKind    Kind = iota // one event is rejected
+	RequestKind             // the whole request is rejected
+	WarningKind             // an event is accepted, with a warning
 )
 
 // CodeInfo explains a code to a sender.
@@ -18,9 +20,23 @@ type CodeInfo struct {
 	Remedy  string
 }
 
-// Codes are all codes there are. Those of events come first, in the order in which the problems of one event are
-// told.
-var Codes = []CodeInfo{
+// Codes returns all codes, as a copy. Those of events come first, in the order in which the problems of one event are
+// listed.
+func Codes() []CodeInfo { return slices.Clone(codeTable) }
+
+// LookupCode finds a code. The entry of an unknown code says that the code belongs to another version.
+func LookupCode(code Code) (info CodeInfo, known bool) {
+	for i := range codeTable {
+		if codeTable[i].Code == code {
+			return codeTable[i], true
+		}
+	}
+	return CodeInfo{
+		Code: code, Kind: RuleKind, Meaning: "A code of another version of the service.", Remedy: "See the documentation of that version.",
+	}, false
+}
+
+var codeTable = []CodeInfo{
 	{
 		MalformedJSON, RequestKind, "The body is not strict JSON in UTF-8, or nests deeper than eight levels.",
 		"Build the body with a JSON library; the message has the byte offset of the fault.",
@@ -30,7 +46,7 @@ var Codes = []CodeInfo{
 		"Send every member once.",
 	},
 	{
-		InvalidType, RuleKind, "A member has the wrong JSON type, or the event is no object.",
+		InvalidType, RuleKind, "A member has the wrong JSON type, or the event is not an object.",
 		"Send the JSON type that the message names; numbers and booleans without quotes.",
 	},
 	{
@@ -38,7 +54,7 @@ var Codes = []CodeInfo{
 		"Send the member that the message names, with a value.",
 	},
 	{
-		InvalidEventType, RuleKind, "event_type is none of the event types.",
+		InvalidEventType, RuleKind, "event_type is not one of the event types.",
 		"Use one of the event types listed at /docs and /v1/schema/events, spelled exactly, or custom with a custom_event_name.",
 	},
 	{
@@ -66,7 +82,7 @@ var Codes = []CodeInfo{
 		"Send the lower-case hexadecimal SHA-256, or omit the member.",
 	},
 	{
-		InvalidCurrency, RuleKind, "currency_code is no active ISO 4217 code.",
+		InvalidCurrency, RuleKind, "currency_code is not an active ISO 4217 code.",
 		"Send three capital letters, such as USD.",
 	},
 	{
@@ -86,7 +102,7 @@ var Codes = []CodeInfo{
 		"Send 1.0 or v1, or omit the member.",
 	},
 	{
-		InvalidCustomData, RuleKind, "custom_data is no object, or too large, too wide or too deep.",
+		InvalidCustomData, RuleKind, "custom_data is not an object, or too large, too wide or too deep.",
 		"Send an object of at most 100 members, three levels and 32 KiB.",
 	},
 	{
@@ -108,40 +124,37 @@ var Codes = []CodeInfo{
 	{IdempotencyInProgress, RequestKind, "The first request with this Idempotency-Key is still running.", "Wait for Retry-After, then send the same again."},
 	{IdempotencyKeyReused, RequestKind, "The Idempotency-Key was used with another body.", "Use a new key for a new body."},
 	{RateLimited, RequestKind, "The dataset's rate limit is reached.", "Wait for Retry-After, then send the same again."},
-	{InternalError, RequestKind, "Something broke on our side.", "Try again, waiting longer each time."},
+	{InternalError, RequestKind, "The service could not process the request.", "Try again, waiting longer each time."},
 	{Unavailable, RequestKind, "The service cannot take events at the moment.", "Wait for Retry-After, then send the same again."},
 
-	{LateEvent, WarningKind, "The event is at least 7 days old: stored, not eligible for optimization.", "Send events sooner."},
+	{LateEvent, WarningKind, "The event is at least 7 days old. It is stored, and is not eligible for optimization.", "Send events sooner."},
 	{TimestampMilliseconds, WarningKind, "timestamp was read as milliseconds.", "Send whole seconds."},
 	{ClockSkew, WarningKind, "The event lies up to five minutes in the future.", "Set the sending machine's clock."},
-	{HashCaseNormalized, WarningKind, "A hash in capital letters was lowered.", "Send lower-case hexadecimal digits."},
-	{CurrencyCaseNormalized, WarningKind, "currency_code was raised to capital letters.", "Send capital letters."},
-	{UnknownField, WarningKind, "A member is not known: it was dropped.", "Put data of your own into custom_data."},
-	{EventIDIgnored, WarningKind, "event_id was dropped: the service gives its own.", "Omit event_id; use an Idempotency-Key against doubles."},
+	{HashCaseNormalized, WarningKind, "A hash in upper case was converted to lower case.", "Send lower-case hexadecimal digits."},
+	{CurrencyCaseNormalized, WarningKind, "currency_code was converted to upper case.", "Send capital letters."},
+	{UnknownField, WarningKind, "A member is unknown. It was dropped.", "Put data of your own into custom_data."},
+	{EventIDIgnored, WarningKind, "event_id was dropped. The service assigns its own id.", "Omit event_id; use an Idempotency-Key to avoid duplicates."},
 	{CustomEventNameIgnored, WarningKind, "custom_event_name was dropped: event_type is not custom.", "Omit it, or send event_type custom."},
-	{ExtIgnored, WarningKind, "The content of ext was dropped: it is reserved.", "Put data of your own into custom_data."},
+	{ExtIgnored, WarningKind, "The content of ext was dropped. The member is reserved.", "Put data of your own into custom_data."},
 	{GPPSIDMismatch, WarningKind, "gpp_sid names sections that the GPP string does not hold.", "Send the ids that the consent platform gave with the string."},
 	{GPPSIDIgnored, WarningKind, "gpp_sid came without a GPP string: it was dropped.", "Send both or neither."},
-	{IFAZeroed, WarningKind, "The advertising id is the one of people who switched it off: it counts as absent.", "Omit ifa for them."},
+	{IFAZeroed, WarningKind, "The advertising id is all zeros or all ones, because the person switched it off. It counts as absent.", "Omit ifa for them."},
 	{IFANonstandard, WarningKind, "The advertising id is neither a UUID nor a hash.", "Send the id as the device gives it."},
 	{JunkHash, WarningKind, "The value is the hash of nothing, such as an empty string: it counts as absent.", "Hash only values that are there."},
 	{PartnerIDLong, WarningKind, "partner_id is longer than 512 characters.", "Send a hash of it."},
-	{NegativeValue, WarningKind, "value is negative and the event is no refund.", "Use event_type refund for money given back."},
-	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "Nothing, if the person opted out."},
+	{NegativeValue, WarningKind, "value is negative and the event is not a refund.", "Use event_type refund for refunds."},
+	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "No action is needed if the person opted out."},
+	{PrivacyNotUnderstood, WarningKind, "A consent signal is in a place or under a name that we do not read. The event is restricted to measurement.", "Send the signal in the place that the message names."},
 	{PrivacySuppressed, WarningKind, "The consent signals forbid use: every identifier was removed.", "Do not send events of people who opted out."},
 }
 
-// codeInfo is the entry of a code.
-func codeInfo(code Code) *CodeInfo {
-	return &Codes[rank(code)]
-}
-
-// rank is a code's place in the table: where an event breaks several rules, the lower is told first.
+// rank is the position of a code in the table: where an event breaks several rules, the lower is listed first. An
+// unknown code comes last.
 func rank(code Code) int {
-	for i := range Codes {
-		if Codes[i].Code == code {
+	for i := range codeTable {
+		if codeTable[i].Code == code {
 			return i
 		}
 	}
-	return len(Codes) - 1
+	return len(codeTable)
 }

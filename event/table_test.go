@@ -7,11 +7,11 @@ import (
 
 // TestFieldTable holds the table of fields against the constants and the look-ups that are written by hand.
 func TestFieldTable(t *testing.T) {
-	if len(Fields) != int(fieldCount) {
-		t.Fatalf("got %d fields, want %d", len(Fields), fieldCount)
+	if len(fieldTable) != int(fieldCount) {
+		t.Fatalf("got %d fields, want %d", len(fieldTable), fieldCount)
 	}
-	for i := range Fields {
-		f := &Fields[i]
+	for i := range fieldTable {
+		f := &fieldTable[i]
 		parent := strings.TrimSuffix(f.Pointer, "/"+f.Name())
 		lookup := map[string]func(string) field{"": eventField, "/identifiers": identifierField, "/privacy": privacyField}[parent]
 		if got := lookup(f.Name()); got != field(i) {
@@ -29,7 +29,7 @@ func TestFieldTable(t *testing.T) {
 // TestCodeTable holds that every code is described once, in the order of the rules.
 func TestCodeTable(t *testing.T) {
 	seen := map[Code]bool{}
-	for _, info := range Codes {
+	for _, info := range codeTable {
 		if seen[info.Code] {
 			t.Errorf("%s twice", info.Code)
 		}
@@ -52,11 +52,11 @@ func TestCodeTable(t *testing.T) {
 
 // TestTypeTable holds that no event type is listed twice and each is described.
 func TestTypeTable(t *testing.T) {
-	if len(typeNames) != len(Types) {
-		t.Errorf("got %d different names of %d", len(typeNames), len(Types))
+	if len(typeIndex) != len(typeTable) {
+		t.Errorf("got %d different names of %d", len(typeIndex), len(typeTable))
 	}
 	additional := 0
-	for _, info := range Types {
+	for _, info := range typeTable {
 		if info.Meaning == "" {
 			t.Errorf("%s is not described", info.Name)
 		}
@@ -102,5 +102,34 @@ func TestHints(t *testing.T) {
 	typo := strings.TrimSuffix(plainEvent, "}") + `,"curency_code":"USD"}`
 	if got := hint(typo); !strings.Contains(got, "currency_code?") {
 		t.Errorf("got %q, want it to name currency_code", got)
+	}
+}
+
+// TestTablesAreCopies holds that a caller cannot change the tables, and that an unknown name has one answer.
+func TestTablesAreCopies(t *testing.T) {
+	codes, fields, types := Codes(), Fields(), Types()
+	clear(codes)
+	clear(fields)
+	clear(types)
+	if Codes()[0].Code != MalformedJSON || Fields()[0].Pointer != "/data_set_id" || Types()[0].Name != "purchase" {
+		t.Error("a caller changed a table")
+	}
+	if info, known := LookupCode(JunkHash); !known || info.Kind != WarningKind || info.Code != JunkHash {
+		t.Errorf("got %+v, %v", info, known)
+	}
+	if info, known := LookupCode("FROM_ANOTHER_VERSION"); known || info.Code != "FROM_ANOTHER_VERSION" || info.Meaning == "" || info.Remedy == "" {
+		t.Errorf("got %+v, %v for an unknown code", info, known)
+	}
+	if info, known := LookupField("/privacy/gpp_sid"); !known || info.Type != "array" {
+		t.Errorf("got %+v, %v", info, known)
+	}
+	if _, known := LookupField("/nothing"); known {
+		t.Error("an unknown field is known")
+	}
+	if info, known := LookupType("refund"); !known || info.Name != "refund" {
+		t.Errorf("got %+v, %v", info, known)
+	}
+	if _, known := LookupType("Refund"); known {
+		t.Error("an unknown type is known")
 	}
 }

@@ -1,5 +1,7 @@
 package event
 
+import "slices"
+
 // TypeInfo describes one event type.
 type TypeInfo struct {
 	Name       string
@@ -13,8 +15,19 @@ const Custom = "custom"
 // refund is the one type whose value may well be negative.
 const refund = "refund"
 
-// Types are the event types, all of them.
-var Types = []TypeInfo{
+// Types returns all event types, as a copy.
+func Types() []TypeInfo { return slices.Clone(typeTable) }
+
+// LookupType finds an event type by its exact name.
+func LookupType(name string) (info TypeInfo, known bool) {
+	i, known := typeIndex[name]
+	if !known {
+		return TypeInfo{}, false
+	}
+	return typeTable[i], true
+}
+
+var typeTable = []TypeInfo{
 	{Name: "purchase", Meaning: "An order was paid."},
 	{Name: "page_view", Meaning: "A page of the advertiser's site was seen."},
 	{Name: "ad_impression", Meaning: "An ad was shown to the person."},
@@ -25,7 +38,7 @@ var Types = []TypeInfo{
 	{Name: "begin_checkout", Meaning: "A checkout was started."},
 	{Name: "add_payment_info", Meaning: "Payment details were entered during checkout."},
 	{Name: "remove_from_cart", Meaning: "Something was taken out of a cart."},
-	{Name: "refund", Meaning: "Money was given back for an order or a part of it."},
+	{Name: "refund", Meaning: "An order, or a part of it, was refunded."},
 	{Name: "generate_lead", Meaning: "A new lead came in."},
 	{Name: "qualify_lead", Meaning: "A lead was found to be qualified."},
 	{Name: "close_convert_lead", Meaning: "A lead became a customer."},
@@ -62,10 +75,11 @@ var Types = []TypeInfo{
 	{Name: "tutorial_complete", Meaning: "An introduction was finished.", Additional: true},
 }
 
-var typeNames = func() map[string]string {
-	names := make(map[string]string, len(Types))
-	for i := range Types {
-		names[Types[i].Name] = Types[i].Name
+// typeIndex finds a type by its name. The name in the table is stored in rows: it does not keep a request body alive.
+var typeIndex = func() map[string]int {
+	index := make(map[string]int, len(typeTable))
+	for i := range typeTable {
+		index[typeTable[i].Name] = i
 	}
-	return names
+	return index
 }()

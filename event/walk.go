@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"sluice/event/internal/jsonscan"
+	"sluice/event/internal/pii"
 )
 
 // segment is one step of a JSON Pointer.
@@ -16,9 +19,9 @@ type segment struct {
 // walk reads a value that no rule looks into. It checks the syntax and, unless mute, that no object in it names a
 // member twice and that it holds no e-mail address. level is how many containers are open around the value.
 func (d *Decoder) walk(level int) bool {
-	switch d.peek() {
+	switch d.scan.Peek() {
 	case '"':
-		raw, escaped, ok := d.str()
+		raw, escaped, ok := d.scan.Text()
 		if !ok {
 			return false
 		}
@@ -31,14 +34,14 @@ func (d *Decoder) walk(level int) bool {
 	case '[':
 		return d.walkArray(level + 1)
 	case 't':
-		return d.literal("true")
+		return d.scan.Literal("true")
 	case 'f':
-		return d.literal("false")
+		return d.scan.Literal("false")
 	case 'n':
 		d.draft.nulls = true
-		return d.literal("null")
+		return d.scan.Literal("null")
 	}
-	_, _, ok := d.number()
+	_, _, ok := d.scan.Number()
 	return ok
 }
 
@@ -47,16 +50,16 @@ func (d *Decoder) walkObject(level int) bool {
 		return false
 	}
 	if !d.mute {
-		d.names.open()
+		d.names.Open()
 	}
 	for n := 0; ; n++ {
-		name, st := d.member(n == 0)
-		if st != next {
+		name, st := d.scan.Member(n == 0)
+		if st != jsonscan.Next {
 			if !d.mute {
-				d.names.close()
+				d.names.Close()
 			}
 			d.draft.members = n
-			return st == end
+			return st == jsonscan.End
 		}
 		if !d.mute {
 			d.path[level-1] = segment{name: name}
@@ -73,8 +76,8 @@ func (d *Decoder) walkArray(level int) bool {
 		return false
 	}
 	for n := 0; ; n++ {
-		if st := d.element(n == 0); st != next {
-			return st == end
+		if st := d.scan.Element(n == 0); st != jsonscan.Next {
+			return st == jsonscan.End
 		}
 		if !d.mute {
 			d.path[level-1] = segment{index: n, array: true}
@@ -87,57 +90,32 @@ func (d *Decoder) walkArray(level int) bool {
 
 // descend enters a container, which is the given level.
 func (d *Decoder) descend(level int) bool {
-	if level > maxLevels {
-		return d.fail(d.i, "arrays and objects are nested deeper than 8 levels")
+	if level > jsonscan.MaxLevels {
+		return d.scan.Fail(d.scan.Pos, "arrays and objects are nested deeper than 8 levels")
 	}
 	if level > d.draft.deepest {
 		d.draft.deepest = level
 	}
-	d.i++
+	d.scan.Pos++
 	return true
 }
 
 // checkName looks at the name of a member that no rule knows. It is the last step of the path.
 func (d *Decoder) checkName(name string, level int) {
-	if !d.names.add(name) {
+	if !d.names.Add(name) {
 		d.duplicate(level)
 	}
-	if emailIn(name) {
+	if pii.HoldsEmail(name) {
 		d.plaintext(level)
 	}
 }
 
 func (d *Decoder) search(raw string, escaped bool, level int) {
 	if escaped {
-		raw = d.unescape(raw)
+		raw = d.scan.Unescape(raw)
 	}
-	if emailIn(raw) {
+	if pii.HoldsEmail(raw) {
 		d.plaintext(level)
-	}
-}
-
-// emailIn is holdsEmail for text that hardly ever holds one. Every spelling of an address needs one of a few bytes: an
-// @, a character beyond ASCII, a percent sign, a backslash, or what an HTML entity has and a query string has not, a
-// semicolon or a number sign. It looks for them eight bytes at a time.
-func emailIn(s string) bool {
-	if len(s) < 8 {
-		for i := 0; i < len(s); i++ {
-			if c := s[i]; c == '@' || c == '%' || c == '\\' || c == ';' || c == '#' || c >= 0x80 {
-				return holdsEmail(s)
-			}
-		}
-		return false
-	}
-	for i := 0; ; i += 8 {
-		// The last eight may overlap the ones before: only whether matters here, not where.
-		i = min(i, len(s)-8)
-		w := load(s, i)
-		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'\\'*each)-each)|((w^';'*each)-each)|((w^'#'*each)-each))&highs != 0 {
-			return holdsEmail(s)
-		}
-		if i == len(s)-8 {
-			return false
-		}
 	}
 }
 
@@ -177,7 +155,7 @@ const (
 
 // repeatable says whether an answer may repeat a member name: it must not be a value in disguise.
 func repeatable(name string) bool {
-	if len(name) > repeatableBytes || emailIn(name) {
+	if len(name) > repeatableBytes || pii.HoldsEmail(name) {
 		return false
 	}
 	digits := 0

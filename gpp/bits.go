@@ -79,7 +79,7 @@ func (b *bits) read(k uint) uint64 {
 	return b.acc >> b.n & (1<<k - 1)
 }
 
-// readWord is the next k bits, k up to 64, of a reader that stands between two characters.
+// readWord is the next k bits, k up to 64, of a reader that is between two characters.
 func (b *bits) readWord(k uint) (v uint64) {
 	whole := b.next + int(k/6)
 	if whole+int(k%6+5)/6 > len(b.s) {

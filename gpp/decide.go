@@ -38,6 +38,7 @@ type Signals struct {
 	GPP             *String   // nil: no GPP string
 	SIDs            []int32   // gpp_sid: the sections in force; without a meaning where there is no GPP string
 	USPrivacy       USPrivacy // us_privacy_string
+	NotUnderstood   bool      // there is a signal that could not be read: it is not a permission
 	MeasurementOnly bool      // mmt_only: the sender asks for it, which is no choice of the person
 	SuppressOptOut  bool      // policy: a restriction by consent signals is as good as none at all
 }
@@ -47,6 +48,8 @@ type Verdict struct {
 	Outcome  Outcome
 	Mismatch bool // gpp_sid names a section that the string does not have
 	Ignored  bool // gpp_sid names -1, 0, 3 or 4 beside others, or something without a GPP string
+	// OnlyNotUnderstood: the consent signals that could be read restrict nothing; one that could not does.
+	OnlyNotUnderstood bool
 
 	signal  Outcome // of consent signals alone, before policy
 	inForce uint64  // the sections that were looked at
@@ -81,6 +84,9 @@ func (s *Signals) Verdict() (v Verdict) {
 	}
 	o, _ := s.USPrivacy.Outcome()
 	v.signal = max(v.signal, o)
+	if s.NotUnderstood && v.signal == Unrestricted {
+		v.signal, v.OnlyNotUnderstood = MeasurementOnly, true
+	}
 
 	v.Outcome = v.signal
 	if v.signal == MeasurementOnly && s.SuppressOptOut {
@@ -111,7 +117,7 @@ func (v *Verdict) selectSections(ids uint64, sids []int32) {
 		}
 	}
 	// 3 and 4 are no jurisdictions and need not be listed. But a section 4 that is both there and listed is something
-	// we were told to apply and cannot.
+	// gpp_sid names and that we cannot apply.
 	real := named &^ (header | integrity&^ids)
 	v.Ignored = real != named || real != 0 && (none || unknown)
 
@@ -130,6 +136,7 @@ func (v *Verdict) selectSections(ids uint64, sids []int32) {
 // Reasons that are no field of a section.
 const (
 	ReasonMismatch        = "gpp_sid.mismatch"
+	ReasonNotUnderstood   = "privacy.not_understood"
 	ReasonMeasurementOnly = "mmt_only"
 	ReasonPolicy          = "opt_out=suppress"
 )
@@ -151,6 +158,9 @@ func (d Decision) AppendReasons(b []string) []string {
 		b = append(b, ReasonMismatch)
 	}
 	b = s.USPrivacy.appendReasons(b, "us_privacy_string.OptOutSale", "us_privacy_string.Notice")
+	if s.NotUnderstood {
+		b = append(b, ReasonNotUnderstood)
+	}
 	if s.SuppressOptOut && d.signal == MeasurementOnly {
 		b = append(b, ReasonPolicy)
 	}

@@ -115,7 +115,7 @@ type documentExample struct {
 	OptOut          string   `json:"opt_out"`
 	Outcome         string   `json:"outcome"`
 	Reasons         []string `json:"reasons"`
-	Refused         string   `json:"refused"`
+	Rejected        string   `json:"rejected"`
 }
 
 func TestPrivacyPageExamples(t *testing.T) {
@@ -131,14 +131,14 @@ func TestPrivacyPageExamples(t *testing.T) {
 		if err := decoder.Decode(&e); err != nil {
 			t.Fatalf("%v in\n%s", err, block)
 		}
-		outcome, reasons, refused := runExample(t, e)
-		if outcome != e.Outcome || refused != e.Refused || !slices.Equal(reasons, e.Reasons) {
-			t.Errorf("got %q %q %q in\n%s", outcome, reasons, refused, block)
+		outcome, reasons, rejected := runExample(t, e)
+		if outcome != e.Outcome || rejected != e.Rejected || !slices.Equal(reasons, e.Reasons) {
+			t.Errorf("got %q %q %q in\n%s", outcome, reasons, rejected, block)
 		}
 	}
 }
 
-func runExample(t *testing.T, e documentExample) (outcome string, reasons []string, refused string) {
+func runExample(t *testing.T, e documentExample) (outcome string, reasons []string, rejected string) {
 	t.Helper()
 	s := gpp.Signals{SIDs: e.GPPSID, MeasurementOnly: e.MeasurementOnly, SuppressOptOut: e.OptOut == "suppress"}
 	var err error

@@ -62,7 +62,7 @@ func TestEncodeEveryValidVector(t *testing.T) {
 		}
 		again, err := gpp.Parse(text)
 		if err != nil {
-			t.Errorf("%s: written anew it is refused: %v", v.ID, err)
+			t.Errorf("%s: written anew it is rejected: %v", v.ID, err)
 			continue
 		}
 		if got, want := string(again.AppendJSON(nil)), string(g.AppendJSON(nil)); got != want {
@@ -136,7 +136,7 @@ func TestEncodeHeaders(t *testing.T) {
 	}
 }
 
-func TestEncodeRefuses(t *testing.T) {
+func TestEncodeRejects(t *testing.T) {
 	covered := []int{1}
 	for name, parts := range map[string][]gpp.Part{
 		"a section twice": {gpp.USPrivacy{'Y', 'N', 'N'}, gpp.USPrivacy{'Y', 'N', 'N'}},

@@ -60,3 +60,6 @@ func ParseAny(s string) (*String, error) {
 	}
 	return g, nil
 }
+
+// JSONSteps is AppendJSON, with the number of steps that the vendor lists took.
+func (g *String) JSONSteps() (text []byte, steps int) { return g.appendJSON(nil) }

@@ -38,7 +38,7 @@ const (
 
 const (
 	// MaxLength is the longest string that is read, in characters. A TC string with a thousand vendors has two
-	// thousand; the rest is room.
+	// thousand; the rest is a reserve.
 	MaxLength = 16384
 
 	// maxID is the highest section id: the newer section header has six bits for it.
@@ -129,7 +129,7 @@ func (g *String) parseAny(s string) *Error {
 	}
 
 	g.text, g.ids = s, ids
-	g.room(shape.sections)
+	g.grow(shape.sections)
 	for i := range g.sections {
 		sec := &g.sections[i]
 		*sec = Section{id: uint8(mathbits.TrailingZeros64(ids))}
@@ -147,8 +147,8 @@ func (g *String) parseAny(s string) *Error {
 	return nil
 }
 
-// room makes place for n sections.
-func (g *String) room(n int) {
+// grow makes memory for n sections.
+func (g *String) grow(n int) {
 	switch {
 	case n <= cap(g.sections):
 		g.sections = g.sections[:n]
@@ -175,7 +175,7 @@ func (g *String) parseSection(s *Section) *Error {
 	return nil
 }
 
-// tc is room for the content of a TC string.
+// tc is memory for the content of a TC string.
 func (g *String) tc(i int) *TCF {
 	if g.tcf[i] == nil {
 		g.tcf[i] = new(TCF)
@@ -190,7 +190,7 @@ type shape struct {
 	hollow   bool // a section has an empty segment, or is empty
 }
 
-// scan refuses characters outside the alphabet, so that nothing after it has to look for them.
+// scan rejects characters outside the alphabet, so that nothing after it has to look for them.
 func scan(s string) (shape, *Error) {
 	var found shape
 	edge := 0 // where the segment begins

@@ -41,6 +41,12 @@ const maxListed = 8192
 // left out. A list of vendors with which more than 8,192 ids would be written is written
 // as [first,last] pairs.
 func (g *String) AppendJSON(b []byte) []byte {
+	b, _ = g.appendJSON(b)
+	return b
+}
+
+// appendJSON also returns how many steps the vendor lists took.
+func (g *String) appendJSON(b []byte) (_ []byte, steps int) {
 	w := object{b: append(b, '{')}
 	for i := range g.sections {
 		s := &g.sections[i]
@@ -63,7 +69,7 @@ func (g *String) AppendJSON(b []byte) []byte {
 		}
 		w.b = append(w.b, '}')
 	}
-	return append(w.b, '}')
+	return append(w.b, '}'), w.sorter.steps
 }
 
 // MarshalJSON is what AppendJSON adds.
@@ -73,6 +79,7 @@ func (g *String) MarshalJSON() ([]byte, error) { return g.AppendJSON(nil), nil }
 type object struct {
 	b      []byte
 	listed int // vendor ids written so far
+	sorter sorter
 }
 
 func (w *object) open() { w.b = append(w.b, '{') }
@@ -217,22 +224,22 @@ func (w *object) set(name string, s Set, n int) {
 func (w *object) vendors(name string, v Vendors) {
 	w.name(name)
 	w.b = append(w.b, '[')
-	runs, count := v.ascending()
+	spans, count := w.sorter.ascending(v)
 	pairs := w.listed+count > maxListed
 	if !pairs {
 		w.listed += count
 	}
-	for start, end := range runs {
+	for _, s := range spans {
 		if pairs {
 			w.item()
 			w.b = append(w.b, '[')
-			w.b = strconv.AppendInt(w.b, int64(start), 10)
+			w.b = strconv.AppendInt(w.b, int64(s.first), 10)
 			w.b = append(w.b, ',')
-			w.b = strconv.AppendInt(w.b, int64(end), 10)
+			w.b = strconv.AppendInt(w.b, int64(s.last), 10)
 			w.b = append(w.b, ']')
 			continue
 		}
-		for id := start; id <= end; id++ {
+		for id := s.first; id <= s.last; id++ {
 			w.item()
 			w.b = strconv.AppendInt(w.b, int64(id), 10)
 		}

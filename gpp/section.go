@@ -12,7 +12,7 @@ type Section struct {
 	id        uint8
 	version   uint8
 	gpc       gpc
-	headed    bool // a section header stands before the core: the form the specification has for 24 to 27
+	headed    bool // a section header precedes the core: the form the specification has for 24 to 27
 	subbed    bool // a subsection follows the core
 	legacy    bool // a Canadian TC string with the vendor ranges of old encoders
 	opaque    bool
@@ -57,7 +57,7 @@ func (s *Section) Name() string { return names[s.id] }
 // it is the MspaVersion. It is 0 if the section is opaque.
 func (s *Section) Version() int { return int(s.version) }
 
-// Text is the section as it stands in the string.
+// Text is the section as written in the string.
 func (s *Section) Text() string { return s.text }
 
 // Opaque reports whether the section was kept without being read: an id without a published layout, or a European

@@ -50,8 +50,8 @@ func TestAllocations(t *testing.T) {
 		"parse again":           {0, func() { _ = again.Parse(usnat) }},
 		"parse vendors again":   {0, func() { _ = again.Parse(tc) }},
 		"parse a us_privacy":    {0, func() { _, _ = gpp.ParseUSPrivacy("1YNN") }},
-		"refuse a us_privacy":   {0, func() { _, _ = gpp.ParseUSPrivacy("2YNN") }},
-		"refuse a list of sids": {0, func() { _ = gpp.CheckSIDs(nil) }},
+		"reject a us_privacy":   {0, func() { _, _ = gpp.ParseUSPrivacy("2YNN") }},
+		"reject a list of sids": {0, func() { _ = gpp.CheckSIDs(nil) }},
 	} {
 		if got := testing.AllocsPerRun(100, c.f); got > c.most {
 			t.Errorf("%s: got %v allocations, want at most %v", name, got, c.most)

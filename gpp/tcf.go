@@ -65,7 +65,8 @@ func (s *Section) parseTCFEU(t *TCF) *Error {
 }
 
 // parseTCFCA reads the section as a Canadian TC string, into t. Encoders of before 2026 wrote ranges of plain integers
-// where the specification has Fibonacci codes; what does not read one way is read the other way. A published example
+// where the specification has Fibonacci codes, and publisher restrictions as in Europe; a string that cannot be read one
+// way is read the other ways. A published example
 // of the specification has a European TC string here, which is kept without being read.
 func (s *Section) parseTCFCA(t *TCF) *Error {
 	if sextet[s.text[0]] == 2 && parseTCF(s, t, intRanges, 2) == nil {
@@ -73,7 +74,7 @@ func (s *Section) parseTCFCA(t *TCF) *Error {
 		return nil
 	}
 	if err := parseTCF(s, t, fibonacciRanges, 1); err != nil {
-		if parseTCF(s, t, legacyRanges, 1) != nil {
+		if parseTCF(s, t, legacyRanges, 1) != nil && parseTCF(s, t, legacyOptimized, 1) != nil {
 			return err
 		}
 		s.legacy = true

@@ -211,3 +211,69 @@ func TestPlain(t *testing.T) {
 		}
 	}
 }
+
+// TestCanadianRestrictions holds that publisher restrictions of old encoders are read: integer ranges as in Europe.
+func TestCanadianRestrictions(t *testing.T) {
+	tc := parseTCF(t, "DBABDA~BPSG_8APSG_8AAAAAAENAACAAAAAAAAAAAAAAAAACCgBwABAAOAAoADgAJA.YAAAAAAAAAA", gpp.TCFCAv1)
+	if tc.Restrictions.Len() != 1 {
+		t.Fatalf("got %d restrictions, want 1", tc.Restrictions.Len())
+	}
+	for r := range tc.Restrictions.All() {
+		var got [][2]int
+		for first, last := range r.Vendors.Ranges() {
+			got = append(got, [2]int{first, last})
+		}
+		if want := [][2]int{{1, 3}, {5, 7}, {9, 9}}; r.Purpose != 1 || r.Type != 1 || !reflect.DeepEqual(got, want) {
+			t.Errorf("got purpose %d, type %d, vendors %v, want 1, 1, %v", r.Purpose, r.Type, got, want)
+		}
+	}
+	// The same restriction in the two other forms: with a maximum and integers, and in Fibonacci codes.
+	head := tcCore(1) + field(0, 17) + field(0, 17) + field(1, 12) + field(1, 6) + "01"
+	for name, vendors := range map[string]string{
+		"integers with a maximum": ranges([2]int{1, 3}, [2]int{5, 7}, [2]int{9, 9}),
+		"Fibonacci codes":         field(9, 16) + "1" + field(3, 12) + "1" + "11" + "011" + "1" + "011" + "011" + "0" + "011",
+	} {
+		tc := parseTCF(t, "DBABDA~"+characters(head+vendors), gpp.TCFCAv1)
+		for r := range tc.Restrictions.All() {
+			if r.Purpose != 1 || r.Type != 1 || !r.Vendors.Has(3) || r.Vendors.Has(4) || !r.Vendors.Has(9) {
+				t.Errorf("%s: got %+v", name, r)
+			}
+		}
+	}
+}
+
+// TestRestrictionsCostTheirLength holds that the work on vendor lists grows with the length of the string, not with the
+// vendors that its ranges name. It counts steps: a sort of n ranges takes at most about n·log2(n) of them.
+func TestRestrictionsCostTheirLength(t *testing.T) {
+	list := func(n, each int) string {
+		b := field(n, 12)
+		for range n {
+			b += field(1, 6) + "00" + field(each, 12)
+			for i := each; i > 0; i-- { // descending, overlapping, and as wide as can be
+				b += "1" + field(i, 16) + field(65535-i, 16)
+			}
+		}
+		return europe(field(0, 17), field(0, 17)+b)
+	}
+	for name, text := range map[string]string{
+		"many short lists": list(600, 3), "some lists": list(40, 60), "one long list": list(1, 2500),
+	} {
+		if len(text) > gpp.MaxLength {
+			t.Fatalf("%s: the test made %d characters", name, len(text))
+		}
+		g, err := gpp.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		out, steps := g.JSONSteps()
+		if limit := 4 * len(text); steps > limit {
+			t.Errorf("%s: got %d steps for %d characters, want at most %d", name, steps, len(text), limit)
+		}
+		if limit := 8 * len(text); len(out) > limit {
+			t.Errorf("%s: got %d bytes of JSON for %d characters, want at most %d", name, len(out), len(text), limit)
+		}
+		if got := allocated(func() { g.JSONSteps() }); got > 64*uint64(len(text)) {
+			t.Errorf("%s: allocated %d bytes for %d characters", name, got, len(text))
+		}
+	}
+}

@@ -126,7 +126,7 @@ func (s *Section) chooseLayout(length int) *Error {
 	return nil
 }
 
-// firstMissing names the field that a core of so many characters has no room for.
+// firstMissing names the field that a core of so many characters cannot hold.
 func (l *layout) firstMissing(length int) string {
 	have := max(0, length*6-6) / 2
 	for i := range l.fields {

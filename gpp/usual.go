@@ -20,7 +20,7 @@ var loneID = func() (t [1 << 12]uint8) {
 }()
 
 // parseUsual reads what most strings are: one US section with a version of its own, alone or with GPC. It takes less
-// than half of the general way's time. It refuses nothing: of a string that is not so, or not valid, it leaves g as it
+// than half of the general way's time. It rejects nothing: of a string that is not so, or not valid, it leaves g as it
 // is.
 func (g *String) parseUsual(s string) bool {
 	const which = len(loneHeader)
@@ -79,7 +79,7 @@ func (g *String) parseUsual(s string) bool {
 		return false
 	}
 	g.text, g.ids = s, 1<<sec.id
-	g.room(1)
+	g.grow(1)
 	g.sections[0] = sec
 	return true
 }

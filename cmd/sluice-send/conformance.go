@@ -29,7 +29,7 @@ func (p *program) conformanceCommand() *cobra.Command {
 stored members with what the contract wants. Examples go to /v1/events/validate, which stores nothing; with --store
 they go to /v1/events and /v1/events/batch too, so use a dataset made for the purpose.
 
-Examples that hang on the very second of receipt are left out: the clock of a service runs.`,
+Examples that depend on the exact second of receipt are left out: the clock of a service runs.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.conformance(cmd.Context(), &o) },
 	}
@@ -110,8 +110,8 @@ func (p *program) replay(ctx context.Context, o *conformance) error {
 			note(c.Name, c.Why, path, diff)
 		}
 	}
-	for _, m := range manners {
-		diff, err := o.manner(ctx, m)
+	for _, m := range requestRules {
+		diff, err := o.requestRule(ctx, m)
 		if err != nil {
 			return failure(ctx, fmt.Errorf("%s: %w", m.name, err))
 		}
@@ -146,7 +146,7 @@ func (o *conformance) paths(c *rules.Case) (paths []string) {
 	if c.Exact || c.Suppress != o.suppress {
 		return nil
 	}
-	// The validator takes one event or an array: what is refused for its shape alone has no meaning there.
+	// The validator takes one event or an array: what is rejected for its shape alone has no meaning there.
 	if c.Shape == event.Any || c.Request != event.InvalidType {
 		paths = append(paths, "/v1/events/validate")
 	}
@@ -216,7 +216,7 @@ func (o *conformance) try(ctx context.Context, c *rules.Case, path string) (diff
 		return nil, err
 	}
 	if r == nil {
-		return []string{fmt.Sprintf("status %d, and the answer is no JSON object", status)}, nil
+		return []string{fmt.Sprintf("status %d, and the answer is not a JSON object", status)}, nil
 	}
 	if want := wantStatus(c, path); status != want {
 		diff = append(diff, fmt.Sprintf("status %d, want %d", status, want))

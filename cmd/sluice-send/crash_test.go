@@ -66,7 +66,7 @@ func TestUploadSurvivesKills(t *testing.T) {
 	if used := u.memory.Load(); used > maxMemory {
 		t.Errorf("the uploader took %d MiB", used>>20)
 	}
-	checkRefused(t, path, n, bad)
+	checkRejected(t, path, n, bad)
 	checkStored(t, s, path, n, bad)
 }
 
@@ -106,7 +106,7 @@ func checkStored(t *testing.T, s *server, path string, n int, bad func(int) bool
 	}
 }
 
-func checkRefused(t *testing.T, path string, n int, bad func(int) bool) {
+func checkRejected(t *testing.T, path string, n int, bad func(int) bool) {
 	t.Helper()
 	lines := refusedLines(t, path+".rejected.ndjson")
 	for i := range n {

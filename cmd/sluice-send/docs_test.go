@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sluice/client"
+	"sluice/cmd/sluice-send/internal/convert"
 )
 
 const sendingPage = "../../docs/sending.md"
@@ -34,9 +35,9 @@ func block(t *testing.T, language string, n int) string {
 // The page's tables are those that the program prints and works by.
 func TestSendingPageTables(t *testing.T) {
 	text := page(t)
-	for i := range platforms {
-		if !strings.Contains(text, platforms[i].table()) {
-			t.Errorf("the table of %s is not the program's; print it by: sluice-send convert --from %[1]s --table", platforms[i].name)
+	for _, name := range convert.Names() {
+		if !strings.Contains(text, convert.Table(name)) {
+			t.Errorf("the table of %s is not the program's; print it by: sluice-send convert --from %[1]s --table", name)
 		}
 	}
 	for _, v := range client.Vectors {

@@ -18,7 +18,7 @@ func (p *program) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Find out why events do not arrive",
 		Long: `doctor looks, in this order, at the hashes, the address and its TLS, the key, the clock against the service's, and
-lets the service judge one sample event without storing it. It says what is wrong and how to mend it.`,
+lets the service judge one sample event without storing it. It says what is wrong and how to correct it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.doctor(cmd.Context()) },
 	}
@@ -103,7 +103,7 @@ func (p *program) examine(ctx context.Context, c *client.Client) []finding {
 func contactFault(err error) finding {
 	e, ok := errors.AsType[*client.Error](err)
 	switch {
-	case ok && e.KeyRefused():
+	case ok && e.KeyRejected():
 		return finding{"key", false, err.Error(), "Check that the key is the dataset's, whole, and not revoked.", exitKey}
 	case ok && e.Code == "":
 		return finding{"service", false, err.Error(), "Something else answers at this address; check --url and any proxy.", exitUnreachable}
@@ -113,7 +113,7 @@ func contactFault(err error) finding {
 	return finding{"service", false, err.Error(), "Check --url, DNS, firewall and, for https, the certificate.", exitUnreachable}
 }
 
-// maxSkew is how far ahead of the service a clock may be before its fresh events are refused: the rule's five
+// maxSkew is how far ahead of the service a clock may be before its fresh events are rejected: the rule's five
 // minutes, less some for the way.
 const maxSkew = 4 * time.Minute
 
@@ -127,7 +127,7 @@ func (p *program) clockFinding(contact *client.Contact) finding {
 		detail = fmt.Sprintf("%v behind the service's", -skew)
 	}
 	if skew.Abs() > maxSkew {
-		return finding{"clock", false, detail, "Set the clock, for example by NTP: events from the future are refused.", exitRejected}
+		return finding{"clock", false, detail, "Set the clock, for example by NTP: events from the future are rejected.", exitRejected}
 	}
 	return finding{Check: "clock", OK: true, Detail: detail}
 }
@@ -155,7 +155,7 @@ func (p *program) dryFinding(ctx context.Context, c *client.Client, contact *cli
 		return finding{"sample event", false, err.Error(), "", exitUnreachable}
 	}
 	if !v.Valid {
-		return finding{"sample event", false, "the service would refuse a plain page_view", "Its rules differ from this program's; update one of them.", exitRejected}
+		return finding{"sample event", false, "the service would reject a plain page_view", "Its rules differ from this program's; update one of them.", exitRejected}
 	}
 	return finding{Check: "sample event", OK: true, Detail: "would be accepted; nothing was stored"}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/client"
+	"sluice/cmd/sluice-send/internal/input"
 )
 
 func (p *program) hashCommand() *cobra.Command {
@@ -81,9 +81,9 @@ func (p *program) hash(hash func(string) (string, error), values []string) error
 		one(int64(i+1), v)
 	}
 	if len(values) == 0 {
-		l := &lines{r: bufio.NewReaderSize(p.stdin, 64<<10)}
+		l := input.NewLines(p.stdin)
 		for {
-			line, long, err := l.next()
+			line, long, err := l.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
@@ -92,10 +92,10 @@ func (p *program) hash(hash func(string) (string, error), values []string) error
 			}
 			if long {
 				line = nil
-				p.say("value %d: the line is over 5 MB", l.number)
+				p.say("value %d: the line is over 5 MB", l.Number())
 				bad++
 			}
-			one(l.number, string(line))
+			one(l.Number(), string(line))
 		}
 	}
 	if bad > 0 {

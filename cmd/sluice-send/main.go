@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"sluice/client"
+	"sluice/cmd/sluice-send/internal/input"
+	"sluice/cmd/sluice-send/internal/upload"
 )
 
 // The exit codes, the same for every command.
@@ -25,7 +27,7 @@ const (
 	exitOK          = 0   // everything was accepted, found or fine
 	exitRejected    = 1   // some rows were rejected, or a check found something
 	exitUsage       = 2   // the command or a file could not be understood
-	exitKey         = 3   // the service refused the key
+	exitKey         = 3   // the service rejected the key
 	exitUnreachable = 4   // no answer from the service, or one that ends the work
 	exitInterrupted = 130 // the user asked to stop
 )
@@ -60,6 +62,9 @@ type program struct {
 	keyFile   string
 	plainHTTP bool
 	json      bool
+
+	prompt  func() (string, error) // asks for the key; nil: on the terminal
+	findKey func() (string, error) // finds it once
 }
 
 func main() {
@@ -102,7 +107,7 @@ The key of the dataset comes from SLUICE_API_KEY, from the file named by --key-f
 is never a flag: flags are seen by everyone on the machine. Every other flag can be given as a variable, for
 example SLUICE_URL for --url.
 
-Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 the key was refused,
+Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 the key was rejected,
 4 the service could not be reached or did not take the events, 130 interrupted.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -112,7 +117,7 @@ Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 th
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.url, "url", "", "address of the service, such as https://events.example.com")
-	flags.StringVar(&p.dataset, "dataset", "", "data_set_id for rows that have none; rows of another dataset are refused")
+	flags.StringVar(&p.dataset, "dataset", "", "data_set_id for rows that have none; rows of another dataset are rejected")
 	flags.StringVar(&p.keyFile, "key-file", "", "file that holds the key and nothing else")
 	flags.BoolVar(&p.plainHTTP, "plain-http", false, "allow http:// to another machine; the key then travels readable")
 	flags.BoolVar(&p.json, "json", false, "answer in JSON")
@@ -162,13 +167,16 @@ func failure(ctx context.Context, err error) error {
 	if _, ok := errors.AsType[*exitError](err); ok {
 		return err
 	}
+	if _, ok := errors.AsType[*upload.UsageError](err); ok {
+		return exit(exitUsage, err)
+	}
 	if ctx.Err() != nil {
 		return exit(exitInterrupted, errors.New("interrupted"))
 	}
-	if e, ok := errors.AsType[*client.Error](err); ok && e.KeyRefused() {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.KeyRejected() {
 		return exit(exitKey, err)
 	}
-	if _, ok := errors.AsType[*fileError](err); ok {
+	if _, ok := errors.AsType[*input.FileError](err); ok {
 		return exit(exitUsage, err)
 	}
 	return exit(exitUnreachable, err)

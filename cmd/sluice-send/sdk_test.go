@@ -41,7 +41,7 @@ func TestClientAgainstTheService(t *testing.T) {
 	if _, err := c.SendBatch(ctx, []client.Event{nobody}); errors.As(err, &failed) && failed.Rejected != 1 {
 		t.Errorf("SendBatch of one bad event: got %v", err)
 	}
-	// What the client refuses here is what the service refuses there.
+	// What the client rejects here is what the service rejects there.
 	if _, err := c.Validate(pageView(), nobody); !errors.As(err, &failed) || failed.Problems[0] != (event.Error{
 		Index: 1, Code: event.MissingIdentifier, Field: failed.Problems[0].Field, Message: failed.Problems[0].Message, Hint: failed.Problems[0].Hint,
 	}) {

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/cmd/sluice-send/internal/upload"
 )
 
 // store is a stand-in for the service that can be told to fail. It keeps what the contract says of Idempotency-Keys, and
@@ -158,7 +160,7 @@ func uploadWith(t *testing.T, ctx context.Context, url, path string, flags ...st
 	return code, out.String(), words.String()
 }
 
-// refusedLines gives the lines named in a file of refused rows, each with how often.
+// refusedLines gives the lines named in a file of rejected rows, each with how often.
 func refusedLines(t *testing.T, path string) map[int64]int {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -167,9 +169,9 @@ func refusedLines(t *testing.T, path string) map[int64]int {
 	}
 	lines := map[int64]int{}
 	for line := range strings.Lines(string(data)) {
-		var r refusal
+		var r upload.RejectedRow
 		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Line == 0 || r.Code == "" {
-			t.Fatalf("a line of the refused rows cannot be read: %v", err)
+			t.Fatalf("a line of the rejected rows cannot be read: %v", err)
 		}
 		lines[r.Line]++
 	}
@@ -183,7 +185,7 @@ func tempCSV(t *testing.T, n int, bad func(int) bool) string {
 	return path
 }
 
-// flaky refuses two tries and takes the third.
+// flaky rejects two tries and takes the third.
 type flaky struct {
 	mu   sync.Mutex
 	keys []string

@@ -5,45 +5,20 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/event"
+	"sluice/cmd/sluice-send/internal/upload"
 )
-
-// fileReport is what became of one file.
-type fileReport struct {
-	File         string             `json:"file"`
-	Rows         int                `json:"rows"` // accounted for
-	Accepted     int                `json:"accepted"`
-	Rejected     int                `json:"rejected"`
-	Resumed      int                `json:"resumed,omitempty"`  // rows that earlier runs accounted for
-	Replayed     int                `json:"replayed,omitempty"` // rows that the service knew already
-	Warnings     map[event.Code]int `json:"warnings,omitempty"`
-	RejectedFile string             `json:"rejected_file,omitempty"`
-	Finished     bool               `json:"finished"`
-}
-
-func (j *job) report(finished bool) *fileReport {
-	t := j.book.sums()
-	r := &fileReport{
-		File: j.file, Rows: t.Rows, Accepted: t.Accepted, Rejected: t.Rejected, Resumed: j.resumed,
-		Replayed: t.Replayed, Warnings: t.Warnings, Finished: finished,
-	}
-	if t.Rejected > 0 {
-		r.RejectedFile = j.book.path
-	}
-	return r
-}
 
 // summary is the end of an upload.
 type summary struct {
-	Files    []*fileReport `json:"files"`
-	Rows     int           `json:"rows"`
-	Accepted int           `json:"accepted"`
-	Rejected int           `json:"rejected"`
-	Seconds  float64       `json:"seconds"`
+	Files    []*upload.Report `json:"files"`
+	Rows     int              `json:"rows"`
+	Accepted int              `json:"accepted"`
+	Rejected int              `json:"rejected"`
+	Seconds  float64          `json:"seconds"`
 	begin    time.Time
 }
 
-func (s *summary) add(r *fileReport) {
+func (s *summary) add(r *upload.Report) {
 	s.Files = append(s.Files, r)
 	s.Rows, s.Accepted, s.Rejected = s.Rows+r.Rows, s.Accepted+r.Accepted, s.Rejected+r.Rejected
 }
@@ -52,7 +27,7 @@ func (s *summary) add(r *fileReport) {
 func (s *summary) print(p *program) {
 	s.Seconds = p.now().Sub(s.begin).Seconds()
 	if p.json {
-		_ = json.NewEncoder(p.stdout).Encode(s) // a closed standard output leaves nobody to tell
+		_ = json.NewEncoder(p.stdout).Encode(s) // a closed standard output leaves nobody to inform
 		return
 	}
 	for _, r := range s.Files {
@@ -63,7 +38,7 @@ func (s *summary) print(p *program) {
 			p.say("%s: went on after %d rows of an earlier run", r.File, r.Resumed)
 		}
 		if r.RejectedFile != "" {
-			p.say("%s: refused rows are in %s", r.File, r.RejectedFile)
+			p.say("%s: rejected rows are in %s", r.File, r.RejectedFile)
 		}
 		for _, code := range sortedKeys(r.Warnings) {
 			p.say("%s: %s in %d rows", r.File, code, r.Warnings[code])

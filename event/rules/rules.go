@@ -7,8 +7,8 @@
 //	shape: single (unless said otherwise), batch or any
 //	policy: suppress, if the dataset suppresses people who opted out
 //	clock: exact, if one second more or less changes the answer
-//	request: CODE, if the whole request is refused
-//	want: [INDEX] CODE [/pointer], a problem, in the order in which problems are told
+//	request: CODE, if the whole request is rejected
+//	want: [INDEX] CODE [/pointer], a problem, in the order in which problems are listed
 //	warn: [INDEX] CODE [/pointer], a warning, in any order
 //	row: [INDEX] member=JSON, what is stored of an accepted event
 //
@@ -41,7 +41,7 @@ type Case struct {
 	Shape    event.Shape
 	Suppress bool       // the dataset's policy
 	Exact    bool       // depends on the very second of receipt: not for a service whose clock runs
-	Request  event.Code // refuses the whole request, "" if it is read
+	Request  event.Code // rejects the whole request, "" if it is read
 	Want     []Finding  // problems, in order
 	Warn     []Finding  // warnings, in any order
 	Row      []Member   // of what is stored

@@ -28,8 +28,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseRefuses holds that a slip in a file is found, so that no example passes because it says nothing.
-func TestParseRefuses(t *testing.T) {
+// TestParseRejects holds that a slip in a file is found, so that no example passes because it says nothing.
+func TestParseRejects(t *testing.T) {
 	const head = "why: w\nnow: 2026-11-14T23:40:05Z\n"
 	for _, text := range []string{
 		"why: w\nnow: 2026-11-14T23:40:05Z\n{}", "why: w\n\n{}", "now: 2026-11-14T23:40:05Z\n\n{}", head + "wont: X /a\n\n{}", head + "shape: round\n\n{}",
@@ -61,7 +61,7 @@ func TestCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := map[event.Code]bool{"": true}
-	for _, info := range event.Codes {
+	for _, info := range event.Codes() {
 		known[info.Code] = true
 	}
 	for _, c := range cases {
@@ -74,7 +74,7 @@ func TestCases(t *testing.T) {
 			}
 		}
 		if c.Request != "" && len(c.Want)+len(c.Warn)+len(c.Row) > 0 {
-			t.Errorf("%s: a request that is refused has no findings of its own", c.Name)
+			t.Errorf("%s: a request that is rejected has no findings of its own", c.Name)
 		}
 	}
 }

@@ -100,19 +100,19 @@ type guideExample struct {
 var guideTime = time.Date(2026, 11, 14, 23, 40, 5, 0, time.UTC)
 
 func newGuide() *guide {
-	g := &guide{Style: template.CSS(docsCSS), Fields: event.Fields, MaxBody: "5,242,880"}
+	g := &guide{Style: template.CSS(docsCSS), Fields: event.Fields(), MaxBody: "5,242,880"}
 	for i := range routes[:routeNone] {
 		rt := &routes[i]
 		g.Paths = append(g.Paths, guidePath{rt.method, rt.path, rt.summary, rt.detail, rt.keyed})
 	}
-	for _, t := range event.Types {
+	for _, t := range event.Types() {
 		if t.Additional {
 			g.More = append(g.More, t)
 		} else {
 			g.Standard = append(g.Standard, t)
 		}
 	}
-	for _, c := range event.Codes {
+	for _, c := range event.Codes() {
 		code := guideCode{c.Code, statusOf(c.Code), c.Meaning, c.Remedy}
 		switch c.Kind {
 		case event.RuleKind:

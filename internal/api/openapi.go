@@ -3,7 +3,6 @@ package api
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -213,7 +212,7 @@ func answerHeaders(i, status int) object {
 func codesOf(i int) []event.Code {
 	rt := &routes[i]
 	var out []event.Code
-	for _, info := range event.Codes {
+	for _, info := range event.Codes() {
 		if info.Kind != event.WarningKind && canRefuse(rt, i, info) {
 			out = append(out, info.Code)
 		}
@@ -245,6 +244,7 @@ func canRefuse(rt *route, i int, info event.CodeInfo) bool {
 	return queues && info.Kind == event.RuleKind
 }
 
-func codeInfo(code event.Code) *event.CodeInfo {
-	return &event.Codes[slices.IndexFunc(event.Codes, func(c event.CodeInfo) bool { return c.Code == code })]
+func codeInfo(code event.Code) event.CodeInfo {
+	info, _ := event.LookupCode(code)
+	return info
 }

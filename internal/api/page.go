@@ -36,7 +36,7 @@ func (p *page) at(now time.Time, render func(time.Time) ([]byte, error)) ([]byte
 // codeIndex is a code's place in event.Codes, remedies its general advice.
 var codeIndex, remedies = func() (map[event.Code]int, map[event.Code]string) {
 	index, remedy := make(map[event.Code]int), make(map[event.Code]string)
-	for i, info := range event.Codes {
+	for i, info := range event.Codes() {
 		index[info.Code], remedy[info.Code] = i, info.Remedy
 	}
 	return index, remedy

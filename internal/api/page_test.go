@@ -207,17 +207,17 @@ func TestDocs(t *testing.T) {
 
 func holdsTables(t *testing.T, text string) {
 	t.Helper()
-	for _, c := range event.Codes {
+	for _, c := range event.Codes() {
 		if !strings.Contains(text, string(c.Code)) {
 			t.Errorf("%s is missing", c.Code)
 		}
 	}
-	for _, e := range event.Types {
+	for _, e := range event.Types() {
 		if !strings.Contains(text, e.Name) {
 			t.Errorf("%s is missing", e.Name)
 		}
 	}
-	for _, f := range event.Fields {
+	for _, f := range event.Fields() {
 		if !strings.Contains(text, f.Pointer) {
 			t.Errorf("%s is missing", f.Pointer)
 		}
@@ -254,7 +254,7 @@ func TestMarkdown(t *testing.T) {
 // A code that the counters have no room for would count as another.
 func TestEveryCodeIsCounted(t *testing.T) {
 	var c counts
-	if len(event.Codes) > len(c.codes) || len(codeIndex) != len(event.Codes) {
-		t.Errorf("%d codes, room for %d, %d known", len(event.Codes), len(c.codes), len(codeIndex))
+	if len(event.Codes()) > len(c.codes) || len(codeIndex) != len(event.Codes()) {
+		t.Errorf("%d codes, room for %d, %d known", len(event.Codes()), len(c.codes), len(codeIndex))
 	}
 }

@@ -145,7 +145,7 @@ func (s *Server) Stats() Stats {
 	for i := range routes {
 		st.Routes = append(st.Routes, c.route(i))
 	}
-	for i, info := range event.Codes {
+	for i, info := range event.Codes() {
 		if n := c.codes[i].Load(); n > 0 {
 			st.Refusals = append(st.Refusals, CodeCount{info.Code, n})
 		}

@@ -138,22 +138,14 @@ func (c *Console) diagnose(f refusal, w window, sum totals, datasetID string, no
 }
 
 func kindOf(code string) event.Kind {
-	for i := range event.Codes {
-		if string(event.Codes[i].Code) == code {
-			return event.Codes[i].Kind
-		}
-	}
-	return event.RuleKind
+	info, _ := event.LookupCode(event.Code(code))
+	return info.Kind
 }
 
 // explain gives a code's meaning and remedy, from the one table of codes.
 func explain(code string) (meaning, remedy string) {
-	for i := range event.Codes {
-		if string(event.Codes[i].Code) == code {
-			return event.Codes[i].Meaning, event.Codes[i].Remedy
-		}
-	}
-	return "A code of another version.", "See the documentation of that version."
+	info, _ := event.LookupCode(event.Code(code))
+	return info.Meaning, info.Remedy
 }
 
 // example is a right value of the field, from the one table of fields, for the sender to copy.
@@ -161,10 +153,9 @@ func example(code, field string) string {
 	if code == string(event.MissingIdentifier) && field == "" {
 		field = "/identifiers"
 	}
-	for i := range event.Fields {
-		if f := &event.Fields[i]; f.Pointer == field {
-			return `"` + field[strings.LastIndexByte(field, '/')+1:] + `": ` + f.Example
-		}
+	f, known := event.LookupField(field)
+	if !known {
+		return ""
 	}
-	return ""
+	return `"` + f.Name() + `": ` + f.Example
 }

@@ -1,0 +1,204 @@
+// Package convert turns the server events of other platforms into ours.
+//
+// The tables in platform.go say which member of a foreign event fills which of ours. Every consent field of a platform is
+// in its table: a refusal restricts the event to measurement or leaves it out, never neither.
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sluice/event"
+)
+
+// Names lists the platforms whose events can be converted.
+func Names() []string {
+	names := make([]string, len(platforms))
+	for i := range platforms {
+		names[i] = platforms[i].name
+	}
+	return names
+}
+
+func platformOf(name string) *platform {
+	for i := range platforms {
+		if platforms[i].name == name {
+			return &platforms[i]
+		}
+	}
+	return nil
+}
+
+// Table is a platform's mapping in Markdown; docs/sending.md holds the same. It is "" for an unknown platform.
+func Table(name string) string {
+	pl := platformOf(name)
+	if pl == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "| %s | ours | how |\n|---|---|---|\n", pl.title)
+	for _, m := range pl.moves {
+		from, to := m.from, m.to
+		if outer, ok := strings.CutPrefix(from, "^"); ok {
+			from = outer + " (of the request)"
+		}
+		if to == "" {
+			to = "–"
+		} else {
+			to = "`" + to + "`"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", from, to, hows[m.how])
+	}
+	for _, r := range pl.rest {
+		fmt.Fprintf(&b, "| other members of %s | `custom_data` | as they are |\n", r)
+	}
+	b.WriteString("| any other consent field, anywhere | `mmt_only` | restricts the event to measurement |\n")
+	b.WriteString("| anything else | – | left out, and said |\n")
+	if len(pl.types) > 0 {
+		b.WriteString("\n| event | `event_type` |\n|---|---|\n")
+		for _, name := range slices.Sorted(maps.Keys(pl.types)) {
+			fmt.Fprintf(&b, "| %s | `%s` |\n", name, pl.types[name])
+		}
+	}
+	return b.String()
+}
+
+// Options are the choices of a conversion.
+type Options struct {
+	Dataset   string           // data_set_id of events that have none
+	HashPlain bool             // hash plain e-mail and IPv4 addresses instead of rejecting the event
+	Now       func() time.Time // for events without a time
+}
+
+// Converter turns the events of one platform into ours. One goroutine at a time.
+type Converter struct {
+	*platform
+	Options
+	Dropped map[string]int // members that an event has no field for, and how often they occurred
+	// Restricted counts the events that a consent field of the source restricted to measurement, by field.
+	Restricted map[string]int
+
+	decoder event.Decoder
+}
+
+// New makes a converter. It is nil for an unknown platform.
+func New(name string, o Options) *Converter {
+	pl := platformOf(name)
+	if pl == nil {
+		return nil
+	}
+	return &Converter{platform: pl, Options: o, Dropped: map[string]int{}, Restricted: map[string]int{}}
+}
+
+// Outcome is one converted event, or why it was not converted.
+type Outcome struct {
+	Event []byte
+	Fault *event.Error
+}
+
+// Body converts a request body, which may hold many events, or one event.
+func (c *Converter) Body(data []byte) []Outcome {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber() // a number keeps its literal
+	var request map[string]any
+	if err := d.Decode(&request); err != nil {
+		return []Outcome{{Fault: &event.Error{Code: event.MalformedJSON, Message: "The text is not a JSON object.", Hint: "Give whole request bodies or events."}}}
+	}
+	list, ok := c.events(request)
+	if !ok {
+		return []Outcome{c.one(request, request, true)}
+	}
+	out := make([]Outcome, len(list))
+	for i, e := range list {
+		if one, ok := e.(map[string]any); ok {
+			out[i] = c.one(request, one, false)
+		} else {
+			out[i] = Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event is not an object."}}
+		}
+	}
+	return out
+}
+
+// events finds the list of events in a request. It is not ok if the body is one event.
+func (c *Converter) events(request map[string]any) (list []any, ok bool) {
+	for _, name := range c.lists {
+		if list, ok = request[name].([]any); ok {
+			return list, true
+		}
+	}
+	return nil, false
+}
+
+func (c *Converter) one(request, source map[string]any, alone bool) Outcome {
+	t := &translation{c: c, source: source, alone: alone, out: map[string]any{}, used: map[string]bool{}, denied: map[string]bool{}}
+	for _, m := range c.moves {
+		from, path := source, m.from
+		if outer, ok := strings.CutPrefix(m.from, "^"); ok {
+			from, path = request, outer
+		}
+		v, found := dig(from, path)
+		if !found || v == nil || v == "" {
+			continue
+		}
+		if fault := t.move(m, v); fault != nil {
+			return Outcome{Fault: fault}
+		}
+	}
+	t.searchConsent(request)
+	t.takeRest()
+	if _, has := t.out["data_set_id"]; !has && c.Dataset != "" {
+		t.out["data_set_id"] = c.Dataset
+	}
+	body, err := json.Marshal(t.out)
+	if err != nil {
+		return Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event cannot be written."}}
+	}
+	out := c.verify(body)
+	if out.Fault == nil {
+		for path := range t.denied {
+			c.Restricted[path]++
+		}
+	}
+	return out
+}
+
+// verify holds a converted event against the rules, at its own time: whether it is too old is for the day of its upload.
+func (c *Converter) verify(body []byte) Outcome {
+	var e struct {
+		Timestamp int64 `json:"timestamp"`
+	}
+	now := c.Now()
+	if json.Unmarshal(body, &e) == nil && e.Timestamp > 0 {
+		now = time.Unix(e.Timestamp, 0)
+	}
+	r, whole := c.decoder.Decode(string(body), event.Single, event.Policy{}, now)
+	if whole != nil {
+		return Outcome{Fault: whole}
+	}
+	for _, p := range r.Errors {
+		if p.Code == event.MissingField && p.Field == "/data_set_id" {
+			continue // upload --dataset can give it
+		}
+		return Outcome{Fault: new(p)}
+	}
+	return Outcome{Event: body}
+}
+
+// dig follows a path of member names.
+func dig(from map[string]any, path string) (any, bool) {
+	first, rest, deeper := strings.Cut(path, ".")
+	v, ok := from[first]
+	if !ok || !deeper {
+		return v, ok
+	}
+	inner, ok := v.(map[string]any)
+	if !ok {
+		return nil, false
+	}
+	return dig(inner, rest)
+}

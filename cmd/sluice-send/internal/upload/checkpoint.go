@@ -1,0 +1,292 @@
+package upload
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"sluice/cmd/sluice-send/internal/input"
+	"sluice/event"
+)
+
+// identity says which file an upload was begun with.
+type identity struct {
+	Size     int64  `json:"size"`
+	Modified int64  `json:"modified"` // Unix nanoseconds
+	Head     string `json:"head"`     // SHA-256 of its first megabyte
+	Sample   string `json:"sample"`   // SHA-256 of its first and last megabyte
+}
+
+// samplePiece is how much of each end of a file identifies it. Arbitrary: quick to read, and unlikely to stay the same by
+// accident.
+const samplePiece = 1 << 20
+
+// identify reads the first and the last megabyte of f.
+func identify(f *os.File) (identity, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return identity{}, err
+	}
+	size := info.Size()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, samplePiece)); err != nil {
+		return identity{}, err
+	}
+	head := hex.EncodeToString(h.Sum(nil))
+	if _, err := io.Copy(h, io.NewSectionReader(f, max(samplePiece, size-samplePiece), samplePiece)); err != nil {
+		return identity{}, err
+	}
+	return identity{size, info.ModTime().UnixNano(), head, hex.EncodeToString(h.Sum(nil))}, nil
+}
+
+// grownInto says whether f is the file of id with something added to its end.
+func (id identity) grownInto(f *os.File) (bool, error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() <= id.Size {
+		return false, err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, min(id.Size, samplePiece))); err != nil {
+		return false, err
+	}
+	return hex.EncodeToString(h.Sum(nil)) == id.Head, nil
+}
+
+// header is the first line of a checkpoint: everything that decides what the batches are and what is sent of them.
+type header struct {
+	Version   int            `json:"sluice_checkpoint"`
+	File      string         `json:"file"` // base name, for the reader
+	Identity  identity       `json:"identity"`
+	URL       string         `json:"url"`
+	Dataset   string         `json:"data_set_id,omitempty"` // as given by --dataset
+	Pinned    string         `json:"pinned,omitempty"`      // the one dataset of its rows, given or found
+	Format    string         `json:"format"`
+	Delimiter string         `json:"delimiter,omitempty"`
+	Mapping   *input.Mapping `json:"mapping,omitempty"`
+	BatchRows int            `json:"batch_rows"`
+	BatchSize int            `json:"batch_bytes"`
+	// StartedAt is the service's clock when the upload began. Rows are judged by it on every resumption too: judged by a
+	// later clock a batch could lose a row, and would no longer be the batch that was sent before.
+	StartedAt int64  `json:"started_at"`
+	Salt      string `json:"salt,omitempty"` // makes the keys of a deliberate second upload new ones
+}
+
+// entry is a line of a checkpoint after the first: a batch whose rows are all accounted for, or the end.
+type entry struct {
+	Batch      int64              `json:"batch"`
+	End        input.Position     `json:"end"`
+	Rows       int                `json:"rows"`
+	Accepted   int                `json:"accepted"`
+	Rejected   int                `json:"rejected"`
+	Replayed   int                `json:"replayed,omitempty"` // accepted rows the service knew already
+	Warnings   map[event.Code]int `json:"warnings,omitempty"`
+	ReportSize int64              `json:"refused_bytes"` // length of the file of rejected rows after this batch
+	Time       int64              `json:"time"`
+	Done       bool               `json:"done,omitempty"`
+}
+
+// checkpoint records the state of an upload: a file that is only appended to, and synced before a batch counts as done.
+//
+// The order of writes is: send the batch, write its rejected rows, sync them, write its entry, sync it. A crash before
+// the entry sends the batch again with the same Idempotency-Key, which the service answers from memory, and cuts the
+// rejected rows back to where the last entry left them.
+type checkpoint struct {
+	header header
+	file   *os.File
+
+	next     int64                    // batches before it are done
+	at       input.Position           // where batch next begins
+	ahead    map[int64]input.Position // done, but not all before them are
+	total    entry                    // sums
+	rejected int64
+	done     bool
+	lastTime int64
+}
+
+var errNoCheckpoint = errors.New("no checkpoint")
+
+// openCheckpoint reads the checkpoint at path, if there is a readable one, and locks it.
+func openCheckpoint(path string) (*checkpoint, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errNoCheckpoint
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("another upload of this file is running (%s is locked)", path)
+	}
+	c := &checkpoint{file: f, ahead: map[int64]input.Position{}}
+	good, err := c.read()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	// A line that was being written in a crash is cut off; its batch is not done.
+	if err := f.Truncate(good); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if _, err := f.Seek(good, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// read takes the lines up to the first that is not whole, and gives their length.
+func (c *checkpoint) read() (good int64, err error) {
+	r := bufio.NewReader(c.file)
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return 0, errNoCheckpoint // not even a header: nothing was sent
+	}
+	if err := json.Unmarshal(line, &c.header); err != nil || c.header.Version != 1 {
+		return 0, fmt.Errorf("%s is not a checkpoint of this program", c.file.Name())
+	}
+	good = int64(len(line))
+	c.lastTime = c.header.StartedAt // until a entry says otherwise: it may have been interrupted before its first batch
+	for {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return good, nil
+		}
+		var m entry
+		if json.Unmarshal(bytes.TrimSpace(line), &m) != nil {
+			return good, nil
+		}
+		good += int64(len(line))
+		c.count(m)
+	}
+}
+
+func (c *checkpoint) count(m entry) {
+	c.lastTime, c.rejected = m.Time, m.ReportSize
+	if m.Done {
+		c.done = true
+		return
+	}
+	t := &c.total
+	t.Rows, t.Accepted, t.Rejected, t.Replayed = t.Rows+m.Rows, t.Accepted+m.Accepted, t.Rejected+m.Rejected, t.Replayed+m.Replayed
+	for code, n := range m.Warnings {
+		if t.Warnings == nil {
+			t.Warnings = map[event.Code]int{}
+		}
+		t.Warnings[code] += n
+	}
+	c.ahead[m.Batch] = m.End
+	for {
+		end, ok := c.ahead[c.next]
+		if !ok {
+			return
+		}
+		delete(c.ahead, c.next)
+		c.next++
+		c.at = end
+	}
+}
+
+// createCheckpoint begins a new one in place of what is at path.
+func createCheckpoint(path string, h header) (*checkpoint, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	c := &checkpoint{header: h, file: f, ahead: map[int64]input.Position{}, lastTime: h.StartedAt}
+	err = lock(f)
+	if err != nil {
+		err = fmt.Errorf("another upload of this file is running (%s is locked)", path)
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		err = c.write(h)
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// write adds a line for each value and syncs them together.
+func (c *checkpoint) write(values ...any) error {
+	var b []byte
+	for _, v := range values {
+		line, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		b = append(append(b, line...), '\n')
+	}
+	if _, err := c.file.Write(b); err != nil {
+		return fmt.Errorf("write the checkpoint: %w", err)
+	}
+	if err := c.file.Sync(); err != nil {
+		return fmt.Errorf("sync the checkpoint: %w", err)
+	}
+	return nil
+}
+
+// commit makes entries durable and then counts them.
+func (c *checkpoint) commit(entries []entry) error {
+	values := make([]any, len(entries))
+	for i := range entries {
+		values[i] = entries[i]
+	}
+	if err := c.write(values...); err != nil {
+		return err
+	}
+	for _, m := range entries {
+		c.count(m)
+	}
+	return nil
+}
+
+// Close lets go of the file and its lock.
+func (c *checkpoint) Close() error { return c.file.Close() }
+
+// keptKeys is how long the service surely remembers an Idempotency-Key.
+const keptKeys = 48 * time.Hour
+
+// fits says why the upload at hand cannot go on from the checkpoint, or nil.
+func (c *checkpoint) fits(want header, now time.Time) error {
+	h := c.header
+	switch {
+	case h.Identity != want.Identity:
+		return errors.New("the file has changed since its upload was interrupted")
+	case h.URL != want.URL:
+		return errors.New("the interrupted upload went to " + h.URL)
+	case h.Dataset != want.Dataset:
+		return errors.New("the interrupted upload was for another --dataset")
+	case h.Format != want.Format || h.Delimiter != want.Delimiter:
+		return errors.New("the interrupted upload read the file with another --format or --delimiter")
+	case !sameMapping(h.Mapping, want.Mapping):
+		return errors.New("the interrupted upload had another --map, --hash or --set")
+	case h.BatchRows != want.BatchRows || h.BatchSize != want.BatchSize:
+		return fmt.Errorf("the interrupted upload had batches of %d rows and %d bytes: another size would send rows twice", h.BatchRows, h.BatchSize)
+	case now.Sub(time.Unix(c.lastTime, 0)) > keptKeys:
+		return errors.New("the upload was interrupted more than 48 hours ago: the service may have forgotten which batches were under way, and could store their rows twice")
+	}
+	return nil
+}
+
+func sameMapping(a, b *input.Mapping) bool {
+	x, errA := json.Marshal(a)
+	y, errB := json.Marshal(b)
+	return errA == nil && errB == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,287 @@
+// Package upload sends the rows of a file, each once, however often the upload is interrupted.
+//
+// A checkpoint beside the file records which batches are stored. A batch that was under way in a crash is sent again
+// with the same Idempotency-Key, so the service stores it once.
+package upload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"sluice/client"
+	"sluice/cmd/sluice-send/internal/input"
+	"sluice/event"
+)
+
+// Options are the choices of an upload and what it needs from outside.
+type Options struct {
+	Input  input.Options
+	Stdin  io.Reader // read for the file "-"
+	Client *client.Client
+	URL    string           // of the service, for the checkpoint
+	Clock  time.Time        // the service's time
+	Now    func() time.Time // this machine's
+
+	BatchRows  int    // rows in a batch
+	Parallel   int    // batches under way at once
+	Checkpoint string // "": beside the file
+	Rejected   string // file for rejected rows; "": beside the file
+	Restart    bool   // forget an interrupted upload
+	Again      bool   // upload a finished file a second time
+
+	Note     func(format string, args ...any) // words to the user
+	Progress io.Writer                        // a terminal, or nil
+}
+
+// UsageError is a fault that the user can correct: of the file, or of the choices.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+
+// Unwrap is the fault itself.
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func usage(err error) error { return &UsageError{err} }
+
+// Report is what became of one file.
+type Report struct {
+	File         string             `json:"file"`
+	Rows         int                `json:"rows"` // accounted for
+	Accepted     int                `json:"accepted"`
+	Rejected     int                `json:"rejected"`
+	Resumed      int                `json:"resumed,omitempty"`  // rows that earlier runs accounted for
+	Replayed     int                `json:"replayed,omitempty"` // rows that the service knew already
+	Warnings     map[event.Code]int `json:"warnings,omitempty"`
+	RejectedFile string             `json:"rejected_file,omitempty"`
+	Finished     bool               `json:"finished"`
+}
+
+func (j *job) report(finished bool) *Report {
+	t := j.journal.sums()
+	r := &Report{
+		File: j.file, Rows: t.Rows, Accepted: t.Accepted, Rejected: t.Rejected, Resumed: j.resumed,
+		Replayed: t.Replayed, Warnings: t.Warnings, Finished: finished,
+	}
+	if t.Rejected > 0 {
+		r.RejectedFile = j.journal.path
+	}
+	return r
+}
+
+// File uploads one file. The report is nil if nothing was begun. A *UsageError is a fault of the file or of the choices;
+// any other error came from the service, the context or the disk.
+func (o *Options) File(ctx context.Context, file string) (*Report, error) {
+	in, err := o.Input.Open(file, o.Stdin)
+	if err != nil {
+		return nil, usage(err)
+	}
+	defer in.Close()
+	if in.Mapping != nil && len(in.Mapping.Unused) > 0 {
+		o.Note("%s: columns that fill no field and are not sent: %q", file, in.Mapping.Unused)
+	}
+	j := &job{o: o, file: file, in: in}
+	if err := j.prepare(); err != nil {
+		return nil, err
+	}
+	defer j.journal.Close()
+	if j.already() {
+		return j.report(true), nil
+	}
+	progress := startProgress(o, in.Source, j.count, j.journal.sums())
+	err = j.uploader.run(ctx)
+	progress.stop()
+	if err == nil {
+		err = j.journal.end(o.Now())
+	}
+	if err == nil {
+		return j.report(true), j.unchanged()
+	}
+	again := "Run the same command again to go on."
+	if j.journal.checkpoint == nil {
+		again = "A stream cannot be resumed: rows sent before stay stored."
+	}
+	sums := j.journal.sums()
+	return j.report(false), fmt.Errorf("%s: stopped with %d rows stored and %d rejected: %w\n%s", file, sums.Accepted, sums.Rejected, err, again)
+}
+
+// job is the upload of one file, from its checkpoint to its report.
+type job struct {
+	o        *Options
+	file     string
+	in       *input.File
+	journal  *journal
+	uploader *uploader
+	count    *counts
+	resumed  int // rows accounted for by earlier runs
+}
+
+// unchanged says if the file is not what it was when the upload began: rows may have been missed, and nobody should
+// have to find that out later.
+func (j *job) unchanged() error {
+	if j.journal.checkpoint == nil {
+		return nil
+	}
+	if id, err := identify(j.in.OS); err != nil || id != j.journal.checkpoint.header.Identity {
+		return usage(errors.Join(err, fmt.Errorf("%s: the file changed while it was read; only the rows that it had at first are stored", j.file)))
+	}
+	return nil
+}
+
+// already says whether an earlier run finished the file.
+func (j *job) already() bool { return j.journal.checkpoint != nil && j.journal.checkpoint.done }
+
+// prepare finds or makes the checkpoint and wires the uploader.
+func (j *job) prepare() error {
+	h := header{
+		Version: 1, File: filepath.Base(j.file), URL: j.o.URL, Dataset: j.o.Input.Dataset, Format: j.in.Format,
+		Mapping: j.in.Mapping, BatchRows: j.o.BatchRows, BatchSize: client.FillBytes, StartedAt: j.o.Clock.Unix(),
+	}
+	if j.in.Mapping != nil {
+		h.Delimiter = string(j.in.Mapping.Delimiter())
+	}
+	if j.o.Again {
+		h.Salt = client.NewKey()
+	}
+	j.count = &counts{}
+	j.journal = &journal{path: j.rejectedPath()}
+	j.uploader = &uploader{client: j.o.Client, parallel: j.o.Parallel, journal: j.journal, now: j.o.Now, count: j.count}
+	if err := j.remember(&h); err != nil {
+		j.journal.Close()
+		return err
+	}
+	if err := j.journal.begin(); err != nil {
+		j.journal.Close()
+		return usage(err)
+	}
+	j.uploader.id, j.uploader.salt = h.Identity, h.Salt
+	j.uploader.preparer = func() *Preparer { return j.newPreparer(h) }
+	return nil
+}
+
+func (j *job) rejectedPath() string {
+	switch {
+	case j.o.Rejected != "":
+		return j.o.Rejected
+	case j.in.Stream():
+		return "stdin.rejected.ndjson"
+	}
+	return j.file + ".rejected.ndjson"
+}
+
+func (j *job) newPreparer(h header) *Preparer {
+	started := time.Unix(h.StartedAt, 0)
+	now := func() time.Time { return started }
+	if j.in.Stream() {
+		skew := j.o.Clock.Sub(j.o.Now()) // of a stream that is still being written; there is nothing to resume
+		now = func() time.Time { return j.o.Now().Add(skew) }
+	}
+	return &Preparer{Mapping: j.in.Mapping, Policy: event.Policy{DatasetID: h.Pinned}, Fill: h.Dataset, Now: now}
+}
+
+// remember settles where the upload begins: after a checkpoint that fits, or at the first row with a new one.
+func (j *job) remember(h *header) error {
+	if j.in.Stream() {
+		return j.begin(h, nil)
+	}
+	var err error
+	if h.Identity, err = identify(j.in.OS); err != nil {
+		return usage(err)
+	}
+	path := j.o.Checkpoint
+	if path == "" {
+		path = j.file + ".checkpoint"
+	}
+	create := func() error {
+		j.journal.checkpoint, err = createCheckpoint(path, *h)
+		return err
+	}
+	old, err := openCheckpoint(path)
+	switch {
+	case errors.Is(err, errNoCheckpoint):
+		return j.begin(h, create)
+	case err != nil:
+		return usage(err)
+	}
+	was := old.header
+	other := was.Identity != h.Identity || was.URL != h.URL || h.Dataset != "" && h.Dataset != was.Pinned
+	if grown, err := was.Identity.grownInto(j.in.OS); err != nil || old.done && grown && !j.o.Again {
+		_ = old.Close()
+		return usage(errors.Join(err, fmt.Errorf("%s has grown since it was uploaded. Upload the new rows alone, or with --again all of them a second time", j.file)))
+	}
+	if old.done && other || j.o.Restart || j.o.Again {
+		_ = old.Close() // it is written anew
+		return j.begin(h, create)
+	}
+	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {
+		_ = old.Close()
+		return usage(fmt.Errorf("%s: %w.\n%d of its rows are stored. Undo the change and run again to go on; --restart begins anew, --checkpoint names another checkpoint",
+			j.file, fits, old.total.Accepted))
+	}
+	j.journal.checkpoint = old
+	*h = old.header
+	return j.resume(old)
+}
+
+// resume goes on after the batches that are done.
+func (j *job) resume(c *checkpoint) error {
+	j.resumed = c.total.Rows
+	if c.next > 0 {
+		if err := j.in.Seek(c.at); err != nil {
+			return usage(err)
+		}
+	}
+	j.uploader.cutter = &input.Cutter{Rows: j.in.Rows, MaxRows: c.header.BatchRows, MaxBytes: c.header.BatchSize, Number: c.next}
+	return nil
+}
+
+// begin reads a file through before its first row is sent, so that one which breaks off in the middle is sent not at
+// all, learns its dataset from the first rows, and then makes the checkpoint.
+func (j *job) begin(h *header, create func() error) error {
+	if !j.in.Stream() {
+		if err := j.readThrough(); err != nil {
+			return usage(fmt.Errorf("%s: %w\nNothing was sent", j.file, err))
+		}
+	}
+	j.uploader.cutter = &input.Cutter{Rows: j.in.Rows, MaxRows: h.BatchRows, MaxBytes: h.BatchSize}
+	first := new(input.Batch)
+	if err := j.uploader.cutter.Next(first); input.Ended(err) {
+		return usage(fmt.Errorf("%s: %w", j.file, input.Fail(j.in.Rows.Position().Line, "there is no row after the header")))
+	} else if err != nil {
+		return usage(fmt.Errorf("%s: %w", j.file, err))
+	}
+	j.uploader.first = first
+	h.Pinned = h.Dataset
+	if h.Pinned == "" {
+		h.Pinned = j.newPreparer(*h).Dataset(first)
+	}
+	if create == nil {
+		return nil
+	}
+	return create()
+}
+
+// readThrough finds faults of the file's structure, in constant memory and without a look at the rows.
+func (j *job) readThrough() error {
+	for {
+		if _, err := j.in.Rows.Next(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	if j.in.Packed {
+		// A decompressor cannot go back; the file is opened a second time.
+		in, err := j.o.Input.Open(j.file, j.o.Stdin)
+		if err != nil {
+			return err
+		}
+		j.in.Close()
+		*j.in = *in
+		return nil
+	}
+	return j.in.Seek(j.in.Data)
+}

@@ -1,0 +1,143 @@
+package pii
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// findIPv4 says whether an IPv4 address stands in s as a token of its own: v2.10.3.1 is a version, 1.2.3.4.5
+// is none either.
+func findIPv4(s string, loose bool) bool {
+	for i := 0; i < len(s); i++ {
+		if !isDigit(s[i]) {
+			continue
+		}
+		start := i
+		for i < len(s) && (isDigit(s[i]) || s[i] == '.') {
+			i++
+		}
+		run := strings.TrimRight(s[start:i], ".")
+		after := start + len(run)
+		if start > 0 && isLetter(s[start-1]) || after < len(s) && isLetter(s[after]) {
+			continue
+		}
+		dotted := start > 1 && s[start-1] == '.' && (isLetter(s[start-2]) || isDigit(s[start-2]))
+		if ok, long := dottedQuad(run); ok && (!dotted || long || loose) {
+			return true
+		}
+	}
+	return false
+}
+
+// dottedQuad says whether s is four numbers up to 255, leading zeros allowed, and whether one has three digits.
+func dottedQuad(s string) (ok, long bool) {
+	if len(s) < 7 || len(s) > 15 {
+		return false, false
+	}
+	octets, value, digits := 0, 0, 0
+	for i := 0; i <= len(s); i++ {
+		if i < len(s) && s[i] != '.' {
+			value, digits = value*10+int(s[i]-'0'), digits+1
+			continue
+		}
+		if digits == 0 || digits > 3 || value > 255 {
+			return false, false
+		}
+		long = long || digits == 3
+		octets, value, digits = octets+1, 0, 0
+	}
+	return octets == 4, long
+}
+
+// findIPv6 says whether an IPv6 address stands in s. Unless loose, it has to lie in a range that is in use:
+// cafe::1 is as well the name of something.
+func findIPv6(s string, loose bool) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; hexValue[c]&hexBad != 0 && c != ':' || i > 0 && isWord(s[i-1]) {
+			continue
+		}
+		const longest = 64 // more than any spelling of an address has
+		end := i
+		for end < len(s) && end-i < longest && (hexValue[s[end]]&hexBad == 0 || s[end] == ':' || s[end] == '.') {
+			end++
+		}
+		if end-i == longest || end < len(s) && isWord(s[end]) {
+			continue
+		}
+		run := strings.TrimRight(s[i:end], ".")
+		if !strings.HasSuffix(run, "::") {
+			run = strings.TrimRight(run, ":")
+		}
+		if strings.Count(run, ":") < 2 || len(run) > 45 {
+			continue
+		}
+		if a, err := netip.ParseAddr(run); err == nil && a.Is6() && (loose || inUse(a)) {
+			return true
+		}
+	}
+	return false
+}
+
+// inUse says whether an IPv6 address is in a range from which hosts have addresses.
+func inUse(a netip.Addr) bool {
+	b := a.As16()
+	return b[0]>>5 == 1 || b[0]&0xfe == 0xfc || a.IsLinkLocalUnicast() || a.IsLoopback() || a.Is4In6() ||
+		b[0] == 0 && b[1] == 0x64 && b[2] == 0xff && b[3] == 0x9b
+}
+
+// findMAC says whether a MAC address stands in s: six pairs of hex digits with colons or hyphens between
+// them, or three groups of four with dots.
+func findMAC(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if hexValue[s[i]]&hexBad != 0 || i > 0 && isWord(s[i-1]) {
+			continue
+		}
+		if hexGroups(s[i:], 2) == 6 && !followsGroup(s[:i], 2) || hexGroups(s[i:], 4) == 3 && !followsGroup(s[:i], 4) {
+			return true
+		}
+	}
+	return false
+}
+
+// followsGroup says whether s ends in a group of size hex digits and a separator: what follows is a part of
+// something longer.
+func followsGroup(s string, size int) bool {
+	n := len(s) - 1 - size
+	return n >= 0 && s[len(s)-1] != '=' && Hex(s[n:len(s)-1]).Valid() && (n == 0 || !isWord(s[n-1]))
+}
+
+// hexGroups counts the groups of size hex digits that s begins with, with the same separator between all of
+// them; 0 if they do not end at the border of a word, or are decimal numbers with dots between.
+func hexGroups(s string, size int) (n int) {
+	var sep byte
+	letters := false
+	for i := 0; i+size <= len(s) && n <= 6; {
+		for _, c := range []byte(s[i : i+size]) {
+			if hexValue[c]&hexBad != 0 {
+				return 0
+			}
+			letters = letters || isLetter(c)
+		}
+		n++
+		i += size
+		if i == len(s) {
+			break
+		}
+		c := s[i]
+		if isWord(c) {
+			return 0
+		}
+		more := i+1 < len(s) && hexValue[s[i+1]]&hexBad == 0
+		if !more || sep != 0 && c != sep {
+			break
+		}
+		if sep = c; size == 2 && c != ':' && c != '-' || size == 4 && c != '.' {
+			return 0
+		}
+		i++
+	}
+	if size == 4 && !letters {
+		return 0
+	}
+	return n
+}
