@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -129,8 +128,7 @@ func (s *service) openLake(ctx context.Context) (err error) {
 		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
-		host, _ := os.Hostname()
-		o.Engine, o.Owner = s.engine, fmt.Sprintf("%s-%d", host, os.Getpid())
+		o.Engine = s.engine
 	}
 	s.loader, err = loader.New(o)
 	return err

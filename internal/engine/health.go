@@ -68,7 +68,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			wait = pause
 			continue
 		}
-		e.log.Error("engine takes no writes, restarting it", "err", e.Health())
+		e.log.Error("engine takes no writes, restarting it", "error", e.Health())
 		err := e.Restart(ctx)
 		if errors.Is(err, errStuck) {
 			return fmt.Errorf("run engine: %w", err)
@@ -79,7 +79,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			continue
 		}
 		e.fail(err)
-		e.log.Error("engine stays down", "err", err, "retry_in", wait)
+		e.log.Error("engine stays down", "error", err, "retry_in", wait)
 		select {
 		case <-ctx.Done():
 			return nil

@@ -6,18 +6,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/internal/engine"
 )
 
 // lane is the way into one partition. Records that arrive while a frame is being written gather in the open group; it
 // is sent when the way is free, so an idle stream waits for nobody and a busy one shares each sync among many.
 type lane struct {
-	s       *Stream
-	part    uint8
-	subject string
-	high    atomic.Uint64 // the highest sequence number known to have been given out
-	grown   bell          // high was raised
-	marked  uint64        // the high that was last noted; only watch touches it
-	pace    pace
+	s      *Stream
+	part   uint8
+	log    *engine.Partition
+	high   atomic.Uint64 // the highest sequence number known to have been given out
+	grown  bell          // high was raised
+	marked uint64        // the high that was last noted; only watch touches it
+	pace   pace
 
 	mu     sync.Mutex
 	ready  sync.Cond // something may be taken, or the lane is closed
@@ -48,8 +50,8 @@ type group struct {
 	err  error
 }
 
-func newLane(s *Stream, p uint8) *lane {
-	l := &lane{s: s, part: p, subject: frameSubject(p), pace: pace{begun: s.o.Now()}, places: make(chan struct{}, maxDirect)}
+func newLane(s *Stream, log *engine.Partition, p uint8) *lane {
+	l := &lane{s: s, part: p, log: log, pace: pace{begun: s.o.Now()}, places: make(chan struct{}, maxDirect)}
 	l.ready.L = &l.mu
 	return l
 }
@@ -201,7 +203,7 @@ func (l *lane) take() *group {
 // abort ends the wait for frames that were sent over a connection that is gone: no acknowledgement will come, and what
 // waits behind them need not wait as well.
 func (l *lane) abort() {
-	now := l.s.connection()
+	now := l.s.e.Connection()
 	l.mu.Lock()
 	flying := slices.Clone(l.flying)
 	l.mu.Unlock()

@@ -2,12 +2,11 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 
-	"github.com/nats-io/nats.go"
+	"sluice/internal/engine"
 )
 
 // run sends groups until the lane is closed and empty. Several run at once.
@@ -30,12 +29,12 @@ func (l *lane) run() {
 // it failed, and sending it would only make duplicates of their retries.
 func (l *lane) commit(g *group) {
 	s := l.s
-	if !g.send(s.connection()) {
+	if !g.send(s.e.Connection()) {
 		return
 	}
 	sealFrame(g.buf, g.n)
 	start := s.o.Now()
-	seq, err := l.publish(g.ctx, &nats.Msg{Subject: l.subject, Data: g.buf})
+	seq, err := l.publish(g.ctx, "append", "", g.buf)
 	if first := g.finish(seq, err); err != nil {
 		if first {
 			s.n.failed.Add(uint64(g.n))
@@ -44,9 +43,6 @@ func (l *lane) commit(g *group) {
 	}
 	s.n.committed(g.n, len(g.buf), s.o.Now().Sub(start))
 }
-
-// connection numbers the connections that writes went over.
-func (s *Stream) connection() uint64 { return s.nc.Stats().Reconnects }
 
 // expire tells a group's callers that its time is up.
 func (l *lane) expire(g *group) {
@@ -76,35 +72,15 @@ func (l *lane) release(g *group) {
 	}
 }
 
-// ack is the engine's answer to a publish.
-type ack struct {
-	Seq   uint64    `json:"seq"`
-	Error *apiError `json:"error"`
-}
-
-// Error codes of JetStream's API that mean something of their own here.
-const (
-	codeInsufficient  = 10023
-	codeNoStorage     = 10047
-	codeWrongLast     = 10071
-	codeWrongLastHere = 10164 // the same, seen while the other one is on its way
-	codeStoreFailed   = 10077
-	codeNoMessage     = 10037
-)
-
 // publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
 // stream down until a probe has succeeded. The end of ctx is such a one only if ErrTimeout is its cause: else it is
 // the caller who lost patience, and the engine is none the worse. Nor is it when it answers others: then it is slow.
 //
 // Steps: append.publish, append.stored; with a key once.publish, once.stored. A crash before the first leaves nothing,
 // one at the second leaves a record whose sender has no answer, and between the two either may be.
-func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	what := "append"
-	if m.Subject != l.subject {
-		what = "once"
-	}
+func (l *lane) publish(ctx context.Context, what, key string, frame []byte) (uint64, error) {
 	high := l.high.Load()
-	seq, err := l.send(ctx, what, m)
+	seq, err := l.send(ctx, what, key, frame)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrExists), errors.Is(err, ErrFull), errors.Is(err, errStep):
@@ -123,17 +99,22 @@ func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 		return 0, l.s.fault(fmt.Errorf("%w: it has lost its newest frames", ErrUnavailable))
 	}
 	l.raise(seq)
-	l.s.space.wrote(len(m.Data))
+	l.s.space.wrote(len(frame))
 	return seq, l.s.at(what, "stored")
 }
 
 // send sends one message, and learns how fast the engine is.
-func (l *lane) send(ctx context.Context, what string, m *nats.Msg) (uint64, error) {
+func (l *lane) send(ctx context.Context, what, key string, frame []byte) (uint64, error) {
 	n, start := l.pace.enter(), l.s.o.Now()
 	err := l.s.at(what, "publish")
 	var seq uint64
 	if err == nil {
-		seq, err = request(ctx, l.s.nc, m)
+		if key == "" {
+			seq, err = l.log.Publish(ctx, frame)
+		} else {
+			seq, err = l.log.PublishNew(ctx, key, frame)
+		}
+		err = translate(err)
 	}
 	now := l.s.o.Now()
 	switch {
@@ -161,31 +142,6 @@ func (s *Stream) at(what, step string) error {
 	return nil
 }
 
-// request sends one message to the engine and returns the sequence number under which it is stored.
-func request(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
-	reply, err := nc.RequestMsgWithContext(ctx, m)
-	if ctx.Err() != nil && err != nil {
-		return 0, ErrTimeout
-	}
-	if err != nil {
-		return 0, translate(err)
-	}
-	var a ack
-	if err := json.Unmarshal(reply.Data, &a); err != nil {
-		return 0, fmt.Errorf("%w: unreadable acknowledgement", ErrUnavailable)
-	}
-	if a.Error == nil {
-		return a.Seq, nil
-	}
-	switch a.Error.Code {
-	case codeWrongLast, codeWrongLastHere:
-		return 0, ErrExists
-	case codeStoreFailed, codeNoStorage, codeInsufficient:
-		return 0, ErrFull
-	}
-	return 0, fmt.Errorf("%w: %s", ErrUnavailable, a.Error.Description)
-}
-
 // raise notes that the stream reaches seq.
 func (l *lane) raise(seq uint64) {
 	for {
@@ -197,10 +153,17 @@ func (l *lane) raise(seq uint64) {
 	l.grown.ring()
 }
 
-// translate turns the client's error into one of ours.
+// translate turns the engine's error into one of ours.
 func translate(err error) error {
-	if errors.Is(err, nats.ErrReconnectBufExceeded) {
-		err = errNoConnection
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, engine.ErrExists):
+		return ErrExists
+	case errors.Is(err, engine.ErrFull):
+		return ErrFull
+	case errors.Is(err, engine.ErrTimeout):
+		return ErrTimeout
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
@@ -208,7 +171,7 @@ func translate(err error) error {
 // fault takes the stream down and returns err.
 func (s *Stream) fault(err error) error {
 	if s.down.Swap(&err) == nil {
-		s.o.Log.Error("stream takes no writes", "err", err)
+		s.o.Log.Error("stream takes no writes", "error", err)
 	}
 	s.e.Suspect()
 	select {

@@ -7,32 +7,30 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"sluice/internal/engine"
 )
 
 // How far each partition reaches is noted outside the partition, a second late at most. If the engine later says that
 // it ends earlier, frames were lost that nothing else would tell of.
 
-const markBucket = "SLUICE_MARKS"
-
 func markKey(p uint8) string { return "high." + strconv.Itoa(int(p)) }
 
 // openMarks reads how far the partitions were known to reach.
 func (s *Stream) openMarks(ctx context.Context) error {
-	kv, err := s.e.Bucket(ctx, markBucket, "Sluice stream ends")
+	kv, err := s.e.Bucket(ctx, engine.StreamEnds)
 	if err != nil {
 		return err
 	}
 	s.marks = kv
 	for _, l := range s.lanes {
 		kve, err := kv.Get(ctx, markKey(l.part))
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
+		if errors.Is(err, engine.ErrNotFound) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("end of partition %d: %w", l.part, err)
 		}
-		seq, err := strconv.ParseUint(string(kve.Value()), 10, 64)
+		seq, err := strconv.ParseUint(string(kve.Value), 10, 64)
 		if err != nil {
 			s.o.Log.Warn("stream end cannot be read", "partition", l.part)
 			continue
@@ -56,7 +54,7 @@ func (s *Stream) mark(ctx context.Context) {
 			continue
 		}
 		if _, err := s.marks.Put(ctx, markKey(l.part), strconv.AppendUint(nil, high, 10)); err != nil {
-			s.o.Log.Warn("stream end not noted", "partition", l.part, "err", err)
+			s.o.Log.Warn("stream end not noted", "partition", l.part, "error", err)
 			return
 		}
 		l.marked = high

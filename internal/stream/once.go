@@ -7,15 +7,15 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"sluice/internal/engine"
 )
 
-// home returns the lane and the subject of a key. The subject holds 192 bits of the key's hash: no two keys will ever
-// meet there, and the engine keeps every subject in memory, so it is short.
+// home returns the lane of a key, and the key as the engine knows it: 192 bits of its hash. No two keys will ever
+// have the same, and the engine keeps every key in memory, so it is short.
 func (s *Stream) home(key string) (*lane, string) {
 	sum := sha256.Sum256([]byte(key))
-	l := s.lanes[int(sum[31])%s.once]
-	return l, oncePrefix(l.part) + base64.RawURLEncoding.EncodeToString(sum[:24])
+	l := s.lanes[int(sum[31])%s.parts.Keyed]
+	return l, base64.RawURLEncoding.EncodeToString(sum[:24])
 }
 
 // AppendOnce stores a record under a key, unless there is one: then it returns ErrExists and ReadOnce has it, or will
@@ -26,7 +26,7 @@ func (s *Stream) AppendOnce(ctx context.Context, key string, record []byte) (Pos
 		return Position{}, err
 	}
 	defer s.queued.Add(-int64(len(record)))
-	l, subject := s.home(key)
+	l, name := s.home(key)
 	if err := l.enter(ctx); err != nil {
 		return Position{}, err
 	}
@@ -35,11 +35,10 @@ func (s *Stream) AppendOnce(ctx context.Context, key string, record []byte) (Pos
 	buf := frames.Get().(*[]byte)
 	frame := appendRecord(beginFrame(*buf), record)
 	sealFrame(frame, 1)
-	m := &nats.Msg{Subject: subject, Data: frame, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}}}
 	start := s.o.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	seq, err := l.publish(ctx, m)
+	seq, err := l.publish(ctx, "once", name, frame)
 	if cap(frame) <= 2<<20 {
 		*buf = frame[:0]
 		frames.Put(buf)
@@ -56,16 +55,19 @@ func (s *Stream) AppendOnce(ctx context.Context, key string, record []byte) (Pos
 
 // ReadOnce returns the record stored under a key. Without one it returns ErrNotFound.
 func (s *Stream) ReadOnce(ctx context.Context, key string) ([]byte, Position, error) {
-	l, subject := s.home(key)
-	m, err := s.lookUp(ctx, l.part, getRequest{LastFor: subject})
+	l, name := s.home(key)
+	m, err := l.log.GetKey(ctx, name)
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil, Position{}, ErrNotFound
+	}
 	if err != nil {
 		return nil, Position{}, err
 	}
-	records, err := DecodeFrame(m.data)
+	records, err := DecodeFrame(m.Data)
 	if err != nil || len(records) != 1 {
 		return nil, Position{}, ErrDamaged
 	}
-	return records[0], Position{Partition: l.part, Seq: m.seq}, nil
+	return records[0], Position{Partition: l.part, Seq: m.Seq}, nil
 }
 
 // maxDirect is how many messages with keys are on their way at once. The engine writes one after the other, so more

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
 )
 
 // Ready returns nil when a record would be taken now, and else why not. It asks nobody and returns at once.
@@ -56,7 +54,7 @@ func (s *Stream) watch(ctx context.Context) {
 	for {
 		changed := s.e.Changed()
 		if err := s.space.look(); err != nil && !short {
-			s.o.Log.Error("stream cannot see the disk", "err", err)
+			s.o.Log.Error("stream cannot see the disk", "error", err)
 		}
 		if now := s.space.short.Load(); now != short {
 			short = now
@@ -89,7 +87,7 @@ func (s *Stream) revive(ctx context.Context) {
 			err = l.probe(ctx)
 		}
 		if err != nil {
-			s.o.Log.Debug("stream probe", "partition", l.part, "err", err)
+			s.o.Log.Debug("stream probe", "partition", l.part, "error", err)
 			return
 		}
 	}
@@ -144,7 +142,7 @@ func (l *lane) probe(ctx context.Context) error {
 func (l *lane) write(ctx context.Context, frame []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	return l.send(ctx, "probe", &nats.Msg{Subject: l.subject, Data: frame})
+	return l.send(ctx, "probe", "", frame)
 }
 
 // Resume tells how far the reader of a partition has come, before Run. The engine normally is past that; if it came

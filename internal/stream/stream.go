@@ -13,9 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"sluice/internal/engine"
 )
 
@@ -35,8 +32,8 @@ var (
 	ErrBehind      = errors.New("stream: the stream ends before the position to read from")
 )
 
-// MaxPartitions is how many partitions there can be; a submission id has 6 bits for one.
-const MaxPartitions = 64
+// MaxPartitions is how many partitions there can be.
+const MaxPartitions = engine.MaxPartitions
 
 // Position says where a record is.
 type Position struct {
@@ -90,16 +87,14 @@ func (o *Options) setDefaults() {
 type Stream struct {
 	o         Options
 	e         *engine.Engine
-	nc        *nats.Conn // for writing
-	rc        *nats.Conn // for reading, so that a scan does not delay acknowledgements
+	parts     *engine.Partitions
 	lanes     []*lane
-	once      int // keys live in the first this many partitions, fixed when the stream was made
 	maxRecord int
 
 	next   atomic.Uint32 // partition for the next record
 	queued atomic.Int64  // bytes waiting or on their way
 	space  space
-	marks  jetstream.KeyValue
+	marks  *engine.Bucket
 	down   atomic.Pointer[error] // why writes are refused since a write went wrong; nil when they work
 	alarm  chan struct{}         // down was set
 
@@ -115,30 +110,30 @@ type Stream struct {
 func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 	o.setDefaults()
 	s := &Stream{
-		o: o, e: e, nc: e.Conn(),
+		o: o, e: e, maxRecord: e.MaxMessage(),
 		alarm: make(chan struct{}, 1), started: make(chan struct{}),
-		maxRecord: int(e.Conn().MaxPayload()) - 64<<10, // room for subject, header and frame
 	}
 	s.space.init(o, e.Dir())
 	s.down.Store(&errStarting)
-	if err := s.openPartitions(ctx); err != nil {
-		return nil, fmt.Errorf("open stream: %w", err)
-	}
-	if err := s.openMarks(ctx); err != nil {
-		return nil, fmt.Errorf("open stream: %w", err)
-	}
-	rc, err := e.Dial("sluice-read")
+	parts, err := e.Partitions(ctx, engine.PartitionOptions{Count: o.Partitions, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes})
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
-	s.rc = rc
+	s.parts = parts
+	for i, p := range parts.List {
+		s.lanes = append(s.lanes, newLane(s, p, uint8(i)))
+	}
+	if err := s.openMarks(ctx); err != nil {
+		parts.Close()
+		return nil, fmt.Errorf("open stream: %w", err)
+	}
 	return s, nil
 }
 
 // Close ends reading. Run must have returned.
 func (s *Stream) Close() error {
 	s.stopped.Store(true)
-	s.rc.Close()
+	s.parts.Close()
 	return nil
 }
 

@@ -322,11 +322,7 @@ func TestPartitionsGrowButNeverShrink(t *testing.T) {
 	if got := openStream(t, e, Options{}).Partitions(); got != 3 {
 		t.Errorf("%d partitions, want 3", got)
 	}
-	info, err := e.JetStream().Stream(t.Context(), "SLUICE_0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := info.CachedInfo().Config.MaxAge; got != time.Hour {
-		t.Errorf("records are kept for %v, want the hour they were given", got)
+	if got, err := s.KeepsFor(t.Context()); err != nil || got != time.Hour {
+		t.Errorf("records are kept for %v, %v, want the hour they were given", got, err)
 	}
 }
