@@ -140,7 +140,7 @@ func (q *request) append() (stream.Position, error) {
 	var pos stream.Position
 	var err error
 	if q.isOnce {
-		pos, err = q.server.Stream.AppendOnce(ctx, q.once.name(), q.record)
+		pos, err = q.server.Stream.AppendKeyed(ctx, q.once.name(), q.record)
 	} else {
 		pos, err = q.server.Stream.Append(ctx, q.record)
 	}

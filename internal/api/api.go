@@ -22,8 +22,8 @@ type Keys interface {
 // Stream is the durable log that a 200 stands for. *stream.Stream is one; tests have others that fail on demand.
 type Stream interface {
 	Append(ctx context.Context, record []byte) (stream.Position, error)
-	AppendOnce(ctx context.Context, key string, record []byte) (stream.Position, error)
-	ReadOnce(ctx context.Context, key string) ([]byte, stream.Position, error)
+	AppendKeyed(ctx context.Context, key string, record []byte) (stream.Position, error)
+	ReadKeyed(ctx context.Context, key string) ([]byte, stream.Position, error)
 	Read(ctx context.Context, at stream.Position) ([]byte, error)
 	Ready() error
 }

@@ -144,7 +144,7 @@ func (q *request) submitOnce() error {
 // replay answers with the first receipt, byte for byte, if the key has been used.
 func (q *request) replay(hash [sha256.Size]byte) (bool, error) {
 	q.giveTurn()
-	rec, pos, err := q.server.Stream.ReadOnce(q.r.Context(), q.once.name())
+	rec, pos, err := q.server.Stream.ReadKeyed(q.r.Context(), q.once.name())
 	switch {
 	case errors.Is(err, stream.ErrNotFound):
 		return false, nil

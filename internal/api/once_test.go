@@ -185,19 +185,19 @@ func (f failingStream) Append(ctx context.Context, record []byte) (stream.Positi
 	return f.Stream.Append(ctx, record)
 }
 
-func (f failingStream) AppendOnce(ctx context.Context, key string, record []byte) (stream.Position, error) {
-	pos, err := f.Stream.AppendOnce(ctx, key, record)
+func (f failingStream) AppendKeyed(ctx context.Context, key string, record []byte) (stream.Position, error) {
+	pos, err := f.Stream.AppendKeyed(ctx, key, record)
 	if fail := f.fail("append once"); fail != nil {
 		return stream.Position{}, fail
 	}
 	return pos, err
 }
 
-func (f failingStream) ReadOnce(ctx context.Context, key string) ([]byte, stream.Position, error) {
+func (f failingStream) ReadKeyed(ctx context.Context, key string) ([]byte, stream.Position, error) {
 	if err := f.fail("read once"); err != nil {
 		return nil, stream.Position{}, err
 	}
-	return f.Stream.ReadOnce(ctx, key)
+	return f.Stream.ReadKeyed(ctx, key)
 }
 
 func (f failingStream) Read(ctx context.Context, at stream.Position) ([]byte, error) {

@@ -30,6 +30,8 @@ const (
 	maxPayload = 8 << 20
 	// minPayload is what a foreign engine must allow: the largest body a sender may send, decoded and framed.
 	minPayload = 6 << 20
+	// The names of the connections, as the server shows them.
+	writeName, readName = "sluice", "sluice-read"
 	// openWait is how long Open waits for a data directory that another command holds.
 	openWait = 10 * time.Second
 )
@@ -83,7 +85,8 @@ type Engine struct {
 
 	mu      sync.Mutex // guards what follows
 	srv     *server.Server
-	changed chan struct{}
+	changed chan struct{} // closed when the connection comes back
+	unwell  chan struct{} // closed when Health may have become an error
 	closed  bool
 
 	restartMu sync.Mutex // one restart at a time
@@ -99,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Wait == 0 {
 		o.Wait = openWait
 	}
-	e := &Engine{o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{}), owner: newOwner()}
+	e := &Engine{o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{}), unwell: make(chan struct{}), owner: newOwner()}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -212,7 +215,7 @@ func (e *Engine) openExternal(ctx context.Context) error {
 
 // connect makes the connection and waits for JetStream to answer on it.
 func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Option) error {
-	nc, err := e.dial("sluice", address, opts...)
+	nc, err := e.dial(writeName, address, opts...)
 	if err != nil {
 		return fmt.Errorf("connect to the %s engine: %w", e.mode, err)
 	}
@@ -255,8 +258,13 @@ func (e *Engine) dial(name, address string, opts ...nats.Option) (*nats.Conn, er
 		nats.Timeout(3*time.Second),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(*nats.Conn, error) { e.Suspect() }),
-		nats.ReconnectHandler(func(*nats.Conn) { e.broadcast() }),
+		nats.DisconnectErrHandler(func(nc *nats.Conn, _ error) {
+			if nc.Opts.Name == writeName { // without the other one only reading stops
+				e.notify(&e.unwell)
+			}
+			e.Suspect()
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { e.notify(&e.changed) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			e.log.Warn("engine connection", "error", err)
 		}))
@@ -282,11 +290,12 @@ func (e *Engine) Changed() <-chan struct{} {
 	return e.changed
 }
 
-func (e *Engine) broadcast() {
+// notify wakes those who wait for a channel that Changed or Unwell returned.
+func (e *Engine) notify(ch *chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	close(e.changed)
-	e.changed = make(chan struct{})
+	close(*ch)
+	*ch = make(chan struct{})
 }
 
 // Close ends the connection and, where the engine runs here, stops it and frees the data directory. It returns when

@@ -193,15 +193,14 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 
 // dialReader opens one more connection to the same engine.
 func (e *Engine) dialReader() (*nats.Conn, error) {
-	const name = "sluice-read"
 	var nc *nats.Conn
 	var err error
 	switch e.mode {
 	case Embedded:
-		nc, err = e.dial(name, "", nats.InProcessServer(inProcess{e}), nats.Token(e.token))
+		nc, err = e.dial(readName, "", nats.InProcessServer(inProcess{e}), nats.Token(e.token))
 	default:
 		o := e.nc.Opts
-		o.Name = name
+		o.Name = readName
 		nc, err = o.Connect()
 	}
 	if err != nil {

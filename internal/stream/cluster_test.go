@@ -35,7 +35,7 @@ func TestCluster(t *testing.T) {
 				var at Position
 				var err error
 				if i%2 == 0 {
-					at, err = s.AppendOnce(t.Context(), rec, []byte(rec))
+					at, err = s.AppendKeyed(t.Context(), rec, []byte(rec))
 				} else {
 					at, err = s.Append(t.Context(), []byte(rec))
 				}
@@ -55,7 +55,7 @@ func TestCluster(t *testing.T) {
 		})
 	}
 	eventually(t, "appends", func() bool { return promised.len() > 100 })
-	st, err := s.lanes[0].log.State(t.Context())
+	st, err := s.writers[0].log.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestCluster(t *testing.T) {
 	// A command that does not say how many replicas there should be leaves them.
 	o.Replicas = 0
 	openStream(t, openOptions(t, o), Options{})
-	if st, err = s.lanes[0].log.State(t.Context()); err != nil || st.Replicas != 3 {
+	if st, err = s.writers[0].log.State(t.Context()); err != nil || st.Replicas != 3 {
 		t.Errorf("replicas after a command: %v, %v, want 3", st.Replicas, err)
 	}
 }

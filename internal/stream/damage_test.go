@@ -205,7 +205,7 @@ func TestForeignBytes(t *testing.T) {
 	bad := AppendFrame(nil, []byte("was whole"))
 	bad[len(bad)-1] ^= 1
 	for _, data := range [][]byte{bad, []byte("something else"), {}} {
-		if _, err := s.lanes[0].log.Publish(t.Context(), data); err != nil {
+		if _, err := s.writers[0].log.Publish(t.Context(), data); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 // Read returns the record at a position. It is there from the moment Append returned. ErrGone means it has aged out,
 // ErrNotFound that nothing was ever stored there, ErrDamaged that the engine lost it or its bytes are not whole.
 func (s *Stream) Read(ctx context.Context, at Position) ([]byte, error) {
-	if int(at.Partition) >= len(s.lanes) || at.Seq == 0 {
+	if int(at.Partition) >= len(s.writers) || at.Seq == 0 {
 		return nil, ErrNotFound
 	}
-	m, err := s.lanes[at.Partition].log.Get(ctx, at.Seq)
+	m, err := s.writers[at.Partition].log.Get(ctx, at.Seq)
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, s.whyAbsent(ctx, at)
 	}
@@ -34,7 +34,7 @@ func (s *Stream) Read(ctx context.Context, at Position) ([]byte, error) {
 
 // whyAbsent says why there is no message at a position.
 func (s *Stream) whyAbsent(ctx context.Context, at Position) error {
-	st, err := s.lanes[at.Partition].log.State(ctx)
+	st, err := s.writers[at.Partition].log.State(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -48,7 +48,7 @@ func (s *Stream) whyAbsent(ctx context.Context, at Position) error {
 
 // Last returns the sequence number of a partition's newest frame, 0 when there never was one.
 func (s *Stream) Last(ctx context.Context, partition uint8) (uint64, error) {
-	st, err := s.lanes[partition].log.State(ctx)
+	st, err := s.writers[partition].log.State(ctx)
 	return st.LastSeq, err
 }
 
@@ -62,9 +62,9 @@ type Extent struct {
 
 // Extents asks the engine how much each partition holds.
 func (s *Stream) Extents(ctx context.Context) ([]Extent, error) {
-	out := make([]Extent, len(s.lanes))
-	for p, l := range s.lanes {
-		st, err := l.log.State(ctx)
+	out := make([]Extent, len(s.writers))
+	for p, w := range s.writers {
+		st, err := w.log.State(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +79,8 @@ func (s *Stream) Extents(ctx context.Context) ([]Extent, error) {
 // KeepsFor says how long the stream keeps a record at the longest.
 func (s *Stream) KeepsFor(ctx context.Context) (time.Duration, error) {
 	var longest time.Duration
-	for _, l := range s.lanes {
-		st, err := l.log.State(ctx)
+	for _, w := range s.writers {
+		st, err := w.log.State(ctx)
 		if err != nil {
 			return 0, err
 		}

@@ -48,7 +48,7 @@ func (s *Stream) Follow(
 
 func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) error {
 	partition := f.part
-	if int(partition) >= len(s.lanes) {
+	if int(partition) >= len(s.writers) {
 		return fmt.Errorf("scan partition %d: %w", partition, ErrNotFound)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -114,7 +114,7 @@ type fetcher struct {
 
 // run sends batches to out until the end, or while following until ctx ends.
 func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
-	reader, err := f.s.lanes[f.part].log.Reader(fetchFrames, fetchBytes)
+	reader, err := f.s.writers[f.part].log.Reader(fetchFrames, fetchBytes)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		grown, changed := f.s.lanes[f.part].grown.wait(), f.s.e.Changed()
+		grown, changed := f.s.writers[f.part].grown.wait(), f.s.e.Changed()
 		messages, err := reader.Next(ctx, f.next)
 		if err == nil && len(messages) == 0 {
 			messages, err = f.atEnd(ctx)
@@ -133,7 +133,7 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 		}
 		if len(messages) > 0 {
 			f.next = messages[len(messages)-1].Seq + 1
-			f.s.lanes[f.part].raise(f.next - 1)
+			f.s.writers[f.part].raise(f.next - 1)
 			select {
 			case out <- batch{messages}:
 			case <-ctx.Done():
@@ -187,7 +187,7 @@ func (f *fetcher) rest(ctx context.Context, grown, changed <-chan struct{}) {
 // start finds the first sequence number and refuses one that the partition has not reached.
 func (f *fetcher) start(ctx context.Context) error {
 	for {
-		st, err := f.s.lanes[f.part].log.State(ctx)
+		st, err := f.s.writers[f.part].log.State(ctx)
 		if err == nil {
 			if f.next == 0 {
 				f.next = max(1, st.FirstSeq)
@@ -210,12 +210,12 @@ func (f *fetcher) start(ctx context.Context) error {
 // atEnd is asked when the engine has nothing readable at the next sequence number. Either that is the end; or there is
 // damage, and what lies behind it has to be looked for number by number.
 func (f *fetcher) atEnd(ctx context.Context) ([]engine.Message, error) {
-	st, err := f.s.lanes[f.part].log.State(ctx)
+	st, err := f.s.writers[f.part].log.State(ctx)
 	if err != nil || f.next > st.LastSeq {
 		return nil, err
 	}
 	for seq := max(f.next, st.FirstSeq); seq <= st.LastSeq; seq++ {
-		m, err := f.s.lanes[f.part].log.Get(ctx, seq)
+		m, err := f.s.writers[f.part].log.Get(ctx, seq)
 		if err == nil {
 			return []engine.Message{m}, nil
 		}

@@ -16,7 +16,7 @@ import (
 	"sluice/internal/engine"
 )
 
-// What callers branch on. Every error of Append and AppendOnce but ErrExists and ErrTooLarge means: not now, try later.
+// What callers branch on. Every error of Append and AppendKeyed but ErrExists and ErrTooLarge means: not now, try later.
 var (
 	ErrOverloaded  = errors.New("stream: too much is waiting to be written")
 	ErrNoSpace     = errors.New("stream: the disk is nearly full")
@@ -88,19 +88,18 @@ type Stream struct {
 	o         Options
 	e         *engine.Engine
 	parts     *engine.Partitions
-	lanes     []*lane
+	writers   []*writer
 	maxRecord int
 
 	next   atomic.Uint32 // partition for the next record
 	queued atomic.Int64  // bytes waiting or on their way
-	space  space
-	marks  *engine.Bucket
-	down   atomic.Pointer[error] // why writes are refused since a write went wrong; nil when they work
-	alarm  chan struct{}         // down was set
+	disk   disk
+	ends   *engine.Bucket
 
-	startOnce sync.Once
-	started   chan struct{}
-	stopped   atomic.Bool
+	status  atomic.Pointer[Status] // changed by move alone
+	moving  sync.Mutex             // one move at a time
+	begun   chan struct{}          // closed when Starting is over
+	noticed chan struct{}          // the phase is Probing: watch acts at once
 
 	n counters
 }
@@ -111,19 +110,19 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 	o.setDefaults()
 	s := &Stream{
 		o: o, e: e, maxRecord: e.MaxMessage(),
-		alarm: make(chan struct{}, 1), started: make(chan struct{}),
+		begun: make(chan struct{}), noticed: make(chan struct{}, 1),
 	}
-	s.space.init(o, e.Dir())
-	s.down.Store(&errStarting)
+	s.disk.init(o, e.Dir())
+	s.status.Store(&Status{Starting, errStarting})
 	parts, err := e.Partitions(ctx, engine.PartitionOptions{Count: o.Partitions, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes})
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	s.parts = parts
 	for i, p := range parts.List {
-		s.lanes = append(s.lanes, newLane(s, p, uint8(i)))
+		s.writers = append(s.writers, newWriter(s, p, uint8(i)))
 	}
-	if err := s.openMarks(ctx); err != nil {
+	if err := s.openEnds(ctx); err != nil {
 		parts.Close()
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
@@ -132,39 +131,37 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 
 // Close ends reading. Run must have returned.
 func (s *Stream) Close() error {
-	s.stopped.Store(true)
+	s.move(nil, Closed, nil)
 	s.parts.Close()
 	return nil
 }
 
 // Partitions returns how many partitions there are.
-func (s *Stream) Partitions() int { return len(s.lanes) }
+func (s *Stream) Partitions() int { return len(s.writers) }
 
 // Run writes what Append is given until ctx ends; then it takes nothing more, finishes what it has, and returns nil.
 func (s *Stream) Run(ctx context.Context) error {
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatch()
-	_ = s.space.look() // watch tells of the error
-	s.revive(ctx)
+	s.look(ctx)
 
 	var writers, watcher sync.WaitGroup
-	for _, l := range s.lanes {
+	for _, w := range s.writers {
 		for range s.o.InFlight {
-			writers.Go(l.run)
+			writers.Go(w.run)
 		}
 	}
 	watcher.Go(func() { s.watch(watch) })
-	s.startOnce.Do(func() { close(s.started) })
 
 	<-ctx.Done()
-	s.stopped.Store(true)
-	for _, l := range s.lanes {
-		l.close()
-		l.direct.Wait()
+	s.move(nil, Closed, nil)
+	for _, w := range s.writers {
+		w.close()
+		w.keyed.Wait()
 	}
 	writers.Wait()
 	stopWatch()
 	watcher.Wait()
-	s.mark(context.WithoutCancel(ctx))
+	s.saveEnds(context.WithoutCancel(ctx))
 	return nil
 }
