@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,74 +12,166 @@ import (
 	"testing"
 )
 
-// imports says which rooms a room may know, as a sentence would: the API does not know there is a lake; the
-// stream does not know what an event is; the lake does not know where rows come from. An import that is not
-// here is a decision to write down in docs/decisions, not a line to add.
-var imports = map[string][]string{
+// permissions says what each package may import: packages of ours, and third-party modules. The API does not know that
+// there is a lake; the stream does not know what an event is; the lake does not know where rows come from. A new row or
+// entry is a decision to write down in docs/decisions. An entry that no file uses fails the test, too.
+var permissions = map[string]struct{ ours, modules []string }{
 	"gpp":                     {},
-	"event":                   {"gpp", "event/internal/jsonscan", "event/internal/pii"},
+	"event":                   {ours: []string{"gpp", "event/internal/jsonscan", "event/internal/pii"}, modules: []string{"github.com/bojanz/currency"}},
 	"event/internal/jsonscan": {},
-	"event/internal/pii":      {},
-	"event/rules":             {"event"},
-	"client":                  {"event", "gpp"},
-	"internal/audit":          {},
-	"internal/engine":         {},
-	"internal/dataset":        {"internal/engine"},
-	"internal/submission":     {"event"},
-	"internal/stream":         {"internal/engine"},
-	"internal/lake":           {"event", "internal/engine", "internal/submission"},
-	"internal/loader":         {"event", "internal/engine", "internal/submission", "internal/stream", "internal/lake"},
-	"internal/api":            {"event", "gpp", "internal/dataset", "internal/submission", "internal/stream"},
-	"internal/traffic":        {},
-	"internal/bench":          {"internal/traffic"},
+	"event/internal/pii":      {modules: []string{"golang.org/x/text"}},
+	"event/rules":             {ours: []string{"event"}},
+	"client":                  {ours: []string{"event"}, modules: []string{"github.com/klauspost/compress"}},
+
+	"internal/audit":       {modules: []string{"golang.org/x/sys"}},
+	"internal/engine":      {modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
+	"internal/enginetest":  {modules: []string{"github.com/nats-io/nats.go"}},
+	"internal/dataset":     {ours: []string{"internal/engine"}},
+	"internal/submission":  {ours: []string{"event"}},
+	"internal/stream":      {ours: []string{"internal/engine"}},
+	"internal/throttle":    {},
+	"internal/objectstore": {modules: []string{"golang.org/x/sys"}},
+	"internal/iceberg": {
+		ours:    []string{"internal/objectstore", "internal/throttle"},
+		modules: []string{"github.com/apache/iceberg-go", "github.com/klauspost/compress", "github.com/parquet-go/parquet-go"},
+	},
+	"internal/lake": {ours: []string{"event", "internal/iceberg", "internal/objectstore", "internal/submission", "internal/throttle"}},
+	"internal/loader": {
+		ours:    []string{"event", "internal/engine", "internal/lake", "internal/stream", "internal/submission", "internal/throttle"},
+		modules: []string{"golang.org/x/sync"},
+	},
+	"internal/api": {
+		ours:    []string{"event", "internal/dataset", "internal/stream", "internal/submission"},
+		modules: []string{"github.com/klauspost/compress"},
+	},
+	"internal/traffic": {},
+	"internal/bench":   {ours: []string{"internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
 	"internal/console": {
-		"event", "gpp", "internal/audit", "internal/engine", "internal/dataset", "internal/submission", "internal/stream",
-		"internal/lake", "internal/loader", "internal/api",
+		ours: []string{
+			"event", "internal/api", "internal/audit", "internal/dataset", "internal/engine", "internal/iceberg", "internal/lake", "internal/loader",
+			"internal/stream", "internal/submission",
+		},
+		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/crypto"},
+	},
+
+	// The sender's program contains no server.
+	"cmd/sluice-send/internal/input":   {ours: []string{"client", "event"}, modules: []string{"github.com/klauspost/compress"}},
+	"cmd/sluice-send/internal/upload":  {ours: []string{"client", "cmd/sluice-send/internal/input", "event"}, modules: []string{"golang.org/x/sync"}},
+	"cmd/sluice-send/internal/convert": {ours: []string{"client", "cmd/sluice-send/internal/input", "event"}},
+	"cmd/sluice-send": {
+		ours: []string{
+			"client", "cmd/sluice-send/internal/convert", "cmd/sluice-send/internal/input", "cmd/sluice-send/internal/upload",
+			"event", "event/rules",
+		},
+		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
+	},
+	"cmd/sluice": {
+		ours: []string{
+			"event", "internal/api", "internal/audit", "internal/bench", "internal/console", "internal/dataset", "internal/engine",
+			"internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
+		},
+		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},
 	},
 }
 
-// Nothing but the commands is free, and even the sender's program contains no server.
+// owners are modules that one package alone imports, so that everybody else depends on that package and not on the
+// technology. A package for tests, whose name ends in "test", may import what the package that it tests owns.
+var owners = map[string]string{
+	"github.com/nats-io/nats-server/v2": "internal/engine",
+	"github.com/nats-io/nats.go":        "internal/engine",
+	"github.com/apache/iceberg-go":      "internal/iceberg",
+	"github.com/parquet-go/parquet-go":  "internal/iceberg",
+}
+
 func TestImports(t *testing.T) {
+	used := map[string]bool{} // package + " " + permission
+	for file, names := range importsOfProduct(t) {
+		pkg := path.Dir(file)
+		allowed, known := permissions[pkg]
+		if !known && len(names) > 0 {
+			t.Errorf("%s: the package %s has no row in the table of imports", file, pkg)
+			continue
+		}
+		for _, name := range names {
+			entries := allowed.modules
+			if other, ours := strings.CutPrefix(name, "sluice/"); ours {
+				name, entries = other, allowed.ours
+				if strings.HasSuffix(name, "test") {
+					t.Errorf("%s: imports %s, which is for tests", file, name)
+				}
+			} else if first, _, _ := strings.Cut(name, "/"); !strings.Contains(first, ".") {
+				continue // the standard library
+			}
+			entry := permitting(entries, name)
+			if entry == "" {
+				t.Errorf("%s: %s may not import %s", file, pkg, name)
+			}
+			used[pkg+" "+entry] = true
+		}
+	}
+	for pkg, allowed := range permissions {
+		for _, entry := range slices.Concat(allowed.ours, allowed.modules) {
+			if !used[pkg+" "+entry] {
+				t.Errorf("%s may import %s, and does not: remove the permission", pkg, entry)
+			}
+		}
+	}
+}
+
+func TestOwnersOfModules(t *testing.T) {
+	for module, owner := range owners {
+		for pkg, allowed := range permissions {
+			if slices.Contains(allowed.modules, module) && strings.TrimSuffix(pkg, "test") != owner {
+				t.Errorf("%s may import %s, which %s alone imports", pkg, module, owner)
+			}
+		}
+		if !slices.Contains(permissions[owner].modules, module) {
+			t.Errorf("%s owns %s, and may not import it", owner, module)
+		}
+	}
+}
+
+// permitting returns the entry that allows an import: the package itself, or the module it belongs to.
+func permitting(entries []string, name string) string {
+	for _, entry := range entries {
+		if name == entry || strings.HasPrefix(name, entry+"/") && strings.Contains(entry, ".") {
+			return entry
+		}
+	}
+	return ""
+}
+
+// importsOfProduct returns what each file imports, tests and the module interop left out.
+func importsOfProduct(t *testing.T) map[string][]string {
+	files := map[string][]string{}
 	fset := token.NewFileSet()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "interop" || d.Name() == "testdata") {
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && name != "." || d.Name() == "interop" || d.Name() == "testdata" || d.Name() == "node_modules") {
 			return fs.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		file, err := parser.ParseFile(fset, path, nil, parser.ImportsOnly)
+		parsed, err := parser.ParseFile(fset, name, nil, parser.ImportsOnly)
 		if err != nil {
 			return err
 		}
-		room := filepath.ToSlash(filepath.Dir(path))
-		for _, spec := range file.Imports {
-			name, err := strconv.Unquote(spec.Path.Value)
+		var names []string
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
 			if err != nil {
 				return err
 			}
-			other, ours := strings.CutPrefix(name, "sluice/")
-			if ours && !mayImport(room, other) {
-				t.Errorf("%s: %s may not import %s", path, room, other)
-			}
+			names = append(names, imported)
 		}
+		files[filepath.ToSlash(name)] = names
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func mayImport(room, other string) bool {
-	switch {
-	case room == "cmd/sluice-send" || strings.HasPrefix(room, "cmd/sluice-send/internal/"):
-		return !strings.HasPrefix(other, "internal/")
-	case room == "cmd/sluice":
-		return true
-	}
-	allowed, known := imports[room]
-	return known && slices.Contains(allowed, other)
+	return files
 }

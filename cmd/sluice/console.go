@@ -30,7 +30,7 @@ func (s *service) openConsole() error {
 		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
 		DataDir: dir, Version: programVersion(), Now: rig.now, Log: s.log,
 	}, o)
-	s.api.Tap = s.console.Tap
+	s.api.Live = s.console
 	s.opsHTTP = &http.Server{
 		Handler: s.console.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/internal/engine"
+	"sluice/internal/enginetest"
 )
 
 func receiptOf(t *testing.T, a answer, err error) string {
@@ -70,12 +71,12 @@ func TestLookUp(t *testing.T) {
 // purge makes the stream let go of all its frames, as age does.
 func purge(t *testing.T, dir string) {
 	t.Helper()
-	e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
+	e, err := engine.Open(t.Context(), engine.Options{Dir: dir, Listen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.JetStream().Stream(t.Context(), "SLUICE_0")
+	s, err := enginetest.Attach(t, dir).Stream(t.Context(), "SLUICE_0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -148,8 +147,7 @@ func (s *service) openLake(ctx context.Context) (err error) {
 		Throttle: slow,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
-		host, _ := os.Hostname()
-		o.Engine, o.Owner = s.engine, fmt.Sprintf("%s-%d", host, os.Getpid())
+		o.Engine = s.engine
 	}
 	s.loader, err = loader.New(o)
 	return err

@@ -15,11 +15,11 @@ import (
 // submit takes events: read, decode and validate, append, answer. The receipt is made last, because the
 // submission's id holds the place of its record in the stream.
 func (q *request) submit() error {
-	if err := q.readOnceKey(); err != nil {
+	if err := q.readIdempotencyKey(); err != nil {
 		return err
 	}
-	if q.isOnce {
-		return q.submitOnce()
+	if q.key != nil {
+		return q.submitKeyed()
 	}
 	body, err := q.body()
 	if err != nil {
@@ -52,7 +52,7 @@ func (q *request) judge(body string) (*event.Result, time.Time, error) {
 		return nil, received, none(res)
 	}
 	rate := q.dataset.EventsPerSecond
-	if wait := q.lane.events.take(received, rate, float64(res.Total)); wait > 0 {
+	if wait := q.usage.events.take(received, rate, float64(res.Total)); wait > 0 {
 		return nil, received, limited("events", rate, wait)
 	}
 	return res, received, nil
@@ -61,6 +61,7 @@ func (q *request) judge(body string) (*event.Result, time.Time, error) {
 // decode reads the body as this key's dataset may send it.
 func (q *request) decode(body string, shape event.Shape, received time.Time) (*event.Result, error) {
 	policy := event.Policy{DatasetID: q.dataset.ID, SuppressOptOut: q.dataset.SuppressOptOut}
+	q.step("decode")
 	res, bad := q.decoder.Decode(body, shape, policy, received)
 	if res != nil {
 		q.rejected = res.Total // until they are queued
@@ -72,13 +73,13 @@ func (q *request) decode(body string, shape event.Shape, received time.Time) (*e
 }
 
 // whole says why the request is refused as a whole, if it is.
-func whole(res *event.Result, bad *event.Error) *refusal {
+func whole(res *event.Result, bad *event.Error) *rejection {
 	if bad != nil {
-		return &refusal{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}
+		return &rejection{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}
 	}
 	if res.Foreign {
 		const message = "An event names a dataset that this API key does not open."
-		return &refusal{
+		return &rejection{
 			code: event.DatasetForbidden, message: message, indexed: res.Batch,
 			problems: []event.Error{{Index: res.ForeignIndex, Code: event.DatasetForbidden, Field: "/data_set_id", Message: message}},
 		}
@@ -87,9 +88,9 @@ func whole(res *event.Result, bad *event.Error) *refusal {
 }
 
 // none says that no event of the request is queued, and why.
-func none(res *event.Result) *refusal {
+func none(res *event.Result) *rejection {
 	first := &res.Errors[0]
-	r := &refusal{
+	r := &rejection{
 		code: first.Code, field: first.Field, message: first.Message,
 		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections,
 	}
@@ -102,6 +103,7 @@ func none(res *event.Result) *refusal {
 
 // store appends the submission and writes its receipt. It returns nil only once the events are on stable storage.
 func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) error {
+	q.step("store")
 	q.extra = appendExtra(q.extra[:0], res)
 	q.sub = submission.Submission{
 		Kind: submission.Single, Base: submission.NewBase(received), ReceivedAt: received.Unix(), DatasetID: q.dataset.ID,
@@ -114,54 +116,65 @@ func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) e
 		q.sub.Once, q.sub.BodyHash = true, *hash
 	}
 	q.record = submission.AppendRecord(q.record[:0], &q.sub)
-	q.giveTurn()
+	q.stopDecoding()
 	pos, err := q.append()
 	if err != nil {
 		return err
 	}
+	q.step("stored")
 	q.sub.Place(pos.Partition, pos.Seq, pos.Slot)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
-	q.lane.count.add(q.sub.Counts())
-	if q.server.Tap != nil {
-		q.server.Tap(&q.sub)
-	}
+	q.usage.count.add(q.sub.Counts())
+	q.show(&q.sub)
 	return nil
+}
+
+// show gives the live view a copy of a submission, as far as it wants one.
+func (q *request) show(sub *submission.Submission) {
+	live := q.server.Live
+	if live == nil {
+		return
+	}
+	if n := live.Wants(sub.ReceivedAt); n > 0 {
+		live.Show(sub.Clone(n))
+	}
 }
 
 // append waits until the record is durable. A sender that hangs up does not cancel it: by then other requests
 // may share the same write.
 func (q *request) append() (stream.Position, error) {
-	if n := int64(len(q.record)); n >= turnSize {
-		q.server.queueing.take(&q.lane.queueing, n, queueRoom)
-		defer q.server.queueing.give(n, queueRoom)
+	if n := int64(len(q.record)); n >= fairSize {
+		q.server.queueing.acquire(&q.usage.queueing, n, queueLimit)
+		defer q.server.queueing.release(n, queueLimit)
 	}
+	q.step("append")
 	ctx := context.Background()
 	var pos stream.Position
 	var err error
-	if q.isOnce {
-		pos, err = q.server.Stream.AppendOnce(ctx, q.once.name(), q.record)
+	if q.key != nil {
+		pos, err = q.server.Stream.AppendKeyed(ctx, q.key.name(), q.record)
 	} else {
 		pos, err = q.server.Stream.Append(ctx, q.record)
 	}
 	if err == nil {
-		q.server.trouble.over(q.server.Log, q.server.Now)
+		q.server.outage.accepted(q.server.Log, q.server.Now)
 		return pos, nil
 	}
 	switch {
 	case errors.Is(err, stream.ErrExists):
 		return pos, err
 	case errors.Is(err, stream.ErrTooLarge):
-		return pos, refuse(event.PayloadTooLarge, "The events together are larger than the queue takes at once.")
+		return pos, reject(event.PayloadTooLarge, "The events together are larger than the queue takes at once.")
 	}
 	return pos, q.unavailable("append a submission", err)
 }
 
-// unavailable says that the outcome is unknown or the queue refused: never a claim that something is stored.
+// unavailable says that the outcome is unknown or the stream rejected the record: never a claim that something is stored.
 func (q *request) unavailable(what string, err error) error {
 	s := q.server
 	s.counts.shedStream.Add(1)
-	s.trouble.note(s.Log, s.Now(), what, err)
+	s.outage.rejected(s.Log, s.Now(), what, err)
 	return busy("The queue did not take the request.")
 }
 

@@ -21,13 +21,14 @@ var (
 
 // answer writes what act came to, and says with which status.
 func (q *request) answer(err error) int {
+	q.step("answer")
 	h := q.w.Header()
 	h["Content-Type"] = jsonType
 	status := q.status
 	if err != nil {
-		r := q.refusalOf(err)
+		r := q.rejectionOf(err)
 		status = statusOf(r.code)
-		q.note(r)
+		q.count(r)
 		q.out = r.append(q.out[:0], q.id)
 		if r.wait > 0 {
 			h["Retry-After"] = []string{seconds(r.wait)}
@@ -53,6 +54,7 @@ func (q *request) answer(err error) int {
 	if q.r.Method != http.MethodHead && status != http.StatusNotModified {
 		_, _ = q.w.Write(q.out) // a sender that went away is told nothing
 	}
+	q.step("written")
 	return status
 }
 
@@ -76,7 +78,7 @@ const (
 	drainTime  = 5 * time.Second // arbitrary
 )
 
-// drain reads what a refused sender is still sending. Many senders write their whole body before they look at
+// drain reads what a rejected sender is still sending. Many senders write their whole body before they look at
 // the answer; closing on them makes the answer a connection error. One that asked first (Expect) is spared
 // the body, and HTTP/2 has a way to say stop.
 func (q *request) drain() {

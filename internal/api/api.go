@@ -22,8 +22,8 @@ type Keys interface {
 // Stream is the durable log that a 200 stands for. *stream.Stream is one; tests have others that fail on demand.
 type Stream interface {
 	Append(ctx context.Context, record []byte) (stream.Position, error)
-	AppendOnce(ctx context.Context, key string, record []byte) (stream.Position, error)
-	ReadOnce(ctx context.Context, key string) ([]byte, stream.Position, error)
+	AppendKeyed(ctx context.Context, key string, record []byte) (stream.Position, error)
+	ReadKeyed(ctx context.Context, key string) ([]byte, stream.Position, error)
 	Read(ctx context.Context, at stream.Position) ([]byte, error)
 	Ready() error
 }
@@ -34,8 +34,17 @@ type Lookup interface {
 	FindSubmission(ctx context.Context, datasetID, submissionID string) (*submission.Submission, error)
 }
 
+// Live is a view of what arrives. Its methods return at once.
+type Live interface {
+	// Wants says how many events of a submission it would show now, in Unix seconds; 0 while nobody watches.
+	Wants(now int64) int
+	// Show gets a submission that was acknowledged, with at most so many rows, or the counts of a request that was
+	// rejected as a whole. It may keep what it gets.
+	Show(*submission.Submission)
+}
+
 // Server answers senders. Set the exported fields before the first request and leave them alone afterwards.
-// It is an http.Handler; Run keeps the counts of refused events.
+// It is an http.Handler; Run keeps the counts of rejected events.
 type Server struct {
 	Keys   Keys
 	Stream Stream
@@ -45,21 +54,24 @@ type Server struct {
 	Lookup Lookup
 	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
 	BacklogAge func() time.Duration
-	// Tap sees every submission that was acknowledged, and the counts of every request refused whole. It must
-	// return at once and keep nothing: the rows lie in memory that is used again. It may be nil.
-	Tap    func(*submission.Submission)
+	// Live gets samples of what is accepted and rejected. It may be nil.
+	Live   Live
 	Limits Limits
 	Now    func() time.Time
 	Log    *slog.Logger
 
+	// Step is called before each named step of a request. Tests panic in it. The steps are enter, body, decode, store,
+	// append, stored, answer, written. It may be nil.
+	Step func(name string)
+
 	pools    pools
-	lanes    sync.Map // dataset id → *lane
+	usages   sync.Map // dataset id → *usage
 	inFlight atomic.Int64
-	decoding turns // processors for large bodies
-	queueing turns // bytes of large records on their way into the stream
+	decoding fairSemaphore // processors for large bodies
+	queueing fairSemaphore // bytes of large records on their way into the stream
 	claims   claims
 	tally    tally
-	trouble  trouble
+	outage   outage
 	counts   counts
 	pages    pages
 }

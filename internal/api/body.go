@@ -22,20 +22,20 @@ import (
 const MaxBody = 5_242_880
 
 // firstStep is how much memory a sender is trusted with before its bytes arrive (arbitrary: most requests are
-// smaller). A body that is announced larger has room for all of it when so much has come, and gets memory as it comes.
+// smaller). A body that is announced larger gets memory reserved for all of it when so much has come, and gets memory as it comes.
 const firstStep = 64 << 10
 
-// holding is how many times its plain body a request is counted in memory: the body, and its record on the way into the
+// held is how many times its plain body a request is counted in memory: the body, and its record on the way into the
 // stream, which is hardly ever longer.
-const holding = 2
+const held = 2
 
-func tooLarge() *refusal {
-	r := refuse(event.PayloadTooLarge, "The body is larger than "+strconv.Itoa(MaxBody)+" bytes.")
+func tooLarge() *rejection {
+	r := reject(event.PayloadTooLarge, "The body is larger than "+strconv.Itoa(MaxBody)+" bytes.")
 	return r
 }
 
-func malformed(message, hint string) *refusal {
-	r := refuse(event.MalformedJSON, message)
+func malformed(message, hint string) *rejection {
+	r := reject(event.MalformedJSON, message)
 	r.hint = hint
 	return r
 }
@@ -45,11 +45,12 @@ const hintCompress = "Compress the whole body once, as Content-Encoding says, or
 // body reads the request's body within the limits. The string is part of the request's memory: it is gone when
 // the request ends.
 func (q *request) body() (string, error) {
+	q.step("body")
 	if err := q.receive(); err != nil {
 		return "", err
 	}
 	q.server.counts.bytesWire.Add(uint64(len(q.wire)))
-	q.takeTurn(len(q.wire))
+	q.startDecoding(len(q.wire))
 	raw := q.wire
 	if q.coding != identity {
 		if err := q.decompress(); err != nil {
@@ -79,9 +80,9 @@ func (q *request) receive() error {
 			have = min(size, max(firstStep, 4*have)) + 1
 			need := have
 			if have > firstStep+1 {
-				// All that was announced at once: of many large bodies some are refused before they have cost much, and
-				// the others are not refused when they have nearly arrived.
-				need = holding * max(have, q.r.ContentLength)
+				// All that was announced at once: of many large bodies some are rejected before they have cost much, and
+				// the others are not rejected when they have nearly arrived.
+				need = held * max(have, q.r.ContentLength)
 			}
 			if err := q.reserve(need + overhead); err != nil {
 				return err
@@ -122,7 +123,7 @@ func (q *request) cutShort(err error) error {
 	return malformed("The body ended before its announced length.", "Set Content-Length to the number of bytes that are sent, or let the HTTP library set it.")
 }
 
-// grow returns b with room for at least n bytes in all.
+// grow returns b with a capacity of at least n bytes.
 func grow(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b
@@ -151,7 +152,7 @@ func (q *request) decompress() error {
 	for {
 		if int64(len(b)) >= have {
 			have = min(MaxBody+1, max(min(claim+1, 1<<20), 2*have))
-			if err := q.reserve(int64(len(q.wire)) + holding*have + overhead); err != nil {
+			if err := q.reserve(int64(len(q.wire)) + held*have + overhead); err != nil {
 				return err
 			}
 			b = grow(b, int(have))
@@ -186,36 +187,36 @@ var zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
 	return d
 })
 
-// zstdRoom holds the largest body and one block more. With it a block that begins within the limit always fits,
+// zstdLimit holds the largest body and one block more. With it a block that begins within the limit always fits,
 // so whatever goes wrong within the limit is the body's fault and whatever goes on beyond it is too large.
-const zstdRoom = MaxBody + 128<<10 + 16
+const zstdLimit = MaxBody + 128<<10 + 16
 
 // unzstd decompresses into as much memory as the frame announces, or else into more each time it does not fit.
 func (q *request) unzstd() error {
-	room := max(16*len(q.wire), firstStep) // batches of events shrink to a tenth or less
+	size := max(16*len(q.wire), firstStep) // batches of events shrink to a tenth or less
 	var h zstd.Header
 	if err := h.Decode(q.wire); err == nil && h.HasFCS {
 		if h.FrameContentSize > MaxBody {
 			return tooLarge()
 		}
-		room = int(h.FrameContentSize)
+		size = int(h.FrameContentSize)
 	}
 	for {
-		room = min(room, zstdRoom)
-		if err := q.reserve(int64(len(q.wire)+holding*room) + overhead); err != nil {
+		size = min(size, zstdLimit)
+		if err := q.reserve(int64(len(q.wire)+held*size) + overhead); err != nil {
 			return err
 		}
-		b, err := zstdDecoder().DecodeAll(q.wire, grow(q.plain[:0], room)[:0:room])
+		b, err := zstdDecoder().DecodeAll(q.wire, grow(q.plain[:0], size)[:0:size])
 		if err == nil && len(b) <= MaxBody {
 			q.plain = b
 			return nil
 		}
-		if room == zstdRoom {
+		if size == zstdLimit {
 			if len(b) > MaxBody || errors.Is(err, zstd.ErrDecoderSizeExceeded) {
 				return tooLarge()
 			}
 			return malformed("The body is not whole zstd.", hintCompress)
 		}
-		room = max(8*room, firstStep) // too little room and a damaged body look alike here
+		size = max(8*size, firstStep) // too little memory and a damaged body look alike here
 	}
 }

@@ -168,7 +168,7 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// panicking breaks where nobody expects it, with a secret on its lips.
+// panicking panics with a secret in its value.
 type panicking struct{ Keys }
 
 func (panicking) Authenticate(presented string) (*dataset.Dataset, string, error) {
@@ -184,7 +184,7 @@ func TestPanic(t *testing.T) {
 		t.Errorf("got %d %v %s", r.StatusCode, r.Header, r.text)
 	}
 	log := s.log.String()
-	if !strings.Contains(log, "request broke") || !strings.Contains(log, r.Header.Get("X-Request-Id")) || strings.Contains(log, s.key) {
+	if !strings.Contains(log, "request failed") || !strings.Contains(log, r.Header.Get("X-Request-Id")) || strings.Contains(log, s.key) {
 		t.Errorf("log: %s", log)
 	}
 	if s.Stats().Faults != 1 {

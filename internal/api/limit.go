@@ -16,13 +16,13 @@ const LeastInFlight = 32 << 20
 type Limits struct {
 	// BytesInFlight bounds what all requests hold in memory at one time. Default 256 MiB (arbitrary).
 	BytesInFlight int64
-	// DatasetShare is the part of BytesInFlight that one dataset may hold, so that its flood leaves room for the
+	// DatasetShare is the part of BytesInFlight that one dataset may hold, so that its flood leaves memory for the
 	// others. Default a half (arbitrary).
 	DatasetShare float64
 	// MinRate is the slowest a sender may be, in bytes a second, after ten seconds of grace. Default 64 KiB: a
 	// whole body then has 90 seconds.
 	MinRate int64
-	// BacklogAge is how old the oldest event not yet in the store may be before events are refused. Zero: any age.
+	// BacklogAge is how old the oldest event not yet in the store may be before events are rejected. Zero: any age.
 	BacklogAge time.Duration
 }
 
@@ -49,28 +49,28 @@ func (l *Limits) readTime(size int64) time.Duration {
 	return 10*time.Second + time.Duration(size)*time.Second/time.Duration(rate)
 }
 
-// lane is what the server remembers of one dataset: its rates, its share of memory, its numbers. There are as
-// many lanes as datasets whose key was presented.
-type lane struct {
+// usage is what the server remembers of one dataset: its rates, its share of memory, its numbers. There is one for each
+// dataset whose key was presented.
+type usage struct {
 	id       string
-	requests bucket
-	events   bucket
+	requests tokenBucket
+	events   tokenBucket
 	inFlight atomic.Int64
-	decoding waiting
-	queueing waiting
-	count    laneCounts
+	decoding waiters
+	queueing waiters
+	count    usageCounts
 }
 
-func (s *Server) lane(id string) *lane {
-	if l, ok := s.lanes.Load(id); ok {
-		return l.(*lane)
+func (s *Server) usage(id string) *usage {
+	if u, ok := s.usages.Load(id); ok {
+		return u.(*usage)
 	}
-	l, _ := s.lanes.LoadOrStore(id, &lane{id: id})
-	return l.(*lane)
+	u, _ := s.usages.LoadOrStore(id, &usage{id: id})
+	return u.(*usage)
 }
 
-// bucket is a token bucket. Its burst is what one second brings, and at least one.
-type bucket struct {
+// tokenBucket limits a rate. Its burst is what one second brings, and at least one.
+type tokenBucket struct {
 	mu     sync.Mutex
 	rate   float64
 	tokens float64
@@ -78,8 +78,8 @@ type bucket struct {
 }
 
 // take removes n tokens and returns zero, or removes none and returns how long to wait. A request for more than
-// the burst is let through by a full bucket, which it leaves in debt: refused, it could never be sent at all.
-func (b *bucket) take(now time.Time, rate, n float64) time.Duration {
+// the burst is let through by a full bucket, which it leaves in debt: rejected, it could never be sent at all.
+func (b *tokenBucket) take(now time.Time, rate, n float64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
@@ -101,42 +101,8 @@ func (b *bucket) take(now time.Time, rate, n float64) time.Duration {
 	return 0
 }
 
-// overhead is what a request costs besides its body: goroutine, buffers, decoder (measured at 8 to 20 KiB).
-const overhead = 16 << 10
-
-// reserve makes sure that the request has n bytes of memory to its name, or says that there are none left.
-func (q *request) reserve(n int64) error {
-	more := n - q.reserved
-	if more <= 0 {
-		return nil
-	}
-	s, l := q.server, q.lane
-	if total := s.inFlight.Add(more); total > s.Limits.bytesInFlight() {
-		s.inFlight.Add(-more)
-		s.counts.shedMemory.Add(1)
-		return busy("The server is handling as many bytes as it can hold.")
-	}
-	if held := l.inFlight.Add(more); held > s.Limits.datasetBytes() {
-		l.inFlight.Add(-more)
-		s.inFlight.Add(-more)
-		s.counts.shedShare.Add(1)
-		return busy("This dataset's requests hold as many bytes as one dataset may.")
-	}
-	q.reserved = n
-	return nil
-}
-
-// release gives back what reserve took.
-func (q *request) release() {
-	if q.reserved > 0 {
-		q.server.inFlight.Add(-q.reserved)
-		q.lane.inFlight.Add(-q.reserved)
-		q.reserved = 0
-	}
-}
-
-func busy(message string) *refusal {
-	r := refuse(event.Unavailable, message)
+func busy(message string) *rejection {
+	r := reject(event.Unavailable, message)
 	r.wait = time.Second
 	return r
 }

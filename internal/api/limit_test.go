@@ -30,13 +30,13 @@ func TestBucket(t *testing.T) {
 		"two a second":    {2, []take{{0, 1, 0}, {0, 1, 0}, {0, 1, 500 * time.Millisecond}, {500 * time.Millisecond, 1, 0}}},
 		"less than one":   {0.1, []take{{0, 1, 0}, {0, 1, 10 * time.Second}, {10 * time.Second, 1, 0}}},
 		"idle is no gain": {2, []take{{time.Hour, 2, 0}, {0, 1, 500 * time.Millisecond}}},
-		"more than the burst, from a full bucket": {10, []take{
+		"more than the burst, from a full tokenBucket": {10, []take{
 			{0, 35, 0}, {0, 1, 2600 * time.Millisecond}, {2600 * time.Millisecond, 1, 0}, {0, 35, time.Second},
 		}},
 		"clock steps back": {1, []take{{time.Hour, 1, 0}, {-time.Hour, 1, time.Second}, {time.Second, 1, 0}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var b bucket
+			var b tokenBucket
 			now := noon
 			for i, k := range c.takes {
 				now = now.Add(k.after)
@@ -50,7 +50,7 @@ func TestBucket(t *testing.T) {
 
 // A rate that the operator changes counts from then on.
 func TestBucketChanges(t *testing.T) {
-	var b bucket
+	var b tokenBucket
 	if b.take(noon, 1, 1) != 0 || b.take(noon, 1, 1) == 0 {
 		t.Error("the first rate is not held")
 	}
@@ -149,42 +149,42 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// Turns go round the datasets: one that comes late waits for one turn, not for everyone before it.
-func TestTurns(t *testing.T) {
+// Places go round the datasets: one that comes late waits for one request, not for everyone before it.
+func TestFairSemaphore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const room = 2
-		var turns turns
-		var flood, late waiting
+		const limit = 2
+		var sem fairSemaphore
+		var flood, late waiters
 		var order []string
 		var mu sync.Mutex
 		var wg sync.WaitGroup
-		work := func(name string, w *waiting, n int64) {
+		work := func(name string, w *waiters, n int64) {
 			wg.Go(func() {
-				turns.take(w, n, room)
+				sem.acquire(w, n, limit)
 				mu.Lock()
 				order = append(order, name)
 				mu.Unlock()
 				time.Sleep(time.Second)
-				turns.give(n, room)
+				sem.release(n, limit)
 			})
 			synctest.Wait()
 		}
 		for range 20 {
 			work("flood", &flood, 1)
 		}
-		work("late", &late, 5) // more than there is room for
+		work("late", &late, 5) // more than the limit
 		mu.Lock()
-		if len(order) != room {
-			t.Errorf("%d work at one time, want %d", len(order), room)
+		if len(order) != limit {
+			t.Errorf("%d work at one time, want %d", len(order), limit)
 		}
 		mu.Unlock()
 		wg.Wait()
 		// The first two that waited are let in at the same moment, in either order.
-		if !slices.Contains(order[room:room+2], "late") || !slices.Contains(order[room:room+2], "flood") {
+		if !slices.Contains(order[limit:limit+2], "late") || !slices.Contains(order[limit:limit+2], "flood") {
 			t.Errorf("got %v, want late among the first two that waited", order)
 		}
-		if turns.used != 0 || len(turns.ring) != 0 || len(order) != 21 {
-			t.Errorf("%d are in use, %d datasets wait, %d worked", turns.used, len(turns.ring), len(order))
+		if sem.used != 0 || len(sem.ring) != 0 || len(order) != 21 {
+			t.Errorf("%d are in use, %d datasets wait, %d worked", sem.used, len(sem.ring), len(order))
 		}
 	})
 }
@@ -228,10 +228,10 @@ func TestRejectionsAreCounted(t *testing.T) {
 
 func TestTallyIsBounded(t *testing.T) {
 	var tally tally
-	for i := range 2 * tallyRoom {
+	for i := range 2 * tallyLimit {
 		tally.add(fmt.Sprint(i), []event.Rejection{{Code: event.InvalidType, Count: 1}})
 	}
-	if waiting, lost := tally.stats(); waiting != tallyRoom || lost != tallyRoom {
-		t.Errorf("got %d waiting and %d lost, want %d each", waiting, lost, tallyRoom)
+	if waiting, lost := tally.stats(); waiting != tallyLimit || lost != tallyLimit {
+		t.Errorf("got %d waiting and %d lost, want %d each", waiting, lost, tallyLimit)
 	}
 }

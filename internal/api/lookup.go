@@ -12,7 +12,7 @@ import (
 // lookUp tells a sender what became of a submission. The id says where its record stands in the stream; what
 // the stream has let go of is in the store.
 func (q *request) lookUp() error {
-	missing := refuse(event.NotFound, "This dataset has no such submission.")
+	missing := reject(event.NotFound, "This dataset has no such submission.")
 	name := q.r.URL.Path[len(submissionPrefix):]
 	kind, id, ok := submission.ParseID(name)
 	if !ok {

@@ -1,148 +1,170 @@
 package api
 
 import (
-	"context"
 	"net/http"
-	"strings"
-	"sync"
+	"strconv"
 	"time"
 
 	"sluice/event"
-	"sluice/internal/submission"
 )
 
-// tally sums up why requests were refused whole, until the sums go into the stream. Of a refused event nothing
-// but time, dataset, code, field and count is kept.
-type tally struct {
-	mu   sync.Mutex
-	sums map[tallyKey]event.Rejection
-	lost uint64
-}
-
-type tallyKey struct {
-	dataset string
+// refusal is why a request was not taken. Handlers return it; only the answer writes it.
+type rejection struct {
 	code    event.Code
 	field   string
+	message string
+	hint    string // empty: the code's own remedy
+
+	problems   []event.Error     // every problem found; empty: the one above
+	indexed    bool              // problems belong to events of a batch
+	truncated  bool              // there are more problems than listed
+	rejections []event.Rejection // the same, summed up for the operator
+
+	wait  time.Duration // Retry-After, at least a second where the status asks for one
+	allow string        // Allow
 }
 
-// tallyRoom bounds the tally (arbitrary: 40 codes × 20 fields × a few datasets in one second).
-const tallyRoom = 4096
+// Error is the message, for logs: it never holds anything a sender sent.
+func (r *rejection) Error() string { return string(r.code) + ": " + r.message }
 
-func (t *tally) add(dataset string, rs []event.Rejection) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.sums == nil {
-		t.sums = make(map[tallyKey]event.Rejection)
+// refuse makes a refusal of a whole request.
+func reject(code event.Code, message string) *rejection {
+	return &rejection{code: code, message: message}
+}
+
+// statusOf is the one place where a code becomes a status.
+func statusOf(code event.Code) int {
+	switch code {
+	case event.MissingAPIKey, event.InvalidAPIKey, event.DatasetForbidden, event.ServerSideOnly:
+		return http.StatusForbidden
+	case event.NotFound:
+		return http.StatusNotFound
+	case event.MethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case event.IdempotencyInProgress:
+		return http.StatusConflict
+	case event.PayloadTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case event.UnsupportedMediaType:
+		return http.StatusUnsupportedMediaType
+	case event.IdempotencyKeyReused:
+		return http.StatusUnprocessableEntity
+	case event.RateLimited:
+		return http.StatusTooManyRequests
+	case event.InternalError:
+		return http.StatusInternalServerError
+	case event.Unavailable:
+		return http.StatusServiceUnavailable
+	default:
+		return http.StatusBadRequest
 	}
-	for _, r := range rs {
-		key := tallyKey{dataset, r.Code, r.Field}
-		sum, known := t.sums[key]
-		if !known && len(t.sums) >= tallyRoom {
-			t.lost += uint64(r.Count)
+}
+
+// retryable says whether the same request may succeed later without being changed.
+func retryable(status int) bool {
+	return status == http.StatusTooManyRequests || status >= 500
+}
+
+// append adds the error object. Its first three members are the specification's, so that a sender who reads
+// nothing else is served well.
+func (r *rejection) append(b []byte, requestID string) []byte {
+	b = append(b, `{"status":"error","error_code":"`...)
+	b = append(b, r.code...)
+	b = append(b, `","message":`...)
+	b = appendString(b, r.message)
+	b = append(b, `,"request_id":`...)
+	b = appendString(b, requestID)
+	b = append(b, `,"errors":`...)
+	problems := r.problems
+	if len(problems) == 0 {
+		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
+	}
+	b = appendErrors(b, problems, r.indexed)
+	if r.truncated {
+		b = append(b, `,"errors_truncated":true`...)
+	}
+	if retryable(statusOf(r.code)) {
+		b = append(b, `,"retryable":true`...)
+	}
+	return append(b, '}')
+}
+
+func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
+	b = append(b, '[')
+	for i := range errs {
+		e := &errs[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		if indexed {
+			b = append(b, `"index":`...)
+			b = strconv.AppendInt(b, int64(e.Index), 10)
+			b = append(b, ',')
+		}
+		b = append(b, `"error_code":"`...)
+		b = append(b, e.Code...)
+		b = append(b, `","field":`...)
+		b = appendString(b, e.Field)
+		b = append(b, `,"message":`...)
+		b = appendString(b, e.Message)
+		b = append(b, `,"hint":`...)
+		b = appendString(b, hintOf(e))
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+func hintOf(e *event.Error) string {
+	if e.Hint != "" {
+		return e.Hint
+	}
+	return remedies[e.Code]
+}
+
+func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {
+	b = append(b, '[')
+	for i := range warnings {
+		w := &warnings[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		if indexed {
+			b = append(b, `"index":`...)
+			b = strconv.AppendInt(b, int64(w.Index), 10)
+			b = append(b, ',')
+		}
+		b = append(b, `"code":"`...)
+		b = append(b, w.Code...)
+		b = append(b, `","field":`...)
+		b = appendString(b, w.Field)
+		b = append(b, `,"message":`...)
+		b = appendString(b, w.Message)
+		b = append(b, '}')
+	}
+	return append(b, ']')
+}
+
+// appendString adds a JSON string. A pointer may hold a member name of the sender's, so anything can be in it.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
 			continue
 		}
-		if !known {
-			key.field = strings.Clone(r.Field) // a request's memory is used again
-			sum.Code, sum.Field = r.Code, key.field
-		}
-		sum.Count += r.Count
-		sum.Events += r.Events
-		t.sums[key] = sum
-	}
-}
-
-// take empties the tally, by dataset.
-func (t *tally) take() map[string][]event.Rejection {
-	t.mu.Lock()
-	sums := t.sums
-	t.sums = nil
-	t.mu.Unlock()
-	out := make(map[string][]event.Rejection)
-	for key, sum := range sums {
-		out[key.dataset] = append(out[key.dataset], sum)
-	}
-	return out
-}
-
-func (t *tally) stats() (waiting int, lost uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.sums), t.lost
-}
-
-// note counts a refusal. Requests without a valid key are counted by code alone: they belong to no dataset.
-func (q *request) note(r *refusal) {
-	s := q.server
-	s.counts.codes[codeIndex[r.code]].Add(1)
-	if q.lane == nil {
-		return
-	}
-	if r.code == event.RateLimited {
-		q.lane.count.limited.Add(1)
-	}
-	if q.route != routeEvents && q.route != routeBatch || retryable(statusOf(r.code)) {
-		return
-	}
-	q.lane.count.refused.Add(1)
-	switch statusOf(r.code) {
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
-	default:
-		return
-	}
-	rejections := r.rejections
-	if rejections == nil {
-		rejections = []event.Rejection{{Code: r.code, Count: 1}}
-	}
-	for i := range rejections {
-		q.lane.count.rejected.Add(uint64(rejections[i].Events))
-	}
-	s.tally.add(q.dataset.ID, rejections)
-	if s.Tap != nil {
-		s.Tap(&submission.Submission{Kind: submission.Rejected, ReceivedAt: q.start.Unix(), DatasetID: q.dataset.ID, Rejections: rejections})
-	}
-}
-
-const (
-	tallyPeriod = time.Second     // a refused event shows up in the store a second later
-	lastFlush   = 5 * time.Second // arbitrary: what a stop may wait for the queue
-)
-
-// Run puts the counts of refused events into the stream, about once a second while there are any, and once more
-// when ctx ends. Stop taking requests first and the stream last: then no count is lost.
-func (s *Server) Run(ctx context.Context) error {
-	tick := time.NewTicker(tallyPeriod)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s.flush(ctx)
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
-			defer cancel()
-			s.flush(last)
-			return nil
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		default:
+			const hex = "0123456789abcdef"
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		}
 	}
-}
-
-// flush appends one record per dataset. They wait together, so they share a frame. What the stream does not
-// take is counted again for the next time: an unknown outcome may count a refusal twice, never an event.
-func (s *Server) flush(ctx context.Context) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, 64)
-	for id, rejections := range s.tally.take() {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			now := s.Now()
-			record := submission.AppendRecord(nil, &submission.Submission{
-				Kind: submission.Rejected, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id, Rejections: rejections,
-			})
-			if _, err := s.Stream.Append(ctx, record); err != nil {
-				s.trouble.note(s.Log, now, "append counts of refused events", err)
-				s.tally.add(id, rejections)
-			}
-		})
-	}
-	wg.Wait()
+	b = append(b, s[from:]...)
+	return append(b, '"')
 }

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"runtime"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"sluice/event"
@@ -18,8 +17,7 @@ import (
 	"sluice/internal/submission"
 )
 
-// request is one request while it is answered, with the memory it needs. It is used again for another one, so
-// nothing may keep a part of it.
+// request is one request while it is answered. Nothing of it outlives ServeHTTP.
 type request struct {
 	server *Server
 	w      http.ResponseWriter
@@ -28,99 +26,77 @@ type request struct {
 	id     string
 	start  time.Time
 
-	dataset  *dataset.Dataset // whose key it came with
-	lane     *lane
-	reserved int64 // bytes taken from the server's and the dataset's share
-	coding   coding
-	bodyRead bool // nothing of the body is left on the connection
-	inTurn   bool // it holds a turn
-	broken   bool // it panicked: its memory is not used again
-
-	once   onceKey // of the Idempotency-Key
-	isOnce bool
-
-	counted            bool // it is a batch: accepted and rejected go into headers
-	accepted, rejected int
-
-	status int    // of a success
-	kind   string // media type of a success that is not JSON
-
-	wire    []byte // the body as it came
-	plain   []byte // the body decompressed
-	out     []byte // the answer's body
-	extra   []byte // what the receipt says beyond its three members
-	record  []byte // what goes into the stream
+	dataset *dataset.Dataset // whose key it came with
+	coding  coding           // of the body
+	key     *idempotencyKey  // nil without the header
 	sub     submission.Submission
-	decoder *event.Decoder
+
+	*buffers        // memory from the pool
+	holding         // what it has of what all requests share
+	result          // what is answered
+	bodyRead   bool // nothing of the body is left on the connection
+	unreliable bool // it panicked: its memory is not used again
 }
 
-// The most memory a request keeps between two uses. A batch of the recommended 500 events fits; what is larger
-// is rare.
-const (
-	keepSingle = 64 << 10
-	keepBatch  = 1 << 20
-)
-
-// pools hold requests that wait to be used again: those for batches apart, so that a crowd of single events
-// does not sit on their buffers.
-type pools struct{ small, large sync.Pool }
-
-func (p *pools) of(route int) (*sync.Pool, int) {
-	if route == routeBatch || route == routeValidate {
-		return &p.large, keepBatch
-	}
-	return &p.small, keepSingle
+// result is what a request comes to.
+type result struct {
+	status             int    // of a success
+	kind               string // media type of a success that is not JSON
+	counted            bool   // it is a batch: accepted and rejected go into headers
+	accepted, rejected int
 }
 
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 	route := find(r.URL.Path)
-	pool, _ := s.pools.of(route)
-	q, _ := pool.Get().(*request)
-	if q == nil {
-		q = &request{decoder: new(event.Decoder)}
+	return &request{
+		server: s, w: w, r: r, route: route, id: requestID(r.Header["X-Request-Id"]), start: s.Now(),
+		buffers: s.pools.get(route), holding: holding{server: s},
+		result: result{status: http.StatusOK, counted: route == routeBatch && r.Method == http.MethodPost},
 	}
-	q.server, q.w, q.r, q.route = s, w, r, route
-	q.status = http.StatusOK
-	q.id = requestID(r.Header["X-Request-Id"])
-	q.start = s.Now()
-	q.counted = route == routeBatch && r.Method == http.MethodPost
-	return q
-}
-
-// end forgets the request and keeps its memory.
-func (q *request) end() {
-	q.giveTurn()
-	q.release()
-	pool, most := q.server.pools.of(q.route)
-	if q.broken || max(cap(q.wire), cap(q.plain), cap(q.out), cap(q.extra), cap(q.record)) > most {
-		return
-	}
-	q.decoder.Reset() // it remembers strings of a body whose bytes are about to be overwritten
-	*q = request{
-		wire: q.wire[:0], plain: q.plain[:0], out: q.out[:0], extra: q.extra[:0], record: q.record[:0], decoder: q.decoder,
-	}
-	pool.Put(q)
 }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := s.begin(w, r)
+	defer q.end()
 	status := q.answer(q.act())
 	took := s.Now().Sub(q.start)
 	s.counts.answered(q.route, status, took)
 	if s.Log.Enabled(r.Context(), slog.LevelDebug) {
 		s.Log.Debug("answered", "route", routes[q.route].path, "status", status, "took", took, "request_id", q.id)
 	}
-	q.end()
+}
+
+// end gives back what the request holds, however it ended. A panic that comes this far happened while the answer was
+// written: nobody can say what the sender got, so the connection is closed.
+func (q *request) end() {
+	v := recover()
+	q.holding.release()
+	if v == nil && !q.unreliable {
+		q.server.pools.put(q.route, q.buffers)
+	}
+	if v == nil {
+		return
+	}
+	if v != http.ErrAbortHandler {
+		q.fault(panicked(v))
+	}
+	panic(http.ErrAbortHandler) // net/http would log any other value, and it may hold anything
 }
 
 // act does what the request asks for. What went wrong is returned, and written in one place.
 func (q *request) act() (err error) {
 	defer func() {
-		if v := recover(); v != nil {
-			err = q.panicked(v)
+		switch v := recover(); v {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(v)
+		default:
+			q.unreliable = true
+			err = panicked(v)
 		}
 	}()
+	q.step("enter")
 	if err := q.enter(); err != nil {
 		return err
 	}
@@ -140,12 +116,15 @@ func (q *request) act() (err error) {
 	}
 }
 
-// panicked turns a panic into an error. The value of a panic may hold anything, so only the runtime's own are shown.
-func (q *request) panicked(v any) error {
-	if v == http.ErrAbortHandler {
-		panic(v)
+// step tells Server.Step where the request is.
+func (q *request) step(name string) {
+	if q.server.Step != nil {
+		q.server.Step(name)
 	}
-	q.broken = true
+}
+
+// panicked turns a panic into an error. The value of a panic may hold anything, so only the runtime's own are shown.
+func panicked(v any) error {
 	what := fmt.Sprintf("%T", v)
 	if re, ok := v.(runtime.Error); ok {
 		what = re.Error()
@@ -153,16 +132,21 @@ func (q *request) panicked(v any) error {
 	return fmt.Errorf("panic: %s\n%s", what, debug.Stack())
 }
 
-// refusalOf is what the sender is told about err. Anything but a refusal is our fault: it is logged here, once.
-func (q *request) refusalOf(err error) *refusal {
-	if r, ok := errors.AsType[*refusal](err); ok {
+// rejectionOf is what the sender is told about err. Anything but a rejection is our fault: it is logged here, once.
+func (q *request) rejectionOf(err error) *rejection {
+	if r, ok := errors.AsType[*rejection](err); ok {
 		return r
 	}
-	q.server.counts.faults.Add(1)
-	q.server.Log.Error("request broke", "route", routes[q.route].path, "request_id", q.id, "error", err)
-	r := refuse(event.InternalError, "Something went wrong on our side.")
+	q.fault(err)
+	r := reject(event.InternalError, "Something went wrong on our side.")
 	r.wait = time.Second
 	return r
+}
+
+// fault counts and logs an error of ours.
+func (q *request) fault(err error) {
+	q.server.counts.faults.Add(1)
+	q.server.Log.Error("request failed", "route", routes[q.route].path, "request_id", q.id, "error", err)
 }
 
 func newRequestID() string {

@@ -18,7 +18,7 @@ var statuses = [...]int{
 	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 }
 
-// LatencyBounds are the upper edges of the latency buckets; one more bucket takes the rest.
+// LatencyBounds are the upper edges of the latency buckets; one more tokenBucket takes the rest.
 var LatencyBounds = [...]time.Duration{
 	500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
 	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -65,13 +65,13 @@ func (c *counts) answered(route, status int, took time.Duration) {
 	c.latency[route].add(took)
 }
 
-// laneCounts are one dataset's numbers.
-type laneCounts struct {
+// usageCounts are one dataset's numbers.
+type usageCounts struct {
 	accepted, rejected, late, restricted, suppressed atomic.Uint64
 	refused, limited                                 atomic.Uint64
 }
 
-func (c *laneCounts) add(n submission.Counts) {
+func (c *usageCounts) add(n submission.Counts) {
 	c.accepted.Add(uint64(n.Accepted))
 	for _, p := range []struct {
 		at *atomic.Uint64
@@ -108,7 +108,7 @@ type Stats struct {
 type RouteStats struct {
 	Method, Path string
 	Statuses     []StatusCount // those that happened
-	Latency      []uint64      // per bucket of LatencyBounds, then the rest
+	Latency      []uint64      // per tokenBucket of LatencyBounds, then the rest
 	LatencySum   time.Duration
 }
 
@@ -150,8 +150,8 @@ func (s *Server) Stats() Stats {
 			st.Refusals = append(st.Refusals, CodeCount{info.Code, n})
 		}
 	}
-	s.lanes.Range(func(_, v any) bool {
-		st.Datasets = append(st.Datasets, v.(*lane).stats())
+	s.usages.Range(func(_, v any) bool {
+		st.Datasets = append(st.Datasets, v.(*usage).stats())
 		return true
 	})
 	slices.SortFunc(st.Datasets, func(a, b DatasetStats) int { return cmp.Compare(a.DatasetID, b.DatasetID) })
@@ -171,7 +171,7 @@ func (c *counts) route(i int) RouteStats {
 	return r
 }
 
-func (l *lane) stats() DatasetStats {
+func (l *usage) stats() DatasetStats {
 	c := &l.count
 	return DatasetStats{
 		DatasetID: l.id, Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), Late: c.late.Load(),

@@ -47,7 +47,7 @@ func streamStep(s *state) flowStep {
 	if !s.engine.Healthy {
 		step.Class, step.State = "bad", "engine down"
 	} else if !s.stream.Ready {
-		step.Class, step.State = "bad", "refusing"
+		step.Class, step.State = "bad", streamState(s)
 	}
 	step.Say = plural(s.stream.Frames, "frame", "frames") + " synced"
 	step.More = "99 % within " + edge(s.stream.Latency[:], stream.Latencies[:]) + "; " + size(s.stream.Queued) + " waiting"

@@ -54,13 +54,21 @@ type viewer struct {
 	lines   chan liveLine
 }
 
-// Tap takes a sample of a submission that was just acknowledged, or of the counts of a request refused whole. It
-// never blocks and keeps nothing of what it is given.
-func (c *Console) Tap(s *submission.Submission) {
-	if c.tap.watched.Load() != 0 {
-		c.tap.take(s, s.ReceivedAt)
+// Wants says how many events of a submission the live view would show now, in Unix seconds.
+func (c *Console) Wants(now int64) int {
+	t := &c.tap
+	if t.watched.Load() == 0 {
+		return 0
 	}
+	if t.second.Load() != now {
+		return liveRate
+	}
+	return max(0, liveRate-int(t.taken.Load()))
 }
+
+// Show takes a sample of a submission that was just acknowledged, or of the counts of a request rejected as a whole. It
+// never blocks.
+func (c *Console) Show(s *submission.Submission) { c.tap.take(s, s.ReceivedAt) }
 
 func (t *tap) take(s *submission.Submission, now int64) {
 	if t.second.Swap(now) != now {

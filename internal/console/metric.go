@@ -159,9 +159,9 @@ var Metrics = []Metric{
 		p(s.stream.Latency[:], stream.Latencies[:], s.stream.LatencySum)
 	}},
 	{Name: "sluice_stream_refused_total", Type: counter, Help: "Submissions the stream did not take, by reason.", Labels: []string{"reason"}, read: func(s *state, p put) {
-		p(float64(s.stream.RefusedOverload), "overload")
-		p(float64(s.stream.RefusedSpace), "space")
-		p(float64(s.stream.RefusedDown), "down")
+		p(float64(s.stream.RejectedOverload), "overload")
+		p(float64(s.stream.RejectedSpace), "space")
+		p(float64(s.stream.RejectedDown), "down")
 		p(float64(s.stream.Failed), "failed")
 	}},
 	{Name: "sluice_stream_queued_bytes", Type: gauge, Help: "Bytes waiting to be written or on their way.", read: one(func(s *state) int64 { return s.stream.Queued })},

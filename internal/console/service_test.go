@@ -85,7 +85,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
 		DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
-	s.api.Tap = s.console.Tap
+	s.api.Live = s.console
 	s.run(senders, ops, log)
 	return s
 }

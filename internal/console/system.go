@@ -63,13 +63,21 @@ func (c *Console) alarmCard(s *state) systemCard {
 	return card
 }
 
+// streamState names why the stream takes no records.
+func streamState(s *state) string {
+	if s.stream.Phase == stream.Writing {
+		return "overloaded"
+	}
+	return s.stream.Phase.String()
+}
+
 func streamCard(s *state) systemCard {
-	card := systemCard{ID: "stream", Name: "Stream", State: good(s.stream.Ready, "taking writes", "refusing")}
+	card := systemCard{ID: "stream", Name: "Stream", State: good(s.stream.Ready, "taking writes", streamState(s))}
 	card.Facts = []fact{
 		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(max(1, s.engine.Replicas), "copy", "copies")},
 		{"Acknowledged", fmt.Sprintf("%s in %s, %s", plural(s.stream.Records, "submission", "submissions"), plural(s.stream.Frames, "frame", "frames"), size(int64(s.stream.Bytes)))},
 		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], stream.Latencies[:]) + ", " + size(s.stream.Queued) + " waiting"},
-		{"Refused", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RefusedOverload), num(s.stream.RefusedSpace), num(s.stream.RefusedDown), num(s.stream.Failed))},
+		{"Refused", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RejectedOverload), num(s.stream.RejectedSpace), num(s.stream.RejectedDown), num(s.stream.Failed))},
 		{"Restarts of the engine", num(s.engine.Restarts)},
 	}
 	card.Table = &systemTable{Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"}, Empty: "The engine was not asked yet."}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"sluice/internal/engine"
 )
 
 // Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists.
@@ -26,7 +26,7 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 	if err == nil {
 		_, err = r.kv.Create(ctx, recordKey(s.ID), data)
 	}
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if errors.Is(err, engine.ErrExists) {
 		return nil, "", Key{}, ErrExists
 	}
 	if err == nil {
@@ -134,7 +134,7 @@ func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, ti
 		if err == nil {
 			_, err = r.kv.Update(ctx, recordKey(id), data, revision)
 		}
-		if isConflict(err) && ctx.Err() == nil {
+		if errors.Is(err, engine.ErrRevision) && ctx.Err() == nil {
 			continue
 		}
 		if err == nil {
@@ -145,10 +145,4 @@ func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, ti
 		}
 		return nil
 	}
-}
-
-// isConflict says whether an update lost against another one.
-func isConflict(err error) bool {
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == 10164) || errors.Is(err, jetstream.ErrKeyExists)
 }

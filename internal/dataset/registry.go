@@ -15,22 +15,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"sluice/internal/engine"
 )
 
 const (
-	bucketName = "SLUICE_DATASETS"
 	// refresh is how often a running registry asks whether anything changed. A revocation must hold within 5 s; asking
 	// is one small request, and unlike a subscription it cannot fall silent unnoticed.
 	refresh = time.Second
 	// askWait bounds one question to the engine.
 	askWait = 3 * time.Second
-	// newsSubject carries word of a change to running registries, so that a key works when the command that made it
-	// returns. The word may get lost; asking every second stays.
-	newsSubject = "SLUICE_NEWS.datasets"
+	// newsTopic announces a change to running registries, so that a key works when the command that made it returns.
+	// An announcement may get lost: the registry still asks every second.
+	newsTopic = "datasets"
 	// newsWait is how long a change waits for a running registry to have taken it in. Arbitrary, well under a second.
 	newsWait = 500 * time.Millisecond
 )
@@ -45,7 +41,7 @@ type Options struct {
 type Registry struct {
 	o  Options
 	e  *engine.Engine
-	kv jetstream.KeyValue
+	kv *engine.Bucket
 
 	mu   sync.Mutex // one load at a time
 	seen atomic.Uint64
@@ -78,7 +74,7 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	kv, err := e.Bucket(ctx, bucketName, "Sluice datasets and key hashes")
+	kv, err := e.Bucket(ctx, engine.Datasets)
 	if err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
 	}
@@ -93,15 +89,11 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 // Run keeps the copy in memory current until ctx ends: a change made anywhere is seen within about a second, mostly at
 // once. While the engine cannot be reached, the last good copy stays in force.
 func (r *Registry) Run(ctx context.Context) error {
-	news, err := r.e.Conn().Subscribe(newsSubject, func(m *nats.Msg) {
-		if r.refresh(ctx) == nil {
-			_ = m.Respond(nil)
-		}
-	})
+	stop, err := r.e.Listen(newsTopic, func() error { return r.refresh(ctx) })
 	if err != nil {
 		return fmt.Errorf("watch datasets: %w", err)
 	}
-	defer func() { _ = news.Unsubscribe() }()
+	defer stop()
 	stale := false
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
@@ -111,7 +103,7 @@ func (r *Registry) Run(ctx context.Context) error {
 		if failed := err != nil && ctx.Err() == nil; failed != stale {
 			stale = failed
 			if stale {
-				r.o.Log.Warn("datasets cannot be read, the last copy stays in force", "err", err)
+				r.o.Log.Warn("datasets cannot be read, the last copy stays in force", "error", err)
 			} else {
 				r.o.Log.Info("datasets are current again")
 			}
@@ -129,7 +121,7 @@ func (r *Registry) Run(ctx context.Context) error {
 func (r *Registry) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	last, err := r.revision(ctx)
+	last, err := r.kv.Revision(ctx)
 	if err == nil && last != r.seen.Load() {
 		err = r.load(ctx)
 	}
@@ -149,17 +141,8 @@ func (r *Registry) published(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, newsWait)
 	defer cancel()
-	_, _ = r.e.Conn().RequestWithContext(ctx, newsSubject, nil)
+	r.e.Announce(ctx, newsTopic)
 	return nil
-}
-
-// revision returns the bucket's newest revision.
-func (r *Registry) revision(ctx context.Context) (uint64, error) {
-	s, err := r.e.JetStream().Stream(ctx, "KV_"+bucketName)
-	if err != nil {
-		return 0, err
-	}
-	return s.CachedInfo().State.LastSeq, nil
 }
 
 // load reads all datasets and swaps them in.
@@ -167,7 +150,7 @@ func (r *Registry) load(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Asked first: what is written while the records are read makes the next look find a newer revision.
-	last, err := r.revision(ctx)
+	last, err := r.kv.Revision(ctx)
 	if err != nil {
 		return err
 	}
@@ -184,32 +167,21 @@ func (r *Registry) load(ctx context.Context) error {
 
 // readAll reads all datasets. A record that cannot be read closes its own dataset and no other.
 func (r *Registry) readAll(ctx context.Context) ([]*Dataset, error) {
-	w, err := r.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	records, err := r.kv.All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = w.Stop() }() // an ephemeral reader: if this fails, the engine drops it by itself
-	var all []*Dataset
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case kve, open := <-w.Updates():
-			if !open {
-				return nil, errors.New("reading the datasets was cut off")
-			}
-			if kve == nil { // everything there was when we asked
-				slices.SortFunc(all, func(a, b *Dataset) int { return cmp.Compare(a.ID, b.ID) })
-				return all, nil
-			}
-			d, err := decode(kve.Value())
-			if err != nil {
-				r.o.Log.Error("dataset record cannot be read", "record", kve.Key(), "err", err)
-				continue
-			}
-			all = append(all, d)
+	all := make([]*Dataset, 0, len(records))
+	for _, record := range records {
+		d, err := decode(record.Value)
+		if err != nil {
+			r.o.Log.Error("dataset record cannot be read", "record", record.Key, "error", err)
+			continue
 		}
+		all = append(all, d)
 	}
+	slices.SortFunc(all, func(a, b *Dataset) int { return cmp.Compare(a.ID, b.ID) })
+	return all, nil
 }
 
 // index makes a snapshot, taking over when each key was last used.
@@ -285,17 +257,17 @@ func (r *Registry) read(ctx context.Context, id string) (*Dataset, uint64, error
 		return nil, 0, ErrNotFound
 	}
 	kve, err := r.kv.Get(ctx, recordKey(id))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	if errors.Is(err, engine.ErrNotFound) {
 		return nil, 0, ErrNotFound
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read dataset %s: %w", id, err)
 	}
-	d, err := decode(kve.Value())
+	d, err := decode(kve.Value)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read dataset %s: %w", id, err)
 	}
-	return d, kve.Revision(), nil
+	return d, kve.Revision, nil
 }
 
 // recordKey spells a dataset's id in the characters the engine allows.

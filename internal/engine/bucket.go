@@ -8,20 +8,138 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Bucket opens a key-value bucket, and makes it where there is none: on disk, with the newest value of each key. One
-// that exists keeps its replicas unless Options say how many there must be.
-func (e *Engine) Bucket(ctx context.Context, name, description string) (jetstream.KeyValue, error) {
-	kv, err := e.js.KeyValue(ctx, name)
-	if err == nil && e.o.Replicas == 0 {
-		return kv, nil
+// Bucket is a key-value store on disk. It keeps the newest value of each key. Its methods may be called by many
+// goroutines and stay valid over a restart of the engine.
+type Bucket struct {
+	name string
+	js   jetstream.JetStream
+	kv   jetstream.KeyValue
+}
+
+// Entry is the value of a key. A later change of any key in the bucket has a higher Revision.
+type Entry struct {
+	Key      string
+	Value    []byte
+	Revision uint64
+}
+
+// Bucket opens a bucket, and makes it where there is none. The copies of an existing bucket may grow to
+// Options.Replicas; they never become fewer.
+func (e *Engine) Bucket(ctx context.Context, k Kind) (*Bucket, error) {
+	spec := buckets[k]
+	kv, err := e.js.KeyValue(ctx, spec.name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		kv, err = e.js.CreateKeyValue(ctx, e.bucketConfig(k, e.o.Replicas))
+		if errors.Is(err, jetstream.ErrBucketExists) { // another node made it in the meantime
+			kv, err = e.js.KeyValue(ctx, spec.name)
+		}
 	}
-	if err == nil || errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = e.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: name, Description: description, History: 1, Storage: jetstream.FileStorage, Replicas: max(1, e.o.Replicas),
-		})
+	if err == nil && e.o.Replicas > 1 {
+		kv, err = e.growBucket(ctx, k, kv)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", name, err)
+		return nil, fmt.Errorf("open bucket %s: %w", spec.name, translate(err))
 	}
-	return kv, nil
+	return &Bucket{name: spec.name, js: e.js, kv: kv}, nil
+}
+
+func (e *Engine) bucketConfig(k Kind, replicas int) jetstream.KeyValueConfig {
+	spec := buckets[k]
+	return jetstream.KeyValueConfig{
+		Bucket: spec.name, Description: spec.description, History: 1, TTL: spec.age,
+		Storage: jetstream.FileStorage, Replicas: max(1, replicas),
+	}
+}
+
+// growBucket gives a bucket more copies if it has too few.
+func (e *Engine) growBucket(ctx context.Context, k Kind, kv jetstream.KeyValue) (jetstream.KeyValue, error) {
+	st, err := kv.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st.Config().Replicas >= e.o.Replicas {
+		return kv, nil
+	}
+	return e.js.UpdateKeyValue(ctx, e.bucketConfig(k, e.o.Replicas))
+}
+
+// Get returns the value of a key, or ErrNotFound.
+func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
+	kve, err := b.kv.Get(ctx, key)
+	if err != nil {
+		return Entry{}, translate(err)
+	}
+	return entry(kve), nil
+}
+
+func entry(kve jetstream.KeyValueEntry) Entry {
+	return Entry{Key: kve.Key(), Value: kve.Value(), Revision: kve.Revision()}
+}
+
+// Put sets the value of a key and returns its revision.
+func (b *Bucket) Put(ctx context.Context, key string, value []byte) (uint64, error) {
+	revision, err := b.kv.Put(ctx, key, value)
+	return revision, translate(err)
+}
+
+// Create sets the value of a key that has none. Else it returns ErrExists.
+func (b *Bucket) Create(ctx context.Context, key string, value []byte) (uint64, error) {
+	revision, err := b.kv.Create(ctx, key, value)
+	return revision, translate(err)
+}
+
+// Update sets the value of a key if its revision is still the given one. Else it returns ErrRevision.
+func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	next, err := b.kv.Update(ctx, key, value, revision)
+	return next, changed(err)
+}
+
+// Delete removes a key if its revision is still the given one, or in any case if that is 0. A changed one is ErrRevision.
+func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
+	var opts []jetstream.KVDeleteOpt
+	if revision > 0 {
+		opts = append(opts, jetstream.LastRevision(revision))
+	}
+	return changed(b.kv.Delete(ctx, key, opts...))
+}
+
+// changed is translate for a write that expects a revision.
+func changed(err error) error {
+	if err = translate(err); errors.Is(err, ErrExists) {
+		return ErrRevision
+	}
+	return err
+}
+
+// Revision returns the highest revision of the bucket: a change of any key raises it.
+func (b *Bucket) Revision(ctx context.Context) (uint64, error) {
+	s, err := b.js.Stream(ctx, "KV_"+b.name)
+	if err != nil {
+		return 0, translate(err)
+	}
+	return s.CachedInfo().State.LastSeq, nil
+}
+
+// All returns every key with its value, as they are when the engine reads them.
+func (b *Bucket) All(ctx context.Context) ([]Entry, error) {
+	var all []Entry
+	w, err := b.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, translate(err)
+	}
+	defer func() { _ = w.Stop() }() // an ephemeral reader: if this fails, the engine drops it
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, translate(ctx.Err())
+		case kve, open := <-w.Updates():
+			if !open {
+				return nil, ErrInterrupted
+			}
+			if kve == nil { // everything there was when we asked
+				return all, nil
+			}
+			all = append(all, entry(kve))
+		}
+	}
 }

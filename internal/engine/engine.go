@@ -1,7 +1,7 @@
-// Package engine runs the JetStream that Sluice stands on.
+// Package engine is NATS JetStream: durable partitions, key-value buckets, leases and announcements.
 //
-// It is embedded in this process by default, reached through the running server when another process already has the
-// data directory, or a cluster of its own. Everything above sees one connection that survives a restart of the engine.
+// JetStream runs in this process by default, in another process that has the data directory already, or as a server or
+// cluster of its own. No other package imports NATS. What this package returns stays valid over a restart of JetStream.
 package engine
 
 import (
@@ -26,10 +26,12 @@ import (
 )
 
 const (
-	// maxPayload bounds one message of the embedded engine: a request body of 5 MiB with room for its frame.
+	// maxPayload bounds one message of the embedded engine: a request body of 5 MiB and its frame.
 	maxPayload = 8 << 20
 	// minPayload is what a foreign engine must allow: the largest body a sender may send, decoded and framed.
 	minPayload = 6 << 20
+	// The names of the connections, as the server shows them.
+	writeName, readName = "sluice", "sluice-read"
 	// openWait is how long Open waits for a data directory that another command holds.
 	openWait = 10 * time.Second
 )
@@ -56,7 +58,7 @@ type Options struct {
 	Credentials string        // credentials file for URL
 	Token       string        // token for URL
 	RootCA      string        // certificate authority file for URL
-	Replicas    int           // copies of everything stored; 0 means as it is, or 1; more than 1 needs a cluster at URL
+	Replicas    int           // copies of everything stored, at least; 0 means as many as there are, or 1; more than 1 needs a cluster at URL
 	Listen      bool          // let other processes on this machine attach while this one runs the engine
 	Wait        time.Duration // how long to wait for a directory in use; 0 means 10 s
 	MaxStore    int64         // bytes the embedded engine may fill; 0 means the size of the disk
@@ -83,10 +85,15 @@ type Engine struct {
 
 	mu      sync.Mutex // guards what follows
 	srv     *server.Server
-	changed chan struct{}
+	changed chan struct{} // closed when the connection comes back
+	unwell  chan struct{} // closed when Health may have become an error
 	closed  bool
 
 	restartMu sync.Mutex // one restart at a time
+
+	owner   string // names this process in leases
+	leaseMu sync.Mutex
+	leases  *Bucket
 }
 
 // Open returns an engine that has answered. Without a URL it runs one in Dir; when another process already does, it
@@ -95,7 +102,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Wait == 0 {
 		o.Wait = openWait
 	}
-	e := &Engine{o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{})}
+	e := &Engine{o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{}), unwell: make(chan struct{}), owner: newOwner()}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -208,7 +215,7 @@ func (e *Engine) openExternal(ctx context.Context) error {
 
 // connect makes the connection and waits for JetStream to answer on it.
 func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Option) error {
-	nc, err := e.dial("sluice", address, opts...)
+	nc, err := e.dial(writeName, address, opts...)
 	if err != nil {
 		return fmt.Errorf("connect to the %s engine: %w", e.mode, err)
 	}
@@ -251,44 +258,21 @@ func (e *Engine) dial(name, address string, opts ...nats.Option) (*nats.Conn, er
 		nats.Timeout(3*time.Second),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(*nats.Conn, error) { e.Suspect() }),
-		nats.ReconnectHandler(func(*nats.Conn) { e.broadcast() }),
+		nats.DisconnectErrHandler(func(nc *nats.Conn, _ error) {
+			if nc.Opts.Name == writeName { // without the other one only reading stops
+				e.notify(&e.unwell)
+			}
+			e.Suspect()
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { e.notify(&e.changed) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			e.log.Warn("engine connection", "err", err)
+			e.log.Warn("engine connection", "error", err)
 		}))
 	return nats.Connect(address, opts...)
 }
 
-// Dial opens one more connection to the same engine, for a reader whose volume must not delay the answers to writers.
-// The caller closes it.
-func (e *Engine) Dial(name string) (*nats.Conn, error) {
-	var nc *nats.Conn
-	var err error
-	switch e.mode {
-	case Embedded:
-		nc, err = e.dial(name, "", nats.InProcessServer(inProcess{e}), nats.Token(e.token))
-	default:
-		o := e.nc.Opts
-		o.Name = name
-		nc, err = o.Connect()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("connect to the %s engine: %w", e.mode, err)
-	}
-	return nc, nil
-}
-
-// Conn returns the connection. It stays the same for the life of the engine and reconnects by itself.
-func (e *Engine) Conn() *nats.Conn { return e.nc }
-
-// JetStream returns the JetStream on Conn. Handles made from it stay valid over a restart.
-func (e *Engine) JetStream() jetstream.JetStream { return e.js }
-
 // Mode says where the engine runs.
 func (e *Engine) Mode() Mode { return e.mode }
-
-// Replicas returns how many copies of everything stored there must be; 0 means as many as there are, or 1.
-func (e *Engine) Replicas() int { return e.o.Replicas }
 
 // Dir returns the directory whose disk the engine fills, or "" when that disk is not this machine's concern.
 func (e *Engine) Dir() string {
@@ -306,11 +290,12 @@ func (e *Engine) Changed() <-chan struct{} {
 	return e.changed
 }
 
-func (e *Engine) broadcast() {
+// notify wakes those who wait for a channel that Changed or Unwell returned.
+func (e *Engine) notify(ch *chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	close(e.changed)
-	e.changed = make(chan struct{})
+	close(*ch)
+	*ch = make(chan struct{})
 }
 
 // Close ends the connection and, where the engine runs here, stops it and frees the data directory. It returns when

@@ -36,17 +36,17 @@ func open(t *testing.T, o Options) *Engine {
 // put stores a message in a stream of its own, which it makes.
 func put(t *testing.T, e *Engine, data string) {
 	t.Helper()
-	if _, err := e.JetStream().CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "T", Subjects: []string{"t"}}); err != nil {
+	if _, err := e.js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "T", Subjects: []string{"t"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.JetStream().Publish(t.Context(), "t", []byte(data)); err != nil {
+	if _, err := e.js.Publish(t.Context(), "t", []byte(data)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func count(t *testing.T, e *Engine) uint64 {
+func stored(t *testing.T, e *Engine) uint64 {
 	t.Helper()
-	s, err := e.JetStream().Stream(t.Context(), "T")
+	s, err := e.js.Stream(t.Context(), "T")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestEmbeddedKeepsWhatItTook(t *testing.T) {
 		t.Errorf("second Close: %v", err)
 	}
 	e = open(t, Options{Dir: dir})
-	if n := count(t, e); n != 1 {
+	if n := stored(t, e); n != 1 {
 		t.Errorf("%d messages after reopening, want 1", n)
 	}
 	if st := e.Stats(); st.Mode != Embedded || !st.Connected || !st.Healthy || st.Version == "" {
@@ -97,7 +97,7 @@ func TestAttachToARunningServer(t *testing.T) {
 		t.Fatalf("second opener is %v, want attached", command.Mode())
 	}
 	put(t, command, "from outside")
-	if n := count(t, serve); n != 1 {
+	if n := stored(t, serve); n != 1 {
 		t.Errorf("server sees %d messages, want 1", n)
 	}
 	if err := command.Restart(t.Context()); err == nil {
@@ -108,7 +108,7 @@ func TestAttachToARunningServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, open(t, Options{Dir: dir}), "again")
-	if n := count(t, serve); n != 2 {
+	if n := stored(t, serve); n != 2 {
 		t.Errorf("server sees %d messages, want 2", n)
 	}
 }
@@ -182,15 +182,15 @@ func TestDirectoryInUse(t *testing.T) {
 func TestHandlesSurviveARestart(t *testing.T) {
 	e := open(t, Options{Dir: t.TempDir()})
 	put(t, e, "before")
-	kv, err := e.JetStream().CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "B"})
+	kv, err := e.js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: "B"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := e.Dial("reader")
+	parts, err := e.Partitions(t.Context(), PartitionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reader.Close()
+	defer parts.Close()
 	changed := e.Changed()
 	if err := e.Restart(t.Context()); err != nil {
 		t.Fatal(err)
@@ -199,8 +199,11 @@ func TestHandlesSurviveARestart(t *testing.T) {
 	if _, err := kv.Put(t.Context(), "k", []byte("v")); err != nil {
 		t.Errorf("bucket opened before the restart: %v", err)
 	}
+	if _, err := parts.List[0].State(t.Context()); err != nil {
+		t.Errorf("partition opened before the restart: %v", err)
+	}
 	put(t, e, "after")
-	if n := count(t, e); n != 2 {
+	if n := stored(t, e); n != 2 {
 		t.Errorf("%d messages, want 2", n)
 	}
 	if st := e.Stats(); st.Restarts != 1 {
@@ -266,7 +269,7 @@ func TestRewriteKeepsTheNewestBlock(t *testing.T) {
 	if len(before) < 100_000 || !bytes.Equal(before, after) {
 		t.Errorf("block of %d bytes has %d after rewriting, or other ones", len(before), len(after))
 	}
-	if n := count(t, open(t, Options{Dir: dir})); n != 100 {
+	if n := stored(t, open(t, Options{Dir: dir})); n != 100 {
 		t.Errorf("%d messages, want 100", n)
 	}
 }
@@ -308,7 +311,7 @@ func TestExternal(t *testing.T) {
 		t.Fatal("connection did not come back")
 	}
 	put(t, e, "two")
-	if n := count(t, e); n != 2 {
+	if n := stored(t, e); n != 2 {
 		t.Errorf("%d messages, want 2", n)
 	}
 }

@@ -33,8 +33,12 @@ func (e *Engine) Health() error {
 	return nil
 }
 
-// Faulted says whether the engine is known to take no writes until it is restarted. It costs one look at memory.
-func (e *Engine) Faulted() bool { return e.fault.Load() != nil }
+// Unwell returns a channel that is closed when Health may next have become an error.
+func (e *Engine) Unwell() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.unwell
+}
 
 // Suspect makes Run look at the engine's health now. Who sees a write go unanswered calls it.
 func (e *Engine) Suspect() {
@@ -47,6 +51,7 @@ func (e *Engine) Suspect() {
 // fail records the first cause for which the engine has to be restarted.
 func (e *Engine) fail(err error) {
 	if e.fault.CompareAndSwap(nil, &err) {
+		e.notify(&e.unwell)
 		e.Suspect()
 	}
 }
@@ -68,7 +73,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			wait = pause
 			continue
 		}
-		e.log.Error("engine takes no writes, restarting it", "err", e.Health())
+		e.log.Error("engine takes no writes, restarting it", "error", e.Health())
 		err := e.Restart(ctx)
 		if errors.Is(err, errStuck) {
 			return fmt.Errorf("run engine: %w", err)
@@ -79,7 +84,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			continue
 		}
 		e.fail(err)
-		e.log.Error("engine stays down", "err", err, "retry_in", wait)
+		e.log.Error("engine stays down", "error", err, "retry_in", wait)
 		select {
 		case <-ctx.Done():
 			return nil

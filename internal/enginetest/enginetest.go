@@ -14,6 +14,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Token opens every server of this package.
@@ -51,6 +54,38 @@ func build(t testing.TB) string {
 		t.Fatal(program.err)
 	}
 	return filepath.Join(program.dir, "nats-server")
+}
+
+// Attach connects to the engine that a process runs in a data directory and lets others reach, for what only a test
+// does to it. The connection ends with the test.
+func Attach(t testing.TB, dir string) jetstream.JetStream {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "engine.json"))
+	var at struct{ URL, Token string }
+	if err == nil {
+		err = json.Unmarshal(data, &at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connect(t, at.URL, at.Token)
+}
+
+// JetStream connects to the server, for what only a test does to it. The connection ends with the test.
+func (s *Server) JetStream() jetstream.JetStream { return connect(s.t, s.URL(), Token) }
+
+func connect(t testing.TB, url, token string) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.Token(token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
 }
 
 // Server is a running server. It ends with the test.

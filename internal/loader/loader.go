@@ -39,10 +39,8 @@ type Options struct {
 
 	Throttle *throttle.Throttle // slows the decoding of frames down; nil does not
 
-	// Engine keeps the leases that let one loader at a time work on a partition; nil takes none, for a single
-	// process. Owner names this node: the same name after a crash takes its leases up again at once.
+	// Engine keeps the leases that let one loader at a time work on a partition; nil takes none, for a single process.
 	Engine *engine.Engine
-	Owner  string
 
 	Age     time.Duration // commit at the latest this long after the first frame; default 5 s
 	MaxRows int           // or when so many rows wait; default 64,000

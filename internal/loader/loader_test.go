@@ -288,7 +288,7 @@ func TestRealStream(t *testing.T) {
 
 	lk := openLake(t, t.TempDir(), nil)
 	asideDir := t.TempDir()
-	o := Options{Stream: st, Lake: lk, Aside: asideDir, Engine: e, Owner: "node", Now: time.Now}
+	o := Options{Stream: st, Lake: lk, Aside: asideDir, Engine: e, Now: time.Now}
 	var sent []*submission.Submission
 	last := uint64(0)
 	send := func() {
@@ -308,9 +308,7 @@ func TestRealStream(t *testing.T) {
 	until(t, "all frames", func() bool { return l.Watermark(0) == last })
 
 	// Another node stands by, sees the watermark, and takes over when the first one goes.
-	other := o
-	other.Owner = "other"
-	l2, _ := start(t, other)
+	l2, _ := start(t, o)
 	until(t, "the watermark", func() bool { return l2.Watermark(0) == last })
 	if l2.Stats().Partitions[0].Held {
 		t.Error("got two loaders of one partition, want one")

@@ -174,8 +174,8 @@ func each(callers, n int, do func() error) error {
 	return nil
 }
 
-// BenchmarkAppendOnce measures records with a key, each a message and a sync of its own.
-func BenchmarkAppendOnce(b *testing.B) {
+// BenchmarkAppendKeyed measures records with a key, each a message and a sync of its own.
+func BenchmarkAppendKeyed(b *testing.B) {
 	s := runStream(b, openEngine(b, b.TempDir()), Options{})
 	record := make([]byte, 500)
 	var key atomic.Int64
@@ -183,7 +183,7 @@ func BenchmarkAppendOnce(b *testing.B) {
 	b.ResetTimer()
 	cpu := cpuTime(b)
 	took := spread(b, 64, func() error {
-		_, err := s.AppendOnce(b.Context(), strconv.FormatInt(key.Add(1), 10), record)
+		_, err := s.AppendKeyed(b.Context(), strconv.FormatInt(key.Add(1), 10), record)
 		return err
 	})
 	cpu = cpuTime(b) - cpu

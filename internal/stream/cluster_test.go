@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"sluice/internal/engine"
 	"sluice/internal/enginetest"
 )
@@ -37,7 +35,7 @@ func TestCluster(t *testing.T) {
 				var at Position
 				var err error
 				if i%2 == 0 {
-					at, err = s.AppendOnce(t.Context(), rec, []byte(rec))
+					at, err = s.AppendKeyed(t.Context(), rec, []byte(rec))
 				} else {
 					at, err = s.Append(t.Context(), []byte(rec))
 				}
@@ -57,11 +55,11 @@ func TestCluster(t *testing.T) {
 		})
 	}
 	eventually(t, "appends", func() bool { return promised.len() > 100 })
-	info, err := e.JetStream().Stream(t.Context(), partitionName(0))
+	st, err := s.writers[0].log.State(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	leader := info.CachedInfo().Cluster.Leader
+	leader := st.Leader
 	for i, n := range nodes {
 		if leader == fmt.Sprint("n", i) {
 			n.Kill()
@@ -84,8 +82,8 @@ func TestCluster(t *testing.T) {
 	// A command that does not say how many replicas there should be leaves them.
 	o.Replicas = 0
 	openStream(t, openOptions(t, o), Options{})
-	if info, err = e.JetStream().Stream(t.Context(), partitionName(0)); err != nil || info.CachedInfo().Config.Replicas != 3 {
-		t.Errorf("replicas after a command: %v, %v, want 3", info.CachedInfo().Config.Replicas, err)
+	if st, err = s.writers[0].log.State(t.Context()); err != nil || st.Replicas != 3 {
+		t.Errorf("replicas after a command: %v, %v, want 3", st.Replicas, err)
 	}
 }
 
@@ -100,15 +98,15 @@ func openCluster(t *testing.T, o engine.Options) *engine.Engine {
 		if e, err = engine.Open(ctx, o); err != nil {
 			return false
 		}
-		if _, err = e.Bucket(ctx, "READY", ""); err != nil {
+		if _, err = e.Bucket(ctx, engine.StreamEnds); err != nil {
 			e.Close()
 			return false
 		}
 		return true
 	})
 	t.Cleanup(func() { e.Close() })
-	if st := e.Conn().Status(); st != nats.CONNECTED {
-		t.Fatalf("connection is %v", st)
+	if !e.Stats().Connected {
+		t.Fatal("not connected")
 	}
 	return e
 }

@@ -2,147 +2,103 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
 
-	"github.com/nats-io/nats.go"
+	"sluice/internal/engine"
 )
 
-// run sends groups until the lane is closed and empty. Several run at once.
-func (l *lane) run() {
+// run sends groups until the writer is closed and empty. Several run at once.
+func (w *writer) run() {
 	for {
-		g := l.take()
+		g := w.take()
 		if g == nil {
 			return
 		}
-		l.commit(g)
+		w.commit(g)
 		// The callers just answered often come straight back; letting them run first makes the next frame larger, which
 		// saves a tenth of the processor time per record at 64 callers.
 		runtime.Gosched()
-		l.landed(g)
-		l.release(g)
+		w.landed(g)
+		w.release(g)
 	}
 }
 
-// commit sends a group and answers its callers. One that expired in the queue is not sent: its callers were told that
-// it failed, and sending it would only make duplicates of their retries.
-func (l *lane) commit(g *group) {
-	s := l.s
-	if !g.send(s.connection()) {
-		return
-	}
+// commit sends a group and answers its callers.
+func (w *writer) commit(g *group) {
+	s := w.s
+	conn := s.e.Connection()
+	w.mu.Lock()
+	g.conn = conn
+	w.mu.Unlock()
 	sealFrame(g.buf, g.n)
 	start := s.o.Now()
-	seq, err := l.publish(g.ctx, &nats.Msg{Subject: l.subject, Data: g.buf})
-	if first := g.finish(seq, err); err != nil {
-		if first {
-			s.n.failed.Add(uint64(g.n))
-		}
-		return
-	}
-	s.n.committed(g.n, len(g.buf), s.o.Now().Sub(start))
-}
-
-// connection numbers the connections that writes went over.
-func (s *Stream) connection() uint64 { return s.nc.Stats().Reconnects }
-
-// expire tells a group's callers that its time is up.
-func (l *lane) expire(g *group) {
-	l.mu.Lock()
-	taken := l.open != g
-	if !taken { // nobody came for it in all its time
-		l.open = nil
-	}
-	l.mu.Unlock()
-	if !g.finish(0, ErrTimeout) {
-		return
-	}
-	l.s.n.failed.Add(uint64(g.n))
-	if g.wasSent() && !l.pace.alive(l.s.o.Now(), l.s.o.AckTimeout) {
-		l.s.fault(ErrTimeout)
-	}
-	if !taken {
-		l.release(g)
+	seq, err := w.publish(g.ctx, "append", "", g.buf)
+	w.mu.Lock()
+	first := g.answer(seq, err)
+	w.mu.Unlock()
+	if err == nil {
+		s.n.committed(g.n, len(g.buf), s.o.Now().Sub(start))
+	} else if first {
+		s.n.failed.Add(uint64(g.n))
 	}
 }
-
-// release takes back what a group holds, once nobody writes from it any more.
-func (l *lane) release(g *group) {
-	l.s.queued.Add(-g.size)
-	if buf := g.buf[:0]; cap(buf) <= 2<<20 { // one huge record is rare: its memory is not kept
-		frames.Put(&buf)
-	}
-}
-
-// ack is the engine's answer to a publish.
-type ack struct {
-	Seq   uint64    `json:"seq"`
-	Error *apiError `json:"error"`
-}
-
-// Error codes of JetStream's API that mean something of their own here.
-const (
-	codeInsufficient  = 10023
-	codeNoStorage     = 10047
-	codeWrongLast     = 10071
-	codeWrongLastHere = 10164 // the same, seen while the other one is on its way
-	codeStoreFailed   = 10077
-	codeNoMessage     = 10037
-)
 
 // publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
-// stream down until a probe has succeeded. The end of ctx is such a one only if ErrTimeout is its cause: else it is
-// the caller who lost patience, and the engine is none the worse. Nor is it when it answers others: then it is slow.
+// stream to Probing. The end of ctx does so only if ErrTimeout is its cause: else the caller gave up, which says nothing
+// about the engine. Nor does it while the engine answers others: then it is slow.
 //
-// Steps: append.publish, append.stored; with a key once.publish, once.stored. A crash before the first leaves nothing,
+// Steps: append.publish, append.stored; with a key keyed.publish, keyed.stored. A crash before the first leaves nothing,
 // one at the second leaves a record whose sender has no answer, and between the two either may be.
-func (l *lane) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
-	what := "append"
-	if m.Subject != l.subject {
-		what = "once"
-	}
-	high := l.high.Load()
-	seq, err := l.send(ctx, what, m)
+func (w *writer) publish(ctx context.Context, what, key string, frame []byte) (uint64, error) {
+	high := w.high.Load()
+	seq, err := w.send(ctx, what, key, frame)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrExists), errors.Is(err, ErrFull), errors.Is(err, errStep):
 		return 0, err
 	case ctx.Err() != nil && context.Cause(ctx) != ErrTimeout:
-		l.s.n.abandoned.Add(1)
+		w.s.n.abandoned.Add(1)
 		return 0, ctx.Err()
-	case ctx.Err() != nil && l.pace.alive(l.s.o.Now(), l.s.o.AckTimeout):
+	case ctx.Err() != nil && w.acks.alive(w.s.o.Now(), w.s.o.AckTimeout):
 		return 0, ErrTimeout // the disk is slow; the engine goes on
 	default:
-		return 0, l.s.fault(err)
+		return 0, w.s.fault(err)
 	}
 	if seq <= high {
 		// The engine came back without its newest frames and gives their numbers out again. A reader that is past
 		// them would never see this record, so it must not count as stored.
-		return 0, l.s.fault(fmt.Errorf("%w: it has lost its newest frames", ErrUnavailable))
+		return 0, w.s.fault(fmt.Errorf("%w: it has lost its newest frames", ErrUnavailable))
 	}
-	l.raise(seq)
-	l.s.space.wrote(len(m.Data))
-	return seq, l.s.at(what, "stored")
+	w.raise(seq)
+	if w.s.disk.wrote(len(frame)) {
+		w.s.checkDisk()
+	}
+	return seq, w.s.at(what, "stored")
 }
 
 // send sends one message, and learns how fast the engine is.
-func (l *lane) send(ctx context.Context, what string, m *nats.Msg) (uint64, error) {
-	n, start := l.pace.enter(), l.s.o.Now()
-	err := l.s.at(what, "publish")
+func (w *writer) send(ctx context.Context, what, key string, frame []byte) (uint64, error) {
+	n, start := w.acks.enter(), w.s.o.Now()
+	err := w.s.at(what, "publish")
 	var seq uint64
 	if err == nil {
-		seq, err = request(ctx, l.s.nc, m)
+		if key == "" {
+			seq, err = w.log.Publish(ctx, frame)
+		} else {
+			seq, err = w.log.PublishNew(ctx, key, frame)
+		}
+		err = translate(err)
 	}
-	now := l.s.o.Now()
+	now := w.s.o.Now()
 	switch {
 	case err == nil, errors.Is(err, ErrExists), errors.Is(err, ErrFull):
-		l.pace.answered(n, now, now.Sub(start))
+		w.acks.answered(n, now, now.Sub(start))
 	case context.Cause(ctx) == ErrTimeout:
-		l.pace.late(n, now.Sub(start))
+		w.acks.late(n, now.Sub(start))
 	default:
-		l.pace.leave()
+		w.acks.leave()
 	}
 	return seq, err
 }
@@ -161,59 +117,28 @@ func (s *Stream) at(what, step string) error {
 	return nil
 }
 
-// request sends one message to the engine and returns the sequence number under which it is stored.
-func request(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
-	reply, err := nc.RequestMsgWithContext(ctx, m)
-	if ctx.Err() != nil && err != nil {
-		return 0, ErrTimeout
-	}
-	if err != nil {
-		return 0, translate(err)
-	}
-	var a ack
-	if err := json.Unmarshal(reply.Data, &a); err != nil {
-		return 0, fmt.Errorf("%w: unreadable acknowledgement", ErrUnavailable)
-	}
-	if a.Error == nil {
-		return a.Seq, nil
-	}
-	switch a.Error.Code {
-	case codeWrongLast, codeWrongLastHere:
-		return 0, ErrExists
-	case codeStoreFailed, codeNoStorage, codeInsufficient:
-		return 0, ErrFull
-	}
-	return 0, fmt.Errorf("%w: %s", ErrUnavailable, a.Error.Description)
-}
-
 // raise notes that the stream reaches seq.
-func (l *lane) raise(seq uint64) {
+func (w *writer) raise(seq uint64) {
 	for {
-		high := l.high.Load()
-		if seq <= high || l.high.CompareAndSwap(high, seq) {
+		high := w.high.Load()
+		if seq <= high || w.high.CompareAndSwap(high, seq) {
 			break
 		}
 	}
-	l.grown.ring()
+	w.grown.send()
 }
 
-// translate turns the client's error into one of ours.
+// translate turns the engine's error into one of ours.
 func translate(err error) error {
-	if errors.Is(err, nats.ErrReconnectBufExceeded) {
-		err = errNoConnection
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, engine.ErrExists):
+		return ErrExists
+	case errors.Is(err, engine.ErrFull):
+		return ErrFull
+	case errors.Is(err, engine.ErrTimeout):
+		return ErrTimeout
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// fault takes the stream down and returns err.
-func (s *Stream) fault(err error) error {
-	if s.down.Swap(&err) == nil {
-		s.o.Log.Error("stream takes no writes", "err", err)
-	}
-	s.e.Suspect()
-	select {
-	case s.alarm <- struct{}{}:
-	default:
-	}
-	return err
 }

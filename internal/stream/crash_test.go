@@ -43,7 +43,7 @@ func child(dir string) int {
 				var err error
 				if key := fmt.Sprintf("%d:%d:%d", os.Getpid(), c/2, i); c < 8 {
 					rec += ":" + key
-					at, err = s.AppendOnce(ctx, key, []byte(rec))
+					at, err = s.AppendKeyed(ctx, key, []byte(rec))
 				} else {
 					at, err = s.Append(ctx, []byte(rec))
 				}
@@ -128,8 +128,8 @@ func checkAfterKill(t *testing.T, dir string, promised *ledger) {
 				t.Errorf("key %s is at %v and at %v", key, other, at)
 			}
 			keys[key] = at
-			if got, _, err := s.ReadOnce(t.Context(), key); err != nil || string(got) != rec {
-				t.Errorf("ReadOnce(%s): %q, %v, want %q", key, got, err, rec)
+			if got, _, err := s.ReadKeyed(t.Context(), key); err != nil || string(got) != rec {
+				t.Errorf("ReadKeyed(%s): %q, %v, want %q", key, got, err, rec)
 			}
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/nats-io/nats.go"
 )
 
 // store is a stopped stream's files.
@@ -207,7 +205,7 @@ func TestForeignBytes(t *testing.T) {
 	bad := AppendFrame(nil, []byte("was whole"))
 	bad[len(bad)-1] ^= 1
 	for _, data := range [][]byte{bad, []byte("something else"), {}} {
-		if _, err := request(t.Context(), e.Conn(), &nats.Msg{Subject: frameSubject(0), Data: data}); err != nil {
+		if _, err := s.writers[0].log.Publish(t.Context(), data); err != nil {
 			t.Fatal(err)
 		}
 	}

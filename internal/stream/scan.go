@@ -2,13 +2,11 @@ package stream
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"sluice/internal/engine"
 )
 
 const (
@@ -50,7 +48,7 @@ func (s *Stream) Follow(
 
 func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) error {
 	partition := f.part
-	if int(partition) >= len(s.lanes) {
+	if int(partition) >= len(s.writers) {
 		return fmt.Errorf("scan partition %d: %w", partition, ErrNotFound)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -73,27 +71,27 @@ func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) 
 			if err := yield(fr); err != nil {
 				return err
 			}
-			next = m.seq + 1
+			next = m.Seq + 1
 		}
 	}
 	return context.Cause(ctx)
 }
 
 // frame makes a frame of a message that was expected to have the sequence number next.
-func (s *Stream) frame(m message, next uint64) Frame {
-	fr := Frame{Seq: m.seq, Time: m.time}
+func (s *Stream) frame(m engine.Message, next uint64) Frame {
+	fr := Frame{Seq: m.Seq, Time: m.Time}
 	if next > 0 {
-		fr.Missing = m.seq - next
+		fr.Missing = m.Seq - next
 		s.n.missing.Add(fr.Missing)
 	}
-	if m.data == nil {
+	if m.Data == nil {
 		fr.Damaged = fmt.Errorf("%w: the engine has no bytes for it", ErrDamaged)
-	} else if records, err := DecodeFrame(m.data); err == nil {
+	} else if records, err := DecodeFrame(m.Data); err == nil {
 		fr.Records = records
 	} else {
 		fr.Damaged = fmt.Errorf("%w: %w", ErrDamaged, err)
 		if !errors.Is(err, errLost) {
-			fr.Raw = m.data
+			fr.Raw = m.Data
 		}
 	}
 	if fr.Damaged != nil {
@@ -103,7 +101,7 @@ func (s *Stream) frame(m message, next uint64) Frame {
 }
 
 // batch is what one question to the engine brought.
-type batch struct{ messages []message }
+type batch struct{ messages []engine.Message }
 
 // fetcher reads ahead of a scan.
 type fetcher struct {
@@ -112,27 +110,21 @@ type fetcher struct {
 	next   uint64 // sequence number to ask for; 0 means the oldest
 	follow bool
 	gather time.Duration
-
-	inbox   string
-	replies chan *nats.Msg
-	asked   uint64
 }
 
 // run sends batches to out until the end, or while following until ctx ends.
 func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
-	f.inbox = nats.NewInbox()
-	f.replies = make(chan *nats.Msg, fetchFrames+8)
-	sub, err := f.s.rc.ChanSubscribe(f.inbox+".*", f.replies)
+	reader, err := f.s.writers[f.part].log.Reader(fetchFrames, fetchBytes)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is closed, and then it is gone anyway
+	defer reader.Close()
 	if err := f.start(ctx); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		grown, changed := f.s.lanes[f.part].grown.wait(), f.s.e.Changed()
-		messages, err := f.fetch(ctx, changed)
+		grown, changed := f.s.writers[f.part].grown.wait(), f.s.e.Changed()
+		messages, err := reader.Next(ctx, f.next)
 		if err == nil && len(messages) == 0 {
 			messages, err = f.atEnd(ctx)
 		}
@@ -140,8 +132,8 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 			return err
 		}
 		if len(messages) > 0 {
-			f.next = messages[len(messages)-1].seq + 1
-			f.s.lanes[f.part].raise(f.next - 1)
+			f.next = messages[len(messages)-1].Seq + 1
+			f.s.writers[f.part].raise(f.next - 1)
 			select {
 			case out <- batch{messages}:
 			case <-ctx.Done():
@@ -154,8 +146,8 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 		if !f.follow {
 			return nil
 		}
-		if err != nil && !errors.Is(err, errAgain) && ctx.Err() == nil {
-			f.s.o.Log.Warn("stream cannot be read, trying again", "partition", f.part, "err", err)
+		if err != nil && !errors.Is(err, engine.ErrInterrupted) && ctx.Err() == nil {
+			f.s.o.Log.Warn("stream cannot be read, trying again", "partition", f.part, "error", err)
 			grown = nil
 		}
 		f.rest(ctx, grown, changed)
@@ -164,10 +156,10 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 }
 
 // short says whether the engine gave less than it was asked for, so that there was probably no more.
-func short(messages []message) bool {
+func short(messages []engine.Message) bool {
 	size := 0
 	for _, m := range messages {
-		size += len(m.data)
+		size += len(m.Data)
 	}
 	return len(messages) < fetchFrames && size < fetchBytes/2
 }
@@ -195,7 +187,7 @@ func (f *fetcher) rest(ctx context.Context, grown, changed <-chan struct{}) {
 // start finds the first sequence number and refuses one that the partition has not reached.
 func (f *fetcher) start(ctx context.Context) error {
 	for {
-		st, err := f.s.state(ctx, f.part)
+		st, err := f.s.writers[f.part].log.State(ctx)
 		if err == nil {
 			if f.next == 0 {
 				f.next = max(1, st.FirstSeq)
@@ -215,92 +207,21 @@ func (f *fetcher) start(ctx context.Context) error {
 	}
 }
 
-// errAgain means that an answer was cut off by a reconnect.
-var errAgain = errors.New("the connection was renewed")
-
-// fetch asks for the next batch. None means that the engine has nothing readable at the next sequence number.
-func (f *fetcher) fetch(ctx context.Context, changed <-chan struct{}) ([]message, error) {
-	f.asked++
-	reply := f.inbox + "." + strconv.FormatUint(f.asked, 10)
-	body, err := json.Marshal(getRequest{Seq: f.next, Batch: fetchFrames, MaxBytes: fetchBytes})
-	if err != nil {
-		return nil, err
-	}
-	if err := f.s.rc.PublishRequest(directSubject(f.part), reply, body); err != nil {
-		return nil, err
-	}
-	timeout := time.NewTimer(readTimeout)
-	defer timeout.Stop()
-	var messages []message
-	for {
-		select {
-		case m := <-f.replies:
-			if m.Subject != reply {
-				continue // of a question given up
-			}
-			got, err := parseMessage(m)
-			if err != nil {
-				return f.confirm(ctx, messages)
-			}
-			messages = append(messages, got)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-changed:
-			return nil, errAgain
-		case <-timeout.C:
-			return nil, ErrTimeout
-		}
-	}
-}
-
-// confirm looks for what a batch lacks. On a cluster a replica may lack what the leader has, and what is reported
-// missing is never looked for again.
-func (f *fetcher) confirm(ctx context.Context, messages []message) ([]message, error) {
-	whole := true
-	next := f.next
-	for _, m := range messages {
-		whole = whole && m.seq == next
-		next = m.seq + 1
-	}
-	if whole {
-		return messages, nil
-	}
-	st, err := f.s.state(ctx, f.part)
-	if err != nil {
-		return nil, err
-	}
-	var all []message
-	next = max(f.next, st.FirstSeq)
-	for _, m := range messages {
-		for ; next < m.seq; next++ {
-			found, err := f.s.lookUp(ctx, f.part, getRequest{Seq: next})
-			if err == nil {
-				all = append(all, found)
-			} else if !errors.Is(err, ErrNotFound) {
-				return nil, err
-			}
-		}
-		all = append(all, m)
-		next = m.seq + 1
-	}
-	return all, nil
-}
-
 // atEnd is asked when the engine has nothing readable at the next sequence number. Either that is the end; or there is
 // damage, and what lies behind it has to be looked for number by number.
-func (f *fetcher) atEnd(ctx context.Context) ([]message, error) {
-	st, err := f.s.state(ctx, f.part)
+func (f *fetcher) atEnd(ctx context.Context) ([]engine.Message, error) {
+	st, err := f.s.writers[f.part].log.State(ctx)
 	if err != nil || f.next > st.LastSeq {
 		return nil, err
 	}
 	for seq := max(f.next, st.FirstSeq); seq <= st.LastSeq; seq++ {
-		m, err := f.s.lookUp(ctx, f.part, getRequest{Seq: seq})
+		m, err := f.s.writers[f.part].log.Get(ctx, seq)
 		if err == nil {
-			return []message{m}, nil
+			return []engine.Message{m}, nil
 		}
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, engine.ErrNotFound) {
 			return nil, err
 		}
 	}
-	return []message{{seq: st.LastSeq}}, nil
+	return []engine.Message{{Seq: st.LastSeq}}, nil
 }

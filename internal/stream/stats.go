@@ -17,9 +17,9 @@ type Stats struct {
 	Frames, Records, Bytes uint64                     // acknowledged
 	Failed                 uint64                     // records whose append ended in an error after it was taken
 	Abandoned              uint64                     // records whose caller did not wait for the answer
-	RefusedOverload        uint64                     // records refused because too much was waiting
-	RefusedSpace           uint64                     // records refused because the disk is nearly full
-	RefusedDown            uint64                     // records refused because the engine takes no writes
+	RejectedOverload       uint64                     // records rejected because too much was waiting
+	RejectedSpace          uint64                     // records rejected because the disk is nearly full
+	RejectedDown           uint64                     // records rejected because the engine takes no writes
 	Revived                uint64                     // times the stream took writes again after a fault
 	Damaged                uint64                     // frames read whose bytes were not whole
 	Missing                uint64                     // sequence numbers found empty by a scan
@@ -29,7 +29,8 @@ type Stats struct {
 	Queued                 int64    // bytes waiting or on their way now
 	DiskFree               int64    // bytes at the last look; 0 when the disk is another machine's
 	High                   []uint64 // by partition, the highest sequence number seen
-	Ready                  bool
+	Phase                  Phase    // whether records are taken, and why not
+	Ready                  bool     // a record would be taken now
 }
 
 type counters struct {
@@ -51,7 +52,7 @@ func (c *counters) committed(records, size int, took time.Duration) {
 	c.latency[i].Add(1)
 }
 
-func (c *counters) refuse(err error) {
+func (c *counters) reject(err error) {
 	switch {
 	case errors.Is(err, ErrOverloaded):
 		c.overload.Add(1)
@@ -67,16 +68,16 @@ func (s *Stream) Stats() Stats {
 	st := Stats{
 		Frames: s.n.frames.Load(), Records: s.n.records.Load(), Bytes: s.n.bytes.Load(),
 		Failed: s.n.failed.Load(), Abandoned: s.n.abandoned.Load(),
-		RefusedOverload: s.n.overload.Load(), RefusedSpace: s.n.space.Load(), RefusedDown: s.n.down.Load(),
+		RejectedOverload: s.n.overload.Load(), RejectedSpace: s.n.space.Load(), RejectedDown: s.n.down.Load(),
 		Revived: s.n.revived.Load(), Damaged: s.n.damaged.Load(), Missing: s.n.missing.Load(), Lost: s.n.lost.Load(),
 		LatencySum: time.Duration(s.n.latencySum.Load()),
-		Queued:     s.queued.Load(), DiskFree: s.space.free.Load(), Ready: s.Ready() == nil,
+		Queued:     s.queued.Load(), DiskFree: s.disk.free.Load(), Phase: s.status.Load().Phase, Ready: s.Ready() == nil,
 	}
 	for i := range st.Latency {
 		st.Latency[i] = s.n.latency[i].Load()
 	}
-	for _, l := range s.lanes {
-		st.High = append(st.High, l.high.Load())
+	for _, w := range s.writers {
+		st.High = append(st.High, w.high.Load())
 	}
 	return st
 }

@@ -16,8 +16,8 @@ func TestSteps(t *testing.T) {
 	}{
 		{"append.publish", false, 0},
 		{"append.stored", false, 1},
-		{"once.publish", true, 0},
-		{"once.stored", true, 1},
+		{"keyed.publish", true, 0},
+		{"keyed.stored", true, 1},
 	} {
 		t.Run(c.step, func(t *testing.T) {
 			stop := errors.New("stop")
@@ -31,7 +31,7 @@ func TestSteps(t *testing.T) {
 			}})
 			appendOne := func(ctx context.Context) (Position, error) {
 				if c.once {
-					return s.AppendOnce(ctx, "key", []byte("record"))
+					return s.AppendKeyed(ctx, "key", []byte("record"))
 				}
 				return s.Append(ctx, []byte("record"))
 			}

@@ -13,13 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"sluice/internal/engine"
 )
 
-// What callers branch on. Every error of Append and AppendOnce but ErrExists and ErrTooLarge means: not now, try later.
+// What callers branch on. Every error of Append and AppendKeyed but ErrExists and ErrTooLarge means: not now, try later.
 var (
 	ErrOverloaded  = errors.New("stream: too much is waiting to be written")
 	ErrNoSpace     = errors.New("stream: the disk is nearly full")
@@ -35,8 +32,8 @@ var (
 	ErrBehind      = errors.New("stream: the stream ends before the position to read from")
 )
 
-// MaxPartitions is how many partitions there can be; a submission id has 6 bits for one.
-const MaxPartitions = 64
+// MaxPartitions is how many partitions there can be.
+const MaxPartitions = engine.MaxPartitions
 
 // Position says where a record is.
 type Position struct {
@@ -90,22 +87,19 @@ func (o *Options) setDefaults() {
 type Stream struct {
 	o         Options
 	e         *engine.Engine
-	nc        *nats.Conn // for writing
-	rc        *nats.Conn // for reading, so that a scan does not delay acknowledgements
-	lanes     []*lane
-	once      int // keys live in the first this many partitions, fixed when the stream was made
+	parts     *engine.Partitions
+	writers   []*writer
 	maxRecord int
 
 	next   atomic.Uint32 // partition for the next record
 	queued atomic.Int64  // bytes waiting or on their way
-	space  space
-	marks  jetstream.KeyValue
-	down   atomic.Pointer[error] // why writes are refused since a write went wrong; nil when they work
-	alarm  chan struct{}         // down was set
+	disk   disk
+	ends   *engine.Bucket
 
-	startOnce sync.Once
-	started   chan struct{}
-	stopped   atomic.Bool
+	status  atomic.Pointer[Status] // changed by move alone
+	moving  sync.Mutex             // one move at a time
+	begun   chan struct{}          // closed when Starting is over
+	noticed chan struct{}          // the phase is Probing: watch acts at once
 
 	n counters
 }
@@ -115,61 +109,59 @@ type Stream struct {
 func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 	o.setDefaults()
 	s := &Stream{
-		o: o, e: e, nc: e.Conn(),
-		alarm: make(chan struct{}, 1), started: make(chan struct{}),
-		maxRecord: int(e.Conn().MaxPayload()) - 64<<10, // room for subject, header and frame
+		o: o, e: e, maxRecord: e.MaxMessage(),
+		begun: make(chan struct{}), noticed: make(chan struct{}, 1),
 	}
-	s.space.init(o, e.Dir())
-	s.down.Store(&errStarting)
-	if err := s.openPartitions(ctx); err != nil {
-		return nil, fmt.Errorf("open stream: %w", err)
-	}
-	if err := s.openMarks(ctx); err != nil {
-		return nil, fmt.Errorf("open stream: %w", err)
-	}
-	rc, err := e.Dial("sluice-read")
+	s.disk.init(o, e.Dir())
+	s.status.Store(&Status{Starting, errStarting})
+	parts, err := e.Partitions(ctx, engine.PartitionOptions{Count: o.Partitions, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes})
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
-	s.rc = rc
+	s.parts = parts
+	for i, p := range parts.List {
+		s.writers = append(s.writers, newWriter(s, p, uint8(i)))
+	}
+	if err := s.openEnds(ctx); err != nil {
+		parts.Close()
+		return nil, fmt.Errorf("open stream: %w", err)
+	}
 	return s, nil
 }
 
 // Close ends reading. Run must have returned.
 func (s *Stream) Close() error {
-	s.stopped.Store(true)
-	s.rc.Close()
+	s.move(nil, Closed, nil)
+	s.parts.Close()
 	return nil
 }
 
 // Partitions returns how many partitions there are.
-func (s *Stream) Partitions() int { return len(s.lanes) }
+func (s *Stream) Partitions() int { return len(s.writers) }
 
 // Run writes what Append is given until ctx ends; then it takes nothing more, finishes what it has, and returns nil.
 func (s *Stream) Run(ctx context.Context) error {
 	watch, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWatch()
-	_ = s.space.look() // watch tells of the error
-	s.revive(ctx)
+	s.look(ctx)
 
 	var writers, watcher sync.WaitGroup
-	for _, l := range s.lanes {
+	for _, w := range s.writers {
 		for range s.o.InFlight {
-			writers.Go(l.run)
+			writers.Go(w.run)
 		}
 	}
 	watcher.Go(func() { s.watch(watch) })
-	s.startOnce.Do(func() { close(s.started) })
 
 	<-ctx.Done()
-	s.stopped.Store(true)
-	for _, l := range s.lanes {
-		l.close()
-		l.direct.Wait()
+	s.move(nil, Closed, nil)
+	for _, w := range s.writers {
+		w.close()
+		w.keyed.Wait()
 	}
 	writers.Wait()
 	stopWatch()
 	watcher.Wait()
-	s.mark(context.WithoutCancel(ctx))
+	s.saveEnds(context.WithoutCancel(ctx))
 	return nil
 }

@@ -58,7 +58,7 @@ func TestAppendReadScan(t *testing.T) {
 	})
 }
 
-func TestAppendOnce(t *testing.T) {
+func TestAppendKeyed(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, b backend) {
 		s := runStream(t, b.engine, Options{})
 		var wg sync.WaitGroup
@@ -66,7 +66,7 @@ func TestAppendOnce(t *testing.T) {
 		stored, refused := 0, 0
 		for i := range 64 {
 			wg.Go(func() {
-				_, err := s.AppendOnce(t.Context(), "key", []byte(fmt.Sprint("record ", i)))
+				_, err := s.AppendKeyed(t.Context(), "key", []byte(fmt.Sprint("record ", i)))
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -83,14 +83,14 @@ func TestAppendOnce(t *testing.T) {
 		if stored != 1 || refused != 63 {
 			t.Errorf("stored %d, refused %d, want 1 and 63", stored, refused)
 		}
-		first, at, err := s.ReadOnce(t.Context(), "key")
+		first, at, err := s.ReadKeyed(t.Context(), "key")
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.bounce(t)
 		eventually(t, "readiness", func() bool { return s.Ready() == nil })
 		eventually(t, "second refusal", func() bool {
-			_, err := s.AppendOnce(t.Context(), "key", []byte("another"))
+			_, err := s.AppendKeyed(t.Context(), "key", []byte("another"))
 			if err == nil {
 				t.Fatal("the key was taken twice")
 			}
@@ -100,8 +100,8 @@ func TestAppendOnce(t *testing.T) {
 		if err != nil || !bytes.Equal(again, first) {
 			t.Errorf("Read(%v) = %q, %v, want %q", at, again, err, first)
 		}
-		if _, _, err := s.ReadOnce(t.Context(), "Key"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("ReadOnce of an unknown key: %v, want ErrNotFound", err)
+		if _, _, err := s.ReadKeyed(t.Context(), "Key"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("ReadKeyed of an unknown key: %v, want ErrNotFound", err)
 		}
 		if n := len(contents(t, s, 0)); n != 1 {
 			t.Errorf("%d records, want 1", n)
@@ -195,7 +195,7 @@ func TestReadTellsWhyNot(t *testing.T) {
 
 func TestRecordsAgeOut(t *testing.T) {
 	s := runStream(t, openEngine(t, t.TempDir()), Options{MaxAge: 200 * time.Millisecond})
-	old, err := s.AppendOnce(t.Context(), "key", []byte("old"))
+	old, err := s.AppendKeyed(t.Context(), "key", []byte("old"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,10 +203,10 @@ func TestRecordsAgeOut(t *testing.T) {
 		_, err := s.Read(t.Context(), old)
 		return errors.Is(err, ErrGone)
 	})
-	if _, _, err := s.ReadOnce(t.Context(), "key"); !errors.Is(err, ErrNotFound) {
+	if _, _, err := s.ReadKeyed(t.Context(), "key"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("key of an aged record: %v, want ErrNotFound", err)
 	}
-	fresh, err := s.AppendOnce(t.Context(), "key", []byte("new"))
+	fresh, err := s.AppendKeyed(t.Context(), "key", []byte("new"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestPartitionsGrowButNeverShrink(t *testing.T) {
 	stop := run(t, s)
 	const keys = 40
 	for i := range keys {
-		if _, err := s.AppendOnce(t.Context(), fmt.Sprint("key ", i), []byte("x")); err != nil {
+		if _, err := s.AppendKeyed(t.Context(), fmt.Sprint("key ", i), []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -314,7 +314,7 @@ func TestPartitionsGrowButNeverShrink(t *testing.T) {
 	}
 	s = runStream(t, e, Options{Partitions: 3})
 	for i := range keys {
-		if _, err := s.AppendOnce(t.Context(), fmt.Sprint("key ", i), []byte("y")); !errors.Is(err, ErrExists) {
+		if _, err := s.AppendKeyed(t.Context(), fmt.Sprint("key ", i), []byte("y")); !errors.Is(err, ErrExists) {
 			t.Errorf("key %d after growth: %v, want ErrExists", i, err)
 		}
 	}
@@ -322,11 +322,7 @@ func TestPartitionsGrowButNeverShrink(t *testing.T) {
 	if got := openStream(t, e, Options{}).Partitions(); got != 3 {
 		t.Errorf("%d partitions, want 3", got)
 	}
-	info, err := e.JetStream().Stream(t.Context(), "SLUICE_0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := info.CachedInfo().Config.MaxAge; got != time.Hour {
-		t.Errorf("records are kept for %v, want the hour they were given", got)
+	if got, err := s.KeepsFor(t.Context()); err != nil || got != time.Hour {
+		t.Errorf("records are kept for %v, %v, want the hour they were given", got, err)
 	}
 }

@@ -4,6 +4,7 @@ package submission
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,6 +117,31 @@ func (c *Counts) Add(r *event.Row) {
 	case event.Suppressed:
 		c.Suppressed++
 	}
+}
+
+// Clone returns a copy that shares no memory with the submission, with at most so many of its rows.
+func (s *Submission) Clone(rows int) *Submission {
+	c := *s
+	c.DatasetID, c.Extra = strings.Clone(s.DatasetID), strings.Clone(s.Extra)
+	c.Rows = slices.Clone(s.Rows[:min(rows, len(s.Rows))])
+	for i := range c.Rows {
+		cloneRow(&c.Rows[i])
+	}
+	c.Rejections = slices.Clone(s.Rejections)
+	for i := range c.Rejections {
+		c.Rejections[i].Field = strings.Clone(c.Rejections[i].Field)
+	}
+	return &c
+}
+
+func cloneRow(r *event.Row) {
+	for _, p := range textMembers(r) {
+		*p = strings.Clone(*p)
+	}
+	for _, p := range []*string{&r.SubmissionID, &r.DatasetID, &r.EmailSHA256, &r.IPSHA256} {
+		*p = strings.Clone(*p)
+	}
+	r.GPPSID = slices.Clone(r.GPPSID)
 }
 
 // idLength is the longest an id is, as senders see it.

@@ -60,7 +60,7 @@ func dieUnderLoad(t *testing.T, dir string, l *ledger, at string) {
 
 // Kill -9 at every named step of an append and of a commit, under load.
 func TestKilledAtSteps(t *testing.T) {
-	steps := []string{"append.publish", "append.stored", "once.publish", "once.stored"}
+	steps := []string{"append.publish", "append.stored", "keyed.publish", "keyed.stored"}
 	for _, table := range tables {
 		for _, step := range append([]string{"part"}, commitSteps...) {
 			steps = append(steps, table+"."+step)

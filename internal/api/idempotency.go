@@ -12,22 +12,22 @@ import (
 	"sluice/internal/submission"
 )
 
-// onceKey stands for an Idempotency-Key within its dataset and path. It is a digest, because senders make keys
+// idempotencyKey stands for an Idempotency-Key within its dataset and path. It is a digest, because senders make keys
 // out of order numbers and worse, and it goes to disk.
-type onceKey [sha256.Size]byte
+type idempotencyKey [sha256.Size]byte
 
 // name is the key as the stream knows it.
-func (k *onceKey) name() string { return hex.EncodeToString(k[:]) }
+func (k *idempotencyKey) name() string { return hex.EncodeToString(k[:]) }
 
-// readOnceKey takes the Idempotency-Key, if there is one. There is no code of its own for a bad one: it is a
+// readIdempotencyKey takes the Idempotency-Key, if there is one. There is no code of its own for a bad one: it is a
 // member of the request of the wrong type.
-func (q *request) readOnceKey() error {
+func (q *request) readIdempotencyKey() error {
 	values := q.r.Header["Idempotency-Key"]
 	if len(values) == 0 {
 		return nil
 	}
 	if len(values) > 1 || !visible(values[0]) {
-		r := refuse(event.InvalidType, "The Idempotency-Key header is not 1 to 255 visible ASCII characters, sent once.")
+		r := reject(event.InvalidType, "The Idempotency-Key header is not 1 to 255 visible ASCII characters, sent once.")
 		r.hint = "Send one Idempotency-Key, for example a UUID, and the same one when you send the same request again."
 		return r
 	}
@@ -36,8 +36,8 @@ func (q *request) readOnceKey() error {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
 	}
-	h.Sum(q.once[:0])
-	q.isOnce = true
+	q.key = new(idempotencyKey)
+	h.Sum(q.key[:0])
 	return nil
 }
 
@@ -54,14 +54,14 @@ func visible(s string) bool {
 }
 
 // patience is how long a request whose body is still coming holds its key. A sender whose connection stalled
-// tries again after some seconds, and must then not find its own ghost in the way (arbitrary).
+// tries again after some seconds, and must then not be rejected because of its own first request (arbitrary).
 const patience = 10 * time.Second
 
 // claims are the keys of the requests that run now, on this node. Between nodes, and after a crash, the
 // stream itself lets only one through; claims only spare the others the work.
 type claims struct {
 	mu   sync.Mutex
-	open map[onceKey]*claim
+	open map[idempotencyKey]*claim
 }
 
 type claim struct {
@@ -70,14 +70,14 @@ type claim struct {
 }
 
 // take claims the key, or says that another request holds it.
-func (c *claims) take(key onceKey, now time.Time) (*claim, bool) {
+func (c *claims) take(key idempotencyKey, now time.Time) (*claim, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if held := c.open[key]; held != nil && (held.arrived || now.Sub(held.since) < patience) {
 		return nil, false
 	}
 	if c.open == nil {
-		c.open = make(map[onceKey]*claim)
+		c.open = make(map[idempotencyKey]*claim)
 	}
 	mine := &claim{since: now}
 	c.open[key] = mine
@@ -92,7 +92,7 @@ func (c *claims) arrived(mine *claim) {
 }
 
 // drop ends the claim, unless the key has been passed on.
-func (c *claims) drop(key onceKey, mine *claim) {
+func (c *claims) drop(key idempotencyKey, mine *claim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open[key] == mine {
@@ -106,16 +106,16 @@ func (c *claims) len() int {
 	return len(c.open)
 }
 
-// submitOnce is submit for a request with an Idempotency-Key.
-func (q *request) submitOnce() error {
+// submitKeyed is submit for a request with an Idempotency-Key.
+func (q *request) submitKeyed() error {
 	s := q.server
-	mine, ok := s.claims.take(q.once, q.start)
+	mine, ok := s.claims.take(*q.key, q.start)
 	if !ok {
-		r := refuse(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.")
+		r := reject(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.")
 		r.wait = time.Second
 		return r
 	}
-	defer s.claims.drop(q.once, mine)
+	defer s.claims.drop(*q.key, mine)
 	body, err := q.body()
 	if err != nil {
 		return err
@@ -143,8 +143,8 @@ func (q *request) submitOnce() error {
 
 // replay answers with the first receipt, byte for byte, if the key has been used.
 func (q *request) replay(hash [sha256.Size]byte) (bool, error) {
-	q.giveTurn()
-	rec, pos, err := q.server.Stream.ReadOnce(q.r.Context(), q.once.name())
+	q.stopDecoding()
+	rec, pos, err := q.server.Stream.ReadKeyed(q.r.Context(), q.key.name())
 	switch {
 	case errors.Is(err, stream.ErrNotFound):
 		return false, nil
@@ -156,7 +156,7 @@ func (q *request) replay(hash [sha256.Size]byte) (bool, error) {
 		return false, err
 	}
 	if first.BodyHash != hash {
-		return false, refuse(event.IdempotencyKeyReused, "The Idempotency-Key was used before, with another body.")
+		return false, reject(event.IdempotencyKeyReused, "The Idempotency-Key was used before, with another body.")
 	}
 	q.w.Header()["Idempotency-Replayed"] = isTrue
 	q.server.counts.replays.Add(1)

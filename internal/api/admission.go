@@ -18,7 +18,7 @@ const (
 
 // enter checks everything that can be known before the body is read, in this order:
 //
-//	request id → path → browser → method → key → rate → media type and encoding → room
+//	request id → path → browser → method → key → rate → media type and encoding → capacity
 //
 // A path that does not exist is 404 for everyone, with or without a key; a browser is told so before its
 // preflight is; a wrong method is 405 before a key is asked for. The rate is charged before the request is
@@ -27,13 +27,13 @@ func (q *request) enter() error {
 	rt := &routes[q.route]
 	switch {
 	case q.route == routeNone:
-		r := refuse(event.NotFound, "There is nothing at this path.")
+		r := reject(event.NotFound, "There is nothing at this path.")
 		r.hint = "The paths are listed at /docs and /openapi.json; they end without a slash."
 		return r
 	case q.r.Header["Origin"] != nil:
-		return refuse(event.ServerSideOnly, "The request comes from a browser.")
+		return reject(event.ServerSideOnly, "The request comes from a browser.")
 	case !rt.takes(q.r.Method):
-		r := refuse(event.MethodNotAllowed, "This path does not take the request's method.")
+		r := reject(event.MethodNotAllowed, "This path does not take the request's method.")
 		r.hint = "Use " + rt.allow + "."
 		r.allow = rt.allow
 		return r
@@ -43,7 +43,7 @@ func (q *request) enter() error {
 	if err := q.authenticate(); err != nil {
 		return err
 	}
-	if wait := q.lane.requests.take(q.start, q.dataset.RequestsPerSecond, 1); wait > 0 {
+	if wait := q.usage.requests.take(q.start, q.dataset.RequestsPerSecond, 1); wait > 0 {
 		return limited("requests", q.dataset.RequestsPerSecond, wait)
 	}
 	if rt.method != http.MethodPost {
@@ -52,23 +52,23 @@ func (q *request) enter() error {
 	if err := q.media(); err != nil {
 		return err
 	}
-	return q.room()
+	return q.capacity()
 }
 
 func (q *request) authenticate() error {
 	values := q.r.Header["Authorization"]
 	if len(values) == 0 || len(values) == 1 && values[0] == "" {
-		return refuse(event.MissingAPIKey, noKeyMessage)
+		return reject(event.MissingAPIKey, noKeyMessage)
 	}
 	if len(values) > 1 {
-		return refuse(event.InvalidAPIKey, badKeyMessage)
+		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
 	d, _, err := q.server.Keys.Authenticate(bearer(values[0]))
 	if err != nil {
-		return refuse(event.InvalidAPIKey, badKeyMessage)
+		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
 	q.dataset = d
-	q.lane = q.server.lane(d.ID)
+	q.usage = q.server.usage(d.ID)
 	return nil
 }
 
@@ -81,8 +81,8 @@ func bearer(value string) string {
 	return value
 }
 
-func limited(what string, rate float64, wait time.Duration) *refusal {
-	r := refuse(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
+func limited(what string, rate float64, wait time.Duration) *rejection {
+	r := reject(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
 		strconv.FormatFloat(rate, 'f', -1, 64)+" "+what+"/s.")
 	r.wait = wait
 	r.hint = "Wait for Retry-After, then send the same again; spread events over time, or ask the operator for a higher limit."
@@ -97,14 +97,14 @@ func (q *request) media() error {
 	for _, v := range q.r.Header["Content-Type"] {
 		name, _, _ := strings.Cut(v, ";")
 		if name = strings.TrimSpace(name); name != "" && !strings.EqualFold(name, "application/json") {
-			r := refuse(event.UnsupportedMediaType, "The body is not declared as JSON.")
+			r := reject(event.UnsupportedMediaType, "The body is not declared as JSON.")
 			r.hint = "Send Content-Type: application/json."
 			return r
 		}
 	}
 	coding, ok := contentCoding(q.r.Header["Content-Encoding"])
 	if !ok {
-		r := refuse(event.UnsupportedMediaType, "The Content-Encoding is not one of identity, gzip and zstd, used once.")
+		r := reject(event.UnsupportedMediaType, "The Content-Encoding is not one of identity, gzip and zstd, used once.")
 		r.hint = "Send Content-Encoding: gzip or zstd, or none."
 		q.w.Header()["Accept-Encoding"] = acceptEncoding
 		return r
@@ -145,8 +145,8 @@ func contentCoding(values []string) (coding, bool) {
 	return identity, false
 }
 
-// room says whether the server can take a body at all: better refused before it is read than after.
-func (q *request) room() error {
+// capacity says whether the server can take a body at all: better to reject it before it is read than after.
+func (q *request) capacity() error {
 	s := q.server
 	if err := s.Ready(); err != nil && q.route != routeValidate {
 		s.counts.shedStream.Add(1)

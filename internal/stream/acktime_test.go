@@ -35,7 +35,7 @@ func TestSlowDisk(t *testing.T) {
 				var at Position
 				var err error
 				if c%2 == 0 {
-					at, err = s.AppendOnce(t.Context(), rec, []byte(rec))
+					at, err = s.AppendKeyed(t.Context(), rec, []byte(rec))
 				} else {
 					at, err = s.Append(t.Context(), []byte(rec))
 				}
@@ -81,11 +81,11 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
-func TestPace(t *testing.T) {
+func TestAckTime(t *testing.T) {
 	begun := time.Now()
-	p := pace{begun: begun}
+	p := ackTime{begun: begun}
 	if p.crowded(time.Second) || p.alive(begun, time.Second) {
-		t.Error("a lane that has sent nothing: got crowded or alive")
+		t.Error("a writer that has sent nothing: got crowded or alive")
 	}
 	for range 60 {
 		p.answered(p.enter(), begun.Add(time.Second), 200*time.Millisecond)

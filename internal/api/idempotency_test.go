@@ -185,19 +185,19 @@ func (f failingStream) Append(ctx context.Context, record []byte) (stream.Positi
 	return f.Stream.Append(ctx, record)
 }
 
-func (f failingStream) AppendOnce(ctx context.Context, key string, record []byte) (stream.Position, error) {
-	pos, err := f.Stream.AppendOnce(ctx, key, record)
-	if fail := f.fail("append once"); fail != nil {
+func (f failingStream) AppendKeyed(ctx context.Context, key string, record []byte) (stream.Position, error) {
+	pos, err := f.Stream.AppendKeyed(ctx, key, record)
+	if fail := f.fail("append keyed"); fail != nil {
 		return stream.Position{}, fail
 	}
 	return pos, err
 }
 
-func (f failingStream) ReadOnce(ctx context.Context, key string) ([]byte, stream.Position, error) {
-	if err := f.fail("read once"); err != nil {
+func (f failingStream) ReadKeyed(ctx context.Context, key string) ([]byte, stream.Position, error) {
+	if err := f.fail("read keyed"); err != nil {
 		return nil, stream.Position{}, err
 	}
-	return f.Stream.ReadOnce(ctx, key)
+	return f.Stream.ReadKeyed(ctx, key)
 }
 
 func (f failingStream) Read(ctx context.Context, at stream.Position) ([]byte, error) {
@@ -215,7 +215,7 @@ func (f failingStream) Ready() error {
 }
 
 // Whatever goes wrong with the queue is a 503 that may be tried again, never a claim.
-func TestQueueTrouble(t *testing.T) {
+func TestQueueOutage(t *testing.T) {
 	var mu sync.Mutex
 	broken := map[string]error{}
 	s := openServiceIn(t, t.TempDir(), func(s *Server) {
@@ -247,9 +247,9 @@ func TestQueueTrouble(t *testing.T) {
 		{"append", stream.ErrTooLarge, func() reply { return s.post("/v1/events", goodEvent("")) }, 413, "PAYLOAD_TOO_LARGE"},
 		{"ready", stream.ErrUnavailable, func() reply { return s.post("/v1/events", goodEvent("")) }, 503, "UNAVAILABLE"},
 		{"ready", stream.ErrUnavailable, func() reply { return s.post("/v1/events/validate", goodEvent("")) }, 200, ""},
-		{"append once", lost, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
-		{"read once", lost, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
-		{"read once", stream.ErrNotFound, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
+		{"append keyed", lost, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
+		{"read keyed", lost, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
+		{"read keyed", stream.ErrNotFound, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
 		{"", nil, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 200, ""},
 		{"read", lost, func() reply { return s.send("GET", "/v1/submissions/"+id, "") }, 503, "UNAVAILABLE"},
 		{"read", stream.ErrGone, func() reply { return s.send("GET", "/v1/submissions/"+id, "") }, 404, "NOT_FOUND"},
@@ -268,8 +268,8 @@ func TestQueueTrouble(t *testing.T) {
 	}
 	lines := func(refuses, again int) {
 		t.Helper()
-		if log := s.log.String(); strings.Count(log, "the queue refuses") != refuses || strings.Count(log, "takes events again") != again {
-			t.Errorf("want trouble told %d times and ended %d times:\n%s", refuses, again, log)
+		if log := s.log.String(); strings.Count(log, "the stream rejects records") != refuses || strings.Count(log, "accepts records again") != again {
+			t.Errorf("want %d outages and %d ends:\n%s", refuses, again, log)
 		}
 	}
 	s.post("/v1/events", goodEvent("")) // some are taken, some are not: that is no end of it

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"sync"
+
+	"sluice/event"
+)
+
+// buffers are memory that a request borrows from the pool. Rows and errors of the decoder point into them, so nothing
+// of them may outlive the request.
+type buffers struct {
+	wire    []byte // the body as it came
+	plain   []byte // the body decompressed
+	out     []byte // the answer's body
+	extra   []byte // what the receipt says beyond its three members
+	record  []byte // what goes into the stream
+	decoder *event.Decoder
+}
+
+// The largest buffer that is used again. A batch of the recommended 500 events fits; what is larger is rare.
+const (
+	maxPooledSingle = 64 << 10
+	maxPooledBatch  = 1 << 20
+)
+
+// pools hold buffers: those for batches apart, so that many single events do not keep large ones.
+type pools struct{ small, large sync.Pool }
+
+func (p *pools) of(route int) (*sync.Pool, int) {
+	if route == routeBatch || route == routeValidate {
+		return &p.large, maxPooledBatch
+	}
+	return &p.small, maxPooledSingle
+}
+
+func (p *pools) get(route int) *buffers {
+	pool, _ := p.of(route)
+	if b, _ := pool.Get().(*buffers); b != nil {
+		return b
+	}
+	return &buffers{decoder: new(event.Decoder)}
+}
+
+func (p *pools) put(route int, b *buffers) {
+	pool, most := p.of(route)
+	if max(cap(b.wire), cap(b.plain), cap(b.out), cap(b.extra), cap(b.record)) > most {
+		return
+	}
+	b.decoder.Reset() // it remembers strings of a body whose bytes are about to be overwritten
+	b.wire, b.plain, b.out, b.extra, b.record = b.wire[:0], b.plain[:0], b.out[:0], b.extra[:0], b.record[:0]
+	pool.Put(b)
+}
+
+// holding is what a request has of what all requests share: bytes of memory, and a place among those that decode.
+// release gives everything back.
+type holding struct {
+	server   *Server
+	usage    *usage // of its dataset; nil without a valid key
+	reserved int64  // bytes
+	decoding bool
+}
+
+func (h *holding) release() {
+	h.stopDecoding()
+	if h.reserved > 0 {
+		h.server.inFlight.Add(-h.reserved)
+		h.usage.inFlight.Add(-h.reserved)
+		h.reserved = 0
+	}
+}
+
+// overhead is what a request costs besides its body: goroutine, buffers, decoder (measured at 8 to 20 KiB).
+const overhead = 16 << 10
+
+// reserve makes sure that the request has n bytes of memory, or says that there are none left.
+func (h *holding) reserve(n int64) error {
+	more := n - h.reserved
+	if more <= 0 {
+		return nil
+	}
+	s, u := h.server, h.usage
+	if total := s.inFlight.Add(more); total > s.Limits.bytesInFlight() {
+		s.inFlight.Add(-more)
+		s.counts.shedMemory.Add(1)
+		return busy("The server is handling as many bytes as it can hold.")
+	}
+	if held := u.inFlight.Add(more); held > s.Limits.datasetBytes() {
+		u.inFlight.Add(-more)
+		s.inFlight.Add(-more)
+		s.counts.shedShare.Add(1)
+		return busy("This dataset's requests hold as many bytes as one dataset may.")
+	}
+	h.reserved = n
+	return nil
+}
+
+// startDecoding waits until the request may work on a body of size bytes.
+func (h *holding) startDecoding(size int) {
+	if size >= fairSize && !h.decoding {
+		h.server.decoding.acquire(&h.usage.decoding, 1, processors())
+		h.decoding = true
+	}
+}
+
+// stopDecoding ends that, if it began: before the request waits for anything else.
+func (h *holding) stopDecoding() {
+	if h.decoding {
+		h.decoding = false
+		h.server.decoding.release(1, processors())
+	}
+}

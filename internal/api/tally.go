@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/submission"
+)
+
+// tally sums up why requests were refused whole, until the sums go into the stream. Of a refused event nothing
+// but time, dataset, code, field and count is kept.
+type tally struct {
+	mu   sync.Mutex
+	sums map[tallyKey]event.Rejection
+	lost uint64
+}
+
+type tallyKey struct {
+	dataset string
+	code    event.Code
+	field   string
+}
+
+// tallyLimit bounds the tally (arbitrary: 40 codes × 20 fields × a few datasets in one second).
+const tallyLimit = 4096
+
+func (t *tally) add(dataset string, rs []event.Rejection) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sums == nil {
+		t.sums = make(map[tallyKey]event.Rejection)
+	}
+	for _, r := range rs {
+		key := tallyKey{dataset, r.Code, r.Field}
+		sum, known := t.sums[key]
+		if !known && len(t.sums) >= tallyLimit {
+			t.lost += uint64(r.Count)
+			continue
+		}
+		if !known {
+			key.field = strings.Clone(r.Field) // a request's memory is used again
+			sum.Code, sum.Field = r.Code, key.field
+		}
+		sum.Count += r.Count
+		sum.Events += r.Events
+		t.sums[key] = sum
+	}
+}
+
+// take empties the tally, by dataset.
+func (t *tally) take() map[string][]event.Rejection {
+	t.mu.Lock()
+	sums := t.sums
+	t.sums = nil
+	t.mu.Unlock()
+	out := make(map[string][]event.Rejection)
+	for key, sum := range sums {
+		out[key.dataset] = append(out[key.dataset], sum)
+	}
+	return out
+}
+
+func (t *tally) stats() (waiting int, lost uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.sums), t.lost
+}
+
+// count counts a rejection. Requests without a valid key are counted by code alone: they belong to no dataset.
+func (q *request) count(r *rejection) {
+	s := q.server
+	s.counts.codes[codeIndex[r.code]].Add(1)
+	if q.usage == nil {
+		return
+	}
+	if r.code == event.RateLimited {
+		q.usage.count.limited.Add(1)
+	}
+	if q.route != routeEvents && q.route != routeBatch || retryable(statusOf(r.code)) {
+		return
+	}
+	q.usage.count.refused.Add(1)
+	switch statusOf(r.code) {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+	default:
+		return
+	}
+	rejections := r.rejections
+	if rejections == nil {
+		rejections = []event.Rejection{{Code: r.code, Count: 1}}
+	}
+	for i := range rejections {
+		q.usage.count.rejected.Add(uint64(rejections[i].Events))
+	}
+	s.tally.add(q.dataset.ID, rejections)
+	q.show(&submission.Submission{Kind: submission.Rejected, ReceivedAt: q.start.Unix(), DatasetID: q.dataset.ID, Rejections: rejections})
+}
+
+const (
+	tallyPeriod = time.Second     // a refused event shows up in the store a second later
+	lastFlush   = 5 * time.Second // arbitrary: what a stop may wait for the queue
+)
+
+// Run puts the counts of refused events into the stream, about once a second while there are any, and once more
+// when ctx ends. Stop taking requests first and the stream last: then no count is lost.
+func (s *Server) Run(ctx context.Context) error {
+	tick := time.NewTicker(tallyPeriod)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.flush(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
+			defer cancel()
+			s.flush(last)
+			return nil
+		}
+	}
+}
+
+// flush appends one record per dataset. They wait together, so they share a frame. What the stream does not
+// take is counted again for the next time: an unknown outcome may count a refusal twice, never an event.
+func (s *Server) flush(ctx context.Context) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 64)
+	for id, rejections := range s.tally.take() {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			now := s.Now()
+			record := submission.AppendRecord(nil, &submission.Submission{
+				Kind: submission.Rejected, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id, Rejections: rejections,
+			})
+			if _, err := s.Stream.Append(ctx, record); err != nil {
+				s.outage.rejected(s.Log, now, "append counts of refused events", err)
+				s.tally.add(id, rejections)
+			}
+		})
+	}
+	wg.Wait()
+}

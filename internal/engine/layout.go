@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"strconv"
+	"time"
+)
+
+// Everything that Sluice keeps in the engine has its name, its age and its number of copies here and nowhere else.
+//
+//	name             kind       what                                                    kept for
+//	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
+//	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
+//	SLUICE_MARKS     key-value  the highest sequence number of each partition           for ever
+//	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
+//	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
+//	SLUICE_NEWS.*    subject    "something changed": not stored, may get lost           –
+//
+// Each stream and bucket has Options.Replicas copies. Every name begins with SLUICE, because other programs may use the
+// same account of a NATS server. The names never change: data written by an earlier version must be found.
+
+// Kind names one of the key-value buckets.
+type Kind uint8
+
+// The buckets.
+const (
+	Datasets   Kind = iota // datasets, and hashes of their keys
+	StreamEnds             // the highest sequence number of each partition
+	Settings               // what all nodes share
+	leases                 // see Lease
+)
+
+// leaseAge is how long a lease outlives the last renewal. Arbitrary: a process renews it four times in this time.
+const leaseAge = 9 * time.Second
+
+// buckets is the table of the buckets, by Kind.
+var buckets = [...]struct {
+	name, description string
+	age               time.Duration // 0 means for ever
+}{
+	Datasets:   {name: "SLUICE_DATASETS", description: "Sluice datasets and key hashes"},
+	StreamEnds: {name: "SLUICE_MARKS", description: "Sluice stream ends"},
+	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
+	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
+}
+
+const (
+	// frameAge is how long a partition keeps a frame unless the operator says otherwise: idempotency keys must be known
+	// for 48 h, and the loader may be down over a weekend.
+	frameAge = 72 * time.Hour
+	// duplicateWindow is as short as NATS allows it to be useful: nothing relies on it, and a long one costs start-up time.
+	duplicateWindow = time.Second
+	// keyedPartitions names, in the metadata of a partition, how many partitions hold keyed records. It is fixed when
+	// the first partition is made: were it to follow the number of partitions, a key could be used twice.
+	keyedPartitions = "sluice_once_partitions"
+)
+
+func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }
+func frameSubject(p uint8) string  { return "SLUICE." + strconv.Itoa(int(p)) + ".frame" }
+func keyPrefix(p uint8) string     { return "SLUICE." + strconv.Itoa(int(p)) + ".once." }
+func newsSubject(topic string) string {
+	return "SLUICE_NEWS." + topic
+}

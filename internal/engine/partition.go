@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// readTimeout bounds one question to the engine when the caller's context does not.
+const readTimeout = 5 * time.Second
+
+// MaxPartitions is how many partitions there can be; a submission id has 6 bits for one.
+const MaxPartitions = 64
+
+// ErrPartitions means a number of partitions that cannot be opened.
+var ErrPartitions = errors.New("engine: not a possible number of partitions")
+
+// PartitionOptions are the limits of the partitions. Zero means as they are.
+type PartitionOptions struct {
+	Count    int           // may grow, never shrink; without any there is 1
+	MaxAge   time.Duration // how long a message is kept; without any partition 72 h
+	MaxBytes int64         // of each partition; negative means no limit
+}
+
+// Partitions are all partitions of the stream, with a connection for reading, so that reading does not delay
+// acknowledgements.
+type Partitions struct {
+	List  []*Partition
+	Keyed int // the first so many hold keyed messages, fixed when the first partition was made
+	rc    *nats.Conn
+}
+
+// Close ends the connection for reading.
+func (ps *Partitions) Close() { ps.rc.Close() }
+
+// Partition is one durable log of messages, numbered from 1 on. Its methods may be called by many goroutines.
+type Partition struct {
+	e       *Engine
+	rc      *nats.Conn
+	id      uint8
+	subject string
+}
+
+// Partitions opens the partitions there are and makes those that are missing. A first start that was interrupted, or
+// several at the same time, end with the number that the first one wanted.
+func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partitions, error) {
+	there, err := e.findPartitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want, keyed, err := count(there, o.Count)
+	if err != nil {
+		return nil, err
+	}
+	ps := &Partitions{Keyed: keyed}
+	var first *jetstream.StreamConfig
+	for p := 0; p < max(want, ps.Keyed); p++ {
+		var cur *jetstream.StreamConfig
+		if p < len(there) {
+			cur = &there[p]
+		}
+		made, err := e.openPartition(ctx, uint8(p), ps.Keyed, cur, first, o)
+		if err != nil {
+			return nil, fmt.Errorf("partition %d: %w", p, err)
+		}
+		if p == 0 { // another node may have made it
+			first = made
+			if ps.Keyed, err = keyedOf(first); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if ps.rc, err = e.dialReader(); err != nil {
+		return nil, err
+	}
+	for p := range max(want, ps.Keyed) {
+		ps.List = append(ps.List, &Partition{e: e, rc: ps.rc, id: uint8(p), subject: frameSubject(uint8(p))})
+	}
+	return ps, nil
+}
+
+// findPartitions returns the configurations of the partitions there are.
+func (e *Engine) findPartitions(ctx context.Context) ([]jetstream.StreamConfig, error) {
+	var there []jetstream.StreamConfig
+	for p := range MaxPartitions {
+		cur, err := e.js.Stream(ctx, partitionName(uint8(p)))
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("partition %d: %w", p, translate(err))
+		}
+		there = append(there, cur.CachedInfo().Config)
+	}
+	return there, nil
+}
+
+// count returns how many partitions there must be, and how many of them hold keys.
+func count(there []jetstream.StreamConfig, want int) (all, keyed int, err error) {
+	if want > MaxPartitions {
+		return 0, 0, fmt.Errorf("%w: %d, there can be %d", ErrPartitions, want, MaxPartitions)
+	}
+	if len(there) == 0 {
+		return max(1, want), max(1, want), nil
+	}
+	keyed, err = keyedOf(&there[0])
+	if err != nil {
+		return 0, 0, err
+	}
+	// Fewer partitions than hold keys means that the first start did not get to the end.
+	least := max(len(there), keyed)
+	if want != 0 && want < least {
+		return 0, 0, fmt.Errorf("%w: there are %d partitions; with %d the records of the others would not be read",
+			ErrPartitions, least, want)
+	}
+	return max(want, least), keyed, nil
+}
+
+// keyedOf returns how many partitions hold keys.
+func keyedOf(first *jetstream.StreamConfig) (int, error) {
+	n, err := strconv.Atoi(first.Metadata[keyedPartitions])
+	if err != nil || n < 1 || n > MaxPartitions {
+		return 0, fmt.Errorf("the stream %s was not made by Sluice", partitionName(0))
+	}
+	return n, nil
+}
+
+// openPartition makes the JetStream stream of a partition, with the limits of the first one unless Options name others;
+// or changes the limits of the one there is, cur.
+func (e *Engine) openPartition(
+	ctx context.Context, p uint8, keyed int, cur, first *jetstream.StreamConfig, o PartitionOptions,
+) (*jetstream.StreamConfig, error) {
+	if cur == nil {
+		made, err := e.js.CreateStream(ctx, e.partitionConfig(p, keyed, first, o))
+		if err == nil {
+			return &made.CachedInfo().Config, nil
+		}
+		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			return nil, fmt.Errorf("with %d replicas: %w", max(1, e.o.Replicas), translate(err))
+		}
+		there, err := e.js.Stream(ctx, partitionName(p)) // another node made it, with limits of its own
+		if err != nil {
+			return nil, translate(err)
+		}
+		cur = &there.CachedInfo().Config
+	}
+	want := e.partitionConfig(p, keyed, cur, o)
+	if cur.MaxAge == want.MaxAge && cur.MaxBytes == want.MaxBytes && cur.Replicas == want.Replicas {
+		return cur, nil
+	}
+	s, err := e.js.UpdateStream(ctx, want)
+	if err != nil {
+		return nil, fmt.Errorf("with %d replicas: %w", want.Replicas, translate(err))
+	}
+	return &s.CachedInfo().Config, nil
+}
+
+// partitionConfig is how a partition must be, given how it is, or how the first one is; nil means that there is none.
+func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig, o PartitionOptions) jetstream.StreamConfig {
+	cfg := jetstream.StreamConfig{
+		Name:        partitionName(p),
+		Description: "Sluice submissions",
+		Subjects:    []string{frameSubject(p), keyPrefix(p) + "*"},
+		Retention:   jetstream.LimitsPolicy,
+		Storage:     jetstream.FileStorage,
+		Discard:     jetstream.DiscardNew,
+		MaxAge:      frameAge,
+		MaxBytes:    -1,
+		Replicas:    max(1, e.o.Replicas),
+		Compression: jetstream.NoCompression,
+		AllowDirect: true,
+		Metadata:    map[string]string{keyedPartitions: strconv.Itoa(keyed)},
+	}
+	if cur != nil {
+		cfg.MaxAge, cfg.MaxBytes, cfg.Metadata = cur.MaxAge, cur.MaxBytes, cur.Metadata
+		cfg.Replicas = max(cur.Replicas, e.o.Replicas) // leaving a flag out must not take copies away
+	}
+	if o.MaxAge != 0 {
+		cfg.MaxAge = o.MaxAge
+	}
+	if o.MaxBytes != 0 {
+		cfg.MaxBytes = max(-1, o.MaxBytes)
+	}
+	cfg.Duplicates = min(duplicateWindow, cfg.MaxAge)
+	return cfg
+}
+
+// dialReader opens one more connection to the same engine.
+func (e *Engine) dialReader() (*nats.Conn, error) {
+	var nc *nats.Conn
+	var err error
+	switch e.mode {
+	case Embedded:
+		nc, err = e.dial(readName, "", nats.InProcessServer(inProcess{e}), nats.Token(e.token))
+	default:
+		o := e.nc.Opts
+		o.Name = readName
+		nc, err = o.Connect()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to the %s engine: %w", e.mode, err)
+	}
+	return nc, nil
+}
+
+// MaxMessage is how many bytes a message may have, less what its subject, its header and its frame may need.
+func (e *Engine) MaxMessage() int { return int(e.nc.MaxPayload()) - 64<<10 }
+
+// Connection numbers the connections: what was sent over one with a lower number gets no acknowledgement any more.
+func (e *Engine) Connection() uint64 { return e.nc.Stats().Reconnects }
+
+// ack is the engine's answer to a publish.
+type ack struct {
+	Seq   uint64    `json:"seq"`
+	Error *apiError `json:"error"`
+}
+
+// Publish stores a message and returns its sequence number once it is on stable storage. After ErrFull it is not
+// stored; after ErrTimeout, ErrUnavailable or the end of ctx it may or may not be.
+func (p *Partition) Publish(ctx context.Context, data []byte) (uint64, error) {
+	return p.publish(ctx, &nats.Msg{Subject: p.subject, Data: data})
+}
+
+// PublishNew is Publish for a message with a key, unless one with the same key is stored or on its way: then it returns
+// ErrExists. The engine decides, so this holds between processes and after any crash. A key may have the letters, the
+// digits, - and _.
+func (p *Partition) PublishNew(ctx context.Context, key string, data []byte) (uint64, error) {
+	return p.publish(ctx, &nats.Msg{
+		Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
+	})
+}
+
+func (p *Partition) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
+	reply, err := p.e.nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		if ctx.Err() != nil {
+			return 0, ErrTimeout
+		}
+		return 0, translate(err)
+	}
+	var a ack
+	if err := json.Unmarshal(reply.Data, &a); err != nil {
+		return 0, fmt.Errorf("%w: unreadable acknowledgement", ErrUnavailable)
+	}
+	if a.Error != nil {
+		return 0, a.Error.asError()
+	}
+	return a.Seq, nil
+}

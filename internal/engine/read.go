@@ -1,0 +1,266 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Message is a stored message. Data is the caller's to keep; nil means that the engine has no bytes for it.
+type Message struct {
+	Seq  uint64
+	Time time.Time // when the engine stored it
+	Data []byte
+}
+
+// State is what the engine knows of a partition.
+type State struct {
+	FirstSeq  uint64
+	FirstTime time.Time // of the oldest message; of no meaning when there is none
+	LastSeq   uint64
+	Messages  uint64
+	Bytes     uint64
+	MaxAge    time.Duration // how long a message is kept
+	Replicas  int
+	Leader    string // the server that decides; empty for a partition of one copy without a cluster
+}
+
+// getRequest asks the engine for one stored message, or for a batch of them.
+type getRequest struct {
+	Seq      uint64 `json:"seq,omitempty"`
+	LastFor  string `json:"last_by_subj,omitempty"`
+	Batch    int    `json:"batch,omitempty"`
+	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + partitionName(p.id) }
+func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + partitionName(p.id) }
+func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + partitionName(p.id) }
+
+// State asks the engine for the state of the partition.
+func (p *Partition) State(ctx context.Context) (State, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var info struct {
+		Error *apiError `json:"error"`
+		State struct {
+			FirstSeq  uint64    `json:"first_seq"`
+			FirstTime time.Time `json:"first_ts"`
+			LastSeq   uint64    `json:"last_seq"`
+			Messages  uint64    `json:"messages"`
+			Bytes     uint64    `json:"bytes"`
+		} `json:"state"`
+		Config struct {
+			MaxAge   time.Duration `json:"max_age"`
+			Replicas int           `json:"num_replicas"`
+		} `json:"config"`
+		Cluster struct {
+			Leader string `json:"leader"`
+		} `json:"cluster"`
+	}
+	reply, err := p.ask(ctx, p.infoSubject(), nil)
+	if err == nil {
+		err = json.Unmarshal(reply.Data, &info)
+	}
+	if err == nil && info.Error != nil {
+		err = info.Error.asError()
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("state of partition %d: %w", p.id, err)
+	}
+	st := info.State
+	return State{
+		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes,
+		MaxAge: info.Config.MaxAge, Replicas: info.Config.Replicas, Leader: info.Cluster.Leader,
+	}, nil
+}
+
+// ask puts a question to the engine. While the connection is being renewed it waits; to ask twice does no harm.
+func (p *Partition) ask(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+	for {
+		reply, err := p.rc.RequestWithContext(ctx, subject, body)
+		if errors.Is(err, nats.ErrNoResponders) {
+			return nil, errNoResponders
+		}
+		if !errors.Is(err, nats.ErrReconnectBufExceeded) {
+			return reply, translate(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errNoConnection
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// errNoResponders means that no server has the partition now.
+var errNoResponders = fmt.Errorf("%w: no server answers for the partition", ErrUnavailable)
+
+// Get returns the message at a sequence number, or ErrNotFound.
+func (p *Partition) Get(ctx context.Context, seq uint64) (Message, error) {
+	return p.get(ctx, getRequest{Seq: seq})
+}
+
+// GetKey returns the newest message with a key, or ErrNotFound.
+func (p *Partition) GetKey(ctx context.Context, key string) (Message, error) {
+	return p.get(ctx, getRequest{LastFor: keyPrefix(p.id) + key})
+}
+
+// get returns one stored message. On a cluster any replica may answer first, and one that lags lacks some of what is
+// stored: only the leader can say that a message does not exist.
+func (p *Partition) get(ctx context.Context, r getRequest) (Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	body, err := json.Marshal(r)
+	if err != nil {
+		return Message{}, err
+	}
+	reply, err := p.ask(ctx, p.directSubject(), body)
+	if err == nil {
+		if m, ok := parseMessage(reply); ok {
+			return m, nil
+		}
+	}
+	if err != nil && err != errNoResponders {
+		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+	}
+	return p.askLeader(ctx, body)
+}
+
+// askLeader returns one stored message from the leader.
+func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error) {
+	var answer struct {
+		Error   *apiError `json:"error"`
+		Message struct {
+			Seq  uint64    `json:"seq"`
+			Data []byte    `json:"data"`
+			Time time.Time `json:"time"`
+		} `json:"message"`
+	}
+	reply, err := p.ask(ctx, p.leaderSubject(), body)
+	if err == nil {
+		err = json.Unmarshal(reply.Data, &answer)
+	}
+	if err == nil && answer.Error != nil {
+		err = answer.Error.asError()
+	}
+	if err != nil {
+		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+	}
+	return Message{Seq: answer.Message.Seq, Time: answer.Message.Time, Data: answer.Message.Data}, nil
+}
+
+// parseMessage reads a direct answer. Anything but a stored message is not ok.
+func parseMessage(m *nats.Msg) (_ Message, ok bool) {
+	if m.Header.Get("Status") != "" {
+		return Message{}, false
+	}
+	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return Message{}, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
+	if err != nil {
+		return Message{}, false
+	}
+	return Message{Seq: seq, Time: at, Data: m.Data}, true
+}
+
+// Reader reads a partition in order, in batches. One goroutine uses it. Close it when done.
+type Reader struct {
+	p        *Partition
+	messages int
+	bytes    int
+	sub      *nats.Subscription
+	inbox    string
+	replies  chan *nats.Msg
+	asked    uint64
+}
+
+// Reader returns a reader whose batches have at most so many messages, and one message more than so many bytes.
+func (p *Partition) Reader(messages, bytes int) (*Reader, error) {
+	r := &Reader{p: p, messages: messages, bytes: bytes, inbox: nats.NewInbox(), replies: make(chan *nats.Msg, messages+8)}
+	var err error
+	if r.sub, err = p.rc.ChanSubscribe(r.inbox+".*", r.replies); err != nil {
+		return nil, translate(err)
+	}
+	return r, nil
+}
+
+// Close ends the reader.
+func (r *Reader) Close() { _ = r.sub.Unsubscribe() } // fails only when the connection is closed, which ends it too
+
+// Next returns the messages from a sequence number on, in order. None means that the engine has nothing readable at
+// that number. ErrInterrupted means that asking again may help at once.
+func (r *Reader) Next(ctx context.Context, from uint64) ([]Message, error) {
+	changed := r.p.e.Changed()
+	r.asked++
+	reply := r.inbox + "." + strconv.FormatUint(r.asked, 10)
+	body, err := json.Marshal(getRequest{Seq: from, Batch: r.messages, MaxBytes: r.bytes})
+	if err != nil {
+		return nil, err
+	}
+	if err := r.p.rc.PublishRequest(r.p.directSubject(), reply, body); err != nil {
+		return nil, translate(err)
+	}
+	timeout := time.NewTimer(readTimeout)
+	defer timeout.Stop()
+	var messages []Message
+	for {
+		select {
+		case m := <-r.replies:
+			if m.Subject != reply {
+				continue // of a question given up
+			}
+			got, ok := parseMessage(m)
+			if !ok { // the end of the batch
+				return r.confirm(ctx, from, messages)
+			}
+			messages = append(messages, got)
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-changed:
+			return nil, ErrInterrupted
+		case <-timeout.C:
+			return nil, ErrTimeout
+		}
+	}
+}
+
+// confirm looks for what a batch lacks. On a cluster a replica may lack what the leader has, and nobody asks again for
+// what a reader calls missing.
+func (r *Reader) confirm(ctx context.Context, from uint64, messages []Message) ([]Message, error) {
+	whole := true
+	next := from
+	for _, m := range messages {
+		whole = whole && m.Seq == next
+		next = m.Seq + 1
+	}
+	if whole {
+		return messages, nil
+	}
+	st, err := r.p.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Message
+	next = max(from, st.FirstSeq)
+	for _, m := range messages {
+		for ; next < m.Seq; next++ {
+			found, err := r.p.Get(ctx, next)
+			if err == nil {
+				all = append(all, found)
+			} else if !errors.Is(err, ErrNotFound) {
+				return nil, err
+			}
+		}
+		all = append(all, m)
+		next = m.Seq + 1
+	}
+	return all, nil
+}

@@ -1,0 +1,62 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"sluice/internal/engine"
+)
+
+// The stream saves the highest sequence number of each partition outside the partition, at most a second late. If the
+// engine later says that the partition ends earlier, it has lost frames, and nothing else shows that.
+
+func endKey(p uint8) string { return "high." + strconv.Itoa(int(p)) }
+
+// openEnds reads how far the partitions were known to reach.
+func (s *Stream) openEnds(ctx context.Context) error {
+	kv, err := s.e.Bucket(ctx, engine.StreamEnds)
+	if err != nil {
+		return err
+	}
+	s.ends = kv
+	for _, w := range s.writers {
+		kve, err := kv.Get(ctx, endKey(w.part))
+		if errors.Is(err, engine.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("end of partition %d: %w", w.part, err)
+		}
+		seq, err := strconv.ParseUint(string(kve.Value), 10, 64)
+		if err != nil {
+			s.o.Log.Warn("stream end cannot be read", "partition", w.part)
+			continue
+		}
+		w.raise(seq)
+		w.saved = seq
+	}
+	return nil
+}
+
+// saveEnds saves how far the partitions reach.
+func (s *Stream) saveEnds(ctx context.Context) {
+	if phase := s.status.Load().Phase; phase == Starting || phase == Probing {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, w := range s.writers {
+		high := w.high.Load()
+		if high == w.saved {
+			continue
+		}
+		if _, err := s.ends.Put(ctx, endKey(w.part), strconv.AppendUint(nil, high, 10)); err != nil {
+			s.o.Log.Warn("stream end not saved", "partition", w.part, "error", err)
+			return
+		}
+		w.saved = high
+	}
+}

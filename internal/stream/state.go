@@ -1,0 +1,250 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Phase says whether the stream takes records. There is one phase for all partitions.
+//
+//	Starting ──────────── the first probe is stored ─────────────▶ Writing
+//	   │                                                           │ │
+//	   │ the probe fails                                           │ │
+//	   ▼                          a write fails, or                │ │
+//	Probing ◀───────────────────── the engine says it cannot ──────┘ │
+//	 │ ▲ │ └────────────────────── a probe is stored ───────▶ Writing   │
+//	 │ │ │                                                           │
+//	 │ │ └─── the disk is nearly full ──▶ NoSpace ◀──────────────────┘
+//	 │ └───── there is space again ──────────┘
+//	 ▼
+//	Closed: from every phase, when the context of Run ends, or with Close
+//
+// Only a stored probe leads to Writing: that the engine can write is shown before a sender's record depends on it.
+type Phase uint8
+
+// The phases.
+const (
+	Starting Phase = iota // Run has not shown yet that the engine takes writes
+	Probing               // a write went wrong: the stream probes the engine until it takes writes
+	Writing               // records are taken
+	NoSpace               // the disk is nearly full
+	Closed                // for good
+)
+
+var phaseNames = [...]string{"starting", "probing", "writing", "no space", "closed"}
+
+// String returns the phase's name.
+func (p Phase) String() string { return phaseNames[p] }
+
+// successors are the moves there are.
+var successors = [...][]Phase{
+	Starting: {Writing, Probing, NoSpace, Closed},
+	Probing:  {Writing, Probing, NoSpace, Closed}, // a new cause is a new Probing
+	Writing:  {Probing, NoSpace, Closed},
+	NoSpace:  {Probing, Closed},
+	Closed:   {},
+}
+
+// Status is what everybody reads who asks whether the stream takes records.
+type Status struct {
+	Phase Phase
+	Err   error // why no record is taken; nil exactly in Writing
+}
+
+var (
+	errStarting = fmt.Errorf("%w: starting", ErrUnavailable)
+	errUnwell   = errors.New("the engine or the connection to it was lost")
+	errNoSpace  = errors.New("there was no space")
+)
+
+// move changes the phase. It does nothing, and returns false, for a move that does not exist; and with a status that
+// was read before, if that is no longer the newest: a fault that came while a probe ran must stand.
+func (s *Stream) move(since *Status, to Phase, cause error) bool {
+	st := Status{Phase: to}
+	switch to {
+	case Probing:
+		st.Err = fmt.Errorf("%w: %w", ErrUnavailable, cause)
+	case NoSpace:
+		st.Err = ErrNoSpace
+	case Closed:
+		st.Err = ErrClosed
+	}
+	s.moving.Lock()
+	before := s.status.Load()
+	if since != nil && since != before || !slices.Contains(successors[before.Phase], to) {
+		s.moving.Unlock()
+		return false
+	}
+	s.status.Store(&st)
+	s.moving.Unlock()
+
+	if before.Phase == Starting {
+		close(s.begun)
+	}
+	s.logMove(before.Phase, &st)
+	if to == Probing {
+		s.e.Suspect()
+		select {
+		case s.noticed <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// logMove says once that no record is taken, and once that records are taken again.
+func (s *Stream) logMove(from Phase, to *Status) {
+	switch {
+	case to.Phase == Writing && from != Starting:
+		s.n.revived.Add(1)
+		s.o.Log.Info("stream takes records again")
+	case to.Phase == Probing && from != Probing && from != NoSpace:
+		s.o.Log.Error("stream takes no records", "error", to.Err)
+	case to.Phase == NoSpace:
+		s.o.Log.Warn("stream takes no records: the disk is nearly full", "free_bytes", s.disk.free.Load())
+	}
+}
+
+// Status says whether a record would be taken now. It asks nobody and returns at once.
+func (s *Stream) Status() Status {
+	st := *s.status.Load()
+	if st.Phase == Writing && s.queued.Load() >= s.o.MaxQueue {
+		st.Err = ErrOverloaded
+	}
+	return st
+}
+
+// Ready returns nil when a record would be taken now, and else why not.
+func (s *Stream) Ready() error { return s.Status().Err }
+
+// fault stops the taking of records because of err, and returns err.
+func (s *Stream) fault(err error) error {
+	s.move(nil, Probing, err)
+	return err
+}
+
+// watch moves the phase until ctx ends. Every second, and at once when something happens, it looks at the disk and at
+// the engine, probes the engine if a write went wrong, and saves how far the partitions reach.
+func (s *Stream) watch(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		changed, unwell := s.e.Changed(), s.e.Unwell()
+		s.look(ctx)
+		s.saveEnds(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.noticed:
+		case <-unwell: // it may be well again by now, but what was on its way is lost
+			s.move(nil, Probing, errUnwell)
+		case <-changed:
+			for _, w := range s.writers {
+				w.abort()
+			}
+		}
+	}
+}
+
+// look moves the phase by what disk and engine say.
+func (s *Stream) look(ctx context.Context) {
+	s.checkDisk()
+	if err := s.e.Health(); err != nil {
+		if st := s.status.Load(); st.Phase == Writing || st.Phase == Starting {
+			s.move(st, Probing, err)
+		}
+		return
+	}
+	if st := s.status.Load(); st.Phase == Starting || st.Phase == Probing {
+		s.probe(ctx, st)
+	}
+}
+
+// checkDisk asks the disk. A disk that cannot be asked counts as full.
+func (s *Stream) checkDisk() {
+	enough, err := s.disk.look()
+	phase := s.status.Load().Phase
+	switch {
+	case !enough:
+		if s.move(nil, NoSpace, nil) && err != nil {
+			s.o.Log.Error("stream cannot see the disk", "error", err)
+		}
+	case enough && phase == NoSpace:
+		s.move(nil, Probing, errNoSpace)
+	}
+}
+
+// probe writes to every partition and moves to Writing when all of them stored it.
+func (s *Stream) probe(ctx context.Context, since *Status) {
+	if ctx.Err() != nil {
+		return
+	}
+	for _, w := range s.writers {
+		err := w.fill(ctx)
+		if err == nil {
+			err = w.probe(ctx)
+		}
+		if err != nil {
+			s.o.Log.Debug("stream probe", "partition", w.part, "error", err)
+			if since.Phase == Starting {
+				s.move(since, Probing, err)
+			}
+			return
+		}
+	}
+	s.move(since, Writing, nil)
+}
+
+// fill makes sure that the next sequence number is above every one that was ever given out. The engine's may have
+// fallen back, because it drops the rest of a block behind a damaged byte without a word. Readers are past those
+// numbers and would not see what is stored under them a second time, so a frame that tells of the loss takes each.
+func (w *writer) fill(ctx context.Context) error {
+	last, err := w.s.Last(ctx, w.part)
+	high := w.high.Load()
+	if err != nil || last >= high {
+		return err
+	}
+	w.s.o.Log.Error("stream has lost its newest frames", "partition", w.part, "first", last+1, "last", high)
+	const together = 32 // each costs a sync, but they queue
+	for last < high {
+		n := min(together, high-last)
+		errs := make([]error, n)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = w.write(ctx, lostFrame()) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		last += n
+		w.s.n.lost.Add(n)
+	}
+	return nil
+}
+
+// probe writes an empty frame.
+func (w *writer) probe(ctx context.Context) error {
+	seq, err := w.write(ctx, AppendFrame(nil))
+	if err == nil {
+		w.raise(seq)
+	}
+	return err
+}
+
+// write stores a frame of our own making.
+func (w *writer) write(ctx context.Context, frame []byte) (uint64, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.s.o.AckTimeout, ErrTimeout)
+	defer cancel()
+	return w.send(ctx, "probe", "", frame)
+}
+
+// Resume tells how far the reader of a partition has come, before Run. The engine normally is past that; if it came
+// back from a crash or from damage without its newest frames, Run first takes the numbers they had, so that none is
+// given out again to a record which the reader would then never see.
+func (s *Stream) Resume(partition uint8, seq uint64) { s.writers[partition].raise(seq) }
