@@ -163,10 +163,21 @@ func (w *parquetWriter[T]) finish(ctx context.Context) (*format.FileMetaData, er
 		return nil, err
 	}
 	meta := w.w.File().Metadata()
-	return meta, w.out.release(indexOffset(meta))
+	index := indexOffset(meta)
+	pages := index - w.out.n // that were still in a buffer
+	if pages < 0 || pages > int64(len(w.out.tail)) {
+		return nil, errors.New("the footer was written early")
+	}
+	tail, err := encodeTail(w.out.tail[pages:], meta, index)
+	if err != nil {
+		return nil, err
+	}
+	w.out.hold = false
+	_, err = w.out.Write(append(w.out.tail[:pages:pages], tail...))
+	return meta, err
 }
 
-// tailWriter keeps the end of a file back until its checksum is known.
+// tailWriter keeps back what parquet-go writes at the end of a file: encodeTail writes it instead.
 type tailWriter struct {
 	out  io.Writer
 	n    int64 // bytes so far
@@ -182,19 +193,6 @@ func (w *tailWriter) Write(p []byte) (int, error) {
 	n, err := w.out.Write(p)
 	w.n += int64(n)
 	return n, err
-}
-
-// release writes the tail, with the checksum of what follows offset index in its place.
-func (w *tailWriter) release(index int64) error {
-	if index < w.n || index > w.n+int64(len(w.tail)) {
-		return errors.New("a footer that was written early")
-	}
-	if err := putCheck(w.tail[index-w.n:]); err != nil {
-		return err
-	}
-	w.hold = false
-	_, err := w.Write(w.tail)
-	return err
 }
 
 // fileWriter writes a file of a table, and learns what a manifest has to say of it.

@@ -97,8 +97,8 @@ func (h *history) must(err error) {
 }
 
 func (h *history) open() {
-	l, err := lake.Open(h.t.Context(), lake.Options{
-		Dir: h.dir, Now: func() time.Time { return h.now }, Retain: retain, PartBytes: []int64{0, 64 << 10}[h.make.IntN(2)],
+	l, err := lake.OpenDir(h.t.Context(), h.dir, lake.Options{
+		Now: func() time.Time { return h.now }, Retention: retain, FileBytes: []int64{0, 64 << 10}[h.make.IntN(2)],
 	})
 	h.must(err)
 	h.lake = l
@@ -143,7 +143,7 @@ func (h *history) commit() {
 	}
 	datasets, days := 1+m.IntN(4), 1+m.IntN(3)
 	from := h.now.Add(-time.Duration(24*days) * time.Hour)
-	marks, err := h.lake.Marks(h.t.Context(), 0)
+	marks, err := h.lake.Watermarks(h.t.Context(), 0)
 	h.must(err)
 	batch := lake.Batch{
 		From: marks, To: marks.Events + 1,
@@ -162,7 +162,7 @@ func (h *history) commit() {
 		h.others["hours"] = append(h.others["hours"], hourRow(&batch.Hours[i]))
 	}
 	h.sent = append(h.sent, batch.Events...)
-	h.must(h.lake.Commit(h.t.Context(), batch))
+	h.must(h.lake.Commit(h.t.Context(), batch, 0))
 	h.note("commit: %d events of %d datasets and %d days, %d rejections, %d hours", n, datasets, days, len(batch.Rejections), len(batch.Hours))
 }
 

@@ -121,7 +121,7 @@ func export(t *testing.T, bin, dir, format string, args ...string) []byte {
 // source lists the files of a lake.
 func source(t *testing.T, dir string) Source {
 	t.Helper()
-	l, err := lake.Open(t.Context(), lake.Options{Dir: dir, Now: time.Now})
+	l, err := lake.OpenDir(t.Context(), dir, lake.Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

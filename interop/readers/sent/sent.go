@@ -179,7 +179,7 @@ func (g *Generator) consent(body map[string]any, row Row, has map[string]bool) {
 	row["privacy"] = outcome
 	row["optimization_eligible"] = outcome == "unrestricted" && row["late"] == false
 	if outcome == "suppressed" {
-		for _, name := range []string{"email_sha256", "ifa", "ip_sha256", "partner_id", "gpp_string", "custom_data", "referer", "page_url"} {
+		for _, name := range []string{"email_sha256", "ifa", "ip_sha256", "partner_id", "gpp_string", "gpp_sid", "custom_data", "referer", "page_url"} {
 			delete(row, name)
 		}
 	}
