@@ -97,8 +97,8 @@ func (h *history) must(err error) {
 }
 
 func (h *history) open() {
-	l, err := lake.OpenDir(h.t.Context(), h.dir, lake.Options{
-		Now: func() time.Time { return h.now }, Retention: retain, FileBytes: []int64{0, 64 << 10}[h.make.IntN(2)],
+	l, err := openLake(h.t.Context(), settings{
+		dir: h.dir, now: func() time.Time { return h.now }, retain: retain, bytes: []int64{0, 64 << 10}[h.make.IntN(2)],
 	})
 	h.must(err)
 	h.lake = l
@@ -143,27 +143,20 @@ func (h *history) commit() {
 	}
 	datasets, days := 1+m.IntN(4), 1+m.IntN(3)
 	from := h.now.Add(-time.Duration(24*days) * time.Hour)
-	marks, err := h.lake.Watermarks(h.t.Context(), 0)
-	h.must(err)
-	batch := lake.Batch{
-		From: marks, To: marks.Events + 1,
-		Events:     m.events(n, datasets, days, from),
-		Rejections: m.rejections(m.IntN(1+n/4), days, from),
-		Hours:      m.hours(m.IntN(1+n/4), datasets, days, from),
-	}
-	for i := range batch.Events {
-		row := eventRow(&batch.Events[i])
+	events, rejections, hours := m.events(n, datasets, days, from), m.rejections(m.IntN(1+n/4), days, from), m.hours(m.IntN(1+n/4), datasets, days, from)
+	for i := range events {
+		row := eventRow(&events[i])
 		h.rows[row["event_id"].(string)] = row
 	}
-	for i := range batch.Rejections {
-		h.others["rejections"] = append(h.others["rejections"], rejectionRow(&batch.Rejections[i]))
+	for i := range rejections {
+		h.others["rejections"] = append(h.others["rejections"], rejectionRow(&rejections[i]))
 	}
-	for i := range batch.Hours {
-		h.others["hours"] = append(h.others["hours"], hourRow(&batch.Hours[i]))
+	for i := range hours {
+		h.others["hours"] = append(h.others["hours"], hourRow(&hours[i]))
 	}
-	h.sent = append(h.sent, batch.Events...)
-	h.must(h.lake.Commit(h.t.Context(), batch, 0))
-	h.note("commit: %d events of %d datasets and %d days, %d rejections, %d hours", n, datasets, days, len(batch.Rejections), len(batch.Hours))
+	h.sent = append(h.sent, events...)
+	h.must(commit(h.t.Context(), h.lake, events, rejections, hours))
+	h.note("commit: %d events of %d datasets and %d days, %d rejections, %d hours", n, datasets, days, len(rejections), len(hours))
 }
 
 func (h *history) compact() {
@@ -185,15 +178,14 @@ func (h *history) erase() {
 		return
 	}
 	one := h.sent[h.make.IntN(len(h.sent))]
-	var p lake.Predicate
 	column, value := "", ""
 	switch {
 	case one.PartnerID != "":
-		p, column, value = lake.Predicate{PartnerID: one.PartnerID}, "partner_id", one.PartnerID
+		column, value = "partner_id", one.PartnerID
 	case one.EmailSHA256 != "":
-		p, column, value = lake.Predicate{EmailSHA256: one.EmailSHA256}, "email_sha256", one.EmailSHA256
+		column, value = "email_sha256", one.EmailSHA256
 	case one.IPSHA256 != "":
-		p, column, value = lake.Predicate{IPSHA256: one.IPSHA256}, "ip_sha256", one.IPSHA256
+		column, value = "ip_sha256", one.IPSHA256
 	default:
 		return
 	}
@@ -204,11 +196,11 @@ func (h *history) erase() {
 			want++
 		}
 	}
-	done, err := h.lake.Erase(h.t.Context(), p)
+	got, err := erase(h.t.Context(), h.lake, column, value)
 	h.must(err)
 	h.note("erase by %s: %d rows", column, want)
-	if done.Rows != want {
-		h.t.Errorf("erase by %s: got %d rows, want %d", column, done.Rows, want)
+	if got != want {
+		h.t.Errorf("erase by %s: got %d rows, want %d", column, got, want)
 	}
 }
 
@@ -231,15 +223,10 @@ func (h *history) retain() {
 // check reads everything with every reader.
 func (h *history) check(when string) {
 	h.t.Helper()
-	src := Source{Dir: h.dir, Files: map[string][]string{}}
+	src := source(h.t, h.lake, h.dir)
 	want := map[string][]Row{"rejections": h.others["rejections"], "hours": h.others["hours"]}
 	for _, row := range h.rows {
 		want["events"] = append(want["events"], row)
-	}
-	for _, t := range Tables {
-		files, err := h.lake.Files(h.t.Context(), t.Name)
-		h.must(err)
-		src.Files[t.Name] = files
 	}
 	report, err := Check(h.t.Context(), src, want)
 	h.must(err)

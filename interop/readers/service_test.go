@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/lake"
 	"sluice/interop/readers/sent"
 )
 
@@ -52,7 +51,12 @@ func TestServiceStoresWhatWasSent(t *testing.T) {
 		t.Errorf("export as parquet: %v\n%s", err, report)
 	}
 
-	src := source(t, filepath.Join(dir, "lake"))
+	tables := filepath.Join(dir, "lake")
+	l, err := openLake(t.Context(), settings{dir: tables, now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := source(t, l, tables)
 	want["rejections"], want["hours"] = counted(t, src, lines)
 	if report, err = Check(t.Context(), src, want); err != nil || !report.Empty() {
 		t.Errorf("tables: %v\n%s", err, report)
@@ -116,22 +120,6 @@ func export(t *testing.T, bin, dir, format string, args ...string) []byte {
 		t.Fatalf("export as %s: %v", format, err)
 	}
 	return out
-}
-
-// source lists the files of a lake.
-func source(t *testing.T, dir string) Source {
-	t.Helper()
-	l, err := lake.OpenDir(t.Context(), dir, lake.Options{Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	src := Source{Dir: dir, Files: map[string][]string{}}
-	for _, table := range Tables {
-		if src.Files[table.Name], err = l.Files(t.Context(), table.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return src
 }
 
 // counted compares the sums of rejections and of accepted events with what was sent. The rows themselves depend on when

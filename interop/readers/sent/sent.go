@@ -27,8 +27,9 @@ type Event struct {
 
 // Generator makes the same events for the same seed.
 type Generator struct {
-	rand *rand.Rand
-	n    int
+	KeepSID bool // a suppressed row keeps gpp_sid, as programs up to 524a9ec had it
+	rand    *rand.Rand
+	n       int
 }
 
 // New starts a generator.
@@ -181,6 +182,9 @@ func (g *Generator) consent(body map[string]any, row Row, has map[string]bool) {
 	if outcome == "suppressed" {
 		for _, name := range []string{"email_sha256", "ifa", "ip_sha256", "partner_id", "gpp_string", "gpp_sid", "custom_data", "referer", "page_url"} {
 			delete(row, name)
+		}
+		if !g.KeepSID {
+			delete(row, "gpp_sid")
 		}
 	}
 }
