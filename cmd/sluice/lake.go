@@ -183,11 +183,15 @@ no row is lost or doubled. Files that are damaged stay as they are.`,
 			return failed(err)
 		}
 		if *asJSON {
-			return failed(json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]int64{
+			err = json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]int64{
 				"files": int64(done.Files), "rows": done.Rows, "damaged_files": int64(done.Left),
-			}))
+			})
+		} else {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d files with %d rows were written anew.\n", done.Files, done.Rows)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d files with %d rows were written anew.\n", done.Files, done.Rows)
+		if err != nil {
+			return failed(err)
+		}
 		if done.Left > 0 {
 			return failed(fmt.Errorf("%d files are damaged and stay as they are; they come back from a backup: see docs/operate.md", done.Left))
 		}

@@ -66,16 +66,8 @@ func (t *Table[T]) Delete(ctx context.Context, c Condition[T]) (out Deleted, err
 			break // else files came meanwhile: perhaps old rows in a new place
 		}
 	}
-	if err := t.at("forget"); err != nil {
-		return out, err
-	}
-	// Twice, so that a damaged newest version can be done without: see load.
-	for range 2 {
-		if _, err := t.expire(ctx, true); err != nil {
-			return out, err
-		}
-	}
-	if out.Files, err = t.sweep(ctx, 2); err != nil {
+	out.Files, err = t.forget(ctx)
+	if err != nil {
 		return out, err
 	}
 	// A file that was gone before it could be read has been replaced, by one that was looked at.
@@ -89,6 +81,32 @@ func (t *Table[T]) Delete(ctx context.Context, c Condition[T]) (out Deleted, err
 		return out, fmt.Errorf("%w: %d files could not be searched", ErrDamaged, left)
 	}
 	return out, nil
+}
+
+// forget ends every snapshot but the newest, and deletes what they alone listed. In a directory everything goes that is
+// not listed; in a bucket what is deleted by name, and the rest, which crashes left, goes with the sweep.
+func (t *table) forget(ctx context.Context) (files int, err error) {
+	if err := t.at("forget"); err != nil {
+		return 0, err
+	}
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return 0, err
+	}
+	earlier, err := t.used(s)
+	if err != nil {
+		return 0, err
+	}
+	// Twice, so that a damaged newest version can be done without: see load.
+	for range 2 {
+		if s, err = t.expire(ctx, true); err != nil {
+			return 0, err
+		}
+	}
+	if t.remote {
+		return t.removeUnlisted(earlier, s)
+	}
+	return t.sweep(ctx, 2)
 }
 
 // Count says how many rows of the newest snapshot meet a condition.

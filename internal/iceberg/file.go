@@ -70,7 +70,11 @@ func (p *dataFile) dataFile(l *layout, at objectstore.Store) (apache.DataFile, e
 	for id := range p.nulls {
 		counts[id] = p.rows
 	}
-	return b.ColumnSizes(p.sizes).
+	sizes := p.sizes
+	if p.old != nil { // until the file is written anew, for a repair finds it by this
+		sizes = map[int]int64{oldIndexAt: p.old.index, oldIndexCheck: int64(p.old.sum)}
+	}
+	return b.ColumnSizes(sizes).
 		ValueCounts(counts).NullValueCounts(p.nulls).LowerBoundValues(p.lower).UpperBoundValues(p.upper).
 		SplitOffsets(p.splits).SortOrderID(sortOrderID).Build(), nil
 }

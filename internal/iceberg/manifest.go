@@ -98,7 +98,7 @@ func (t *table) listFiles(s *snapshot) ([]apache.ManifestFile, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: a manifest list outside of the table", errDamaged)
 	}
-	b, err := objectstore.ReadAll(t.store, name)
+	b, err := t.store.Read(name)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (t *table) openManifest(f apache.ManifestFile, known []*manifest) (*manifes
 }
 
 func (t *table) readManifest(m *manifest) error {
-	b, err := objectstore.ReadAll(t.store, m.name)
+	b, err := t.store.Read(m.name)
 	if isMissing(err) {
 		return fmt.Errorf("%w: manifest is missing", errDamaged)
 	}

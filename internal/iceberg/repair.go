@@ -109,7 +109,7 @@ func (t *table) endRepair(ctx context.Context) error {
 			return err
 		}
 	}
-	if !done {
+	if !done || t.remote { // what nothing lists goes with the sweep
 		return nil
 	}
 	_, err := t.sweep(ctx, 2)

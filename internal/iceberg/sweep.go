@@ -54,6 +54,9 @@ func (t *table) expire(ctx context.Context, forget bool) (*state, error) {
 //
 // Steps: T.sweep, then T.remove for each file.
 func (t *table) Sweep(ctx context.Context) (files int, err error) {
+	if t.remote {
+		return t.sweepRemote(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, sweepWait)
 	defer cancel()
 	if files, err = t.sweep(ctx, keepVersions); err != nil {
@@ -65,6 +68,67 @@ func (t *table) Sweep(ctx context.Context) (files int, err error) {
 // sweepWait is how long a sweep waits for a moment without writers before it is put off. It keeps nobody waiting
 // itself until it has begun.
 const sweepWait = 30 * time.Second
+
+// sweepEvery is how often a bucket is listed: each listing costs requests by the number of objects.
+const sweepEvery = time.Hour
+
+// sweepRemote is Sweep in a bucket: one listing an hour, and only what is older than the store's grace, for somebody may
+// be about to list what is young.
+func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
+	if t.isRecent(&t.swept, sweepEvery) {
+		return 0, nil
+	}
+	t.touch(&t.swept)
+	if err := t.at("sweep"); err != nil {
+		return 0, err
+	}
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if s.damaged() {
+		return 0, fmt.Errorf("%w: what is not listed may be needed to repair it", ErrDamaged)
+	}
+	// The listing comes first: what is listed by then and written later is not in it.
+	objects, err := t.store.List("", true)
+	if err != nil {
+		return 0, err
+	}
+	used, err := t.used(s)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range objects {
+		version, isVersion := metadataVersion(o.Name)
+		keep := used[o.Name] || o.Name == hintName || isVersion && version > s.version-keepVersions
+		if keep || t.now().Sub(o.Modified) < t.store.Grace() {
+			continue
+		}
+		if err := t.remove(o.Name); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, ctx.Err()
+}
+
+// removeUnlisted deletes what earlier listed and s does not, by name.
+func (t *table) removeUnlisted(earlier map[string]bool, s *state) (n int, err error) {
+	used, err := t.used(s)
+	if err != nil {
+		return 0, err
+	}
+	for name := range earlier {
+		if used[name] {
+			continue
+		}
+		if err := t.remove(name); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
 
 func (t *table) sweep(ctx context.Context, versions int64) (int, error) {
 	release, err := t.store.Alone(ctx)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ func Open[T any](ctx context.Context, s *Schema[T], o Options) (*Table[T], error
 	}
 	t := &Table[T]{schema: s, table: &table{
 		layout: &s.layout, store: o.Store, now: o.Now, log: o.Log.With("table", s.name), step: o.Step,
-		retention: o.SnapshotRetention, fileBytes: o.FileBytes,
+		retention: o.SnapshotRetention, fileBytes: o.FileBytes, remote: o.Store.Grace() > 0,
 	}}
 	if err := t.open(ctx); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", s.name, err)
@@ -73,6 +74,12 @@ type table struct {
 	mu    sync.Mutex // one commit, or one reading of the directory, at a time
 	state atomic.Pointer[state]
 	counters
+
+	// Of a table in a bucket, where each look costs a request.
+	remote  bool
+	checked atomic.Int64 // when state was last known to be the newest, in nanoseconds
+	hinted  atomic.Int64 // when the hint was last written
+	swept   atomic.Int64 // when the last sweep began
 
 	listings listings
 
@@ -135,6 +142,9 @@ func (t *table) open(ctx context.Context) error {
 	s, err := t.refresh(ctx)
 	if err == nil {
 		t.hint(s.version)
+		if s.meta.Location == t.store.Location("") {
+			return nil // who may only read need not be able to lock
+		}
 		return t.relocate(ctx)
 	}
 	if !errors.Is(err, errNoTable) {
@@ -180,9 +190,16 @@ func (t *table) newest(ctx context.Context) (*state, error) {
 	if s == nil {
 		return nil, nil
 	}
+	if t.remote && t.isRecent(&t.checked, remoteFresh) {
+		return s, nil
+	}
 	later, err := t.store.Exists(metadataName(s.version + 1))
 	if err != nil || later {
 		return nil, err
+	}
+	if t.remote { // versions stay for a day there, so a successor could not have come and gone
+		t.touch(&t.checked)
+		return s, nil
 	}
 	// Old versions are removed from below: a successor that came and went took this one along.
 	same, err := t.store.Exists(metadataName(s.version))
@@ -192,12 +209,26 @@ func (t *table) newest(ctx context.Context) (*state, error) {
 	return s, nil
 }
 
+// remoteFresh is how old what we know of a table in a bucket may be when somebody reads. Commits need no fresher
+// knowledge, for it is their conditional write that decides.
+const remoteFresh = 2 * time.Second
+
+// isRecent says whether a moment that touch noted is less than d ago.
+func (t *table) isRecent(at *atomic.Int64, d time.Duration) bool {
+	return at.Load() != 0 && t.now().UnixNano()-at.Load() < int64(d)
+}
+
+func (t *table) touch(at *atomic.Int64) { at.Store(t.now().UnixNano()) }
+
 func (t *table) refreshLocked(ctx context.Context) (*state, error) {
 	if s, err := t.newest(ctx); s != nil || err != nil {
 		return s, err
 	}
 	old := t.state.Load()
 	versions, err := t.versions()
+	if t.remote {
+		versions, err = t.remoteVersions(old)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +237,54 @@ func (t *table) refreshLocked(ctx context.Context) (*state, error) {
 		return nil, err
 	}
 	t.state.Store(s)
+	t.touch(&t.checked)
 	return s, nil
+}
+
+// remoteVersions finds the newest version of a table in a bucket without listing: from the one we know, or from the
+// hint, it looks ahead in growing steps, and then between the last two. Versions have no gaps, for each is made by the
+// condition that there is none by its name. Older ones follow, in case the newest are damaged.
+func (t *table) remoteVersions(old *state) ([]int64, error) {
+	least := int64(0)
+	if old != nil {
+		least = old.version
+	} else if b, err := t.store.Read(hintName); err == nil {
+		least, _ = strconv.ParseInt(string(b), 10, 64)
+	} else if !isMissing(err) {
+		return nil, err
+	}
+	if least == 0 {
+		return t.versions()
+	}
+	most := least // the newest is in [least, most]
+	for step := int64(1); ; step *= 4 {
+		there, err := t.store.Exists(metadataName(least + step))
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			most = least + step - 1
+			break
+		}
+		least += step
+	}
+	for least < most {
+		middle := least + (most-least+1)/2
+		there, err := t.store.Exists(metadataName(middle))
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			least = middle
+		} else {
+			most = middle - 1
+		}
+	}
+	var out []int64
+	for v := least; v > 0 && v > least-keepVersions; v-- {
+		out = append(out, v)
+	}
+	return out, nil
 }
 
 // versions lists the numbers of the metadata files, newest first.
@@ -269,7 +347,7 @@ func (t *table) fallBack(s *state, newest int64) *state {
 }
 
 func (t *table) loadVersion(version int64, known []*manifest) (*state, error) {
-	b, err := objectstore.ReadAll(t.store, metadataName(version))
+	b, err := t.store.Read(metadataName(version))
 	if err != nil {
 		return nil, err
 	}

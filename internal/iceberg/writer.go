@@ -199,7 +199,7 @@ func (w *tailWriter) Write(p []byte) (int, error) {
 type fileWriter[T any] struct {
 	*parquetWriter[T]
 	at     objectstore.Store
-	file   io.WriteCloser
+	file   objectstore.Writer
 	listed *dataFile
 }
 
@@ -230,8 +230,7 @@ func (w *fileWriter[T]) finish(ctx context.Context) (*dataFile, error) {
 	return w.listed, nil
 }
 
-// abandon gives a file up and removes what there is of it.
+// abandon gives a file up.
 func (w *fileWriter[T]) abandon() {
-	_ = w.file.Close()
-	_ = w.at.Remove(w.listed.name)
+	w.file.Abort()
 }

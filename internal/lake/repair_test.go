@@ -285,3 +285,30 @@ func TestRepairCrashesAtEveryStep(t *testing.T) {
 		})
 	}
 }
+
+// Which files are of version 1 is known after every commit and restart, until they are repaired, whatever process moved
+// the table or merged manifests before.
+func TestVersion1IsKnownAfterARestart(t *testing.T) {
+	for name, between := range map[string]func(l *Lake){
+		"moved": func(*Lake) {},
+		"manifests merged": func(l *Lake) {
+			s := newSampler(1, 1, 9)
+			for range 32 {
+				commit(t, l, s.rows(3, noon))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := unpack(t, oldArchive)
+			between(openLake(t, Options{Store: at(t, dir)})) // it was moved here by being unpacked
+			l := openLake(t, Options{Store: at(t, dir)})     // another process
+			compactAll(t, l)
+			if after := findings(t, l); len(after) != 0 {
+				t.Errorf("got findings %v, want none", after)
+			}
+			if left := wrongFiles(t, dir); len(left) > 0 {
+				t.Errorf("got %d files of version 1, want none", len(left))
+			}
+		})
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -146,7 +145,7 @@ func syncDir(dir string) error {
 }
 
 // Create starts a new file.
-func (d *Dir) Create(name string) (io.WriteCloser, error) {
+func (d *Dir) Create(name string) (Writer, error) {
 	if err := d.makeDir(path.Dir(name)); err != nil {
 		return nil, err
 	}
@@ -203,6 +202,12 @@ func (w *dirWriter) Close() error {
 	}
 	w.d.touch(filepath.Dir(w.f.Name()))
 	return w.f.Close()
+}
+
+// Abort removes what there is of the file.
+func (w *dirWriter) Abort() {
+	_ = w.f.Close()
+	_ = os.Remove(w.f.Name())
 }
 
 // syncNames makes the names of all files that were closed before it durable, but for those in one directory.
@@ -287,6 +292,12 @@ func (d *Dir) Open(name string) (Object, error) {
 	}
 	return dirObject{f, info.Size()}, nil
 }
+
+// Read reads a whole file.
+func (d *Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
+
+// Grace is nothing: a sweep that is alone knows that nobody is writing.
+func (d *Dir) Grace() time.Duration { return 0 }
 
 // Exists says whether there is a file or directory by a name.
 func (d *Dir) Exists(name string) (bool, error) {

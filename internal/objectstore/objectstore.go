@@ -14,7 +14,7 @@ import (
 type Store interface {
 	// Create starts a new object. It is visible once Close has returned nil, and on stable storage at the latest
 	// when a CreateExclusive that began afterwards has made its own object visible.
-	Create(name string) (io.WriteCloser, error)
+	Create(name string) (Writer, error)
 	// CreateExclusive writes a whole object unless there is one by that name: then it answers fs.ErrExist. After
 	// nil it is on stable storage; after ErrUncertain it may be there; after any other error it is not.
 	CreateExclusive(name string, data []byte) error
@@ -23,6 +23,8 @@ type Store interface {
 	// Open opens an object to be read; fs.ErrNotExist when there is none. An open object stays readable when it is
 	// removed.
 	Open(name string) (Object, error)
+	// Read reads a small object whole; fs.ErrNotExist when there is none.
+	Read(name string) ([]byte, error)
 	Exists(name string) (bool, error)
 	// List lists what lies directly in a directory, or below it if deep.
 	List(dir string, deep bool) ([]Entry, error)
@@ -30,13 +32,24 @@ type Store interface {
 	Remove(name string) error
 	// Sync makes what was created and removed before it durable.
 	Sync() error
-	// Share holds off Alone until the returned function is called; Alone waits for every Share.
+	// Share holds off Alone until the returned function is called; Alone waits for every Share. A store without such a
+	// lock has a Grace: for so long after it was written an object may be about to be listed.
 	Share(ctx context.Context) (release func(), err error)
 	Alone(ctx context.Context) (release func(), err error)
+	Grace() time.Duration
 	// Location is what other programs call an object; "" is the place itself.
 	Location(name string) string
 	// Sub is the place below a name. The locks of the two are not the same.
 	Sub(name string) Store
+}
+
+// Writer is an object that is being written.
+type Writer interface {
+	io.Writer
+	// Close makes the object visible. After an error it is not there, or nobody will read it.
+	Close() error
+	// Abort gives the object up. Nothing of it is visible.
+	Abort()
 }
 
 // Object is an object that is open to be read.
@@ -56,17 +69,6 @@ type Entry struct {
 
 // ErrUncertain says that a write may have happened.
 var ErrUncertain = errors.New("the outcome is not known")
-
-// ReadAll reads a small object whole.
-func ReadAll(s Store, name string) ([]byte, error) {
-	o, err := s.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, o.Size())
-	_, err = io.ReadFull(io.NewSectionReader(o, 0, o.Size()), b)
-	return b, errors.Join(err, o.Close())
-}
 
 // WriteAll writes a small object whole, as Create does.
 func WriteAll(s Store, name string, data []byte) error {
