@@ -30,7 +30,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/submission":  {ours: []string{"event"}},
 	"internal/stream":      {ours: []string{"internal/engine"}},
 	"internal/throttle":    {},
-	"internal/objectstore": {modules: []string{"golang.org/x/sys"}},
+	"internal/objectstore": {modules: []string{"github.com/minio/minio-go/v7", "golang.org/x/sys"}},
 	"internal/iceberg": {
 		ours:    []string{"internal/objectstore", "internal/throttle"},
 		modules: []string{"github.com/apache/iceberg-go", "github.com/klauspost/compress", "github.com/parquet-go/parquet-go"},
@@ -81,6 +81,7 @@ var owners = map[string]string{
 	"github.com/nats-io/nats.go":        "internal/engine",
 	"github.com/apache/iceberg-go":      "internal/iceberg",
 	"github.com/parquet-go/parquet-go":  "internal/iceberg",
+	"github.com/minio/minio-go/v7":      "internal/objectstore",
 }
 
 func TestImports(t *testing.T) {

@@ -17,14 +17,9 @@ type datasetPage struct {
 	Chart                                              chart
 	Score                                              score
 	Identifiers, Privacy, Age, Types, Refused          bars
-	Currencies                                         []currency
+	Revenue                                            []revenue
+	Values                                             []typeValue
 	Keys                                               []keyRow
-}
-
-type currency struct {
-	Code      string
-	Events    int64
-	Sum, Mean float64
 }
 
 type keyRow struct{ ID, State, Class, Issued, Used, Ends string }
@@ -57,9 +52,7 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	p.Age = ageBars(shelf, win, sum.Accepted)
 	p.Types = partBars(shelf, win, accepted, sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
 	p.Refused = refusedBars(shelf, win, sum)
-	for _, v := range shelf.parts(win, of(lake.KindValue)) {
-		p.Currencies = append(p.Currencies, currency{v.name, v.count, v.value, v.value / float64(v.count)})
-	}
+	p.Revenue, p.Values = shelf.revenue(win), shelf.otherValues(win)
 	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
 }
 

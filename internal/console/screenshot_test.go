@@ -196,6 +196,8 @@ func past(t *testing.T, s *service) {
 			}
 			put(lake.KindValue, "USD", "purchase", math.Floor(sum*0.06), sum*0.06*71.3)
 			put(lake.KindValue, "EUR", "purchase", math.Floor(sum*0.02), sum*0.02*64.8)
+			put(lake.KindRefunds, "USD", "", math.Floor(sum*0.004), math.Floor(sum*0.004)*68.2)
+			put(lake.KindValue, "USD", "begin_checkout", math.Floor(sum*0.05), sum*0.05*80.1)
 			bad := math.Floor(n * d.refused)
 			put(lake.KindRejections, d.code, d.field, bad*1.2, bad)
 			if d.refused > 0.02 && r.Float64() < 0.3 {

@@ -1,6 +1,8 @@
 package lake
 
 import (
+	"math"
+
 	"sluice/event"
 	"sluice/internal/submission"
 )
@@ -16,13 +18,24 @@ const (
 	KindPrivacy = "privacy"
 	// Name is one of AgeNames, Count how many accepted events were that old when they came.
 	KindAge = "age"
-	// Name is a currency, Field an event type, Count how many events had a value, Value their sum.
+	// Name is a currency, Field an event type other than TypeRefund, Count how many events had a value, Value their
+	// sum. Earlier versions wrote refunds here, too, with the sign they came with: see KindRefunds.
 	KindValue = "value"
+	// Name is a currency, Count how many refunds had a value, Value the sum of their absolute values: senders write a
+	// refund of 5 as 5 or as -5, and a sum of both could not be separated again. It is a kind of its own so that it is
+	// never added to what earlier versions wrote (docs/decisions/0041).
+	KindRefunds = "refunds"
 	// Name is an error code, Field a JSON Pointer, Count how many problems, Value how many events had it first.
 	// The sum of Value is the number of rejected events.
 	KindRejections = "rejections"
 	// Name is single or batch, Count how many submissions.
 	KindSubmissions = "submissions"
+)
+
+// The event types that revenue is made of: purchases minus refunds.
+const (
+	TypePurchase = "purchase"
+	TypeRefund   = "refund"
 )
 
 // Fields of KindEvents.
@@ -61,7 +74,7 @@ type cellKey struct {
 
 type cell struct {
 	types       map[string]*typeCell
-	values      map[valueKey]*sum
+	values      map[valueKey]*sum // refunds at their absolute value
 	rejections  map[rejectionKey]*sum
 	identifiers [len(identifierNames)]int64
 	privacy     [3]int64
@@ -139,7 +152,11 @@ func (c *cell) row(r *event.Row) {
 			c.values[k] = &sum{}
 		}
 		c.values[k].count++
-		c.values[k].value += r.Value
+		if r.EventType == TypeRefund {
+			c.values[k].value += math.Abs(r.Value)
+		} else {
+			c.values[k].value += r.Value
+		}
 	}
 }
 
@@ -182,7 +199,11 @@ func (t *Tally) Hours() []Hour {
 			put(KindAge, AgeNames[i], "", n, 0)
 		}
 		for k, n := range c.values {
-			put(KindValue, k.currency, k.eventType, n.count, n.value)
+			if k.eventType == TypeRefund {
+				put(KindRefunds, k.currency, "", n.count, n.value)
+			} else {
+				put(KindValue, k.currency, k.eventType, n.count, n.value)
+			}
 		}
 		for k, n := range c.rejections {
 			put(KindRejections, k.code, k.field, n.count, n.value)

@@ -213,17 +213,16 @@ func TestDuckDBReadsEveryRow(t *testing.T) {
 		}
 	}
 	check("compacted")
+	// Why docs/tables.md warns of it: files lie in the directory for a day after others have replaced them.
+	var n int
+	err := db.QueryRow("SELECT count(*) FROM read_parquet('" + filepath.Join(dir, "events/data/*/*.parquet") + "')").Scan(&n)
+	if err != nil || n <= len(rows)+1 {
+		t.Errorf("got %d rows, %v by a query over the directory, want more than the %d that are stored", n, err, len(rows)+1)
+	}
 	if done, err := l.Erase(t.Context(), lake.Predicate{PartnerID: "marked"}); err != nil || done.Rows != 1 {
 		t.Fatalf("got %+v, %v, want one row erased", done, err)
 	}
 	check("erased")
-
-	var n int
-	var days int
-	err := db.QueryRow("SELECT count(*), count(DISTINCT day) FROM read_parquet('"+filepath.Join(dir, "events/data/*/*.parquet")+"', hive_partitioning=true)").Scan(&n, &days)
-	if err != nil || n != len(rows) || days != 3 {
-		t.Errorf("got %d rows in %d days, %v by a glob over the directory, want %d in 3", n, days, err, len(rows))
-	}
 }
 
 func commit(t *testing.T, l *lake.Lake, rows []event.Row) {

@@ -1,0 +1,48 @@
+package lake
+
+import (
+	"testing"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/submission"
+)
+
+// A refund counts at its absolute value, whatever its sign, and never among the values of other events.
+func TestTallyOfValues(t *testing.T) {
+	at := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC).Unix()
+	row := func(eventType, currency string, value float64) event.Row {
+		return event.Row{ReceivedAt: at, EventTime: at, DatasetID: "shop", EventType: eventType, CurrencyCode: currency, Value: value, HasValue: true}
+	}
+	tally := Tally{}
+	tally.Add(&submission.Submission{ReceivedAt: at, DatasetID: "shop", Kind: submission.Batch, Rows: []event.Row{
+		row("purchase", "EUR", 100), row("purchase", "EUR", 20), row("purchase", "EUR", -1), row("refund", "EUR", 5), row("refund", "EUR", -7.5),
+		row("refund", "USD", -3), row("begin_checkout", "EUR", 90), row("refund", "EUR", 0),
+		{ReceivedAt: at, EventTime: at, DatasetID: "shop", EventType: "refund"},
+	}})
+	type number struct {
+		kind, name, field string
+		count             int64
+		value             float64
+	}
+	got := map[number]bool{}
+	for _, h := range tally.Hours() {
+		if h.Kind == KindValue || h.Kind == KindRefunds {
+			got[number{h.Kind, h.Name, h.Field, h.Count, h.Value}] = true
+		}
+	}
+	want := []number{
+		{KindValue, "EUR", "purchase", 3, 119},
+		{KindValue, "EUR", "begin_checkout", 1, 90},
+		{KindRefunds, "EUR", "", 3, 12.5},
+		{KindRefunds, "USD", "", 1, 3},
+	}
+	for _, w := range want {
+		if !got[w] {
+			t.Errorf("got %v, want %v among them", got, w)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %d numbers, want %d: %v", len(got), len(want), got)
+	}
+}
