@@ -135,7 +135,7 @@ func TestRevenueOfEarlierHours(t *testing.T) {
 	now := noon
 	l := open(t, t.TempDir(), &now)
 	hour := noon.Unix()
-	marks, err := l.Marks(t.Context(), 0)
+	marks, err := l.Watermarks(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestRevenueOfEarlierHours(t *testing.T) {
 	err = l.Commit(t.Context(), lake.Batch{From: marks, To: 1, Hours: []lake.Hour{
 		row("minus", "value", "EUR", "purchase", 2, 100), row("minus", "value", "EUR", "refund", 1, -7), row("minus", "refunds", "EUR", "", 1, 3),
 		row("plus", "value", "EUR", "purchase", 2, 100), row("plus", "value", "EUR", "refund", 1, 7), row("plus", "value", "EUR", "begin_checkout", 1, 55),
-	}})
+	}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
