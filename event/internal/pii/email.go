@@ -150,7 +150,7 @@ func pixelDensity(label string) bool {
 }
 
 // findSpelledAt says whether an address with its @ spelled out is in s: jane_at_example.com, jane(at)example.com,
-// jane [at] example [dot] com. Between underscores, hyphens or spaces the word is common, so there the
+// jane [at] example [dot] com, jane#at#example.com. Between underscores, hyphens or spaces the word is common, so there the
 // domain has to end in a well-known top-level domain.
 func findSpelledAt(s string) bool {
 	for i := 2; i+4 < len(s); i++ {
@@ -180,6 +180,8 @@ func delimited(before, after byte) (strong, ok bool) {
 		return true, after == '}'
 	case '<':
 		return true, after == '>'
+	case '#', '*', '|', '~':
+		return true, after == before
 	case '_', '-', ' ':
 		return false, after == before
 	}

@@ -189,10 +189,13 @@ func (g *grouped) dialled() bool {
 }
 
 // luhn says whether the digits have the check digit that card numbers have.
-func (g *grouped) luhn() bool {
+func (g *grouped) luhn() bool { return luhn(g.text) }
+
+// luhn says whether the digits of s have the check digit that card numbers have.
+func luhn(s string) bool {
 	sum, double := 0, false
-	for i := len(g.text) - 1; i >= 0; i-- {
-		c := g.text[i]
+	for i := len(s) - 1; i >= 0; i-- {
+		c := s[i]
 		if !isDigit(c) {
 			continue
 		}

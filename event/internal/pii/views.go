@@ -17,7 +17,7 @@ const maxRounds = 4
 // HoldsEmail reports whether a complete e-mail address is anywhere in s, as it is or behind percent signs, HTML entities,
 // \u escapes, compatibility characters or invisible ones. Every spelling of an address needs one of a few bytes: an @,
 // a byte beyond ASCII, a percent sign, a backslash, or a semicolon or number sign of an HTML entity. HoldsEmail tests
-// for them eight bytes at a time, so text without an address costs little.
+// for them eight bytes at a time, so text without an address costs little. An address in base64 needs a capital letter.
 func HoldsEmail(s string) bool {
 	if len(s) < 8 {
 		for i := 0; i < len(s); i++ {
@@ -27,15 +27,17 @@ func HoldsEmail(s string) bool {
 		}
 		return false
 	}
+	capital := false
 	for i := 0; ; i += 8 {
 		// The last eight may overlap the ones before: only whether matters here, not where.
 		i = min(i, len(s)-8)
 		w := load(s, i)
 		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'\\'*each)-each)|((w^';'*each)-each)|((w^'#'*each)-each))&highs != 0 {
-			return searchEmail(s)
+			return searchEmail(s) || base64Email(s)
 		}
+		capital = capital || upper(w)
 		if i == len(s)-8 {
-			return false
+			return capital && base64Email(s)
 		}
 	}
 }
