@@ -26,6 +26,9 @@ func (d *Decoder) checkCustomData(t *draft, r *Row) {
 	}
 	if good && t.customNulls {
 		raw = d.withoutNulls(raw)
+		if t.customArrayNulls {
+			d.warn(NullDropped, pointer, "An array in custom_data held nulls. They were dropped, so other elements moved.")
+		}
 	}
 	r.CustomData = raw
 }

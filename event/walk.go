@@ -82,6 +82,9 @@ func (d *Decoder) walkArray(level int) bool {
 		if !d.mute {
 			d.path[level-1] = segment{index: n, array: true}
 		}
+		if d.scan.Peek() == 'n' {
+			d.draft.arrayNulls = true
+		}
 		if !d.walk(level) {
 			return false
 		}
