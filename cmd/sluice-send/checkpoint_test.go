@@ -223,7 +223,7 @@ func TestInterrupted(t *testing.T) {
 		url := newLoopback(t, s)
 		path := tempCSV(t, 3000, none)
 		code, _, words := uploadWith(t, ctx, url, path)
-		if code != exitInterrupted {
+		if code != exitInterrupted || !strings.Contains(words, "interrupted\nRun the same command again to continue.") {
 			t.Fatalf("request %d: exit code %d\n%s", at, code, words)
 		}
 		if code, out, words := uploadTo(t, url, path); code != exitOK {
