@@ -113,14 +113,17 @@ func base64Address(token string) bool {
 		if isWord(token[i]) {
 			continue
 		}
-		if address(token[start:i]) || address(token[i+1:]) {
+		if address(token[start:i]) || address(token[i+1:min(len(token), i+1+maxTail)]) {
 			return true
 		}
 		start = i + 1
 		parts++
 	}
-	return start > 0 && address(token[start:])
+	return start > 0 && address(token[start:min(len(token), start+maxTail)])
 }
+
+// maxTail bounds what is decoded after a separator: more than an address in a small object has.
+const maxTail = 4096
 
 // maxParts bounds the parts of one run that are tried, so that the cost does not grow with the square of the length;
 // arbitrary, and more than most paths have.
