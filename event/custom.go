@@ -3,7 +3,7 @@ package event
 import "sluice/event/internal/jsonscan"
 
 // checkCustomData is the rule of custom_data. The row keeps the text that came; only if there are nulls in it, it is
-// written anew without them.
+// rewritten without them.
 func (d *Decoder) checkCustomData(t *draft, r *Row) {
 	const f = fieldCustomData
 	if !t.is(f) {

@@ -242,7 +242,7 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 }
 
 // searched are the string members that may hold anything, and so an e-mail address. What the narrow ones may hold is
-// no address; they are searched only when something is wrong with the event anyway.
+// no address; they are searched only if the event has another problem.
 var (
 	searched = [...]field{fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID}
 	narrow   = [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion}

@@ -34,7 +34,7 @@ type draft struct {
 
 func (t *draft) is(f field) bool { return t.has&(1<<f) != 0 }
 
-// readEvent reads an event, the scanner standing at its brace.
+// readEvent reads an event. The scanner must be at its opening brace.
 func (d *Decoder) readEvent() bool {
 	d.scan.Pos++
 	d.names.Open()
@@ -75,8 +75,8 @@ func (d *Decoder) first(f field, level int) bool {
 	return true
 }
 
-// readAgain reads the value of a member that was named before. It counts for nothing, except that no dataset may
-// be named that the key does not open.
+// readAgain reads the value of a member that was named before. The value is ignored, but a data_set_id is still compared
+// with the dataset of the key.
 func (d *Decoder) readAgain(f field) bool {
 	if f != fieldDataset || d.scan.Peek() != '"' {
 		return d.walk(1)

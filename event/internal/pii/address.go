@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// findIPv4 says whether an IPv4 address stands in s as a token of its own: v2.10.3.1 is a version, 1.2.3.4.5
-// is none either.
+// findIPv4 says whether s holds an IPv4 address as a separate token. v2.10.3.1 is a version; 1.2.3.4.5 is not an address.
 func findIPv4(s string, loose bool) bool {
 	for i := 0; i < len(s); i++ {
 		if !isDigit(s[i]) {
@@ -91,7 +90,7 @@ func numericQuad(s string) bool {
 }
 
 // findDashedIPv4 says whether s holds an IPv4 address with hyphens for dots, as host names have it: 203-0-113-7. Numbers
-// with hyphens are common in ids, so two parts need three digits, or "ip" has to stand before it, unless loose.
+// with hyphens are common in ids, so two parts need three digits, or "ip" has to precede it, unless loose.
 func findDashedIPv4(s string, loose bool) bool {
 	for i := 0; i < len(s); i++ {
 		if !isDigit(s[i]) || i > 0 && (isWord(s[i-1]) || s[i-1] == '.') {
@@ -131,8 +130,8 @@ func dashedQuad(s string) (long int, ok bool) {
 	return long, parts == 4
 }
 
-// findIPv6 says whether an IPv6 address stands in s. Unless loose, it has to lie in a range that is in use:
-// cafe::1 is as well the name of something.
+// findIPv6 says whether s holds an IPv6 address. Unless loose, the address has to be in a range that is in use: cafe::1
+// can be a name.
 func findIPv6(s string, loose bool) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; hexValue[c]&hexBad != 0 && c != ':' || i > 0 && isWord(s[i-1]) {
@@ -167,7 +166,7 @@ func inUse(a netip.Addr) bool {
 		b[0] == 0 && b[1] == 0x64 && b[2] == 0xff && b[3] == 0x9b
 }
 
-// findMAC says whether a MAC address stands in s: six pairs of hex digits with colons or hyphens between
+// findMAC says whether s holds a MAC address: six pairs of hex digits with colons or hyphens between
 // them, or three groups of four with dots.
 func findMAC(s string) bool {
 	for i := 0; i < len(s); i++ {

@@ -26,7 +26,7 @@ var base32Value = func() (t [256]uint8) {
 }()
 
 // minBase32 is the shortest run that is decoded as base32: ten bytes. Shorter addresses are not worth the false alarms
-// that chance would raise.
+// in short ids.
 const minBase32 = 16
 
 // scanBase32 decodes every run of base32 in s and looks for personal data in what comes out, if that is text.

@@ -7,7 +7,7 @@ import (
 )
 
 // findEmail says whether a complete e-mail address, with a dotted domain, is anywhere in s. It reads s as it
-// is; holdsEmail reads the decoded views too.
+// is; HoldsEmail reads the decoded views too.
 func findEmail(s string) bool {
 	for i := 0; ; i++ {
 		n := strings.IndexByte(s[i:], '@')
@@ -21,7 +21,7 @@ func findEmail(s string) bool {
 	}
 }
 
-// localPartEnds says whether s ends in what can stand before the @ of an address. A slash cannot: paths of
+// localPartEnds says whether s ends in what can precede the @ of an address. A slash cannot: paths of
 // social networks have handles, /@name.
 func localPartEnds(s string) bool {
 	if s == "" {

@@ -12,7 +12,7 @@ import (
 // nobody.
 //
 // A text a real sender could mean stays out: the digest of any well-formed address or of any routable,
-// private or loopback IPv4 address is accepted, whatever we think of it.
+// private or loopback IPv4 address is accepted.
 var missingSpellings = []string{
 	"", " ", "  ", "\n", "\t", "\r\n",
 	"null", "NULL", "Null", "(null)", "null\n", "<null>", "\\N",
@@ -38,8 +38,8 @@ var missingSpellings = []string{
 }
 
 // junkDigests holds the digests of every missing spelling: lower-case hex of SHA-256, SHA-1 and MD5, the
-// lengths an ifa may have. junkPrefix has a bit for each first two bytes in it, so that nearly every real
-// hash is cleared by one load.
+// lengths an ifa may have. junkPrefix has a bit for each first two bytes in it, so that one
+// load rules out nearly every real hash.
 var (
 	junkDigests map[string]struct{}
 	junkPrefix  [1 << 16 / 64]uint64

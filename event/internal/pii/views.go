@@ -90,7 +90,7 @@ func decodesToEmail(s string) bool {
 	return false
 }
 
-// suspect says whether s holds an @, or an escape that could become one. It may err on the safe side only.
+// suspect says whether s holds an @, or an escape that could become one. It may say so wrongly, but must not miss one.
 func suspect(s string) bool {
 	if strings.IndexByte(s, '@') >= 0 || suspectWide(s) {
 		return true
@@ -99,7 +99,7 @@ func suspect(s string) bool {
 	if percent < 0 && ampersand < 0 && backslash < 0 {
 		return false
 	}
-	// Characters that fold drops could stand inside an escape and hide it.
+	// Characters that fold drops could be inside an escape and hide it.
 	return percent >= 0 && (backslash >= 0 || suspectPercent(s[percent:])) ||
 		ampersand >= 0 && suspectEntity(s[ampersand:]) ||
 		backslash >= 0 && suspectBackslash(s[backslash:]) ||
@@ -107,8 +107,8 @@ func suspect(s string) bool {
 }
 
 // suspectPercent looks for the escapes of @, of the characters that begin another escape, and of letters and
-// digits, which nobody escapes without an intention; and for percent signs that are none. Most URLs have
-// escapes, nearly none has these.
+// digits, which programs do not escape; and for percent signs that begin no escape. Most URLs have escapes, and hardly
+// any has these.
 func suspectPercent(s string) bool {
 	for {
 		n := strings.IndexByte(s, '%')
