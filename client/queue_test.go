@@ -122,7 +122,7 @@ func TestQueueIsBounded(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		if err := <-added; err != nil {
-			t.Errorf("Add when room came: got %v", err)
+			t.Errorf("Add when space came: got %v", err)
 		}
 		report, err := q.Close(t.Context())
 		if err != nil || report.Taken != 11 || report.Accepted != 11 {
@@ -184,6 +184,6 @@ func TestQueueRejectsWhatCannotFit(t *testing.T) {
 	c := open(t, "http://127.0.0.1", Options{})
 	q := NewQueue(c, QueueOptions{MaxBytes: 50})
 	if err := q.Add(t.Context(), purchase()); err == nil || errors.Is(err, ErrQueueFull) {
-		t.Errorf("got %v, want a rejection that waiting cannot mend", err)
+		t.Errorf("got %v, want a rejection that waiting cannot change", err)
 	}
 }

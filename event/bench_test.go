@@ -112,7 +112,7 @@ func BenchmarkConsentCost(b *testing.B) {
 		{"alike", 500, somePrivacy, strings.NewReplacer()},
 		{"own", 500, ownPrivacy, strings.NewReplacer()},
 		{"single", 1, somePrivacy, strings.NewReplacer()},
-		{"spaced", 500, ownPrivacy, strings.NewReplacer(`":`, `": `, `,"`, `, "`)}, // as Python writes JSON unless told
+		{"spaced", 500, ownPrivacy, strings.NewReplacer(`":`, `": `, `,"`, `, "`)}, // as Python writes JSON by default
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var d event.Decoder

@@ -83,6 +83,7 @@ const (
 	JunkHash               Code = "JUNK_HASH"
 	PartnerIDLong          Code = "PARTNER_ID_LONG"
 	NegativeValue          Code = "NEGATIVE_VALUE"
+	NullDropped            Code = "NULL_DROPPED"
 	PrivacyRestricted      Code = "PRIVACY_RESTRICTED"
 	PrivacySuppressed      Code = "PRIVACY_SUPPRESSED"
 	PrivacyNotUnderstood   Code = "PRIVACY_NOT_UNDERSTOOD"

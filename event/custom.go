@@ -3,7 +3,7 @@ package event
 import "sluice/event/internal/jsonscan"
 
 // checkCustomData is the rule of custom_data. The row keeps the text that came; only if there are nulls in it, it is
-// written anew without them.
+// rewritten without them.
 func (d *Decoder) checkCustomData(t *draft, r *Row) {
 	const f = fieldCustomData
 	if !t.is(f) {
@@ -26,6 +26,9 @@ func (d *Decoder) checkCustomData(t *draft, r *Row) {
 	}
 	if good && t.customNulls {
 		raw = d.withoutNulls(raw)
+		if t.customArrayNulls {
+			d.warn(NullDropped, pointer, "An array in custom_data held nulls. They were dropped, so other elements moved.")
+		}
 	}
 	r.CustomData = raw
 }

@@ -94,7 +94,7 @@ type Detail struct {
 }
 
 // Decode reads a request body in one pass and judges every event in it. An error rejects the whole request; a Result
-// beside it says no more than how many events there were. now is the time of receipt; it counts in whole seconds.
+// returned with it holds only the number of events. now is the time of receipt, in whole seconds.
 //
 // The Result is valid until the next Decode or Reset. Strings in its rows are parts of body, a gpp_sid is memory of the
 // Decoder.
@@ -175,7 +175,7 @@ func (d *Decoder) batch() bool {
 		case jsonscan.End:
 			return true
 		}
-		// The request is lost by now, but a fault in its syntax comes before that in the order of the rules.
+		// The request is rejected by now, but a syntax fault comes first in the order of the rules.
 		if d.result.Total == MaxEvents {
 			d.mute = true
 		}

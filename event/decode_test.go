@@ -24,7 +24,7 @@ func decode(t testing.TB, d *Decoder, body string, shape Shape, p Policy) *Resul
 
 // TestIdentifiersThroughDecode runs the identifier corpus as whole events.
 func TestIdentifiersThroughDecode(t *testing.T) {
-	// The other identifier makes the event valid, so that what is absent can be told from what is rejected.
+	// The other identifier makes the event valid, so that what is absent differs from what is rejected.
 	const other = `97987bca-ae59-4c7d-94ba-ee4f19ab8c21`
 	var d Decoder
 	for _, path := range corpora {
@@ -98,7 +98,7 @@ func TestBatchSize(t *testing.T) {
 	}
 }
 
-// TestErrorsTruncated holds that 100 problems are told, and that all are counted.
+// TestErrorsTruncated holds that 100 problems are listed, and that all are counted.
 func TestErrorsTruncated(t *testing.T) {
 	var d Decoder
 	for _, n := range []int{100, 101, 1000} {

@@ -13,7 +13,7 @@ import (
 const mark = "Zq9Xj8Kv7Wp6Bn5Tm4Rg3Yd2Hs1Cf0"
 
 // TestNoValueIsRepeated puts a mark into every string and every name of every example, in several dresses, and looks for
-// it in all that a sender is told.
+// it in all that a sender gets.
 func TestNoValueIsRepeated(t *testing.T) {
 	dresses := []string{mark, mark + "@example.com", "https://" + mark + ".example/?a=" + mark + "%40example.com", "+1 415 555 0123 " + mark}
 	for _, c := range loadRules(t) {
@@ -69,13 +69,13 @@ func checkSilent(t *testing.T, name, body string) {
 	t.Helper()
 	var d event.Decoder
 	res, rejection := d.Decode(body, event.Any, event.Policy{}, benchNow)
-	var told []string
+	var said []string
 	if rejection != nil {
-		told = append(told, fmt.Sprint(*rejection), rejection.Error())
+		said = append(said, fmt.Sprint(*rejection), rejection.Error())
 	} else {
-		told = append(told, fmt.Sprint(res.Errors), fmt.Sprint(res.Warnings), fmt.Sprint(res.Rejections))
+		said = append(said, fmt.Sprint(res.Errors), fmt.Sprint(res.Warnings), fmt.Sprint(res.Rejections))
 	}
-	for _, text := range told {
+	for _, text := range said {
 		if strings.Contains(strings.ToLower(text), strings.ToLower(mark[:8])) {
 			t.Errorf("%s: a value is repeated in %s", name, text)
 		}

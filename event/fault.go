@@ -45,7 +45,7 @@ var findingFaults = func() (t [len(kindHints)][pii.Findings]*fault) {
 
 // inspect searches an identifier for personal data, macros and placeholders. It returns nil if it finds none.
 func inspect(kind identifierKind, value string, loose bool) *fault {
-	return findingFaults[kind][pii.Inspect(value, loose)]
+	return findingFaults[kind][pii.Inspect(value, loose, kind == kindIFA || kind == kindPartner)]
 }
 
 const (
@@ -73,6 +73,7 @@ var (
 	faultHashSpace   = fault{InvalidIdentifier, "The hash has white space or other text around it.", hintHash}
 	faultHashHidden  = fault{InvalidIdentifier, "The hash holds characters that are invisible or not ASCII.", hintHash}
 	faultHashList    = fault{InvalidIdentifier, "The value holds more than one hash.", hintHash}
+	faultHashPairs   = fault{InvalidIdentifier, "The hash has colons or hyphens between its digits.", hintHash}
 	faultBase64      = fault{InvalidIdentifier, "The value looks like a digest in base64, not in hex.", hintHash}
 	faultHashUUID    = fault{InvalidIdentifier, "The value is a UUID, not a SHA-256 hash.", hintHash}
 	faultPassword    = fault{InvalidIdentifier, "The value looks like a password hash (bcrypt, argon2, scrypt or the like), which differs at every run.", hintHash}
@@ -80,6 +81,7 @@ var (
 	faultIFA         = fault{InvalidIdentifier, "The value is neither a UUID, nor a hash of 32, 40 or 64 hex digits, nor an opaque token of 8 to 128 letters and digits.", kindHints[kindIFA]}
 	faultIFADamaged  = fault{InvalidIdentifier, "The value looks like a damaged UUID.", hintUUID}
 	faultIFAWrapped  = fault{InvalidIdentifier, "The UUID has a prefix, brackets or other text around it.", hintUUID}
+	faultIFAPairs    = fault{InvalidIdentifier, "The value is a hash with colons between its digits.", "Send the hexadecimal digits alone, or leave the field out."}
 	faultIFASpace    = fault{InvalidIdentifier, "The value holds white space or characters that are not ASCII.", kindHints[kindIFA]}
 	faultPartnerByte = fault{InvalidIdentifier, "The value holds white space, control characters or characters that are not ASCII.", "Send printable ASCII without spaces, or leave the field out."}
 )

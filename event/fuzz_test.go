@@ -54,7 +54,7 @@ func checkSums(t *testing.T, res *event.Result) {
 		events, problems = events+r.Events, problems+r.Count
 	}
 	if int(events) != res.Rejected || res.ErrorsTruncated != (int(problems) > len(res.Errors)) {
-		t.Errorf("got %d events and %d problems counted, %d rejected, %d told", events, problems, res.Rejected, len(res.Errors))
+		t.Errorf("got %d events and %d problems counted, %d rejected, %d listed", events, problems, res.Rejected, len(res.Errors))
 	}
 	if !slices.IsSortedFunc(res.Errors, func(a, b event.Error) int { return a.Index - b.Index }) {
 		t.Errorf("errors are not in order: %v", res.Errors)

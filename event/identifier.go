@@ -54,6 +54,9 @@ func checkHash(kind identifierKind, value string) (string, Code, *fault) {
 	if isBlank(value) {
 		return "", "", nil
 	}
+	if hexPairs(value) {
+		return "", "", &faultHashPairs
+	}
 	if r := inspect(kind, value, true); r != nil {
 		return "", "", r
 	}
@@ -94,6 +97,9 @@ func checkIFA(value string) (string, Code, *fault) {
 	}
 	if isBlank(value) {
 		return "", "", nil
+	}
+	if hexPairs(value) && value[2] == ':' {
+		return "", "", &faultIFAPairs
 	}
 	if r := inspect(kindIFA, value, true); r != nil {
 		return "", "", r
@@ -189,3 +195,18 @@ func visibleASCII(s string) bool {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// hexPairs says whether value is a digest written in pairs of hexadecimal digits with colons or hyphens between them. It
+// needs as many pairs as MD5 has bytes: fewer can be a MAC address.
+func hexPairs(value string) bool {
+	const least = 16 * 3
+	if len(value) < least-1 || len(value)%3 != 2 || value[2] != ':' && value[2] != '-' {
+		return false
+	}
+	for i := 0; i < len(value); i++ {
+		if i%3 == 2 && value[i] != value[2] || i%3 != 2 && !pii.IsHex(value[i]) {
+			return false
+		}
+	}
+	return true
+}

@@ -70,5 +70,5 @@ var namedFaults = []*fault{
 	&faultZeroHash, &faultMacro, &faultPlaceholder, &faultHash, &faultMD5, &faultSHA1, &faultSHA224, &faultSHA384, &faultSHA512,
 	&faultShortHash, &faultLongHash, &faultHashLetter, &faultHashPrefix, &faultHashQuote, &faultHashSpace, &faultHashHidden,
 	&faultHashList, &faultBase64, &faultHashUUID, &faultPassword, &faultHashSpaces, &faultIFA, &faultIFADamaged, &faultIFAWrapped,
-	&faultIFASpace, &faultPartnerByte,
+	&faultIFASpace, &faultPartnerByte, &faultHashPairs, &faultIFAPairs,
 }

@@ -3,10 +3,13 @@ package event
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"html"
+	"maps"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,6 +99,59 @@ func TestOpaque(t *testing.T) {
 			}
 		}
 	}
+}
+
+// ids is how many random ids TestFalseAlarms draws. docs/decisions/0011-identifiers.md has the figures of a million:
+// go test ./event -run TestFalseAlarms -v -ids 1000000
+var ids = flag.Int("ids", 100_000, "random ids that TestFalseAlarms draws")
+
+// numeric are makers of ids that look like other numbers by chance. They are counted by themselves.
+var numeric = map[string]func(r *rand.Rand) string{
+	"16 digits": func(r *rand.Rand) string { return strconv.Itoa(1e15 + r.IntN(9e15)) },
+	"11 digits": func(r *rand.Rand) string { return strconv.Itoa(1e10 + r.IntN(9e10)) },
+	"3-3-4 digits": func(r *rand.Rand) string {
+		return fmt.Sprintf("%03d-%03d-%04d", r.IntN(1000), r.IntN(1000), r.IntN(1e4))
+	},
+	"numbers, hyphen": func(r *rand.Rand) string {
+		return fmt.Sprintf("%d-%d-%d-%d", r.IntN(1000), r.IntN(1000), r.IntN(1000), r.IntN(1000))
+	},
+	"letters, 8": func(r *rand.Rand) string { return draw(r, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", 8) },
+	"base32":     func(r *rand.Rand) string { return draw(r, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 32) },
+}
+
+// TestFalseAlarms measures how many random opaque ids are rejected as partner_id, and how many of those that have the
+// shape of an ifa. Ids in the groups of telephone numbers look like them; all others may hardly ever be rejected.
+func TestFalseAlarms(t *testing.T) {
+	count := func(makers map[string]func(r *rand.Rand) string, limit func(name string) int) {
+		for _, name := range slices.Sorted(maps.Keys(makers)) {
+			r := rand.New(rand.NewPCG(7, 11))
+			n := max(*ids/len(makers), 1)
+			partner, ifa := 0, 0
+			for range n {
+				value := makers[name](r)
+				if _, _, code, _, _ := checkIdentifier(kindPartner, value); code != "" {
+					partner++
+				}
+				if _, _, code, _, _ := checkIdentifier(kindIFA, value); code == PlaintextPII && describeIFA(value) == nil {
+					ifa++
+				}
+			}
+			t.Logf("%-16s %8d ids: %d rejected as partner_id, %d of an accepted shape rejected as ifa", name, n, partner, ifa)
+			if most := limit(name); partner*1_000_000 > most*n {
+				t.Errorf("%s: %d of %d rejected as partner_id, want at most %d of a million", name, partner, n, most)
+			}
+		}
+	}
+	count(opaque, func(string) int { return 0 })
+	count(numeric, func(name string) int {
+		switch name {
+		case "3-3-4 digits": // the form of North American telephone numbers
+			return 600_000
+		case "numbers, hyphen": // one in thirty has four parts up to 255, two of them of three digits
+			return 10_000
+		}
+		return 100
+	})
 }
 
 // disguises are ways in which personal data gets into an identifier.

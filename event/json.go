@@ -54,8 +54,7 @@ func appendText(b []byte, name, value string) []byte {
 	return appendString(b, value)
 }
 
-// appendString adds a JSON string. Text that is not UTF-8 cannot have come from Decode; it is made so, for the
-// line must stay readable.
+// appendString adds a JSON string. Decode gives valid UTF-8 only; other bytes are replaced, so that the line stays valid.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	from := 0

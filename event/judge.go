@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -92,9 +93,9 @@ func (d *Decoder) lacks(t *draft, f field, message, hint string) {
 
 // checkMissing is the rule of required members, but for identifiers, which have a rule of their own.
 func (d *Decoder) checkMissing(t *draft) {
-	d.lacks(t, fieldDataset, "data_set_id is required.", "Send the id of the dataset that the API key was issued for.")
+	d.lacks(t, fieldDataset, "data_set_id is required.", cmp.Or(d.foreignHint(t), "Send the id of the dataset that the API key was issued for."))
 	d.lacks(t, fieldTimestamp, "timestamp is required.", "Send the time of the event in whole Unix seconds, as a JSON integer.")
-	d.lacks(t, fieldType, "event_type is required.", "Send one of the event types, such as purchase, or custom with a custom_event_name.")
+	d.lacks(t, fieldType, "event_type is required.", cmp.Or(d.foreignHint(t), "Send one of the event types, such as purchase, or custom with a custom_event_name."))
 	if t.text[fieldType] == Custom {
 		d.lacks(t, fieldCustomName, "custom_event_name is required when event_type is custom.", "Send your own name for the event, such as quiz_finished.")
 	}
@@ -194,8 +195,26 @@ func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
 	sent |= d.identifier(t, fieldIP, kindIP, &r.IPSHA256)
 	d.identifier(t, fieldPartner, kindPartner, &r.PartnerID)
 	if sent == 0 {
-		d.problem(MissingIdentifier, fieldTable[fieldIdentifiers].Pointer, "At least one hashed identifier is required: email_sha256, ifa or ip.", "")
+		d.problem(MissingIdentifier, fieldTable[fieldIdentifiers].Pointer, missingIdentifier(t), "")
 	}
+}
+
+// missingIdentifier says why an event has no identifier. Warnings of a rejected event are not reported, so the message
+// names the identifiers that came with a worthless value.
+func missingIdentifier(t *draft) string {
+	message := "At least one hashed identifier is required: email_sha256, ifa or ip."
+	for _, f := range [...]field{fieldEmail, fieldIFA, fieldIP} {
+		if !t.is(f) {
+			continue
+		}
+		// It has a value and no fault, and was not stored: so it is a digest of no value, or a zeroed id.
+		why := " is the hash of no value (JUNK_HASH)."
+		if _, warn, _, _, _ := checkIdentifier(kindIFA, t.text[f]); f == fieldIFA && warn == IFAZeroed {
+			why = " is zeroed (IFA_ZEROED)."
+		}
+		message += " " + fieldTable[f].Name() + why
+	}
+	return message
 }
 
 // identifier judges one identifier and returns its bit if it counts as sent.
@@ -223,7 +242,7 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 }
 
 // searched are the string members that may hold anything, and so an e-mail address. What the narrow ones may hold is
-// no address; they are searched only when something is wrong with the event anyway.
+// no address; they are searched only if the event has another problem.
 var (
 	searched = [...]field{fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID}
 	narrow   = [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion}
@@ -259,7 +278,11 @@ func (d *Decoder) checkCurrency(t *draft, r *Row) {
 	if !activeCurrency(code) {
 		raised, ok := d.raise(code)
 		if !ok || !activeCurrency(raised) {
-			d.problem(InvalidCurrency, fieldTable[f].Pointer, "currency_code is not an active ISO 4217 code.", "")
+			hint := ""
+			if near := nearestCurrency(code); near != "" {
+				hint = "Did you mean " + near + "?"
+			}
+			d.problem(InvalidCurrency, fieldTable[f].Pointer, "currency_code is not an active ISO 4217 code.", hint)
 			return
 		}
 		d.warn(CurrencyCaseNormalized, fieldTable[f].Pointer, "currency_code was converted to upper case.")

@@ -13,7 +13,8 @@ type draft struct {
 
 	text [fieldCount]string // the values of string members, and the literals of timestamp and value
 
-	timestampInteger bool // the literal is an integer
+	timestampInteger bool           // the literal is an integer
+	foreign          foreignMembers // names of other platforms that the event has
 	measurementOnly  bool
 	consentUnread    bool   // a consent signal was not understood
 	mmtUnread        bool   // … and it is a misspelled mmt_only, which is the sender's choice and not a person's
@@ -21,17 +22,19 @@ type draft struct {
 	sids             []int32
 	sidsRejected     string // why gpp_sid is no list of section ids
 
-	members       int  // of the object that walk has closed last
-	nulls         bool // a null was read since this was last cleared
-	deepest       int  // level of the deepest container since this was last cleared
-	customMembers int
-	customNulls   bool
-	customDeepest int // levels inside custom_data, itself included
+	members          int  // of the object that walk has closed last
+	nulls            bool // a null was read since this was last cleared
+	deepest          int  // level of the deepest container since this was last cleared
+	customMembers    int
+	customNulls      bool
+	arrayNulls       bool // a null was read as an element of an array since this was last cleared
+	customArrayNulls bool
+	customDeepest    int // levels inside custom_data, itself included
 }
 
 func (t *draft) is(f field) bool { return t.has&(1<<f) != 0 }
 
-// readEvent reads an event, the scanner standing at its brace.
+// readEvent reads an event. The scanner must be at its opening brace.
 func (d *Decoder) readEvent() bool {
 	d.scan.Pos++
 	d.names.Open()
@@ -72,8 +75,8 @@ func (d *Decoder) first(f field, level int) bool {
 	return true
 }
 
-// readAgain reads the value of a member that was named before. It counts for nothing, except that no dataset may
-// be named that the key does not open.
+// readAgain reads the value of a member that was named before. The value is ignored, but a data_set_id is still compared
+// with the dataset of the key.
 func (d *Decoder) readAgain(f field) bool {
 	if f != fieldDataset || d.scan.Peek() != '"' {
 		return d.walk(1)
@@ -255,6 +258,9 @@ func (d *Decoder) readObject(object field, lookup func(string) field) bool {
 func (d *Decoder) readUnknown(name string, level int) bool {
 	d.checkName(name, level)
 	d.unknown++
+	if level == 1 {
+		d.draft.foreign |= foreignMember(name)
+	}
 	switch {
 	case d.unknown <= maxUnknownNamed:
 		d.warn(UnknownField, d.pointer(level), unknownMessage(name, knownPointer(d.pointer(level-1))))
@@ -315,11 +321,11 @@ func (d *Decoder) readCustomData() bool {
 	}
 	t := &d.draft
 	from := d.scan.Pos
-	t.nulls, t.deepest = false, 0
+	t.nulls, t.arrayNulls, t.deepest = false, false, 0
 	if !d.walk(1) {
 		return false
 	}
-	t.customMembers, t.customNulls, t.customDeepest = t.members, t.nulls, t.deepest-1
+	t.customMembers, t.customNulls, t.customArrayNulls, t.customDeepest = t.members, t.nulls, t.arrayNulls, t.deepest-1
 	t.text[f] = d.scan.Input[from:d.scan.Pos]
 	t.has |= 1 << f
 	return true

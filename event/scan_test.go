@@ -56,7 +56,7 @@ func TestSyntax(t *testing.T) {
 	}
 }
 
-// TestOffset holds the places at which faults are told.
+// TestOffset holds the places at which faults are reported.
 func TestOffset(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                     "(byte 0)",

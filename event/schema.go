@@ -7,8 +7,8 @@ import (
 )
 
 // Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It rejects nothing that Decode
-// accepts. The other way round it cannot say everything: whatever depends on the time of receipt, on how a number is
-// spelled, on bytes instead of characters, on a consent string's content, on names that occur twice or on plaintext.
+// accepts. It accepts more than Decode, because JSON Schema cannot express rules about the time of receipt, the spelling
+// of numbers, lengths in bytes, the content of consent strings, duplicate names and plaintext.
 //
 // The bytes are shared: do not change them.
 func Schema() []byte { return schemaText() }

@@ -2,7 +2,7 @@ package event
 
 import "strings"
 
-// foreignTypes are names that other platforms give to what we call otherwise, in the form that foldName makes.
+// foreignTypes are the names that other platforms use for our event types, in the form that foldName makes.
 // A name that folds to one of ours is found without them.
 var foreignTypes = map[string]string{
 	// Meta
@@ -53,8 +53,8 @@ var foreignTypes = map[string]string{
 // maxName bounds the names that are compared, in bytes after folding: none of ours is longer than 24.
 const maxName = 40
 
-// nearestType names the event type that s was most likely meant to be: ours but for case, separators or a
-// slip, or what another platform calls it. known is false if nothing is near.
+// nearestType names the event type that s most likely means: one of ours in another case or with a typing error, or the
+// name of another platform. known is false if nothing is near.
 func nearestType(s string) (name string, known bool) {
 	var buf [maxName]byte
 	folded, ok := foldName(buf[:0], s)

@@ -143,6 +143,7 @@ var codeTable = []CodeInfo{
 	{JunkHash, WarningKind, "The value is the hash of nothing, such as an empty string: it counts as absent.", "Hash only values that are there."},
 	{PartnerIDLong, WarningKind, "partner_id is longer than 512 characters.", "Send a hash of it."},
 	{NegativeValue, WarningKind, "value is negative and the event is not a refund.", "Use event_type refund for refunds."},
+	{NullDropped, WarningKind, "An array in custom_data held nulls. They were dropped, so other elements moved.", "Leave nulls out, or send another value that stands for nothing."},
 	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "No action is needed if the person opted out."},
 	{PrivacyNotUnderstood, WarningKind, "A consent signal is in a place or under a name that we do not read. The event is restricted to measurement.", "Send the signal in the place that the message names."},
 	{PrivacySuppressed, WarningKind, "The consent signals forbid use: every identifier was removed.", "Do not send events of people who opted out."},

@@ -69,7 +69,7 @@ func TestTypeTable(t *testing.T) {
 	}
 }
 
-// TestHints holds what a sender is told about slips.
+// TestHints holds what a sender reads about typing errors.
 func TestHints(t *testing.T) {
 	hint := func(body string) string {
 		var d Decoder

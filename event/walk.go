@@ -82,6 +82,9 @@ func (d *Decoder) walkArray(level int) bool {
 		if !d.mute {
 			d.path[level-1] = segment{index: n, array: true}
 		}
+		if d.scan.Peek() == 'n' {
+			d.draft.arrayNulls = true
+		}
 		if !d.walk(level) {
 			return false
 		}
@@ -153,7 +156,7 @@ const (
 	repeatableDigits = 7
 )
 
-// repeatable says whether an answer may repeat a member name: it must not be a value in disguise.
+// repeatable says whether an answer may repeat a member name. A name can be a value, such as an address.
 func repeatable(name string) bool {
 	if len(name) > repeatableBytes || pii.HoldsEmail(name) {
 		return false

@@ -67,7 +67,7 @@ func (g *String) Decide(sids []int32) Decision { return Signals{GPP: g, SIDs: si
 // Decide is the most restrictive of all signals. It allocates nothing.
 func (s Signals) Decide() Decision { return Decision{Verdict: s.Verdict(), signals: s} }
 
-// Verdict is the most restrictive of all signals, for those who do not ask why: it takes half the time of Decide.
+// Verdict is the most restrictive of all signals, without the reasons. It takes half the time of Decide.
 func (s *Signals) Verdict() (v Verdict) {
 	if s.GPP == nil {
 		v.Ignored = len(s.SIDs) > 0

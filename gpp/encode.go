@@ -192,7 +192,7 @@ func (s *Section) US() (u US, ok bool) {
 	return u, true
 }
 
-// bitWriter collects bits, one a byte: nobody encodes in a hurry.
+// bitWriter collects bits, one in each byte. Encoding need not be fast.
 type bitWriter struct{ bits []byte }
 
 func (w *bitWriter) write(v uint64, n int) {

@@ -20,7 +20,7 @@ func ExampleParse() {
 }
 
 // An error says where the string is malformed. It may go into a log: it holds nothing of the string.
-func ExampleParse_refused() {
+func ExampleParse_rejected() {
 	_, err := gpp.Parse("DBABLA~CVQ6AAAAAACA")
 	fmt.Println(err)
 	_, err = gpp.Parse("DBABrRVEVVQUEBG~BAAAAAAAAQA")

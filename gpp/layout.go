@@ -35,12 +35,12 @@ type field struct {
 	shift  int // of its last value
 }
 
-// lanes selects every two-bit value by its low bit.
-const lanes = 0x5555555555555555
+// lowBits has the low bit of every two-bit value.
+const lowBits = 0x5555555555555555
 
 // mask selects the field's values by their low bits.
 func (f *field) mask() uint64 {
-	return lanes & (1<<(2*f.slots) - 1) << f.shift
+	return lowBits & (1<<(2*f.slots) - 1) << f.shift
 }
 
 // The blocks that sections share.

@@ -90,8 +90,8 @@ func (s *Section) Outcome() Outcome {
 
 // equal splits the values into those that are 0, 1 and 2. Value 3 was rejected before.
 func equal(v uint64) (zero, one, two uint64) {
-	low, high := v&lanes, v>>1&lanes
-	return lanes &^ (low | high), low &^ high, high &^ low
+	low, high := v&lowBits, v>>1&lowBits
+	return lowBits &^ (low | high), low &^ high, high &^ low
 }
 
 func (s *Section) usOutcome() Outcome {

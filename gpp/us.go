@@ -92,7 +92,7 @@ func (s *Section) parseCore(core string) *Error {
 	if s.values = b.readWord(2 * uint(l.slots)); b.short {
 		return s.fault(l.firstMissing(len(core)), truncated)
 	}
-	if bad := s.values & (s.values >> 1) & lanes; bad != 0 {
+	if bad := s.values & (s.values >> 1) & lowBits; bad != 0 {
 		return s.fault(l.fieldIn(bad), undefined)
 	}
 	if reason := b.padding(true); reason != "" {
@@ -179,7 +179,7 @@ func (s *Section) parseSensitive(text string) *Error {
 	switch {
 	case b.short:
 		return s.fault(name, truncated)
-	case v&(v>>1)&lanes != 0:
+	case v&(v>>1)&lowBits != 0:
 		return s.fault(name, undefined)
 	case reason != "":
 		return s.fault(name, reason)

@@ -65,7 +65,7 @@ func (g *String) parseUsual(s string) bool {
 		strange |= v&^63 | v<<rest&63
 		sec.values = sec.values<<rest | uint64(v>>(6-rest))
 	}
-	if strange != 0 || sec.values&(sec.values>>1)&lanes != 0 {
+	if strange != 0 || sec.values&(sec.values>>1)&lowBits != 0 {
 		return false
 	}
 	end := l.length

@@ -40,6 +40,7 @@ type checkReport struct {
 	Valid    int                  `json:"valid"`
 	Rejected int                  `json:"rejected"`
 	Warnings map[event.Code]int   `json:"warnings,omitempty"`
+	Codes    map[event.Code]int   `json:"rejected_by_code,omitempty"`
 	Problems []upload.RejectedRow `json:"problems,omitempty"` // the first 1,000
 }
 
@@ -95,7 +96,7 @@ func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Opt
 	}
 	pr := &upload.Preparer{Mapping: o.Mapping, Policy: event.Policy{DatasetID: p.dataset}, Fill: p.dataset, Now: func() time.Time { return clock }}
 	cut := &input.Cutter{Rows: o.Rows, MaxRows: client.FillEvents, MaxBytes: client.FillBytes}
-	report := &checkReport{File: file, Warnings: map[event.Code]int{}}
+	report := &checkReport{File: file, Warnings: map[event.Code]int{}, Codes: map[event.Code]int{}}
 	for b := new(input.Batch); ; {
 		err := cut.Next(b)
 		if input.Ended(err) {
@@ -123,6 +124,9 @@ func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Opt
 	}
 	if !p.json {
 		fmt.Fprintf(p.stdout, "%s: %d rows, %d valid, %d rejected\n", file, report.Rows, report.Valid, report.Rejected)
+		for _, code := range sortedKeys(report.Codes) {
+			p.say("%s: %d rows rejected with %s", file, report.Codes[code], code)
+		}
 		for _, code := range sortedKeys(report.Warnings) {
 			p.say("%s: %s in %d rows", file, code, report.Warnings[code])
 		}
@@ -139,6 +143,7 @@ func (p *program) count(report *checkReport, file string, rows int, rejected []u
 		report.Warnings[code] += n
 	}
 	for _, r := range rejected {
+		report.Codes[r.Code]++
 		if len(report.Problems) < keptProblems {
 			report.Problems = append(report.Problems, r)
 		}

@@ -65,8 +65,8 @@ func must(t testing.TB, err error) {
 // timePattern finds the time of a mark.
 var timePattern = regexp.MustCompile(`"time":\d+`)
 
-// refuseKey makes the store reject everything after n requests, which stops an upload at once.
-func refuseKey(n int) func(int, http.ResponseWriter) bool {
+// rejectKey makes the store reject everything after n requests, which stops an upload at once.
+func rejectKey(n int) func(int, http.ResponseWriter) bool {
 	return func(i int, w http.ResponseWriter) bool {
 		if i <= n {
 			return false
@@ -80,7 +80,7 @@ func refuseKey(n int) func(int, http.ResponseWriter) bool {
 func TestDamagedCheckpoints(t *testing.T) {
 	for name, harm := range damage {
 		t.Run(name, func(t *testing.T) {
-			s := &store{fail: refuseKey(8), lose: func(n int) bool { return n%3 == 0 }}
+			s := &store{fail: rejectKey(8), lose: func(n int) bool { return n%3 == 0 }}
 			url := newLoopback(t, s)
 			path := tempCSV(t, 2050, every(10))
 			if code, _, words := uploadTo(t, url, path); code != exitKey {
@@ -98,7 +98,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 				t.Errorf("got %s, want %s", out, want)
 			}
 			s.check(t, 2050, every(10))
-			lines := refusedLines(t, path+".rejected.ndjson")
+			lines := rejectedLines(t, path+".rejected.ndjson")
 			for i := range 2050 {
 				if every(10)(i) && lines[int64(i+2)] != 1 {
 					t.Fatalf("line %d is listed %d times", i+2, lines[int64(i+2)])
@@ -114,7 +114,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 // What would make other batches of the same rows is rejected while an upload is unfinished.
 func TestResumeWithAnotherMind(t *testing.T) {
 	interrupted := func(t *testing.T) (*store, string, string) {
-		s := &store{fail: refuseKey(5)}
+		s := &store{fail: rejectKey(5)}
 		url := newLoopback(t, s)
 		path := tempCSV(t, 2000, none)
 		if code, _, words := uploadTo(t, url, path); code != exitKey {
@@ -223,7 +223,7 @@ func TestInterrupted(t *testing.T) {
 		url := newLoopback(t, s)
 		path := tempCSV(t, 3000, none)
 		code, _, words := uploadWith(t, ctx, url, path)
-		if code != exitInterrupted {
+		if code != exitInterrupted || !strings.Contains(words, "interrupted\nRun the same command again to continue.") {
 			t.Fatalf("request %d: exit code %d\n%s", at, code, words)
 		}
 		if code, out, words := uploadTo(t, url, path); code != exitOK {
@@ -254,7 +254,7 @@ func TestServiceRejectsRows(t *testing.T) {
 		if code != exitRejected || !strings.Contains(out, `"accepted":2,"rejected":2`) {
 			t.Fatalf("exit code %d\n%s%s", code, out, words)
 		}
-		if lines := refusedLines(t, path+".rejected.ndjson"); len(lines) != 2 || lines[3] != 1 || lines[4] != 1 {
+		if lines := rejectedLines(t, path+".rejected.ndjson"); len(lines) != 2 || lines[3] != 1 || lines[4] != 1 {
 			t.Errorf("truncated %v: got rejected lines %v, want 3 and 4", truncated, lines)
 		}
 	}

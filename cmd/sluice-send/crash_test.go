@@ -108,7 +108,7 @@ func checkStored(t *testing.T, s *server, path string, n int, bad func(int) bool
 
 func checkRejected(t *testing.T, path string, n int, bad func(int) bool) {
 	t.Helper()
-	lines := refusedLines(t, path+".rejected.ndjson")
+	lines := rejectedLines(t, path+".rejected.ndjson")
 	for i := range n {
 		if bad(i) && lines[int64(i+2)] != 1 {
 			t.Fatalf("line %d is listed %d times", i+2, lines[int64(i+2)])

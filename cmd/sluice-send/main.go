@@ -171,6 +171,10 @@ func failure(ctx context.Context, err error) error {
 		return exit(exitUsage, err)
 	}
 	if ctx.Err() != nil {
+		if stopped, ok := errors.AsType[*upload.Stopped](err); ok {
+			stopped.Err = context.Canceled
+			return exit(exitInterrupted, stopped)
+		}
 		return exit(exitInterrupted, errors.New("interrupted"))
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && e.KeyRejected() {

@@ -160,8 +160,8 @@ func uploadWith(t *testing.T, ctx context.Context, url, path string, flags ...st
 	return code, out.String(), words.String()
 }
 
-// refusedLines gives the lines named in a file of rejected rows, each with how often.
-func refusedLines(t *testing.T, path string) map[int64]int {
+// rejectedLines gives the lines named in a file of rejected rows, each with how often.
+func rejectedLines(t *testing.T, path string) map[int64]int {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -40,6 +40,12 @@ func (s *summary) print(p *program) {
 		if r.RejectedFile != "" {
 			p.say("%s: rejected rows are in %s", r.File, r.RejectedFile)
 		}
+		if r.RejectedRows != "" {
+			p.say("%s: the rows themselves are in %s; delete it when they are corrected", r.File, r.RejectedRows)
+		}
+		for _, code := range sortedKeys(r.Codes) {
+			p.say("%s: %d rows rejected with %s", r.File, r.Codes[code], code)
+		}
 		for _, code := range sortedKeys(r.Warnings) {
 			p.say("%s: %s in %d rows", r.File, code, r.Warnings[code])
 		}

@@ -20,6 +20,7 @@ type uploadFlags struct {
 	parallel   int
 	checkpoint string
 	rejected   string
+	keepRows   bool
 	restart    bool
 	again      bool
 	giveUp     time.Duration
@@ -38,7 +39,7 @@ Every row is checked here by the service's own rules first. Rows that are reject
 FILE.rejected.ndjson with line, code, field and hint, never with their values; the others are sent in batches.
 
 FILE.checkpoint remembers which batches are stored. Run the same command again after an interruption and it
-goes on where it stopped; a batch that was under way is stored once. A finished file is not sent a second time
+continues where it stopped; a batch that was under way is stored once. A finished file is not sent a second time
 unless --again says so.
 
 Columns of a csv or tsv file fill the fields of the same name. Others are named by --map, plain e-mail and IPv4
@@ -54,6 +55,7 @@ addresses by --hash:
 	flags.IntVar(&f.parallel, "parallel", 8, "batches under way at once")
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "checkpoint file (FILE.checkpoint)")
 	flags.StringVar(&f.rejected, "rejected", "", "file for rejected rows (FILE.rejected.ndjson)")
+	flags.BoolVar(&f.keepRows, "rejected-rows", false, "also write the rejected rows of a csv or tsv file, as they are, to FILE.rejected.csv; it holds what the file holds")
 	flags.BoolVar(&f.restart, "restart", false, "forget an interrupted upload and begin at the first row")
 	flags.BoolVar(&f.again, "again", false, "send a file that was sent before a second time: its rows are stored twice")
 	flags.DurationVar(&f.giveUp, "give-up-after", 10*time.Minute, "how long one batch is tried before the upload stops")
@@ -116,7 +118,7 @@ func (p *program) upload(ctx context.Context, f *uploadFlags, files []string) er
 	sum := &summary{begin: p.now()}
 	o := &upload.Options{
 		Input: f.input, Stdin: p.stdin, Client: c, URL: p.url, Clock: clock, Now: p.now,
-		BatchRows: f.batch, Parallel: f.parallel, Checkpoint: f.checkpoint, Rejected: f.rejected, Restart: f.restart, Again: f.again,
+		BatchRows: f.batch, Parallel: f.parallel, Checkpoint: f.checkpoint, Rejected: f.rejected, KeepRows: f.keepRows, Restart: f.restart, Again: f.again,
 		Note: p.say,
 	}
 	o.Input.Dataset = p.dataset

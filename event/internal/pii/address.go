@@ -2,11 +2,11 @@ package pii
 
 import (
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
-// findIPv4 says whether an IPv4 address stands in s as a token of its own: v2.10.3.1 is a version, 1.2.3.4.5
-// is none either.
+// findIPv4 says whether s holds an IPv4 address as a separate token. v2.10.3.1 is a version; 1.2.3.4.5 is not an address.
 func findIPv4(s string, loose bool) bool {
 	for i := 0; i < len(s); i++ {
 		if !isDigit(s[i]) {
@@ -49,8 +49,89 @@ func dottedQuad(s string) (ok, long bool) {
 	return octets == 4, long
 }
 
-// findIPv6 says whether an IPv6 address stands in s. Unless loose, it has to lie in a range that is in use:
-// cafe::1 is as well the name of something.
+// findNumericIPv4 says whether s holds an IPv4 address with parts in hexadecimal or octal, as programs read it:
+// 0xCB.0x00.0x71.0x07, 0313.0.0161.07. At least one part has to be written so.
+func findNumericIPv4(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if !isDigit(s[i]) || i > 0 && (isWord(s[i-1]) || s[i-1] == '.') {
+			continue
+		}
+		end := i
+		for end < len(s) && (isWord(s[end]) || s[end] == '.') {
+			end++
+		}
+		if numericQuad(strings.TrimRight(s[i:end], ".")) {
+			return true
+		}
+		i = end
+	}
+	return false
+}
+
+// numericQuad says whether s is four numbers up to 255 of which one is hexadecimal or octal.
+func numericQuad(s string) bool {
+	parts, odd := 0, false
+	for part := range strings.SplitSeq(s, ".") {
+		if parts++; parts > 4 || part == "" {
+			return false
+		}
+		base := 10
+		if len(part) > 2 && part[0] == '0' && part[1]|0x20 == 'x' {
+			part, base = part[2:], 16
+		} else if len(part) > 1 && part[0] == '0' {
+			base = 8
+		}
+		odd = odd || base != 10
+		if n, err := strconv.ParseUint(part, base, 16); err != nil || n > 255 {
+			return false
+		}
+	}
+	return parts == 4 && odd
+}
+
+// findDashedIPv4 says whether s holds an IPv4 address with hyphens for dots, as host names have it: 203-0-113-7. Numbers
+// with hyphens are common in ids, so two parts need three digits, or "ip" has to precede it, unless loose.
+func findDashedIPv4(s string, loose bool) bool {
+	for i := 0; i < len(s); i++ {
+		if !isDigit(s[i]) || i > 0 && (isWord(s[i-1]) || s[i-1] == '.') {
+			continue
+		}
+		end := i
+		for end < len(s) && (isDigit(s[end]) || s[end] == '-') {
+			end++
+		}
+		run := strings.TrimRight(s[i:end], "-")
+		named := i > 2 && (s[i-1] == '-' || s[i-1] == '_' || s[i-1] == '=') && strings.EqualFold(s[i-3:i-1], "ip") && (i == 3 || !isWord(s[i-4]))
+		alone := i == 0 || s[i-1] != '-'
+		if end == len(s) || !isWord(s[end]) {
+			if long, ok := dashedQuad(run); ok && (named || alone && (long >= 2 || loose)) {
+				return true
+			}
+		}
+		i = end
+	}
+	return false
+}
+
+// dashedQuad says whether s is four numbers up to 255 without leading zeros, and how many have three digits.
+func dashedQuad(s string) (long int, ok bool) {
+	parts := 0
+	for part := range strings.SplitSeq(s, "-") {
+		if parts++; parts > 4 || part == "" || len(part) > 3 || len(part) > 1 && part[0] == '0' {
+			return 0, false
+		}
+		if n, err := strconv.Atoi(part); err != nil || n > 255 {
+			return 0, false
+		}
+		if len(part) == 3 {
+			long++
+		}
+	}
+	return long, parts == 4
+}
+
+// findIPv6 says whether s holds an IPv6 address. Unless loose, the address has to be in a range that is in use: cafe::1
+// can be a name.
 func findIPv6(s string, loose bool) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; hexValue[c]&hexBad != 0 && c != ':' || i > 0 && isWord(s[i-1]) {
@@ -85,7 +166,7 @@ func inUse(a netip.Addr) bool {
 		b[0] == 0 && b[1] == 0x64 && b[2] == 0xff && b[3] == 0x9b
 }
 
-// findMAC says whether a MAC address stands in s: six pairs of hex digits with colons or hyphens between
+// findMAC says whether s holds a MAC address: six pairs of hex digits with colons or hyphens between
 // them, or three groups of four with dots.
 func findMAC(s string) bool {
 	for i := 0; i < len(s); i++ {

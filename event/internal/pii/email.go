@@ -7,7 +7,7 @@ import (
 )
 
 // findEmail says whether a complete e-mail address, with a dotted domain, is anywhere in s. It reads s as it
-// is; holdsEmail reads the decoded views too.
+// is; HoldsEmail reads the decoded views too.
 func findEmail(s string) bool {
 	for i := 0; ; i++ {
 		n := strings.IndexByte(s[i:], '@')
@@ -21,7 +21,7 @@ func findEmail(s string) bool {
 	}
 }
 
-// localPartEnds says whether s ends in what can stand before the @ of an address. A slash cannot: paths of
+// localPartEnds says whether s ends in what can precede the @ of an address. A slash cannot: paths of
 // social networks have handles, /@name.
 func localPartEnds(s string) bool {
 	if s == "" {
@@ -150,7 +150,7 @@ func pixelDensity(label string) bool {
 }
 
 // findSpelledAt says whether an address with its @ spelled out is in s: jane_at_example.com, jane(at)example.com,
-// jane [at] example [dot] com. Between underscores, hyphens or spaces the word is common, so there the
+// jane [at] example [dot] com, jane#at#example.com. Between underscores, hyphens or spaces the word is common, so there the
 // domain has to end in a well-known top-level domain.
 func findSpelledAt(s string) bool {
 	for i := 2; i+4 < len(s); i++ {
@@ -180,6 +180,8 @@ func delimited(before, after byte) (strong, ok bool) {
 		return true, after == '}'
 	case '<':
 		return true, after == '>'
+	case '#', '*', '|', '~':
+		return true, after == before
 	case '_', '-', ' ':
 		return false, after == before
 	}

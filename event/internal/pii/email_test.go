@@ -14,6 +14,8 @@ func TestHoldsEmail(t *testing.T) {
 		"jane\uff20example.com", "jane\ufe6bexample.com", "jane%EF%BC%A0example.com", "ja\u200bne@exam\u200dple.com", "jane@example\u3002com", "ｊａｎｅ＠ｅｘａｍｐｌｅ．ｃｏｍ",
 		"jürgen@exämple.com", "用户@例子.广告", "jane@xn--exmple-cua.com", `"jane doe"@example.com`, "jane@[203.0.113.7]", "jane@[IPv6:2001:db8::1]", "o'brien@example.com", "jane_@example.com",
 		"@jane@mastodon.example", "jane@example.com.html", "jane@example.com.1700000000", "jane@example.com-backup", "jane@example.museum", "%4\u200b0 is no escape, jane@example.com is",
+		"amFuZS5kb2VAZXhhbXBsZS5jb20=", "https://x.example/?u=amFuZS5kb2VAZXhhbXBsZS5jb20%3D&v=1", "https://x.example/u/amFuZUBleGFtcGxlLmNvbQ/edit", "id-amFuZUBleGFtcGxlLmNvbQ",
+		"u_amFuZS5kb2VAZXhhbXBsZS5jb20=", `{"t":"eyJlbWFpbCI6ImphbmVAZXhhbXBsZS5jb20ifQ"}`, "a b eyJlbWFpbCI6ImphbmVAZXhhbXBsZS5jb20ifQ.x c",
 		strings.Repeat("x ", 100_000) + "jane@example.com", strings.Repeat("é", 40_000) + " jane%40example.com " + strings.Repeat("é", 40_000),
 	} {
 		if !HoldsEmail(s) {
@@ -24,8 +26,8 @@ func TestHoldsEmail(t *testing.T) {
 		"", "@", "jane", "jane@", "@example.com", "jane@localhost", "jane@example", "a @ b.com", "jane@.com", "jane@example.c", "jane@@", "100%", "50%40", "%", "%4", "&#", `\u`, `\u00`,
 		"https://www.tiktok.example/@jane.doe/video/1", "https://medium.example/@jane.doe", "https://maps.example/@37.7749,-122.4194,15z", "https://x.example/?handle=@jane.doe", "follow @jane.doe",
 		"https://cdn.example/logo@2x.png", "https://cdn.example/logo@3x.min.js", "https://cdn.example/npm/vue@3.4.21/dist/vue.js", "https://cdn.example/npm/@scope/pkg@1.2.3/x.js", "lodash@4.17.21", "img@1x.webp", "vue@next.js",
+		"Cj0KCQjwxIOXBhCrARIsAL1QFCY5RB", "https://x.example/?gclid=EAIaIQobChMI8Y3Jt6", "SGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA==", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "https://X.EXAMPLE/Path/To/SomeVeryLongPageName",
 		"5 @ 3.50", "size@10.5", "jane_at_example.com", "jane at example dot com", "203.0.113.7", "+14155550123", "a&b=c&d;e", "&copy;", "a%20b%2Fc", "é%20ü", "https://x.example/caf%C3%A9?a=1&b=2",
-		"amFuZS5kb2VAZXhhbXBsZS5jb20=", // base64 is looked into only where an identifier is expected
 	} {
 		if HoldsEmail(s) {
 			t.Errorf("%q: got an address, want none", s)
@@ -60,7 +62,7 @@ func FuzzInspect(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if Inspect(s, false) != Nothing && Inspect(s, true) == Nothing {
+		if Inspect(s, false, true) != Nothing && Inspect(s, true, true) == Nothing {
 			t.Fatalf("%q: found with strong evidence only", s)
 		}
 	})

@@ -21,13 +21,14 @@ const (
 	hasBrace                  // { <
 	hasUnderscore             // _
 	hasEscape                 // % & \
-	hasSigil                  // $ # *
+	hasSigil                  // $ # * | ~
+	hasEquals                 // =
 	hasSpace                  // white space and control characters
 	hasForeign                // beyond ASCII
 
 	hasEncoding = hasEscape | hasForeign | hasBracket | hasParen                            // what decodeText may change
 	hasMacro    = hasEscape | hasForeign | hasBracket | hasBrace | hasSigil | hasUnderscore // what macros consist of
-	hasLimits   = hasUnderscore | hasParen | hasBracket | hasBrace | hasSpace               // what can delimit the word "at"
+	hasLimits   = hasUnderscore | hasParen | hasBracket | hasBrace | hasSigil | hasSpace    // what can delimit the word "at"
 )
 
 // The bit offsets of the counts.
@@ -57,7 +58,7 @@ var signs = func() (t [256]class) {
 		}
 	}
 	for flag, signs := range map[uint16]string{
-		hasAt: "@", hasPlus: "+", hasParen: "(", hasBracket: "[", hasBrace: "{<", hasUnderscore: "_", hasEscape: "%&\\", hasSigil: "$#*",
+		hasAt: "@", hasPlus: "+", hasParen: "(", hasBracket: "[", hasBrace: "{<", hasUnderscore: "_", hasEscape: "%&\\", hasSigil: "$#*|~", hasEquals: "=",
 	} {
 		for _, c := range []byte(signs) {
 			t[c].flags = flag
@@ -82,12 +83,29 @@ const maxSearched = 4096
 
 // Inspect returns what is wrong with an identifier that has no allowed hash or UUID shape: personal data in the value
 // or in a decoded view of it, an unexpanded macro, or a placeholder. loose accepts weaker evidence. It is for values
-// that are rejected in any case: it only makes the answer more exact.
-func Inspect(value string, loose bool) Finding {
+// that are rejected in any case: it only makes the answer more exact. opaque is for values that may be accepted as an
+// opaque id: these are decoded as base32 too.
+func Inspect(value string, loose, opaque bool) Finding {
 	value = value[:min(len(value), maxSearched)]
 	c := classify(value)
 	if f := findPlaintext(value, c, loose); f != Nothing {
 		return f
+	}
+	if loose && c.digits() == len(value) {
+		if f := bareNumber(value); f != Nothing {
+			return f
+		}
+	}
+	if c.has(hasEquals) && quotedAt(value) {
+		return Email
+	}
+	if c.has(hasUnderscore) && joinedName(value) {
+		return Name
+	}
+	if opaque && len(value) >= minBase32 {
+		if f := scanBase32(value, loose); f != Nothing {
+			return f
+		}
 	}
 	if c.has(hasMacro) && holdsMacro(value) {
 		return Macro
@@ -147,7 +165,7 @@ func scanSigns(s string, c class, loose bool) Finding {
 	if c.has(hasAt) && findEmail(s) || (c.has(hasLimits) || c.hyphens() > 1) && findSpelledAt(s) {
 		return Email
 	}
-	if c.dots() >= 3 && c.digits() >= 4 && findIPv4(s, loose) {
+	if c.dots() >= 3 && c.digits() >= 4 && (findIPv4(s, loose) || findNumericIPv4(s)) || c.hyphens() >= 3 && c.digits() >= 4 && findDashedIPv4(s, loose) {
 		return IPv4
 	}
 	if (c.colons() >= 5 || c.hyphens() >= 5 || c.dots() >= 2) && len(s) >= 14 && findMAC(s) {
@@ -155,6 +173,9 @@ func scanSigns(s string, c class, loose bool) Finding {
 	}
 	if c.colons() >= 2 && findIPv6(s, loose) {
 		return IPv6
+	}
+	if c.colons() > 0 && c.digits() >= 7 && findDialled(s) {
+		return Phone
 	}
 	if c.digits() >= 7 && (c.has(hasPlus|hasParen|hasSpace) || c.hyphens() > 0 || c.dots() > 0) {
 		if f := findNumber(s, loose); f != Nothing {

@@ -7,11 +7,12 @@ import (
 	"encoding/hex"
 )
 
-// missingSpellings are the texts that programs write where there is no value. A sender that hashes without
-// looking hashes these: the digest has the right shape, is the same for everyone, and matches nobody.
+// missingSpellings are the texts that programs write where there is no value, and macros that were not expanded. A
+// sender that hashes without looking hashes these: the digest has the right shape, is the same for everyone, and matches
+// nobody.
 //
 // A text a real sender could mean stays out: the digest of any well-formed address or of any routable,
-// private or loopback IPv4 address is accepted, whatever we think of it.
+// private or loopback IPv4 address is accepted.
 var missingSpellings = []string{
 	"", " ", "  ", "\n", "\t", "\r\n",
 	"null", "NULL", "Null", "(null)", "null\n", "<null>", "\\N",
@@ -27,12 +28,18 @@ var missingSpellings = []string{
 	"0000000000000000000000000000000000000000",
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"ffffffff-ffff-ffff-ffff-ffffffffffff", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
+	"{{email}}", "{{ email }}", "{{EMAIL}}", "{{user.email}}", "{{user_email}}", "{{customer.email}}", "{{email_sha256}}", "{{em}}", "{email}", "{EMAIL}",
+	"${email}", "${EMAIL}", "$email", "%%EMAIL%%", "%%email%%", "%email%", "%EMAIL%", "[email]", "[EMAIL]", "<email>", "#email#", "__EMAIL__", "*|EMAIL|*",
+	"{{ip}}", "{{ ip }}", "{{IP}}", "{{ip_address}}", "{{client_ip}}", "{ip}", "${ip}", "%%IP%%", "%ip%", "[ip]", "__IP__",
+	"{{ifa}}", "{{idfa}}", "{{gaid}}", "{{aaid}}", "{{advertising_id}}", "{ifa}", "${ifa}", "%%IFA%%", "[ifa]", "[idfa]", "__IDFA__", "__GAID__",
+	"{{id}}", "{{user_id}}", "{{user.id}}", "{user_id}", "${user_id}", "%%USER_ID%%",
+	"email", "e-mail", "Email", "EMAIL", "ip", "test", "Test", "TEST", "example", "localhost",
 	"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", // the empty string, hashed twice
 }
 
 // junkDigests holds the digests of every missing spelling: lower-case hex of SHA-256, SHA-1 and MD5, the
-// lengths an ifa may have. junkPrefix has a bit for each first two bytes in it, so that nearly every real
-// hash is cleared by one load.
+// lengths an ifa may have. junkPrefix has a bit for each first two bytes in it, so that one
+// load rules out nearly every real hash.
 var (
 	junkDigests map[string]struct{}
 	junkPrefix  [1 << 16 / 64]uint64

@@ -17,8 +17,8 @@ type grouped struct {
 	spliced bool // letters touch it, or more groups than we read
 }
 
-// findNumber looks for phone, social security and card numbers. Digits without any separator are none:
-// ids of orders, of users and of moments are written that way.
+// findNumber looks for phone, social security and card numbers. Digits without separators do
+// not count: ids of orders and users, and times, are written that way.
 func findNumber(s string, loose bool) Finding {
 	for i := 0; i < len(s); {
 		if !isDigit(s[i]) {
@@ -34,7 +34,7 @@ func findNumber(s string, loose bool) Finding {
 	return Nothing
 }
 
-// readGroups reads the number at s[i], a digit, and returns where to go on.
+// readGroups reads the number at s[i], a digit, and returns its end.
 func readGroups(s string, i int) (g grouped, end int) {
 	before := i
 	if before > 0 && s[before-1] == '(' {
@@ -73,7 +73,7 @@ func readGroups(s string, i int) (g grouped, end int) {
 		g.separate(s[i:next])
 		i = next
 	}
-	// A + after a letter is a letter of base64 or a tag; only a long number speaks against that.
+	// A + after a letter is usually part of base64 or of a tag, unless a long number follows.
 	if attached && (!g.plus || g.length[0] < 10) || i < len(s) && isWord(s[i]) {
 		g.spliced = true
 	}
@@ -189,10 +189,13 @@ func (g *grouped) dialled() bool {
 }
 
 // luhn says whether the digits have the check digit that card numbers have.
-func (g *grouped) luhn() bool {
+func (g *grouped) luhn() bool { return luhn(g.text) }
+
+// luhn says whether the digits of s have the check digit that card numbers have.
+func luhn(s string) bool {
 	sum, double := 0, false
-	for i := len(g.text) - 1; i >= 0; i-- {
-		c := g.text[i]
+	for i := len(s) - 1; i >= 0; i-- {
+		c := s[i]
 		if !isDigit(c) {
 			continue
 		}

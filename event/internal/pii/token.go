@@ -28,7 +28,7 @@ var base64Value = func() (t [256]uint8) {
 func IsBase64(c byte) bool { return base64Value[c] != base64Bad }
 
 // minToken is the shortest run that is decoded: base64 of seven bytes, the shortest IPv4 address. The few addresses of
-// six (a@b.co) are not worth the alarms that chance would raise in short ids.
+// six bytes (a@b.co) are left out, because short ids would raise false alarms.
 const minToken = 10
 
 // minHex is the same for hex. The longest group of a UUID has twelve digits.
@@ -107,7 +107,7 @@ func scanToken(token string, depth int, loose bool) Finding {
 	return Nothing
 }
 
-// hexText says whether s is the hex of a text. Most ids are cleared by their first digits.
+// hexText says whether s is the hex of a text. The first digits rule out most ids.
 func hexText(s string) bool {
 	if len(s)%2 != 0 {
 		return false
@@ -178,8 +178,7 @@ func decodeBase64(token string) []byte {
 	return b
 }
 
-// scanDecoded looks for personal data in decoded bytes. Bytes that are not text hold none that anyone wrote,
-// only chance.
+// scanDecoded looks for personal data in decoded bytes. Bytes that are not text are random: they hold no personal data.
 func scanDecoded(b []byte, depth int, loose bool) Finding {
 	if n := len(b); n >= 6 && n%2 == 0 && b[1] == 0 {
 		for i := 0; i < n; i += 2 {
@@ -229,7 +228,7 @@ func scanClaims(s string) Finding {
 	return Nothing
 }
 
-// claimValue is the string under a member name of a JSON text, "" if there is none. It is a look, not a parse.
+// claimValue is the string under a member name of a JSON text, "" if there is none. It searches and does not parse.
 func claimValue(s, claim string) string {
 	_, rest, ok := strings.Cut(s, `"`+claim+`"`)
 	if !ok {

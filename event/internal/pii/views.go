@@ -17,7 +17,7 @@ const maxRounds = 4
 // HoldsEmail reports whether a complete e-mail address is anywhere in s, as it is or behind percent signs, HTML entities,
 // \u escapes, compatibility characters or invisible ones. Every spelling of an address needs one of a few bytes: an @,
 // a byte beyond ASCII, a percent sign, a backslash, or a semicolon or number sign of an HTML entity. HoldsEmail tests
-// for them eight bytes at a time, so text without an address costs little.
+// for them eight bytes at a time, so text without an address costs little. An address in base64 needs a capital letter.
 func HoldsEmail(s string) bool {
 	if len(s) < 8 {
 		for i := 0; i < len(s); i++ {
@@ -27,15 +27,17 @@ func HoldsEmail(s string) bool {
 		}
 		return false
 	}
+	capital := false
 	for i := 0; ; i += 8 {
 		// The last eight may overlap the ones before: only whether matters here, not where.
 		i = min(i, len(s)-8)
 		w := load(s, i)
 		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'\\'*each)-each)|((w^';'*each)-each)|((w^'#'*each)-each))&highs != 0 {
-			return searchEmail(s)
+			return searchEmail(s) || base64Email(s)
 		}
+		capital = capital || upper(w)
 		if i == len(s)-8 {
-			return false
+			return capital && base64Email(s)
 		}
 	}
 }
@@ -88,7 +90,7 @@ func decodesToEmail(s string) bool {
 	return false
 }
 
-// suspect says whether s holds an @, or an escape that could become one. It may err on the safe side only.
+// suspect says whether s holds an @, or an escape that could become one. It may say so wrongly, but must not miss one.
 func suspect(s string) bool {
 	if strings.IndexByte(s, '@') >= 0 || suspectWide(s) {
 		return true
@@ -97,7 +99,7 @@ func suspect(s string) bool {
 	if percent < 0 && ampersand < 0 && backslash < 0 {
 		return false
 	}
-	// Characters that fold drops could stand inside an escape and hide it.
+	// Characters that fold drops could be inside an escape and hide it.
 	return percent >= 0 && (backslash >= 0 || suspectPercent(s[percent:])) ||
 		ampersand >= 0 && suspectEntity(s[ampersand:]) ||
 		backslash >= 0 && suspectBackslash(s[backslash:]) ||
@@ -105,8 +107,8 @@ func suspect(s string) bool {
 }
 
 // suspectPercent looks for the escapes of @, of the characters that begin another escape, and of letters and
-// digits, which nobody escapes without an intention; and for percent signs that are none. Most URLs have
-// escapes, nearly none has these.
+// digits, which programs do not escape; and for percent signs that begin no escape. Most URLs have escapes, and hardly
+// any has these.
 func suspectPercent(s string) bool {
 	for {
 		n := strings.IndexByte(s, '%')

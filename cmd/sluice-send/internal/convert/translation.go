@@ -171,7 +171,7 @@ func (t *translation) parent(path string) bool {
 	})
 }
 
-// instantOf gives whole seconds; what is no integer goes as it is, for the rules to refuse.
+// instantOf gives whole seconds; a value that is not an integer stays as it is, and the rules reject it.
 func instantOf(v any, how string) any {
 	if s, isString := v.(string); isString {
 		if at, err := time.Parse(time.RFC3339, s); err == nil {

@@ -81,16 +81,20 @@ type header struct {
 
 // entry is a line of a checkpoint after the first: a batch whose rows are all accounted for, or the end.
 type entry struct {
-	Batch      int64              `json:"batch"`
-	End        input.Position     `json:"end"`
-	Rows       int                `json:"rows"`
-	Accepted   int                `json:"accepted"`
-	Rejected   int                `json:"rejected"`
-	Replayed   int                `json:"replayed,omitempty"` // accepted rows the service knew already
-	Warnings   map[event.Code]int `json:"warnings,omitempty"`
-	ReportSize int64              `json:"refused_bytes"` // length of the file of rejected rows after this batch
-	Time       int64              `json:"time"`
-	Done       bool               `json:"done,omitempty"`
+	Batch    int64              `json:"batch"`
+	End      input.Position     `json:"end"`
+	Rows     int                `json:"rows"`
+	Accepted int                `json:"accepted"`
+	Rejected int                `json:"rejected"`
+	Replayed int                `json:"replayed,omitempty"` // accepted rows the service knew already
+	Warnings map[event.Code]int `json:"warnings,omitempty"`
+	// Codes counts the rejected rows by their first code; Submissions are the ids that the service gave.
+	Codes       map[event.Code]int `json:"codes,omitempty"`
+	Submissions []string           `json:"submissions,omitempty"`
+	ReportSize  int64              `json:"refused_bytes"`        // length of the report of rejected rows after this batch
+	RowsSize    int64              `json:"rows_bytes,omitempty"` // … and of the file of the rows themselves
+	Time        int64              `json:"time"`
+	Done        bool               `json:"done,omitempty"`
 }
 
 // checkpoint records the state of an upload: a file that is only appended to, and synced before a batch counts as done.
@@ -106,7 +110,7 @@ type checkpoint struct {
 	at       input.Position           // where batch next begins
 	ahead    map[int64]input.Position // done, but not all before them are
 	total    entry                    // sums
-	rejected int64
+	last     entry                    // the entry written last
 	done     bool
 	lastTime int64
 }
@@ -171,19 +175,12 @@ func (c *checkpoint) read() (good int64, err error) {
 }
 
 func (c *checkpoint) count(m entry) {
-	c.lastTime, c.rejected = m.Time, m.ReportSize
+	c.lastTime, c.last = m.Time, m
 	if m.Done {
 		c.done = true
 		return
 	}
-	t := &c.total
-	t.Rows, t.Accepted, t.Rejected, t.Replayed = t.Rows+m.Rows, t.Accepted+m.Accepted, t.Rejected+m.Rejected, t.Replayed+m.Replayed
-	for code, n := range m.Warnings {
-		if t.Warnings == nil {
-			t.Warnings = map[event.Code]int{}
-		}
-		t.Warnings[code] += n
-	}
+	c.total.add(m)
 	c.ahead[m.Batch] = m.End
 	for {
 		end, ok := c.ahead[c.next]
@@ -194,6 +191,24 @@ func (c *checkpoint) count(m entry) {
 		c.next++
 		c.at = end
 	}
+}
+
+// add sums up.
+func (t *entry) add(m entry) {
+	t.Rows, t.Accepted, t.Rejected, t.Replayed = t.Rows+m.Rows, t.Accepted+m.Accepted, t.Rejected+m.Rejected, t.Replayed+m.Replayed
+	t.Submissions = append(t.Submissions, m.Submissions...)
+	t.Warnings = sum(t.Warnings, m.Warnings)
+	t.Codes = sum(t.Codes, m.Codes)
+}
+
+func sum(total, more map[event.Code]int) map[event.Code]int {
+	for code, n := range more {
+		if total == nil {
+			total = map[event.Code]int{}
+		}
+		total[code] += n
+	}
+	return total
 }
 
 // createCheckpoint begins a new one in place of what is at path.

@@ -92,7 +92,7 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	c, err := client.New(serve(t, service), "test-key", client.Options{Compression: client.Plain})
 	must(t, err)
 	u := &uploader{
-		client: c, parallel: 2, now: time.Now, count: &counts{}, journal: &journal{checkpoint: memory, path: path + ".rejected.ndjson"},
+		client: c, parallel: 2, now: time.Now, count: &counts{}, journal: &journal{checkpoint: memory, report: appendFile{path: path + ".rejected.ndjson"}},
 		cutter:   &input.Cutter{Rows: in.Rows, MaxRows: 10, MaxBytes: 1 << 20},
 		preparer: func() *Preparer { return &Preparer{Mapping: in.Mapping, Now: time.Now} },
 	}

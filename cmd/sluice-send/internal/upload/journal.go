@@ -2,22 +2,17 @@ package upload
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
-	"os"
 	"time"
-
-	"sluice/event"
 )
 
-// journal records what became of an upload's rows: the sums, the file of rejected rows and, for a file that can be read
-// again, the checkpoint.
+// journal records what became of an upload's rows: the sums, the report of rejected rows, the rejected rows themselves
+// where they are asked for and, for a file that can be read again, the checkpoint.
 type journal struct {
 	checkpoint *checkpoint // nil: standard input, which cannot be resumed
-	path       string      // of the rejected rows
-	rejected   *os.File    // nil until there are any
-	length     int64
-	total      entry // without a checkpoint
+	report     appendFile  // why rows were rejected, without their values
+	rows       appendFile  // the rejected rows, as the sender has them
+	total      entry       // without a checkpoint
 }
 
 // sums are the totals so far, earlier runs included.
@@ -28,36 +23,16 @@ func (b *journal) sums() entry {
 	return b.total
 }
 
-// begin makes the file of rejected rows agree with the checkpoint: what was written after its last entry is cut off, and
-// what an earlier upload left is gone.
+// begin makes the files of rejected rows agree with the checkpoint.
 func (b *journal) begin() error {
+	var last entry
 	if b.checkpoint != nil {
-		b.length = b.checkpoint.rejected
+		last = b.checkpoint.last
 	}
-	if info, err := os.Stat(b.path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file: it cannot hold the rejected rows", b.path)
-	}
-	if b.length == 0 {
-		if err := os.Remove(b.path); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		return nil
-	}
-	if err := b.open(); err != nil {
+	if err := b.report.begin(last.ReportSize); err != nil {
 		return err
 	}
-	info, err := b.rejected.Stat()
-	if err != nil {
-		return err
-	}
-	// Somebody took the file away: what was in it is lost, and must not come back as zero bytes.
-	b.length = min(b.length, info.Size())
-	return b.rejected.Truncate(b.length)
-}
-
-func (b *journal) open() (err error) {
-	b.rejected, err = os.OpenFile(b.path, os.O_WRONLY|os.O_CREATE, 0o600)
-	return err
+	return b.rows.begin(last.RowsSize)
 }
 
 // recorded gives a test for the batches that are recorded now. It does not see later ones, so another goroutine may use it
@@ -73,9 +48,9 @@ func (b *journal) recorded() func(n int64) bool {
 	}
 }
 
-// add records batches: rejected rows first, synced, then the entries that say how long the file of them is.
+// add records batches: rejected rows first, synced, then the entries that say how long the files of them are.
 func (b *journal) add(rs []result, now time.Time) error {
-	var out []byte
+	var report, rows []byte
 	entries := make([]entry, len(rs))
 	for i, r := range rs {
 		for _, row := range r.rejected {
@@ -83,51 +58,32 @@ func (b *journal) add(rs []result, now time.Time) error {
 			if err != nil {
 				return err
 			}
-			out = append(append(out, line...), '\n')
+			report = append(append(report, line...), '\n')
+			if b.rows.path != "" {
+				if b.rows.length == 0 && len(rows) == 0 {
+					rows = append(append(rows, b.rows.head...), '\n')
+				}
+				rows = append(append(rows, row.raw...), '\n')
+			}
 		}
 		entries[i] = r.entry
-		entries[i].ReportSize = b.length + int64(len(out))
+		entries[i].ReportSize = b.report.length + int64(len(report))
+		entries[i].RowsSize = b.rows.length + int64(len(rows))
 		entries[i].Time = now.Unix()
 	}
-	if err := b.write(out); err != nil {
-		return fmt.Errorf("write %s: %w", b.path, err)
+	if err := b.report.write(report); err != nil {
+		return err
+	}
+	if err := b.rows.write(rows); err != nil {
+		return err
 	}
 	if b.checkpoint != nil {
 		return b.checkpoint.commit(entries)
 	}
 	for _, m := range entries {
-		b.count(m)
+		b.total.add(m)
 	}
 	return nil
-}
-
-func (b *journal) count(m entry) {
-	b.total.Rows += m.Rows
-	b.total.Accepted += m.Accepted
-	b.total.Rejected += m.Rejected
-	b.total.Replayed += m.Replayed
-	for code, n := range m.Warnings {
-		if b.total.Warnings == nil {
-			b.total.Warnings = map[event.Code]int{}
-		}
-		b.total.Warnings[code] += n
-	}
-}
-
-func (b *journal) write(out []byte) error {
-	if len(out) == 0 {
-		return nil
-	}
-	if b.rejected == nil {
-		if err := b.open(); err != nil {
-			return err
-		}
-	}
-	if _, err := b.rejected.WriteAt(out, b.length); err != nil {
-		return err
-	}
-	b.length += int64(len(out))
-	return b.rejected.Sync()
 }
 
 // end records that every row is accounted for.
@@ -135,15 +91,14 @@ func (b *journal) end(now time.Time) error {
 	if b.checkpoint == nil || b.checkpoint.done {
 		return nil
 	}
-	return b.checkpoint.commit([]entry{{Done: true, ReportSize: b.length, Time: now.Unix()}})
+	return b.checkpoint.commit([]entry{{Done: true, ReportSize: b.report.length, RowsSize: b.rows.length, Time: now.Unix()}})
 }
 
-// Close lets go of both files.
+// Close closes the files.
 func (b *journal) Close() {
-	if b.rejected != nil {
-		_ = b.rejected.Close() // synced after every write
-	}
+	b.report.Close()
+	b.rows.Close()
 	if b.checkpoint != nil {
-		_ = b.checkpoint.Close()
+		_ = b.checkpoint.Close() // synced after every write
 	}
 }

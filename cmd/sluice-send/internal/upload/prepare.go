@@ -13,12 +13,13 @@ import (
 	"sluice/event"
 )
 
-// problem is one reason why a row was rejected. It holds no value of the row.
+// Problem is one reason why a row was rejected. It holds no value of the row.
 type Problem struct {
 	Code    event.Code `json:"error_code"`
 	Field   string     `json:"field"`
 	Message string     `json:"message"`
 	Hint    string     `json:"hint,omitempty"`
+	Column  string     `json:"column,omitempty"` // of a delimited file, where the problem is in one
 }
 
 // RejectedRow is a rejected row: its first Problem, and all of them if there are more.
@@ -26,6 +27,8 @@ type RejectedRow struct {
 	Line int64 `json:"line"`
 	Problem
 	Errors []Problem `json:"errors,omitempty"`
+
+	raw []byte // the row itself, where it is kept
 }
 
 func reject(line int64, ps ...Problem) RejectedRow {
@@ -36,7 +39,23 @@ func reject(line int64, ps ...Problem) RejectedRow {
 	return r
 }
 
-func problemOf(e event.Error) Problem { return Problem{e.Code, e.Field, e.Message, e.Hint} }
+func problemOf(e event.Error) Problem {
+	return Problem{Code: e.Code, Field: e.Field, Message: e.Message, Hint: e.Hint}
+}
+
+// explain puts a problem into the words of the file that the row came from.
+func (p *Preparer) explain(ps []Problem) []Problem {
+	if p.Mapping == nil {
+		return ps
+	}
+	for i := range ps {
+		ps[i].Column = p.Mapping.Column(ps[i].Field)
+		if hint := p.Mapping.Hint(ps[i].Code, ps[i].Field); hint != "" {
+			ps[i].Hint = hint
+		}
+	}
+	return ps
+}
 
 // Preparer turns batches into requests: it converts, validates, and puts the valid rows into a body. One goroutine
 // at a time.
@@ -147,7 +166,7 @@ func tooLong(message string) *input.Fault {
 func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byte, []Problem) {
 	c := p.events[i]
 	if c.fault != nil {
-		return nil, []Problem{{c.fault.Code, c.fault.Field, c.fault.Message, c.fault.Hint}}
+		return nil, []Problem{{Code: c.fault.Code, Field: c.fault.Field, Message: c.fault.Message, Hint: c.fault.Hint}}
 	}
 	raw := p.data[c.from:c.to]
 	result, whole := p.decoder.Decode(p.text[c.from:c.to], event.Single, p.Policy, now)
@@ -159,13 +178,16 @@ func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byt
 	case whole != nil:
 		return nil, []Problem{problemOf(*whole)}
 	case result.Foreign:
-		return nil, []Problem{{event.DatasetForbidden, "/data_set_id", "The row names another dataset than the one this upload is for.", "Upload each dataset's rows with its own key."}}
+		return nil, []Problem{{
+			Code: event.DatasetForbidden, Field: "/data_set_id", Message: "The row names another dataset than the one this upload is for.",
+			Hint: "Upload each dataset's rows with its own key.",
+		}}
 	case result.Rejected > 0:
 		ps := make([]Problem, len(result.Errors))
 		for i, e := range result.Errors {
 			ps[i] = problemOf(e)
 		}
-		return nil, ps
+		return nil, p.explain(ps)
 	}
 	for _, w := range result.Warnings {
 		warned[w.Code]++

@@ -29,7 +29,8 @@ type Options struct {
 	BatchRows  int    // rows in a batch
 	Parallel   int    // batches under way at once
 	Checkpoint string // "": beside the file
-	Rejected   string // file for rejected rows; "": beside the file
+	Rejected   string // report of rejected rows; "": beside the file
+	KeepRows   bool   // write the rejected rows of a delimited file, as they are, beside the report
 	Restart    bool   // forget an interrupted upload
 	Again      bool   // upload a finished file a second time
 
@@ -56,7 +57,10 @@ type Report struct {
 	Resumed      int                `json:"resumed,omitempty"`  // rows that earlier runs accounted for
 	Replayed     int                `json:"replayed,omitempty"` // rows that the service knew already
 	Warnings     map[event.Code]int `json:"warnings,omitempty"`
+	Codes        map[event.Code]int `json:"rejected_by_code,omitempty"`
+	Submissions  []string           `json:"submissions,omitempty"` // ids of everything that is stored
 	RejectedFile string             `json:"rejected_file,omitempty"`
+	RejectedRows string             `json:"rejected_rows,omitempty"`
 	Finished     bool               `json:"finished"`
 }
 
@@ -64,10 +68,10 @@ func (j *job) report(finished bool) *Report {
 	t := j.journal.sums()
 	r := &Report{
 		File: j.file, Rows: t.Rows, Accepted: t.Accepted, Rejected: t.Rejected, Resumed: j.resumed,
-		Replayed: t.Replayed, Warnings: t.Warnings, Finished: finished,
+		Replayed: t.Replayed, Warnings: t.Warnings, Codes: t.Codes, Submissions: t.Submissions, Finished: finished,
 	}
 	if t.Rejected > 0 {
-		r.RejectedFile = j.journal.path
+		r.RejectedFile, r.RejectedRows = j.journal.report.path, j.journal.rows.path
 	}
 	return r
 }
@@ -100,13 +104,33 @@ func (o *Options) File(ctx context.Context, file string) (*Report, error) {
 	if err == nil {
 		return j.report(true), j.unchanged()
 	}
-	again := "Run the same command again to go on."
-	if j.journal.checkpoint == nil {
+	sums := j.journal.sums()
+	return j.report(false), &Stopped{File: file, Accepted: sums.Accepted, Rejected: sums.Rejected, Resumable: j.journal.checkpoint != nil, Err: err}
+}
+
+// Stopped is an upload that ended before the last row.
+type Stopped struct {
+	File               string
+	Accepted, Rejected int
+	Resumable          bool
+	Err                error
+}
+
+// Error says how far the upload came, why it stopped and how to continue.
+func (s *Stopped) Error() string {
+	again := "Run the same command again to continue."
+	if !s.Resumable {
 		again = "A stream cannot be resumed: rows sent before stay stored."
 	}
-	sums := j.journal.sums()
-	return j.report(false), fmt.Errorf("%s: stopped with %d rows stored and %d rejected: %w\n%s", file, sums.Accepted, sums.Rejected, err, again)
+	why := s.Err.Error()
+	if errors.Is(s.Err, context.Canceled) {
+		why = "interrupted"
+	}
+	return fmt.Sprintf("%s: stopped with %d rows stored and %d rejected: %s\n%s", s.File, s.Accepted, s.Rejected, why, again)
 }
+
+// Unwrap is why it stopped.
+func (s *Stopped) Unwrap() error { return s.Err }
 
 // job is the upload of one file, from its checkpoint to its report.
 type job struct {
@@ -147,7 +171,13 @@ func (j *job) prepare() error {
 		h.Salt = client.NewKey()
 	}
 	j.count = &counts{}
-	j.journal = &journal{path: j.rejectedPath()}
+	j.journal = &journal{report: appendFile{path: j.rejectedPath()}}
+	if j.o.KeepRows {
+		if j.in.Mapping == nil {
+			return usage(fmt.Errorf("%s: only the rejected rows of csv and tsv files can be kept", j.file))
+		}
+		j.journal.rows = appendFile{path: j.rowsPath(), head: j.in.Header()}
+	}
 	j.uploader = &uploader{client: j.o.Client, parallel: j.o.Parallel, journal: j.journal, now: j.o.Now, count: j.count}
 	if err := j.remember(&h); err != nil {
 		j.journal.Close()
@@ -170,6 +200,15 @@ func (j *job) rejectedPath() string {
 		return "stdin.rejected.ndjson"
 	}
 	return j.file + ".rejected.ndjson"
+}
+
+// rowsPath is the file of rejected rows, in the format of the file itself.
+func (j *job) rowsPath() string {
+	name := j.file
+	if j.in.Stream() {
+		name = "stdin"
+	}
+	return name + ".rejected." + j.in.Format
 }
 
 func (j *job) newPreparer(h header) *Preparer {

@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,7 @@ func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*resu
 		})
 		if err == nil {
 			r.entry.Accepted += receipt.Accepted
+			r.entry.Submissions = append(r.entry.Submissions, receipt.SubmissionID)
 			if receipt.Replayed {
 				r.entry.Replayed += receipt.Accepted
 			}
@@ -146,9 +148,37 @@ func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*resu
 	if len(r.rejected) != r.entry.Rejected {
 		return nil, fmt.Errorf("the service counts %d rows of a batch as rejected, but names %d", r.entry.Rejected, len(r.rejected))
 	}
+	u.describe(r, p, b)
 	u.count.accepted.Add(int64(r.entry.Accepted))
 	u.count.rejected.Add(int64(r.entry.Rejected))
 	return r, nil
+}
+
+// describe counts the rejected rows by code, explains them in the words of the file, and keeps the rows themselves where
+// they are asked for.
+func (u *uploader) describe(r *result, p *Preparer, b *input.Batch) {
+	at := 0
+	for i := range r.rejected {
+		row := &r.rejected[i]
+		all := row.Errors
+		if len(all) == 0 {
+			all = []Problem{row.Problem}
+		}
+		row.Problem = p.explain(all)[0]
+		if r.entry.Codes == nil {
+			r.entry.Codes = map[event.Code]int{}
+		}
+		r.entry.Codes[row.Code]++
+		if u.journal.rows.path == "" {
+			continue
+		}
+		for at < len(b.Spans) && b.Spans[at].Line < row.Line {
+			at++
+		}
+		if at < len(b.Spans) {
+			row.raw = bytes.Clone(b.Row(at)) // the batch is used again
+		}
+	}
 }
 
 // explain names the rows that the service rejected of a batch it took. An answer lists at most 100 problems; where it
