@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional, cast
 
 from ._errors import ServiceError
 from ._http import Answer
@@ -19,21 +19,21 @@ def _parse(body: bytes) -> Dict[str, Any]:
         value = json.loads(body)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return cast(Dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def _problems(entries: Any) -> List[Problem]:
+def _problems(entries: Optional[List[Dict[str, Any]]]) -> List[Problem]:
     return [
         Problem(e.get("index", 0), e["error_code"], e.get("field", ""), e["message"], e.get("hint", ""))
         for e in entries or []
     ]
 
 
-def _warnings(entries: Any) -> List[EventWarning]:
+def _warnings(entries: Optional[List[Dict[str, Any]]]) -> List[EventWarning]:
     return [EventWarning(e.get("index", 0), e["code"], e.get("field", ""), e["message"]) for e in entries or []]
 
 
@@ -82,7 +82,7 @@ def submission(answer: Answer) -> Submission:
     value = _parse(answer.body)
     if not isinstance(value.get("submission_id"), str):
         raise ServiceError(answer.status, _FOREIGN.format("submission"))
-    events = value.get("events")
+    events: Optional[List[Dict[str, Any]]] = value.get("events")
     return Submission(
         submission_id=value["submission_id"],
         data_set_id=value["data_set_id"],
@@ -93,7 +93,7 @@ def submission(answer: Answer) -> Submission:
         late=value["late"],
         restricted=value["restricted"],
         suppressed=value["suppressed"],
-        events=events and [
+        events=None if events is None else [
             SubmissionEvent(e["index"], e["event_id"], e["event_type"], e["late"], e["privacy"], e["optimization_eligible"])
             for e in events
         ],

@@ -91,7 +91,7 @@ class Client:
 
         Unless every event was accepted, it raises BatchError, whose indexes are those of events.
         """
-        bodies = []
+        bodies: List[bytes] = []
         for i, event in enumerate(events):
             try:
                 body = self.encode(event)
@@ -106,7 +106,8 @@ class Client:
 
     def _send_encoded(self, bodies: List[bytes], max_events: int, max_bytes: int) -> List[Receipt]:
         receipts: List[Receipt] = []
-        rejected, problems, truncated = 0, [], False
+        rejected, truncated = 0, False
+        problems: List[Problem] = []
         unsent: List[Unsent] = []
         start = 0
         while start < len(bodies):

@@ -83,7 +83,7 @@ class BatchError(SluiceError):
     def __init__(
         self, receipts: List[Receipt], rejected: int, problems: List[Problem], truncated: bool, unsent: List[Unsent]
     ) -> None:
-        parts = []
+        parts: List[str] = []
         if rejected:
             parts.append(f"{rejected} {'event' if rejected == 1 else 'events'} rejected")
         parts += [f"events {u.start} to {u.stop - 1} not confirmed: {u.error}" for u in unsent]

@@ -40,7 +40,7 @@ class _Timed(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> Optional[int]:
         self._sock.settimeout(_left(self._deadline))
-        return self._raw.readinto(buffer)  # type: ignore[attr-defined,no-any-return]
+        return self._raw.readinto(buffer)
 
     def close(self) -> None:
         self._raw.close()

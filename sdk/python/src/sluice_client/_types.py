@@ -144,5 +144,5 @@ class QueueReport:
     unsent: int = 0  # events that the service did not confirm
     waiting: int = 0  # events that are not settled yet
     warnings: int = 0
-    problems: List[Problem] = field(default_factory=list)  # the first 100; index is that within its batch
+    problems: List[Problem] = field(default_factory=lambda: list[Problem]())  # the first 100; index is that within its batch
     last_error: Optional[Exception] = None
