@@ -82,17 +82,32 @@ func (e *example) text(now time.Time) string {
 // Ids of the answers in the documentation.
 const exampleRequest = "5f2b6c1e9a7d4b0c8e3f1a2b3c4d5e6f"
 
-// answer is what a server says to the example at now, but for the ids.
-func (e *example) answer(now time.Time) (status int, body []byte) {
+// decode reads the example as a server would.
+func (e *example) decode(now time.Time) (*event.Result, *event.Error) {
 	d := event.Decoder{Explain: e.route == routeValidate}
-	shape, kind := event.Single, submission.Single
+	shape := event.Single
 	switch e.route {
 	case routeBatch:
-		shape, kind = event.Batch, submission.Batch
+		shape = event.Batch
 	case routeValidate:
 		shape = event.Any
 	}
-	res, bad := d.Decode(e.text(now), shape, event.Policy{DatasetID: exampleDataset}, now)
+	return d.Decode(e.text(now), shape, event.Policy{DatasetID: exampleDataset}, now)
+}
+
+// valid says whether every event of the example is accepted.
+func (e *example) valid(now time.Time) bool {
+	res, bad := e.decode(now)
+	return bad == nil && res.Rejected == 0
+}
+
+// answer is what a server says to the example at now, but for the ids.
+func (e *example) answer(now time.Time) (status int, body []byte) {
+	kind := submission.Single
+	if e.route == routeBatch {
+		kind = submission.Batch
+	}
+	res, bad := e.decode(now)
 	r := whole(res, bad)
 	if r == nil && e.route == routeValidate {
 		return http.StatusOK, appendValidation(nil, res)
