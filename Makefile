@@ -20,6 +20,7 @@ sdk: ## dist/: the SDKs for Node and Python as users install them
 
 .PHONY: demo
 demo: ## a server, a dataset, sample traffic and the addresses to look at
+	@echo "The first build takes a few minutes."
 	$(GO) run ./cmd/sluice demo
 
 .PHONY: check

@@ -20,8 +20,8 @@ type example struct {
 	body    string // NOW and WEEK_AGO stand for timestamps
 }
 
-// exampleDataset is the dataset of the examples.
-const exampleDataset = "spring-2026"
+// exampleDataset is the dataset of the examples, and of the demo: what is copied from the documentation works there.
+const exampleDataset = "shop"
 
 // Two digests of invented values, written out so that a reader sees what goes on the wire.
 const (
@@ -32,41 +32,41 @@ const (
 var examples = []example{
 	{
 		"purchase", "A purchase", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
 			`"value":129.95,"currency_code":"USD","source":"website","custom_data":{"order_id":"A-1001","coupons":["SPRING10"]}}`,
 	},
 	{
 		"custom", "An event with a name of your own", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"custom","custom_event_name":"quiz_finished",` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"custom","custom_event_name":"quiz_finished",` +
 			`"identifiers":{"ifa":"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}}`,
 	},
 	{
 		"late", "An event that is accepted with a warning", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":WEEK_AGO,"event_type":"sign_up","identifiers":{"ip":"` + exampleIP + `"}}`,
+		`{"data_set_id":"shop","timestamp":WEEK_AGO,"event_type":"sign_up","identifiers":{"ip":"` + exampleIP + `"}}`,
 	},
 	{
 		"plaintext", "An e-mail address that was not hashed", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"test@example.com"}}`,
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"test@example.com"}}`,
 	},
 	{
 		"two_events", "Two events", routeBatch, false,
-		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
 			`"page_url":"https://shop.example.com/checkout"}]`,
 	},
 	{
 		"one_refused", "One valid event and one that is refused", routeBatch, false,
-		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
 	},
 	{
 		"strict", "The same, all or nothing", routeBatch, true,
-		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
 	},
 	{
 		"consent", "An event of someone who opted out of sale", routeValidate, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
 			`"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}}`,
 	},
 }

@@ -3,9 +3,11 @@ package api
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"regexp"
 	"strconv"
@@ -239,6 +241,36 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	holdsTables(t, r.text)
+	if want := "export SLUICE_URL=" + s.url + "\n"; !strings.Contains(r.text, want) || strings.Contains(r.text, docsAddress) {
+		t.Errorf("the page lacks %q", want)
+	}
+}
+
+// The quick start names the address that the reader used, unless that is none.
+func TestDocsAddress(t *testing.T) {
+	for _, c := range []struct {
+		host, forwarded string
+		tls             bool
+		want            string
+	}{
+		{"127.0.0.1:9001", "", false, "http://127.0.0.1:9001"},
+		{"[::1]:9001", "", false, "http://[::1]:9001"},
+		{"events.example.com", "", true, "https://events.example.com"},
+		{"events.example.com", "https", false, "https://events.example.com"},
+		{"events.example.com", "gopher", false, "http://events.example.com"},
+		{"a;rm -rf", "", false, "http://127.0.0.1:8080"},
+		{"<script>", "", false, "http://127.0.0.1:8080"},
+		{"$(id)", "", false, "http://127.0.0.1:8080"},
+		{"", "", false, "http://127.0.0.1:8080"},
+	} {
+		r := &http.Request{Host: c.host, Header: http.Header{"X-Forwarded-Proto": {c.forwarded}}}
+		if c.tls {
+			r.TLS = new(tls.ConnectionState)
+		}
+		if got := address(r); got != c.want {
+			t.Errorf("%q: got %s, want %s", c.host, got, c.want)
+		}
+	}
 }
 
 func holdsTables(t *testing.T, text string) {
