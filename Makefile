@@ -27,7 +27,7 @@ demo: ## a server, a dataset, sample traffic and the addresses to look at
 check: setup format vet lint test interop ## everything a commit needs: format, vet, lint, import rules, tests
 
 .PHONY: setup
-setup: ## what the tests need beyond Go: a browser, Prometheus, Node, Python, PHP, strace (Debian packages, as root)
+setup: ## what the tests need beyond Go: a browser, Prometheus, Node, strace (Debian packages, as root)
 	@./tools/setup
 
 .PHONY: format
@@ -64,7 +64,7 @@ race: ## the tests of everything concurrent, under the race detector
 	$(GO) test -race -timeout 15m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/engine ./internal/loader ./internal/stream
 
 .PHONY: interop
-interop: ## tables read back by DuckDB, uploads and SDKs through a faulty network, clients made from /openapi.json (module of its own: needs cgo)
+interop: ## tables read back by DuckDB, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) test -timeout 10m ./...
 
 FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults -count 1 -v

@@ -121,7 +121,7 @@ type guideExample struct {
 var guideTime = time.Date(2026, 11, 14, 23, 40, 5, 0, time.UTC)
 
 func newGuide() *guide {
-	g := &guide{Style: template.CSS(docsCSS), Address: docsAddress, Fields: event.Fields, MaxBody: "5,242,880"}
+	g := &guide{Style: template.CSS(docsCSS), Fields: event.Fields, MaxBody: "5,242,880"}
 	for i := range routes[:routeNone] {
 		rt := &routes[i]
 		g.Paths = append(g.Paths, guidePath{rt.method, rt.path, rt.summary, rt.detail, rt.keyed})
@@ -147,6 +147,7 @@ func newGuide() *guide {
 	for i := range examples {
 		g.Examples = append(g.Examples, newGuideExample(&examples[i]))
 	}
+	g.Address = docsAddress
 	first := &examples[0]
 	stamp := strconv.FormatInt(guideTime.Unix()-60, 10) // as in text
 	g.Event = strings.Replace(pretty([]byte(first.text(guideTime))), stamp, "'$now'", 1)
