@@ -82,22 +82,26 @@ function readError({ statusCode, statusMessage, headers }, body, now) {
   return new ServiceError({
     ...common,
     code: answer.error_code,
-    message: answer.message,
+    message: answer.message ?? "",
     requestId: answer.request_id ?? common.requestId,
     problems: problems(answer.errors),
     truncated: answer.errors_truncated === true,
   });
 }
 
-const problems = (list = []) =>
-  list.map(({ index = 0, error_code, field = "", message, hint = "" }) => ({ index, code: error_code, field, message, hint }));
+const isList = (list) => list === undefined || (Array.isArray(list) && list.every((entry) => entry !== null && typeof entry === "object"));
 
-const warnings = (list = []) => list.map(({ index = 0, code, field = "", message }) => ({ index, code, field, message }));
+const problems = (list) =>
+  (isList(list) ? list ?? [] : []).map(({ index = 0, error_code, field = "", message, hint = "" }) => ({ index, code: error_code, field, message, hint }));
+
+const warnings = (list = []) =>
+  list.map(({ index = 0, code, field = "", message }) => ({ index, code, field, message }));
 
 // readReceipt is the receipt of a request with so many events.
 function readReceipt({ header, body }, events, key) {
   const answer = parse(body);
-  if (typeof answer?.submission_id !== "string") {
+  const shaped = typeof answer?.submission_id === "string" && typeof answer.received_at === "string";
+  if (!shaped || !isList(answer.errors) || !isList(answer.warnings)) {
     throw new ServiceError({ status: 200, message: "the answer is no receipt; something between here and the service gave it" });
   }
   return {

@@ -47,6 +47,7 @@ function retryable(error) {
     // 200: a page of a proxy, or half an answer. The outcome is not known.
     return status === 200 || status === 408 || status === 429 || status >= 500 || (status === 409 && code === "IDEMPOTENCY_IN_PROGRESS");
   }
+  if (error instanceof TypeError) return false; // a mistake in a program
   return !CERTIFICATE.test(error.code ?? "");
 }
 

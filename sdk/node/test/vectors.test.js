@@ -101,6 +101,7 @@ test("defaults", async (t) => {
   assert.equal(Math.max(...waits), max);
   assert.equal(error.attempts, vectors.retry.budget + 1); // the waits cost no time here, so the budget ends it
   assert.match(error.reason, /retry budget/);
+  assert.equal(error.cause.status, 503);
   const asking = await start(t, (_n, _, response) => fail(response, 503, "UNAVAILABLE", { "Retry-After": String(total / 1000 + 1) }));
   const late = await open(asking).send(purchase()).catch((e) => e);
   assert.match(late.reason, /no time was left/);

@@ -181,12 +181,13 @@ class TestClient(unittest.TestCase):
 
     def test_total_time(self):
         service = StandIn(self, lambda n, handler: handler.fail(503, "UNAVAILABLE"))
-        client = opened(service.url, retry=Retry(total=0.3, base=0.02, max=0.02, budget=-1), sleep=time.sleep)
+        client = opened(service.url, retry=Retry(total=1, base=0.02, max=0.02, budget=-1), sleep=time.sleep)
         with self.assertRaises(GiveUpError) as raised:
             client.send(purchase())
         e = raised.exception
-        self.assertEqual((e.attempts, e.key), (len(service.requests), service.requests[0].headers["Idempotency-Key"]))
-        self.assertGreater(e.attempts, 3)
+        self.assertIn(e.attempts - len(service.requests), (0, 1))  # the end may come before the last try arrives
+        self.assertEqual({r.headers["Idempotency-Key"] for r in service.requests}, {e.key})
+        self.assertGreater(e.attempts, 1)
 
     def test_idle_connection_that_was_closed(self):
         """A connection that the server closed while it was idle costs no retry."""

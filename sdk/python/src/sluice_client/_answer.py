@@ -47,12 +47,16 @@ def check(answer: Answer, now: float) -> Answer:
     if value.get("status") != "error":
         message = f"the answer is not the service's own ({answer.reason})"
         raise ServiceError(answer.status, message, request_id=request_id, retry_after=after)
+    try:
+        problems = _problems(value.get("errors"))
+    except (AttributeError, KeyError, TypeError):
+        problems = []
     raise ServiceError(
         answer.status,
-        value["message"],
-        code=value["error_code"],
+        value.get("message", ""),
+        code=value.get("error_code", ""),
         request_id=value.get("request_id", request_id),
-        problems=_problems(value.get("errors")),
+        problems=problems,
         truncated=value.get("errors_truncated", False),
         retry_after=after,
     )
@@ -60,9 +64,13 @@ def check(answer: Answer, now: float) -> Answer:
 
 def receipt(answer: Answer, events: int, key: str) -> Receipt:
     """The receipt of a request with so many events."""
-    value = _parse(answer.body)
-    if not isinstance(value.get("submission_id"), str):
-        raise ServiceError(answer.status, _FOREIGN.format("receipt"))
+    try:
+        return _receipt(answer, _parse(answer.body), events, key)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ServiceError(answer.status, _FOREIGN.format("receipt")) from None
+
+
+def _receipt(answer: Answer, value: Dict[str, Any], events: int, key: str) -> Receipt:
     return Receipt(
         submission_id=value["submission_id"],
         received_at=_time(value["received_at"]),
@@ -79,9 +87,13 @@ def receipt(answer: Answer, events: int, key: str) -> Receipt:
 
 def submission(answer: Answer) -> Submission:
     """The submission that was looked up."""
-    value = _parse(answer.body)
-    if not isinstance(value.get("submission_id"), str):
-        raise ServiceError(answer.status, _FOREIGN.format("submission"))
+    try:
+        return _submission(_parse(answer.body))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ServiceError(answer.status, _FOREIGN.format("submission")) from None
+
+
+def _submission(value: Dict[str, Any]) -> Submission:
     events: Optional[List[Dict[str, Any]]] = value.get("events")
     return Submission(
         submission_id=value["submission_id"],

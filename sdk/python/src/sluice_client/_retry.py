@@ -1,5 +1,6 @@
 """When a request is tried again, and after how long."""
 
+import http.client
 import ssl
 import threading
 from dataclasses import dataclass
@@ -60,7 +61,9 @@ def retryable(error: Exception) -> bool:
             return error.code == "IDEMPOTENCY_IN_PROGRESS"
         # 200: a page of a proxy, or half an answer. The outcome is not known.
         return error.status in (200, 408, 429) or error.status >= 500
-    return not isinstance(error, ssl.SSLCertVerificationError)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return False
+    return isinstance(error, (OSError, http.client.HTTPException))  # anything else is a mistake in a program
 
 
 def retry_after(header: Optional[str], now: float) -> float:
