@@ -12,8 +12,15 @@ help: ## this list
 build: ## bin/sluice and bin/sluice-send
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
 
+.PHONY: sdk
+sdk: ## dist/: the SDKs for Node and Python as users install them
+	mkdir -p dist
+	cd sdk/node && npm pack --silent --pack-destination ../../dist
+	cd sdk/python && python3 build_wheel.py ../../dist
+
 .PHONY: demo
 demo: ## a server, a dataset, sample traffic and the addresses to look at
+	@echo "The first build takes a few minutes."
 	$(GO) run ./cmd/sluice demo
 
 .PHONY: check

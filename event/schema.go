@@ -177,14 +177,15 @@ func currencySchema() []*node {
 	}
 }
 
-// customSchema is a value inside custom_data that may hold so many levels of arrays and objects.
+// customSchema is a value inside custom_data that may hold so many levels of arrays and objects. Each type is a branch of
+// its own: validators in strict mode reject a list of types.
 func customSchema(levels int) *node {
-	scalars := []string{"string", "number", "boolean", "null"}
-	if levels == 0 {
-		return &node{Type: scalars}
+	branches := []*node{{Type: []string{"string", "null"}}, {Type: "number"}, {Type: "boolean"}}
+	if levels > 0 {
+		inner := customSchema(levels - 1)
+		branches = append(branches, &node{Type: "array", Items: inner}, &node{Type: "object", Additional: inner})
 	}
-	inner := customSchema(levels - 1)
-	return &node{Type: append(scalars, "array", "object"), Items: inner, Additional: inner}
+	return &node{AnyOf: branches}
 }
 
 // addConditions says what one member asks of another.

@@ -184,29 +184,3 @@ func tempCSV(t *testing.T, n int, bad func(int) bool) string {
 	orders(t, path, n, bad)
 	return path
 }
-
-// flaky rejects two tries and takes the third.
-type flaky struct {
-	mu   sync.Mutex
-	keys []string
-}
-
-func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
-	w.Header().Set("Content-Type", "application/json")
-	if len(f.keys) < 3 {
-		w.Header().Set("Retry-After", "0")
-		w.WriteHeader(503)
-		io.WriteString(w, `{"status":"error","error_code":"UNAVAILABLE","message":"Not now.","retryable":true}`)
-		return
-	}
-	io.WriteString(w, `{"submission_id":"batch.0197","received_at":"2026-11-14T23:40:05Z","status":"RECEIVED"}`)
-}
-
-func (f *flaky) seen() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.keys
-}

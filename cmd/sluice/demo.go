@@ -19,7 +19,8 @@ import (
 	"sluice/internal/traffic"
 )
 
-const demoDataset = "demo"
+// demoDataset is the dataset of the README and of the examples in the documentation.
+const demoDataset = "shop"
 
 func newDemo() *cobra.Command {
 	var listen, ops string
@@ -27,14 +28,14 @@ func newDemo() *cobra.Command {
 	var rate int
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "For newcomers: a server, a dataset, its key, sample traffic, and the addresses to look at",
-		Long: `Runs the whole service in a directory of its own, makes a dataset with a key, and sends sample
-events through the real API until you press Ctrl-C. With --data it keeps what it stored; else the
-directory is temporary and goes when the demo ends.`,
+		Short: "Start here: a server, a dataset, its key, sample events, and the addresses to open",
+		Long: `Runs the whole service in a directory of its own, creates the dataset "shop" with a key, and sends
+sample events through the API until you press Ctrl-C. With --data it keeps what it stored. Without it,
+the directory is temporary and the demo removes it at the end.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "address of the senders' API; another port is taken when it is in use")
-	cmd.Flags().StringVar(&ops, "ops", "127.0.0.1:8081", "address of the operators' listener; another port is taken when it is in use")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "address of the senders' API; the demo takes another port if this one is in use")
+	cmd.Flags().StringVar(&ops, "ops", "127.0.0.1:8081", "address of the operators' listener; the demo takes another port if this one is in use")
 	cmd.Flags().DurationVar(&length, "for", 0, "stop after this long; 0 is until Ctrl-C")
 	cmd.Flags().IntVar(&rate, "rate", 20, "sample events a second")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -92,7 +93,7 @@ func runDemo(ctx context.Context, cmd *cobra.Command, c config, rate int) error 
 // demoKey makes the demo dataset, or gives it a new key when the directory has one from before.
 func demoKey(ctx context.Context, s *service) (string, error) {
 	log := audit.Open(s.config.engine.Dir)
-	_, keyID, key, err := s.registry.Create(ctx, dataset.Spec{ID: demoDataset, Name: "Demonstration"})
+	_, keyID, key, err := s.registry.Create(ctx, dataset.Spec{ID: demoDataset, Name: "Demo shop"})
 	if errors.Is(err, dataset.ErrExists) {
 		keyID, key, err = s.registry.RotateKey(ctx, demoDataset, time.Hour)
 	}
@@ -111,19 +112,24 @@ func introduce(w io.Writer, s *service, key string) {
   Console         http://%[2]s/
   Data            %[3]s
 
-  Send an event yourself:
+  To send events yourself, paste these two lines into another terminal:
 
-    curl -s %[1]s/v1/events \
-      -H 'Authorization: Bearer %[4]s' \
+    export SLUICE_URL=%[1]s
+    export SLUICE_API_KEY=%[4]s
+
+  Then send one. The examples of the README and of the documentation use the same dataset, %[5]s:
+
+    curl -s $SLUICE_URL/v1/events \
+      -H "Authorization: Bearer $SLUICE_API_KEY" \
       -H 'Content-Type: application/json' \
       -d '{"data_set_id":"%[5]s","timestamp":'$(date +%%s)',"event_type":"sign_up",
            "identifiers":{"email_sha256":"'$(printf %%s you@example.com | sha256sum | cut -c1-64)'"}}'
 
-  Read what is stored, a few seconds later:
+  A few seconds later, read what is stored:
 
     %[6]s export --data %[3]s
 
-  Sample events are being sent. Press Ctrl-C to stop.
+  The demo sends sample events. Press Ctrl-C to stop it.
 
 `, s.url(), s.ops.Addr(), s.config.engine.Dir, key, demoDataset, invocation())
 }
@@ -158,7 +164,7 @@ func (d *demo) run(ctx context.Context, words io.Writer, rate int) {
 			left -= n
 		}
 		if second%10 == 0 && d.sent > 0 {
-			fmt.Fprintf(words, "%s  sent %d · accepted %d · refused, each with its reason %d · failed %d\n",
+			fmt.Fprintf(words, "%s  sent %d · accepted %d · rejected, each with its reason %d · failed %d\n",
 				time.Now().Format("15:04:05"), d.sent, d.accepted, d.refused, d.failed)
 		}
 		select {

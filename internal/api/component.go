@@ -7,15 +7,12 @@ import (
 	"sluice/event"
 )
 
-// componentSchemas are the shapes that the OpenAPI document refers to. Event is the schema that
-// /v1/schema/events serves.
+// componentSchemas are the shapes that the OpenAPI document refers to.
 func componentSchemas() (object, error) {
-	var ev map[string]json.RawMessage
-	if err := json.Unmarshal(event.Schema(), &ev); err != nil {
-		return nil, fmt.Errorf("read the event schema: %w", err)
+	ev, err := eventSchema()
+	if err != nil {
+		return nil, err
 	}
-	delete(ev, "$schema") // the document's dialect is the same
-	delete(ev, "$id")     // and it is not at home here
 	return object{
 		{"Event", ev},
 		{"Batch", object{{"type", "array"}, {"minItems", 1}, {"maxItems", event.MaxEvents}, {"items", ref("Event")}}},
@@ -24,8 +21,41 @@ func componentSchemas() (object, error) {
 		{"Problem", problemSchema()},
 		{"Warning", warningSchema()},
 		{"Submission", submissionSchema()},
+		{"SubmissionEvent", submissionEventSchema()},
 		{"Validation", validationSchema()},
+		{"ValidEvent", validEventSchema()},
 	}, nil
+}
+
+// eventSchema is the schema that /v1/schema/events serves, in the words that generators of clients understand: one type
+// for each member, and no condition that depends on another member. It is looser than the schema it is made from, except
+// that it asks for integers in gpp_sid.
+func eventSchema() (map[string]any, error) {
+	var ev map[string]any
+	if err := json.Unmarshal(event.Schema(), &ev); err != nil {
+		return nil, fmt.Errorf("read the event schema: %w", err)
+	}
+	delete(ev, "$schema") // the document's dialect is the same
+	delete(ev, "$id")     // and it is not at home here
+	delete(ev, "allOf")
+	ev["description"] = ev["description"].(string) + " GET /v1/schema/events serves a JSON Schema that has the conditions, too: which member needs which."
+	at := func(path ...string) map[string]any {
+		n := ev
+		for _, name := range path {
+			n = n["properties"].(map[string]any)[name].(map[string]any)
+		}
+		return n
+	}
+	delete(ev["properties"].(map[string]any), "event_id") // one that is sent is dropped: nobody should send it
+	at("timestamp")["format"] = "int64"
+	at("value")["format"] = "double" // some take a number without a format for 32 bits
+	delete(at("identifiers"), "anyOf")
+	delete(at("privacy"), "if")
+	delete(at("privacy"), "then")
+	at("privacy", "gpp_sid")["items"] = object{{"type", "integer"}}
+	delete(at("currency_code"), "anyOf")
+	at("custom_data")["additionalProperties"] = true
+	return ev, nil
 }
 
 func textSchema(description string) object {
@@ -72,7 +102,7 @@ func receiptSchema() object {
 	return shape(3, object{
 		{"submission_id", object{{"type", "string"}, {"pattern", "^(single|batch)\\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}}},
 		{"received_at", timeSchema},
-		{"status", object{{"const", "RECEIVED"}}},
+		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED"}}}},
 		{"accepted", countSchema("Events queued. Only in a batch with something to say.")},
 		{"rejected", countSchema("Events refused.")},
 		{"errors", listSchema(ref("Problem"), "Why events were refused, at most 100 entries.")},
@@ -84,7 +114,7 @@ func receiptSchema() object {
 
 func errorSchema() object {
 	return shape(5, object{
-		{"status", object{{"const", "error"}}},
+		{"status", object{{"type", "string"}, {"enum", []string{"error"}}}},
 		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
 		{"message", textSchema("What is wrong, in words.")},
 		{"request_id", textSchema("The id of this request.")},
@@ -128,14 +158,18 @@ func submissionSchema() object {
 		{"late", countSchema("Accepted events that were 7 to 30 days old.")},
 		{"restricted", countSchema("Accepted events kept for measurement only.")},
 		{"suppressed", countSchema("Accepted events kept without identifiers.")},
-		{"events", listSchema(shape(6, object{
-			{"index", countSchema("Position in the request.")},
-			{"event_id", object{{"type", "string"}, {"format", "uuid"}}},
-			{"event_type", textSchema("As sent.")},
-			{"late", flagSchema("7 to 30 days old on receipt.")},
-			{"privacy", outcomeSchema},
-			{"optimization_eligible", flagSchema("Unrestricted and not late.")},
-		}), "With include=events.")},
+		{"events", listSchema(ref("SubmissionEvent"), "With include=events.")},
+	})
+}
+
+func submissionEventSchema() object {
+	return shape(6, object{
+		{"index", countSchema("Position in the request.")},
+		{"event_id", object{{"type", "string"}, {"format", "uuid"}}},
+		{"event_type", textSchema("As sent.")},
+		{"late", flagSchema("7 to 30 days old on receipt.")},
+		{"privacy", outcomeSchema},
+		{"optimization_eligible", flagSchema("Unrestricted and not late.")},
 	})
 }
 
@@ -146,14 +180,18 @@ func validationSchema() object {
 		{"rejected", countSchema("Events that would be refused.")},
 		{"errors", listSchema(ref("Problem"), "Why, at most 100 entries.")},
 		{"warnings", listSchema(ref("Warning"), "Remarks on the others.")},
-		{"events", listSchema(shape(5, object{
-			{"index", countSchema("Position in the request.")},
-			{"event", object{{"type", "object"}, {"description", "The event as it would be stored, member by member."}}},
-			{"privacy", outcomeSchema},
-			{"privacy_reasons", listSchema(object{{"type", "string"}}, "The signals that led to the outcome, such as usnat.SaleOptOut.")},
-			{"gpp", object{{"type", []string{"object", "null"}}, {"description", "The consent string decoded, by section and field."}}},
-		}), "What would become of each valid event.")},
+		{"events", listSchema(ref("ValidEvent"), "What would become of each valid event.")},
 		{"errors_truncated", flagSchema("There were more errors.")},
 		{"warnings_truncated", flagSchema("There were more warnings.")},
+	})
+}
+
+func validEventSchema() object {
+	return shape(5, object{
+		{"index", countSchema("Position in the request.")},
+		{"event", object{{"type", "object"}, {"additionalProperties", true}, {"description", "The event as it would be stored, member by member."}}},
+		{"privacy", outcomeSchema},
+		{"privacy_reasons", listSchema(object{{"type", "string"}}, "The signals that led to the outcome, such as usnat.SaleOptOut.")},
+		{"gpp", object{{"type", []string{"object", "null"}}, {"additionalProperties", true}, {"description", "The consent string decoded, by section and field."}}},
 	})
 }

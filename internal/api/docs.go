@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
+	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,15 +27,33 @@ var (
 	docsMarkdown string
 )
 
-// docs serves the documentation: one page, with nothing to load.
+// docs serves the documentation: one page, with nothing to load. Its quick start names the address that the reader used.
 func (q *request) docs() error {
 	page, err := docsPage()
+	page = bytes.ReplaceAll(page, []byte(docsAddress), []byte(address(q.r)))
 	h := q.w.Header()
 	h["Content-Security-Policy"] = docsPolicy()
 	h["Referrer-Policy"] = []string{"no-referrer"}
 	q.kind = "text/html; charset=utf-8"
 	q.out = append(q.out[:0], page...)
 	return err
+}
+
+// docsAddress stands for the address of the server in the page that is made once.
+const docsAddress = "http://address.invalid"
+
+var plainHost = regexp.MustCompile(`^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+
+// address is where the reader of a page reached this server. A Host that cannot be part of an address, or of a command in a
+// shell, is not repeated.
+func address(r *http.Request) string {
+	if !plainHost.MatchString(r.Host) {
+		return "http://127.0.0.1:8080"
+	}
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" { // the second: a proxy ended TLS
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
 }
 
 // docsPolicy lets the page use its own style sheet and nothing else.
@@ -67,6 +87,7 @@ func markdown() ([]byte, error) {
 // guide is everything the documentation is made of.
 type guide struct {
 	Style    template.CSS
+	Address  string
 	Paths    []guidePath
 	Fields   []event.FieldInfo
 	Standard []event.TypeInfo
@@ -126,9 +147,10 @@ func newGuide() *guide {
 	for i := range examples {
 		g.Examples = append(g.Examples, newGuideExample(&examples[i]))
 	}
+	g.Address = docsAddress
 	first := &examples[0]
 	stamp := strconv.FormatInt(guideTime.Unix()-60, 10) // as in text
-	g.Event = strings.Replace(pretty([]byte(first.text(guideTime))), stamp, "'$(date +%s)'", 1)
+	g.Event = strings.Replace(pretty([]byte(first.text(guideTime))), stamp, "'$now'", 1)
 	return g
 }
 

@@ -20,8 +20,8 @@ type example struct {
 	body    string // NOW and WEEK_AGO stand for timestamps
 }
 
-// exampleDataset is the dataset of the examples.
-const exampleDataset = "spring-2026"
+// exampleDataset is the dataset of the examples, and of the demo: what is copied from the documentation works there.
+const exampleDataset = "shop"
 
 // Two digests of invented values, written out so that a reader sees what goes on the wire.
 const (
@@ -32,41 +32,41 @@ const (
 var examples = []example{
 	{
 		"purchase", "A purchase", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
 			`"value":129.95,"currency_code":"USD","source":"website","custom_data":{"order_id":"A-1001","coupons":["SPRING10"]}}`,
 	},
 	{
 		"custom", "An event with a name of your own", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"custom","custom_event_name":"quiz_finished",` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"custom","custom_event_name":"quiz_finished",` +
 			`"identifiers":{"ifa":"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}}`,
 	},
 	{
 		"late", "An event that is accepted with a warning", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":WEEK_AGO,"event_type":"sign_up","identifiers":{"ip":"` + exampleIP + `"}}`,
+		`{"data_set_id":"shop","timestamp":WEEK_AGO,"event_type":"sign_up","identifiers":{"ip":"` + exampleIP + `"}}`,
 	},
 	{
 		"plaintext", "An e-mail address that was not hashed", routeEvents, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"test@example.com"}}`,
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"test@example.com"}}`,
 	},
 	{
 		"two_events", "Two events", routeBatch, false,
-		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
 			`"page_url":"https://shop.example.com/checkout"}]`,
 	},
 	{
 		"one_refused", "One valid event and one that is refused", routeBatch, false,
-		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
 	},
 	{
 		"strict", "The same, all or nothing", routeBatch, true,
-		`[{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
 	},
 	{
 		"consent", "An event of someone who opted out of sale", routeValidate, false,
-		`{"data_set_id":"spring-2026","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
 			`"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}}`,
 	},
 }
@@ -82,17 +82,32 @@ func (e *example) text(now time.Time) string {
 // Ids of the answers in the documentation.
 const exampleRequest = "5f2b6c1e9a7d4b0c8e3f1a2b3c4d5e6f"
 
-// answer is what a server says to the example at now, but for the ids.
-func (e *example) answer(now time.Time) (status int, body []byte) {
+// decode reads the example as a server would.
+func (e *example) decode(now time.Time) (*event.Result, *event.Error) {
 	d := event.Decoder{Explain: e.route == routeValidate}
-	shape, kind := event.Single, submission.Single
+	shape := event.Single
 	switch e.route {
 	case routeBatch:
-		shape, kind = event.Batch, submission.Batch
+		shape = event.Batch
 	case routeValidate:
 		shape = event.Any
 	}
-	res, bad := d.Decode(e.text(now), shape, event.Policy{DatasetID: exampleDataset}, now)
+	return d.Decode(e.text(now), shape, event.Policy{DatasetID: exampleDataset}, now)
+}
+
+// valid says whether every event of the example is accepted.
+func (e *example) valid(now time.Time) bool {
+	res, bad := e.decode(now)
+	return bad == nil && res.Rejected == 0
+}
+
+// answer is what a server says to the example at now, but for the ids.
+func (e *example) answer(now time.Time) (status int, body []byte) {
+	kind := submission.Single
+	if e.route == routeBatch {
+		kind = submission.Batch
+	}
+	res, bad := e.decode(now)
 	r := whole(res, bad)
 	if r == nil && e.route == routeValidate {
 		return http.StatusOK, appendValidation(nil, res)

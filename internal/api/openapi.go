@@ -35,9 +35,14 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 			{"version", "1.0"},
 			{"summary", "Conversion events, server to server"},
 			{"description", "Send conversion events as JSON. Every identifier is a hash. A 200 means that the events are on stable storage."},
+			{"contact", object{{"name", "The operator of this service"}}},
 		}},
 		{"servers", []object{{{"url", "/"}}}},
 		{"security", []object{{{"key", []string{}}}}},
+		{"tags", []object{
+			{{"name", tagEvents}, {"description", "Send events, try them out, and find out what became of them."}},
+			{{"name", tagDescription}, {"description", "This API, for machines and for people."}},
+		}},
 		{"paths", paths},
 		{"components", object{
 			{"securitySchemes", object{{"key", object{
@@ -55,9 +60,20 @@ var operationIDs = [...]string{
 	routeSchema: "readSchema", routeOpenAPI: "readDescription", routeDocs: "readDocs",
 }
 
+// The groups of operations.
+const (
+	tagEvents      = "events"
+	tagDescription = "description"
+)
+
 func operation(i int, now time.Time) object {
 	rt := &routes[i]
-	op := object{{"operationId", operationIDs[i]}, {"summary", rt.summary}, {"description", rt.detail}}
+	tag := tagEvents
+	switch i {
+	case routeSchema, routeOpenAPI, routeDocs:
+		tag = tagDescription
+	}
+	op := object{{"operationId", operationIDs[i]}, {"tags", []string{tag}}, {"summary", rt.summary}, {"description", rt.detail}}
 	if !rt.keyed {
 		op = op.with("security", []object{})
 	}
@@ -113,14 +129,12 @@ func bodySchema(i int) object {
 	}
 }
 
-// requestExamples are those that are accepted: what should be copied.
+// requestExamples are those of which every event is accepted: what should be copied, and what the schema describes.
 func requestExamples(i int, now time.Time) object {
 	out := object{}
 	for j := range examples {
-		if e := &examples[j]; e.route == i {
-			if status, _ := e.answer(now); status == http.StatusOK {
-				out = out.with(e.name, object{{"summary", e.summary}, {"value", json.RawMessage(e.text(now))}})
-			}
+		if e := &examples[j]; e.route == i && e.valid(now) {
+			out = out.with(e.name, object{{"summary", e.summary}, {"value", json.RawMessage(e.text(now))}})
 		}
 	}
 	return out

@@ -1,0 +1,172 @@
+"use strict";
+
+const assert = require("node:assert/strict");
+const http = require("node:http");
+const net = require("node:net");
+const test = require("node:test");
+const util = require("node:util");
+const { Client } = require("sluice-client");
+const { start, fail, purchase } = require("./stand-in.js");
+
+const quick = { sleep: async () => {} };
+const open = (url, options) => new Client({ url, key: "test-key", datasetId: "spring", ...quick, ...options });
+
+test("what is not taken for an address or a key", () => {
+  for (const url of ["events.example.com", "ftp://events.example.com", "http://events.example.com", "https://u:p@events.example.com", "https://events.example.com/?a", "https://events.example.com/#a", ""]) {
+    assert.throws(() => open(url), TypeError, url);
+  }
+  for (const url of ["https://events.example.com/", "http://127.0.0.1:8080", "http://localhost", "http://[::1]:80"]) open(url);
+  open("http://events.example.com", { plainHTTP: true });
+  for (const key of ["", "a b", "a\n", "é", undefined]) assert.throws(() => open("https://events.example.com", { key }), TypeError);
+});
+
+test("the key does not print", async (t) => {
+  const service = await start(t, (n, _, response) => fail(response, 403, "INVALID_API_KEY"));
+  const client = open(service.url, { key: "secret-key" });
+  const error = await client.send(purchase()).catch((e) => e);
+  assert.equal(error.keyRejected, true);
+  for (const text of [util.inspect(client, { depth: 9, showHidden: true }), JSON.stringify(client), util.inspect(error, { depth: 9 })]) {
+    assert.ok(!text.includes("secret-key"), text);
+  }
+});
+
+test("an event on the wire", async (t) => {
+  const service = await start(t);
+  const client = open(service.url, { headers: () => ({ traceparent: "00-abc" }), userAgent: "shop/2" });
+  const receipt = await client.send(purchase({ timestamp: new Date(1_794_699_600_999), cp_name: undefined, custom_data: { "a\ud800\ud800b": "x\\ud800\udfff𐐀" } }));
+  const [request] = service.requests;
+  assert.deepEqual(JSON.parse(request.body), { ...purchase(), data_set_id: "spring", custom_data: { "a\ufffd\ufffdb": "x\\ud800\ufffd𐐀" } });
+  assert.equal(request.headers.authorization, "Bearer test-key");
+  assert.equal(request.headers.traceparent, "00-abc");
+  assert.match(request.headers["user-agent"], /^shop\/2 sluice-client-node\/\d/);
+  assert.deepEqual([receipt.accepted, receipt.rejected, receipt.replayed, receipt.key], [1, 0, false, request.headers["idempotency-key"]]);
+  await client.send(purchase({ data_set_id: "other" }));
+  assert.equal(JSON.parse(service.requests[1].body).data_set_id, "other");
+  for (const bad of [purchase({ value: NaN }), purchase({ custom_data: { a: [Infinity] } }), purchase({ timestamp: new Date(NaN) }), null, []]) {
+    await assert.rejects(client.send(bad), TypeError);
+  }
+});
+
+test("problems have the index of the caller's array", async (t) => {
+  const service = await start(t);
+  const events = Array.from({ length: 2300 }, (_, i) => purchase(i % 700 === 5 ? { event_type: "bad" } : {}));
+  const error = await open(service.url).sendBatch(events).catch((e) => e);
+  assert.equal(error.name, "BatchError");
+  assert.deepEqual(error.problems.map((p) => p.index), [5, 705, 1405, 2105]);
+  assert.deepEqual(error.receipts.map((r) => [r.first, r.accepted, r.rejected]), [[0, 998, 2], [1000, 999, 1], [2000, 299, 1]]);
+  assert.deepEqual([error.rejected, error.unsent, service.stored.length], [4, [], 2296]);
+  assert.match(error.message, /^4 events rejected\n  event 5: INVALID_EVENT_TYPE at \/event_type: Not a known type. Use purchase.\n/);
+});
+
+test("a batch of which nothing is valid", async (t) => {
+  const service = await start(t);
+  const events = [...Array(1000).fill(purchase({ event_type: "bad" })), purchase()];
+  const error = await open(service.url).sendBatch(events).catch((e) => e);
+  assert.deepEqual([error.rejected, error.receipts.length, error.receipts[0].first], [1000, 1, 1000]);
+});
+
+test("what was not sent", async (t) => {
+  const service = await start(t, (n, _, response) => n === 2 && fail(response, 403, "INVALID_API_KEY"));
+  const error = await open(service.url).sendBatch(Array(3000).fill(purchase())).catch((e) => e);
+  assert.deepEqual(error.unsent.map(({ from, to, error: e }) => [from, to, e.code]), [[1000, 3000, "INVALID_API_KEY"]]);
+  assert.equal(service.requests.length, 2);
+});
+
+// An answer that is lost after the service stored the event must not store it twice.
+test("a lost answer", async (t) => {
+  let tries = 0;
+  const service = await start(t);
+  const target = new URL(service.url);
+  const proxy = net.createServer((socket) => {
+    const upstream = net.connect(Number(target.port), "127.0.0.1");
+    socket.on("error", () => {});
+    socket.pipe(upstream);
+    if (++tries <= 2) upstream.once("data", () => socket.destroy());
+    else upstream.pipe(socket);
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  t.after(() => proxy.close());
+  const client = open(`http://127.0.0.1:${proxy.address().port}`);
+  t.after(() => client.close());
+  const receipt = await client.send(purchase());
+  assert.deepEqual([receipt.replayed, service.stored.length, service.requests.length], [true, 1, 3]);
+});
+
+test("a try that stalls", async (t) => {
+  const service = await start(t, (n) => n === 1);
+  const begin = performance.now();
+  await open(service.url, { retry: { attempt: 200 } }).send(purchase());
+  assert.ok(performance.now() - begin >= 195 && service.requests.length === 2);
+});
+
+test("an answer that comes drop by drop", async (t) => {
+  const service = await start(t, (n, _, response) => {
+    if (n > 1) return false;
+    response.writeHead(200, { "Content-Length": 1000 });
+    const drip = setInterval(() => response.write(" "), 20);
+    response.on("close", () => clearInterval(drip));
+    return true;
+  });
+  await open(service.url, { retry: { attempt: 200 } }).send(purchase());
+  assert.equal(service.requests.length, 2);
+});
+
+test("a total time", async (t) => {
+  const service = await start(t, (n, _, response) => fail(response, 503, "UNAVAILABLE"));
+  const client = open(service.url, { retry: { total: 1000, base: 20, max: 20, budget: -1 }, sleep: undefined });
+  const error = await client.send(purchase()).catch((e) => e);
+  assert.equal(error.name, "GiveUpError");
+  assert.ok([0, 1].includes(error.attempts - service.requests.length), "the end may come before the last try arrives");
+  assert.ok(error.attempts > 1 && service.requests.every((r) => r.headers["idempotency-key"] === error.key));
+});
+
+test("an abort ends the wait", async (t) => {
+  const service = await start(t, (n, _, response) => fail(response, 503, "UNAVAILABLE", { "Retry-After": "50" }));
+  const stop = new AbortController();
+  setTimeout(() => stop.abort(), 50);
+  const error = await open(service.url, { sleep: undefined }).send(purchase(), { signal: stop.signal }).catch((e) => e);
+  assert.deepEqual([error.name, error.reason, service.requests.length], ["GiveUpError", "the caller aborted it", 1]);
+});
+
+// A connection that the server closed while it was idle costs no retry.
+test("an idle connection that was closed", async (t) => {
+  const service = await start(t);
+  const sockets = new Set();
+  const agent = new http.Agent({ keepAlive: true });
+  const proxy = net.createServer((socket) => {
+    sockets.add(socket);
+    const upstream = net.connect(Number(new URL(service.url).port), "127.0.0.1");
+    socket.on("error", () => {});
+    upstream.on("error", () => {});
+    socket.on("data", (data) => (socket.dying ? socket.resetAndDestroy?.() ?? socket.destroy() : upstream.write(data)));
+    upstream.pipe(socket);
+  });
+  await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+  t.after(() => proxy.close() && agent.destroy());
+  const client = open(`http://127.0.0.1:${proxy.address().port}`, { agent, retry: { total: 5000 }, sleep: () => assert.fail("it waited") });
+  await client.send(purchase());
+  for (const socket of sockets) socket.dying = true;
+  await client.send(purchase());
+  assert.equal(service.stored.length, 2);
+  assert.equal(sockets.size, 2);
+});
+
+test("status", async (t) => {
+  const found = { submission_id: "batch.1", data_set_id: "spring", received_at: "2026-11-14T23:40:05Z", status: "PROCESSED", accepted: 1, rejected: 0, late: 0, restricted: 0, suppressed: 0 };
+  const events = [{ index: 0, event_id: "e", event_type: "purchase", late: false, privacy: "unrestricted", optimization_eligible: true }];
+  const service = await start(t, (n, request, response) => {
+    response.end(JSON.stringify(request.url.endsWith("?include=events") ? { ...found, events } : found));
+    return true;
+  });
+  service.requests.length = 0;
+  const client = open(service.url);
+  assert.equal((await client.status("batch.1")).status, "PROCESSED");
+  assert.equal((await client.status("a/b", { events: true })).events[0].optimizationEligible, true);
+  assert.deepEqual(service.requests.map((r) => r.path), ["/v1/submissions/batch.1", "/v1/submissions/a%2Fb?include=events"]);
+});
+
+test("ESM has the same names", async () => {
+  const esm = await import("sluice-client");
+  const cjs = require("sluice-client");
+  for (const name of Object.keys(cjs)) assert.equal(esm[name], cjs[name], name);
+});

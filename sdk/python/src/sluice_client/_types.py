@@ -1,0 +1,148 @@
+"""The shapes of events and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
+
+if TYPE_CHECKING:
+    from ._errors import BatchError
+
+
+class Identifiers(TypedDict, total=False):
+    """The hashed ways to recognise a person or a device. At least one of the first three is needed."""
+
+    email_sha256: str  # by hash_email
+    ifa: str  # advertising id of a device
+    ip: str  # by hash_ipv4
+    partner_id: str  # an opaque id of your own; not enough alone
+
+
+class Privacy(TypedDict, total=False):
+    """The consent signals of the person."""
+
+    gpp_string: str
+    gpp_sid: List[int]  # needed by gpp_string
+    us_privacy_string: str
+
+
+class _Needed(TypedDict):
+    timestamp: Union[int, datetime]  # Unix seconds, or a datetime with a time zone
+    event_type: str  # one of the standard types, or "custom"
+    identifiers: Identifiers
+
+
+class Event(_Needed, total=False):
+    """One conversion event, in the words of the API."""
+
+    data_set_id: str  # missing: that of the Client
+    custom_event_name: str  # needed by "custom"
+    source: str  # where it happened: website, app, offline, crm …
+    cp_id: str
+    cp_name: str
+    referer: str
+    page_url: str
+    value: float  # needs currency_code
+    currency_code: str  # ISO 4217
+    privacy: Privacy
+    custom_data: Dict[str, Any]  # free: up to 100 members, three levels
+    mmt_only: bool
+    schema_version: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why the service rejected an event. It never holds a value of the event."""
+
+    index: int  # of the event in the list that you passed
+    code: str
+    field: str  # JSON Pointer inside the event
+    message: str
+    hint: str  # how to correct it
+
+
+@dataclass(frozen=True)
+class EventWarning:
+    """A remark on an accepted event."""
+
+    index: int
+    code: str
+    field: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """The service holds the accepted events on stable storage."""
+
+    submission_id: str
+    received_at: datetime
+    status: str
+    accepted: int
+    rejected: int
+    problems: List[Problem]  # at most 100
+    truncated: bool  # there were more than 100
+    warnings: List[EventWarning]
+    replayed: bool  # the service knew the Idempotency-Key: this is the receipt of an earlier try
+    key: str  # the Idempotency-Key
+    first: int = 0  # index of the request's first event in the list given to send_batch
+
+
+@dataclass(frozen=True)
+class SubmissionEvent:
+    """One accepted event of a submission."""
+
+    index: int
+    event_id: str
+    event_type: str
+    late: bool
+    privacy: str
+    optimization_eligible: bool
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What the service knows of a submission."""
+
+    submission_id: str
+    data_set_id: str
+    received_at: datetime
+    status: str  # RECEIVED, then PROCESSED
+    accepted: int
+    rejected: int
+    late: int
+    restricted: int
+    suppressed: int
+    events: Optional[List[SubmissionEvent]] = None  # only if you asked for events
+
+
+@dataclass(frozen=True)
+class Unsent:
+    """A run of events that the service did not confirm."""
+
+    start: int
+    stop: int  # exclusive
+    error: Exception
+
+
+@dataclass(frozen=True)
+class QueueFailure:
+    """A batch that was not wholly accepted."""
+
+    events: List[bytes]  # the JSON of every event of the batch
+    error: BatchError  # which of them were rejected or not confirmed, by index in events
+
+
+@dataclass
+class QueueReport:
+    """Counts what became of the events that a Queue took."""
+
+    taken: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    unsent: int = 0  # events that the service did not confirm
+    waiting: int = 0  # events that are not settled yet
+    warnings: int = 0
+    problems: List[Problem] = field(default_factory=lambda: list[Problem]())  # the first 100; index is that within its batch
+    last_error: Optional[Exception] = None
