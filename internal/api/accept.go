@@ -48,14 +48,22 @@ func (q *request) judge(body string) (*event.Result, time.Time, error) {
 	if err != nil {
 		return nil, received, err
 	}
+	if err := q.charge(res, received); err != nil {
+		return nil, received, err
+	}
 	if len(res.Rows) == 0 || all && res.Rejected > 0 {
 		return nil, received, none(res)
 	}
-	rate := q.dataset.EventsPerSecond
-	if wait := q.usage.events.take(received, rate, float64(res.Total)); wait > 0 {
-		return nil, received, limited("events", rate, wait)
-	}
 	return res, received, nil
+}
+
+// charge counts the events of a request towards the dataset's limit, valid or not: looking at them is what costs.
+func (q *request) charge(res *event.Result, now time.Time) error {
+	rate := q.dataset.EventsPerSecond
+	if wait := q.usage.events.take(now, rate, float64(res.Total)); wait > 0 {
+		return limited("events", rate, wait)
+	}
+	return nil
 }
 
 // decode reads the body as this key's dataset may send it.

@@ -80,6 +80,16 @@ type tokenBucket struct {
 // take removes n tokens and returns zero, or removes none and returns how long to wait. A request for more than
 // the burst is let through by a full bucket, which it leaves in debt: rejected, it could never be sent at all.
 func (b *tokenBucket) take(now time.Time, rate, n float64) time.Duration {
+	return b.use(now, rate, n, n)
+}
+
+// wait returns how long to wait until n tokens are there, and removes none.
+func (b *tokenBucket) wait(now time.Time, rate, n float64) time.Duration {
+	return b.use(now, rate, n, 0)
+}
+
+// use removes n tokens if there are as many as wanted.
+func (b *tokenBucket) use(now time.Time, rate, wanted, n float64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
@@ -93,7 +103,7 @@ func (b *tokenBucket) take(now time.Time, rate, n float64) time.Duration {
 		b.tokens = min(burst, b.tokens+rate*max(0, now.Sub(b.last).Seconds()))
 	}
 	b.last = now
-	need := min(n, burst)
+	need := min(wanted, burst)
 	if b.tokens < need {
 		return time.Duration((need - b.tokens) / rate * float64(time.Second))
 	}
