@@ -19,6 +19,7 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 // config is what serve and demo decide about a service.
@@ -90,7 +91,11 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = s.openLake(ctx); err != nil {
+	ids, digest, err := openSecret(ctx, s.engine)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.openLake(ctx, ids); err != nil {
 		return nil, err
 	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
@@ -102,6 +107,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
+		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge}, Now: rig.now, Log: c.log,
 	}
 	return s, s.openListeners()
@@ -109,7 +115,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 
 // openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
 // came back without its newest frames must not give their numbers out again.
-func (s *service) openLake(ctx context.Context) (err error) {
+func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
 	s.lake, err = lake.Open(ctx, lake.Options{
 		Dir: filepath.Join(dir, "lake"), Now: rig.now, Log: s.log, Retain: s.retain, Step: rig.step,
@@ -125,13 +131,26 @@ func (s *service) openLake(ctx context.Context) (err error) {
 		s.stream.Resume(uint8(p), marks.Events)
 	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit,
+		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit, IDs: ids,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
 		o.Engine = s.engine
 	}
 	s.loader, err = loader.New(o)
 	return err
+}
+
+// openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
+func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(string) [32]byte, error) {
+	secret, err := e.Secret(ctx, "submissions")
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, err := submission.NewIDs(secret)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ids, submission.NewBodyDigest(secret), nil
 }
 
 // processed says whether what stands at a position of the stream is in the table.

@@ -55,6 +55,7 @@ type usage struct {
 	id       string
 	requests tokenBucket
 	events   tokenBucket
+	oldIDs   tokenBucket // look-ups of ids that cannot be authenticated
 	inFlight atomic.Int64
 	decoding waiters
 	queueing waiters

@@ -230,7 +230,7 @@ type batch struct {
 func newBatch(p *partition, marks lake.Marks) *batch {
 	return &batch{
 		Batch: lake.Batch{Partition: p.id, From: marks, To: marks.Events},
-		p:     p, begun: time.Now(), tally: tally{cells: map[cellKey]*cell{}},
+		p:     p, begun: time.Now(), tally: tally{cells: map[cellKey]*cell{}}, reader: submission.Decoder{IDs: p.l.o.IDs},
 	}
 }
 
