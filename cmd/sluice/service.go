@@ -24,27 +24,29 @@ import (
 
 // config is what serve and demo decide about a service.
 type config struct {
-	engine     engine.Options
-	listen     string
-	ops        string
-	opsCert    string
-	opsKey     string
-	opsProxy   bool   // a proxy before the operators' listener ends TLS
-	otlp       string // where traces go
-	certFile   string
-	keyFile    string
-	partitions int
-	keep       time.Duration // of frames in the stream
-	maxStream  int64
-	headroom   int64
-	inFlight   int64
-	memory     int64
-	backlogAge time.Duration
-	retain     time.Duration
-	loading    bool
-	commit     time.Duration
-	stopWithin time.Duration
-	log        *slog.Logger
+	engine      engine.Options
+	listen      string
+	ops         string
+	opsCert     string
+	opsKey      string
+	opsProxy    bool   // a proxy before the operators' listener ends TLS
+	otlp        string // where traces go
+	certFile    string
+	keyFile     string
+	partitions  int
+	keep        time.Duration // of frames in the stream
+	maxStream   int64
+	headroom    int64
+	inFlight    int64
+	connections int64
+	maxKeys     int64 // idempotency keys of a dataset
+	memory      int64
+	backlogAge  time.Duration
+	retain      time.Duration
+	loading     bool
+	commit      time.Duration
+	stopWithin  time.Duration
+	log         *slog.Logger
 }
 
 // service is the whole server. It is opened bottom-up and closed top-down:
@@ -105,10 +107,14 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if inFlight == 0 {
 		inFlight = bytesInFlight(ownMemory())
 	}
+	open := c.connections
+	if open == 0 {
+		open = connections(ownMemory())
+	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
 		IDs: ids, BodyDigest: digest,
-		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge}, Now: rig.now, Log: c.log,
+		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: c.keep, Connections: open, IdempotencyKeys: c.maxKeys}, Now: rig.now, Log: c.log,
 	}
 	return s, s.openListeners()
 }
@@ -231,7 +237,7 @@ func (s *service) run(ctx context.Context) error {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
-	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.senders, s.certFile != "") }))
+	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
 
 	select {
 	case <-ctx.Done():

@@ -70,16 +70,17 @@ type Server struct {
 	// append, stored, answer, written. It may be nil.
 	Step func(name string)
 
-	pools    pools
-	usages   sync.Map // dataset id → *usage
-	inFlight atomic.Int64
-	decoding fairSemaphore // processors for large bodies
-	queueing fairSemaphore // bytes of large records on their way into the stream
-	claims   claims
-	tally    tally
-	outage   outage
-	counts   counts
-	pages    pages
+	pools       pools
+	usages      sync.Map // dataset id → *usage
+	inFlight    atomic.Int64
+	decoding    fairSemaphore // processors for large bodies
+	queueing    fairSemaphore // bytes of large records on their way into the stream
+	claims      claims
+	connections connections
+	tally       tally
+	outage      outage
+	counts      counts
+	pages       pages
 }
 
 // Handler is the server itself, under the name by which handlers are asked for.

@@ -105,7 +105,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 	var apiRun, streamRun sync.WaitGroup
 	streamRun.Go(func() { _ = st.Run(streamCtx) })
 	apiRun.Go(func() { _ = s.Run(ctx) })
-	go s.http.Serve(listener)
+	go s.http.Serve(s.Limit(listener))
 	waitFor(t, "the stream", func() bool { return st.Ready() == nil })
 	s.stop = sync.OnceFunc(func() {
 		stopping, stopped := context.WithTimeout(context.Background(), 10*time.Second)

@@ -129,7 +129,17 @@ func (q *request) submitKeyed() error {
 		}
 		return err
 	}
+	if most, age := s.Limits.keys(); q.usage.keys.count(received, age) >= most {
+		if replayed, rerr := q.replay(body, digest); replayed || rerr != nil {
+			return rerr
+		}
+		s.counts.keysLimited.Add(1)
+		return tooManyKeys(most, age)
+	}
 	err = q.store(res, received, &digest)
+	if err == nil {
+		q.usage.keys.add(received)
+	}
 	if errors.Is(err, stream.ErrExists) {
 		replayed, rerr := q.replay(body, digest)
 		if !replayed && rerr == nil {

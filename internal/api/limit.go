@@ -22,6 +22,14 @@ type Limits struct {
 	// MinRate is the slowest a sender may be, in bytes a second, after ten seconds of grace. Default 64 KiB: a
 	// whole body then has 90 seconds.
 	MinRate int64
+	// Connections is how many connections may be open at one time; one peer may have a half. Default: as many as cost a
+	// fourth of BytesInFlight.
+	Connections int64
+	// IdempotencyKeys is how many idempotency keys a dataset may have in use; the engine keeps each in memory. Default
+	// 1,000,000 (arbitrary: some 170 MB).
+	IdempotencyKeys int64
+	// KeyAge is how long an idempotency key is known. Default 72 h.
+	KeyAge time.Duration
 	// BacklogAge is how old the oldest event not yet in the store may be before events are rejected. Zero: any age.
 	BacklogAge time.Duration
 }
@@ -38,6 +46,24 @@ func (l *Limits) datasetBytes() int64 {
 		return int64(l.DatasetShare * float64(l.bytesInFlight()))
 	}
 	return l.bytesInFlight() / 2
+}
+
+func (l *Limits) connections() int64 {
+	if l.Connections > 0 {
+		return l.Connections
+	}
+	return max(leastPerPeer, l.bytesInFlight()/4/ConnectionCost)
+}
+
+func (l *Limits) keys() (int64, time.Duration) {
+	most, age := l.IdempotencyKeys, l.KeyAge
+	if most <= 0 {
+		most = 1_000_000
+	}
+	if age <= 0 {
+		age = 72 * time.Hour
+	}
+	return most, age
 }
 
 // readTime is how long a body of size bytes may take to arrive.
@@ -57,6 +83,7 @@ type usage struct {
 	events   tokenBucket
 	oldIDs   tokenBucket // look-ups of ids that cannot be authenticated
 	inFlight atomic.Int64
+	keys     keyWindow
 	decoding waiters
 	queueing waiters
 	count    usageCounts
