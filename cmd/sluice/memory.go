@@ -57,6 +57,15 @@ func bytesInFlight(most int64) int64 {
 	return max(api.LeastInFlight, min(most/8, 256<<20))
 }
 
+// connections is how many connections senders may have open when the operator has not said: as many as an eighth of a
+// control group's memory holds, or 10,000 (arbitrary: 240 MB).
+func connections(most int64) int64 {
+	if most == 0 {
+		return 10_000
+	}
+	return max(256, min(most/8/api.ConnectionCost, 10_000))
+}
+
 // run adjusts the limit every second to what is alive.
 func (c *collector) run(ctx context.Context) error {
 	debug.SetGCPercent(collectAt)

@@ -20,35 +20,38 @@ import (
 	"sluice/internal/loader"
 	"sluice/internal/objectstore"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 	"sluice/internal/throttle"
 )
 
 // config is what serve and demo decide about a service.
 type config struct {
-	engine     engine.Options
-	listen     string
-	ops        string
-	opsCert    string
-	opsKey     string
-	opsProxy   bool   // a proxy before the operators' listener ends TLS
-	otlp       string // where traces go
-	certFile   string
-	keyFile    string
-	partitions int
-	keep       time.Duration // of frames in the stream
-	maxStream  int64
-	headroom   int64
-	inFlight   int64
-	memory     int64
-	backlogAge time.Duration
-	retain     time.Duration
-	tables     string // where the tables are; "" is the directory lake beside the engine's
-	tableGroup string // may read them
-	snapshots  time.Duration
-	loading    bool
-	commit     time.Duration
-	stopWithin time.Duration
-	log        *slog.Logger
+	engine      engine.Options
+	listen      string
+	ops         string
+	opsCert     string
+	opsKey      string
+	opsProxy    bool   // a proxy before the operators' listener ends TLS
+	otlp        string // where traces go
+	certFile    string
+	keyFile     string
+	partitions  int
+	keep        time.Duration // of frames in the stream
+	maxStream   int64
+	headroom    int64
+	inFlight    int64
+	connections int64
+	maxKeys     int64 // idempotency keys of a dataset
+	memory      int64
+	backlogAge  time.Duration
+	retain      time.Duration
+	tables      string // where the tables are; "" is the directory lake beside the engine's
+	tableGroup  string // may read them
+	snapshots   time.Duration
+	loading     bool
+	commit      time.Duration
+	stopWithin  time.Duration
+	log         *slog.Logger
 }
 
 // service is the whole server. It is opened bottom-up and closed top-down:
@@ -95,7 +98,11 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = s.openLake(ctx); err != nil {
+	ids, digest, err := openSecret(ctx, s.engine)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.openLake(ctx, ids); err != nil {
 		return nil, err
 	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
@@ -105,16 +112,21 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if inFlight == 0 {
 		inFlight = bytesInFlight(ownMemory())
 	}
+	open := c.connections
+	if open == 0 {
+		open = connections(ownMemory())
+	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
-		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge}, Now: rig.now, Log: c.log,
+		IDs: ids, BodyDigest: digest,
+		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: c.keep, Connections: open, IdempotencyKeys: c.maxKeys}, Now: rig.now, Log: c.log,
 	}
 	return s, s.openListeners()
 }
 
 // openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
 // came back without its newest frames must not give their numbers out again.
-func (s *service) openLake(ctx context.Context) (err error) {
+func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
 	if s.tables == "" {
 		s.tables = filepath.Join(dir, "lake")
@@ -143,7 +155,7 @@ func (s *service) openLake(ctx context.Context) (err error) {
 		s.stream.Resume(uint8(p), marks.Events)
 	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit,
+		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit, IDs: ids,
 		Throttle: slow,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -151,6 +163,19 @@ func (s *service) openLake(ctx context.Context) (err error) {
 	}
 	s.loader, err = loader.New(o)
 	return err
+}
+
+// openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
+func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(string) [32]byte, error) {
+	secret, err := e.Secret(ctx, "submissions")
+	if err != nil {
+		return nil, nil, err
+	}
+	ids, err := submission.NewIDs(secret)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ids, submission.NewBodyDigest(secret), nil
 }
 
 // processed says whether what stands at a position of the stream is in the table.
@@ -231,7 +256,7 @@ func (s *service) run(ctx context.Context) error {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
-	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.senders, s.certFile != "") }))
+	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
 
 	select {
 	case <-ctx.Done():

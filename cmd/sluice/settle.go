@@ -54,7 +54,11 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	defer s.Close()
 	var work func(context.Context) error
 	if e.Mode() == engine.Embedded { // nobody else is here
-		one, err := loader.New(loader.Options{Stream: s, Lake: l, Aside: filepath.Join(dir, "aside"), Now: time.Now, Age: time.Millisecond})
+		ids, _, err := openSecret(ctx, e)
+		if err != nil {
+			return nil, 0, err
+		}
+		one, err := loader.New(loader.Options{Stream: s, Lake: l, IDs: ids, Aside: filepath.Join(dir, "aside"), Now: time.Now, Age: time.Millisecond})
 		if err != nil {
 			return nil, 0, err
 		}

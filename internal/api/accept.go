@@ -48,14 +48,22 @@ func (q *request) judge(body string) (*event.Result, time.Time, error) {
 	if err != nil {
 		return nil, received, err
 	}
+	if err := q.charge(res, received); err != nil {
+		return nil, received, err
+	}
 	if len(res.Rows) == 0 || all && res.Rejected > 0 {
 		return nil, received, none(res)
 	}
-	rate := q.dataset.EventsPerSecond
-	if wait := q.usage.events.take(received, rate, float64(res.Total)); wait > 0 {
-		return nil, received, limited("events", rate, wait)
-	}
 	return res, received, nil
+}
+
+// charge counts the events of a request towards the dataset's limit, valid or not: looking at them is what costs.
+func (q *request) charge(res *event.Result, now time.Time) error {
+	rate := q.dataset.EventsPerSecond
+	if wait := q.usage.events.take(now, rate, float64(res.Total)); wait > 0 {
+		return limited("events", rate, wait)
+	}
+	return nil
 }
 
 // decode reads the body as this key's dataset may send it.
@@ -102,7 +110,7 @@ func none(res *event.Result) *rejection {
 }
 
 // store appends the submission and writes its receipt. It returns nil only once the events are on stable storage.
-func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) error {
+func (q *request) store(res *event.Result, received time.Time, digest *[32]byte) error {
 	q.step("store")
 	q.extra = appendExtra(q.extra[:0], res)
 	q.sub = submission.Submission{
@@ -112,9 +120,10 @@ func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) e
 	if res.Batch {
 		q.sub.Kind = submission.Batch
 	}
-	if hash != nil {
-		q.sub.Once, q.sub.BodyHash = true, *hash
+	if digest != nil {
+		q.sub.Keyed, q.sub.BodyDigest = true, *digest
 	}
+	q.server.IDs.Seal(&q.sub)
 	q.record = submission.AppendRecord(q.record[:0], &q.sub)
 	q.stopDecoding()
 	pos, err := q.append()
@@ -122,7 +131,7 @@ func (q *request) store(res *event.Result, received time.Time, hash *[32]byte) e
 		return err
 	}
 	q.step("stored")
-	q.sub.Place(pos.Partition, pos.Seq, pos.Slot)
+	q.server.IDs.Place(&q.sub, pos.Partition, pos.Seq, pos.Slot)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
 	q.usage.count.add(q.sub.Counts())

@@ -225,6 +225,19 @@ func TestValidateHostileConsent(t *testing.T) {
 	if shown == 0 || shown == events || len(r.text) > maxShown+1<<20 {
 		t.Errorf("%d strings of %d shown in %d bytes", shown, events, len(r.text))
 	}
+
+	// Compressed it is a few kilobytes. What is shown is bounded by what was sent, and counted before it is built.
+	small := gzipOf(t, "["+strings.Repeat(one+",", 19)+one+"]")
+	r = s.post("/v1/events/validate", small, "Content-Encoding: gzip")
+	if len(small) > 16<<10 || r.StatusCode != 200 || len(r.text) > 6<<20 {
+		t.Errorf("%d bytes sent: got %d and %d bytes", len(small), r.StatusCode, len(r.text))
+	}
+	s.Limits.BytesInFlight = 2 * (held*20*int64(len(one)) + overhead + 1<<20)
+	r = s.post("/v1/events/validate", small, "Content-Encoding: gzip")
+	checkAnswer(t, r, "UNAVAILABLE")
+	if r.StatusCode != 503 {
+		t.Errorf("without the memory for the answer: got %d and %d bytes", r.StatusCode, len(r.text))
+	}
 }
 
 func TestStats(t *testing.T) {

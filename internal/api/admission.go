@@ -18,7 +18,7 @@ const (
 
 // enter checks everything that can be known before the body is read, in this order:
 //
-//	request id → path → browser → method → key → rate → media type and encoding → capacity
+//	request id → path → browser → method → key → request rate → media type and encoding → event rate → capacity
 //
 // A path that does not exist is 404 for everyone, with or without a key; a browser is told so before its
 // preflight is; a wrong method is 405 before a key is asked for. The rate is charged before the request is
@@ -51,6 +51,12 @@ func (q *request) enter() error {
 	}
 	if err := q.media(); err != nil {
 		return err
+	}
+	// Without events left in its limit a request is rejected before its body costs anything. One with an idempotency key
+	// may be a retry of what was accepted: it is answered.
+	rate := q.dataset.EventsPerSecond
+	if wait := q.usage.events.wait(q.start, rate, 1); wait > 0 && q.r.Header["Idempotency-Key"] == nil {
+		return limited("events", rate, wait)
 	}
 	return q.capacity()
 }

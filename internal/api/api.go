@@ -3,6 +3,7 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -52,6 +53,11 @@ type Server struct {
 	Processed func(stream.Position) bool
 	// Lookup may be nil: then only what the stream still holds can be looked up.
 	Lookup Lookup
+	// IDs makes and reads submission ids; nil makes those of earlier versions.
+	IDs *submission.IDs
+	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the
+	// same. It is required.
+	BodyDigest func(body string) [sha256.Size]byte
 	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
 	BacklogAge func() time.Duration
 	// Live gets samples of what is accepted and rejected. It may be nil.
@@ -64,16 +70,17 @@ type Server struct {
 	// append, stored, answer, written. It may be nil.
 	Step func(name string)
 
-	pools    pools
-	usages   sync.Map // dataset id → *usage
-	inFlight atomic.Int64
-	decoding fairSemaphore // processors for large bodies
-	queueing fairSemaphore // bytes of large records on their way into the stream
-	claims   claims
-	tally    tally
-	outage   outage
-	counts   counts
-	pages    pages
+	pools       pools
+	usages      sync.Map // dataset id → *usage
+	inFlight    atomic.Int64
+	decoding    fairSemaphore // processors for large bodies
+	queueing    fairSemaphore // bytes of large records on their way into the stream
+	claims      claims
+	connections connections
+	tally       tally
+	outage      outage
+	counts      counts
+	pages       pages
 }
 
 // Handler is the server itself, under the name by which handlers are asked for.

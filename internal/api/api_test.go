@@ -82,7 +82,15 @@ func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 		t.Fatal(err)
 	}
 	s.stored = st
-	s.Server = &Server{Keys: s.reg, Stream: st, Now: s.clock.Now, Log: logger, Processed: func(stream.Position) bool { return false }}
+	secret, err := e.Secret(t.Context(), "submissions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := submission.NewIDs(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server = &Server{IDs: ids, BodyDigest: submission.NewBodyDigest(secret), Keys: s.reg, Stream: st, Now: s.clock.Now, Log: logger, Processed: func(stream.Position) bool { return false }}
 	if change != nil {
 		change(s.Server)
 	}
@@ -97,7 +105,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 	var apiRun, streamRun sync.WaitGroup
 	streamRun.Go(func() { _ = st.Run(streamCtx) })
 	apiRun.Go(func() { _ = s.Run(ctx) })
-	go s.http.Serve(listener)
+	go s.http.Serve(s.Limit(listener))
 	waitFor(t, "the stream", func() bool { return st.Ready() == nil })
 	s.stop = sync.OnceFunc(func() {
 		stopping, stopped := context.WithTimeout(context.Background(), 10*time.Second)
@@ -213,7 +221,7 @@ func (s *service) records(t testing.TB) []*submission.Submission {
 	var out []*submission.Submission
 	err := s.stored.Scan(t.Context(), 0, 0, func(f stream.Frame) error {
 		for slot, record := range f.Records {
-			r, err := submission.DecodeRecord(string(record), 0, f.Seq, uint16(slot))
+			r, err := s.IDs.DecodeRecord(string(record), 0, f.Seq, uint16(slot))
 			if err != nil {
 				return err
 			}

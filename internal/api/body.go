@@ -50,7 +50,6 @@ func (q *request) body() (string, error) {
 		return "", err
 	}
 	q.server.counts.bytesWire.Add(uint64(len(q.wire)))
-	q.startDecoding(len(q.wire))
 	raw := q.wire
 	if q.coding != identity {
 		if err := q.decompress(); err != nil {
@@ -58,6 +57,7 @@ func (q *request) body() (string, error) {
 		}
 		raw = q.plain
 	}
+	q.startDecoding(len(raw))
 	q.server.counts.bytesPlain.Add(uint64(len(raw)))
 	return unsafe.String(unsafe.SliceData(raw), len(raw)), nil // the bytes stay as they are until the request ends
 }
@@ -155,6 +155,7 @@ func (q *request) decompress() error {
 			if err := q.reserve(int64(len(q.wire)) + held*have + overhead); err != nil {
 				return err
 			}
+			q.startDecoding(int(have)) // by what comes out: 9 KB of gzip can be 4.7 MB
 			b = grow(b, int(have))
 		}
 		n, err := z.Read(b[len(b):have])
@@ -193,7 +194,7 @@ const zstdLimit = MaxBody + 128<<10 + 16
 
 // unzstd decompresses into as much memory as the frame announces, or else into more each time it does not fit.
 func (q *request) unzstd() error {
-	size := max(16*len(q.wire), firstStep) // batches of events shrink to a tenth or less
+	size := max(16*len(q.wire), fairSize-1) // batches of events shrink to a tenth or less; a single event needs no place
 	var h zstd.Header
 	if err := h.Decode(q.wire); err == nil && h.HasFCS {
 		if h.FrameContentSize > MaxBody {
@@ -206,6 +207,7 @@ func (q *request) unzstd() error {
 		if err := q.reserve(int64(len(q.wire)+held*size) + overhead); err != nil {
 			return err
 		}
+		q.startDecoding(size)
 		b, err := zstdDecoder().DecodeAll(q.wire, grow(q.plain[:0], size)[:0:size])
 		if err == nil && len(b) <= MaxBody {
 			q.plain = b

@@ -22,7 +22,7 @@ func NewHTTPServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Se
 		ReadTimeout:                  10 * time.Second, // the same, so that net/http sets one deadline and not two
 		WriteTimeout:                 2 * time.Minute,  // the slowest body plus half a minute
 		IdleTimeout:                  2 * time.Minute,
-		MaxHeaderBytes:               16 << 10,
+		MaxHeaderBytes:               4 << 10, // net/http adds as much again; a head of ours has some 500 bytes
 		Protocols:                    &protocols,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250,

@@ -9,7 +9,6 @@ import (
 
 	"sluice/event"
 	"sluice/internal/stream"
-	"sluice/internal/submission"
 )
 
 // idempotencyKey stands for an Idempotency-Key within its dataset and path. It is a digest, because senders make keys
@@ -121,18 +120,28 @@ func (q *request) submitKeyed() error {
 		return err
 	}
 	s.claims.arrived(mine)
-	hash := sha256.Sum256([]byte(body))
+	digest := s.BodyDigest(body)
 	res, received, err := q.judge(body)
 	if err != nil {
 		// What was accepted once stays accepted, however old it is by now.
-		if replayed, rerr := q.replay(hash); replayed || rerr != nil {
+		if replayed, rerr := q.replay(body, digest); replayed || rerr != nil {
 			return rerr
 		}
 		return err
 	}
-	err = q.store(res, received, &hash)
+	if most, age := s.Limits.keys(); q.usage.keys.count(received, age) >= most {
+		if replayed, rerr := q.replay(body, digest); replayed || rerr != nil {
+			return rerr
+		}
+		s.counts.keysLimited.Add(1)
+		return tooManyKeys(most, age)
+	}
+	err = q.store(res, received, &digest)
+	if err == nil {
+		q.usage.keys.add(received)
+	}
 	if errors.Is(err, stream.ErrExists) {
-		replayed, rerr := q.replay(hash)
+		replayed, rerr := q.replay(body, digest)
 		if !replayed && rerr == nil {
 			return busy("The first request with this Idempotency-Key cannot be read back.")
 		}
@@ -142,7 +151,7 @@ func (q *request) submitKeyed() error {
 }
 
 // replay answers with the first receipt, byte for byte, if the key has been used.
-func (q *request) replay(hash [sha256.Size]byte) (bool, error) {
+func (q *request) replay(body string, digest [sha256.Size]byte) (bool, error) {
 	q.stopDecoding()
 	rec, pos, err := q.server.Stream.ReadKeyed(q.r.Context(), q.key.name())
 	switch {
@@ -151,11 +160,12 @@ func (q *request) replay(hash [sha256.Size]byte) (bool, error) {
 	case err != nil:
 		return false, q.unavailable("read back a submission", err)
 	}
-	first, err := submission.DecodeRecord(string(rec), pos.Partition, pos.Seq, pos.Slot)
+	first, err := q.server.IDs.DecodeRecord(string(rec), pos.Partition, pos.Seq, pos.Slot)
 	if err != nil {
 		return false, err
 	}
-	if first.BodyHash != hash {
+	// Records of earlier versions have the plain hash.
+	if first.BodyDigest != digest && first.BodyDigest != sha256.Sum256([]byte(body)) {
 		return false, reject(event.IdempotencyKeyReused, "The Idempotency-Key was used before, with another body.")
 	}
 	q.w.Header()["Idempotency-Replayed"] = isTrue

@@ -22,6 +22,14 @@ type Limits struct {
 	// MinRate is the slowest a sender may be, in bytes a second, after ten seconds of grace. Default 64 KiB: a
 	// whole body then has 90 seconds.
 	MinRate int64
+	// Connections is how many connections may be open at one time; one peer may have a half. Default: as many as cost a
+	// fourth of BytesInFlight.
+	Connections int64
+	// IdempotencyKeys is how many idempotency keys a dataset may have in use; the engine keeps each in memory. Default
+	// 1,000,000 (arbitrary: some 170 MB).
+	IdempotencyKeys int64
+	// KeyAge is how long an idempotency key is known. Default 72 h.
+	KeyAge time.Duration
 	// BacklogAge is how old the oldest event not yet in the store may be before events are rejected. Zero: any age.
 	BacklogAge time.Duration
 }
@@ -40,6 +48,24 @@ func (l *Limits) datasetBytes() int64 {
 	return l.bytesInFlight() / 2
 }
 
+func (l *Limits) connections() int64 {
+	if l.Connections > 0 {
+		return l.Connections
+	}
+	return max(leastPerPeer, l.bytesInFlight()/4/ConnectionCost)
+}
+
+func (l *Limits) keys() (int64, time.Duration) {
+	most, age := l.IdempotencyKeys, l.KeyAge
+	if most <= 0 {
+		most = 1_000_000
+	}
+	if age <= 0 {
+		age = 72 * time.Hour
+	}
+	return most, age
+}
+
 // readTime is how long a body of size bytes may take to arrive.
 func (l *Limits) readTime(size int64) time.Duration {
 	rate := l.MinRate
@@ -55,7 +81,9 @@ type usage struct {
 	id       string
 	requests tokenBucket
 	events   tokenBucket
+	oldIDs   tokenBucket // look-ups of ids that cannot be authenticated
 	inFlight atomic.Int64
+	keys     keyWindow
 	decoding waiters
 	queueing waiters
 	count    usageCounts
@@ -80,6 +108,16 @@ type tokenBucket struct {
 // take removes n tokens and returns zero, or removes none and returns how long to wait. A request for more than
 // the burst is let through by a full bucket, which it leaves in debt: rejected, it could never be sent at all.
 func (b *tokenBucket) take(now time.Time, rate, n float64) time.Duration {
+	return b.use(now, rate, n, n)
+}
+
+// wait returns how long to wait until n tokens are there, and removes none.
+func (b *tokenBucket) wait(now time.Time, rate, n float64) time.Duration {
+	return b.use(now, rate, n, 0)
+}
+
+// use removes n tokens if there are as many as wanted.
+func (b *tokenBucket) use(now time.Time, rate, wanted, n float64) time.Duration {
 	if rate <= 0 {
 		return 0
 	}
@@ -93,7 +131,7 @@ func (b *tokenBucket) take(now time.Time, rate, n float64) time.Duration {
 		b.tokens = min(burst, b.tokens+rate*max(0, now.Sub(b.last).Seconds()))
 	}
 	b.last = now
-	need := min(n, burst)
+	need := min(wanted, burst)
 	if b.tokens < need {
 		return time.Duration((need - b.tokens) / rate * float64(time.Second))
 	}

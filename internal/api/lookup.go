@@ -34,14 +34,21 @@ func (q *request) lookUp() error {
 	return nil
 }
 
+// oldIDsPerSecond is how many look-ups of ids that cannot be authenticated a dataset may have in the table (arbitrary: a
+// person who asks, not a program).
+const oldIDsPerSecond = 5
+
 // find reads a submission back: nil if there is none.
 func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submission, processed bool, err error) {
 	ctx, s := q.r.Context(), q.server
-	partition, seq, slot := submission.Locate(id)
+	partition, seq, slot, authentic, ok := s.IDs.Locate(kind, id)
+	if !ok {
+		return nil, false, nil
+	}
 	at := stream.Position{Partition: partition, Seq: seq, Slot: slot}
 	record, err := s.Stream.Read(ctx, at)
 	if err == nil {
-		sub, err = submission.DecodeRecord(string(record), partition, seq, slot)
+		sub, err = s.IDs.DecodeRecord(string(record), partition, seq, slot)
 		if err != nil {
 			return nil, false, err
 		}
@@ -54,6 +61,15 @@ func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submi
 	}
 	if s.Lookup == nil {
 		return nil, false, nil
+	}
+	// Anybody can make up an id of an earlier version, and to find that the table has none costs a scan.
+	if !authentic {
+		if wait := q.usage.oldIDs.take(q.start, oldIDsPerSecond, 1); wait > 0 {
+			r := reject(event.RateLimited, "Too many look-ups of submission ids that an earlier version gave out.")
+			r.wait = wait
+			r.hint = "Wait for Retry-After, then ask again."
+			return nil, false, r
+		}
 	}
 	sub, err = s.Lookup.FindSubmission(ctx, q.dataset.ID, submission.FormatID(kind, id))
 	return sub, true, err

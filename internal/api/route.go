@@ -36,12 +36,12 @@ var routes = [routeCount]route{
 	routeBatch: {
 		http.MethodPost, "/v1/events/batch", "POST", true, "Send up to 1,000 events",
 		"The body is an array of events; 500 at a time work best. Valid events are queued as one submission and the others are listed in errors. " +
-			"With Prefer: handling=strict one invalid event refuses them all.",
+			"With Prefer: handling=strict one invalid event rejects them all.",
 	},
 	routeValidate: {
 		http.MethodPost, "/v1/events/validate", "POST", true, "Try events without sending them",
-		"One event or an array of them, under the same rules. Nothing is stored or counted. The answer shows each valid event as it would be " +
-			"stored, its privacy outcome with the reasons, and its consent string decoded (as far as 16 MiB of answer go).",
+		"One event or an array of them, under the same rules. Nothing is stored. The answer shows each valid event as it would be " +
+			"stored, its privacy outcome with the reasons, and its consent string decoded, as far as the answer is not much longer than the body (at most 16 MiB). Events count towards events_per_second.",
 	},
 	routeSubmission: {
 		http.MethodGet, "/v1/submissions/{submission_id}", "GET, HEAD", true, "Look a submission up",

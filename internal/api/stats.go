@@ -42,17 +42,18 @@ func (h *histogram) add(d time.Duration) {
 
 // counts are the server's numbers. All are counted without a lock and without a label to build.
 type counts struct {
-	answers    [routeCount][len(statuses)]atomic.Uint64
-	latency    [routeCount]histogram
-	codes      [64]atomic.Uint64 // by place in event.Codes
-	shedMemory atomic.Uint64
-	shedShare  atomic.Uint64
-	shedStream atomic.Uint64
-	slowBodies atomic.Uint64
-	replays    atomic.Uint64
-	faults     atomic.Uint64
-	bytesWire  atomic.Uint64
-	bytesPlain atomic.Uint64
+	answers     [routeCount][len(statuses)]atomic.Uint64
+	latency     [routeCount]histogram
+	codes       [64]atomic.Uint64 // by place in event.Codes
+	shedMemory  atomic.Uint64
+	shedShare   atomic.Uint64
+	shedStream  atomic.Uint64
+	slowBodies  atomic.Uint64
+	replays     atomic.Uint64
+	keysLimited atomic.Uint64
+	faults      atomic.Uint64
+	bytesWire   atomic.Uint64
+	bytesPlain  atomic.Uint64
 }
 
 func (c *counts) answered(route, status int, took time.Duration) {
@@ -94,6 +95,12 @@ type Stats struct {
 	BytesWire          uint64 // bodies as they came
 	BytesPlain         uint64 // bodies decompressed
 	OpenKeys           int    // Idempotency-Keys of requests that run now
+	KeysLimit          int64  // Idempotency-Keys that one dataset may have in use
+	KeysLimited        uint64 // requests rejected because their dataset has that many
+	Connections        int64  // open now
+	ConnectionsLimit   int64
+	ConnectionsFull    uint64 // connections closed at once: as many were open as may be
+	ConnectionsPeer    uint64 // connections closed at once: their peer had its share
 	Replays            uint64 // receipts given again
 	ShedMemory         uint64 // refused: the server holds too many bytes
 	ShedShare          uint64 // refused: one dataset holds too many bytes
@@ -130,6 +137,7 @@ type DatasetStats struct {
 	Accepted, Rejected, Late, Restricted, Suppressed uint64 // events
 	Refused, Limited                                 uint64 // requests: refused whole, over a rate
 	BytesInFlight                                    int64
+	Keys                                             int64 // Idempotency-Keys used on this node that are still known
 }
 
 // Stats reads the numbers.
@@ -141,6 +149,10 @@ func (s *Server) Stats() Stats {
 		ShedMemory: c.shedMemory.Load(), ShedShare: c.shedShare.Load(), ShedStream: c.shedStream.Load(),
 		SlowBodies: c.slowBodies.Load(), Faults: c.faults.Load(),
 	}
+	st.KeysLimit, _ = s.Limits.keys()
+	st.KeysLimited = c.keysLimited.Load()
+	st.Connections, st.ConnectionsLimit = s.connections.open.Load(), s.Limits.connections()
+	st.ConnectionsFull, st.ConnectionsPeer = s.connections.rejectedAll.Load(), s.connections.rejectedPeer.Load()
 	st.RejectionsWaiting, st.RejectionsLost = s.tally.stats()
 	for i := range routes {
 		st.Routes = append(st.Routes, c.route(i))
@@ -151,7 +163,10 @@ func (s *Server) Stats() Stats {
 		}
 	}
 	s.usages.Range(func(_, v any) bool {
-		st.Datasets = append(st.Datasets, v.(*usage).stats())
+		d := v.(*usage).stats()
+		_, age := s.Limits.keys()
+		d.Keys = v.(*usage).keys.count(s.Now(), age)
+		st.Datasets = append(st.Datasets, d)
 		return true
 	})
 	slices.SortFunc(st.Datasets, func(a, b DatasetStats) int { return cmp.Compare(a.DatasetID, b.DatasetID) })

@@ -14,15 +14,49 @@ func (q *request) validate() error {
 	}
 	q.decoder.Explain = true
 	defer func() { q.decoder.Explain = false }()
-	res, err := q.decode(body, event.Any, q.server.Now())
+	now := q.server.Now()
+	res, err := q.decode(body, event.Any, now)
 	if err != nil {
 		return err
 	}
-	q.out = appendValidation(q.out[:0], res)
-	return q.reserve(int64(len(body)+len(q.out)) + overhead)
+	if err := q.charge(res, now); err != nil {
+		return err
+	}
+	out, err := validation{
+		shown:   min(maxShown, leastShown+shownFactor*len(body)),
+		reserve: func(size int) error { return q.reserve(int64(held*len(body)+size) + overhead) },
+	}.append(q.out[:0], res)
+	if err != nil {
+		return err
+	}
+	q.out = out
+	return nil
 }
 
+// Decoded GPP strings are left out of an answer that is longer than leastShown and shownFactor times the body: a thousand
+// real ones fit, hostile ones are spelled out forty times as long as they came. maxShown bounds every answer.
+const (
+	leastShown  = 512 << 10
+	shownFactor = 16
+	maxShown    = 16 << 20
+)
+
+// validation makes the answer of validate.
+type validation struct {
+	shown   int                  // bytes of answer from which on decoded GPP strings are left out
+	reserve func(size int) error // memory for an answer of so many bytes
+}
+
+// appendValidation is the answer without limits.
 func appendValidation(b []byte, res *event.Result) []byte {
+	b, _ = validation{maxShown, func(int) error { return nil }}.append(b, res) // only reserve makes an error
+	return b
+}
+
+// answerStep is how many bytes of an answer are reserved at once (arbitrary; more than one event with its string needs).
+const answerStep = 1 << 20
+
+func (v validation) append(b []byte, res *event.Result) ([]byte, error) {
 	b = append(b, `{"valid":`...)
 	b = strconv.AppendBool(b, res.Rejected == 0)
 	b = append(b, `,"accepted":`...)
@@ -32,21 +66,24 @@ func appendValidation(b []byte, res *event.Result) []byte {
 	b = appendProblems(b, res)
 	b = appendRemarks(b, res)
 	b = append(b, `,"events":[`...)
+	reserved := 0
 	for i := range res.Rows {
+		if len(b)+answerStep/2 > reserved {
+			reserved = len(b) + answerStep
+			if err := v.reserve(reserved); err != nil {
+				return nil, err
+			}
+		}
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendEffect(b, &res.Rows[i], &res.Details[i])
+		b = appendEffect(b, &res.Rows[i], &res.Details[i], len(b) <= v.shown)
 	}
-	return append(b, "]}"...)
+	return append(b, "]}"...), nil
 }
 
-// maxShown is from how many bytes of an answer on the decoded GPP strings are left out. A thousand real ones are half of
-// it; hostile ones, whose vendors are forty times as long spelled out, would be some hundred megabytes.
-const maxShown = 16 << 20
-
-// appendEffect adds what would become of one valid event.
-func appendEffect(b []byte, row *event.Row, d *event.Detail) []byte {
+// appendEffect adds what would become of one valid event, with its GPP string decoded or without.
+func appendEffect(b []byte, row *event.Row, d *event.Detail, decoded bool) []byte {
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(row.SubmissionIndex), 10)
 	b = append(b, `,"event":`...)
@@ -61,7 +98,7 @@ func appendEffect(b []byte, row *event.Row, d *event.Detail) []byte {
 		b = appendString(b, reason)
 	}
 	b = append(b, `],"gpp":`...)
-	if d.GPP == nil || len(b) > maxShown {
+	if d.GPP == nil || !decoded {
 		b = append(b, "null"...)
 	} else {
 		b = d.GPP.AppendJSON(b)

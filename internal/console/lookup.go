@@ -108,12 +108,15 @@ func (c *Console) find(ctx context.Context, query string) (*found, error) {
 // findSubmission looks in the stream, by position, and then in the lake.
 func (c *Console) findSubmission(ctx context.Context, kind submission.Kind, id event.ID) (*found, error) {
 	f := &found{}
-	f.at.Partition, f.at.Seq, f.at.Slot = submission.Locate(id)
+	var ok bool
+	if f.at.Partition, f.at.Seq, f.at.Slot, _, ok = c.s.API.IDs.Locate(kind, id); !ok {
+		return nil, errNothing
+	}
 	if int(f.at.Partition) < c.s.Stream.Partitions() {
 		record, err := c.s.Stream.Read(ctx, f.at)
 		switch {
 		case err == nil:
-			sub, err := submission.DecodeRecord(string(record), f.at.Partition, f.at.Seq, f.at.Slot)
+			sub, err := c.s.API.IDs.DecodeRecord(string(record), f.at.Partition, f.at.Seq, f.at.Slot)
 			if err == nil && sub.Kind == kind && sub.ID == id {
 				f.sub, f.inStream = sub, true
 				c.settle(f)
@@ -161,7 +164,7 @@ func (c *Console) findWaiting(ctx context.Context, id event.ID) (*found, error) 
 				return errEnough
 			}
 			for slot, record := range f.Records {
-				sub, err := submission.DecodeRecord(string(record), uint8(p), f.Seq, uint16(slot))
+				sub, err := c.s.API.IDs.DecodeRecord(string(record), uint8(p), f.Seq, uint16(slot))
 				if err != nil || submission.EventID(sub.Base, 0) != base {
 					continue
 				}

@@ -115,6 +115,19 @@ var Metrics = []Metric{
 	{Name: "sluice_http_faults_total", Type: counter, Help: "Requests answered 500.", read: one(func(s *state) uint64 { return s.api.Faults })},
 	{Name: "sluice_http_slow_bodies_total", Type: counter, Help: "Requests cut off because their body took too long.", read: one(func(s *state) uint64 { return s.api.SlowBodies })},
 	{Name: "sluice_http_replays_total", Type: counter, Help: "Receipts given again for a repeated Idempotency-Key.", read: one(func(s *state) uint64 { return s.api.Replays })},
+	{Name: "sluice_http_connections", Type: gauge, Help: "Connections of senders that are open now.", read: one(func(s *state) int64 { return s.api.Connections })},
+	{Name: "sluice_http_connections_limit", Type: gauge, Help: "Connections of senders that may be open at one time; one peer may have a half.", read: one(func(s *state) int64 { return s.api.ConnectionsLimit })},
+	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed at once, by which limit was reached: of all connections, or of one peer.", Labels: []string{"limit"}, read: func(s *state, p put) {
+		p(float64(s.api.ConnectionsFull), "all")
+		p(float64(s.api.ConnectionsPeer), "peer")
+	}},
+	{Name: "sluice_idempotency_keys", Type: gauge, Help: "Idempotency keys that were used on this node since it started and are still known.", Labels: []string{"dataset"}, read: func(s *state, p put) {
+		for i := range s.api.Datasets {
+			p(float64(s.api.Datasets[i].Keys), s.api.Datasets[i].DatasetID)
+		}
+	}},
+	{Name: "sluice_idempotency_keys_limit", Type: gauge, Help: "Idempotency keys that one dataset may have in use.", read: one(func(s *state) int64 { return s.api.KeysLimit })},
+	{Name: "sluice_idempotency_keys_limited_total", Type: counter, Help: "Requests rejected because their dataset has as many idempotency keys in use as it may.", read: one(func(s *state) uint64 { return s.api.KeysLimited })},
 	{Name: "sluice_http_body_bytes_total", Type: counter, Help: "Bytes of request bodies, as they came and decompressed.", Labels: []string{"form"}, read: func(s *state, p put) {
 		p(float64(s.api.BytesWire), "wire")
 		p(float64(s.api.BytesPlain), "plain")

@@ -189,14 +189,15 @@ func TestTraces(t *testing.T) {
 	for _, path := range []string{"/v1/events", "/v1/events/batch", "/v1/submissions/single.deadbeef?include=events&x=deadbeef", "/deadbeef"} {
 		r := httptest.NewRequest("POST", path, strings.NewReader("deadbeef"))
 		r.Header.Set("Authorization", "Bearer deadbeef")
-		r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+		r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00") // and not sampled
+		r.Header.Set("Tracestate", "vendor=deadbeef")
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("DEADBEEF", "/v1/events", nil))
 	var names []string
 	for _, span := range seen.Ended() {
 		names = append(names, span.Name()+" "+span.Status().Code.String())
-		if text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status()); strings.Contains(strings.ToLower(text), "deadbeef") {
+		if text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status(), span.SpanContext().TraceState(), span.Parent(), span.Links()); strings.Contains(strings.ToLower(text), "deadbeef") {
 			t.Errorf("a span holds a value: %s", text)
 		}
 	}
@@ -204,8 +205,13 @@ func TestTraces(t *testing.T) {
 	if got := strings.Join(names, "|"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := seen.Ended()[0].SpanContext().TraceID().String(); got != "4bf92f3577b34da6a3ce929d0e0e4736" {
-		t.Errorf("the sender's trace is not taken up: %s", got)
+	first := seen.Ended()[0]
+	const sender = "4bf92f3577b34da6a3ce929d0e0e4736"
+	if first.SpanContext().TraceID().String() == sender || first.Parent().IsValid() {
+		t.Error("the sender decides which trace a span belongs to")
+	}
+	if links := first.Links(); len(links) != 1 || links[0].SpanContext.TraceID().String() != sender {
+		t.Errorf("got the links %v, want one to the sender's span", links)
 	}
 }
 

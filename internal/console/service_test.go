@@ -21,6 +21,7 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 // service is the whole service on a directory, as serve wires it, with the console on a loopback port.
@@ -64,12 +65,16 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	must(err)
 	s.lake, err = lake.OpenDir(ctx, filepath.Join(dir, "lake"), lake.Options{Now: time.Now, Log: log})
 	must(err)
+	secret, err := s.engine.Secret(ctx, "submissions")
+	must(err)
+	ids, err := submission.NewIDs(secret)
+	must(err)
 	s.loader, err = loader.New(loader.Options{
-		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: time.Now, Log: log, Age: 200 * time.Millisecond,
+		IDs: ids, Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: time.Now, Log: log, Age: 200 * time.Millisecond,
 	})
 	must(err)
 	s.api = &api.Server{
-		Keys: s.reg, Stream: s.stream, Now: time.Now, Log: log,
+		IDs: ids, BodyDigest: submission.NewBodyDigest(secret), Keys: s.reg, Stream: s.stream, Now: time.Now, Log: log,
 		Processed: func(p stream.Position) bool { return s.loader.Watermark(p.Partition) >= p.Seq },
 	}
 	senders, err := net.Listen("tcp", "127.0.0.1:0")

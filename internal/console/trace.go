@@ -44,12 +44,12 @@ func newTraces(sink sdktrace.TracerProviderOption, version string) *Traces {
 	return &Traces{provider: p, tracer: p.Tracer("sluice/internal/api")}
 }
 
-// Wrap puts a span around each request. A sender's traceparent is taken up, so that its trace goes on here.
+// Wrap puts a span around each request. A sender's traceparent becomes a link: the sender decides neither which trace a
+// span belongs to nor whether it is sampled. Its tracestate is dropped, because it may hold anything.
 func (t *Traces) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := api.Route(r.URL.Path)
-		ctx := t.context.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := t.tracer.Start(ctx, method(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		ctx, span := t.tracer.Start(r.Context(), method(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(t.links(r)...), trace.WithAttributes(
 			attribute.String("http.request.method", method(r.Method)), attribute.String("http.route", route),
 			attribute.Int64("http.request.body.size", r.ContentLength),
 		))
@@ -61,6 +61,15 @@ func (t *Traces) Wrap(next http.Handler) http.Handler {
 			span.SetStatus(codes.Error, http.StatusText(seen.status))
 		}
 	})
+}
+
+// links names the sender's span, if it names one.
+func (t *Traces) links(r *http.Request) []trace.Link {
+	sender := trace.SpanContextFromContext(t.context.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
+	if !sender.IsValid() {
+		return nil
+	}
+	return []trace.Link{{SpanContext: sender.WithTraceState(trace.TraceState{})}}
 }
 
 // Close sends what is waiting.

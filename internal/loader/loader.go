@@ -13,6 +13,7 @@ import (
 	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 	"sluice/internal/throttle"
 )
 
@@ -41,6 +42,9 @@ type Options struct {
 
 	// Engine keeps the leases that let one loader at a time work on a partition; nil takes none, for a single process.
 	Engine *engine.Engine
+
+	// IDs gives rows the submission id that their sender has; nil gives the form of earlier versions.
+	IDs *submission.IDs
 
 	Age     time.Duration // commit at the latest this long after the first frame; default 5 s
 	MaxRows int           // or when so many rows wait; default 64,000

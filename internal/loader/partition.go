@@ -231,7 +231,7 @@ type batch struct {
 func newBatch(p *partition, marks lake.Watermarks) *batch {
 	return &batch{
 		Batch: lake.Batch{Partition: p.id, From: marks, To: marks.Events},
-		p:     p, begun: p.l.o.Now(),
+		p:     p, begun: p.l.o.Now(), reader: submission.Decoder{IDs: p.l.o.IDs},
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 	"sluice/event"
 )
 
-// recordVersion is the first byte of every record. A reader refuses what it does not know; a new layout gets a
+// recordVersion is the first byte of every record. A reader rejects what it does not know; a new layout gets a
 // new number and both are read until the stream has let go of the old one.
 const recordVersion = 1
 
-const flagOnce = 0x80 // in the kind byte
+const flagKeyed = 0x80 // in the kind byte
 
 // Which members of a row follow. Text members stand in the order of textMembers, then the rest.
 const (
@@ -43,15 +43,15 @@ func textMembers(r *event.Row) [14]*string {
 // it is not in the record either. docs/format.md has the layout.
 func AppendRecord(b []byte, s *Submission) []byte {
 	kind := byte(s.Kind)
-	if s.Once {
-		kind |= flagOnce
+	if s.Keyed {
+		kind |= flagKeyed
 	}
 	b = append(b, recordVersion, kind)
 	b = append(b, s.Base[:]...)
 	b = binary.AppendVarint(b, s.ReceivedAt)
 	b = appendText(b, s.DatasetID)
-	if s.Once {
-		b = append(b, s.BodyHash[:]...)
+	if s.Keyed {
+		b = append(b, s.BodyDigest[:]...)
 		b = appendText(b, s.Extra)
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.Rejections)))
@@ -131,34 +131,43 @@ func appendHash(b []byte, s string) []byte {
 var ErrDamaged = errors.New("damaged record")
 
 // DecodeRecord reads the record that stands at a place in the stream. Strings of the result are parts of rec.
-func DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
+func (ids *IDs) DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
 	s := new(Submission)
-	if _, err := new(Decoder).Decode(s, nil, rec, partition, seq, slot); err != nil {
+	d := Decoder{IDs: ids}
+	if _, err := d.Decode(s, nil, rec, partition, seq, slot); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
+// DecodeRecord is IDs.DecodeRecord without a secret: ids come out in the form of earlier versions.
+func DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
+	return (*IDs)(nil).DecodeRecord(rec, partition, seq, slot)
+}
+
 // Decoder is DecodeRecord for a caller that reads many records.
-type Decoder struct{ room }
+type Decoder struct {
+	IDs *IDs
+	scratch
+}
 
 // Decode makes s the submission in a record, adds its rows to rows and returns those; s.Rows are the new ones among
 // them. After an error s is of no use and rows come back as they were.
 func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition uint8, seq uint64, slot uint16) ([]event.Row, error) {
-	r := reader{rest: rec, room: &d.room}
+	r := reader{rest: rec, scratch: &d.scratch}
 	if v := r.byte(); v != recordVersion {
 		return rows, fmt.Errorf("%w: version %d, this program reads %d", ErrDamaged, v, recordVersion)
 	}
 	kind := r.byte()
-	*s = Submission{Kind: Kind(kind &^ flagOnce), Once: kind&flagOnce != 0}
+	*s = Submission{Kind: Kind(kind &^ flagKeyed), Keyed: kind&flagKeyed != 0}
 	if s.Kind > Rejected {
 		return rows, fmt.Errorf("%w: unknown kind", ErrDamaged)
 	}
 	copy(s.Base[:], r.take(16))
 	s.ReceivedAt = r.varint()
 	s.DatasetID = r.text()
-	if s.Once {
-		copy(s.BodyHash[:], r.take(32))
+	if s.Keyed {
+		copy(s.BodyDigest[:], r.take(32))
 		s.Extra = r.text()
 	}
 	for n := r.count(4); n > 0; n-- {
@@ -166,7 +175,7 @@ func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition 
 			Code: event.Code(r.text()), Field: r.text(), Count: r.small(math.MaxInt32), Events: r.small(math.MaxInt32),
 		})
 	}
-	s.Place(partition, seq, slot)
+	d.IDs.Place(s, partition, seq, slot)
 	all := r.rows(s, rows)
 	if r.bad || r.rest != "" {
 		return rows, fmt.Errorf("%w: wrong length", ErrDamaged)
@@ -181,7 +190,7 @@ func CountRows(rec string) int {
 	r.take(16)
 	r.uvarint()
 	r.text()
-	if kind&flagOnce != 0 {
+	if kind&flagKeyed != 0 {
 		r.take(32)
 		r.text()
 	}
@@ -202,29 +211,29 @@ func CountRows(rec string) int {
 type reader struct {
 	rest string
 	bad  bool
-	*room
+	*scratch
 }
 
-// room is memory for texts that are not in a record as they are read: the ids, the hex of hashes, the section ids. It
+// scratch is memory for texts that are not in a record as they are read: the ids, the hex of hashes, the section ids. It
 // is taken for many rows at once and never used twice.
-type room struct {
+type scratch struct {
 	spelled []byte
 	sids    []int32
 }
 
-// mostRoom is the most that is taken for rows that may come.
-const mostRoom = 64 << 10
+// maxScratch is the most that is taken for rows that may come.
+const maxScratch = 64 << 10
 
-// reserve makes room for n more bytes of text. A caller that reads one record takes what it needs; one that reads many
+// reserve makes space for n more bytes of text. A caller that reads one record takes what it needs; one that reads many
 // takes ever more.
-func (r *room) reserve(n int) {
+func (r *scratch) reserve(n int) {
 	if n > cap(r.spelled)-len(r.spelled) {
-		r.spelled = make([]byte, 0, max(n, min(2*cap(r.spelled), mostRoom)))
+		r.spelled = make([]byte, 0, max(n, min(2*cap(r.spelled), maxScratch)))
 	}
 }
 
 // last is the text that was added since at.
-func (r *room) last(at int) string {
+func (r *scratch) last(at int) string {
 	return unsafe.String(unsafe.SliceData(r.spelled[at:]), len(r.spelled)-at)
 }
 

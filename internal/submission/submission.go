@@ -18,7 +18,7 @@ type Kind uint8
 const (
 	Single   Kind = iota // one event
 	Batch                // an array of events
-	Rejected             // counts of requests that were refused whole; no submission
+	Rejected             // counts of requests that were rejected whole; no submission
 )
 
 var prefixes = [...]string{"single.", "batch."}
@@ -30,9 +30,9 @@ type Submission struct {
 	ID         event.ID // known once the record has a place in the stream
 	ReceivedAt int64    // Unix seconds
 	DatasetID  string
-	Once       bool     // it came with an Idempotency-Key
-	BodyHash   [32]byte // of the decoded body, when Once
-	Extra      string   // members of the receipt after the first three, when Once
+	Keyed      bool     // it came with an Idempotency-Key
+	BodyDigest [32]byte // keyed digest of the decoded body, when Keyed; the plain SHA-256 in records of earlier versions
+	Extra      string   // members of the receipt after the first three, when Keyed
 	Rows       []event.Row
 	Rejections []event.Rejection
 }
@@ -54,7 +54,7 @@ func EventID(base event.ID, index int32) event.ID {
 	return base
 }
 
-// NewID makes a submission's id. It is time-ordered, UUID-shaped (version 8), holds the record's place in the
+// NewID makes a submission's id as earlier versions did; see IDs. It is time-ordered, UUID-shaped (version 8), holds the record's place in the
 // stream, so that a look-up needs no index, and 16 bits of the base, so that a place used again is noticed.
 //
 //	48 bits milliseconds | version | 12 bits slot | variant | 6 bits partition | 40 bits sequence | 16 bits tag
@@ -86,7 +86,7 @@ func putTime(id *event.ID, now time.Time) {
 	copy(id[:6], b[2:])
 }
 
-// Place tells the submission where its record stands, which settles its id.
+// Place tells the submission where its record stands, which settles its id, in the form of earlier versions.
 func (s *Submission) Place(partition uint8, seq uint64, slot uint16) {
 	s.ID = NewID(s.Base, partition, seq, slot)
 }

@@ -16,7 +16,7 @@ var received = time.Date(2026, 11, 14, 23, 40, 5, 678e6, time.UTC)
 func full() *Submission {
 	s := &Submission{
 		Kind: Batch, Base: NewBase(received), ReceivedAt: received.Unix(), DatasetID: "shop",
-		Once: true, BodyHash: [32]byte{1, 2, 3}, Extra: `,"accepted":2,"rejected":1`,
+		Keyed: true, BodyDigest: [32]byte{1, 2, 3}, Extra: `,"accepted":2,"rejected":1`,
 		Rejections: []event.Rejection{{Code: event.PlaintextPII, Field: "/identifiers/ip", Count: 3, Events: 1}},
 		Rows: []event.Row{
 			{

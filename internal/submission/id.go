@@ -1,0 +1,132 @@
+package submission
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"sluice/event"
+)
+
+// IDs makes and reads submission ids with a secret that all nodes share. An id holds the place of its record in the
+// stream, so that a look-up needs no index. The place is encrypted: it would show a sender how much all others send. A
+// tag authenticates the id, so that a made-up one is known without a look at the stream or the table.
+//
+//	48 bits milliseconds | version | 12 bits e | variant | 6 bits e | 1 | 39 bits e | 16 bits tag
+//
+//	place = slot (12 bits), partition (6), sequence (39)
+//	tag   = first 16 bits of AES(k1, milliseconds, place, kind)
+//	e     = place ⊕ AES(k2, milliseconds, tag)
+//
+// The bit 1 tells these ids from those of earlier versions, which held the place in the clear and a sequence of 40 bits
+// whose first was always 0. A forged id passes with a chance of 1 in 65,536, and then finds no record.
+//
+// The zero value and nil make and read ids of earlier versions only.
+type IDs struct{ tag, pad cipher.Block }
+
+// NewIDs returns the ids of a secret.
+func NewIDs(secret []byte) (*IDs, error) {
+	ids := new(IDs)
+	for name, block := range map[string]*cipher.Block{"submission id tag": &ids.tag, "submission id pad": &ids.pad} {
+		key, err := hkdf.Key(sha256.New, secret, nil, name, 32)
+		if err == nil {
+			*block, err = aes.NewCipher(key)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("derive the key of submission ids: %w", err)
+		}
+	}
+	return ids, nil
+}
+
+// NewBodyDigest returns the digest that tells whether a body was sent before with the same idempotency key. It is keyed:
+// a plain one could be searched for identifiers that were suppressed, by everybody who has the disk.
+func NewBodyDigest(secret []byte) func(body string) [sha256.Size]byte {
+	key, err := hkdf.Key(sha256.New, secret, nil, "idempotency body", 32)
+	if err != nil {
+		panic(err) // the length is a constant that SHA-256 allows
+	}
+	return func(body string) (sum [sha256.Size]byte) {
+		h := hmac.New(sha256.New, key)
+		_, _ = io.WriteString(h, body) // a hash takes everything
+		h.Sum(sum[:0])
+		return sum
+	}
+}
+
+func (ids *IDs) sealing() bool { return ids != nil && ids.tag != nil }
+
+const (
+	seqBits = 39
+	seqMask = 1<<seqBits - 1
+	// sealedBit is in the lower half of an id, where ids of earlier versions had the first bit of the sequence.
+	sealedBit = 1 << 55
+	// sealedBase marks, in the last byte of a base, a submission whose id is sealed. Earlier versions ignore that byte.
+	sealedBase = 1
+)
+
+// Seal gives a new submission an id of the sealed form. Call it before AppendRecord: the record says which form it is.
+func (ids *IDs) Seal(s *Submission) {
+	if ids.sealing() {
+		s.Base[15] |= sealedBase
+	}
+}
+
+// Place tells the submission where its record stands, which settles its id.
+func (ids *IDs) Place(s *Submission, partition uint8, seq uint64, slot uint16) {
+	if s.Base[15]&sealedBase == 0 || !ids.sealing() || seq > seqMask {
+		s.Place(partition, seq, slot)
+		return
+	}
+	place := uint64(slot&0x0fff)<<45 | uint64(partition&0x3f)<<seqBits | seq
+	var id event.ID
+	copy(id[:6], s.Base[:6])
+	tag := ids.makeTag(id, place, s.Kind)
+	e := place ^ ids.makePad(id, tag)
+	binary.BigEndian.PutUint16(id[6:], 0x8000|uint16(e>>45))
+	binary.BigEndian.PutUint64(id[8:], 2<<62|(e>>seqBits&0x3f)<<56|sealedBit|(e&seqMask)<<16|uint64(tag))
+	s.ID = id
+}
+
+// Locate reads the place in the stream out of an id. It does not say that anything is there; not ok means that the id is
+// made up. An id of an earlier version is always ok, and not authentic.
+func (ids *IDs) Locate(kind Kind, id event.ID) (partition uint8, seq uint64, slot uint16, authentic, ok bool) {
+	low := binary.BigEndian.Uint64(id[8:])
+	if low&sealedBit == 0 {
+		partition, seq, slot = Locate(id)
+		return partition, seq, slot, false, true
+	}
+	if !ids.sealing() {
+		return 0, 0, 0, false, false
+	}
+	tag := uint16(low)
+	e := uint64(binary.BigEndian.Uint16(id[6:])&0x0fff)<<45 | (low>>56&0x3f)<<seqBits | low>>16&seqMask
+	place := e ^ ids.makePad(id, tag)
+	if want := ids.makeTag(id, place, kind); subtle.ConstantTimeEq(int32(want), int32(tag)) != 1 {
+		return 0, 0, 0, false, false
+	}
+	return uint8(place>>seqBits) & 0x3f, place & seqMask, uint16(place >> 45), true, true
+}
+
+func (ids *IDs) makeTag(id event.ID, place uint64, kind Kind) uint16 {
+	var b [aes.BlockSize]byte
+	copy(b[:6], id[:6])
+	binary.BigEndian.PutUint64(b[6:], place)
+	b[14] = byte(kind)
+	ids.tag.Encrypt(b[:], b[:])
+	return binary.BigEndian.Uint16(b[:])
+}
+
+func (ids *IDs) makePad(id event.ID, tag uint16) uint64 {
+	var b [aes.BlockSize]byte
+	copy(b[:6], id[:6])
+	binary.BigEndian.PutUint16(b[6:], tag)
+	ids.pad.Encrypt(b[:], b[:])
+	return binary.BigEndian.Uint64(b[:]) >> (64 - 57)
+}
