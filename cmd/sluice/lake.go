@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,39 +35,82 @@ docs/tables.md says what is in them and how to read them.`,
 
 // lakeFlags are the flags that say where the tables are. Every command has them.
 func lakeFlags(root *cobra.Command) {
-	root.PersistentFlags().String("lake", "", "where the tables are: file:///path; default: the directory lake in --data")
+	f := root.PersistentFlags()
+	f.String("lake", "", "where the tables are: file:///path or s3://bucket/prefix; default: the directory lake in --data")
+	f.String("s3-endpoint", "", "address of the store of an s3:// lake, such as https://minio.example.com:9000; default: Amazon's of --s3-region")
+	f.String("s3-region", "", "region of the bucket; default: $AWS_REGION, else the store is asked")
+	f.Bool("s3-path-style", false, "the bucket is part of the path of requests, not of the host name: for stores such as MinIO")
 }
 
-// lakePlace is where --lake, or else --data, says that the tables are.
-func lakePlace(cmd *cobra.Command) (string, error) {
-	place, _ := cmd.Flags().GetString("lake")
+// lakePlace is where the tables are: a directory, or a bucket.
+type lakePlace struct {
+	dir string // "" for a bucket
+	s3  objectstore.S3Options
+}
+
+func (p lakePlace) String() string {
+	if p.dir != "" {
+		return p.dir
+	}
+	return strings.TrimSuffix("s3://"+p.s3.Bucket+"/"+p.s3.Prefix, "/")
+}
+
+// placeOfLake is where --lake, or else --data, says that the tables are.
+func placeOfLake(cmd *cobra.Command) (lakePlace, error) {
+	text := func(name string) string {
+		v, _ := cmd.Flags().GetString(name)
+		return v
+	}
+	place := text("lake")
 	if place == "" {
-		dir, _ := cmd.Flags().GetString("data")
-		return filepath.Join(dir, "lake"), nil
+		return lakePlace{dir: filepath.Join(text("data"), "lake")}, nil
 	}
 	u, err := url.Parse(place)
-	if err != nil || u.Scheme != "file" || u.Host != "" || !strings.HasPrefix(u.Path, "/") {
-		return "", errors.New("--lake is a URL such as file:///var/lib/sluice/lake")
+	switch {
+	case err != nil:
+	case u.Scheme == "file" && u.Host == "" && strings.HasPrefix(u.Path, "/"):
+		return lakePlace{dir: filepath.Clean(u.Path)}, nil
+	case u.Scheme == "s3" && u.Host != "" && u.RawQuery == "":
+		pathStyle, _ := cmd.Flags().GetBool("s3-path-style")
+		o := objectstore.S3Options{
+			Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"), Endpoint: text("s3-endpoint"),
+			Region: cmp.Or(text("s3-region"), os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")), PathStyle: pathStyle,
+		}
+		if o.Endpoint == "" && o.Region == "" {
+			return lakePlace{}, errors.New("a lake in a bucket needs --s3-endpoint, or --s3-region for Amazon S3")
+		}
+		if o.Endpoint == "" {
+			o.Endpoint = "https://s3." + o.Region + ".amazonaws.com"
+		}
+		return lakePlace{s3: o}, nil
 	}
-	return filepath.Clean(u.Path), nil
+	return lakePlace{}, errors.New("--lake is a URL such as file:///var/lib/sluice/lake or s3://bucket/prefix")
+}
+
+// open opens the place. A directory is made if it is not there.
+func (p lakePlace) open(ctx context.Context) (objectstore.Store, error) {
+	if p.dir != "" {
+		return objectstore.OpenDir(p.dir)
+	}
+	return objectstore.OpenS3(ctx, p.s3)
 }
 
 // openLake opens the tables as they are, without waiting for what is not loaded yet. They must be there: a mistyped
 // directory must not look like an empty one.
 func openLake(cmd *cobra.Command) (*lake.Lake, error) {
-	place, err := lakePlace(cmd)
+	place, err := placeOfLake(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(place); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(place.dir); place.dir != "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, failed(fmt.Errorf("there are no tables in %s: name the server's directory with --data or --lake", place))
 	}
 	return lakeAt(cmd.Context(), place)
 }
 
 // lakeAt opens the tables of a place for a command.
-func lakeAt(ctx context.Context, place string) (*lake.Lake, error) {
-	store, err := objectstore.OpenDir(place)
+func lakeAt(ctx context.Context, place lakePlace) (*lake.Lake, error) {
+	store, err := place.open(ctx)
 	if err != nil {
 		return nil, failed(err)
 	}

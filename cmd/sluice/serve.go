@@ -73,7 +73,7 @@ func newServe() *cobra.Command {
 		if snapshots < days(time.Minute) {
 			return errors.New("--snapshot-retention must be at least 1m: queries need their files until they end")
 		}
-		if c.tables, err = lakePlace(cmd); err != nil {
+		if c.tables, err = placeOfLake(cmd); err != nil {
 			return err
 		}
 		c.log, c.snapshots = log, time.Duration(snapshots)

@@ -45,8 +45,8 @@ type config struct {
 	memory      int64
 	backlogAge  time.Duration
 	retain      time.Duration
-	tables      string // where the tables are; "" is the directory lake beside the engine's
-	tableGroup  string // may read them
+	tables      lakePlace // where the tables are; the zero value is the directory lake beside the engine's
+	tableGroup  string    // may read them
 	snapshots   time.Duration
 	loading     bool
 	commit      time.Duration
@@ -128,17 +128,20 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 // came back without its newest frames must not give their numbers out again.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
-	if s.tables == "" {
-		s.tables = filepath.Join(dir, "lake")
+	if s.tables == (lakePlace{}) {
+		s.tables.dir = filepath.Join(dir, "lake")
 	}
 	if s.tableGroup != "" {
-		if err := objectstore.ShareWith(s.tables, s.tableGroup); err != nil {
+		if s.tables.dir == "" {
+			return errors.New("--lake-group is for tables in a directory; who may read a bucket is decided by its policy")
+		}
+		if err := objectstore.ShareWith(s.tables.dir, s.tableGroup); err != nil {
 			return fmt.Errorf("--lake-group: %w", err)
 		}
 	}
-	store, err := objectstore.OpenDir(s.tables)
+	store, err := s.tables.open(context.WithoutCancel(ctx)) // until the last commit
 	if err != nil {
-		return err
+		return fmt.Errorf("--lake: %w", err)
 	}
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{

@@ -34,7 +34,7 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
 	}
-	place, err := lakePlace(cmd)
+	place, err := placeOfLake(cmd)
 	if err != nil {
 		return nil, 0, err
 	}
