@@ -1,0 +1,351 @@
+// Package bucket tries the tables in a bucket of a real S3 server, through a proxy that spoils requests.
+package bucket
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/lake"
+	"sluice/internal/objectstore"
+	"sluice/internal/submission"
+)
+
+var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
+
+var made atomic.Uint32
+
+// rows makes n events that nobody else made.
+func rows(n int) []event.Row {
+	out := make([]event.Row, n)
+	for i := range out {
+		k := made.Add(1)
+		sum := sha256.Sum256(fmt.Append(nil, k))
+		base := submission.NewBase(noon)
+		out[i] = event.Row{
+			EventID: submission.EventID(base, int32(i)), SubmissionID: fmt.Sprint("batch.", k), SubmissionIndex: int32(i),
+			ReceivedAt: noon.Unix(), DatasetID: "shop", EventTime: noon.Unix() - int64(i), EventType: "purchase", SchemaVersion: "1.0",
+		}
+		if i%3 == 0 {
+			out[i].EmailSHA256 = hex.EncodeToString(sum[:])
+		}
+	}
+	return out
+}
+
+func openLake(t *testing.T, s objectstore.Store) *lake.Lake {
+	t.Helper()
+	l, err := lake.Open(t.Context(), lake.Options{Store: s, Now: func() time.Time { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// load commits rows as the loader does: it tries again after an error, and asks for the watermark after a fence.
+func load(t *testing.T, l *lake.Lake, partition uint8, some []event.Row) {
+	t.Helper()
+	w, err := l.Watermarks(t.Context(), partition)
+	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
+		w, err = l.Watermarks(t.Context(), partition)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := lake.Batch{Partition: partition, From: w, To: w.Events + 1, Events: some}
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		err := l.Commit(t.Context(), b, 0)
+		if err == nil {
+			return
+		}
+		if errors.Is(err, lake.ErrFenced) {
+			w, werr := l.Watermarks(t.Context(), partition)
+			if werr == nil && w.Events == b.To {
+				return
+			}
+			t.Fatalf("fenced at %+v, want %d: %v", w, b.To, werr)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// hold says that a lake, opened anew by another process, holds these rows, each once, and nothing is wrong with it.
+func hold(t *testing.T, g *gateway, want []event.Row) {
+	t.Helper()
+	l := openLake(t, open(t, g.url))
+	got := map[event.ID]int{}
+	for row, err := range l.Scan(t.Context(), lake.Query{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[row.EventID]++
+	}
+	for i := range want {
+		if n := got[want[i].EventID]; n != 1 {
+			t.Fatalf("got an event %d times, want once", n)
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("got %d events, want %d", len(got), len(want))
+	}
+	_, err := l.Check(t.Context(), func(f lake.Finding) { t.Errorf("got %+v, want nothing wrong", f) }, func(int, int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every step of a commit, and everything that a store or the network can do to it: nothing is lost, nothing is there
+// twice, and every file that is listed is there.
+func TestEveryStepAndEveryAnswer(t *testing.T) {
+	g := startGateway(t)
+	p := newSpoiler(t, g)
+	l := openLake(t, open(t, p.URL))
+	var all []event.Row
+	for _, step := range []string{"data file", "manifest", "list", "version"} {
+		for _, what := range []string{"409", "500", "503", "reset", "delay", "late", "twice", "answer lost", "500 after"} {
+			for _, times := range []int{1, 3} {
+				if times > 1 && what != "answer lost" && what != "500" {
+					continue // waits take seconds, and once more shows nothing new
+				}
+				left := times
+				p.set(func(r *http.Request) string {
+					if left > 0 && r.Method == http.MethodPut && kindOf(r) == step && strings.Contains(r.URL.Path, "/events/") {
+						left--
+						return what
+					}
+					return ""
+				})
+				some := rows(20)
+				load(t, l, 0, some)
+				all = append(all, some...)
+				if left == times {
+					t.Errorf("%s, %s: got no request to spoil", step, what)
+				}
+			}
+		}
+	}
+	p.set(nil)
+	hold(t, g, all)
+}
+
+// Two processes that commit to one table, each for a partition of its own, while one compacts: the conditional write
+// keeps them apart.
+func TestTwoCommitters(t *testing.T) {
+	g := startGateway(t)
+	const rounds = 12
+	var all [2][]event.Row
+	done := make(chan struct{}, 2)
+	lakes := []*lake.Lake{openLake(t, open(t, g.url)), openLake(t, open(t, g.url))}
+	for part := range 2 {
+		for range rounds {
+			all[part] = append(all[part], rows(10)...)
+		}
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for i := range rounds {
+				load(t, lakes[part], uint8(part), all[part][10*i:10*i+10])
+				if part == 1 {
+					if _, err := lakes[1].Compact(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		}()
+	}
+	<-done
+	<-done
+	hold(t, g, append(all[0], all[1]...))
+}
+
+// A store that ignores conditions is refused at the start.
+func TestProbe(t *testing.T) {
+	g := startGateway(t)
+	p := newSpoiler(t, g)
+	p.set(func(r *http.Request) string {
+		if r.Method == http.MethodPut {
+			return "unconditional"
+		}
+		return ""
+	})
+	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err == nil || !strings.Contains(err.Error(), "conditional writes") {
+		t.Errorf("got %v, want a refusal that names conditional writes", err)
+	}
+	p.set(nil)
+	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err != nil {
+		t.Errorf("got %v, want the same store with conditions", err)
+	}
+	o := options(p.URL)
+	o.Bucket = "nowhere"
+	if _, err := objectstore.OpenS3(t.Context(), o); err == nil {
+		t.Error("got a bucket that is not there")
+	}
+	if left, err := filepath.Glob(filepath.Join(g.dir, "lake", "probe-*")); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want no traces of the probe", left, err)
+	}
+}
+
+// An erasure reaches every object, a repair and an export work, and a sweep spares what is young.
+func TestMaintenance(t *testing.T) {
+	g := startGateway(t)
+	now := noon
+	l, err := lake.Open(t.Context(), lake.Options{Store: open(t, g.url), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []event.Row
+	for range 18 {
+		some := rows(30)
+		load(t, l, 0, some)
+		all = append(all, some...)
+	}
+	for more := true; more; {
+		if more, err = l.Compact(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := all[3]
+	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: one.EmailSHA256})
+	if err != nil || done.Rows != 1 {
+		t.Fatalf("got %+v, %v, want one row", done, err)
+	}
+	all = append(all[:3], all[4:]...)
+	hold(t, g, all)
+	raw, _ := hex.DecodeString(one.EmailSHA256)
+	if left := holding(t, g.dir, raw); len(left) > 0 {
+		t.Errorf("got %v, want no object that holds the identifier", left)
+	}
+	orphan := "lake/events/data/day=2026-11-14/orphan.parquet"
+	if err := os.WriteFile(filepath.Join(g.dir, orphan), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func(at time.Time) {
+		t.Helper()
+		now = at
+		if _, err := l.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sweep(time.Now())
+	if _, err := os.Stat(filepath.Join(g.dir, orphan)); err != nil {
+		t.Errorf("got %v, want a young orphan to stay", err)
+	}
+	sweep(time.Now().Add(25 * time.Hour))
+	if _, err := os.Stat(filepath.Join(g.dir, orphan)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want an old orphan to go", err)
+	}
+	hold(t, g, all)
+	var out bytes.Buffer
+	if n, err := l.WriteParquet(t.Context(), lake.Query{Dataset: "shop"}, &out); err != nil || int(n) != len(all) {
+		t.Errorf("got %d rows, %v, want %d", n, err, len(all))
+	}
+}
+
+func holding(t *testing.T, dir string, want []byte) (out []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, want) {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Objects of all sizes come back as they were written, whole and in pieces, also those that are sent in parts.
+func TestObjects(t *testing.T) {
+	s := open(t, startGateway(t).url)
+	for _, n := range []int{0, 1, 1000, 256 << 10, 300<<10 + 7, 3 << 20, 40<<20 + 3} {
+		content := make([]byte, n)
+		for i := range content {
+			content[i] = byte(i*7 + i>>11)
+		}
+		name := fmt.Sprint("object-", n)
+		w, err := s.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at < n; at += 1 << 20 {
+			if _, err := w.Write(content[at:min(n, at+1<<20)]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		o, err := s.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Size() != int64(n) {
+			t.Fatalf("got %d bytes, want %d", o.Size(), n)
+		}
+		piece := make([]byte, 1000)
+		for at := 0; at < n; at += n/50 + 1 {
+			k, _ := o.ReadAt(piece, int64(at))
+			if want := content[at:min(n, at+len(piece))]; !bytes.Equal(piece[:k], want) {
+				t.Fatalf("%d bytes: got another piece at %d", n, at)
+			}
+		}
+		_ = o.Close()
+	}
+	if _, err := s.Open("nothing"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want that there is none", err)
+	}
+	given, err := s.Create("given-up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = given.Write(make([]byte, 20<<20))
+	given.Abort()
+	if there, err := s.Exists("given-up"); err != nil || there {
+		t.Errorf("got %v, %v, want nothing of an object that was given up", there, err)
+	}
+}
+
+// A lake keeps to few requests: a commit is four writes to each table and no look.
+func TestRequestsOfACommit(t *testing.T) {
+	g := startGateway(t)
+	p := newSpoiler(t, g)
+	l := openLake(t, open(t, p.URL))
+	load(t, l, 0, rows(10))
+	p.mu.Lock()
+	clear(p.count)
+	p.mu.Unlock()
+	const commits = 10
+	for range commits {
+		load(t, l, 0, rows(10))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	puts, others := 0, 0
+	for kind, n := range p.count {
+		if strings.HasPrefix(kind, "PUT") {
+			puts += n
+		} else {
+			others += n
+		}
+	}
+	if puts > 4*commits || others > 0 {
+		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.count)
+	}
+}
