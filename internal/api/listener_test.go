@@ -79,7 +79,9 @@ type addrConn struct {
 	addr string
 }
 
-func (c addrConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.addr)) }
+func (c addrConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.addr))
+}
 
 func TestPeerOf(t *testing.T) {
 	for addr, want := range map[string]string{
