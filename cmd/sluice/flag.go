@@ -21,14 +21,39 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	var bad error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(environmentName(f.Name))
-		if f.Changed || !set || bad != nil || f.Name == "help" || f.Name == "version" {
+		if f.Changed || !set || bad != nil || replaced(cmd, f) || f.Name == "help" || f.Name == "version" {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
 			bad = fmt.Errorf("%s: not a value for --%s: %w", environmentName(f.Name), f.Name, err)
 		}
 	})
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if today, ok := newNames[f.Name]; ok {
+			fmt.Fprintf(cmd.ErrOrStderr(), "warning: --%s and %s are old names: use --%s or %s\n", f.Name, environmentName(f.Name), today, environmentName(today))
+		}
+	})
 	return bad
+}
+
+// newNames are flags that have another name today, by their old one.
+var newNames = map[string]string{}
+
+// renamed lets an old name of a flag and its variable go on working, with a warning.
+func renamed(flags *pflag.FlagSet, old string, value pflag.Value, today string) {
+	newNames[old] = today
+	flags.Var(value, old, "the old name of --"+today)
+	flags.Lookup(old).Hidden = true
+}
+
+// replaced says whether a flag has another name today, under which it is set as well: then the old one does not count.
+func replaced(cmd *cobra.Command, f *pflag.Flag) bool {
+	today := cmd.Flags().Lookup(newNames[f.Name])
+	if today == nil {
+		return false
+	}
+	_, set := os.LookupEnv(environmentName(today.Name))
+	return set || today.Changed
 }
 
 // documentEnvironment names the variable of every flag in its help text.

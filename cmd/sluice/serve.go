@@ -14,7 +14,7 @@ import (
 
 func newServe() *cobra.Command {
 	var c config
-	keep, retain, snapshots := days(72*time.Hour), days(400*24*time.Hour), days(24*time.Hour)
+	streamRetention, tableRetention, snapshots := days(0), days(400*24*time.Hour), days(24*time.Hour)
 	var maxStream, headroom, inFlight, memory size
 	var logFormat, logLevel string
 	cmd := &cobra.Command{
@@ -34,9 +34,9 @@ func newServe() *cobra.Command {
 	f.StringVar(&c.otlp, "otlp", "", "address of an OpenTelemetry collector for traces, such as http://127.0.0.1:4318; empty for none")
 	f.StringVar(&c.certFile, "tls-cert", "", "certificate file of the senders' API; read again when it changes")
 	f.StringVar(&c.keyFile, "tls-key", "", "key file of the certificate")
-	replicas := f.Int("replicas", 1, "copies of everything in the engine; more than 1 needs --nats")
-	f.IntVar(&c.partitions, "partitions", 1, "partitions of the stream; may grow, never shrink")
-	f.Var(&keep, "keep", "how long the stream keeps what is stored already; also how long an Idempotency-Key is known")
+	replicas := f.Int("replicas", 0, "copies of everything in the engine; more than 1 needs --nats; 0 is as many as there are, or 1")
+	f.IntVar(&c.partitions, "partitions", 0, "partitions of the stream; may grow, never shrink; 0 is as many as there are, or 1")
+	f.Var(&streamRetention, "stream-retention", "how long the stream retains accepted events; also how long an Idempotency-Key is known; 0 is as it is, or 72h")
 	f.Var(&maxStream, "max-stream", "bytes each partition may hold; 0 is no limit but the disk")
 	f.Var(&headroom, "headroom", "free disk space below which events are refused; 0 is 5 %, at least 16MiB, at most 512MiB")
 	f.Var(&inFlight, "max-in-flight", "bytes that requests may hold in memory together; 0 is 256MiB, or an eighth of what its control group allows")
@@ -44,9 +44,11 @@ func newServe() *cobra.Command {
 	f.Int64Var(&c.maxKeys, "max-idempotency-keys", 0, "idempotency keys that one dataset may have in use on this node; 0 is 1000000")
 	f.Var(&memory, "memory", "bytes the program stays below while it can; 0 is 384MiB, or half of what its control group allows; not used when GOGC or GOMEMLIMIT is set")
 	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "refuse events while the oldest one not yet in the table is older than this; 0 is never")
-	f.Var(&retain, "retain", "how long events stay in the table; 0 is for ever")
 	f.Var(&snapshots, "snapshot-retention", "how long a snapshot of a table, with its files, stays readable after the next one has come")
 	f.StringVar(&c.tableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")
+	f.Var(&tableRetention, "table-retention", "how long the tables retain events; 0 is for ever")
+	renamed(f, "keep", &streamRetention, "stream-retention")
+	renamed(f, "retain", &tableRetention, "table-retention")
 	f.BoolVar(&c.loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
 	f.DurationVar(&c.commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
 	f.DurationVar(&c.stopWithin, "stop-within", 30*time.Second, "how long requests in flight may take to end when the service stops")
@@ -64,8 +66,8 @@ func newServe() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if time.Duration(keep) < 48*time.Hour {
-			return errors.New("--keep must be at least 48h: that long an Idempotency-Key is promised to be known")
+		if streamRetention != 0 && time.Duration(streamRetention) < 48*time.Hour {
+			return errors.New("--stream-retention must be at least 48h: that long an Idempotency-Key is promised to be known")
 		}
 		if inFlight > 0 && inFlight < api.LeastInFlight {
 			return errors.New("--max-in-flight must be at least 32MiB: with less the largest request would never be taken")
@@ -79,7 +81,7 @@ func newServe() *cobra.Command {
 		c.log, c.snapshots = log, time.Duration(snapshots)
 		c.engine = engineOptions(cmd)
 		c.engine.Replicas = *replicas
-		c.keep, c.retain = time.Duration(keep), time.Duration(retain)
+		c.streamRetention, c.tableRetention = time.Duration(streamRetention), time.Duration(tableRetention)
 		c.maxStream, c.headroom, c.inFlight, c.memory = int64(maxStream), int64(headroom), int64(inFlight), int64(memory)
 		ctx := cmd.Context()
 		s, err := openService(ctx, c)

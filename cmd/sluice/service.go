@@ -26,32 +26,32 @@ import (
 
 // config is what serve and demo decide about a service.
 type config struct {
-	engine      engine.Options
-	listen      string
-	ops         string
-	opsCert     string
-	opsKey      string
-	opsProxy    bool   // a proxy before the operators' listener ends TLS
-	otlp        string // where traces go
-	certFile    string
-	keyFile     string
-	partitions  int
-	keep        time.Duration // of frames in the stream
-	maxStream   int64
-	headroom    int64
-	inFlight    int64
-	connections int64
-	maxKeys     int64 // idempotency keys of a dataset
-	memory      int64
-	backlogAge  time.Duration
-	retain      time.Duration
-	tables      lakePlace // where the tables are; the zero value is the directory lake beside the engine's
-	tableGroup  string    // may read them
-	snapshots   time.Duration
-	loading     bool
-	commit      time.Duration
-	stopWithin  time.Duration
-	log         *slog.Logger
+	engine          engine.Options
+	listen          string
+	ops             string
+	opsCert         string
+	opsKey          string
+	opsProxy        bool   // a proxy before the operators' listener ends TLS
+	otlp            string // where traces go
+	certFile        string
+	keyFile         string
+	partitions      int
+	streamRetention time.Duration // 0 is as it is
+	maxStream       int64
+	headroom        int64
+	inFlight        int64
+	connections     int64
+	maxKeys         int64 // idempotency keys of a dataset
+	memory          int64
+	backlogAge      time.Duration
+	tableRetention  time.Duration
+	tables          lakePlace // where the tables are; the zero value is the directory lake beside the engine's
+	tableGroup      string    // may read them
+	snapshots       time.Duration
+	loading         bool
+	commit          time.Duration
+	stopWithin      time.Duration
+	log             *slog.Logger
 }
 
 // service is the whole server. It is opened bottom-up and closed top-down:
@@ -93,7 +93,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.keep, MaxBytes: c.maxStream, Headroom: c.headroom, Now: rig.now, Log: c.log, Step: rig.step,
+		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: rig.now, Log: c.log, Step: rig.step,
 	})
 	if err != nil {
 		return nil, err
@@ -116,10 +116,14 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if open == 0 {
 		open = connections(ownMemory())
 	}
+	keyAge, err := s.stream.Retention(ctx)
+	if err != nil {
+		return nil, err
+	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
 		IDs: ids, BodyDigest: digest,
-		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: c.keep, Connections: open, IdempotencyKeys: c.maxKeys}, Now: rig.now, Log: c.log,
+		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: rig.now, Log: c.log,
 	}
 	return s, s.openListeners()
 }
@@ -145,7 +149,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{
-		Store: store, Now: rig.now, Log: s.log, Retention: s.retain, SnapshotRetention: s.snapshots, Throttle: slow, Step: rig.step,
+		Store: store, Now: rig.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: rig.step,
 	})
 	if err != nil {
 		return err

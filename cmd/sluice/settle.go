@@ -64,7 +64,7 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 		}
 		work = one.Run
 	}
-	if copies, err = s.KeepsFor(ctx); err != nil {
+	if copies, err = s.Retention(ctx); err != nil {
 		return nil, 0, err
 	}
 	err = settle(ctx, s, l, work)

@@ -80,7 +80,7 @@ func (q *request) decode(body string, shape event.Shape, received time.Time) (*e
 	return res, nil
 }
 
-// whole says why the request is refused as a whole, if it is.
+// whole says why the request is rejected as a whole, if it is.
 func whole(res *event.Result, bad *event.Error) *rejection {
 	if bad != nil {
 		return &rejection{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}

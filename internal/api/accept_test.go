@@ -197,7 +197,7 @@ func TestValidate(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", masked(r.text), want)
 	}
 	checkAnswer(t, s.post("/v1/events/validate", "[]"), "EMPTY_BATCH")
-	if st := s.Stats(); st.RejectionsWaiting != 0 || st.Datasets[0].Accepted+st.Datasets[0].Rejected+st.Datasets[0].Refused != 0 {
+	if st := s.Stats(); st.RejectionsWaiting != 0 || st.Datasets[0].Accepted+st.Datasets[0].Rejected+st.Datasets[0].RejectedRequests != 0 {
 		t.Errorf("validation is counted: %+v", st.Datasets[0])
 	}
 	if n := len(s.records(t)); n != 0 {
@@ -264,7 +264,7 @@ func TestStats(t *testing.T) {
 			t.Errorf("%s: latencies and statuses differ by %d", r.Path, sum)
 		}
 	}
-	for _, c := range st.Refusals {
+	for _, c := range st.RejectedByCode {
 		count[string(c.Code)] = c.Count
 	}
 	for _, name := range []string{"/v1/events 200", "/v1/events 403", "/v1/events/batch 200", "other 404", "MISSING_API_KEY", "NOT_FOUND"} {

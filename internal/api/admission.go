@@ -20,7 +20,7 @@ const (
 //
 //	request id → path → browser → method → key → request rate → media type and encoding → event rate → capacity
 //
-// A path that does not exist is 404 for everyone, with or without a key; a browser is told so before its
+// A path that does not exist is 404 for everyone, with or without a key; a browser gets its error before its
 // preflight is; a wrong method is 405 before a key is asked for. The rate is charged before the request is
 // looked at any closer, so that a flood of nonsense is slowed down too.
 func (q *request) enter() error {

@@ -52,7 +52,7 @@ func (q *request) answer(err error) int {
 	}
 	q.w.WriteHeader(status)
 	if q.r.Method != http.MethodHead && status != http.StatusNotModified {
-		_, _ = q.w.Write(q.out) // a sender that went away is told nothing
+		_, _ = q.w.Write(q.out) // the sender may be gone
 	}
 	q.step("written")
 	return status

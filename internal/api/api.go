@@ -20,7 +20,7 @@ type Keys interface {
 	Authenticate(presented string) (d *dataset.Dataset, keyID string, err error)
 }
 
-// Stream is the durable log that a 200 stands for. *stream.Stream is one; tests have others that fail on demand.
+// Stream is the durable log: a 200 means that it holds the events. *stream.Stream is one; tests have others that fail on demand.
 type Stream interface {
 	Append(ctx context.Context, record []byte) (stream.Position, error)
 	AppendKeyed(ctx context.Context, key string, record []byte) (stream.Position, error)
@@ -49,7 +49,7 @@ type Live interface {
 type Server struct {
 	Keys   Keys
 	Stream Stream
-	// Processed says whether what stands at a position of the stream is in the store.
+	// Processed says whether the record at a position of the stream is in the store.
 	Processed func(stream.Position) bool
 	// Lookup may be nil: then only what the stream still holds can be looked up.
 	Lookup Lookup

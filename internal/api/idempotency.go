@@ -11,7 +11,7 @@ import (
 	"sluice/internal/stream"
 )
 
-// idempotencyKey stands for an Idempotency-Key within its dataset and path. It is a digest, because senders make keys
+// idempotencyKey is an Idempotency-Key within its dataset and path, as a digest, because senders make keys
 // out of order numbers and worse, and it goes to disk.
 type idempotencyKey [sha256.Size]byte
 

@@ -221,7 +221,7 @@ func TestRejectionsAreCounted(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	st := s.Stats()
-	if st.RejectionsWaiting != 0 || st.Datasets[0].Rejected != 5 || st.Datasets[0].Refused != 5 {
+	if st.RejectionsWaiting != 0 || st.Datasets[0].Rejected != 5 || st.Datasets[0].RejectedRequests != 5 {
 		t.Errorf("got %+v", st.Datasets[0])
 	}
 }

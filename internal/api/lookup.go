@@ -9,7 +9,7 @@ import (
 	"sluice/internal/submission"
 )
 
-// lookUp tells a sender what became of a submission. The id says where its record stands in the stream; what
+// lookUp answers what became of a submission. The id says where its record is in the stream; what
 // the stream has let go of is in the store.
 func (q *request) lookUp() error {
 	missing := reject(event.NotFound, "This dataset has no such submission.")

@@ -8,7 +8,7 @@ import (
 	"sluice/event"
 )
 
-// refusal is why a request was not taken. Handlers return it; only the answer writes it.
+// rejection is why a request was not accepted. Handlers return it; only the answer writes it.
 type rejection struct {
 	code    event.Code
 	field   string
@@ -27,7 +27,7 @@ type rejection struct {
 // Error is the message, for logs: it never holds anything a sender sent.
 func (r *rejection) Error() string { return string(r.code) + ": " + r.message }
 
-// refuse makes a refusal of a whole request.
+// reject makes the rejection of a whole request.
 func reject(code event.Code, message string) *rejection {
 	return &rejection{code: code, message: message}
 }

@@ -132,7 +132,7 @@ func panicked(v any) error {
 	return fmt.Errorf("panic: %s\n%s", what, debug.Stack())
 }
 
-// rejectionOf is what the sender is told about err. Anything but a rejection is our fault: it is logged here, once.
+// rejectionOf is the error that the sender gets for err. Anything but a rejection is our fault: it is logged here, once.
 func (q *request) rejectionOf(err error) *rejection {
 	if r, ok := errors.AsType[*rejection](err); ok {
 		return r

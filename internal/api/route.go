@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What a request can ask for. The last one stands for every path we do not have.
+// What a request can ask for. The last one is every path we do not have.
 const (
 	routeEvents = iota
 	routeBatch

@@ -69,7 +69,7 @@ func (c *counts) answered(route, status int, took time.Duration) {
 // usageCounts are one dataset's numbers.
 type usageCounts struct {
 	accepted, rejected, late, restricted, suppressed atomic.Uint64
-	refused, limited                                 atomic.Uint64
+	rejectedRequests, limited                        atomic.Uint64
 }
 
 func (c *usageCounts) add(n submission.Counts) {
@@ -86,9 +86,9 @@ func (c *usageCounts) add(n submission.Counts) {
 
 // Stats is what the server has done since it began.
 type Stats struct {
-	Routes   []RouteStats   // one per path of the API, and one named "other"
-	Refusals []CodeCount    // by error code, those that happened
-	Datasets []DatasetStats // by id; datasets whose key was presented
+	Routes         []RouteStats   // one per path of the API, and one named "other"
+	RejectedByCode []CodeCount    // requests, by error code, those that happened
+	Datasets       []DatasetStats // by id; datasets whose key was presented
 
 	BytesInFlight      int64
 	BytesInFlightLimit int64
@@ -102,13 +102,13 @@ type Stats struct {
 	ConnectionsFull    uint64 // connections closed at once: as many were open as may be
 	ConnectionsPeer    uint64 // connections closed at once: their peer had its share
 	Replays            uint64 // receipts given again
-	ShedMemory         uint64 // refused: the server holds too many bytes
-	ShedShare          uint64 // refused: one dataset holds too many bytes
-	ShedStream         uint64 // refused: the queue is not ready, or did not take it
+	ShedMemory         uint64 // rejected: the server holds too many bytes
+	ShedShare          uint64 // rejected: one dataset holds too many bytes
+	ShedStream         uint64 // rejected: the stream is not ready, or did not take it
 	SlowBodies         uint64 // cut off: the body took too long
 	Faults             uint64 // 500s
-	RejectionsWaiting  int    // counts of refused events not yet in the stream
-	RejectionsLost     uint64 // counts that found no room
+	RejectionsWaiting  int    // counts of rejected events not yet in the stream
+	RejectionsLost     uint64 // counts that were dropped: too many different ones
 }
 
 // RouteStats is one path's answers.
@@ -125,7 +125,7 @@ type StatusCount struct {
 	Count  uint64
 }
 
-// CodeCount is how many requests were refused with a code.
+// CodeCount is how many requests were rejected with a code.
 type CodeCount struct {
 	Code  event.Code
 	Count uint64
@@ -135,7 +135,7 @@ type CodeCount struct {
 type DatasetStats struct {
 	DatasetID                                        string
 	Accepted, Rejected, Late, Restricted, Suppressed uint64 // events
-	Refused, Limited                                 uint64 // requests: refused whole, over a rate
+	RejectedRequests, Limited                        uint64 // requests: rejected as a whole, over a rate
 	BytesInFlight                                    int64
 	Keys                                             int64 // Idempotency-Keys used on this node that are still known
 }
@@ -159,7 +159,7 @@ func (s *Server) Stats() Stats {
 	}
 	for i, info := range event.Codes() {
 		if n := c.codes[i].Load(); n > 0 {
-			st.Refusals = append(st.Refusals, CodeCount{info.Code, n})
+			st.RejectedByCode = append(st.RejectedByCode, CodeCount{info.Code, n})
 		}
 	}
 	s.usages.Range(func(_, v any) bool {
@@ -190,7 +190,7 @@ func (l *usage) stats() DatasetStats {
 	c := &l.count
 	return DatasetStats{
 		DatasetID: l.id, Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), Late: c.late.Load(),
-		Restricted: c.restricted.Load(), Suppressed: c.suppressed.Load(), Refused: c.refused.Load(),
+		Restricted: c.restricted.Load(), Suppressed: c.suppressed.Load(), RejectedRequests: c.rejectedRequests.Load(),
 		Limited: c.limited.Load(), BytesInFlight: l.inFlight.Load(),
 	}
 }

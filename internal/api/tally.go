@@ -11,7 +11,7 @@ import (
 	"sluice/internal/submission"
 )
 
-// tally sums up why requests were refused whole, until the sums go into the stream. Of a refused event nothing
+// tally sums up why requests were rejected as a whole, until the sums go into the stream. Of a rejected event nothing
 // but time, dataset, code, field and count is kept.
 type tally struct {
 	mu   sync.Mutex
@@ -83,7 +83,7 @@ func (q *request) count(r *rejection) {
 	if q.route != routeEvents && q.route != routeBatch || retryable(statusOf(r.code)) {
 		return
 	}
-	q.usage.count.refused.Add(1)
+	q.usage.count.rejectedRequests.Add(1)
 	switch statusOf(r.code) {
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 	default:
@@ -101,11 +101,11 @@ func (q *request) count(r *rejection) {
 }
 
 const (
-	tallyPeriod = time.Second     // a refused event shows up in the store a second later
+	tallyPeriod = time.Second     // a rejected event shows up in the store a second later
 	lastFlush   = 5 * time.Second // arbitrary: what a stop may wait for the queue
 )
 
-// Run puts the counts of refused events into the stream, about once a second while there are any, and once more
+// Run puts the counts of rejected events into the stream, about once a second while there are any, and once more
 // when ctx ends. Stop taking requests first and the stream last: then no count is lost.
 func (s *Server) Run(ctx context.Context) error {
 	tick := time.NewTicker(tallyPeriod)
@@ -124,7 +124,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // flush appends one record per dataset. They wait together, so they share a frame. What the stream does not
-// take is counted again for the next time: an unknown outcome may count a refusal twice, never an event.
+// take is counted again for the next time: an unknown outcome may count a rejection twice, never an event.
 func (s *Server) flush(ctx context.Context) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 64)
@@ -137,7 +137,7 @@ func (s *Server) flush(ctx context.Context) {
 				Kind: submission.Rejected, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id, Rejections: rejections,
 			})
 			if _, err := s.Stream.Append(ctx, record); err != nil {
-				s.outage.rejected(s.Log, now, "append counts of refused events", err)
+				s.outage.rejected(s.Log, now, "append counts of rejected events", err)
 				s.tally.add(id, rejections)
 			}
 		})

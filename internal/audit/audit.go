@@ -47,13 +47,13 @@ type Log struct {
 // Open is the log in dir. The file is made by the first Append.
 func Open(dir string) *Log { return &Log{dir: dir} }
 
-// sealed is a line as it stands in the file: the entry and, last, the SHA-256 over every byte before the comma.
+// sealed is a line of the file: the entry and, last, the SHA-256 over every byte before the comma.
 const sealKey = `,"seal":"`
 
 // Append adds an entry and returns once it is on stable storage. Seq, Prev and the seal are given here.
 //
 // The order of writes: the line, fsync, the head, fsync. A crash inside the line leaves a torn tail that the next
-// Append cuts off (nobody was told it was written); a crash before the head leaves a head that is one entry
+// Append cuts off (no caller got nil for it); a crash before the head leaves a head that is one entry
 // behind, which Verify accepts, for the chain reaches further than the head and holds it.
 func (l *Log) Append(e Entry) error {
 	l.mu.Lock()

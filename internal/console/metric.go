@@ -102,8 +102,8 @@ var Metrics = []Metric{
 			p(r.Latency, api.LatencyBounds[:], r.LatencySum, r.Method, r.Path)
 		}
 	}},
-	{Name: "sluice_http_refusals_total", Type: counter, Help: "Requests refused, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
-		for _, c := range s.api.Refusals {
+	{Name: "sluice_http_refusals_total", Type: counter, Help: "Requests rejected, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
+		for _, c := range s.api.RejectedByCode {
 			p(float64(c.Count), string(c.Code))
 		}
 	}},
@@ -133,15 +133,15 @@ var Metrics = []Metric{
 		p(float64(s.api.BytesPlain), "plain")
 	}},
 	{Name: "sluice_http_in_flight_bytes", Type: gauge, Help: "Bytes of requests that are being answered now.", read: one(func(s *state) int64 { return s.api.BytesInFlight })},
-	{Name: "sluice_http_in_flight_limit_bytes", Type: gauge, Help: "Bytes in flight at which requests are refused.", read: one(func(s *state) int64 { return s.api.BytesInFlightLimit })},
+	{Name: "sluice_http_in_flight_limit_bytes", Type: gauge, Help: "Bytes in flight at which requests are rejected.", read: one(func(s *state) int64 { return s.api.BytesInFlightLimit })},
 
 	{Name: "sluice_events_accepted_total", Type: counter, Help: "Events acknowledged by this node.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Accepted })},
-	{Name: "sluice_events_rejected_total", Type: counter, Help: "Events refused by this node.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Rejected })},
+	{Name: "sluice_events_rejected_total", Type: counter, Help: "Events rejected by this node.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Rejected })},
 	{Name: "sluice_events_late_total", Type: counter, Help: "Accepted events that were late.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Late })},
 	{Name: "sluice_events_restricted_total", Type: counter, Help: "Accepted events restricted to measurement.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Restricted })},
 	{Name: "sluice_events_suppressed_total", Type: counter, Help: "Accepted events whose identifiers were removed.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Suppressed })},
 	{Name: "sluice_requests_limited_total", Type: counter, Help: "Requests over a dataset's rate limit.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Limited })},
-	{Name: "sluice_rejections_lost_total", Type: counter, Help: "Counts of refused events that found no room on their way to the tables.", read: one(func(s *state) uint64 { return s.api.RejectionsLost })},
+	{Name: "sluice_rejections_lost_total", Type: counter, Help: "Counts of rejected events that were dropped on their way to the tables: too many different ones.", read: one(func(s *state) uint64 { return s.api.RejectionsLost })},
 
 	{Name: "sluice_datasets", Type: gauge, Help: "Datasets, by state.", Labels: []string{"state"}, read: func(s *state, p put) {
 		p(float64(s.registry.Datasets-s.registry.Disabled), "enabled")

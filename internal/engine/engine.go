@@ -185,9 +185,12 @@ func (e *Engine) attach(ctx context.Context) error {
 	return e.connect(ctx, a.URL, nats.Token(a.Token))
 }
 
-// openExternal connects to an engine of its own and refuses one that cannot carry a submission.
+// openExternal connects to a server or cluster and rejects one that cannot carry a submission.
 func (e *Engine) openExternal(ctx context.Context) error {
 	e.mode = External
+	if err := rejectEmbedded(e.o.Dir); err != nil {
+		return err
+	}
 	for i, address := range strings.Split(e.o.URL, ",") {
 		// The library's own error would show the address, and a password may be in it.
 		if _, err := url.Parse(strings.TrimSpace(address)); err != nil {
@@ -209,6 +212,23 @@ func (e *Engine) openExternal(ctx context.Context) error {
 	}
 	if got := e.nc.MaxPayload(); got < minPayload {
 		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got, maxPayload)
+	}
+	return nil
+}
+
+// rejectEmbedded rejects a data directory whose embedded engine holds a stream: events that are accepted and not in the
+// table yet, datasets, keys and idempotency keys are in it, and would seem to be gone.
+func rejectEmbedded(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
+			"use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
+	}
+	if err != nil {
+		return fmt.Errorf("open engine: %w", err)
 	}
 	return nil
 }

@@ -342,3 +342,21 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 }
+
+// The backlog, datasets and keys of an embedded engine must not seem to be gone because somebody adds an address.
+func TestEmbeddedDirectoryWithAnAddress(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	dir := t.TempDir()
+	o := Options{Dir: dir, URL: srv.URL(), Token: enginetest.Token}
+	e, err := Open(t.Context(), o)
+	if err != nil {
+		t.Fatalf("an empty directory: %v", err)
+	}
+	e.Close()
+	e = open(t, Options{Dir: dir})
+	partitions(t, e, PartitionOptions{})
+	e.Close()
+	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "holds an embedded engine") {
+		t.Errorf("a directory with a stream: got %v, want a refusal", err)
+	}
+}

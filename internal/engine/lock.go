@@ -102,7 +102,7 @@ func clearLeftovers(dir string) error {
 	return nil
 }
 
-// replaceFile puts data in the place of path: written aside in the directory tmp, synced, renamed, and the directory
+// replaceFile puts data in the place of path: written in the directory tmp, synced, renamed, and the directory
 // synced, so that a crash at any point leaves the old file or the new one.
 func replaceFile(tmp, path string, data []byte) error {
 	f, err := os.CreateTemp(tmp, "replace.*.tmp") // mode 0600

@@ -32,7 +32,8 @@ type PartitionOptions struct {
 // acknowledgements.
 type Partitions struct {
 	List  []*Partition
-	Keyed int // the first so many hold keyed messages, fixed when the first partition was made
+	Keyed int    // the first so many hold keyed messages, fixed when the first partition was made
+	ID    string // of the stream: the time at which its first partition was made
 	rc    *nats.Conn
 }
 
@@ -76,6 +77,9 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 			}
 		}
 	}
+	if ps.ID, err = e.identity(ctx); err != nil {
+		return nil, err
+	}
 	if ps.rc, err = e.dialReader(); err != nil {
 		return nil, err
 	}
@@ -83,6 +87,15 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 		ps.List = append(ps.List, &Partition{e: e, rc: ps.rc, id: uint8(p), subject: frameSubject(uint8(p))})
 	}
 	return ps, nil
+}
+
+// identity tells this stream from another one that had or will have its name.
+func (e *Engine) identity(ctx context.Context) (string, error) {
+	first, err := e.js.Stream(ctx, partitionName(0))
+	if err != nil {
+		return "", translate(err)
+	}
+	return first.CachedInfo().Created.UTC().Format("20060102T150405.000000000Z"), nil
 }
 
 // findPartitions returns the configurations of the partitions there are.
@@ -150,6 +163,9 @@ func (e *Engine) openPartition(
 		}
 		cur = &there.CachedInfo().Config
 	}
+	if err := e.agrees(cur, o); err != nil {
+		return nil, err
+	}
 	want := e.partitionConfig(p, keyed, cur, o)
 	if cur.MaxAge == want.MaxAge && cur.MaxBytes == want.MaxBytes && cur.Replicas == want.Replicas {
 		return cur, nil
@@ -159,6 +175,26 @@ func (e *Engine) openPartition(
 		return nil, fmt.Errorf("with %d replicas: %w", want.Replicas, translate(err))
 	}
 	return &s.CachedInfo().Config, nil
+}
+
+// ErrDisagree means that an option asks for less than what is there. Nodes that share an engine are started one by one
+// with flags of their own: the last one must not take copies, or time, away from all.
+var ErrDisagree = errors.New("the flags of this node and the engine disagree")
+
+// agrees says whether the options may be applied to a partition that is there.
+func (e *Engine) agrees(cur *jetstream.StreamConfig, o PartitionOptions) error {
+	if e.mode != External { // nobody else decides
+		return nil
+	}
+	switch {
+	case e.o.Replicas != 0 && e.o.Replicas < cur.Replicas:
+		return fmt.Errorf("%w: %d replicas are asked for, there are %d", ErrDisagree, e.o.Replicas, cur.Replicas)
+	case o.MaxAge != 0 && cur.MaxAge != 0 && o.MaxAge < cur.MaxAge:
+		return fmt.Errorf("%w: the stream shall retain events for %v, it retains them for %v", ErrDisagree, o.MaxAge, cur.MaxAge)
+	case o.MaxBytes > 0 && (cur.MaxBytes <= 0 || o.MaxBytes < cur.MaxBytes):
+		return fmt.Errorf("%w: a partition shall hold %d bytes, it may hold %d (-1 is no limit)", ErrDisagree, o.MaxBytes, cur.MaxBytes)
+	}
+	return nil
 }
 
 // partitionConfig is how a partition must be, given how it is, or how the first one is; nil means that there is none.

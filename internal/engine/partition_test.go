@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -178,7 +179,7 @@ func TestEarlierDataIsFound(t *testing.T) {
 	}
 }
 
-// Leaving Replicas out takes no copy away, and a smaller number neither.
+// Leaving Replicas out takes no copy away. A smaller number does not open anything.
 func TestReplicasNeverShrink(t *testing.T) {
 	var urls []string
 	for _, s := range enginetest.StartCluster(t, 3) {
@@ -201,7 +202,13 @@ func TestReplicasNeverShrink(t *testing.T) {
 		}
 	}
 	partitions(t, e, PartitionOptions{})
-	for _, replicas := range []int{0, 1} {
+	for _, replicas := range []int{1, 2} {
+		_, err := node(replicas).Partitions(t.Context(), PartitionOptions{})
+		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), strconv.Itoa(replicas)+" replicas are asked for, there are 3") {
+			t.Errorf("asked for %d: got %v, want ErrDisagree with both numbers", replicas, err)
+		}
+	}
+	for _, replicas := range []int{0, 3} {
 		e := node(replicas)
 		ps := partitions(t, e, PartitionOptions{MaxAge: 100 * time.Hour})
 		if st, err := ps.List[0].State(t.Context()); err != nil || st.Replicas != 3 || st.MaxAge != 100*time.Hour {
@@ -226,5 +233,44 @@ func TestErrorCodes(t *testing.T) {
 		if got := (&apiError{Code: code}).asError(); !errors.Is(got, want) {
 			t.Errorf("code %d: got %v, want %v", code, got, want)
 		}
+	}
+}
+
+// A node of several cannot take time or space away from all, only add to it; one that is alone decides.
+func TestLimitsOfSharedEngine(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	shared := func() *Engine { return open(t, Options{URL: srv.URL(), Token: enginetest.Token}) }
+	partitions(t, shared(), PartitionOptions{MaxAge: 96 * time.Hour, MaxBytes: 1 << 20})
+	for name, o := range map[string]PartitionOptions{"less time": {MaxAge: 72 * time.Hour}, "less space": {MaxBytes: 1 << 19}} {
+		if _, err := shared().Partitions(t.Context(), o); !errors.Is(err, ErrDisagree) {
+			t.Errorf("%s: got %v, want ErrDisagree", name, err)
+		}
+	}
+	ps := partitions(t, shared(), PartitionOptions{MaxAge: 100 * time.Hour, MaxBytes: 1 << 21})
+	if st, err := ps.List[0].State(t.Context()); err != nil || st.MaxAge != 100*time.Hour {
+		t.Errorf("got %v, %v, want 100 h", st.MaxAge, err)
+	}
+	alone := open(t, Options{Dir: t.TempDir()})
+	partitions(t, alone, PartitionOptions{MaxAge: 96 * time.Hour})
+	ps = partitions(t, alone, PartitionOptions{MaxAge: 72 * time.Hour})
+	if st, err := ps.List[0].State(t.Context()); err != nil || st.MaxAge != 72*time.Hour {
+		t.Errorf("alone: got %v, %v, want 72 h", st.MaxAge, err)
+	}
+}
+
+// A stream has an identity of its own: it stays when it is opened again, and a stream that takes its place has another.
+func TestStreamIdentity(t *testing.T) {
+	e := open(t, Options{Dir: t.TempDir()})
+	first, again := partitions(t, e, PartitionOptions{}), partitions(t, e, PartitionOptions{Count: 2})
+	if first.ID == "" || again.ID != first.ID {
+		t.Errorf("got %q, then %q, want the same", first.ID, again.ID)
+	}
+	for _, name := range []string{partitionName(0), partitionName(1)} {
+		if err := e.js.DeleteStream(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if other := partitions(t, e, PartitionOptions{}); other.ID == first.ID {
+		t.Errorf("a new stream has the identity of the old one, %q", other.ID)
 	}
 }

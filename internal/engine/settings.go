@@ -35,3 +35,19 @@ func (e *Engine) Secret(ctx context.Context, name string) ([]byte, error) {
 		} // another node may have been first: read what is there
 	}
 }
+
+// Storage returns how many bytes the account of an external engine has stored, and how many it may store. A limit of 0
+// means that there is none, or that only the servers know it.
+func (e *Engine) Storage(ctx context.Context) (used, limit int64, err error) {
+	info, err := e.js.AccountInfo(ctx)
+	if err != nil {
+		return 0, 0, translate(err)
+	}
+	tier := info.Tier
+	for _, t := range info.Tiers { // an account has limits of its own for each number of copies; we use one number
+		if t.Store >= tier.Store {
+			tier = t
+		}
+	}
+	return int64(tier.Store), max(0, tier.Limits.MaxStore), nil
+}

@@ -27,7 +27,7 @@ func rewriteTails(store string) error {
 		if err != nil {
 			return err
 		}
-		// Aside means out of the stream's own directory: a file left there by a crash could pass for a block.
+		// The copy is not made in the stream's own directory: a file left there by a crash could pass for a block.
 		return replaceFile(store, path, data)
 	})
 }

@@ -98,7 +98,7 @@ type Server struct {
 }
 
 // Start runs a server that syncs every write and allows large messages. Lines of configuration in more are added, and
-// may say otherwise.
+// may say otherwise. With accounts in them there is no token.
 func Start(t testing.TB, more string) *Server {
 	t.Helper()
 	s := &Server{t: t, dir: t.TempDir(), more: more, port: -1}
@@ -177,7 +177,10 @@ func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
 	config := filepath.Join(s.dir, "nats.conf")
-	text := fmt.Sprintf("listen: \"127.0.0.1:%d\"\nports_file_dir: %q\nauthorization: {token: %q}\n", s.port, s.dir, Token)
+	text := fmt.Sprintf("listen: \"127.0.0.1:%d\"\nports_file_dir: %q\n", s.port, s.dir)
+	if !strings.Contains(s.more, "accounts:") { // which have users of their own
+		text += fmt.Sprintf("authorization: {token: %q}\n", Token)
+	}
 	if s.more == "" {
 		s.more = "max_payload: 8MB\n"
 	}

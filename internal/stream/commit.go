@@ -73,7 +73,7 @@ func (w *writer) publish(ctx context.Context, what, key string, frame []byte) (u
 	}
 	w.raise(seq)
 	if w.s.disk.wrote(len(frame)) {
-		w.s.checkDisk()
+		w.s.timeToLook()
 	}
 	return seq, w.s.at(what, "stored")
 }

@@ -1,9 +1,13 @@
 package stream
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"sluice/internal/engine"
 )
 
 // Disk is what a file system has left.
@@ -23,7 +27,8 @@ const (
 // disk knows whether there is space. Near the end no record is taken, because an engine that meets a full disk takes
 // nothing at all until it is restarted.
 type disk struct {
-	ask      func() (Disk, error) // nil when the disk is another machine's
+	ask      func() (Disk, error)
+	remote   bool // it is the storage of an external engine: to ask costs a question over the network
 	headroom int64
 
 	free    atomic.Int64 // at the last look
@@ -31,22 +36,42 @@ type disk struct {
 	written atomic.Int64 // since then
 }
 
-func (d *disk) init(o Options, dir string) {
+func (d *disk) init(o Options, e *engine.Engine) {
 	d.headroom, d.ask = o.Headroom, o.Disk
-	if d.ask == nil && dir != "" {
-		d.ask = func() (Disk, error) { return statDisk(dir) }
+	if d.ask != nil {
+		return
 	}
+	switch dir := e.Dir(); {
+	case dir != "":
+		d.ask = func() (Disk, error) { return statDisk(dir) }
+	default:
+		d.ask, d.remote = func() (Disk, error) { return askStorage(e) }, true
+	}
+}
+
+// askStorage asks an external engine. Events stop near the end of its storage, so that leases and the registry can still
+// be written: else loading would stop, and no key could be revoked. What is not known is not limited here; the engine
+// itself then says that it is full.
+func askStorage(e *engine.Engine) (Disk, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	used, limit, err := e.Storage(ctx)
+	if err != nil || limit == 0 {
+		return Disk{}, nil
+	}
+	return Disk{Size: limit, Free: max(0, limit-used), Files: -1}, nil
 }
 
 // look asks the disk, and says whether there is enough space. A disk that cannot be asked has none.
 func (d *disk) look() (enough bool, err error) {
-	if d.ask == nil {
-		return true, nil
-	}
 	d.written.Store(0)
 	now, err := d.ask()
 	if err != nil {
 		return false, fmt.Errorf("look at the disk: %w", err)
+	}
+	if now.Size == 0 { // unknown
+		d.free.Store(0)
+		return true, nil
 	}
 	need := d.headroom
 	if need == 0 {
@@ -60,7 +85,7 @@ func (d *disk) look() (enough bool, err error) {
 // wrote counts bytes. It says that it is time to look: when many were written since the last look, or enough to use up
 // what was free.
 func (d *disk) wrote(n int) (look bool) {
-	if d.ask == nil {
+	if d.remote && d.free.Load() == 0 {
 		return false
 	}
 	now := d.written.Add(int64(n))

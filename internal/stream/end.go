@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -41,13 +42,24 @@ func (s *Stream) openEnds(ctx context.Context) error {
 	return nil
 }
 
-// saveEnds saves how far the partitions reach.
-func (s *Stream) saveEnds(ctx context.Context) {
+// saveEnds saves how far the partitions reach. It gives up when the engine becomes unwell: the watcher has other things
+// to do then.
+func (s *Stream) saveEnds(ctx context.Context, unwell <-chan struct{}) {
 	if phase := s.status.Load().Phase; phase == Starting || phase == Probing {
+		return
+	}
+	if !slices.ContainsFunc(s.writers, func(w *writer) bool { return w.high.Load() != w.saved }) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	go func() {
+		select {
+		case <-unwell:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	for _, w := range s.writers {
 		high := w.high.Load()
 		if high == w.saved {

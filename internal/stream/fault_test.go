@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"sluice/internal/engine"
 	"sluice/internal/enginetest"
 )
 
@@ -122,7 +124,7 @@ func TestDiskIsAskedByBytesToo(t *testing.T) {
 	var asked atomic.Int64
 	var d disk
 	free := int64(1 << 40)
-	d.init(Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: free, Files: -1}, nil }}, "")
+	d.init(Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: free, Files: -1}, nil }}, nil)
 	look := func() {
 		if _, err := d.look(); err != nil {
 			t.Fatal(err)
@@ -145,6 +147,31 @@ func TestDiskIsAskedByBytesToo(t *testing.T) {
 	}
 	if !d.wrote(1) {
 		t.Error("it is not time to look when what was free is written")
+	}
+}
+
+// The storage of an account ends for events before it ends for leases and the registry.
+func TestAccountStorage(t *testing.T) {
+	srv := enginetest.Start(t, "max_payload: 8MB\naccounts: {A: {users: [{user: u, password: p}], jetstream: {max_file: 64MB}}}")
+	e := openOptions(t, engine.Options{URL: strings.Replace(srv.URL(), "//", "//u:p@", 1)})
+	s := runStream(t, e, Options{Headroom: 24 << 20, AckTimeout: 5 * time.Second})
+	eventually(t, "writing", func() bool { return s.Ready() == nil })
+	var err error
+	for i := 0; err == nil && i < 10_000; i++ {
+		_, err = s.Append(t.Context(), make([]byte, 100_000))
+	}
+	if !errors.Is(err, ErrNoSpace) {
+		t.Errorf("got %v, want ErrNoSpace", err)
+	}
+	used, limit, err := e.Storage(t.Context())
+	if err != nil || limit == 0 || used < limit/4 || used > limit-8<<20 {
+		t.Errorf("%d of %d bytes are used, %v; want some, and space for other things", used, limit, err)
+	}
+	if _, err := e.Take(t.Context(), "loader.0"); err != nil {
+		t.Errorf("lease: %v", err)
+	}
+	if _, err := e.Secret(t.Context(), "x"); err != nil {
+		t.Errorf("registry: %v", err)
 	}
 }
 

@@ -31,7 +31,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ErrFrame is wrapped by every error about bytes that are not a whole frame.
 var ErrFrame = errors.New("not a whole frame")
 
-// beginFrame returns b emptied and with room for the header.
+// beginFrame returns b emptied and with an empty header.
 func beginFrame(b []byte) []byte {
 	return append(b[:0], 'S', 'L', 'F', frameVersion, 0, 0, 0, 0, 0, 0)
 }
@@ -69,7 +69,7 @@ func lostFrame() []byte {
 	return f
 }
 
-// errLost means a frame that stands for a lost one.
+// errLost means a frame that takes the place of a lost one.
 var errLost = fmt.Errorf("%w: the engine has lost it", ErrFrame)
 
 // DecodeFrame returns the records of a frame; they share memory with b. The error wraps ErrFrame and says what is

@@ -75,6 +75,12 @@ func (g *group) answer(seq uint64, err error) bool {
 func (w *writer) expire(g *group) {
 	w.mu.Lock()
 	before := g.phase
+	w.mu.Unlock()
+	if before == sending && !w.acks.alive(w.s.o.Now(), w.s.o.AckTimeout) {
+		_ = w.s.fault(ErrTimeout) // before the callers have their answer: they look at the status
+	}
+	w.mu.Lock()
+	before = g.phase
 	first := g.answer(0, ErrTimeout)
 	switch {
 	case !first:
@@ -91,8 +97,6 @@ func (w *writer) expire(g *group) {
 	w.s.n.failed.Add(uint64(g.n))
 	if before != sending {
 		w.release(g)
-	} else if !w.acks.alive(w.s.o.Now(), w.s.o.AckTimeout) {
-		_ = w.s.fault(ErrTimeout) // the callers have it already
 	}
 }
 

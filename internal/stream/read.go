@@ -76,8 +76,8 @@ func (s *Stream) Extents(ctx context.Context) ([]Extent, error) {
 	return out, nil
 }
 
-// KeepsFor says how long the stream keeps a record at the longest.
-func (s *Stream) KeepsFor(ctx context.Context) (time.Duration, error) {
+// Retention says how long the stream keeps a record at the longest.
+func (s *Stream) Retention(ctx context.Context) (time.Duration, error) {
 	var longest time.Duration
 	for _, w := range s.writers {
 		st, err := w.log.State(ctx)

@@ -30,7 +30,7 @@ type Frame struct {
 }
 
 // Scan calls yield for every frame of a partition from a sequence number on, in order, and returns nil after the last
-// one there is. From 0 means from the oldest kept. Damage and gaps are told in the frames and stop nothing. The
+// one there is. From 0 means from the oldest kept. The frames show damage and gaps, which stop nothing. The
 // frame's memory is yield's to keep. An error of yield ends the scan and is returned as it is.
 // ErrBehind means that the partition ends before from, so numbers were or will be given out twice; see Resume.
 func (s *Stream) Scan(ctx context.Context, partition uint8, from uint64, yield func(Frame) error) error {
@@ -184,7 +184,7 @@ func (f *fetcher) rest(ctx context.Context, grown, changed <-chan struct{}) {
 	}
 }
 
-// start finds the first sequence number and refuses one that the partition has not reached.
+// start finds the first sequence number and rejects one that the partition has not reached.
 func (f *fetcher) start(ctx context.Context) error {
 	for {
 		st, err := f.s.writers[f.part].log.State(ctx)

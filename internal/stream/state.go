@@ -88,12 +88,17 @@ func (s *Stream) move(since *Status, to Phase, cause error) bool {
 	s.logMove(before.Phase, &st)
 	if to == Probing {
 		s.e.Suspect()
-		select {
-		case s.noticed <- struct{}{}:
-		default:
-		}
+		s.notice()
 	}
 	return true
+}
+
+// notice makes watch act at once.
+func (s *Stream) notice() {
+	select {
+	case s.noticed <- struct{}{}:
+	default:
+	}
 }
 
 // logMove says once that no record is taken, and once that records are taken again.
@@ -135,15 +140,19 @@ func (s *Stream) watch(ctx context.Context) {
 	for {
 		changed, unwell := s.e.Changed(), s.e.Unwell()
 		s.look(ctx)
-		s.saveEnds(ctx)
+		s.saveEnds(ctx, unwell)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		case <-s.noticed:
-		case <-unwell: // it may be well again by now, but what was on its way is lost
-			s.move(nil, Probing, errUnwell)
+		case <-unwell:
 		case <-changed:
+		}
+		if closed(unwell) { // it may be well again by now, but what was on its way is lost
+			s.move(nil, Probing, errUnwell)
+		}
+		if closed(changed) {
 			for _, w := range s.writers {
 				w.abort()
 			}
@@ -151,9 +160,21 @@ func (s *Stream) watch(ctx context.Context) {
 	}
 }
 
+// closed says whether a channel is closed that nobody sends to.
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
 // look moves the phase by what disk and engine say.
 func (s *Stream) look(ctx context.Context) {
-	s.checkDisk()
+	if !s.disk.remote || s.e.Health() == nil {
+		s.checkDisk()
+	}
 	if err := s.e.Health(); err != nil {
 		if st := s.status.Load(); st.Phase == Writing || st.Phase == Starting {
 			s.move(st, Probing, err)
@@ -177,6 +198,15 @@ func (s *Stream) checkDisk() {
 	case enough && phase == NoSpace:
 		s.move(nil, Probing, errNoSpace)
 	}
+}
+
+// timeToLook asks the disk now, because much was written; in the background where the question goes over a network.
+func (s *Stream) timeToLook() {
+	if s.disk.remote {
+		s.notice()
+		return
+	}
+	s.checkDisk()
 }
 
 // probe writes to every partition and moves to Writing when all of them stored it.

@@ -112,7 +112,7 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 		o: o, e: e, maxRecord: e.MaxMessage(),
 		begun: make(chan struct{}), noticed: make(chan struct{}, 1),
 	}
-	s.disk.init(o, e.Dir())
+	s.disk.init(o, e)
 	s.status.Store(&Status{Starting, errStarting})
 	parts, err := e.Partitions(ctx, engine.PartitionOptions{Count: o.Partitions, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes})
 	if err != nil {
@@ -162,6 +162,6 @@ func (s *Stream) Run(ctx context.Context) error {
 	writers.Wait()
 	stopWatch()
 	watcher.Wait()
-	s.saveEnds(context.WithoutCancel(ctx))
+	s.saveEnds(context.WithoutCancel(ctx), nil)
 	return nil
 }

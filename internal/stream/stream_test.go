@@ -322,7 +322,7 @@ func TestPartitionsGrowButNeverShrink(t *testing.T) {
 	if got := openStream(t, e, Options{}).Partitions(); got != 3 {
 		t.Errorf("%d partitions, want 3", got)
 	}
-	if got, err := s.KeepsFor(t.Context()); err != nil || got != time.Hour {
+	if got, err := s.Retention(t.Context()); err != nil || got != time.Hour {
 		t.Errorf("records are kept for %v, %v, want the hour they were given", got, err)
 	}
 }

@@ -78,7 +78,7 @@ func (ids *IDs) Seal(s *Submission) {
 	}
 }
 
-// Place tells the submission where its record stands, which settles its id.
+// Place sets the id of a submission from the place of its record.
 func (ids *IDs) Place(s *Submission, partition uint8, seq uint64, slot uint16) {
 	if s.Base[15]&sealedBase == 0 || !ids.sealing() || seq > seqMask {
 		s.Place(partition, seq, slot)

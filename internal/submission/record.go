@@ -130,7 +130,7 @@ func appendHash(b []byte, s string) []byte {
 // ErrDamaged says that a record cannot be read: bytes are missing, left over or of an unknown version.
 var ErrDamaged = errors.New("damaged record")
 
-// DecodeRecord reads the record that stands at a place in the stream. Strings of the result are parts of rec.
+// DecodeRecord reads the record at a place in the stream. Strings of the result are parts of rec.
 func (ids *IDs) DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
 	s := new(Submission)
 	d := Decoder{IDs: ids}

@@ -86,7 +86,7 @@ func putTime(id *event.ID, now time.Time) {
 	copy(id[:6], b[2:])
 }
 
-// Place tells the submission where its record stands, which settles its id, in the form of earlier versions.
+// Place sets the id of a submission from the place of its record, in the form of earlier versions.
 func (s *Submission) Place(partition uint8, seq uint64, slot uint16) {
 	s.ID = NewID(s.Base, partition, seq, slot)
 }

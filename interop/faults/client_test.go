@@ -27,7 +27,7 @@ func (s *server) host() string { return strings.TrimPrefix(s.url, "http://") }
 // meanwhile, memory stays bounded, and the idle ones are shown the door.
 func TestSlowConnections(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, dir, launch{})
+	s := start(t, dir, launch{args: []string{"--max-connections", "40000"}}) // all come from one peer, which may have a half
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	slow := provisioned(t, dir, "slow")
 	n := rounds(t, 10_000, 1000)
