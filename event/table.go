@@ -146,7 +146,7 @@ var codeTable = []CodeInfo{
 	{NullDropped, WarningKind, "An array in custom_data held nulls. They were dropped, so other elements moved.", "Leave nulls out, or send another value that stands for nothing."},
 	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "No action is needed if the person opted out."},
 	{PrivacyNotUnderstood, WarningKind, "A consent signal is in a place or under a name that we do not read. The event is restricted to measurement.", "Send the signal in the place that the message names."},
-	{PrivacySuppressed, WarningKind, "The consent signals forbid use: every identifier was removed.", "Do not send events of people who opted out."},
+	{PrivacySuppressed, WarningKind, "The consent signals forbid use. Every identifier and every other text was removed.", "Do not send events of people who opted out."},
 }
 
 // rank is the position of a code in the table: where an event breaks several rules, the lower is listed first. An

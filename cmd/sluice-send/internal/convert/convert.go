@@ -109,6 +109,12 @@ func (c *Converter) Body(data []byte) []Outcome {
 	if err := d.Decode(&request); err != nil {
 		return []Outcome{{Fault: &event.Error{Code: event.MalformedJSON, Message: "The text is not a JSON object.", Hint: "Give whole request bodies or events."}}}
 	}
+	if duplicate(data) {
+		return []Outcome{{Fault: &event.Error{
+			Code: event.DuplicateField, Message: "An object of the body names a member twice.",
+			Hint: "Send every member once: two programs could read two different events.",
+		}}}
+	}
 	list, ok := c.events(request)
 	if !ok {
 		return []Outcome{c.one(request, request, true)}
@@ -122,6 +128,47 @@ func (c *Converter) Body(data []byte) []Outcome {
 		}
 	}
 	return out
+}
+
+// duplicate says whether an object names a member twice. The standard library keeps the last one, so a refusal before it
+// would be lost.
+func duplicate(data []byte) bool {
+	type object struct {
+		names map[string]bool // nil: an array
+		value bool            // the next token is a value
+	}
+	var open []object
+	d := json.NewDecoder(bytes.NewReader(data))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return false
+		}
+		top := len(open) - 1
+		if top >= 0 && open[top].names != nil && !open[top].value {
+			if text, ok := token.(string); ok {
+				if open[top].names[text] {
+					return true
+				}
+				open[top].names[text], open[top].value = true, true
+				continue
+			}
+		}
+		if top >= 0 {
+			open[top].value = false
+		}
+		switch token {
+		case json.Delim('{'):
+			open = append(open, object{names: map[string]bool{}})
+		case json.Delim('['):
+			open = append(open, object{})
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:top]
+			if len(open) == 0 {
+				return false
+			}
+		}
+	}
 }
 
 // events finds the list of events in a request. It is not ok if the body is one event.
