@@ -39,8 +39,11 @@ fmt: ## formats every file
 	$(TOOL) gofumpt -w $$(git ls-files '*.go')
 
 .PHONY: generate
-generate: ## writes what is made from tables: docs/metrics.md, deploy/alerts.yml, deploy/grafana.json
+generate: ## writes what is made from the program: docs/{api,flags,metrics}.md, deploy/alerts.yml, deploy/grafana.json
 	$(GO) test -count 1 -run '^TestPublished$$' ./internal/console -update
+	$(GO) test -count 1 -run '^TestMarkdown$$' ./internal/api -update
+	$(GO) test -count 1 -run '^TestFlagsPage$$' ./cmd/sluice -update
+	$(GO) test -count 1 -run '^TestFlagsPage$$' ./cmd/sluice-send -update
 
 .PHONY: vet
 vet: ## go vet

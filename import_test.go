@@ -26,6 +26,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/audit":       {modules: []string{"golang.org/x/sys"}},
 	"internal/engine":      {modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
 	"internal/enginetest":  {modules: []string{"github.com/nats-io/nats.go"}},
+	"internal/flagtest":    {modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/dataset":     {ours: []string{"internal/engine"}},
 	"internal/submission":  {ours: []string{"event"}},
 	"internal/stream":      {ours: []string{"internal/engine"}},
