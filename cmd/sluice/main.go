@@ -84,7 +84,7 @@ Then:        sluice serve            runs the service in ./sluice-data
              sluice dataset create shop
 
 Every flag can be set by an environment variable: --listen is SLUICE_LISTEN.
-Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset or key`,
+Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key or reader`,
 		Version:           programVersion(),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
@@ -97,7 +97,7 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset or k
 	flags.String("nats-credentials", "", "credentials file for --nats")
 	flags.String("nats-ca", "", "certificate authority file for --nats")
 	lakeFlags(root)
-	root.AddCommand(newServe(), newDemo(), newDataset(), newKey(), newExport(), newErase(), newLake(), newConsole(), newAudit(), newBench())
+	root.AddCommand(newServe(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newErase(), newLake(), newConsole(), newAudit(), newBench())
 	documentEnvironment(root)
 	return root
 }

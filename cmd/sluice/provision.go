@@ -20,8 +20,9 @@ import (
 // when there is one on the data directory, and opens the engine itself when there is none.
 type provision struct {
 	*dataset.Registry
-	audit *audit.Log
-	cmd   *cobra.Command
+	engine *engine.Engine
+	audit  *audit.Log
+	cmd    *cobra.Command
 }
 
 // withRegistry runs work on the registry of --data or --nats.
@@ -37,8 +38,8 @@ func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provisio
 		return failed(err)
 	}
 	dir, _ := cmd.Flags().GetString("data")
-	err = work(ctx, &provision{Registry: reg, audit: audit.Open(dir), cmd: cmd})
-	for _, absent := range []error{dataset.ErrNotFound, dataset.ErrNoKey} {
+	err = work(ctx, &provision{Registry: reg, engine: e, audit: audit.Open(dir), cmd: cmd})
+	for _, absent := range []error{dataset.ErrNotFound, dataset.ErrNoKey, dataset.ErrNoReader} {
 		if errors.Is(err, absent) {
 			return &failure{exitNotFound, err}
 		}

@@ -59,10 +59,12 @@ type config struct {
 //	senders' listener ── api ── dataset
 //	                      └─── stream ── engine
 //	ops listener ── console        └── loader ── lake
+//	                catalog ── lake, readers
 type service struct {
 	config
 	engine   *engine.Engine
 	registry *dataset.Registry
+	readers  *dataset.Readers
 	stream   *stream.Stream
 	lake     *lake.Lake
 	loader   *loader.Loader
@@ -106,6 +108,9 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
+		return nil, err
+	}
+	if s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
 		return nil, err
 	}
 	inFlight := c.inFlight
@@ -256,6 +261,7 @@ func (s *service) run(ctx context.Context) error {
 		parts.Go(named("lake", func() error { return rig.upkeep(lower, s.lake) }))
 	}
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
+	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))

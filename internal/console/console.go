@@ -59,6 +59,15 @@ type Options struct {
 	Proxy bool
 	// APIURL is the address of the senders' API, for the examples on the pages.
 	APIURL string
+	// Mounts are parts of the listener that ask for a reader's token instead of a log-in.
+	Mounts []Mount
+}
+
+// Mount is a part of the operators' listener that decides itself who may read.
+type Mount struct {
+	Prefix  string // of its paths; ends with a slash
+	Handler http.Handler
+	Refuse  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
 }
 
 // Console is the operators' listener: pages, /metrics, /livez, /readyz.
@@ -126,6 +135,9 @@ func (c *Console) Handler() http.Handler {
 
 	mux := http.NewServeMux()
 	mux.Handle("/", c.guard.wrap(page))
+	for _, m := range c.o.Mounts {
+		mux.Handle(m.Prefix, c.guard.mount(m))
+	}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", c.readyz)
 	mux.HandleFunc("GET /login", c.loginPage)

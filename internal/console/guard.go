@@ -52,15 +52,11 @@ type session struct {
 // wrap lets a request through to next, or sends it to the log-in.
 func (g *guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, message := g.reach(r)
 		switch {
-		case g.loopback && !localHost(r.Host):
-			// A page of the internet whose name was pointed at this machine would send its own name.
-			http.Error(w, "This console answers to localhost, 127.0.0.1 and [::1] only.", http.StatusMisdirectedRequest)
-		case g.loopback:
-			next.ServeHTTP(w, r)
-		case r.TLS == nil && !g.proxy:
-			http.Error(w, "This console is served over TLS only: see docs/operate.md, Console access.", http.StatusForbidden)
-		case g.open(r):
+		case status != 0:
+			http.Error(w, message, status)
+		case g.loopback, g.open(r):
 			next.ServeHTTP(w, r)
 		case r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"):
 			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
@@ -68,6 +64,29 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 			http.Error(w, "Log in, or send the console token.", http.StatusUnauthorized)
 		}
+	})
+}
+
+// reach says why nobody may be answered the way the request came; a status of 0 means that it may be answered.
+func (g *guard) reach(r *http.Request) (status int, message string) {
+	switch {
+	case g.loopback && !localHost(r.Host):
+		// A page of the internet whose name was pointed at this machine would send its own name.
+		return http.StatusMisdirectedRequest, "This console answers to localhost, 127.0.0.1 and [::1] only."
+	case !g.loopback && r.TLS == nil && !g.proxy:
+		return http.StatusForbidden, "This console is served over TLS only: see docs/operate.md, Console access."
+	}
+	return 0, ""
+}
+
+// mount lets a request through to a part of the listener that knows its readers itself.
+func (g *guard) mount(m Mount) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, message := g.reach(r); status != 0 {
+			m.Refuse(w, r, status, message)
+			return
+		}
+		m.Handler.ServeHTTP(w, r)
 	})
 }
 

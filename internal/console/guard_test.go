@@ -218,6 +218,42 @@ func TestAccess(t *testing.T) {
 	}
 }
 
+// A part of the listener that knows its readers itself is reached without a log-in, and by no other way than the console.
+func TestMount(t *testing.T) {
+	plain := func(r *http.Request) { r.TLS = nil }
+	for name, c := range map[string]struct {
+		loopback, proxy bool
+		url             string
+		want            int
+	}{
+		"over TLS":                   {false, false, "https://ops.example/part/x", 200},
+		"without TLS":                {false, false, "http://ops.example/part/x", 403},
+		"behind a proxy":             {false, true, "http://ops.example/part/x", 200},
+		"loopback":                   {true, false, "http://127.0.0.1:8081/part/x", 200},
+		"a name pointed at loopback": {true, false, "http://evil.example/part/x", 421},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openSite(t, c.loopback, c.proxy)
+			handler := s.guard.mount(Mount{
+				Prefix:  "/part/",
+				Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+				Refuse: func(w http.ResponseWriter, _ *http.Request, status int, _ string) {
+					w.WriteHeader(status)
+				},
+			})
+			r := httptest.NewRequest("GET", c.url, nil)
+			if strings.HasPrefix(c.url, "http:") {
+				plain(r)
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			if w.Code != c.want {
+				t.Errorf("got %d, want %d", w.Code, c.want)
+			}
+		})
+	}
+}
+
 // A redirect after the log-in stays here.
 func TestSafeNext(t *testing.T) {
 	for next, want := range map[string]string{

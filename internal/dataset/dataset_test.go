@@ -393,7 +393,7 @@ func TestKeyIsNotOnDisk(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	secret := k.Reveal()[secretAt:sumAt]
+	secret := k.Reveal()[len(keyPrefix)+secretAt : len(keyPrefix)+sumAt]
 	files := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -13,15 +13,17 @@ import (
 // The prefix lets scanners for leaked secrets find it; the checksum rejects a typing error without a look-up.
 //
 //	sluice_Q3h0Zk1aB7xY_0123456789abcdefghijABCDEFGHIJklCHKSUM
+//
+// A reader's token has the same form with another prefix, so that neither is ever taken for the other.
 const (
-	keyPrefix = "sluice_"
-	idSize    = 12 // 71 bits: never met twice
+	keyPrefix   = "sluice_"
+	tokenPrefix = "sluice-reader_"
+	idSize      = 12 // 71 bits: never met twice
 	// secretSize is 190 bits; 160 are asked for.
 	secretSize = 32
 	sumSize    = 6 // holds 32 bits
 
-	idAt     = len(keyPrefix)
-	secretAt = idAt + idSize + 1
+	secretAt = idSize + 1 // behind the prefix, as the two below
 	sumAt    = secretAt + secretSize
 	keySize  = sumAt + sumSize
 )
@@ -33,9 +35,12 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 type Key struct{ reveal func() string }
 
 // newKey makes a key with a new id.
-func newKey() (k Key, id string, hash [32]byte) {
+func newKey() (k Key, id string, hash [32]byte) { return newSecret(keyPrefix) }
+
+// newSecret makes a key, or a token, with a new id.
+func newSecret(prefix string) (k Key, id string, hash [32]byte) {
 	id, secret := randomText(idSize), randomText(secretSize)
-	text := keyPrefix + id + "_" + secret
+	text := prefix + id + "_" + secret
 	sum := checksum(text)
 	text += string(sum[:])
 	return Key{reveal: func() string { return text }}, id, sha256.Sum256([]byte(secret))
@@ -97,19 +102,25 @@ func checksum(text string) (b [sumSize]byte) {
 
 // parseKey takes a presented key apart. It allocates nothing.
 func parseKey(presented string) (id string, secret [secretSize]byte, ok bool) {
-	if len(presented) != keySize || presented[:idAt] != keyPrefix || presented[secretAt-1] != '_' {
+	return parseSecret(keyPrefix, presented)
+}
+
+// parseSecret takes a presented key, or token, apart. It allocates nothing.
+func parseSecret(prefix, presented string) (id string, secret [secretSize]byte, ok bool) {
+	at := len(prefix)
+	if len(presented) != at+keySize || presented[:at] != prefix || presented[at+secretAt-1] != '_' {
 		return "", secret, false
 	}
-	for i := idAt; i < keySize; i++ {
-		if !isBase62(presented[i]) && i != secretAt-1 {
+	for i := at; i < len(presented); i++ {
+		if !isBase62(presented[i]) && i != at+secretAt-1 {
 			return "", secret, false
 		}
 	}
-	if sum := checksum(presented[:sumAt]); presented[sumAt:] != string(sum[:]) {
+	if sum := checksum(presented[:at+sumAt]); presented[at+sumAt:] != string(sum[:]) {
 		return "", secret, false
 	}
-	copy(secret[:], presented[secretAt:])
-	return presented[idAt : idAt+idSize], secret, true
+	copy(secret[:], presented[at+secretAt:])
+	return presented[at : at+idSize], secret, true
 }
 
 func isBase62(c byte) bool {

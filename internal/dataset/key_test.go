@@ -79,7 +79,7 @@ func TestKeyHides(t *testing.T) {
 	}
 	out.Write(data)
 	text := k.Reveal()
-	for _, secret := range []string{text, text[secretAt:sumAt], fmt.Sprintf("%x", text)} {
+	for _, secret := range []string{text, text[len(keyPrefix)+secretAt : len(keyPrefix)+sumAt], fmt.Sprintf("%x", text)} {
 		if strings.Contains(out.String(), secret) {
 			t.Errorf("the key shows in:\n%s", out.String())
 		}
@@ -106,7 +106,7 @@ func FuzzKey(f *testing.F) {
 	f.Add(k.Reveal())
 	f.Add("")
 	f.Add("sluice_")
-	f.Add(strings.Repeat("_", keySize))
+	f.Add(strings.Repeat("_", len(keyPrefix)+keySize))
 	f.Fuzz(func(t *testing.T, s string) {
 		id, secret, ok := parseKey(s)
 		if !ok {

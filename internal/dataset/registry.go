@@ -11,24 +11,10 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"sluice/internal/engine"
-)
-
-const (
-	// refresh is how often a running registry asks whether anything changed. A revocation must hold within 5 s; asking
-	// is one small request, and unlike a subscription it cannot fall silent unnoticed.
-	refresh = time.Second
-	// askWait bounds one question to the engine.
-	askWait = 3 * time.Second
-	// newsTopic announces a change to running registries, so that a key works when the command that made it returns.
-	// An announcement may get lost: the registry still asks every second.
-	newsTopic = "datasets"
-	// newsWait is how long a change waits for a running registry to have taken it in. Arbitrary, well under a second.
-	newsWait = 500 * time.Millisecond
 )
 
 // Options are what a registry needs to know.
@@ -37,18 +23,20 @@ type Options struct {
 	Log *slog.Logger     // nil means nothing is logged
 }
 
+func (o *Options) setDefaults() {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
 // Registry knows the datasets. Its methods may be called by many goroutines.
 type Registry struct {
-	o  Options
-	e  *engine.Engine
-	kv *engine.Bucket
-
-	mu   sync.Mutex // one load at a time
-	seen atomic.Uint64
+	replica
+	o    Options
 	snap atomic.Pointer[snapshot]
-
-	loads, failures atomic.Uint64
-	synced          atomic.Int64 // when the copy was last known to be current, Unix nanoseconds
 }
 
 // snapshot is a copy of all datasets. It never changes; a new one takes its place.
@@ -68,17 +56,13 @@ type entry struct {
 // Open makes the bucket where there is none, reads all datasets, and returns the registry. Without Run it still sees
 // what it changes itself, and Read and List see everything.
 func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.setDefaults()
 	kv, err := e.Bucket(ctx, engine.Datasets)
 	if err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
 	}
-	r := &Registry{o: o, e: e, kv: kv}
+	r := &Registry{o: o, replica: replica{e: e, kv: kv, what: "datasets", now: o.Now, log: o.Log}}
+	r.take = r.replace
 	r.snap.Store(&snapshot{})
 	if err := r.load(ctx); err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
@@ -86,91 +70,8 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	return r, nil
 }
 
-// Run keeps the copy in memory current until ctx ends: a change made anywhere is seen within about a second, mostly at
-// once. While the engine cannot be reached, the last good copy stays in force.
-func (r *Registry) Run(ctx context.Context) error {
-	stop, err := r.e.Listen(newsTopic, func() error { return r.refresh(ctx) })
-	if err != nil {
-		return fmt.Errorf("watch datasets: %w", err)
-	}
-	defer stop()
-	stale := false
-	tick := time.NewTicker(refresh)
-	defer tick.Stop()
-	for {
-		changed := r.e.Changed()
-		err := r.refresh(ctx)
-		if failed := err != nil && ctx.Err() == nil; failed != stale {
-			stale = failed
-			if stale {
-				r.o.Log.Warn("datasets cannot be read, the last copy stays in force", "error", err)
-			} else {
-				r.o.Log.Info("datasets are current again")
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		case <-changed:
-		}
-	}
-}
-
-// refresh reads all datasets anew if anything was written since the last time.
-func (r *Registry) refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, askWait)
-	defer cancel()
-	last, err := r.kv.Revision(ctx)
-	if err == nil && last != r.seen.Load() {
-		err = r.load(ctx)
-	}
-	if err != nil {
-		r.failures.Add(1)
-		return err
-	}
-	r.synced.Store(r.o.Now().UnixNano())
-	return nil
-}
-
-// published takes a change of its own in, then tells a running registry and waits until that has it too, if there
-// is one. Nobody listening is no error.
-func (r *Registry) published(ctx context.Context) error {
-	if err := r.load(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, newsWait)
-	defer cancel()
-	r.e.Announce(ctx, newsTopic)
-	return nil
-}
-
-// load reads all datasets and swaps them in.
-func (r *Registry) load(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// Asked first: what is written while the records are read makes the next look find a newer revision.
-	last, err := r.kv.Revision(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := r.readAll(ctx)
-	if err != nil {
-		return err
-	}
-	r.snap.Store(r.index(all))
-	r.seen.Store(last)
-	r.synced.Store(r.o.Now().UnixNano())
-	r.loads.Add(1)
-	return nil
-}
-
-// readAll reads all datasets. A record that cannot be read closes its own dataset and no other.
-func (r *Registry) readAll(ctx context.Context) ([]*Dataset, error) {
-	records, err := r.kv.All(ctx)
-	if err != nil {
-		return nil, err
-	}
+// replace swaps in what was read. A record that cannot be read closes its own dataset and no other.
+func (r *Registry) replace(records []engine.Entry) {
 	all := make([]*Dataset, 0, len(records))
 	for _, record := range records {
 		d, err := decode(record.Value)
@@ -181,7 +82,7 @@ func (r *Registry) readAll(ctx context.Context) ([]*Dataset, error) {
 		all = append(all, d)
 	}
 	slices.SortFunc(all, func(a, b *Dataset) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	r.snap.Store(r.index(all))
 }
 
 // index makes a snapshot, taking over when each key was last used.

@@ -10,6 +10,7 @@ import (
 //	name             kind       what                                                    kept for
 //	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
+//	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
 //	SLUICE_MARKS     key-value  the highest sequence number of each partition           for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
@@ -26,6 +27,7 @@ const (
 	Datasets   Kind = iota // datasets, and hashes of their keys
 	StreamEnds             // the highest sequence number of each partition
 	Settings               // what all nodes share
+	Readers                // readers, and hashes of their tokens
 	leases                 // see Lease
 )
 
@@ -40,6 +42,7 @@ var buckets = [...]struct {
 	Datasets:   {name: "SLUICE_DATASETS", description: "Sluice datasets and key hashes"},
 	StreamEnds: {name: "SLUICE_MARKS", description: "Sluice stream ends"},
 	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
+	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 

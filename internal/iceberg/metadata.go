@@ -227,15 +227,25 @@ const watermarkProperty = "sluice.watermark"
 // watermarks says up to where in each partition of the stream the table holds everything. A snapshot that
 // another program made does not say, so its parent is asked.
 func (m *metadata) watermarks() map[uint8]uint64 {
-	for s := m.current(); s != nil; s = m.snapshot(*s.Parent) {
+	if cur := m.current(); cur != nil {
+		if marks, ok := m.watermarksAt(cur); ok {
+			return marks
+		}
+	}
+	return map[uint8]uint64{}
+}
+
+// watermarksAt is watermarks as of a snapshot. It is not ok if neither the snapshot nor one before it that is kept says.
+func (m *metadata) watermarksAt(s *snapshot) (map[uint8]uint64, bool) {
+	for ; s != nil; s = m.snapshot(*s.Parent) {
 		if text, ok := s.Summary[watermarkProperty]; ok {
-			return parseWatermarks(text)
+			return parseWatermarks(text), true
 		}
 		if s.Parent == nil {
 			break
 		}
 	}
-	return map[uint8]uint64{}
+	return nil, false
 }
 
 // Watermarks are written as "0:17,1:4".

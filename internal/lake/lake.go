@@ -114,6 +114,7 @@ type anyTable interface {
 	Sweep(context.Context) (int, error)
 	Check(context.Context, func(iceberg.Finding), func(done, total int)) (iceberg.Checked, error)
 	Repair(context.Context, func(done, total int)) (iceberg.Repaired, error)
+	Document(context.Context, *iceberg.Document) (*iceberg.Document, error)
 	Stats() iceberg.Stats
 }
 

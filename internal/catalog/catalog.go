@@ -1,0 +1,184 @@
+// Package catalog is a read-only Iceberg REST catalog: the namespace sluice with the tables of the lake.
+//
+// It answers the requests of the protocol that read, tells clients that it answers no others, and hands out table
+// metadata. It gives nobody credentials for the files: a client reads those with its own.
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sluice/internal/dataset"
+	"sluice/internal/lake"
+)
+
+// Prefix is where the catalog lies on its listener. Clients are given the address up to and with it.
+const Prefix = "/iceberg/"
+
+// namespace is the only one.
+const namespace = "sluice"
+
+// Tables is the lake, as far as the catalog knows it.
+type Tables interface {
+	Document(ctx context.Context, table string, known *lake.Document) (*lake.Document, error)
+}
+
+// Readers knows the tokens of readers.
+type Readers interface {
+	Authenticate(token string) (*dataset.Reader, error)
+}
+
+// Catalog answers the protocol. All members are required.
+type Catalog struct {
+	Tables  Tables
+	Readers Readers
+	Open    bool // a request without a token is answered, too: the listener is reached from this machine alone
+	Log     *slog.Logger
+
+	documents documents
+}
+
+// Handler answers requests whose path begins with Prefix.
+func (c *Catalog) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := c.answer(w, r); err != nil {
+			refused, ok := errors.AsType[*refusal](err)
+			if !ok {
+				c.Log.Error("catalog", "path", r.URL.Path, "error", err)
+				refused = &refusal{status: http.StatusServiceUnavailable, kind: "ServiceUnavailableException", message: "The table cannot be read now. Try again."}
+			}
+			refused.write(w, r)
+		}
+	})
+}
+
+// answer writes an answer, or returns why there is none.
+func (c *Catalog) answer(w http.ResponseWriter, r *http.Request) error {
+	parts, err := split(r.URL.EscapedPath())
+	if err != nil {
+		return err
+	}
+	if len(parts) == 3 && parts[1] == "oauth" && parts[2] == "tokens" {
+		return c.token(w, r)
+	}
+	if err := c.admit(r); err != nil {
+		return err
+	}
+	route, names := find(parts)
+	if route == nil {
+		return &refusal{status: http.StatusNotFound, kind: "NotFoundException", message: "The catalog has no such path."}
+	}
+	handle := route.methods[r.Method]
+	if handle == nil {
+		return route.refuse(r.Method)
+	}
+	return handle(c, w, r, names)
+}
+
+// split takes a path apart at its slashes, before anything in it is decoded: a name may hold an encoded slash.
+func split(path string) ([]string, error) {
+	path = strings.TrimSuffix(strings.TrimPrefix(path, Prefix), "/")
+	parts := strings.Split(path, "/")
+	for i := range parts {
+		part, err := url.PathUnescape(parts[i])
+		if err != nil {
+			return nil, &refusal{status: http.StatusBadRequest, kind: "BadRequestException", message: "The path is not encoded correctly."}
+		}
+		parts[i] = part
+	}
+	return parts, nil
+}
+
+// admit says whether the request may be answered. A token that is sent is looked at, also where none is needed.
+func (c *Catalog) admit(r *http.Request) error {
+	header := r.Header.Get("Authorization")
+	if header == "" && c.Open {
+		return nil
+	}
+	scheme, token, _ := strings.Cut(header, " ")
+	if header == "" || !strings.EqualFold(scheme, "Bearer") {
+		return unauthorized("Send the token of a reader: Authorization: Bearer TOKEN. An operator makes one with: sluice reader create NAME --allow catalog")
+	}
+	reader, err := c.Readers.Authenticate(strings.TrimSpace(token))
+	if err != nil {
+		return unauthorized("The token is not valid, or it was revoked.")
+	}
+	return permit(reader)
+}
+
+func unauthorized(message string) *refusal {
+	return &refusal{status: http.StatusUnauthorized, kind: "NotAuthorizedException", message: message}
+}
+
+// permit says whether a reader may use the catalog.
+func permit(reader *dataset.Reader) error {
+	switch {
+	case !reader.Allowed(dataset.AllowCatalog):
+		return &refusal{status: http.StatusForbidden, kind: "ForbiddenException", message: "This reader is not allowed the catalog."}
+	case reader.DatasetID != "":
+		return &refusal{
+			status: http.StatusForbidden, kind: "ForbiddenException",
+			message: "This reader is bound to one dataset. The tables hold the events of every dataset, so it may not use the catalog; it may use the feed.",
+		}
+	}
+	return nil
+}
+
+// refusal is an error as clients get it.
+type refusal struct {
+	status  int
+	kind    string // as the reference implementation names its exceptions: clients branch on it
+	message string
+	allow   string // for 405
+}
+
+func (e *refusal) Error() string { return e.kind + ": " + e.message }
+
+func (e *refusal) write(w http.ResponseWriter, r *http.Request) {
+	switch e.status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", e.allow)
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	type body struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+		Code    int    `json:"code"`
+	}
+	_ = writeJSON(w, r, e.status, map[string]body{"error": {e.message, e.kind, e.status}})
+}
+
+// Refuse answers a request that the listener does not let through to the catalog.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	(&refusal{status: status, kind: "ForbiddenException", message: message}).write(w, r)
+}
+
+func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeBytes(w, r, status, b)
+}
+
+// writeBytes writes JSON. A client that went away is told nothing.
+func writeBytes(w http.ResponseWriter, r *http.Request, status int, b []byte) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b)
+	}
+	return nil
+}
+
+// discard reads what a client sends that nobody needs. The listener bounds it.
+func discard(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }

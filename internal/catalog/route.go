@@ -1,0 +1,235 @@
+package catalog
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"sluice/internal/lake"
+)
+
+type handler func(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error
+
+// route is a path of the protocol. Behind "{…}" stands any name.
+type route struct {
+	path    string
+	methods map[string]handler
+	writes  []string // methods of the protocol that this catalog does not support
+}
+
+// routes are the paths of the protocol, as its OpenAPI description names them, without the prefix that we do not use.
+var routes = []route{
+	{path: "v1/config", methods: map[string]handler{"GET": config}},
+	{path: "v1/namespaces", methods: map[string]handler{"GET": namespaces}, writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}", methods: map[string]handler{"GET": loadNamespace, "HEAD": namespaceExists}, writes: []string{"DELETE"}},
+	{path: "v1/namespaces/{namespace}/properties", writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/tables", methods: map[string]handler{"GET": tables}, writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/tables/{table}", methods: map[string]handler{"GET": loadTable, "HEAD": tableExists}, writes: []string{"POST", "DELETE"}},
+	{path: "v1/namespaces/{namespace}/tables/{table}/metrics", methods: map[string]handler{"POST": metrics}},
+	{path: "v1/namespaces/{namespace}/tables/{table}/credentials", writes: []string{"GET"}},
+	{path: "v1/namespaces/{namespace}/tables/{table}/sign", writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/tables/{table}/plan", writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/tables/{table}/plan/{plan}", writes: []string{"GET", "DELETE"}},
+	{path: "v1/namespaces/{namespace}/tables/{table}/tasks", writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/tables/{table}/unregister", writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/register", writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/register-view", writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/functions", writes: []string{"GET"}},
+	{path: "v1/namespaces/{namespace}/functions/{function}", writes: []string{"GET"}},
+	{path: "v1/namespaces/{namespace}/views", writes: []string{"GET", "POST"}},
+	{path: "v1/namespaces/{namespace}/views/{view}", methods: map[string]handler{"GET": noView, "HEAD": noView}, writes: []string{"POST", "DELETE"}},
+	{path: "v1/tables/rename", writes: []string{"POST"}},
+	{path: "v1/views/rename", writes: []string{"POST"}},
+	{path: "v1/transactions/commit", writes: []string{"POST"}},
+}
+
+// endpoints is what the catalog tells clients that it answers. One that is not told assumes that it can write.
+var endpoints = []string{
+	"GET /v1/{prefix}/namespaces",
+	"GET /v1/{prefix}/namespaces/{namespace}",
+	"HEAD /v1/{prefix}/namespaces/{namespace}",
+	"GET /v1/{prefix}/namespaces/{namespace}/tables",
+	"GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+	"HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+	"POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+}
+
+// find returns the route of a path, and the names in it.
+func find(parts []string) (*route, []string) {
+	for i := range routes {
+		if names, ok := routes[i].match(parts); ok {
+			return &routes[i], names
+		}
+	}
+	return nil, nil
+}
+
+func (r *route) match(parts []string) (names []string, ok bool) {
+	pattern := strings.Split(r.path, "/")
+	if len(pattern) != len(parts) {
+		return nil, false
+	}
+	for i, p := range pattern {
+		switch {
+		case strings.HasPrefix(p, "{"):
+			names = append(names, parts[i])
+		case p != parts[i]:
+			return nil, false
+		}
+	}
+	return names, true
+}
+
+// refuse says why a method has no handler.
+func (r *route) refuse(method string) *refusal {
+	if slices.Contains(r.writes, method) {
+		return &refusal{
+			status: http.StatusNotAcceptable, kind: "UnsupportedOperationException",
+			message: "This catalog does not support the operation: it lists and loads tables, and changes nothing.",
+		}
+	}
+	allow := slices.Sorted(maps.Keys(r.methods))
+	return &refusal{
+		status: http.StatusMethodNotAllowed, kind: "MethodNotAllowedException", allow: strings.Join(allow, ", "),
+		message: "The path does not take this method.",
+	}
+}
+
+// config tells a client how to use the catalog. There is one warehouse, so the name a client sends for it is not looked at.
+func config(_ *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
+	return writeJSON(w, r, http.StatusOK, struct {
+		Defaults  map[string]string `json:"defaults"`
+		Overrides map[string]string `json:"overrides"`
+		Endpoints []string          `json:"endpoints"`
+	}{map[string]string{}, map[string]string{}, endpoints})
+}
+
+// known says whether a name in a path is that of the namespace. The parts of a longer one are separated by the unit
+// separator, and there is none.
+func known(name string) error {
+	if name != namespace {
+		return &refusal{status: http.StatusNotFound, kind: "NoSuchNamespaceException", message: "The namespace does not exist. There is one: " + namespace + "."}
+	}
+	return nil
+}
+
+func namespaces(_ *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
+	list := [][]string{{namespace}}
+	if parent := r.URL.Query().Get("parent"); parent != "" {
+		if err := known(parent); err != nil {
+			return err
+		}
+		list = [][]string{}
+	}
+	return writeJSON(w, r, http.StatusOK, map[string]any{"namespaces": list})
+}
+
+func loadNamespace(_ *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
+	if err := known(names[0]); err != nil {
+		return err
+	}
+	return writeJSON(w, r, http.StatusOK, struct {
+		Namespace  []string          `json:"namespace"`
+		Properties map[string]string `json:"properties"`
+	}{[]string{namespace}, map[string]string{}})
+}
+
+func namespaceExists(_ *Catalog, w http.ResponseWriter, _ *http.Request, names []string) error {
+	if err := known(names[0]); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func tables(_ *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
+	if err := known(names[0]); err != nil {
+		return err
+	}
+	type identifier struct {
+		Namespace []string `json:"namespace"`
+		Name      string   `json:"name"`
+	}
+	list := []identifier{}
+	for _, name := range lake.TableNames() {
+		list = append(list, identifier{[]string{namespace}, name})
+	}
+	return writeJSON(w, r, http.StatusOK, map[string]any{"identifiers": list})
+}
+
+// table returns the newest document of the table that a path names.
+func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
+	missing := &refusal{
+		status: http.StatusNotFound, kind: "NoSuchTableException",
+		message: "The table does not exist. There are " + strings.Join(lake.TableNames(), ", ") + " in the namespace " + namespace + ".",
+	}
+	if known(names[0]) != nil {
+		return nil, missing
+	}
+	e, err := c.documents.get(r.Context(), c.Tables, names[1])
+	if errors.Is(err, lake.ErrNotFound) {
+		return nil, missing
+	}
+	return e, err
+}
+
+// loadTable hands a table out. Which access to the files a client would like to be given is not looked at: it gets none.
+func loadTable(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
+	mode := r.URL.Query().Get("snapshots")
+	if mode != "" && mode != "all" && mode != "refs" {
+		return &refusal{status: http.StatusBadRequest, kind: "BadRequestException", message: "snapshots is all or refs."}
+	}
+	e, err := c.table(r, names)
+	if err != nil {
+		return err
+	}
+	a := e.all
+	if mode == "refs" {
+		a = e.refs
+	}
+	w.Header().Set("ETag", a.tag)
+	w.Header().Set("Cache-Control", "private, no-cache") // it may be kept, and must be asked for anew
+	if matches(r.Header.Values("If-None-Match"), a.tag) {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return writeBytes(w, r, http.StatusOK, a.body)
+}
+
+// matches says whether one of the entity tags of an If-None-Match header is the given one.
+func matches(headers []string, tag string) bool {
+	for _, header := range headers {
+		for one := range strings.SplitSeq(header, ",") {
+			one = strings.TrimSpace(one)
+			if one == "*" || strings.TrimPrefix(one, "W/") == tag {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func tableExists(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
+	if _, err := c.table(r, names); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// metrics takes a client's report of a scan, and keeps nothing of it.
+func metrics(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
+	if _, err := c.table(r, names); err != nil {
+		return err
+	}
+	discard(r)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// noView answers clients that look for a view where they found no table.
+func noView(*Catalog, http.ResponseWriter, *http.Request, []string) error {
+	return &refusal{status: http.StatusNotFound, kind: "NoSuchViewException", message: "There are no views."}
+}
