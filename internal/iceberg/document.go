@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"sluice/internal/objectstore"
 )
 
 // Document is the root document of a table, as of one version.
@@ -28,7 +26,7 @@ func (t *table) Document(ctx context.Context, known *Document) (*Document, error
 		if known != nil && known.Version == s.read && known.Location == location {
 			return known, nil
 		}
-		b, err := objectstore.ReadAll(t.store, metadataName(s.read))
+		b, err := t.store.Read(metadataName(s.read))
 		if isMissing(err) && attempt < 3 { // newer versions came and this one was removed
 			continue
 		}
