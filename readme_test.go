@@ -61,13 +61,13 @@ func TestReadmeTestsInCI(t *testing.T) {
 	}
 }
 
-// Every link of the pages leads to a file.
+// Every link of the pages leads to a file, and to a heading of it where it names one.
 func TestLinks(t *testing.T) {
 	pages, err := exec.Command("git", "ls-files", "*.md").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
 	code := regexp.MustCompile("(?sm)^```.*?^```") // Go's generic calls look like links
 	for page := range strings.Lines(string(pages)) {
 		page = strings.TrimSpace(page)
@@ -77,9 +77,33 @@ func TestLinks(t *testing.T) {
 		}
 		dir := page[:strings.LastIndex(page, "/")+1]
 		for _, found := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
-			if _, err := os.Stat(dir + found[1]); err != nil {
+			to := dir + found[1]
+			if found[1] == "" {
+				to = page
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s, which is not there", page, found[1])
+			} else if found[2] != "" && strings.HasSuffix(to, ".md") && !slices.Contains(anchors(t, to), found[2][1:]) {
+				t.Errorf("%s links to %s of %s, which is not there", page, found[2], to)
 			}
 		}
 	}
+}
+
+// anchors are the places in a page that a link can name: its headings as browsers of repositories spell them, and the
+// ids that it sets itself.
+func anchors(t *testing.T, page string) (out []string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(text), -1) {
+		out = append(out, strings.ReplaceAll(left.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	for _, id := range regexp.MustCompile(`<a id="([^"]+)">`).FindAllStringSubmatch(string(text), -1) {
+		out = append(out, id[1])
+	}
+	return out
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What docs/specification.md and ARCHITECTURE.md name, exists: every file, and every test in some package.
+// What these pages name exists: every Go file, and every test in some package.
 func TestPagesNameWhatExists(t *testing.T) {
 	sources, err := exec.Command("git", "grep", "-hoE", `^func (Test|Fuzz)[A-Za-z0-9]+`, "--", "*_test.go").Output()
 	if err != nil {
@@ -16,7 +16,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 	tests := " " + strings.ReplaceAll(strings.ReplaceAll(string(sources), "func ", ""), "\n", " ")
 	quoted := regexp.MustCompile("`([^`]+)`")
-	for _, page := range []string{"docs/specification.md", "ARCHITECTURE.md"} {
+	for _, page := range []string{"docs/specification.md", "docs/guarantees.md", "docs/laboratory.md", "ARCHITECTURE.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"sluice/internal/dataset"
 )
 
-func TestGate(t *testing.T) {
+func TestAdmission(t *testing.T) {
 	s := openShop(t)
 	other := s.dataset(dataset.Spec{ID: "other"})
 	const noKey = "Authorization:"

@@ -105,6 +105,14 @@ type limitedConn struct {
 	leave func()
 }
 
+// CloseWrite lets net/http end a connection on which the sender still writes without losing the answer.
+func (c *limitedConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
 // Close closes the connection.
 func (c *limitedConn) Close() error {
 	defer c.leave()

@@ -48,6 +48,39 @@ func isTimeout(err error) bool {
 	return ok && ne.Timeout()
 }
 
+// net/http closes one half of a connection first, so that an answer is not lost with what the sender still writes.
+func TestLimitedConnectionCanBeHalfClosed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := &Server{}
+	sender, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Close()
+	conn, err := s.Limit(l).Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatal("the connection cannot be half closed")
+	}
+	if err := half.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := sender.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("got %d, %v, want the end", n, err)
+	}
+	if _, err := sender.Write([]byte("x")); err != nil {
+		t.Errorf("the other half: %v", err)
+	}
+}
+
 func TestConnectionCounts(t *testing.T) {
 	c := connections{most: 40}
 	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")

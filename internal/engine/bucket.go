@@ -25,7 +25,15 @@ type Entry struct {
 
 // Bucket opens a bucket, and makes it where there is none. The copies of an existing bucket may grow to
 // Options.Replicas; they never become fewer.
-func (e *Engine) Bucket(ctx context.Context, k Kind) (*Bucket, error) {
+func (e *Engine) Bucket(ctx context.Context, k Kind) (b *Bucket, err error) {
+	err = e.insist(ctx, func(ctx context.Context) error {
+		b, err = e.openBucket(ctx, k)
+		return err
+	})
+	return b, err
+}
+
+func (e *Engine) openBucket(ctx context.Context, k Kind) (*Bucket, error) {
 	spec := buckets[k]
 	kv, err := e.js.KeyValue(ctx, spec.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {

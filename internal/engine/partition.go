@@ -51,7 +51,11 @@ type Partition struct {
 // Partitions opens the partitions there are and makes those that are missing. A first start that was interrupted, or
 // several at the same time, end with the number that the first one wanted.
 func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partitions, error) {
-	there, err := e.findPartitions(ctx)
+	var there []jetstream.StreamConfig
+	err := e.insist(ctx, func(ctx context.Context) (err error) {
+		there, err = e.findPartitions(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +70,11 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 		if p < len(there) {
 			cur = &there[p]
 		}
-		made, err := e.openPartition(ctx, uint8(p), ps.Keyed, cur, first, o)
+		var made *jetstream.StreamConfig
+		err := e.insist(ctx, func(ctx context.Context) (err error) {
+			made, err = e.openPartition(ctx, uint8(p), ps.Keyed, cur, first, o)
+			return err
+		})
 		if err != nil {
 			return nil, fmt.Errorf("partition %d: %w", p, err)
 		}
@@ -77,7 +85,11 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 			}
 		}
 	}
-	if ps.ID, err = e.identity(ctx); err != nil {
+	err = e.insist(ctx, func(ctx context.Context) (err error) {
+		ps.ID, err = e.identity(ctx)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if ps.rc, err = e.dialReader(); err != nil {
@@ -88,6 +100,29 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 	}
 	return ps, nil
 }
+
+// insist repeats what may be done twice while the engine does not answer: a cluster that chooses a leader, or that makes
+// the same stream for another node, loses the question.
+func (e *Engine) insist(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, insistFor)
+	defer cancel()
+	for {
+		try, stop := context.WithTimeout(ctx, 5*time.Second)
+		err := do(try)
+		stop()
+		if !errors.Is(err, ErrTimeout) && !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// insistFor is how long a start waits for an engine that does not answer (arbitrary: an election takes up to 8 s).
+const insistFor = 20 * time.Second
 
 // identity tells this stream from another one that had or will have its name.
 func (e *Engine) identity(ctx context.Context) (string, error) {

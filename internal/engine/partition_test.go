@@ -201,7 +201,22 @@ func TestReplicasNeverShrink(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	partitions(t, e, PartitionOptions{})
+	var wg sync.WaitGroup
+	for range 3 { // on a fresh cluster, at the same time
+		node := node(3)
+		wg.Go(func() {
+			ps, err := node.Partitions(t.Context(), PartitionOptions{Count: 2})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			ps.Close()
+			if len(ps.List) != 2 || ps.Keyed != 2 {
+				t.Errorf("got %d partitions, %d with keys, want 2", len(ps.List), ps.Keyed)
+			}
+		})
+	}
+	wg.Wait()
 	for _, replicas := range []int{1, 2} {
 		_, err := node(replicas).Partitions(t.Context(), PartitionOptions{})
 		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), strconv.Itoa(replicas)+" replicas are asked for, there are 3") {
