@@ -60,7 +60,7 @@ test: ## all tests of the main module
 
 .PHONY: screenshots
 screenshots: ## a picture of every page of the console, light and dark, wide and narrow, into screenshots/
-	SLUICE_SCREENSHOTS=$(CURDIR)/screenshots $(GO) test -count 1 -run '^TestScreenshots$$' ./internal/console
+	SCREENSHOTS=$(CURDIR)/screenshots $(GO) test -count 1 -run '^TestScreenshots$$' ./internal/console
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
@@ -80,7 +80,7 @@ FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults
 .PHONY: faults
 faults: ## every fault tried on the running service: kills, power cuts, full disks, damage, floods (root, loop devices, strace; 14 min)
 	$(FAULT) -timeout 40m ./faults
-	SLUICE_UPLOAD_ROWS=1000000 $(GO) test -count 1 -v -timeout 15m -run '^TestUploadSurvivesKills$$' ./cmd/sluice-send
+	UPLOAD_ROWS=1000000 $(GO) test -count 1 -v -timeout 15m -run '^TestUploadSurvivesKills$$' ./cmd/sluice-send
 
 .PHONY: faults-ci
 faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)

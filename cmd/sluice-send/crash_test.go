@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// uploadRows is how many rows the crash test sends. SLUICE_UPLOAD_ROWS=1000000 is the size of the promise; the usual one
+// uploadRows is how many rows the crash test sends. UPLOAD_ROWS=1000000 is the size of the promise; the usual one
 // is small enough for every run.
 func uploadRows(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv("SLUICE_UPLOAD_ROWS")
+	text := os.Getenv("UPLOAD_ROWS")
 	if text == "" {
 		return 50_000
 	}

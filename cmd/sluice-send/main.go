@@ -99,8 +99,9 @@ func (p *program) run(ctx context.Context, args []string) int {
 
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "sluice-send",
-		Short: "Checks, converts, hashes and uploads conversion events",
+		Use:     "sluice-send",
+		Version: "dev", // versionText says it
+		Short:   "Checks, converts, hashes and uploads conversion events",
 		Long: `sluice-send is the sender's program: it checks, converts, hashes and uploads conversion events.
 
 The key of the dataset comes from SLUICE_API_KEY, from the file named by --key-file, or from a prompt on a terminal. It
@@ -115,6 +116,7 @@ Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 th
 			return p.fromEnvironment(cmd.Flags())
 		},
 	}
+	root.SetVersionTemplate(versionText())
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.url, "url", "", "address of the service, such as https://events.example.com")
 	flags.StringVar(&p.dataset, "dataset", "", "data_set_id for rows that have none; rows of another dataset are rejected")

@@ -63,7 +63,7 @@ func writeCSV(cmd *cobra.Command, l *lake.Lake, q lake.Query, w io.Writer) (rows
 			return rows, err
 		}
 		for i := range columns {
-			cells[i] = columns[i].text(row)
+			cells[i] = harmless(columns[i].name, columns[i].text(row))
 		}
 		if err := out.Write(cells); err != nil {
 			return rows, err
@@ -72,6 +72,14 @@ func writeCSV(cmd *cobra.Command, l *lake.Lake, q lake.Query, w io.Writer) (rows
 	}
 	out.Flush()
 	return rows, out.Error()
+}
+
+// harmless puts an apostrophe before a cell that a spreadsheet would run. Numbers are left alone.
+func harmless(column, cell string) string {
+	if cell == "" || column == "value" || !strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return cell
+	}
+	return "'" + cell
 }
 
 func timeText(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }

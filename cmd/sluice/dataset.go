@@ -13,8 +13,8 @@ import (
 )
 
 func newDataset() *cobra.Command {
-	cmd := &cobra.Command{Use: "dataset", Short: "Make, list, disable and enable datasets", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(newDatasetCreate(), newDatasetList(),
+	cmd := &cobra.Command{Use: "dataset", Short: "Make, change, list, disable and enable datasets", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(newDatasetCreate(), newDatasetSet(), newDatasetList(),
 		newDatasetSwitch("disable", "Close a dataset to all its keys", "dataset.disable", (*dataset.Registry).Disable),
 		newDatasetSwitch("enable", "Open a dataset to its live keys again", "dataset.enable", (*dataset.Registry).Enable))
 	return cmd
@@ -62,6 +62,54 @@ func newDatasetCreate() *cobra.Command {
 				return err
 			}
 			return errors.Join(showKey(cmd, spec.ID, keyID, key, *asJSON), p.note("dataset.create", spec.ID, map[string]string{"key": keyID}))
+		})
+	}
+	return cmd
+}
+
+func newDatasetSet() *cobra.Command {
+	var name, optOut string
+	var requests, events float64
+	cmd := &cobra.Command{
+		Use:     "set ID",
+		Short:   "Change a dataset; running servers follow within 5 s",
+		Example: `  sluice dataset set shop --events-per-second 500 --opt-out suppress`,
+		Args:    cobra.ExactArgs(1),
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.Flags().StringVar(&name, "name", "", "a name for people")
+	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only", "what a person's opt-out does: measurement_only or suppress")
+	cmd.Flags().Float64Var(&requests, "requests-per-second", 0, "limit of requests; 0 is none")
+	cmd.Flags().Float64Var(&events, "events-per-second", 0, "limit of events; 0 is none")
+	cmd.MarkFlagsOneRequired("name", "opt-out", "requests-per-second", "events-per-second")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		suppress := optOut == "suppress"
+		if !suppress && optOut != "measurement_only" {
+			return errors.New("--opt-out is measurement_only or suppress")
+		}
+		var c dataset.Change
+		detail := map[string]string{}
+		for flag, change := range map[string]func(){
+			"name":                func() { c.Name = &name },
+			"opt-out":             func() { c.SuppressOptOut = &suppress },
+			"requests-per-second": func() { c.RequestsPerSecond = &requests },
+			"events-per-second":   func() { c.EventsPerSecond = &events },
+		} {
+			if f := cmd.Flags().Lookup(flag); f.Changed {
+				change()
+				detail[flag] = f.Value.String()
+			}
+		}
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			d, err := p.Set(ctx, args[0], c)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s is changed; a running server follows within 5 s.\n", d.ID)
+			if *asJSON {
+				err = printDatasets(cmd, []*dataset.Dataset{d})
+			}
+			return errors.Join(err, p.note("dataset.set", d.ID, detail))
 		})
 	}
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -19,13 +20,16 @@ import (
 
 func newExport() *cobra.Command {
 	var q lake.Query
-	var from, to, format, output string
+	var from, to, eventFrom, eventTo, format, output string
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print stored events",
 		Long: `Prints stored events, one a line, with the members of a stored row and times as RFC 3339.
 What the server has acknowledged but not yet loaded is waited for. --from and --to speak of the time
-of receipt; --to is not included.`,
+of receipt; --event-from and --event-to of the time at which the event happened; the ends are not
+included. With an identifier it prints what is stored about one person, for a subject access request.
+
+In CSV a cell that a spreadsheet would run as a formula begins with an apostrophe.`,
 		Example: `  sluice export --dataset shop --from 2026-11-01 --to 2026-11-02
   sluice export --format parquet --output events.parquet`,
 		Args: cobra.NoArgs,
@@ -33,6 +37,10 @@ of receipt; --to is not included.`,
 	cmd.Flags().StringVar(&q.Dataset, "dataset", "", "only this dataset")
 	cmd.Flags().StringVar(&from, "from", "", "received at this time or later: RFC 3339 or a date")
 	cmd.Flags().StringVar(&to, "to", "", "received before this time: RFC 3339 or a date")
+	cmd.Flags().StringVar(&eventFrom, "event-from", "", "happened at this time or later: RFC 3339 or a date")
+	cmd.Flags().StringVar(&eventTo, "event-to", "", "happened before this time: RFC 3339 or a date")
+	cmd.Flags().StringVar(&q.EventType, "type", "", "only events of this type")
+	identifierFlags(cmd, &q.Identifier)
 	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson, csv or parquet")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of stdout")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -51,6 +59,20 @@ of receipt; --to is not included.`,
 		if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
 			return errors.New("--from must be before --to")
 		}
+		if q.EventFrom, err = parseTime("--event-from", eventFrom); err != nil {
+			return err
+		}
+		if q.EventTo, err = parseTime("--event-to", eventTo); err != nil {
+			return err
+		}
+		if !q.EventFrom.IsZero() && !q.EventTo.IsZero() && !q.EventFrom.Before(q.EventTo) {
+			return errors.New("--event-from must be before --event-to")
+		}
+		if q.Identifier != (lake.Predicate{}) {
+			if _, err := identifierKind(&q.Identifier); err != nil {
+				return err
+			}
+		}
 		l, _, err := openSettled(cmd)
 		if errors.Is(err, errNotSettled) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%v; what follows is what is stored so far.\n", err)
@@ -60,6 +82,9 @@ of receipt; --to is not included.`,
 		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) { return write(cmd, l, q, w) })
 		dir, _ := cmd.Flags().GetString("data")
 		detail := map[string]string{"rows": strconv.FormatInt(rows, 10), "format": format}
+		if q.Identifier != (lake.Predicate{}) { // the deed is noted, the identifier is not
+			detail["identifier"], _ = identifierKind(&q.Identifier)
+		}
 		if err := errors.Join(err, note(audit.Open(dir), "export", q.Dataset, detail)); err != nil {
 			return failed(err)
 		}
@@ -80,13 +105,20 @@ func writeTo(cmd *cobra.Command, output string, write func(io.Writer) (int64, er
 	if output == "" {
 		return buffer(cmd.OutOrStdout(), write)
 	}
-	// Stored identifiers are personal data: the file is the owner's alone.
-	file, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	// Stored identifiers are personal data: the file is the owner's alone, also where a file with other rights was, or a
+	// link to one elsewhere. It takes its name when it is whole.
+	file, err := os.CreateTemp(filepath.Dir(output), ".export-*") // with mode 600
 	if err != nil {
 		return 0, err
 	}
 	rows, err = buffer(file, write)
-	return rows, errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), output)
+	}
+	if err != nil {
+		return rows, errors.Join(err, os.Remove(file.Name()))
+	}
+	return rows, nil
 }
 
 func buffer(out io.Writer, write func(io.Writer) (int64, error)) (int64, error) {

@@ -25,6 +25,7 @@ import (
 //	SLUICE_FAILPOINT_NOLOADER=1    what is accepted stays in the stream
 //	SLUICE_FAILPOINT_UPKEEP=1      the lake is compacted, expired and swept without pause
 func init() {
+	foreignVariables = append(foreignVariables, "SLUICE_FAILPOINT", "SLUICE_FAILPOINT_")
 	rig.unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
 	rig.noLoader = os.Getenv("SLUICE_FAILPOINT_NOLOADER") != ""
 	if os.Getenv("SLUICE_FAILPOINT_UPKEEP") != "" {

@@ -18,12 +18,16 @@ func environmentName(flag string) string {
 
 // fromEnvironment gives every flag that was not set on the command line the value of its variable.
 func fromEnvironment(cmd *cobra.Command, _ []string) error {
+	if err := unknownVariables(cmd.Root()); err != nil {
+		return err
+	}
 	var bad error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(environmentName(f.Name))
 		if f.Changed || !set || bad != nil || replaced(cmd, f) || f.Name == "help" || f.Name == "version" {
 			return
 		}
+		fromVariable[f.Name] = true
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
 			bad = fmt.Errorf("%s: not a value for --%s: %w", environmentName(f.Name), f.Name, err)
 		}
@@ -35,6 +39,9 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	})
 	return bad
 }
+
+// fromVariable are the flags of this command that the environment has set.
+var fromVariable = map[string]bool{}
 
 // newNames are flags that have another name today, by their old one.
 var newNames = map[string]string{}

@@ -13,8 +13,8 @@ import (
 )
 
 func newKey() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Issue, rotate, revoke and list the keys of a dataset", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(newKeyIssue(), newKeyRotate(), newKeyRevoke(), newKeyList())
+	cmd := &cobra.Command{Use: "key", Short: "Issue, rotate, extend, revoke and list the keys of a dataset", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(newKeyIssue(), newKeyRotate(), newKeyExtend(), newKeyRevoke(), newKeyList())
 	return cmd
 }
 
@@ -50,6 +50,37 @@ func newKeyRotate() *cobra.Command {
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s.\n", time.Now().Add(time.Duration(overlap)).UTC().Format(time.RFC3339))
 			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON), p.note("key.rotate", args[0], map[string]string{"key": keyID}))
+		})
+	}
+	return cmd
+}
+
+func newKeyExtend() *cobra.Command {
+	var until string
+	cmd := &cobra.Command{
+		Use: "extend KEY_ID", Short: "Move the end of a key that is being rotated out", Args: cobra.ExactArgs(1),
+		Example: `  sluice key extend 4fT9k2LmQx7a --until 2026-12-01T00:00:00Z`,
+	}
+	cmd.Flags().StringVar(&until, "until", "", "when the key ends: RFC 3339 or a date")
+	_ = cmd.MarkFlagRequired("until")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		at, err := parseTime("--until", until)
+		if err != nil {
+			return err
+		}
+		if !at.After(time.Now()) {
+			return errors.New("--until must be in the future; end a key at once with: sluice key revoke " + args[0])
+		}
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			owner, err := p.ExtendKey(ctx, args[0], at)
+			if errors.Is(err, dataset.ErrNotEnding) {
+				return fmt.Errorf("%w: only a key that sluice key rotate has given an end can be extended", err)
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s works until %s.\n", args[0], owner, at.UTC().Format(time.RFC3339))
+			return p.note("key.extend", owner, map[string]string{"key": args[0], "until": at.UTC().Format(time.RFC3339)})
 		})
 	}
 	return cmd

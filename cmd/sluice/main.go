@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -90,16 +91,34 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key
 		SilenceErrors:     true,
 		PersistentPreRunE: fromEnvironment,
 	}
-	root.SetVersionTemplate("sluice {{.Version}}\n")
+	root.SetVersionTemplate(fmt.Sprintf("sluice {{.Version}} (commit %s, %s)\n", commit(), runtime.Version()))
 	flags := root.PersistentFlags()
 	flags.String("data", "sluice-data", "the data directory")
 	flags.String("nats", "", "address of a NATS server or cluster to use instead of the embedded engine")
 	flags.String("nats-credentials", "", "credentials file for --nats")
 	flags.String("nats-ca", "", "certificate authority file for --nats")
 	lakeFlags(root)
-	root.AddCommand(newServe(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newErase(), newLake(), newConsole(), newAudit(), newBench())
+	root.AddCommand(newServe(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newErase(), newLake(), newConfig(), newConsole(), newAudit(), newBench())
 	documentEnvironment(root)
 	return root
+}
+
+// revision is set at release by -ldflags, for builds that do not ask git.
+var revision = ""
+
+// commit is what the program was built from, as far as that is known.
+func commit() string {
+	if revision != "" {
+		return revision
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return "unknown"
 }
 
 func programVersion() string {

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("SLUICE_BE_THE_PROGRAM") != "" {
+	if os.Getenv("BE_THE_PROGRAM") != "" {
 		main()
 		return
 	}
@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 // program is this test binary acting as sluice.
 func program(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "SLUICE_BE_THE_PROGRAM=1")
+	cmd.Env = append(os.Environ(), "BE_THE_PROGRAM=1")
 	return cmd
 }
 

@@ -18,10 +18,10 @@ import (
 	"sluice/internal/traffic"
 )
 
-// The pages are photographed where SLUICE_SCREENSHOTS names a directory (make screenshots); else this test only
+// The pages are photographed where SCREENSHOTS names a directory (make screenshots); else this test only
 // sees that they can be.
 func TestScreenshots(t *testing.T) {
-	dir := os.Getenv("SLUICE_SCREENSHOTS")
+	dir := os.Getenv("SCREENSHOTS")
 	schemes, all := []string{"light", "dark"}, true
 	if dir == "" {
 		dir, schemes, all = t.TempDir(), schemes[:1], false

@@ -100,6 +100,64 @@ func (r *Registry) RevokeKey(ctx context.Context, keyID string) (string, error) 
 	return "", ErrNoKey
 }
 
+// ErrNotEnding says that a key has no end that could be moved.
+var ErrNotEnding = errors.New("dataset: the key is live without an end, or has ended already")
+
+// ExtendKey moves the end of a key that is being rotated out, and returns the dataset it belongs to. A key without an end,
+// one that has ended, and an end that has passed are ErrNotEnding. An unknown key is ErrNoKey.
+func (r *Registry) ExtendKey(ctx context.Context, keyID string, until time.Time) (string, error) {
+	all, err := r.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range all {
+		if d.key(keyID) == nil {
+			continue
+		}
+		return d.ID, r.change(ctx, d.ID, func(d *Dataset, now time.Time) error {
+			k := d.key(keyID)
+			if k == nil {
+				return ErrNoKey
+			}
+			if k.Expires.IsZero() || !k.Live(now) || !until.After(now) {
+				return ErrNotEnding
+			}
+			k.Expires = until.UTC()
+			return nil
+		})
+	}
+	return "", ErrNoKey
+}
+
+// Change is what an operator changes about a dataset. A nil member stays as it is.
+type Change struct {
+	Name              *string
+	SuppressOptOut    *bool
+	RequestsPerSecond *float64 // 0 means no limit
+	EventsPerSecond   *float64 // 0 means no limit
+}
+
+// Set changes a dataset, within seconds everywhere, and returns it as it is then.
+func (r *Registry) Set(ctx context.Context, id string, c Change) (*Dataset, error) {
+	var out *Dataset
+	err := r.change(ctx, id, func(d *Dataset, _ time.Time) error {
+		set(&d.Name, c.Name)
+		set(&d.SuppressOptOut, c.SuppressOptOut)
+		set(&d.RequestsPerSecond, c.RequestsPerSecond)
+		set(&d.EventsPerSecond, c.EventsPerSecond)
+		out = d
+		s := Spec{d.ID, d.Name, d.SuppressOptOut, d.RequestsPerSecond, d.EventsPerSecond}
+		return s.Validate()
+	})
+	return out, err
+}
+
+func set[T any](member, to *T) {
+	if to != nil {
+		*member = *to
+	}
+}
+
 func (d *Dataset) key(id string) *KeyInfo {
 	for i := range d.Keys {
 		if d.Keys[i].ID == id {

@@ -10,8 +10,9 @@ import (
 	"sluice/internal/iceberg"
 )
 
-// Predicate names an identifier. Exactly one member is set.
+// Predicate names an identifier. Exactly one member but Dataset is set.
 type Predicate struct {
+	Dataset     string // only events of this dataset; "" is all
 	EmailSHA256 string // 64 hex digits
 	IPSHA256    string // 64 hex digits
 	IFA         string // in any case
@@ -46,7 +47,13 @@ func (p Predicate) condition() (c iceberg.Condition[event.Row], err error) {
 	if _, err := hex.DecodeString(want); err != nil || want != "" && len(want) != 64 {
 		return c, errors.New("a SHA-256 has 64 hex digits")
 	}
-	return condition(name, match, nil), nil
+	if p.Dataset == "" {
+		return condition(name, match, nil), nil
+	}
+	return iceberg.Condition[event.Row]{
+		Columns: []string{"data_set_id", name},
+		Match:   func(r *event.Row) bool { return r.DatasetID == p.Dataset && match(r) },
+	}, nil
 }
 
 // Erased is what an erasure did.
@@ -61,4 +68,13 @@ func (l *Lake) Erase(ctx context.Context, p Predicate) (Erased, error) {
 		return Erased{}, err
 	}
 	return l.events.Delete(ctx, c)
+}
+
+// Count says how many stored events carry an identifier: those that Erase would delete.
+func (l *Lake) Count(ctx context.Context, p Predicate) (int64, error) {
+	c, err := p.condition()
+	if err != nil {
+		return 0, err
+	}
+	return l.events.Count(ctx, c)
 }

@@ -80,6 +80,10 @@ type Query struct {
 	SubmissionID string
 	EventID      event.ID
 	Columns      []string // which columns to read, spelled as in the table; nil reads all
+
+	EventFrom, EventTo time.Time // happened at EventFrom or later, before EventTo
+	EventType          string
+	Identifier         Predicate // carries this identifier
 }
 
 // query is the question in the table's own terms. Files are sorted by dataset, so that comes first.
@@ -97,7 +101,28 @@ func (q *Query) query() iceberg.Query[event.Row] {
 		match := func(r *event.Row) bool { return r.SubmissionID == q.SubmissionID }
 		out.Conditions = append(out.Conditions, condition("submission_id", match, nil))
 	}
+	if w := (span{q.EventFrom, q.EventTo}); w != (span{}) {
+		out.Conditions = append(out.Conditions, condition("event_time", func(r *event.Row) bool { return w.holds(r.EventTime) }, nil))
+	}
+	if q.EventType != "" {
+		out.Conditions = append(out.Conditions, condition("event_type", func(r *event.Row) bool { return r.EventType == q.EventType }, nil))
+	}
+	if q.Identifier != (Predicate{}) {
+		c, err := q.Identifier.condition()
+		if err != nil { // nothing carries what cannot be an identifier
+			c = condition("event_type", func(*event.Row) bool { return false }, nil)
+		}
+		out.Conditions = append(out.Conditions, c)
+	}
 	return out
+}
+
+// span is a time from one moment up to another; a zero end is open.
+type span struct{ from, to time.Time }
+
+func (s span) holds(unix int64) bool {
+	at := time.Unix(unix, 0)
+	return (s.from.IsZero() || !at.Before(s.from)) && (s.to.IsZero() || at.Before(s.to))
 }
 
 // condition is one on a single column; equal, if not nil, is the only value that meets it.

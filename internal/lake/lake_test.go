@@ -87,6 +87,7 @@ func TestQueriesChoose(t *testing.T) {
 		all = append(all, rows...)
 	}
 	one := all[2000]
+	person := all[slices.IndexFunc(all, func(r event.Row) bool { return r.EmailSHA256 != "" })]
 	for name, c := range map[string]struct {
 		q    Query
 		want func(*event.Row) bool
@@ -99,6 +100,15 @@ func TestQueriesChoose(t *testing.T) {
 			Query{SubmissionID: one.SubmissionID}, func(r *event.Row) bool { return r.SubmissionID == one.SubmissionID },
 		},
 		"event": {Query{EventID: one.EventID}, func(r *event.Row) bool { return r.EventID == one.EventID }},
+		"type":  {Query{EventType: "lead"}, func(r *event.Row) bool { return r.EventType == "lead" }},
+		"event time": {
+			Query{EventFrom: noon, EventTo: noon.Add(10 * time.Hour)},
+			func(r *event.Row) bool { return r.EventTime >= noon.Unix() && r.EventTime < noon.Unix()+36000 },
+		},
+		"identifier": {
+			Query{Identifier: Predicate{EmailSHA256: person.EmailSHA256}}, func(r *event.Row) bool { return r.EmailSHA256 == person.EmailSHA256 },
+		},
+		"not an identifier": {Query{Identifier: Predicate{EmailSHA256: "x"}}, func(r *event.Row) bool { return false }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := slices.DeleteFunc(slices.Clone(all), func(r event.Row) bool { return !c.want(&r) })
@@ -207,4 +217,35 @@ func TestTwoLoadersOfTwoPartitions(t *testing.T) {
 	}
 	l := openLake(t, Options{Store: at(t, dir)})
 	same(t, collect(t, l, Query{}), append(all[0], all[1]...))
+}
+
+// An erasure can be kept to one dataset, and tried first.
+func TestEraseFromOneDataset(t *testing.T) {
+	l := openLake(t, Options{})
+	rows := newSampler(1, 2, 5).rows(200, noon)
+	var keep []event.Row
+	there := map[string]int64{}
+	for i := range rows {
+		if i%4 == 0 {
+			rows[i].PartnerID = "marked"
+			there[rows[i].DatasetID]++
+		}
+		if i%4 != 0 || rows[i].DatasetID != "shop-1" {
+			keep = append(keep, rows[i])
+		}
+	}
+	commit(t, l, rows)
+	p := Predicate{PartnerID: "marked", Dataset: "shop-1"}
+	if n, err := l.Count(t.Context(), p); err != nil || n != there["shop-1"] || n == 0 {
+		t.Fatalf("got %d, %v, want %d", n, err, there["shop-1"])
+	}
+	same(t, collect(t, l, Query{}), rows)
+	done, err := l.Erase(t.Context(), p)
+	if err != nil || done.Rows != there["shop-1"] {
+		t.Fatalf("got %+v, %v, want %d rows", done, err, there["shop-1"])
+	}
+	same(t, collect(t, l, Query{}), keep)
+	if n, err := l.Count(t.Context(), Predicate{PartnerID: "marked"}); err != nil || n != there["shop-0"] {
+		t.Errorf("got %d left, %v, want those of the other dataset, %d", n, err, there["shop-0"])
+	}
 }

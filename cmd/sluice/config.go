@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// foreignVariables begin as ours do and are read by others: sluice-send, the SDKs and test builds. A name that ends in "_"
+// stands for all that begin with it.
+var foreignVariables = []string{"SLUICE_API_KEY", "SLUICE_URL", "SLUICE_KEY_FILE", "SLUICE_PLAIN_HTTP"}
+
+// variables are the names of all variables that set a flag of some command.
+func variables(root *cobra.Command) map[string]bool {
+	known := map[string]bool{}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		add := func(f *pflag.Flag) { known[environmentName(f.Name)] = true }
+		cmd.Flags().VisitAll(add)
+		cmd.PersistentFlags().VisitAll(add)
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	return known
+}
+
+// unknownVariables refuses a variable that looks like ours and sets nothing: a mistyped setting must not go unnoticed.
+func unknownVariables(root *cobra.Command) error {
+	known := variables(root)
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, "SLUICE_") || known[name] || slices.ContainsFunc(foreignVariables, func(f string) bool {
+			return name == f || strings.HasSuffix(f, "_") && strings.HasPrefix(name, f)
+		}) {
+			continue
+		}
+		if near := nearest(name, known); near != "" {
+			return fmt.Errorf("the environment variable %s is not known; did you mean %s?", name, near)
+		}
+		return fmt.Errorf("the environment variable %s is not known; sluice help lists those that are", name)
+	}
+	return nil
+}
+
+// nearest is the known name that differs least, "" when none is near.
+func nearest(name string, known map[string]bool) string {
+	best, least := "", 4
+	for _, k := range slices.Sorted(maps.Keys(known)) {
+		if d := distance(name, k); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance is how many characters have to be added, removed or changed.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(cost, row[j]+1, last+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func newConfig() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show the settings that sluice serve would use, and where each comes from",
+		Long: `Shows every setting of sluice serve: its value, and whether it comes from the environment or is the
+default. Settings that hold a secret are not shown.`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		type setting struct {
+			Flag     string `json:"flag"`
+			Variable string `json:"variable"`
+			Value    string `json:"value"`
+			Source   string `json:"source"`
+		}
+		var list []setting
+		serve, _, err := cmd.Root().Find([]string{"serve"})
+		if err != nil {
+			return failed(err)
+		}
+		add := func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" || f.Name == "version" {
+				return
+			}
+			s := setting{f.Name, environmentName(f.Name), f.Value.String(), "default"}
+			if given := cmd.Flags().Lookup(f.Name); given != nil && given.Changed && !fromVariable[f.Name] {
+				s.Value, s.Source = given.Value.String(), "flag"
+			}
+			if value, ok := os.LookupEnv(s.Variable); ok && s.Source != "flag" {
+				s.Value, s.Source = value, "environment"
+			}
+			list = append(list, s)
+		}
+		serve.LocalFlags().VisitAll(add)
+		cmd.Root().PersistentFlags().VisitAll(add)
+		slices.SortFunc(list, func(a, b setting) int { return strings.Compare(a.Flag, b.Flag) })
+		list = slices.CompactFunc(list, func(a, b setting) bool { return a.Flag == b.Flag })
+		if *asJSON {
+			return failed(printJSON(cmd.OutOrStdout(), list))
+		}
+		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+		fmt.Fprintln(w, "SETTING\tVALUE\tFROM")
+		for _, s := range list {
+			from := s.Source
+			if from == "environment" {
+				from = s.Variable
+			}
+			fmt.Fprintf(w, "--%s\t%s\t%s\n", s.Flag, s.Value, from)
+		}
+		return failed(errors.Join(w.Flush()))
+	}
+	return cmd
+}
