@@ -143,6 +143,14 @@ var Alarms = []Alarm{
 		"A key that is still in use ends within a day.", "Tell the sender to change to the new key, or rotate again with a longer overlap.", nil,
 	},
 	{
+		"SluiceConnectionsRejected", warning, "5m", `increase(sluice_http_connections_rejected_total[5m]) > 0`,
+		"Senders open more connections than the server takes.", "sluice_http_connections_rejected_total says whether one peer has too many. Raise --max-connections if there is memory, or block the peer.", nil,
+	},
+	{
+		"SluiceIdempotencyKeys", warning, "5m", `increase(sluice_idempotency_keys_limited_total[5m]) > 0`,
+		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 170 bytes a key.", nil,
+	},
+	{
 		"SluiceRejectionsLost", warning, "0m", `increase(sluice_rejections_lost_total[1h]) > 0`,
 		"Counts of refused events found no room.", "Only the diagnosis suffers. The queue was not taking writes while many different problems came in.", nil,
 	},
