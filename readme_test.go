@@ -70,7 +70,9 @@ func TestLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`)
 	code := regexp.MustCompile("(?sm)^```.*?^```") // Go's generic calls look like links
 	for page := range strings.Lines(string(pages)) {
-		page = strings.TrimSpace(page)
+		if page = strings.TrimSpace(page); page == "internal/api/docs.md" {
+			continue // the template of docs/api.md
+		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

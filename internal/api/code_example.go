@@ -74,6 +74,7 @@ var codeExamples = map[event.Code]codeExample{
 	event.JunkHash:               {exampleNothing, `"identifiers":{"ip":"` + exampleIP + `"}`},
 	event.PartnerIDLong:          {`"identifiers":{"email_sha256":"` + exampleEmail + "\",\n \"partner_id\":\"" + strings.Repeat("crm-8f14e45f-", 40) + `"}`, `"identifiers":{"email_sha256":"` + exampleEmail + `","partner_id":"crm-8f14e45f"}`},
 	event.NegativeValue:          {`"event_type":"purchase","value":-129.95,"currency_code":"EUR"`, `"event_type":"refund","value":-129.95,"currency_code":"EUR"`},
+	event.NullDropped:            {`"custom_data":{"sizes":[38,null,40]}`, `"custom_data":{"sizes":[38,40]}`},
 	event.PrivacyRestricted:      {exampleOptOut, ""},
 	event.PrivacySuppressed:      {exampleOptOut, ""},
 	"PRIVACY_NOT_UNDERSTOOD":     {`"us_privacy":"1YNY"`, `"privacy":{"us_privacy_string":"1YNY"}`},
