@@ -67,6 +67,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
+	"examples/feed": {},
 	"cmd/sluice": {
 		ours: []string{
 			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/console", "internal/dataset", "internal/engine",
