@@ -18,7 +18,7 @@ import (
 )
 
 // reader makes a reader and returns its token.
-func reader(t *testing.T, dir, name string, args ...string) string {
+func reader(t testing.TB, dir, name string, args ...string) string {
 	t.Helper()
 	return strings.TrimSpace(sluice(t, append([]string{"reader", "create", name, "--data", dir}, args...)...))
 }

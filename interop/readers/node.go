@@ -125,12 +125,12 @@ func runNode(ctx context.Context, src Source, in nodeInput) (map[string]*Read, e
 
 func readLine(src Source, reads map[string]*Read, found *nodeFound, text []byte) error {
 	var line struct {
-		Catalog *nodeFound `json:"catalog"`
-		Table  string         `json:"table"`
-		File   string         `json:"file"`
-		Error  string         `json:"error"`
-		Row    map[string]any `json:"row"`
-		Footer *nodeFooter    `json:"footer"`
+		Catalog *nodeFound     `json:"catalog"`
+		Table   string         `json:"table"`
+		File    string         `json:"file"`
+		Error   string         `json:"error"`
+		Row     map[string]any `json:"row"`
+		Footer  *nodeFooter    `json:"footer"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
