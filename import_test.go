@@ -46,6 +46,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/klauspost/compress"},
 	},
 	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake"}},
+	"internal/feed":    {ours: []string{"event", "internal/dataset", "internal/lake", "internal/stream", "internal/submission"}},
 	"internal/traffic": {},
 	"internal/bench":   {ours: []string{"internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
 	"internal/console": {
@@ -67,10 +68,11 @@ var permissions = map[string]struct{ ours, modules []string }{
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
+	"examples/feed": {},
 	"cmd/sluice": {
 		ours: []string{
 			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/console", "internal/dataset", "internal/engine",
-			"internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
+			"internal/feed", "internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},
 	},

@@ -20,16 +20,21 @@ import (
 	"sluice/internal/audit"
 	"sluice/internal/catalog"
 	"sluice/internal/console"
+	"sluice/internal/feed"
 )
 
-// openConsole makes the operators' listener: console, catalog, /metrics, /livez, /readyz. On an address that is not this
+// openConsole makes the operators' listener: console, catalog, feed, /metrics, /livez, /readyz. On an address that is not this
 // machine's own it answers only the last two without a log-in, and over TLS only.
 func (s *service) openConsole() error {
 	dir := s.config.engine.Dir
 	// Who comes through a proxy on this machine is not on this machine.
 	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: s.url()}
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
-	o.Mounts = append(o.Mounts, console.Mount{Prefix: catalog.Prefix, Handler: tables.Handler(), Refuse: catalog.Refuse})
+	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, Log: s.log})
+	o.Mounts = []console.Mount{
+		{Prefix: catalog.Prefix, Handler: tables.Handler(), Refuse: catalog.Refuse},
+		{Prefix: feed.Prefix, Handler: follow.Handler(), Refuse: feed.Refuse},
+	}
 	s.console = console.New(console.Sources{
 		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
 		DataDir: dir, Version: programVersion(), Now: rig.now, Log: s.log,

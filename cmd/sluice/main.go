@@ -98,7 +98,10 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key
 	flags.String("nats-credentials", "", "credentials file for --nats")
 	flags.String("nats-ca", "", "certificate authority file for --nats")
 	lakeFlags(root)
-	root.AddCommand(newServe(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newErase(), newLake(), newConfig(), newConsole(), newAudit(), newBench())
+	root.AddCommand(
+		newServe(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(), newLake(), newConfig(),
+		newConsole(), newAudit(), newBench(),
+	)
 	documentEnvironment(root)
 	return root
 }

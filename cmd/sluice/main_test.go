@@ -41,7 +41,7 @@ func program(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // sluice runs a command to its end and returns what it printed to stdout.
-func sluice(t *testing.T, args ...string) string {
+func sluice(t testing.TB, args ...string) string {
 	t.Helper()
 	cmd := program(t.Context(), args...)
 	var out, words bytes.Buffer
@@ -66,7 +66,7 @@ type server struct {
 var served = regexp.MustCompile(`msg=serving api=(\S+) .*ops=(\S+)`)
 
 // start runs serve on dir and returns once it is ready.
-func start(t *testing.T, dir string, args ...string) *server {
+func start(t testing.TB, dir string, args ...string) *server {
 	t.Helper()
 	begin := time.Now()
 	s := &server{done: make(chan struct{})}
@@ -167,7 +167,7 @@ func (s *server) call(method, key, path, body string, headers ...string) (answer
 }
 
 // provisioned makes a dataset and returns its key and the key's id.
-func provisioned(t *testing.T, dir, id string, args ...string) (key, keyID string) {
+func provisioned(t testing.TB, dir, id string, args ...string) (key, keyID string) {
 	t.Helper()
 	var made struct {
 		Dataset string `json:"data_set_id"`
@@ -182,7 +182,7 @@ func provisioned(t *testing.T, dir, id string, args ...string) (key, keyID strin
 }
 
 // eventually asks again and again until there is no error, at most for the time given.
-func eventually(t *testing.T, within time.Duration, what string, ask func() error) {
+func eventually(t testing.TB, within time.Duration, what string, ask func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	tick := time.NewTicker(20 * time.Millisecond)

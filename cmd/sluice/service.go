@@ -60,6 +60,7 @@ type config struct {
 //	                      └─── stream ── engine
 //	ops listener ── console        └── loader ── lake
 //	                catalog ── lake, readers
+//	                feed ── stream, lake, readers
 type service struct {
 	config
 	engine   *engine.Engine

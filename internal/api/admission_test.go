@@ -153,7 +153,7 @@ func checkAnswer(t *testing.T, r reply, code string) {
 }
 
 // The answer to a bad key must not tell why it is bad.
-func TestKeysAreRefusedAlike(t *testing.T) {
+func TestKeysAreRejectedAlike(t *testing.T) {
 	s := openShop(t)
 	revoked := s.dataset(dataset.Spec{ID: "gone"})
 	if err := s.reg.Disable(t.Context(), "gone"); err != nil {

@@ -26,6 +26,7 @@ type State struct {
 	Messages  uint64
 	Bytes     uint64
 	MaxAge    time.Duration // how long a message is kept
+	Created   time.Time     // of the partition; another one under the same name has another
 	Replicas  int
 	Leader    string // the server that decides; empty for a partition of one copy without a cluster
 }
@@ -47,8 +48,9 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var info struct {
-		Error *apiError `json:"error"`
-		State struct {
+		Error   *apiError `json:"error"`
+		Created time.Time `json:"created"`
+		State   struct {
 			FirstSeq  uint64    `json:"first_seq"`
 			FirstTime time.Time `json:"first_ts"`
 			LastSeq   uint64    `json:"last_seq"`
@@ -76,7 +78,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 	st := info.State
 	return State{
 		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes,
-		MaxAge: info.Config.MaxAge, Replicas: info.Config.Replicas, Leader: info.Cluster.Leader,
+		MaxAge: info.Config.MaxAge, Created: info.Created, Replicas: info.Config.Replicas, Leader: info.Cluster.Leader,
 	}, nil
 }
 

@@ -39,7 +39,12 @@ func scanIceberg(ctx context.Context, src Source, t *Table) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, batches, err := tbl.Scan().ToArrowRecords(ctx)
+	return scanTable(ctx, t, tbl)
+}
+
+// scanTable reads a table at its newest snapshot, or as the options say.
+func scanTable(ctx context.Context, t *Table, tbl *table.Table, o ...table.ScanOption) ([]Row, error) {
+	_, batches, err := tbl.Scan(o...).ToArrowRecords(ctx)
 	if err != nil {
 		return nil, err
 	}

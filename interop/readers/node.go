@@ -33,7 +33,7 @@ func readHyparquet(ctx context.Context, src Source) (map[string]*Read, error) {
 	for _, t := range src.tables() {
 		tables[t.Name] = nodeTable{Files: src.Files[t.Name]}
 	}
-	return runNode(ctx, src, "", tables)
+	return runNode(ctx, src, nodeInput{Tables: tables})
 }
 
 // readIcebird gives icebird addresses of a server on this machine: it reads no local files.
@@ -42,23 +42,56 @@ func readIcebird(ctx context.Context, src Source) (map[string]*Read, error) {
 	for _, t := range src.tables() {
 		tables[t.Name] = nodeTable{Table: filepath.Join(src.Dir, t.Name)}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	base, stop, err := serveFiles()
 	if err != nil {
 		return nil, err
+	}
+	defer stop()
+	return runNode(ctx, src, nodeInput{Base: base, Tables: tables})
+}
+
+// serveFiles serves the files of this machine by their path.
+func serveFiles() (base string, stop func(), err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
 	}
 	server := httptest.NewUnstartedServer(http.FileServer(http.Dir("/")))
 	server.Listener = listener
 	server.Start()
-	defer server.Close()
-	return runNode(ctx, src, server.URL, tables)
+	return server.URL, server.Close, nil
+}
+
+// nodeInput is what read.mjs is told.
+type nodeInput struct {
+	Base    string               `json:"base"`
+	Tables  map[string]nodeTable `json:"tables"`
+	Catalog *nodeCatalog         `json:"catalog,omitempty"`
+
+	found *nodeFound // in the catalog
+}
+
+// nodeCatalog is a catalog to attach.
+type nodeCatalog struct {
+	URL   string `json:"url"`
+	Token string `json:"token,omitempty"`
+}
+
+// nodeFound is what iceberg-js finds in a catalog.
+type nodeFound struct {
+	Namespaces, Tables []string
+	Exists, Missing    bool
+	Refused            any // the status of an attempt to write
 }
 
 // runNode lets read.mjs read tables.
-func runNode(ctx context.Context, src Source, base string, tables map[string]nodeTable) (map[string]*Read, error) {
-	if _, err := os.Stat(filepath.Join(nodeDir(), "node_modules", "icebird")); err != nil {
-		return nil, errors.New("the packages of interop/readers/node are not installed: run make setup")
+func runNode(ctx context.Context, src Source, in nodeInput) (map[string]*Read, error) {
+	for _, name := range []string{"icebird", "iceberg-js"} {
+		if _, err := os.Stat(filepath.Join(nodeDir(), "node_modules", name)); err != nil {
+			return nil, errors.New("the packages of interop/readers/node are not installed: run make setup")
+		}
 	}
-	input, err := json.Marshal(map[string]any{"base": base, "tables": tables})
+	input, err := json.Marshal(in)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +114,7 @@ func runNode(ctx context.Context, src Source, base string, tables map[string]nod
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 16<<20)
 	for err == nil && lines.Scan() {
-		err = readLine(src, reads, lines.Bytes())
+		err = readLine(src, reads, in.found, lines.Bytes())
 	}
 	err = errors.Join(err, lines.Err(), cmd.Wait())
 	if err != nil {
@@ -90,18 +123,23 @@ func runNode(ctx context.Context, src Source, base string, tables map[string]nod
 	return reads, nil
 }
 
-func readLine(src Source, reads map[string]*Read, text []byte) error {
+func readLine(src Source, reads map[string]*Read, found *nodeFound, text []byte) error {
 	var line struct {
-		Table  string         `json:"table"`
-		File   string         `json:"file"`
-		Error  string         `json:"error"`
-		Row    map[string]any `json:"row"`
-		Footer *nodeFooter    `json:"footer"`
+		Catalog *nodeFound     `json:"catalog"`
+		Table   string         `json:"table"`
+		File    string         `json:"file"`
+		Error   string         `json:"error"`
+		Row     map[string]any `json:"row"`
+		Footer  *nodeFooter    `json:"footer"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&line); err != nil {
 		return err
+	}
+	if line.Catalog != nil {
+		*found = *line.Catalog
+		return nil
 	}
 	read, t := reads[line.Table], src.table(line.Table)
 	if read == nil {

@@ -1,15 +1,18 @@
 // Reads tables with hyparquet (Parquet, by column name) and icebird (Iceberg, from the version hint down).
 //
 // stdin: one JSON object: {"base": address that serves files by their path,
-//                          "tables": {name: {"files": [paths], "table": path of an Iceberg table, or absent}}}
+//                          "tables": {name: {"files": [paths], "table": path of an Iceberg table, or absent}},
+//                          "catalog": {"url": of an Iceberg REST catalog, "token": of a reader, or absent}, or absent}
 // stdout: one JSON object a line:
 //   {"reader", "table", "file", "row": {...}}        one row; a null column is left out
 //   {"reader", "table", "file", "footer": {...}}     what hyparquet finds in a footer
 //   {"reader", "table", "file", "error": "..."}      the file or the table cannot be read
+//   {"reader", "catalog": {...}}                     what iceberg-js finds in a catalog
 // Bytes are {"hex"}, times {"micros"}; numbers are written so that every bit survives.
 import { writeSync } from 'node:fs'
 import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
+import { IcebergError, IcebergRestCatalog } from 'iceberg-js'
 import { icebergRead } from 'icebird'
 import { uncompressed } from './avro.mjs'
 
@@ -75,10 +78,10 @@ function footer(metadata) {
   }
 }
 
-async function iceberg(table, tableUrl) {
+async function iceberg(table, tableUrl, metadata) {
   const where = { reader: 'icebird', table }
   try {
-    for (const row of await icebergRead({ tableUrl })) print(encode({ ...where, row }))
+    for (const row of await icebergRead({ tableUrl, metadata })) print(encode({ ...where, row }))
   } catch (err) {
     // A table without a row is an error to icebird.
     if (!/^No (current snapshot id|data manifest files) found/.test(err.message)) print(encode({ ...where, error: String(err.message) }))
@@ -87,7 +90,7 @@ async function iceberg(table, tableUrl) {
 
 const chunks = []
 for await (const chunk of process.stdin) chunks.push(chunk)
-const { base, tables } = JSON.parse(Buffer.concat(chunks).toString())
+const { base, tables, catalog } = JSON.parse(Buffer.concat(chunks).toString())
 
 // icebird fetches addresses; the tables name files.
 const fetchAddress = globalThis.fetch
@@ -97,7 +100,28 @@ globalThis.fetch = async (url, init) => {
   return new Response(uncompressed(Buffer.from(await answer.arrayBuffer())))
 }
 
-for (const [name, { files, table }] of Object.entries(tables)) {
+// attach lists a catalog with iceberg-js, and reads its tables with icebird from the metadata that the catalog hands out.
+async function attach({ url, token }) {
+  const client = new IcebergRestCatalog({
+    baseUrl: url, auth: token ? { type: 'bearer', token } : { type: 'none' }, fetch: fetchAddress, accessDelegation: ['vended-credentials'],
+  })
+  const namespaces = await client.listNamespaces()
+  const names = await client.listTables({ namespace: ['sluice'] })
+  const refused = await client.createNamespace({ namespace: ['other'] }).then(() => 'nothing', err => err instanceof IcebergError ? err.status : String(err))
+  print(encode({
+    reader: 'iceberg-js', catalog: {
+      namespaces: namespaces.map(n => n.namespace.join('.')), tables: names.map(n => n.name), refused,
+      exists: await client.tableExists({ namespace: ['sluice'], name: 'events' }), missing: await client.tableExists({ namespace: ['sluice'], name: 'nothing' }),
+    },
+  }))
+  for (const { name } of names) {
+    const metadata = await client.loadTable({ namespace: ['sluice'], name })
+    await iceberg(name, metadata.location, metadata)
+  }
+}
+
+if (catalog) await attach(catalog)
+for (const [name, { files, table }] of Object.entries(tables ?? {})) {
   for (const file of files ?? []) await parquet(name, file)
   if (table) await iceberg(name, table)
 }

@@ -48,6 +48,9 @@ type Service struct {
 
 var served = regexp.MustCompile(`msg=serving api=(\S+) .*ops=(\S+)`)
 
+// Ops returns the address of the operators' listener, without a slash at its end.
+func (s *Service) Ops() string { return strings.TrimSuffix(s.ops, "/") }
+
 // Start runs serve and returns once it is ready. Kill or Stop must be called on it.
 func Start(program, dir string, args ...string) (*Service, error) {
 	s := &Service{done: make(chan struct{})}

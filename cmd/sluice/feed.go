@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/audit"
+	"sluice/internal/feed"
+	"sluice/internal/stream"
+)
+
+// feedPage is how many rows are printed between two savings of the cursor, and feedPause how often the end of the stream is
+// looked at. Both are arbitrary.
+const (
+	feedPage  = 1000
+	feedPause = 100 * time.Millisecond
+)
+
+func newFeed() *cobra.Command {
+	var p printing
+	var purpose, cursor string
+	cmd := &cobra.Command{
+		Use:   "feed",
+		Short: "Print accepted events as they come",
+		Long: `Prints accepted events as they come, one a line, with the members of a stored row, until it is interrupted.
+It reads the stream of --data or --nats, so rows come within a second of their acknowledgement, and before
+they are in the table. Programs on other machines use GET /feed/v1/events: see docs/feed.md.
+
+--cursor-file keeps the position: the next run goes on where this one ended. The position is written after the
+rows were, so a run that is killed may print its last rows again; a program that must process each event once
+stores the cursor with its own effects.`,
+		Example: `  sluice feed --purpose optimization
+  sluice feed --purpose measurement --dataset shop --cursor earliest --once
+  sluice feed --purpose measurement --cursor-file shop.cursor >> shop.ndjson`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&purpose, "purpose", "", "optimization: rows with optimization_eligible; measurement: every row that is not suppressed")
+	f.StringVar(&p.Dataset, "dataset", "", "only this dataset")
+	f.StringVar(&cursor, "cursor", "", "where to begin: a cursor, or earliest; default: from now on")
+	f.StringVar(&p.file, "cursor-file", "", "keep the position in this file, and begin there when it exists")
+	f.BoolVar(&p.once, "once", false, "end when everything there is now was printed")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var ok bool
+		if p.Purpose, ok = feed.ParsePurpose(purpose); !ok {
+			return errors.New("--purpose is optimization or measurement")
+		}
+		if p.file != "" {
+			switch kept, err := os.ReadFile(p.file); {
+			case err == nil:
+				cursor = strings.TrimSpace(string(kept))
+			case !errors.Is(err, fs.ErrNotExist):
+				return failed(err)
+			}
+		}
+		return failed(printFeed(cmd, purpose, cursor, p))
+	}
+	return cmd
+}
+
+// printing is how rows are printed.
+type printing struct {
+	feed.Query
+	file string
+	once bool
+}
+
+// printFeed opens the stream as a running server has it, or by itself, and prints rows.
+func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
+	ctx := cmd.Context()
+	dir, _ := cmd.Flags().GetString("data")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
+	}
+	place, err := lakePlace(cmd)
+	if err != nil {
+		return err
+	}
+	l, err := lakeAt(ctx, place)
+	if err != nil {
+		return err
+	}
+	e, err := openEngine(cmd)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	f := feed.New(feed.Options{Stream: s, Tables: l, Log: slog.New(slog.DiscardHandler)})
+	c, err := f.Cursor(ctx, cursor)
+	if err != nil {
+		return explainCursor(err)
+	}
+	if err := note(audit.Open(dir), "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
+		return err
+	}
+	return p.print(cmd, f, c)
+}
+
+// print prints rows until ctx ends, or with once until there are no more.
+func (p *printing) print(cmd *cobra.Command, f *feed.Feed, c *feed.Cursor) error {
+	ctx, out := cmd.Context(), bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	p.Limit, p.Bytes = feedPage, 16<<20
+	for age := time.Duration(0); ; age = feedPause {
+		_, caughtUp, err := f.Read(ctx, c, p.Query, age, func(line []byte) error {
+			_, err := out.Write(line)
+			return err
+		})
+		if ctx.Err() != nil {
+			err = nil // the rows before the interruption stand
+		}
+		if err := errors.Join(err, out.Flush()); err != nil {
+			return explainCursor(err)
+		}
+		if err := p.save(c); err != nil {
+			return err
+		}
+		if ctx.Err() != nil || caughtUp && p.once {
+			return nil
+		}
+		if caughtUp {
+			pause(ctx, feedPause)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// save writes the cursor beside its name and gives it the name: a crash leaves the old one or the new one.
+func (p *printing) save(c *feed.Cursor) error {
+	if p.file == "" {
+		return nil
+	}
+	file, err := os.CreateTemp(filepath.Dir(p.file), ".cursor-*")
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(c.String() + "\n")
+	if err := errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	return os.Rename(file.Name(), p.file)
+}
+
+// explainCursor says what to do about a cursor that cannot be used.
+func explainCursor(err error) error {
+	if expired, ok := errors.AsType[*feed.Expired](err); ok {
+		if expired.Snapshot == 0 {
+			return fmt.Errorf("%w; begin again with --cursor earliest", err)
+		}
+		return fmt.Errorf("%w; read the table events at snapshot %d, then go on with --cursor %s", err, expired.Snapshot, expired.Cursor)
+	}
+	if errors.Is(err, feed.ErrCursor) {
+		return fmt.Errorf("%w; give the cursor as it was printed, or earliest", err)
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+// Command feed follows the events of a Sluice server and counts them in a file, each once.
+//
+// It stores the cursor with its effects, in one step: the file holds both, and is replaced as a whole. So it may be killed
+// at any time, and goes on where it was. Only the standard library is used.
+//
+//	SLUICE_TOKEN=… go run ./examples/feed --url http://127.0.0.1:8081 --state totals.json
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// state is what the program has made of the events up to a cursor.
+type state struct {
+	Cursor string             `json:"cursor"`
+	Events map[string]int     `json:"events"` // by event type
+	Value  map[string]float64 `json:"value"`  // by currency
+	IDs    map[string]int     `json:"ids,omitempty"`
+}
+
+// line is a row of the feed, or its last line.
+type line struct {
+	EventID   string   `json:"event_id"`
+	EventType string   `json:"event_type"`
+	Value     *float64 `json:"value"`
+	Currency  string   `json:"currency_code"`
+	Cursor    string   `json:"cursor"`
+}
+
+func main() {
+	server := flag.String("url", "http://127.0.0.1:8081", "address of the operators' listener")
+	file := flag.String("state", "totals.json", "where the totals and the cursor are kept")
+	purpose := flag.String("purpose", "optimization", "optimization or measurement")
+	begin := flag.String("begin", "", "where to begin without a state: a cursor, or earliest; default: from now on")
+	limit := flag.Int("limit", 1000, "rows of a request")
+	ids := flag.Bool("ids", false, "count each event id, too")
+	flag.Parse()
+	s, err := load(*file, *begin)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *ids && s.IDs == nil {
+		s.IDs = map[string]int{}
+	}
+	for {
+		q := url.Values{"purpose": {*purpose}, "cursor": {s.Cursor}, "limit": {fmt.Sprint(*limit)}, "wait": {"30s"}}
+		if err := s.follow(*server+"/feed/v1/events?"+q.Encode(), os.Getenv("SLUICE_TOKEN")); err != nil {
+			log.Print(err)
+			time.Sleep(time.Second)
+			if s, err = load(*file, *begin); err != nil { // forget what was counted of a half answer
+				log.Fatal(err)
+			}
+			continue
+		}
+		if err := s.save(*file); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// follow counts the rows of one answer. Without the last line there is no cursor, and the rows do not count.
+func (s *state) follow(address, token string) error {
+	r, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		// 410 means that the cursor is older than the stream: the body says which snapshot to read, and how to go on.
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
+		return fmt.Errorf("%s: %s", answer.Status, body)
+	}
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var l line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			return err
+		}
+		if l.Cursor != "" {
+			s.Cursor = l.Cursor
+			return nil
+		}
+		s.Events[l.EventType]++
+		if l.Value != nil {
+			s.Value[l.Currency] += *l.Value
+		}
+		if s.IDs != nil {
+			s.IDs[l.EventID]++
+		}
+	}
+	return errors.Join(lines.Err(), io.ErrUnexpectedEOF)
+}
+
+func load(file, begin string) (*state, error) {
+	s := &state{Cursor: begin, Events: map[string]int{}, Value: map[string]float64{}}
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, s)
+	}
+	return s, err
+}
+
+// save replaces the file as a whole: effects and cursor change together.
+func (s *state) save(file string) error {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(filepath.Dir(file), ".state-*")
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(b)
+	if err = errors.Join(err, next.Sync(), next.Close()); err != nil {
+		return errors.Join(err, os.Remove(next.Name()))
+	}
+	return os.Rename(next.Name(), file)
+}

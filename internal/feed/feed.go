@@ -1,0 +1,311 @@
+// Package feed hands accepted events out in order, to programs that follow them.
+//
+// It reads the stream, so a row is there as soon as it is acknowledged, and it keeps nothing about who follows: a follower
+// says where it is with a cursor. Frames are read and encoded once for all followers; nothing runs while there are none.
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/dataset"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+)
+
+// Source is the stream, as far as the feed knows it.
+type Source interface {
+	Partitions() int
+	Bounds(ctx context.Context) ([]stream.Bounds, error)
+	Page(ctx context.Context, partition uint8, from uint64, frames, bytes int) ([]stream.Frame, error)
+}
+
+// Tables is the lake, as far as the feed knows it.
+type Tables interface {
+	Snapshot(ctx context.Context, id int64) (lake.Snapshot, error)
+}
+
+// Readers knows the tokens of readers.
+type Readers interface {
+	Authenticate(token string) (*dataset.Reader, error)
+}
+
+// Options are what a feed needs. Readers is needed by Handler alone.
+type Options struct {
+	Stream  Source
+	Tables  Tables
+	Readers Readers
+	Log     *slog.Logger
+}
+
+// Feed hands events out. Its methods may be called by many goroutines.
+type Feed struct {
+	o     Options
+	pages pages
+
+	lookMu    sync.Mutex // one look at the stream at a time
+	now, then *look
+
+	followers atomic.Int64
+	rows      atomic.Uint64
+	refused   atomic.Uint64
+}
+
+// New makes a feed. Nothing runs.
+func New(o Options) *Feed {
+	return &Feed{o: o, pages: pages{stream: o.Stream}}
+}
+
+// settle is how long a frame of one partition may become visible after a frame of another one that was stored later. With
+// several partitions, frames are handed out in the order in which they were stored, and one that another may still come
+// before waits that long. Arbitrary: an fsync or two.
+const settle = 100 * time.Millisecond
+
+// look is where the partitions began and ended at a time.
+type look struct {
+	at     time.Time
+	bounds []stream.Bounds
+}
+
+// look returns where the stream ends, as known at most so long ago; and where it ended some time before that: rows up to
+// there have their place in the order.
+func (f *Feed) look(ctx context.Context, age time.Duration) (visible, settled []stream.Bounds, err error) {
+	begun := time.Now()
+	f.lookMu.Lock()
+	defer f.lookMu.Unlock()
+	// A look that began after this call was made is as new as one can be.
+	if f.now == nil || f.now.at.Before(begun.Add(-age)) {
+		if err := f.lookAgain(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(f.now.bounds) == 1 {
+		return f.now.bounds, f.now.bounds, nil
+	}
+	if f.then == nil || age == 0 && f.then.at.Before(begun) {
+		f.then = f.now
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(settle):
+		}
+		if err := f.lookAgain(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	return f.now.bounds, f.then.bounds, nil
+}
+
+func (f *Feed) lookAgain(ctx context.Context) error {
+	at := time.Now()
+	bounds, err := f.o.Stream.Bounds(ctx)
+	if err != nil {
+		return err
+	}
+	if f.now != nil && at.Sub(f.now.at) >= settle {
+		f.then = f.now
+	}
+	f.now = &look{at, bounds}
+	return nil
+}
+
+// ErrCursor says that a text is not a cursor.
+var ErrCursor = errors.New("feed: not a cursor")
+
+// Expired says that the stream no longer holds what follows a cursor, and where to go on: read the table at Snapshot, then
+// follow from Cursor. Nothing is missed, and nothing comes twice. Without a snapshot both are zero.
+type Expired struct {
+	Snapshot int64
+	Cursor   string
+}
+
+func (e *Expired) Error() string {
+	return "feed: the stream no longer holds what follows the cursor"
+}
+
+// Cursor returns the cursor of a text: "" is from now on, Earliest from the oldest the stream holds. A cursor that the
+// stream no longer holds is an *Expired error.
+func (f *Feed) Cursor(ctx context.Context, text string) (*Cursor, error) {
+	if text != "" && text != Earliest {
+		c, err := parseCursor(text)
+		if err != nil {
+			return nil, ErrCursor
+		}
+		return c, f.check(ctx, c)
+	}
+	bounds, err := f.o.Stream.Bounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cursor{stream: identity(bounds)}
+	for _, b := range bounds {
+		at := b.Last + 1
+		if text == Earliest {
+			at = b.First
+		}
+		c.parts = append(c.parts, position{seq: at})
+	}
+	return c, nil
+}
+
+// check says whether the stream holds what follows a cursor, and lets the cursor grow with the stream.
+func (f *Feed) check(ctx context.Context, c *Cursor) error {
+	bounds, _, err := f.look(ctx, lookAge)
+	if err != nil {
+		return err
+	}
+	if !c.held(bounds) { // another node may have seen more than our last look
+		if bounds, err = f.o.Stream.Bounds(ctx); err != nil {
+			return err
+		}
+		if !c.held(bounds) {
+			return f.expired(ctx, bounds)
+		}
+	}
+	c.grow(len(bounds))
+	return nil
+}
+
+// expired makes the error of a cursor that the stream no longer holds.
+func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds) error {
+	snap, err := f.o.Tables.Snapshot(ctx, 0)
+	if errors.Is(err, lake.ErrNotFound) {
+		return &Expired{}
+	}
+	if err != nil {
+		return fmt.Errorf("newest snapshot of the table: %w", err)
+	}
+	return &Expired{snap.ID, atWatermarks(identity(bounds), len(bounds), snap.Watermarks).String()}
+}
+
+// AtSnapshot returns the cursor that continues exactly after a snapshot of the table of events. One that is not kept is
+// lake.ErrNotFound.
+func (f *Feed) AtSnapshot(ctx context.Context, id int64) (*Cursor, error) {
+	snap, err := f.o.Tables.Snapshot(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := f.o.Stream.Bounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return atWatermarks(identity(bounds), len(bounds), snap.Watermarks), nil
+}
+
+// Query chooses rows.
+type Query struct {
+	Purpose Purpose
+	Dataset string // "" means all
+	Limit   int    // rows
+	Bytes   int    // of lines, and one line more
+}
+
+func (q *Query) wants(r *row) bool {
+	return r.purpose >= q.Purpose && (q.Dataset == "" || q.Dataset == r.dataset)
+}
+
+// lookAge is how old a look at the stream may be for a follower that waits. The rows of a busy stream gather meanwhile: a
+// question for each frame would cost the engine as much as storing it.
+const lookAge = 100 * time.Millisecond
+
+// Read hands the chosen rows that follow the cursor to emit, as lines of JSON, and moves the cursor behind them. It returns
+// how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. A line is valid until
+// emit returns. After an error of emit the cursor is of no use; after any other one it is behind the rows that emit got.
+//
+// The rows of a partition come in the order in which they were stored; those of several partitions are merged by the time
+// at which their frames were stored. So the same cursor gives the same rows in the same order.
+func (f *Feed) Read(ctx context.Context, c *Cursor, q Query, age time.Duration, emit func(line []byte) error) (rows int, caughtUp bool, err error) {
+	visible, settled, err := f.look(ctx, age)
+	if err != nil {
+		return 0, false, err
+	}
+	c.grow(len(visible))
+	m := merge{f: f, c: c, visible: visible, heads: make([]*frame, len(visible))}
+	bytes := 0
+	for rows < q.Limit && bytes < q.Bytes {
+		p, head, err := m.next(ctx)
+		if err != nil {
+			return rows, false, err
+		}
+		if head == nil || len(visible) > 1 && head.seq > settled[p].Last {
+			return rows, true, nil
+		}
+		at := &c.parts[p]
+		for ; at.rows < uint64(len(head.rows)) && rows < q.Limit && bytes < q.Bytes; at.rows++ {
+			r := &head.rows[at.rows]
+			if !q.wants(r) {
+				continue
+			}
+			if err := emit(head.text[r.at:r.end]); err != nil {
+				return rows, false, err
+			}
+			rows++
+			bytes += int(r.end - r.at)
+			f.rows.Add(1)
+		}
+		if at.rows >= uint64(len(head.rows)) {
+			*at = position{seq: head.seq + 1}
+			m.heads[p] = nil
+		}
+	}
+	return rows, false, nil
+}
+
+// merge finds the next frame of all partitions.
+type merge struct {
+	f       *Feed
+	c       *Cursor
+	visible []stream.Bounds
+	heads   []*frame // the next frame of each partition, where it was read
+}
+
+// next returns the frame that was stored first among those that follow the cursor, or nil when there is none.
+func (m *merge) next(ctx context.Context) (partition int, first *frame, err error) {
+	for p := range m.heads {
+		at := &m.c.parts[p]
+		if m.heads[p] == nil && at.seq <= m.visible[p].Last {
+			if m.heads[p], err = m.read(ctx, uint8(p), at); err != nil {
+				return 0, nil, err
+			}
+		}
+		if h := m.heads[p]; h != nil && (first == nil || h.time.Before(first.time)) {
+			partition, first = p, h
+		}
+	}
+	return partition, first, nil
+}
+
+// read reads the frame at a position. Where there is none, but one behind it, either frames were lost, and there is nothing
+// to hand out, or they have aged out since the cursor was checked.
+func (m *merge) read(ctx context.Context, p uint8, at *position) (*frame, error) {
+	h, err := m.f.pages.next(ctx, p, at.seq)
+	if err != nil || h == nil || h.seq == at.seq {
+		return h, err
+	}
+	bounds, err := m.f.o.Stream.Bounds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if at.seq < bounds[p].First {
+		return nil, m.f.expired(ctx, bounds)
+	}
+	*at = position{seq: h.seq}
+	return h, nil
+}
+
+// Stats are the feed's numbers.
+type Stats struct {
+	Followers int64  // requests that are being answered now
+	Rows      uint64 // handed out since New
+	Refused   uint64 // requests over the limit of followers, since New
+}
+
+// Stats answers from memory.
+func (f *Feed) Stats() Stats {
+	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Refused: f.refused.Load()}
+}

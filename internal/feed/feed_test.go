@@ -1,0 +1,524 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/dataset"
+	"sluice/internal/engine"
+	"sluice/internal/enginetest"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
+
+// tokens are readers by their tokens. They can be revoked.
+type tokens struct {
+	mu  sync.Mutex
+	all map[string]*dataset.Reader
+}
+
+func (t *tokens) Authenticate(token string) (*dataset.Reader, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.all[token]; r != nil {
+		return r, nil
+	}
+	return nil, dataset.ErrToken
+}
+
+func (t *tokens) revoke(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.all, token)
+}
+
+// site is a feed over a real stream and a real lake.
+type site struct {
+	*Feed
+	t      testing.TB
+	stream *stream.Stream
+	lake   *lake.Lake
+	tokens *tokens
+	web    *httptest.Server
+	sent   int
+}
+
+// onEveryEngine runs a test over the embedded engine and over a server of its own, with one partition and with several.
+func onEveryEngine(t *testing.T, test func(t *testing.T, s *site)) {
+	for _, partitions := range []int{1, 3} {
+		t.Run(fmt.Sprintf("embedded, %d partitions", partitions), func(t *testing.T) {
+			test(t, openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{Partitions: partitions}))
+		})
+		t.Run(fmt.Sprintf("external, %d partitions", partitions), func(t *testing.T) {
+			srv := enginetest.Start(t, "")
+			test(t, openSite(t, engine.Options{URL: srv.URL(), Token: enginetest.Token}, stream.Options{Partitions: partitions}))
+		})
+	}
+}
+
+func openSite(t testing.TB, eo engine.Options, so stream.Options) *site {
+	t.Helper()
+	e, err := engine.Open(t.Context(), eo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	st, err := stream.Open(t.Context(), e, so)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = st.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-done; _ = st.Close() })
+	l, err := lake.OpenDir(t.Context(), t.TempDir(), lake.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{t: t, stream: st, lake: l, tokens: &tokens{all: map[string]*dataset.Reader{
+		"all":     {Name: "all", Allow: []string{"feed"}},
+		"bound":   {Name: "bound", Allow: []string{"feed"}, DatasetID: "shop"},
+		"catalog": {Name: "catalog", Allow: []string{"catalog"}},
+	}}}
+	s.Feed = New(Options{Stream: st, Tables: l, Readers: s.tokens, Log: slog.New(slog.DiscardHandler)})
+	s.web = httptest.NewServer(s.Handler())
+	t.Cleanup(s.web.Close)
+	for st.Ready() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	return s
+}
+
+// send appends a submission of rows with all outcomes, and returns it.
+func (s *site) send(id string, rows int) *submission.Submission {
+	s.t.Helper()
+	now := time.Now()
+	sub := &submission.Submission{Kind: submission.Batch, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id}
+	for i := range rows {
+		s.sent++
+		r := event.Row{
+			SubmissionIndex: int32(i), ReceivedAt: now.Unix(), DatasetID: id, EventTime: now.Unix(), EventType: "purchase",
+			SchemaVersion: "1.0", CampaignID: fmt.Sprintf("n%d", s.sent),
+		}
+		switch s.sent % 4 {
+		case 0:
+			r.Privacy = event.Suppressed
+		case 1:
+			r.Privacy, r.PartnerID = event.MeasurementOnly, "person"
+		case 2:
+			r.Late, r.PartnerID = true, "person"
+		case 3:
+			r.OptimizationEligible, r.PartnerID = true, "person"
+		}
+		sub.Rows = append(sub.Rows, r)
+	}
+	at, err := s.stream.Append(s.t.Context(), submission.AppendRecord(nil, sub))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	sub.Place(at.Partition, at.Seq, at.Slot)
+	return sub
+}
+
+// page is an answer.
+type page struct {
+	status   int
+	rows     []string // campaign ids
+	text     string
+	Cursor   string `json:"cursor"`
+	CaughtUp bool   `json:"caught_up"`
+	Code     string `json:"error_code"`
+	Hint     string `json:"hint"`
+	Snapshot int64  `json:"snapshot_id"`
+}
+
+func (s *site) get(token, path string) page {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), "GET", s.web.URL+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	p := page{status: answer.StatusCode}
+	decoder := json.NewDecoder(answer.Body)
+	for decoder.More() {
+		var raw json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			s.t.Fatal(err)
+		}
+		p.text += string(raw) + "\n"
+		var row struct {
+			ID       string `json:"event_id"`
+			Campaign string `json:"cp_id"`
+		}
+		if err := json.Unmarshal(raw, &row); err != nil {
+			s.t.Fatal(err)
+		}
+		if row.ID != "" {
+			p.rows = append(p.rows, row.Campaign)
+		} else if err := json.Unmarshal(raw, &p); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return p
+}
+
+// all reads from a cursor to the end.
+func (s *site) all(query, cursor string) (rows []string, end string) {
+	s.t.Helper()
+	for {
+		p := s.get("all", "/feed/v1/events?"+query+"&cursor="+cursor)
+		if p.status != 200 || p.Cursor == "" {
+			s.t.Fatalf("got %d %s", p.status, p.text)
+		}
+		rows = append(rows, p.rows...)
+		if cursor = p.Cursor; p.CaughtUp {
+			return rows, cursor
+		}
+	}
+}
+
+// want is the rows of the first n that were sent which a purpose may have.
+func want(n int, purpose Purpose) (out []string) {
+	for i := 1; i <= n; i++ {
+		if i%4 == 3 || purpose == Measurement && i%4 != 0 {
+			out = append(out, fmt.Sprintf("n%d", i))
+		}
+	}
+	return out
+}
+
+func same(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+func TestRead(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		empty := s.get("all", "/feed/v1/events?purpose=measurement")
+		if empty.status != 200 || len(empty.rows) != 0 || !empty.CaughtUp {
+			t.Fatalf("an empty stream: got %+v", empty)
+		}
+		for range 40 {
+			s.send("shop", 1+rand.IntN(7))
+		}
+		measured, end := s.all("purpose=measurement&limit=7", empty.Cursor)
+		if !same(measured, want(s.sent, Measurement)) {
+			t.Errorf("measurement: got %d rows, want %d", len(measured), len(want(s.sent, Measurement)))
+		}
+		optimized, _ := s.all("purpose=optimization&limit=3", Earliest)
+		if !same(optimized, want(s.sent, Optimization)) {
+			t.Errorf("optimization: got %d rows, want %d", len(optimized), len(want(s.sent, Optimization)))
+		}
+		// The same cursor gives the same rows in the same order, whatever the size of the pages, and after more has come.
+		s.send("shop", 5)
+		for _, limit := range []int{1, 2, 50, 100_000} {
+			again, _ := s.all(fmt.Sprintf("purpose=measurement&limit=%d", limit), Earliest)
+			if !slices.Equal(again[:len(measured)], measured) {
+				t.Errorf("in pages of %d the order differs", limit)
+			}
+		}
+		rest, _ := s.all("purpose=measurement", end)
+		if !same(append(slices.Clone(measured), rest...), want(s.sent, Measurement)) {
+			t.Errorf("after the cursor: got %d rows and %d, of %d", len(measured), len(rest), len(want(s.sent, Measurement)))
+		}
+		if text := s.get("all", "/feed/v1/events?purpose=measurement&cursor=earliest&limit=10000").text; strings.Contains(text, "suppressed") {
+			t.Error("a suppressed row was handed out")
+		}
+		if from := s.get("all", "/feed/v1/events?purpose=measurement"); len(from.rows) != 0 {
+			t.Errorf("from now on: got %d rows", len(from.rows))
+		}
+	})
+}
+
+func TestDatasets(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.send("other", 8)
+	s.send("shop", 8)
+	const path = "/feed/v1/events?purpose=measurement&cursor=earliest"
+	for name, c := range map[string]struct {
+		token, path string
+		status      int
+		code        string
+		rows        int
+	}{
+		"all":                       {"all", path, 200, "", 12},
+		"one":                       {"all", path + "&dataset=shop", 200, "", 6},
+		"none":                      {"all", path + "&dataset=nowhere", 200, "", 0},
+		"bound":                     {"bound", path, 200, "", 6},
+		"bound, its own":            {"bound", path + "&dataset=shop", 200, "", 6},
+		"bound, another":            {"bound", path + "&dataset=other", 403, "DATASET_FORBIDDEN", 0},
+		"not the feed":              {"catalog", path, 403, "READER_FORBIDDEN", 0},
+		"nobody":                    {"", path, 401, "MISSING_TOKEN", 0},
+		"a sender's key":            {"sluice_000000000000_00000000000000000000000000000000000000", path, 401, "INVALID_TOKEN", 0},
+		"no purpose":                {"all", "/feed/v1/events", 400, "INVALID_PARAMETER", 0},
+		"another purpose":           {"all", "/feed/v1/events?purpose=resale", 400, "INVALID_PARAMETER", 0},
+		"no limit":                  {"all", path + "&limit=0", 400, "INVALID_PARAMETER", 0},
+		"a limit that is no number": {"all", path + "&limit=x", 400, "INVALID_PARAMETER", 0},
+		"a wait that is none":       {"all", path + "&wait=x", 400, "INVALID_PARAMETER", 0},
+		"a negative wait":           {"all", path + "&wait=-1s", 400, "INVALID_PARAMETER", 0},
+		"a wait in seconds":         {"all", path + "&wait=0.1", 200, "", 12},
+		"no cursor":                 {"all", "/feed/v1/events?purpose=measurement&cursor=AAAA", 400, "INVALID_CURSOR", 0},
+		"another path":              {"all", "/feed/v1/rows", 404, "NOT_FOUND", 0},
+		"no snapshot":               {"all", "/feed/v1/cursor", 400, "INVALID_PARAMETER", 0},
+		"an unknown snapshot":       {"all", "/feed/v1/cursor?snapshot=17", 404, "SNAPSHOT_NOT_FOUND", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &site{Feed: s.Feed, t: t, web: s.web}
+			got := s.get(c.token, c.path)
+			if got.status != c.status || got.Code != c.code || len(got.rows) != c.rows || (c.code != "") != (got.Hint != "") {
+				t.Errorf("got %d %q, %d rows, hint %q; want %d %q, %d rows", got.status, got.Code, len(got.rows), got.Hint, c.status, c.code, c.rows)
+			}
+		})
+	}
+}
+
+// A follower that waits gets a row within a second of its acknowledgement, and a revoked one nothing more.
+func TestWait(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		begin := s.get("all", "/feed/v1/events?purpose=measurement")
+		got := make(chan page, 1)
+		go func() { got <- s.get("all", "/feed/v1/events?purpose=measurement&wait=30s&cursor="+begin.Cursor) }()
+		revoked := make(chan page, 1)
+		go func() { revoked <- s.get("bound", "/feed/v1/events?purpose=measurement&wait=30s&cursor="+begin.Cursor) }()
+		for s.followers.Load() < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		s.tokens.revoke("bound")
+		begun := time.Now()
+		if p := <-revoked; p.status != 401 || len(p.rows) != 0 {
+			t.Errorf("revoked while it waited: got %d and %d rows", p.status, len(p.rows))
+		}
+		if took := time.Since(begun); took > 2*time.Second {
+			t.Errorf("the revocation held after %v", took)
+		}
+		begun = time.Now()
+		s.send("shop", 1)
+		p := <-got
+		if took := time.Since(begun); len(p.rows) != 1 || took > time.Second {
+			t.Errorf("got %d rows after %v, want 1 within a second", len(p.rows), took)
+		}
+		begun = time.Now()
+		p = s.get("all", "/feed/v1/events?purpose=measurement&wait=300ms&cursor="+p.Cursor)
+		if took := time.Since(begun); len(p.rows) != 0 || !p.CaughtUp || took < 300*time.Millisecond {
+			t.Errorf("nothing came: got %d rows after %v", len(p.rows), took)
+		}
+	})
+}
+
+// load commits what was sent to the table, as the loader does, up to the newest frame of each partition.
+func (s *site) load() int64 {
+	s.t.Helper()
+	for p := range s.stream.Partitions() {
+		marks, err := s.lake.Watermarks(s.t.Context(), uint8(p))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		b := lake.Batch{Partition: uint8(p), From: marks, To: marks.Events}
+		err = s.stream.Scan(s.t.Context(), uint8(p), marks.Events+1, func(f stream.Frame) error {
+			for slot, record := range f.Records {
+				sub, err := submission.DecodeRecord(string(record), uint8(p), f.Seq, uint16(slot))
+				if err != nil {
+					return err
+				}
+				b.Events = append(b.Events, sub.Rows...)
+			}
+			b.To = f.Seq
+			return nil
+		})
+		if err == nil && b.To > marks.Events {
+			err = s.lake.Commit(s.t.Context(), b, 0)
+		}
+		if err != nil && !errors.Is(err, stream.ErrBehind) {
+			s.t.Fatal(err)
+		}
+	}
+	snap, err := s.lake.Snapshot(s.t.Context(), 0)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return snap.ID
+}
+
+// A cursor of a snapshot continues exactly after the rows of the snapshot, also when newer ones have come.
+func TestSnapshot(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		for range 9 {
+			s.send("shop", 4)
+		}
+		first := s.load()
+		loaded := s.sent
+		for range 9 {
+			s.send("shop", 4)
+		}
+		if s.load() == first {
+			t.Fatal("no newer snapshot")
+		}
+		got := s.get("all", fmt.Sprintf("/feed/v1/cursor?snapshot=%d", first))
+		if got.status != 200 || got.Snapshot != first {
+			t.Fatalf("got %+v", got)
+		}
+		rows, _ := s.all("purpose=measurement", got.Cursor)
+		if all := append(want(loaded, Measurement), rows...); !same(all, want(s.sent, Measurement)) {
+			t.Errorf("the table and the feed: got %d rows, want %d, each once", len(all), len(want(s.sent, Measurement)))
+		}
+	})
+}
+
+// What the stream no longer holds is in the table: the answer says which snapshot, and which cursor follows it.
+func TestExpired(t *testing.T) {
+	for _, partitions := range []int{1, 3} {
+		s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{Partitions: partitions, MaxAge: time.Second})
+		old := s.get("all", "/feed/v1/events?purpose=measurement")
+		for range 9 {
+			s.send("shop", 4)
+		}
+		s.load()
+		for { // until the stream has forgotten them
+			b, err := s.stream.Bounds(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(b, func(b stream.Bounds) bool { return b.First <= b.Last }) {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		loaded := s.sent
+		s.send("shop", 4)
+		got := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+old.Cursor)
+		if got.status != 410 || got.Code != "CURSOR_EXPIRED" || got.Snapshot == 0 || got.Cursor == "" {
+			t.Fatalf("got %+v", got)
+		}
+		rows, _ := s.all("purpose=measurement", got.Cursor)
+		if all := append(want(loaded, Measurement), rows...); !same(all, want(s.sent, Measurement)) {
+			t.Errorf("the table and the feed: got %d rows, want %d, each once", len(all), len(want(s.sent, Measurement)))
+		}
+		if snap, err := s.lake.Snapshot(t.Context(), got.Snapshot); err != nil || snap.ID != got.Snapshot {
+			t.Errorf("the snapshot: got %+v, %v", snap, err)
+		}
+	}
+}
+
+// A cursor of another stream, and one from the future, belong to nothing that can be read.
+func TestForeignCursor(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.send("shop", 4)
+	c, err := s.Cursor(t.Context(), Earliest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Cursor){
+		"another stream":       func(c *Cursor) { c.stream++ },
+		"the future":           func(c *Cursor) { c.parts[0].seq = 1000 },
+		"more partitions":      func(c *Cursor) { c.parts = append(c.parts, position{seq: 1}) },
+		"unchanged, for proof": nil,
+	} {
+		other := &Cursor{stream: c.stream, parts: slices.Clone(c.parts)}
+		status := 200
+		if change != nil {
+			change(other)
+			status = 410
+		}
+		if got := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+other.String()); got.status != status {
+			t.Errorf("%s: got %d %s, want %d", name, got.status, got.text, status)
+		}
+	}
+}
+
+func TestCursorText(t *testing.T) {
+	c := &Cursor{stream: 1<<63 + 5, parts: []position{{1, 0}, {1 << 40, 4095}, {7, 3}}}
+	back, err := parseCursor(c.String())
+	if err != nil || back.String() != c.String() {
+		t.Fatalf("got %+v, %v", back, err)
+	}
+	text := c.String()
+	for i := range text {
+		for _, other := range []string{text[:i], text[:i] + "A" + text[i+1:], text + text[i:]} {
+			if other == text {
+				continue
+			}
+			if _, err := parseCursor(other); err == nil {
+				t.Errorf("%q is taken for a cursor", other)
+			}
+		}
+	}
+}
+
+func FuzzCursor(f *testing.F) {
+	f.Add((&Cursor{stream: 1, parts: []position{{1, 0}}}).String())
+	f.Add("earliest")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := parseCursor(text); err == nil {
+			if again, err := parseCursor(c.String()); err != nil || again.String() != c.String() {
+				t.Errorf("%q: got %v", text, err)
+			}
+		}
+	})
+}
+
+// A partition that is added later is followed from its beginning.
+func TestMorePartitions(t *testing.T) {
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	open := func(n int) *stream.Stream {
+		st, err := stream.Open(t.Context(), e, stream.Options{Partitions: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st
+	}
+	one := open(1)
+	old, err := New(Options{Stream: one}).Cursor(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = one.Close()
+	st := open(3)
+	defer st.Close()
+	c, err := New(Options{Stream: st}).Cursor(t.Context(), old.String())
+	if err != nil || len(c.parts) != 3 || c.parts[2].seq != 1 {
+		t.Errorf("got %+v, %v, want the new partitions from their beginning", c, err)
+	}
+}
+
+// A follower that does not read is cut off; it holds nobody up.
+func TestFollowersAreBounded(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.followers.Store(maxFollowers)
+	if got := s.get("all", "/feed/v1/events?purpose=measurement"); got.status != 429 || got.Code != "TOO_MANY_FOLLOWERS" {
+		t.Errorf("got %d %q", got.status, got.Code)
+	}
+	s.followers.Store(0)
+	if got := s.get("all", "/feed/v1/events?purpose=measurement"); got.status != 200 || s.Stats().Refused != 1 {
+		t.Errorf("got %d, %+v", got.status, s.Stats())
+	}
+}

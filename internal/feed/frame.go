@@ -1,0 +1,194 @@
+package feed
+
+import (
+	"context"
+	"sync"
+	"time"
+	"unsafe"
+
+	"sluice/event"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+// Purpose says what the rows are used for, which decides who is in them.
+type Purpose uint8
+
+// The purposes. A row that may be used for optimization may be used for measurement, too.
+const (
+	Measurement  Purpose = iota + 1 // every row that is not suppressed
+	Optimization                    // rows that are eligible for optimization
+)
+
+// ParsePurpose reads the name of a purpose.
+func ParsePurpose(name string) (Purpose, bool) {
+	switch name {
+	case "measurement":
+		return Measurement, true
+	case "optimization":
+		return Optimization, true
+	}
+	return 0, false
+}
+
+// purposeOf is the most that a row may be used for; 0 is nothing. An outcome that this program does not know is taken for
+// the most restrictive one.
+func purposeOf(r *event.Row) Purpose {
+	switch {
+	case r.Privacy != event.Unrestricted && r.Privacy != event.MeasurementOnly:
+		return 0
+	case r.OptimizationEligible && r.Privacy == event.Unrestricted && !r.Late:
+		return Optimization
+	}
+	return Measurement
+}
+
+// frame is a frame of the stream with its rows as lines of JSON. Many followers share one: it never changes.
+type frame struct {
+	seq  uint64
+	time time.Time
+	rows []row
+	text []byte
+}
+
+// row is a row of a frame. One that nobody may have keeps its place, and has no text.
+type row struct {
+	dataset string
+	purpose Purpose
+	at, end uint32 // of its line in text
+}
+
+// size is roughly what a frame takes in memory.
+func (f *frame) size() int { return len(f.text) + len(f.rows)*int(unsafe.Sizeof(row{})) + 200 }
+
+// encoder makes frames. One goroutine uses it.
+type encoder struct {
+	decoder submission.Decoder
+	rows    []event.Row
+	ids     map[string]string // datasets, so that a row does not hold on to the memory of a frame
+}
+
+// encode makes lines of a frame's rows. A record that cannot be read has none: the loader keeps and reports it.
+func (e *encoder) encode(partition uint8, f stream.Frame) *frame {
+	out := &frame{seq: f.Seq, time: f.Time}
+	var s submission.Submission
+	for slot, record := range f.Records {
+		text := unsafe.String(unsafe.SliceData(record), len(record)) // the frame is ours, and nobody writes to it
+		rows, err := e.decoder.Decode(&s, e.rows[:0], text, partition, f.Seq, uint16(slot))
+		e.rows = rows[:0]
+		if err != nil {
+			continue
+		}
+		id := e.intern(s.DatasetID)
+		for i := range s.Rows {
+			r := row{dataset: id, purpose: purposeOf(&s.Rows[i]), at: uint32(len(out.text))}
+			if r.purpose != 0 {
+				out.text = append(event.AppendJSON(out.text, &s.Rows[i]), '\n')
+			}
+			r.end = uint32(len(out.text))
+			out.rows = append(out.rows, r)
+		}
+	}
+	clear(e.rows[:cap(e.rows)])
+	return out
+}
+
+func (e *encoder) intern(id string) string {
+	if known, ok := e.ids[id]; ok {
+		return known
+	}
+	if e.ids == nil || len(e.ids) > 10_000 {
+		e.ids = map[string]string{}
+	}
+	known := string([]byte(id))
+	e.ids[known] = known
+	return known
+}
+
+const (
+	// cacheBytes is how much the frames take that followers share. Followers that keep up read the same frames within
+	// a second, so this holds some seconds of a busy stream.
+	cacheBytes = 32 << 20
+	// pageBytes is how much of a partition is read at a time. With many partitions it is less: one page of each is used
+	// at once, and all must fit into the cache, in which lines are some four times as long as records.
+	pageBytes    = 1 << 20
+	leastBytes   = 32 << 10
+	pageFrames   = 256 // arbitrary
+	pagesInCache = 8
+)
+
+// place names the frame that follows a position: the one at that sequence number, or the next one there is.
+type place struct {
+	partition uint8
+	from      uint64
+}
+
+// pages reads frames for all followers, each once, and keeps the newest.
+type pages struct {
+	stream Source
+
+	mu    sync.Mutex
+	kept  map[place]*frame
+	order []place // of kept, oldest first
+	bytes int
+
+	reading [stream.MaxPartitions]struct {
+		sync.Mutex // one page of a partition at a time
+		encoder
+	}
+}
+
+// next returns the first frame of a partition at a sequence number or behind it, or nil at the end.
+func (p *pages) next(ctx context.Context, partition uint8, from uint64) (*frame, error) {
+	at := place{partition, from}
+	if f := p.cached(at); f != nil {
+		return f, nil
+	}
+	r := &p.reading[partition]
+	r.Lock()
+	defer r.Unlock()
+	if f := p.cached(at); f != nil { // somebody else read it meanwhile
+		return f, nil
+	}
+	bytes := max(leastBytes, min(pageBytes, cacheBytes/pagesInCache/p.stream.Partitions()))
+	frames, err := p.stream.Page(ctx, partition, from, pageFrames, bytes)
+	if err != nil || len(frames) == 0 {
+		return nil, err
+	}
+	var first *frame
+	for _, raw := range frames {
+		f := r.encode(partition, raw)
+		if first == nil {
+			first = f
+		}
+		p.keep(place{partition, from}, f)
+		from = f.seq + 1
+	}
+	return first, nil
+}
+
+func (p *pages) cached(at place) *frame {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept[at]
+}
+
+func (p *pages) keep(at place, f *frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.kept == nil {
+		p.kept = map[place]*frame{}
+	}
+	if p.kept[at] != nil {
+		return
+	}
+	p.kept[at] = f
+	p.order = append(p.order, at)
+	p.bytes += f.size()
+	for p.bytes > cacheBytes && len(p.order) > 1 {
+		oldest := p.order[0]
+		p.order = p.order[1:]
+		p.bytes -= p.kept[oldest].size()
+		delete(p.kept, oldest)
+	}
+}

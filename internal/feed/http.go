@@ -1,0 +1,400 @@
+package feed
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/internal/dataset"
+	"sluice/internal/lake"
+)
+
+// Prefix is where the feed lies on its listener.
+const Prefix = "/feed/"
+
+// Limits of a request and of all of them together. All are arbitrary but maxWait, which the contract names.
+const (
+	defaultLimit = 1000
+	maxLimit     = 10_000
+	maxBytes     = 16 << 20 // of an answer, and one line more
+	maxWait      = 30 * time.Second
+	maxFollowers = 100 // at once: each takes a goroutine and writeBuffer
+
+	writeBuffer = 64 << 10
+	// writeWait is how long a follower may take to accept a buffer. One that is slower is cut off, and comes back with its
+	// cursor.
+	writeWait = 15 * time.Second
+	// backlogAge is how old a look at the stream may be for a follower that is far behind its end.
+	backlogAge = time.Second
+	// gather is how long a request lasts at least that waits at the end of a busy stream: a request for every few rows
+	// would cost more than the rows. A row must appear within a second.
+	gather = 250 * time.Millisecond
+)
+
+// problem is an error as followers get it.
+type problem struct {
+	status              int
+	code, message, hint string
+	allow               string
+	expired             *Expired
+}
+
+func (p *problem) Error() string { return p.code }
+
+// Handler answers requests whose path begins with Prefix.
+func (f *Feed) Handler() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := f.answer(w, r); err != nil {
+			f.problemOf(r, err).write(w, r)
+		}
+	})
+}
+
+// Refuse answers a request that the listener does not let through to the feed.
+func Refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	(&problem{status: status, code: "FORBIDDEN", message: message, hint: "Reach the operators' listener over TLS, or on the machine itself by localhost."}).write(w, r)
+}
+
+// answer writes an answer, or returns why there is none.
+func (f *Feed) answer(w http.ResponseWriter, r *http.Request) error {
+	reader, err := f.authenticate(r)
+	if err != nil {
+		return err
+	}
+	handle := map[string]func(http.ResponseWriter, *http.Request, *dataset.Reader) error{
+		"/feed/v1/events": f.events, "/feed/v1/cursor": f.cursor,
+	}[r.URL.Path]
+	switch {
+	case handle == nil:
+		return &problem{status: 404, code: "NOT_FOUND", message: "The feed has no such path.", hint: "There are /feed/v1/events and /feed/v1/cursor."}
+	case r.Method != http.MethodGet:
+		return &problem{status: 405, code: "METHOD_NOT_ALLOWED", message: "The path does not take this method.", hint: "Use GET.", allow: "GET"}
+	}
+	return handle(w, r, reader)
+}
+
+// authenticate returns the reader whose token a request carries, if it may use the feed. The feed hands out identifiers,
+// so it asks for a token on loopback as well.
+func (f *Feed) authenticate(r *http.Request) (*dataset.Reader, error) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return nil, &problem{
+			status: 401, code: "MISSING_TOKEN", message: "The request has no token.",
+			hint: "Send Authorization: Bearer TOKEN. An operator makes a token with: sluice reader create NAME --allow feed",
+		}
+	}
+	scheme, token, _ := strings.Cut(header, " ")
+	reader, err := f.o.Readers.Authenticate(strings.TrimSpace(token))
+	if err != nil || !strings.EqualFold(scheme, "Bearer") {
+		return nil, &problem{
+			status: 401, code: "INVALID_TOKEN", message: "The token is not valid, or it was revoked.",
+			hint: "Send the token of a reader. A dataset's API key is not one.",
+		}
+	}
+	if !reader.Allowed(dataset.AllowFeed) {
+		return nil, &problem{
+			status: 403, code: "READER_FORBIDDEN", message: "This reader is not allowed the feed.",
+			hint: "An operator makes one that is with: sluice reader create NAME --allow feed",
+		}
+	}
+	return reader, nil
+}
+
+// follow is what a request asks for.
+type follow struct {
+	Query
+	cursor string
+	wait   time.Duration
+}
+
+func parameter(name, message, hint string) *problem {
+	return &problem{status: 400, code: "INVALID_PARAMETER", message: name + ": " + message, hint: hint}
+}
+
+// parse reads the parameters of a request.
+func parse(r *http.Request, reader *dataset.Reader) (follow, error) {
+	v := r.URL.Query()
+	q := follow{Query: Query{Dataset: v.Get("dataset"), Limit: defaultLimit, Bytes: maxBytes}, cursor: v.Get("cursor")}
+	var ok bool
+	if q.Purpose, ok = ParsePurpose(v.Get("purpose")); !ok {
+		return q, parameter("purpose", "it is optimization or measurement.", "optimization gives rows with optimization_eligible, measurement every row that is not suppressed.")
+	}
+	if reader.DatasetID != "" {
+		if q.Dataset != "" && q.Dataset != reader.DatasetID {
+			return q, &problem{status: 403, code: "DATASET_FORBIDDEN", message: "This reader is bound to another dataset.", hint: "Leave dataset out."}
+		}
+		q.Dataset = reader.DatasetID
+	}
+	if text := v.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return q, parameter("limit", "it is a number of rows from 1 on.", "More than "+strconv.Itoa(maxLimit)+" counts as that.")
+		}
+		q.Limit = min(n, maxLimit)
+	}
+	if text := v.Get("wait"); text != "" {
+		wait, err := time.ParseDuration(text)
+		if seconds, serr := strconv.ParseFloat(text, 64); serr == nil && seconds >= 0 && seconds < 1e6 {
+			wait, err = time.Duration(seconds*float64(time.Second)), nil
+		}
+		if err != nil || wait < 0 {
+			return q, parameter("wait", "it is a duration such as 30s.", "More than 30s counts as that.")
+		}
+		q.wait = min(wait, maxWait)
+	}
+	return q, nil
+}
+
+// events hands rows out: what follows the cursor now, or if there is nothing, what comes while the request waits.
+func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Reader) error {
+	q, err := parse(r, reader)
+	if err != nil {
+		return err
+	}
+	if f.followers.Add(1) > maxFollowers {
+		f.followers.Add(-1)
+		f.refused.Add(1)
+		return &problem{status: 429, code: "TOO_MANY_FOLLOWERS", message: "Too many requests follow the feed now.", hint: "Try again in a second."}
+	}
+	defer f.followers.Add(-1)
+	c, err := f.Cursor(r.Context(), q.cursor)
+	if err != nil {
+		return err
+	}
+	out := &output{w: w, r: r, control: http.NewResponseController(w)}
+	defer out.end()
+	caughtUp, err := f.poll(r, c, q, out)
+	if err != nil {
+		if out.err != nil || r.Context().Err() != nil {
+			return nil // the follower is gone
+		}
+		if out.rows == 0 {
+			return err
+		}
+		f.o.Log.Warn("feed", "error", err) // what was handed out stands; the next request gets the error
+	}
+	line, err := json.Marshal(struct {
+		Cursor   string `json:"cursor"`
+		CaughtUp bool   `json:"caught_up"`
+	}{c.String(), caughtUp && err == nil})
+	if err != nil {
+		return err
+	}
+	_ = out.line(append(line, '\n'))
+	_ = out.flush()
+	return nil
+}
+
+// poll reads until there are rows, or the request has waited long enough.
+func (f *Feed) poll(r *http.Request, c *Cursor, q follow, out *output) (caughtUp bool, err error) {
+	ctx, begun := r.Context(), time.Now()
+	for age := backlogAge; ; age = lookAge {
+		caughtUp, err = f.some(ctx, c, q.Query, age, out)
+		if err == nil && caughtUp && age == backlogAge {
+			caughtUp, err = f.some(ctx, c, q.Query, 0, out)
+		}
+		waited := time.Since(begun)
+		if err != nil || !caughtUp || waited >= q.wait || out.rows > 0 && waited >= gather {
+			return caughtUp, err
+		}
+		pause := min(lookAge, q.wait-waited)
+		if out.rows > 0 {
+			pause = min(gather, q.wait) - waited
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return false, err
+		}
+		if _, err := f.authenticate(r); err != nil && out.rows == 0 { // it was revoked while it waited
+			return false, err
+		} else if err != nil {
+			return true, nil
+		}
+	}
+}
+
+// some reads what is still wanted.
+func (f *Feed) some(ctx context.Context, c *Cursor, q Query, age time.Duration, out *output) (caughtUp bool, err error) {
+	q.Limit -= out.rows
+	q.Bytes -= out.bytes
+	_, caughtUp, err = f.Read(ctx, c, q, age, out.row)
+	return caughtUp, err
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(max(0, d))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// output is the answer to a follower. Its head is written with the first buffer that is full, so an error before that is
+// an answer of its own.
+type output struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+	buffer  *bufio.Writer
+	rows    int
+	bytes   int
+	err     error
+}
+
+// row adds a row.
+func (o *output) row(line []byte) error {
+	o.rows++
+	o.bytes += len(line)
+	return o.line(line)
+}
+
+func (o *output) line(line []byte) error {
+	if o.buffer == nil {
+		h := o.w.Header()
+		h.Set("Content-Type", "application/x-ndjson")
+		h.Set("Cache-Control", "no-store")
+		h.Set("X-Request-Id", requestID(o.r))
+		o.buffer = bufio.NewWriterSize(o, writeBuffer)
+	}
+	_, err := o.buffer.Write(line)
+	return err
+}
+
+// Write sends a buffer, within writeWait.
+func (o *output) Write(b []byte) (int, error) {
+	_ = o.control.SetWriteDeadline(time.Now().Add(writeWait)) // without one the listener's own deadlines hold
+	n, err := o.w.Write(b)
+	if err != nil {
+		o.err = err
+	}
+	return n, err
+}
+
+func (o *output) flush() error {
+	if o.buffer == nil {
+		return nil
+	}
+	return o.buffer.Flush()
+}
+
+// end lets the connection be used for other requests.
+func (o *output) end() { _ = o.control.SetWriteDeadline(time.Time{}) }
+
+// cursor answers with the cursor of a snapshot.
+func (f *Feed) cursor(w http.ResponseWriter, r *http.Request, _ *dataset.Reader) error {
+	id, err := strconv.ParseInt(r.URL.Query().Get("snapshot"), 10, 64)
+	if err != nil || id <= 0 {
+		return parameter("snapshot", "it is the id of a snapshot of the table events.", "The catalog and the table's metadata name it snapshot-id.")
+	}
+	c, err := f.AtSnapshot(r.Context(), id)
+	if errors.Is(err, lake.ErrNotFound) {
+		return &problem{
+			status: 404, code: "SNAPSHOT_NOT_FOUND", message: "The table events keeps no such snapshot.",
+			hint: "Read the table at its newest snapshot, and ask for the cursor of that one.",
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, r, http.StatusOK, struct {
+		Cursor     string `json:"cursor"`
+		SnapshotID int64  `json:"snapshot_id"`
+		Snapshot   string `json:"snapshot"`
+	}{c.String(), id, strconv.FormatInt(id, 10)})
+}
+
+// problemOf is an error as a follower gets it.
+func (f *Feed) problemOf(r *http.Request, err error) *problem {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
+	if e, ok := errors.AsType[*Expired](err); ok {
+		p := &problem{status: 410, code: "CURSOR_EXPIRED", message: "The stream no longer holds what follows this cursor.", expired: e}
+		p.hint = "Read the table events at snapshot_id, then follow from cursor: nothing is missed, and nothing comes twice."
+		if e.Snapshot == 0 {
+			p.hint = "The table events has no snapshot yet. Follow from cursor=earliest; rows before that are lost to the feed."
+		}
+		return p
+	}
+	if errors.Is(err, ErrCursor) {
+		return &problem{
+			status: 400, code: "INVALID_CURSOR", message: "cursor: this is not a cursor.",
+			hint: "Send back the cursor of the last line of an answer as it is, or earliest, or none.",
+		}
+	}
+	if r.Context().Err() == nil {
+		f.o.Log.Log(r.Context(), slog.LevelError, "feed", "error", err)
+	}
+	return &problem{status: 503, code: "UNAVAILABLE", message: "The stream cannot be read now.", hint: "Try again with the same cursor."}
+}
+
+func (p *problem) write(w http.ResponseWriter, r *http.Request) {
+	switch p.status {
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", p.allow)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
+	}
+	body := struct {
+		Status     string `json:"status"`
+		Code       string `json:"error_code"`
+		Message    string `json:"message"`
+		Hint       string `json:"hint"`
+		RequestID  string `json:"request_id"`
+		Retryable  bool   `json:"retryable,omitempty"`
+		Table      string `json:"table,omitempty"`
+		SnapshotID int64  `json:"snapshot_id,omitempty"`
+		Snapshot   string `json:"snapshot,omitempty"` // the same for programs whose numbers have 53 bits
+		Cursor     string `json:"cursor,omitempty"`
+	}{
+		Status: "error", Code: p.code, Message: p.message, Hint: p.hint, RequestID: requestID(r),
+		Retryable: p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable,
+	}
+	if p.expired != nil && p.expired.Snapshot != 0 {
+		body.Table, body.SnapshotID, body.Cursor = "sluice.events", p.expired.Snapshot, p.expired.Cursor
+		body.Snapshot = strconv.FormatInt(p.expired.Snapshot, 10)
+	}
+	w.Header().Set("X-Request-Id", body.RequestID)
+	_ = writeJSON(w, r, p.status, body)
+}
+
+// requestID is the id that a sender gave its request, if it is well-formed, or else a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get("X-Request-Id")
+	ok := len(id) > 0 && len(id) <= 128
+	for i := range len(id) {
+		c := id[i]
+		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
+	}
+	if ok {
+		return id
+	}
+	id = rand.Text()
+	r.Header.Set("X-Request-Id", id) // the same for every line of this answer
+	return id
+}
+
+func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b)
+	}
+	return nil
+}

@@ -1,0 +1,57 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Bounds are where a partition begins and ends.
+type Bounds struct {
+	First   uint64 // sequence number of the oldest frame that is kept; one more than Last when there is none
+	Last    uint64 // of the newest frame, 0 when there never was one
+	Created time.Time
+}
+
+// Bounds asks the engine where each partition begins and ends.
+func (s *Stream) Bounds(ctx context.Context) ([]Bounds, error) {
+	out := make([]Bounds, len(s.writers))
+	for p, w := range s.writers {
+		st, err := w.log.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out[p] = Bounds{First: max(1, st.FirstSeq), Last: st.LastSeq, Created: st.Created}
+		if st.Messages == 0 {
+			out[p].First = st.LastSeq + 1
+		}
+	}
+	return out, nil
+}
+
+// Page returns the frames of a partition from a sequence number on, in order: at most so many, and one more than so many
+// bytes. None means that the partition has no frame at that number or behind it. Damage and gaps are told in the frames. It
+// is Scan for a caller that reads a little, keeps its position elsewhere, and comes back.
+func (s *Stream) Page(ctx context.Context, partition uint8, from uint64, frames, bytes int) ([]Frame, error) {
+	if int(partition) >= len(s.writers) {
+		return nil, fmt.Errorf("read partition %d: %w", partition, ErrNotFound)
+	}
+	reader, err := s.writers[partition].log.Reader(frames, bytes)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	messages, err := reader.Next(ctx, from)
+	if err == nil && len(messages) == 0 {
+		messages, err = (&fetcher{s: s, part: partition, next: from}).atEnd(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read partition %d: %w", partition, err)
+	}
+	out := make([]Frame, 0, len(messages))
+	for _, m := range messages {
+		out = append(out, s.frame(m, from))
+		from = m.Seq + 1
+	}
+	return out, nil
+}
