@@ -65,6 +65,7 @@ type service struct {
 	registry *dataset.Registry
 	stream   *stream.Stream
 	lake     *lake.Lake
+	hours    *lake.HourIndex // of the lake
 	loader   *loader.Loader
 	api      *api.Server
 	console  *console.Console
@@ -108,6 +109,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
 		return nil, err
 	}
+	s.hours = lake.NewHourIndex()
 	inFlight := c.inFlight
 	if inFlight == 0 {
 		inFlight = bytesInFlight(ownMemory())
@@ -251,6 +253,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
+	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
