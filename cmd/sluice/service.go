@@ -119,7 +119,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		open = connections(ownMemory())
 	}
 	s.api = &api.Server{
-		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
+		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
 		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: c.keep, Connections: open, IdempotencyKeys: c.maxKeys}, Now: rig.now, Log: c.log,
 	}

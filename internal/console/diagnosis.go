@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/api"
 	"sluice/internal/lake"
 )
 
@@ -59,7 +60,7 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 func diagnose(view lake.HourView, f lake.Reason, w window, sum lake.Totals, datasetID string, now time.Time) diagnosisCase {
 	d := diagnosisCase{
 		Code: f.Code, Field: f.Field, Events: f.Events, Problems: f.Problems, Trend: make([]int64, w.Steps),
-		Win: pct(share(f.Events, sum.Received())) + " of received", Example: example(f.Code, f.Field),
+		Win: pct(share(f.Events, sum.Received())) + " of received", Example: api.ValidExample(event.Code(f.Code), f.Field),
 	}
 	if f.Events == 0 { // nothing to add up: such a request was rejected before its events were read, or they had another problem first
 		d.Win = "beside another problem"
@@ -97,16 +98,4 @@ func kindOf(code string) event.Kind {
 func explain(code string) (meaning, remedy string) {
 	info, _ := event.LookupCode(event.Code(code))
 	return info.Meaning, info.Remedy
-}
-
-// example is a right value of the field, from the one table of fields, for the sender to copy.
-func example(code, field string) string {
-	if code == string(event.MissingIdentifier) && field == "" {
-		field = "/identifiers"
-	}
-	f, known := event.LookupField(field)
-	if !known {
-		return ""
-	}
-	return `"` + f.Name() + `": ` + f.Example
 }
