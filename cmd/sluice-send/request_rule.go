@@ -38,6 +38,9 @@ var requestRules = []requestRule{
 	{"request-object-to-batch", "an object belongs to the single path", "POST", "/v1/events/batch", "{}", nil, 400, event.InvalidType},
 	{"request-empty-batch", "a batch holds at least one event", "POST", "/v1/events/batch", "[]", nil, 400, event.EmptyBatch},
 	{"request-no-submission", "an unknown submission is not found", "GET", "/v1/submissions/batch.00000000-0000-7000-8000-000000000000", "", nil, 404, event.NotFound},
+	{"request-stats-no-key", "the numbers of a dataset need its key", "GET", "/v1/stats", "", func(r *http.Request) { r.Header.Del("Authorization") }, 403, event.MissingAPIKey},
+	{"request-stats-window", "an unknown window of the numbers is not found", "GET", "/v1/stats?window=2h", "", nil, 404, event.NotFound},
+	{"request-stats-method", "the numbers are read", "POST", "/v1/stats", "{}", nil, 405, event.MethodNotAllowed},
 }
 
 func (o *conformance) requestRule(ctx context.Context, m requestRule) (diff []string, err error) {

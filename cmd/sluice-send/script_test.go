@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"sluice/client"
 )
 
 func newLoopback(tb testing.TB, h http.Handler) string {
@@ -29,7 +32,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"server": scriptServer, "exits": scriptExits, "times": scriptTimes, "pack": scriptPack, "line100MB": scriptLine,
-			"latin": scriptLatin, "windows": scriptWindows,
+			"latin": scriptLatin, "windows": scriptWindows, "posts": scriptPosts, "counted": scriptCounted,
 		},
 	})
 }
@@ -69,6 +72,37 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// posts FILE: posts the file as a batch, without any check of ours.
+func scriptPosts(ts *testscript.TestScript, _ bool, args []string) {
+	r, err := http.NewRequest("POST", ts.Getenv("SLUICE_URL")+"/v1/events/batch", strings.NewReader(ts.ReadFile(args[0])))
+	ts.Check(err)
+	r.Header.Set("Authorization", "Bearer "+ts.Getenv("SLUICE_API_KEY"))
+	a, err := http.DefaultClient.Do(r)
+	ts.Check(err)
+	a.Body.Close()
+	if a.StatusCode != http.StatusOK {
+		ts.Fatalf("status %d", a.StatusCode)
+	}
+}
+
+// counted N: waits until the numbers of the dataset hold so many received events.
+func scriptCounted(ts *testscript.TestScript, _ bool, args []string) {
+	c, err := client.New(ts.Getenv("SLUICE_URL"), ts.Getenv("SLUICE_API_KEY"), client.Options{})
+	ts.Check(err)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		s, err := c.Stats(context.Background(), "")
+		ts.Check(err)
+		if fmt.Sprint(s.Received) == args[0] {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%d events are counted, want %s", s.Received, args[0])
+		}
+		time.Sleep(50 * time.Millisecond) // between two questions
 	}
 }
 

@@ -30,13 +30,13 @@ func (s *service) openConsole() error {
 	// Who comes through a proxy on this machine is not on this machine.
 	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: s.url()}
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
-	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, Log: s.log})
+	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
 	o.Mounts = []console.Mount{
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Refuse: catalog.Refuse},
 		{Prefix: feed.Prefix, Handler: follow.Handler(), Refuse: feed.Refuse},
 	}
 	s.console = console.New(console.Sources{
-		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
+		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
 		DataDir: dir, Version: programVersion(), Now: rig.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console

@@ -82,7 +82,7 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
 	}
-	place, err := lakePlace(cmd)
+	place, err := placeOfLake(cmd)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,11 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 		return err
 	}
 	defer s.Close()
-	f := feed.New(feed.Options{Stream: s, Tables: l, Log: slog.New(slog.DiscardHandler)})
+	ids, _, err := openSecret(ctx, e)
+	if err != nil {
+		return err
+	}
+	f := feed.New(feed.Options{Stream: s, Tables: l, IDs: ids, Log: slog.New(slog.DiscardHandler)})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {
 		return explainCursor(err)

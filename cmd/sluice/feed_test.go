@@ -310,3 +310,38 @@ print(json.dumps(dict(db.execute("SELECT event_id, count(*) FROM events GROUP BY
 	err = json.Unmarshal(out, &ids)
 	return ids, err
 }
+
+// A row is the same in the feed and in the table, and names the submission id that its sender got.
+func TestFeedAndExportAgree(t *testing.T) {
+	dir := t.TempDir()
+	key, _ := provisioned(t, dir, "shop")
+	s := start(t, dir, "--commit-every", "200ms")
+	token := reader(t, dir, "all")
+	a, err := s.post(key, "/v1/events/batch", mixed("shop", 0, 10))
+	if err != nil || a.status != 200 {
+		t.Fatalf("send: %d %s %v", a.status, a.body, err)
+	}
+	var receipt struct {
+		ID string `json:"submission_id"`
+	}
+	if err := json.Unmarshal(a.body, &receipt); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(s.ask(t, token, "/feed/v1/events?purpose=measurement&cursor=earliest").body)), "\n")
+	followed := map[string]bool{}
+	for _, line := range lines[:len(lines)-1] { // the last one is the cursor
+		followed[line] = true
+		if !strings.Contains(line, receipt.ID) {
+			t.Fatalf("got a row without the submission id of its receipt")
+		}
+	}
+	stored := strings.Split(strings.TrimSpace(sluice(t, "export", "--data", dir)), "\n")
+	if len(followed) != 10 || len(stored) != 10 {
+		t.Fatalf("got %d rows in the feed and %d in the table, want 10", len(followed), len(stored))
+	}
+	for _, line := range stored {
+		if !followed[line] {
+			t.Errorf("got a stored row that differs in the feed")
+		}
+	}
+}

@@ -68,6 +68,7 @@ type service struct {
 	readers  *dataset.Readers
 	stream   *stream.Stream
 	lake     *lake.Lake
+	hours    *lake.HourIndex // of the lake
 	loader   *loader.Loader
 	api      *api.Server
 	console  *console.Console
@@ -114,6 +115,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
 		return nil, err
 	}
+	s.hours = lake.NewHourIndex()
 	inFlight := c.inFlight
 	if inFlight == 0 {
 		inFlight = bytesInFlight(ownMemory())
@@ -127,7 +129,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	s.api = &api.Server{
-		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog,
+		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
 		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: rig.now, Log: c.log,
 	}
@@ -265,6 +267,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
+	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))

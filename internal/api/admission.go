@@ -69,11 +69,11 @@ func (q *request) authenticate() error {
 	if len(values) > 1 {
 		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
-	d, _, err := q.server.Keys.Authenticate(bearer(values[0]))
+	d, keyID, err := q.server.Keys.Authenticate(bearer(values[0]))
 	if err != nil {
 		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
-	q.dataset = d
+	q.dataset, q.keyID = d, keyID
 	q.usage = q.server.usage(d.ID)
 	return nil
 }

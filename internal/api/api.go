@@ -53,6 +53,9 @@ type Server struct {
 	Processed func(stream.Position) bool
 	// Lookup may be nil: then only what the stream still holds can be looked up.
 	Lookup Lookup
+	// Numbers are those of a dataset, from the store; the dataset's name, hints, examples and the key are filled in by the server.
+	// It may be nil: then nobody can ask for them.
+	Numbers func(datasetID string, w NumbersWindow, now time.Time) Numbers
 	// IDs makes and reads submission ids; nil makes those of earlier versions.
 	IDs *submission.IDs
 	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the

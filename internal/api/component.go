@@ -22,6 +22,7 @@ func componentSchemas() (object, error) {
 		{"Warning", warningSchema()},
 		{"Submission", submissionSchema()},
 		{"SubmissionEvent", submissionEventSchema()},
+		{"Stats", numbersSchema()},
 		{"Validation", validationSchema()},
 		{"ValidEvent", validEventSchema()},
 	}, nil

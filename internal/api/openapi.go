@@ -56,7 +56,7 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 }
 
 var operationIDs = [...]string{
-	routeEvents: "sendEvent", routeBatch: "sendBatch", routeValidate: "validateEvents", routeSubmission: "readSubmission",
+	routeEvents: "sendEvent", routeBatch: "sendBatch", routeValidate: "validateEvents", routeSubmission: "readSubmission", routeStats: "readStats",
 	routeSchema: "readSchema", routeOpenAPI: "readDescription", routeDocs: "readDocs",
 }
 
@@ -107,6 +107,17 @@ func parameters(i int) []object {
 				{"description", "events: list the events too."},
 				{"schema", object{{"type", "string"}, {"enum", []string{"events"}}}},
 			})
+	case routeStats:
+		var names []string
+		for _, w := range numbersWindows {
+			names = append(names, w.Name)
+		}
+		params = append(params, object{
+			{"name", "window"},
+			{"in", "query"},
+			{"description", "How far back; 24h when it is left out."},
+			{"schema", object{{"type", "string"}, {"enum", names}, {"default", numbersWindows[0].Name}}},
+		})
 	case routeSchema:
 		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
 	}
@@ -152,7 +163,7 @@ func responseExamples(i, status int, now time.Time) object {
 }
 
 var successSchemas = map[int]string{
-	routeEvents: "Receipt", routeBatch: "Receipt", routeValidate: "Validation", routeSubmission: "Submission",
+	routeEvents: "Receipt", routeBatch: "Receipt", routeValidate: "Validation", routeSubmission: "Submission", routeStats: "Stats",
 }
 
 func responses(i int, now time.Time) object {
@@ -199,7 +210,7 @@ func responses(i int, now time.Time) object {
 
 var successes = [...]string{
 	routeEvents: "The event is queued.", routeBatch: "The valid events are queued.", routeValidate: "What would become of the events.",
-	routeSubmission: "The submission.", routeSchema: "The schema.", routeOpenAPI: "This document.", routeDocs: "The page.",
+	routeSubmission: "The submission.", routeStats: "The numbers.", routeSchema: "The schema.", routeOpenAPI: "This document.", routeDocs: "The page.",
 }
 
 func answerHeaders(i, status int) object {
@@ -245,7 +256,7 @@ func canRefuse(rt *route, i int, info event.CodeInfo) bool {
 	case event.Unavailable:
 		return rt.keyed && i != routeSchema
 	case event.NotFound:
-		return i == routeSubmission
+		return i == routeSubmission || i == routeStats
 	case event.IdempotencyInProgress, event.IdempotencyKeyReused:
 		return queues
 	case event.EmptyBatch, event.BatchTooLarge:

@@ -27,6 +27,7 @@ type request struct {
 	start  time.Time
 
 	dataset *dataset.Dataset // whose key it came with
+	keyID   string           // of that key
 	coding  coding           // of the body
 	key     *idempotencyKey  // nil without the header
 	sub     submission.Submission
@@ -107,6 +108,8 @@ func (q *request) act() (err error) {
 		return q.validate()
 	case routeSubmission:
 		return q.lookUp()
+	case routeStats:
+		return q.answerNumbers()
 	case routeSchema:
 		return q.schema()
 	case routeOpenAPI:

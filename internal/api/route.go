@@ -11,6 +11,7 @@ const (
 	routeBatch
 	routeValidate
 	routeSubmission
+	routeStats
 	routeSchema
 	routeOpenAPI
 	routeDocs
@@ -47,6 +48,13 @@ var routes = [routeCount]route{
 		http.MethodGet, "/v1/submissions/{submission_id}", "GET, HEAD", true, "Look a submission up",
 		"Readable as soon as the receipt is out, by the dataset that sent it, for at least 30 days. RECEIVED turns into PROCESSED once the events are in the store.",
 	},
+	routeStats: {
+		http.MethodGet, "/v1/stats", "GET, HEAD", true, "Read the numbers of your dataset",
+		"window is 1h, 24h (the default), 7d or 30d, in whole hours or days that end with the running one; 1h holds the running hour and the one before. " +
+			"The answer has accepted, rejected and late events, privacy outcomes, event types, reasons for rejections with a hint and an example of a valid value, " +
+			"identifier coverage, match readiness with its formula, how fresh the numbers are, and the age and end of the key. They are the numbers of the store: an event is counted some seconds after its receipt. " +
+			"Cheap enough to read every minute.",
+	},
 	routeSchema: {
 		http.MethodGet, "/v1/schema/events", "GET, HEAD", true, "Read the event schema",
 		"A JSON Schema 2020-12 document made from the tables the validator runs on. Ask again with If-None-Match.",
@@ -73,6 +81,8 @@ func find(path string) int {
 		return routeBatch
 	case "/v1/events/validate":
 		return routeValidate
+	case "/v1/stats":
+		return routeStats
 	case "/v1/schema/events":
 		return routeSchema
 	case "/openapi.json":

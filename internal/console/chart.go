@@ -1,6 +1,10 @@
 package console
 
-import "time"
+import (
+	"time"
+
+	"sluice/internal/lake"
+)
 
 // chart is numbers over time: a table on the page, which the script draws.
 type chart struct {
@@ -20,22 +24,22 @@ type chartRow struct {
 
 // rows makes the table's rows, empty of numbers.
 func (w window) rows(columns int) []chartRow {
-	out := make([]chartRow, w.steps)
-	cells := make([]int64, w.steps*columns)
+	out := make([]chartRow, w.Steps)
+	cells := make([]int64, w.Steps*columns)
 	layout := "2 Jan 15:04"
-	if w.step >= 86400 {
+	if w.Step >= 86400 {
 		layout = "2 Jan 2006"
 	}
 	for i := range out {
-		at := w.from + int64(i)*w.step
+		at := w.From + int64(i)*w.Step
 		out[i] = chartRow{at, time.Unix(at, 0).UTC().Format(layout), cells[i*columns : (i+1)*columns : (i+1)*columns]}
 	}
 	return out
 }
 
-// trafficChart shows accepted and refused events.
-func trafficChart(w window, by []totals) chart {
-	c := chart{ID: "chart-traffic", Label: "Accepted and refused events " + w.say, Step: w.step, Series: []series{{"Accepted", "k1"}, {"Refused", "k2"}}, Rows: w.rows(2)}
+// trafficChart shows accepted and rejected events.
+func trafficChart(w window, by []lake.Totals) chart {
+	c := chart{ID: "chart-traffic", Label: "Accepted and rejected events " + w.say, Step: w.Step, Series: []series{{"Accepted", "k1"}, {"Rejected", "k2"}}, Rows: w.rows(2)}
 	for i := range by {
 		c.Rows[i].Cells[0], c.Rows[i].Cells[1] = by[i].Accepted, by[i].Rejected
 	}
@@ -48,12 +52,12 @@ const chartTypes = 5
 var seriesClasses = [...]string{"k1", "k4", "k6", "k3", "k7", "k5"}
 
 // volumeChart shows accepted events by type, the most frequent ones apart.
-func volumeChart(w window, s *shelf) chart {
-	types := s.parts(w, accepted)
-	c := chart{ID: "chart-volume", Label: "Accepted events by type " + w.say, Step: w.step}
+func volumeChart(w window, d *lake.DatasetHours) chart {
+	types := d.Types(w.Window)
+	c := chart{ID: "chart-volume", Label: "Accepted events by type " + w.say, Step: w.Step}
 	columns := min(len(types), chartTypes)
 	for i := range columns {
-		c.Series = append(c.Series, series{types[i].name, seriesClasses[i]})
+		c.Series = append(c.Series, series{types[i].Name, seriesClasses[i]})
 	}
 	if len(types) > chartTypes {
 		c.Series = append(c.Series, series{"other types", seriesClasses[chartTypes]})
@@ -62,11 +66,11 @@ func volumeChart(w window, s *shelf) chart {
 		c.Series = []series{{"Accepted", "k1"}}
 	}
 	c.Rows = w.rows(len(c.Series))
-	for i, t := range types {
-		for _, tape := range t.tapes {
-			for _, cell := range tape.cells(w) {
-				c.Rows[(cell.at-w.from)/w.step].Cells[min(i, chartTypes)] += cell.count
-			}
+	for i := range types {
+		by := make([]int64, w.Steps)
+		types[i].AddTo(by, w.Window)
+		for j, n := range by {
+			c.Rows[j].Cells[min(i, chartTypes)] += n
 		}
 	}
 	return c

@@ -41,6 +41,7 @@ type Sources struct {
 	Registry Registry
 	Stream   *stream.Stream
 	Lake     *lake.Lake
+	Hours    *lake.HourIndex // of Lake; somebody else runs it
 	Loader   *loader.Loader
 	API      *api.Server
 	Audit    *audit.Log
@@ -78,13 +79,11 @@ type Console struct {
 	guard   *guard
 	build   string
 	started time.Time
-	book    *book
 	minutes minutes
 	tap     tap
 	history history
 	done    chan struct{} // closed when Run ends
 
-	feed    feed
 	extents atomic.Pointer[[]stream.Extent]
 	audited atomic.Pointer[auditState]
 	close   sync.Once
@@ -92,7 +91,7 @@ type Console struct {
 
 // New makes the console. Nothing is read until Run.
 func New(s Sources, o Options) *Console {
-	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), book: newBook(), build: buildID(), done: make(chan struct{})}
+	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), done: make(chan struct{})}
 	c.guard = &guard{
 		dir: s.DataDir, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
 		sessions: map[string]*session{}, attempts: map[string]int{},
@@ -205,9 +204,6 @@ func (c *Console) Run(ctx context.Context) error {
 	c.restoreUse()
 	c.verifyAudit()
 	c.readExtents(ctx)
-	var reader sync.WaitGroup
-	reader.Go(func() { c.readHours(ctx) })
-	defer reader.Wait()
 	tick := time.NewTicker(everySecond)
 	defer tick.Stop()
 	for n := 1; ; n++ {
@@ -219,35 +215,12 @@ func (c *Console) Run(ctx context.Context) error {
 		}
 		if n%int(everyMinute/everySecond) == 0 {
 			c.keepUse()
-			c.book.prune(s.now)
 			c.verifyAudit()
 		}
 		select {
 		case <-ctx.Done():
 			c.keepUse()
 			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// readHours follows the table of hours, on its own: after a start there may be 13 months to read.
-func (c *Console) readHours(ctx context.Context) {
-	tick := time.NewTicker(everySecond)
-	defer tick.Stop()
-	failed := false
-	for {
-		err := c.feed.read(ctx, c.s.Lake, c.book, c.now())
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil && !failed {
-			c.log.Error("read hourly numbers", "err", err)
-		}
-		failed = err != nil
-		select {
-		case <-ctx.Done():
-			return
 		case <-tick.C:
 		}
 	}

@@ -16,9 +16,9 @@ type datasetPage struct {
 	Tiles                                              []tile
 	Chart                                              chart
 	Score                                              score
-	Identifiers, Privacy, Age, Types, Refused          bars
-	Revenue                                            []revenue
-	Values                                             []typeValue
+	Identifiers, Privacy, Age, Types, Rejected         bars
+	Revenue                                            []lake.Revenue
+	Values                                             []lake.TypeValue
 	Keys                                               []keyRow
 }
 
@@ -38,21 +38,21 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: diagnosisPath(d.ID), Window: pageWindow{win.say},
 		Windows: windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
 	}
-	c.book.mu.RLock()
-	defer c.book.mu.RUnlock()
-	shelf := c.book.shelf(id)
-	sum := shelf.totals(win)
-	p.State, p.Class = condition(d, shelf.totals(day), shelf.last, s.now)
+	view := c.s.Hours.View()
+	defer view.Close()
+	hours := view.Dataset(id)
+	sum := hours.Totals(win.Window)
+	p.State, p.Class = condition(d, hours.Totals(day.Window), hours.Last(), s.now)
 	p.Tiles = datasetTiles(sum)
-	p.Chart = volumeChart(win, shelf)
+	p.Chart = volumeChart(win, hours)
 	p.Sum = arithmetic(sum, win)
-	p.Score = readiness(shelf, win, sum.Accepted)
-	p.Identifiers = identifierBars(shelf, win, sum.Accepted)
-	p.Privacy = partBars(shelf, win, of(lake.KindPrivacy), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
-	p.Age = ageBars(shelf, win, sum.Accepted)
-	p.Types = partBars(shelf, win, accepted, sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
-	p.Refused = refusedBars(shelf, win, sum)
-	p.Revenue, p.Values = shelf.revenue(win), shelf.otherValues(win)
+	p.Score = readiness(hours.Readiness(win.Window))
+	p.Identifiers = identifierBars(hours, win, sum.Accepted)
+	p.Privacy = groupBars(hours.Groups(lake.KindPrivacy, win.Window), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
+	p.Age = ageBars(hours, win, sum.Accepted)
+	p.Types = groupBars(hours.Types(win.Window), sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
+	p.Rejected = rejectedBars(hours.Reasons(win.Window), sum)
+	p.Revenue, p.Values = hours.Revenue(win.Window), hours.OtherValues(win.Window)
 	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
 }
 
@@ -82,22 +82,23 @@ func policy(d *dataset.Dataset) string {
 	return strings.Join(parts, " · ")
 }
 
-func datasetTiles(t totals) []tile {
+func datasetTiles(t lake.Totals) []tile {
 	of := func(n int64) string { return pct(share(n, t.Accepted)) + " of accepted" }
 	return []tile{
-		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: pct(share(t.Accepted, t.received())) + " of received"},
-		{ID: "rejected", Name: "Refused", Class: "k2", Day: t.Rejected, Share: pct(share(t.Rejected, t.received())) + " of received"},
+		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: pct(share(t.Accepted, t.Received())) + " of received"},
+		{ID: "rejected", Name: "Rejected", Class: "k2", Day: t.Rejected, Share: pct(share(t.Rejected, t.Received())) + " of received"},
 		{ID: "late", Name: "Late", Class: "k3", Day: t.Late, Share: of(t.Late)},
 		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted)},
 		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed)},
 	}
 }
 
-// partBars lists the parts of a whole.
-func partBars(s *shelf, w window, chosen func(line) bool, whole int64, b bars) bars {
+// groupBars lists the parts of a whole.
+func groupBars(groups []lake.Group, whole int64, b bars) bars {
 	classes := map[string]string{"measurement_only": "k4", "suppressed": "k5", "unrestricted": "k6"}
-	for _, n := range s.parts(w, chosen) {
-		b.Rows = append(b.Rows, barRow{Name: n.name, Class: classes[n.name], Count: n.count, Share: share(n.count, whole)})
+	for i := range groups {
+		g := &groups[i]
+		b.Rows = append(b.Rows, barRow{Name: g.Name, Class: classes[g.Name], Count: g.Count, Share: share(g.Count, whole)})
 	}
 	return b
 }
@@ -107,16 +108,16 @@ var identifierNames = []struct{ name, member, note string }{
 	{"email", "email_sha256", "hashed e-mail"}, {"ifa", "ifa", "advertising id"}, {"ip", "ip", "hashed IPv4"}, {"partner", "partner_id", "the sender's own id"},
 }
 
-func identifierBars(s *shelf, w window, accepted int64) bars {
+func identifierBars(d *lake.DatasetHours, w window, accepted int64) bars {
 	b := bars{Caption: "Identifier coverage", Head: "Identifier", Count: "Events", Empty: noEvents}
 	if accepted == 0 {
 		return b
 	}
 	for _, i := range identifierNames {
-		n := s.count(lake.KindIdentifiers, i.name, w)
+		n := d.Count(lake.KindIdentifiers, i.name, w.Window)
 		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: share(n, accepted)})
 	}
-	if n := accepted - s.count(lake.KindIdentifiers, "any", w); n > 0 {
+	if n := accepted - d.Count(lake.KindIdentifiers, "any", w.Window); n > 0 {
 		b.Rows = append(b.Rows, barRow{Name: "none", Note: "suppressed", Class: "k5", Count: n, Share: share(n, accepted)})
 	}
 	return b
@@ -128,13 +129,13 @@ var ages = map[string]struct{ say, class string }{
 	"1h": {"1 to 6 hours", "k1"}, "6h": {"6 hours to 1 day", "k1"}, "1d": {"1 to 3 days", "k1"}, "3d": {"3 to 7 days", "k3"}, "7d": {"7 to 30 days: late", "k2"},
 }
 
-func ageBars(s *shelf, w window, accepted int64) bars {
+func ageBars(d *lake.DatasetHours, w window, accepted int64) bars {
 	b := bars{Caption: "Age at receipt", Head: "Age", Count: "Events", Empty: noEvents}
 	if accepted == 0 {
 		return b
 	}
 	for _, name := range lake.AgeNames {
-		n := s.count(lake.KindAge, name, w)
+		n := d.Count(lake.KindAge, name, w.Window)
 		if name == "future" && n == 0 {
 			continue
 		}
@@ -143,10 +144,10 @@ func ageBars(s *shelf, w window, accepted int64) bars {
 	return b
 }
 
-func refusedBars(s *shelf, w window, sum totals) bars {
-	b := bars{Caption: "Refused events", Head: "First problem", Count: "Events", Empty: "No event was refused in this window."}
-	for _, r := range s.refusals(w) {
-		b.Rows = append(b.Rows, barRow{Name: r.code, Note: r.field, Class: "k2", Count: r.events, Share: share(r.events, sum.received())})
+func rejectedBars(reasons []lake.Reason, sum lake.Totals) bars {
+	b := bars{Caption: "Rejected events", Head: "First problem", Count: "Events", Empty: "No event was rejected in this window."}
+	for _, r := range reasons {
+		b.Rows = append(b.Rows, barRow{Name: r.Code, Note: r.Field, Class: "k2", Count: r.Events, Share: share(r.Events, sum.Received())})
 		if len(b.Rows) == 8 {
 			break
 		}
@@ -179,21 +180,14 @@ type score struct {
 	Word, Formula, Worked, Advice string
 }
 
-// weakWeight is what an event with only an address hash is worth. A judgement, shown on the page: an address is
-// shared by a household and changes hands.
-const weakWeight = 0.4
-
-func readiness(s *shelf, w window, accepted int64) score {
-	if accepted == 0 {
+func readiness(r lake.Readiness) score {
+	if r.Accepted == 0 {
 		return score{}
 	}
-	strong := s.count(lake.KindIdentifiers, "strong", w)
-	weak := s.count(lake.KindIdentifiers, "any", w) - strong
-	points := 100 * (float64(strong) + weakWeight*float64(weak)) / float64(accepted)
+	points := r.Points()
 	out := score{
-		Known: true, Points: int(points + 0.5),
-		Formula: "100 × (events with an e-mail hash or advertising id + 0.4 × events with only an address hash) ÷ accepted events",
-		Worked:  fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", num(strong), num(weak), num(accepted), points),
+		Known: true, Points: int(points + 0.5), Formula: lake.ReadinessFormula,
+		Worked: fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", num(r.Strong), num(r.Weak), num(r.Accepted), points),
 	}
 	switch {
 	case points >= 80:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/lake"
 )
 
 // listMax is how many datasets one page lists; more are found by searching. Arbitrary: what a browser scrolls well.
@@ -30,7 +31,7 @@ type column struct {
 type datasetRow struct {
 	ID, Name, Path, Seen, State, Class string
 	Trend                              []int64
-	totals
+	lake.Totals
 	RejectedShare, LateShare, RestrictedShare float64
 	seen                                      int64
 }
@@ -39,7 +40,7 @@ type datasetRow struct {
 var orders = map[string]func(a, b *datasetRow) int{
 	"id":         func(a, b *datasetRow) int { return 0 },
 	"accepted":   func(a, b *datasetRow) int { return cmp.Compare(b.Accepted, a.Accepted) },
-	"refused":    func(a, b *datasetRow) int { return cmp.Compare(b.Rejected, a.Rejected) },
+	"rejected":   func(a, b *datasetRow) int { return cmp.Compare(b.Rejected, a.Rejected) },
 	"late":       func(a, b *datasetRow) int { return cmp.Compare(b.LateShare, a.LateShare) },
 	"restricted": func(a, b *datasetRow) int { return cmp.Compare(b.RestrictedShare, a.RestrictedShare) },
 	"seen":       func(a, b *datasetRow) int { return cmp.Compare(b.seen, a.seen) },
@@ -54,19 +55,19 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 		by = "accepted"
 	}
 	p := datasetsPage{Query: r.URL.Query().Get("q"), First: len(s.datasets) == 0, Columns: columns(r.URL, by)}
-	c.book.mu.RLock()
+	view := c.s.Hours.View()
 	for _, d := range s.datasets {
 		if query == "" || strings.Contains(strings.ToLower(d.ID), query) || strings.Contains(strings.ToLower(d.Name), query) {
-			p.Rows = append(p.Rows, c.datasetRow(d, day, s.now))
+			p.Rows = append(p.Rows, newDatasetRow(d, view.Dataset(d.ID), day, s.now))
 		}
 	}
-	c.book.mu.RUnlock()
+	view.Close()
 	slices.SortFunc(p.Rows, func(a, b datasetRow) int { return cmp.Or(orders[by](&a, &b), strings.Compare(a.ID, b.ID)) })
-	var sum totals
+	var sum lake.Totals
 	for i := range p.Rows {
-		sum.add(p.Rows[i].totals)
+		sum.Add(p.Rows[i].Totals)
 	}
-	p.Say = fmt.Sprintf("%s, %s accepted and %s refused events in the last 24 hours.", plural(len(p.Rows), "dataset", "datasets"), num(sum.Accepted), num(sum.Rejected))
+	p.Say = fmt.Sprintf("%s, %s accepted and %s rejected events in the last 24 hours.", plural(len(p.Rows), "dataset", "datasets"), num(sum.Accepted), num(sum.Rejected))
 	if len(p.Rows) > listMax {
 		p.More = fmt.Sprintf("The first %s are shown; find others by id or name.", num(listMax))
 		p.Rows = p.Rows[:listMax]
@@ -81,7 +82,7 @@ func columns(u *url.URL, by string) []column {
 		{Name: "Dataset", Path: "id"},
 		{Name: "24 hours", Class: "wide"},
 		{Name: "Accepted", Path: "accepted", Class: "num"},
-		{Name: "Refused", Path: "refused", Class: "num"},
+		{Name: "Rejected", Path: "rejected", Class: "num"},
 		{Name: "Late", Path: "late", Class: "num wide"},
 		{Name: "Restricted", Path: "restricted", Class: "num wide"},
 		{Name: "Last event", Path: "seen", Class: "wide"},
@@ -97,20 +98,14 @@ func columns(u *url.URL, by string) []column {
 	return out
 }
 
-func (c *Console) datasetRow(d *dataset.Dataset, day window, now time.Time) datasetRow {
-	s := c.book.shelf(d.ID)
-	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID), totals: s.totals(day), Trend: make([]int64, day.steps), seen: s.last}
-	for l, t := range s.lines {
-		if accepted(l) {
-			t.spread(day, row.Trend)
-		}
-	}
-	row.Trend = row.Trend[:day.steps-1] // the running hour would look like a fall
-	row.RejectedShare = share(row.Rejected, row.received())
+func newDatasetRow(d *dataset.Dataset, hours *lake.DatasetHours, day window, now time.Time) datasetRow {
+	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID), Totals: hours.Totals(day.Window), seen: hours.Last()}
+	row.Trend = hours.AcceptedBy(day.Window)[:day.Steps-1] // the running hour would look like a fall
+	row.RejectedShare = share(row.Rejected, row.Received())
 	row.LateShare = share(row.Late, row.Accepted)
 	row.RestrictedShare = share(row.Restricted+row.Suppressed, row.Accepted)
-	row.Seen = lastHour(now, s.last)
-	row.State, row.Class = condition(d, row.totals, s.last, now)
+	row.Seen = lastHour(now, hours.Last())
+	row.State, row.Class = condition(d, row.Totals, hours.Last(), now)
 	return row
 }
 
@@ -128,20 +123,20 @@ func lastHour(now time.Time, hour int64) string {
 }
 
 // condition is a dataset's state in a word.
-func condition(d *dataset.Dataset, day totals, last int64, now time.Time) (word, class string) {
+func condition(d *dataset.Dataset, day lake.Totals, last int64, now time.Time) (word, class string) {
 	live := slices.ContainsFunc(d.Keys, func(k dataset.KeyInfo) bool { return k.Live(now) })
 	switch {
 	case d.Disabled:
 		return "disabled", ""
 	case !live:
 		return "no live key", "warn"
-	case day.Rejected > 0 && share(day.Rejected, day.received()) >= 0.5:
-		return "mostly refused", "bad"
-	case day.Rejected > 0 && share(day.Rejected, day.received()) >= 0.05:
-		return "refusals", "warn"
+	case day.Rejected > 0 && share(day.Rejected, day.Received()) >= 0.5:
+		return "mostly rejected", "bad"
+	case day.Rejected > 0 && share(day.Rejected, day.Received()) >= 0.05:
+		return "rejections", "warn"
 	case last == 0:
 		return "no events yet", "note"
-	case day.received() == 0:
+	case day.Received() == 0:
 		return "silent", "warn"
 	}
 	return "flowing", "ok"

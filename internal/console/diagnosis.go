@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/api"
+	"sluice/internal/lake"
 )
 
 type diagnosisPage struct {
@@ -18,7 +20,7 @@ type diagnosisPage struct {
 	Cases          []diagnosisCase
 }
 
-// diagnosisCase is one reason for refusals: a code at a field.
+// diagnosisCase is one reason for rejections: a code at a field.
 type diagnosisCase struct {
 	Code, Field, Meaning, Remedy, Example, Win, First, Last string
 	Events, Problems                                        int64
@@ -33,48 +35,6 @@ type caseDataset struct {
 	Share    float64
 }
 
-// refusal is a code at a field with the events whose first problem it was, and how often it was found at all.
-type refusal struct {
-	code, field      string
-	events, problems int64
-	refused, problem *tape
-}
-
-// refusals are the reasons of a window, with what mending would win at the top: an event comes back when its
-// first problem goes, unless it has another, so events of the first problem come before mere mentions.
-func (s *shelf) refusals(w window) []refusal {
-	by := map[line]*refusal{}
-	at := func(l line) *refusal {
-		k := line{"", l.name, l.field}
-		if by[k] == nil {
-			by[k] = &refusal{code: l.name, field: l.field}
-		}
-		return by[k]
-	}
-	for l, t := range s.lines {
-		switch l.kind {
-		case kindRefused:
-			if n := t.sum(w); n > 0 {
-				r := at(l)
-				r.events, r.refused = n, t
-			}
-		case kindProblem:
-			if n := t.sum(w); n > 0 {
-				r := at(l)
-				r.problems, r.problem = n, t
-			}
-		}
-	}
-	out := make([]refusal, 0, len(by))
-	for _, r := range by {
-		out = append(out, *r)
-	}
-	slices.SortFunc(out, func(a, b refusal) int {
-		return cmp.Or(cmp.Compare(b.events, a.events), cmp.Compare(b.problems, a.problems), strings.Compare(a.code, b.code), strings.Compare(a.field, b.field))
-	})
-	return out
-}
-
 func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	win := c.pickWindow(r, "day", "week", "month", "year")
@@ -82,49 +42,41 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 		DatasetID: r.URL.Query().Get("dataset"), First: len(s.datasets) == 0,
 		Windows: windows(r.URL, win.name, "day", "week", "month", "year"),
 	}
-	c.book.mu.RLock()
-	defer c.book.mu.RUnlock()
-	shelf := c.book.shelf(p.DatasetID)
-	sum := shelf.totals(win)
-	for _, f := range shelf.refusals(win) {
-		p.Cases = append(p.Cases, c.diagnose(f, win, sum, p.DatasetID, s.now))
+	view := c.s.Hours.View()
+	defer view.Close()
+	hours := view.Dataset(p.DatasetID)
+	sum := hours.Totals(win.Window)
+	for _, reason := range hours.Reasons(win.Window) {
+		p.Cases = append(p.Cases, diagnose(view, reason, win, sum, p.DatasetID, s.now))
 		if len(p.Cases) == 100 {
 			break
 		}
 	}
-	p.Sum = fmt.Sprintf("%s events refused of %s received %s: %s. Each is counted once, at its first problem; the counts below add up to that.",
-		num(sum.Rejected), num(sum.received()), win.say, pct(share(sum.Rejected, sum.received())))
+	p.Sum = fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first problem; the counts below add up to that.",
+		num(sum.Rejected), num(sum.Received()), win.say, pct(share(sum.Rejected, sum.Received())))
 	c.show(w, r, http.StatusOK, "diagnosis", "Diagnosis", "/diagnosis", refreshEvery, p)
 }
 
-func (c *Console) diagnose(f refusal, w window, sum totals, datasetID string, now time.Time) diagnosisCase {
+func diagnose(view lake.HourView, f lake.Reason, w window, sum lake.Totals, datasetID string, now time.Time) diagnosisCase {
 	d := diagnosisCase{
-		Code: f.code, Field: f.field, Events: f.events, Problems: f.problems, Trend: make([]int64, w.steps),
-		Win: pct(share(f.events, sum.received())) + " of received", Example: example(f.code, f.field),
+		Code: f.Code, Field: f.Field, Events: f.Events, Problems: f.Problems, Trend: make([]int64, w.Steps),
+		Win: pct(share(f.Events, sum.Received())) + " of received", Example: api.ValidExample(event.Code(f.Code), f.Field),
 	}
-	if f.events == 0 { // nothing to add up: such a request was refused before it had events, or they had another problem first
+	if f.Events == 0 { // nothing to add up: such a request was rejected before its events were read, or they had another problem first
 		d.Win = "beside another problem"
-		if kindOf(f.code) == event.RequestKind {
-			d.Win = "requests refused whole"
+		if kindOf(f.Code) == event.RequestKind {
+			d.Win = "requests rejected whole"
 		}
 	}
-	tape := f.refused
-	if tape == nil {
-		tape = f.problem
-	}
-	tape.spread(w, d.Trend)
-	d.First, d.Last = time.Unix(tape.first, 0).UTC().Format("2 Jan 2006, 15:00"), lastHour(now, tape.last)
-	d.Meaning, d.Remedy = explain(f.code)
-	for id, set := range c.book.sets {
+	f.AddTo(d.Trend, w.Window)
+	d.First, d.Last = time.Unix(f.First, 0).UTC().Format("2 Jan 2006, 15:00"), lastHour(now, f.Last)
+	d.Meaning, d.Remedy = explain(f.Code)
+	for id, set := range view.Datasets() {
 		if datasetID != "" && id != datasetID {
 			continue
 		}
-		t := set.lines[line{kindRefused, f.code, f.field}]
-		if t == nil {
-			continue
-		}
-		if n := t.sum(w); n > 0 {
-			d.Datasets = append(d.Datasets, caseDataset{id, datasetPath(id), n, share(n, set.totals(w).received())})
+		if n, _ := set.Rejected(f.Code, f.Field, w.Window); n > 0 {
+			d.Datasets = append(d.Datasets, caseDataset{id, datasetPath(id), n, share(n, set.Totals(w.Window).Received())})
 		}
 	}
 	slices.SortFunc(d.Datasets, func(a, b caseDataset) int {
@@ -146,16 +98,4 @@ func kindOf(code string) event.Kind {
 func explain(code string) (meaning, remedy string) {
 	info, _ := event.LookupCode(event.Code(code))
 	return info.Meaning, info.Remedy
-}
-
-// example is a right value of the field, from the one table of fields, for the sender to copy.
-func example(code, field string) string {
-	if code == string(event.MissingIdentifier) && field == "" {
-		field = "/identifiers"
-	}
-	f, known := event.LookupField(field)
-	if !known {
-		return ""
-	}
-	return `"` + f.Name() + `": ` + f.Example
 }

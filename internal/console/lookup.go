@@ -198,7 +198,7 @@ func (c *Console) foundPage(f *found) *foundPage {
 	p := &foundPage{
 		Status: "RECEIVED", Class: "note", SubmissionID: submission.FormatID(s.Kind, s.ID), DatasetID: s.DatasetID, DatasetPath: datasetPath(s.DatasetID),
 		ReceivedAt: stamp(time.Unix(s.ReceivedAt, 0)), Partition: f.at.Partition, Seq: f.at.Seq, Slot: f.at.Slot,
-		Counts: fmt.Sprintf("%s received = %s accepted + %s refused; %s late, %s restricted, %s suppressed", num(counts.Accepted+counts.Rejected),
+		Counts: fmt.Sprintf("%s received = %s accepted + %s rejected; %s late, %s restricted, %s suppressed", num(counts.Accepted+counts.Rejected),
 			num(counts.Accepted), num(counts.Rejected), num(counts.Late), num(counts.Restricted), num(counts.Suppressed)),
 		EventsSay: plural(len(s.Rows), "accepted event", "accepted events"),
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"sluice/internal/lake"
 )
 
 type overviewPage struct {
@@ -48,34 +50,34 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 		Verdict: judge(s), First: len(s.datasets) == 0, Window: pageWindow{win.say},
 		Windows: windows(r.URL, win.name, "hour", "day", "week", "month", "year"), Flow: flow(s),
 	}
-	c.book.mu.RLock()
-	defer c.book.mu.RUnlock()
-	all := c.book.all
+	view := c.s.Hours.View()
+	defer view.Close()
+	all := view.All()
 	p.Tiles = overviewTiles(all, day, s.now, c.minutes.lately(s.now))
 	by := c.minutes.over(win)
-	if win.step > 60 {
-		by = all.totalsBy(win)
+	if win.Step > 60 {
+		by = all.TotalsBy(win.Window)
 	}
 	p.Chart = trafficChart(win, by)
-	var sum totals
+	var sum lake.Totals
 	for _, t := range by {
-		sum.add(t)
+		sum.Add(t)
 	}
 	p.Sum = arithmetic(sum, win)
-	if !c.feed.whole.Load() {
+	if !c.s.Hours.Complete() {
 		p.Sum = "The tables are still being read: these numbers are not whole yet. " + p.Sum
 	}
-	p.Attention = c.attention(day)
+	p.Attention = mostRejected(view, day)
 	c.show(w, r, http.StatusOK, "overview", "Overview", "/", refreshEvery, p)
 }
 
-func overviewTiles(all *shelf, day window, now time.Time, minute totals) []tile {
-	sum := all.totals(day)
-	hour := all.totals(window{step: 3600, steps: 1, from: now.Unix() - now.Unix()%3600})
+func overviewTiles(all *lake.DatasetHours, day window, now time.Time, minute lake.Totals) []tile {
+	sum := all.Totals(day.Window)
+	hour := all.Totals(lake.NewWindow(time.Hour, 1, now))
 	of := func(n int64) string { return pct(share(n, sum.Accepted)) + " of accepted" }
 	return []tile{
-		{"accepted", "Accepted", "k1", "of " + num(sum.received()) + " received", sum.Accepted, hour.Accepted, minute.Accepted},
-		{"rejected", "Refused", "k2", pct(share(sum.Rejected, sum.received())) + " of received", sum.Rejected, hour.Rejected, minute.Rejected},
+		{"accepted", "Accepted", "k1", "of " + num(sum.Received()) + " received", sum.Accepted, hour.Accepted, minute.Accepted},
+		{"rejected", "Rejected", "k2", pct(share(sum.Rejected, sum.Received())) + " of received", sum.Rejected, hour.Rejected, minute.Rejected},
 		{"late", "Late", "k3", of(sum.Late), sum.Late, hour.Late, minute.Late},
 		{"restricted", "Restricted", "k4", of(sum.Restricted), sum.Restricted, hour.Restricted, minute.Restricted},
 		{"suppressed", "Suppressed", "k5", of(sum.Suppressed), sum.Suppressed, hour.Suppressed, minute.Suppressed},
@@ -83,38 +85,32 @@ func overviewTiles(all *shelf, day window, now time.Time, minute totals) []tile 
 }
 
 // arithmetic writes the sum out, so that anybody can check it against the tables.
-func arithmetic(t totals, w window) string {
-	s := fmt.Sprintf("%s received = %s accepted + %s refused, %s. Of the accepted, %s are free of restrictions, %s restricted and %s suppressed.",
-		num(t.received()), num(t.Accepted), num(t.Rejected), w.say, num(t.Accepted-t.Restricted-t.Suppressed), num(t.Restricted), num(t.Suppressed))
-	if w.step == 60 {
+func arithmetic(t lake.Totals, w window) string {
+	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are free of restrictions, %s restricted and %s suppressed.",
+		num(t.Received()), num(t.Accepted), num(t.Rejected), w.say, num(t.Accepted-t.Restricted-t.Suppressed), num(t.Restricted), num(t.Suppressed))
+	if w.Step == 60 {
 		return s + " By the minute the numbers are this node's own, counted at acknowledgement; from the hour on they are those of the tables."
 	}
 	return s + " Counted from the tables, by time of receipt; the last step is still running."
 }
 
-// attention lists the datasets with the most refused events. The caller holds the book's lock.
-func (c *Console) attention(day window) []attention {
+// mostRejected lists the datasets with the most rejected events.
+func mostRejected(view lake.HourView, day window) []attention {
 	var out []attention
-	for id, s := range c.book.sets {
-		t := s.totals(day)
+	for id, s := range view.Datasets() {
+		t := s.Totals(day.Window)
 		if t.Rejected > 0 {
-			out = append(out, attention{ID: id, Path: diagnosisPath(id), Rejected: t.Rejected, Share: share(t.Rejected, t.received())})
+			out = append(out, attention{ID: id, Path: diagnosisPath(id), Rejected: t.Rejected, Share: share(t.Rejected, t.Received())})
 		}
 	}
 	slices.SortFunc(out, func(a, b attention) int { return cmp.Or(cmp.Compare(b.Rejected, a.Rejected), cmp.Compare(a.ID, b.ID)) })
 	out = out[:min(len(out), 5)]
 	for i := range out {
 		a := &out[i]
-		a.Trend = make([]int64, day.steps)
-		most := int64(0)
-		for l, t := range c.book.sets[a.ID].lines {
-			if l.kind != kindRefused {
-				continue
-			}
-			t.spread(day, a.Trend)
-			if n := t.sum(day); n > most || n == most && n > 0 && l.name+l.field < a.Code+a.Field {
-				most, a.Code, a.Field = n, l.name, l.field
-			}
+		hours := view.Dataset(a.ID)
+		a.Trend = hours.RejectedBy(day.Window)
+		if reasons := hours.Reasons(day.Window); len(reasons) > 0 {
+			a.Code, a.Field = reasons[0].Code, reasons[0].Field
 		}
 	}
 	return out

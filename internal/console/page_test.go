@@ -20,7 +20,7 @@ import (
 // everyPage is what an operator can open.
 func everyPage(dataset, submission string) []string {
 	return []string{
-		"/", "/?window=hour", "/?window=week", "/?window=month", "/?window=year", "/datasets", "/datasets?by=refused&q=s", datasetPath(dataset), datasetPath(dataset) + "&window=month",
+		"/", "/?window=hour", "/?window=week", "/?window=month", "/?window=year", "/datasets", "/datasets?by=rejected&q=s", datasetPath(dataset), datasetPath(dataset) + "&window=month",
 		datasetPath("no such dataset"), "/diagnosis", "/diagnosis?window=week", diagnosisPath(dataset), "/lookup", "/lookup?id=" + submission, "/lookup?id=nonsense", "/lookup?id=single.01977777-7777-8000-8000-000000000000",
 		"/live", "/live?dataset=" + url.QueryEscape(dataset), "/try", "/system", "/nowhere",
 	}
@@ -92,14 +92,14 @@ func TestNumbersAgree(t *testing.T) {
 		}
 		accepted += n
 	}
-	s.post("one", "/v1/events", `{"data_set_id":"one"}`) // refused whole
+	s.post("one", "/v1/events", `{"data_set_id":"one"}`) // rejected whole
 	sent++
 	s.post("one", "/v1/events", `{`) // no event at all
 	compare := func(s *service) {
 		t.Helper()
 		for _, id := range []string{"", "one", "two"} {
 			want := tables(t, s, id)
-			if id == "" && (want.Accepted != int64(accepted) || want.received() != int64(sent)) {
+			if id == "" && (want.Accepted != int64(accepted) || want.Received() != int64(sent)) {
 				t.Fatalf("tables: got %+v, want %d accepted of %d", want, accepted, sent)
 			}
 			path := "/"
@@ -112,16 +112,16 @@ func TestNumbersAgree(t *testing.T) {
 			}
 			sum := int64(0)
 			_, diagnosis := s.read(diagnosisPath(id))
-			for _, part := range strings.Split(diagnosis, `class="win"><b>`)[1:] {
+			for _, part := range strings.Split(diagnosis, `class="count"><b>`)[1:] {
 				sum += count(t, part[:strings.Index(part, "<")])
 			}
 			if sum != want.Rejected {
-				t.Errorf("diagnosis of %q: got %d refused, want %d", id, sum, want.Rejected)
+				t.Errorf("diagnosis of %q: got %d rejected, want %d", id, sum, want.Rejected)
 			}
 		}
 	}
 	until(t, "the load", func() bool {
-		return tables(t, s, "").received() == int64(sent) && figuresOf(s, "/") == tables(t, s, "")
+		return tables(t, s, "").Received() == int64(sent) && figuresOf(s, "/") == tables(t, s, "")
 	})
 	compare(s)
 	if _, err := s.lake.Compact(t.Context()); err != nil {
@@ -129,7 +129,7 @@ func TestNumbersAgree(t *testing.T) {
 	}
 	s.post("two", "/v1/events", `{"data_set_id":"two"}`)
 	sent++
-	until(t, "one more", func() bool { return figuresOf(s, "/").received() == int64(sent) })
+	until(t, "one more", func() bool { return figuresOf(s, "/").Received() == int64(sent) })
 	compare(s)
 	b := openBrowser(t)
 	p := b.open(t, s.url+datasetPath("one"), 1280, "light")
@@ -140,12 +140,12 @@ func TestNumbersAgree(t *testing.T) {
 	s.stop()
 
 	again := openServiceIn(t, dir, nil)
-	until(t, "the numbers after a restart", func() bool { return figuresOf(again, "/").received() == int64(sent) })
+	until(t, "the numbers after a restart", func() bool { return figuresOf(again, "/").Received() == int64(sent) })
 	compare(again)
 }
 
 // tables counts what the lake holds of a dataset, everybody's for "".
-func tables(t *testing.T, s *service, id string) (sum totals) {
+func tables(t *testing.T, s *service, id string) (sum lake.Totals) {
 	t.Helper()
 	for row, err := range s.lake.Scan(t.Context(), lake.Query{Dataset: id}) {
 		if err != nil {
@@ -170,14 +170,14 @@ func tables(t *testing.T, s *service, id string) (sum totals) {
 }
 
 // figures reads the five numbers off a page.
-func figures(page string) (sum totals) {
+func figures(page string) (sum lake.Totals) {
 	for name, at := range map[string]*int64{"accepted": &sum.Accepted, "rejected": &sum.Rejected, "late": &sum.Late, "restricted": &sum.Restricted, "suppressed": &sum.Suppressed} {
 		*at, _ = strconv.ParseInt(strings.ReplaceAll(between(page, `data-figure="`+name+`">`, "<"), ",", ""), 10, 64)
 	}
 	return sum
 }
 
-func figuresOf(s *service, path string) totals {
+func figuresOf(s *service, path string) lake.Totals {
 	_, page := s.read(path)
 	return figures(page)
 }

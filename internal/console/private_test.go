@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,6 +20,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/dataset"
+	"sluice/internal/lake"
 	"sluice/internal/submission"
 )
 
@@ -60,7 +62,7 @@ func TestIdentifiersStayInside(t *testing.T) {
 	clean(t, "/live in the browser", eval[string](live, `document.documentElement.outerHTML`))
 	live.close()
 	clean(t, "the live stream", <-lines+<-lines)
-	until(t, "the load", func() bool { return figuresOf(s, "/").received() == 2 })
+	until(t, "the load", func() bool { return figuresOf(s, "/").Received() == 2 })
 	for _, path := range append(everyPage("shop", id), "/metrics") {
 		_, page := s.read(path)
 		clean(t, path, page)
@@ -126,7 +128,7 @@ func TestWithoutScript(t *testing.T) {
 	s.post("shop", "/v1/events", plainEvent("shop"))
 	until(t, "the load", func() bool { return figuresOf(s, "/").Accepted == 1 })
 	for path, want := range map[string]string{
-		"/": `<td class="num" data-v="1">1</td>`, datasetPath("shop"): "The shop", "/datasets": "The shop", "/system": "taking writes", "/diagnosis": "Nothing was refused", "/lookup": "Submission id or event id",
+		"/": `<td class="num" data-v="1">1</td>`, datasetPath("shop"): "The shop", "/datasets": "The shop", "/system": "taking writes", "/diagnosis": "Nothing was rejected", "/lookup": "Submission id or event id",
 	} {
 		if status, page := s.read(path); status != 200 || !strings.Contains(page, want) {
 			t.Errorf("%s: got %d without %q", path, status, want)
@@ -158,7 +160,7 @@ func TestLookUp(t *testing.T) {
 	_, answer := s.post("shop", "/v1/events/batch", "["+plainEvent("shop")+","+plainEvent("shop")+`,{"data_set_id":"shop"}]`)
 	id := between(answer, `"submission_id":"`, `"`)
 	_, page := s.read("/lookup?id=" + id)
-	if !strings.Contains(page, "3 received = 2 accepted &#43; 1 refused") || !strings.Contains(page, "MISSING_FIELD") {
+	if !strings.Contains(page, "3 received = 2 accepted &#43; 1 rejected") || !strings.Contains(page, "MISSING_FIELD") {
 		t.Fatalf("got %s", page)
 	}
 	eventID := between(page, `<code class="plain">`, "<")
@@ -244,6 +246,27 @@ type crowd struct {
 
 func (c crowd) Datasets() []*dataset.Dataset { return c.list }
 
+// bigIndex is a thousand datasets with a busy week.
+func bigIndex(now time.Time) *lake.HourIndex {
+	b := lake.NewHourIndex()
+	r := rand.New(rand.NewPCG(1, 1))
+	end := now.Unix() - now.Unix()%3600
+	var rows []lake.Hour
+	for d := range 1000 {
+		id := fmt.Sprintf("campaign-%04d", d)
+		for h := end - 47*3600; h <= end; h += 3600 {
+			for _, name := range []string{"page_view", "viewed_item", "add_to_cart", "purchase", "search"} {
+				for _, field := range []string{lake.FieldAccepted, lake.FieldLate, lake.FieldRestricted} {
+					rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: lake.KindEvents, Name: name, Field: field, Count: r.Int64N(1000)})
+				}
+			}
+			rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: lake.KindRejections, Name: "MISSING_FIELD", Field: "/timestamp", Count: r.Int64N(9), Value: 3})
+		}
+	}
+	b.Add(rows, now)
+	return b
+}
+
 // A thousand datasets render in under 300 ms, list, overview, diagnosis and metrics.
 func TestThousandDatasets(t *testing.T) {
 	s := openService(t)
@@ -253,10 +276,7 @@ func TestThousandDatasets(t *testing.T) {
 		many.list = append(many.list, &dataset.Dataset{ID: fmt.Sprintf("campaign-%04d", i), Name: "A campaign", Keys: []dataset.KeyInfo{{ID: fmt.Sprint("key", i)}}})
 	}
 	s.console.s.Registry = many
-	big := bigBook(time.Now())
-	s.console.book.mu.Lock()
-	s.console.book.all, s.console.book.sets = big.all, big.sets
-	s.console.book.mu.Unlock()
+	s.console.s.Hours = bigIndex(time.Now())
 	h := s.console.Handler()
 	for _, path := range []string{"/datasets", "/", "/diagnosis", "/metrics", datasetPath("campaign-0007")} {
 		best := time.Hour

@@ -1,42 +1,12 @@
 package console
 
 import (
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"sluice/internal/dataset"
-	"sluice/internal/lake"
 )
-
-// Revenue is purchases minus refunds. What other events are worth stands apart. Refunds that an earlier version
-// counted with their sign are taken off as well, whatever the sign.
-func TestRevenue(t *testing.T) {
-	b := newBook()
-	b.add([]Hour{
-		hourRow(0, "a", lake.KindValue, "EUR", "purchase", 4, 100), hourRow(time.Hour, "a", lake.KindValue, "EUR", "purchase", 1, 20),
-		hourRow(0, "a", lake.KindRefunds, "EUR", "", 2, 12.5), hourRow(30*time.Hour, "a", lake.KindValue, "EUR", "refund", 1, -7),
-		hourRow(0, "a", lake.KindValue, "EUR", "begin_checkout", 5, 150), hourRow(0, "a", lake.KindValue, "USD", "refund", 1, 3),
-		hourRow(0, "b", lake.KindValue, "EUR", "purchase", 9, 900),
-	}, noon)
-	for name, want := range map[string][]revenue{
-		"day":  {{"EUR", 5, 2, 120, 12.5}, {"USD", 0, 1, 0, 3}},
-		"week": {{"EUR", 5, 3, 120, 19.5}, {"USD", 0, 1, 0, 3}},
-		"year": {{"EUR", 5, 3, 120, 19.5}, {"USD", 0, 1, 0, 3}},
-	} {
-		w, _ := newWindow(name, noon)
-		if got := b.shelf("a").revenue(w); !slices.Equal(got, want) {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
-		if got, want := b.shelf("a").otherValues(w), (typeValue{"begin_checkout", "EUR", 5, 150}); len(got) != 1 || got[0] != want || got[0].Mean() != 30 {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
-	}
-	if got := (revenue{Purchased: 120, Refunded: 19.5}).Net(); got != 100.5 {
-		t.Errorf("got %v, want 100.5", got)
-	}
-}
 
 // What is sent as refunds of either sign and as checkouts stands on the dataset's page, in a browser, as revenue and
 // as values apart.

@@ -87,7 +87,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 		change(&o)
 	}
 	s.console = New(Sources{
-		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
+		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Audit: audit.Open(dir),
 		DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
 	s.api.Live = s.console
@@ -104,6 +104,7 @@ func (s *service) run(senders, ops net.Listener, log *slog.Logger) {
 	parts.Go(func() { _ = s.loader.Run(lower) })
 	top.Go(func() { _ = s.api.Run(upper) })
 	top.Go(func() { _ = s.console.Run(upper) })
+	top.Go(func() { _ = s.console.s.Hours.Run(upper, s.lake) })
 	sender := api.NewHTTPServer(s.api.Handler(), nil, log)
 	s.ops = &http.Server{Handler: s.console.Handler()}
 	go func() { _ = sender.Serve(senders) }()

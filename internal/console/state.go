@@ -49,11 +49,14 @@ const startTime = 15 * time.Second
 
 func (s *state) starting() bool { return s.now.Sub(s.started) < startTime }
 
-// counters are the five totals of this node since it began.
-func (s *state) counters() (t totals) {
+// counters are the five lake.Totals of this node since it began.
+func (s *state) counters() (t lake.Totals) {
 	for i := range s.api.Datasets {
 		d := &s.api.Datasets[i]
-		t.add(totals{int64(d.Accepted), int64(d.Rejected), int64(d.Late), int64(d.Restricted), int64(d.Suppressed)})
+		t.Add(lake.Totals{
+			Accepted: int64(d.Accepted), Rejected: int64(d.Rejected), Late: int64(d.Late),
+			Restricted: int64(d.Restricted), Suppressed: int64(d.Suppressed),
+		})
 	}
 	return t
 }

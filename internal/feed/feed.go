@@ -16,6 +16,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 // Source is the stream, as far as the feed knows it.
@@ -40,6 +41,7 @@ type Options struct {
 	Stream  Source
 	Tables  Tables
 	Readers Readers
+	IDs     *submission.IDs // so that a row has the submission id that its sender got
 	Log     *slog.Logger
 }
 
@@ -58,7 +60,12 @@ type Feed struct {
 
 // New makes a feed. Nothing runs.
 func New(o Options) *Feed {
-	return &Feed{o: o, pages: pages{stream: o.Stream}}
+	f := &Feed{o: o}
+	f.pages.stream = o.Stream
+	for i := range f.pages.reading {
+		f.pages.reading[i].decoder.IDs = o.IDs
+	}
+	return f
 }
 
 // settle is how long a frame of one partition may become visible after a frame of another one that was stored later. With

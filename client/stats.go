@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// Stats are the numbers of a dataset in a window, as GET /v1/stats gives them.
+type Stats struct {
+	DatasetID string    `json:"data_set_id"`
+	Window    string    `json:"window"`
+	From      time.Time `json:"from"`
+	To        time.Time `json:"to"`
+	Complete  bool      `json:"complete"` // false while the server still reads its tables
+	Received  int64     `json:"received"`
+	Accepted  int64     `json:"accepted"`
+	Rejected  int64     `json:"rejected"`
+	Late      int64     `json:"late"`
+	Outcomes  struct {
+		Unrestricted    int64 `json:"unrestricted"`
+		MeasurementOnly int64 `json:"measurement_only"`
+		Suppressed      int64 `json:"suppressed"`
+	} `json:"outcomes"`
+	EventTypes []struct {
+		EventType string `json:"event_type"`
+		Accepted  int64  `json:"accepted"`
+	} `json:"event_types"`
+	Rejections  []StatsRejection `json:"rejections"`
+	Identifiers []struct {
+		Field  string  `json:"field"`
+		Events int64   `json:"events"`
+		Share  float64 `json:"share"`
+	} `json:"identifiers"`
+	MatchReadiness struct {
+		Points  float64 `json:"points"`
+		Formula string  `json:"formula"`
+		Terms   struct {
+			WithEmailOrIFA int64 `json:"with_email_or_ifa"`
+			WithIPOnly     int64 `json:"with_ip_only"`
+			Accepted       int64 `json:"accepted"`
+		} `json:"terms"`
+	} `json:"match_readiness"`
+	Freshness struct {
+		CountedAt        time.Time `json:"counted_at"`
+		DelaySeconds     int64     `json:"delay_seconds"`
+		LastAcceptedHour time.Time `json:"last_accepted_hour,omitzero"`
+	} `json:"freshness"`
+	Key struct {
+		KeyID      string    `json:"key_id"`
+		CreatedAt  time.Time `json:"created_at"`
+		AgeSeconds int64     `json:"age_seconds"`
+		EndsAt     time.Time `json:"ends_at,omitzero"`
+	} `json:"key"`
+}
+
+// StatsRejection is one reason for rejections: an error code at a field.
+type StatsRejection struct {
+	ErrorCode string    `json:"error_code"`
+	Field     string    `json:"field"`
+	Events    int64     `json:"events"`   // whose first problem it was: they add up to Stats.Rejected
+	Problems  int64     `json:"problems"` // how often it was found at all
+	FirstSeen time.Time `json:"first_seen"`
+	LastSeen  time.Time `json:"last_seen"`
+	Hint      string    `json:"hint"`
+	Example   string    `json:"example,omitempty"`
+}
+
+// Stats reads the numbers of the key's own dataset. The window is 1h, 24h, 7d or 30d; "" is 24h. An event is counted some
+// seconds after its receipt.
+func (c *Client) Stats(ctx context.Context, window string) (*Stats, error) {
+	path := "/v1/stats"
+	if window != "" {
+		path += "?" + url.Values{"window": {window}}.Encode()
+	}
+	a, err := c.read(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	s := new(Stats)
+	if err := json.Unmarshal(a.body, s); err != nil {
+		return nil, fmt.Errorf("client: read the numbers: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,36 @@
+package console
+
+import (
+	"time"
+
+	"sluice/internal/lake"
+)
+
+// window is a stretch of time that a page shows.
+type window struct {
+	lake.Window
+	name, say string
+}
+
+// spans are the windows a page offers.
+var spans = []struct {
+	name, label, say string
+	step             time.Duration
+	steps            int
+}{
+	{"hour", "Hour", "in the last hour, by the minute", time.Minute, 60},
+	{"day", "Day", "in the last 24 hours", time.Hour, 24},
+	{"week", "Week", "in the last 7 days", time.Hour, 7 * 24},
+	{"month", "Month", "in the last 30 days", 24 * time.Hour, 30},
+	{"year", "13 months", "in the last 13 months", 24 * time.Hour, 396},
+}
+
+// newWindow is the span by this name that ends with the step that is running now.
+func newWindow(name string, now time.Time) (window, bool) {
+	for _, s := range spans {
+		if s.name == name {
+			return window{lake.NewWindow(s.step, s.steps, now), s.name, s.say}, true
+		}
+	}
+	return window{}, false
+}
