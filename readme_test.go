@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -108,4 +109,21 @@ func anchors(t *testing.T, page string) (out []string) {
 		out = append(out, id[1])
 	}
 	return out
+}
+
+// docs/README.md lists every page of docs.
+func TestIndexIsComplete(t *testing.T) {
+	index, err := os.ReadFile("docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(string(index), "("+name) {
+			t.Errorf("docs/README.md does not list %s", page)
+		}
+	}
 }
