@@ -44,11 +44,12 @@ func masked(text string) string {
 func TestShapes(t *testing.T) {
 	s := openShop(t)
 	const (
-		single  = `{"submission_id":"single.UUID","received_at":"2026-11-14T12:00:00Z","status":"RECEIVED"`
-		batch   = `{"submission_id":"batch.UUID","received_at":"2026-11-14T12:00:00Z","status":"RECEIVED"`
-		problem = `"error_code":"INVALID_EVENT_TYPE","field":"/event_type","message":"…","hint":"…"}`
-		late    = `"code":"LATE_EVENT","field":"/timestamp","message":"…"}`
-		refused = `{"status":"error","error_code":"INVALID_EVENT_TYPE","message":"…","request_id":"ID","errors":[{`
+		single     = `{"submission_id":"single.UUID","received_at":"2026-11-14T12:00:00Z","status":"RECEIVED"`
+		batch      = `{"submission_id":"batch.UUID","received_at":"2026-11-14T12:00:00Z","status":"RECEIVED"`
+		problem    = `"error_code":"INVALID_EVENT_TYPE","field":"/event_type","message":"…","hint":"…"}`
+		late       = `"code":"LATE_EVENT","field":"/timestamp","message":"…"}`
+		rejected   = `{"status":"error","error_code":"INVALID_EVENT_TYPE","message":"…","request_id":"ID","errors":[{`
+		documented = `],"doc_url":"/docs#INVALID_EVENT_TYPE"}`
 	)
 	for _, c := range []struct {
 		name, path, body string
@@ -59,7 +60,7 @@ func TestShapes(t *testing.T) {
 	}{
 		{"clean single", "/v1/events", goodEvent(""), nil, 200, single + `}`, "/"},
 		{"single with a warning", "/v1/events", eventAt(8*86400, ""), nil, 200, single + `,"warnings":[{` + late + `]}`, "/"},
-		{"refused single", "/v1/events", badEvent(), nil, 400, refused + problem + `]}`, "/"},
+		{"rejected single", "/v1/events", badEvent(), nil, 400, rejected + problem + documented, "/"},
 		{"clean batch", "/v1/events/batch", "[" + goodEvent("") + "," + goodEvent("") + "]", nil, 200, batch + `}`, "2/0"},
 		{
 			"batch with everything", "/v1/events/batch", "[" + goodEvent("") + "," + badEvent() + "," + eventAt(8*86400, "") + "]", nil, 200,
@@ -69,16 +70,16 @@ func TestShapes(t *testing.T) {
 			"batch with a warning", "/v1/events/batch", "[" + eventAt(8*86400, "") + "]", nil, 200,
 			batch + `,"accepted":1,"rejected":0,"errors":[],"warnings":[{"index":0,` + late + `]}`, "1/0",
 		},
-		{"refused batch", "/v1/events/batch", "[" + badEvent() + "]", nil, 400, refused + `"index":0,` + problem + `]}`, "0/1"},
+		{"rejected batch", "/v1/events/batch", "[" + badEvent() + "]", nil, 400, rejected + `"index":0,` + problem + documented, "0/1"},
 		{
 			"strict batch", "/v1/events/batch", "[" + goodEvent("") + "," + badEvent() + "]",
 			[]string{"Prefer: respond-async, Handling=strict; x=y"},
-			400, refused + `"index":1,` + problem + `]}`, "0/2",
+			400, rejected + `"index":1,` + problem + documented, "0/2",
 		},
 		{
-			"refused for different reasons", "/v1/events/batch", "[" + badEvent() + ",3]", nil, 400,
+			"rejected for different reasons", "/v1/events/batch", "[" + badEvent() + ",3]", nil, 400,
 			`{"status":"error","error_code":"BATCH_REJECTED","message":"…","request_id":"ID","errors":[{"index":0,` + problem +
-				`,{"index":1,"error_code":"INVALID_TYPE","field":"","message":"…","hint":"…"}]}`, "0/2",
+				`,{"index":1,"error_code":"INVALID_TYPE","field":"","message":"…","hint":"…"}],"doc_url":"/docs#BATCH_REJECTED"}`, "0/2",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -122,6 +122,7 @@ func errorSchema() object {
 		{"errors", listSchema(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules.")},
 		{"errors_truncated", flagSchema("There were more.")},
 		{"retryable", flagSchema("The same request may succeed later. Only with 429 and 5xx.")},
+		{"doc_url", textSchema("Where this server explains error_code, relative to its address.")},
 	})
 }
 
@@ -130,7 +131,7 @@ func problemSchema() object {
 		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
 		{"field", textSchema("JSON Pointer inside the event; empty for the whole of it.")},
 		{"message", textSchema("What is wrong. Never the value itself.")},
-		{"hint", textSchema("How to mend it.")},
+		{"hint", textSchema("How to correct it.")},
 		{"index", countSchema("Which event of the batch, from 0. Only in a batch.")},
 	})
 }

@@ -86,7 +86,9 @@ func (r *rejection) append(b []byte, requestID string) []byte {
 	if retryable(statusOf(r.code)) {
 		b = append(b, `,"retryable":true`...)
 	}
-	return append(b, '}')
+	b = append(b, `,"doc_url":"/docs#`...) // relative to the address that the sender used
+	b = append(b, r.code...)
+	return append(b, `"}`...)
 }
 
 func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
