@@ -25,11 +25,11 @@ import (
 func newLake() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lake",
-		Short: "List, check and repair the stored tables",
+		Short: "List, check, repair and copy the stored tables",
 		Long: `The stored tables are events, rejections and hours: Iceberg tables of Parquet files.
 docs/tables.md says what is in them and how to read them.`,
 	}
-	cmd.AddCommand(newLakeFiles(), newLakeCheck(), newLakeRepair())
+	cmd.AddCommand(newLakeFiles(), newLakeCheck(), newLakeRepair(), newLakeCopy())
 	return cmd
 }
 
@@ -61,9 +61,17 @@ func placeOfLake(cmd *cobra.Command) (lakePlace, error) {
 		v, _ := cmd.Flags().GetString(name)
 		return v
 	}
-	place := text("lake")
-	if place == "" {
+	if text("lake") == "" {
 		return lakePlace{dir: filepath.Join(text("data"), "lake")}, nil
+	}
+	return parsePlace(cmd, "--lake", text("lake"))
+}
+
+// parsePlace reads the URL of a place.
+func parsePlace(cmd *cobra.Command, flag, place string) (lakePlace, error) {
+	text := func(name string) string {
+		v, _ := cmd.Flags().GetString(name)
+		return v
 	}
 	u, err := url.Parse(place)
 	switch {
@@ -84,7 +92,7 @@ func placeOfLake(cmd *cobra.Command) (lakePlace, error) {
 		}
 		return lakePlace{s3: o}, nil
 	}
-	return lakePlace{}, errors.New("--lake is a URL such as file:///var/lib/sluice/lake or s3://bucket/prefix")
+	return lakePlace{}, errors.New(flag + " is a URL such as file:///var/lib/sluice/lake or s3://bucket/prefix")
 }
 
 // open opens the place. A directory is made if it is not there.
@@ -239,6 +247,48 @@ no row is lost or doubled. Files that are damaged stay as they are.`,
 		if done.Left > 0 {
 			return failed(fmt.Errorf("%d files are damaged and stay as they are; they come back from a backup: see docs/operate.md", done.Left))
 		}
+		return nil
+	}
+	return cmd
+}
+
+func newLakeCopy() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "copy --to URL",
+		Short: "Copy the tables to another directory or bucket, to move there",
+		Long: `Copies the tables, with all their snapshots, while a server may be running. It can be interrupted and run
+again, and a second run brings the copy up to date. To move, run it, stop the server, and start it with
+--lake and the new place within the retention of the stream: the loader goes on from where the copy ends,
+so each event is in the new tables once. Once a server has used the copy, it is not written over.`,
+		Example: `  sluice lake copy --to s3://my-bucket/sluice --s3-region eu-central-1
+  sluice serve --lake s3://my-bucket/sluice --s3-region eu-central-1`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&to, "to", "", "where to copy them: file:///path or s3://bucket/prefix")
+	_ = cmd.MarkFlagRequired("to")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		place, err := parsePlace(cmd, "--to", to)
+		if err != nil {
+			return err
+		}
+		l, err := openLake(cmd)
+		if err != nil {
+			return err
+		}
+		target, err := place.open(cmd.Context())
+		if err != nil {
+			return failed(err)
+		}
+		err = l.CopyTo(cmd.Context(), target, progress(cmd, "copied"))
+		if errors.Is(err, lake.ErrInUse) {
+			err = fmt.Errorf("%w: name an empty place", err)
+		}
+		dir, _ := cmd.Flags().GetString("data")
+		if err := errors.Join(err, note(audit.Open(dir), "lake copy", place.String(), nil)); err != nil {
+			return failed(err)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "The tables are copied. To move, stop the server and start it with --lake %s.\n", to)
 		return nil
 	}
 	return cmd

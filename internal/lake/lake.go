@@ -115,6 +115,7 @@ type anyTable interface {
 	Check(context.Context, func(iceberg.Finding), func(done, total int)) (iceberg.Checked, error)
 	Repair(context.Context, func(done, total int)) (iceberg.Repaired, error)
 	Document(context.Context, *iceberg.Document) (*iceberg.Document, error)
+	CopyTo(context.Context, objectstore.Store, func(done, total int)) error
 	Stats() iceberg.Stats
 }
 

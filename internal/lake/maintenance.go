@@ -3,9 +3,11 @@ package lake
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"sluice/internal/iceberg"
+	"sluice/internal/objectstore"
 	"sluice/internal/throttle"
 )
 
@@ -100,6 +102,23 @@ func (l *Lake) Repair(ctx context.Context, progress func(done, total int)) (out 
 		}
 	}
 	return out, nil
+}
+
+// ErrInUse says that a place holds tables that somebody works with.
+var ErrInUse = iceberg.ErrInUse
+
+// CopyTo copies the tables to another place while others commit. It can be interrupted and repeated. Events are copied
+// first: the other tables may hold more than the copy of events says, never less, so a loader that goes on from the copy
+// brings what is missing, once.
+func (l *Lake) CopyTo(ctx context.Context, to objectstore.Store, progress func(done, total int)) error {
+	tables := l.tables()
+	slices.Reverse(tables)
+	for _, t := range tables {
+		if err := t.CopyTo(ctx, to.Sub(t.Stats().Name), progress); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // How often Run looks. A day's compaction is a matter of minutes, and each look costs next to nothing.

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/audit"
+	"sluice/internal/engine"
+	"sluice/internal/objectstore"
+)
+
+// A backup is a directory:
+//
+//	backup.json      what it is; written last, so that half a backup is not taken for one
+//	registry.ndjson  datasets, readers and what all nodes share, an entry a line
+//	lake/            the tables, where they are in a directory
+//	audit.*, console.json, used.json as in a data directory
+//
+// The stream is not in it: everything that was acknowledged when the backup began is in the tables.
+const (
+	backupName   = "backup.json"
+	registryName = "registry.ndjson"
+)
+
+// backupFiles are the files of a data directory that are copied as they are. The head of the audit log comes before the
+// log, which may grow meanwhile: a head that is behind is right, one that is ahead is not.
+var backupFiles = []string{"audit.head", "audit.jsonl", "console.json", "used.json"}
+
+// backupBuckets are what is kept of the engine.
+var backupBuckets = map[string]engine.Kind{"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings}
+
+// backupInfo is the content of backup.json.
+type backupInfo struct {
+	Format  int       `json:"format"`
+	Program string    `json:"program"`
+	Made    time.Time `json:"made"`
+	Tables  string    `json:"tables"` // "copied", or where they are
+}
+
+// backupEntry is a line of registry.ndjson.
+type backupEntry struct {
+	Bucket string `json:"bucket"`
+	Key    string `json:"key"`
+	Value  []byte `json:"value"`
+}
+
+func newBackup() *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup DIR",
+		Short: "Copy registry, tables and audit log into a directory while the server runs",
+		Long: `Waits until everything that was acknowledged up to now is in the tables, then copies datasets, keys (their
+hashes), readers, the audit log and, where they are in a directory, the tables into DIR, which must not exist
+or be empty. Tables in a bucket stay there: use the bucket's own versions and copies.
+
+The stream is not copied: a restored service does not know the Idempotency-Keys of before. The backup holds
+personal data and the secret of submission ids: only its owner can read it.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return failed(backUp(cmd, args[0])) },
+	}
+}
+
+func backUp(cmd *cobra.Command, to string) error {
+	ctx := cmd.Context()
+	dir, _ := cmd.Flags().GetString("data")
+	if err := emptyDir(to); err != nil {
+		return err
+	}
+	place, err := placeOfLake(cmd)
+	if err != nil {
+		return err
+	}
+	l, _, err := openSettled(cmd)
+	if err != nil {
+		return fmt.Errorf("nothing was backed up: %w", err)
+	}
+	if err := note(audit.Open(dir), "backup", "", nil); err != nil {
+		return err
+	}
+	if err := saveRegistry(cmd, filepath.Join(to, registryName)); err != nil {
+		return err
+	}
+	info := backupInfo{Format: 1, Program: programVersion(), Made: time.Now().UTC(), Tables: place.String()}
+	if place.dir != "" {
+		info.Tables = "copied"
+		store, err := objectstore.OpenDir(filepath.Join(to, "lake"))
+		if err != nil {
+			return err
+		}
+		if err := l.CopyTo(ctx, store, progress(cmd, "copied")); err != nil {
+			return err
+		}
+	}
+	for _, name := range backupFiles {
+		if err := copyFile(filepath.Join(dir, name), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	b, err := json.MarshalIndent(info, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeSynced(filepath.Join(to, backupName), b); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "The backup is in %s. Restore it with: sluice restore %s --data NEW_DIRECTORY\n", to, to)
+	return nil
+}
+
+// emptyDir makes a directory for its owner alone, or takes an empty one.
+func emptyDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: name a new directory", dir)
+	}
+	return os.Chmod(dir, 0o700)
+}
+
+func saveRegistry(cmd *cobra.Command, path string) error {
+	e, err := openEngine(cmd)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(f)
+	lines := json.NewEncoder(out)
+	for name, kind := range backupBuckets {
+		b, err := e.Bucket(cmd.Context(), kind)
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		all, err := b.All(cmd.Context())
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		for _, entry := range all {
+			if err := lines.Encode(backupEntry{name, entry.Key, entry.Value}); err != nil {
+				return errors.Join(err, f.Close())
+			}
+		}
+	}
+	return errors.Join(out.Flush(), f.Sync(), f.Close())
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return writeSynced(to, b)
+}
+
+func writeSynced(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func newRestore() *cobra.Command {
+	return &cobra.Command{
+		Use:   "restore DIR",
+		Short: "Make a data directory from a backup",
+		Long: `Makes the data directory --data, which must not exist or be empty, from the backup in DIR. Keys, readers and
+submission ids go on working, the tables hold what they held, and a server that is started on it loads
+nothing twice. With --lake the tables are copied there instead.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return failed(restore(cmd, args[0])) },
+	}
+}
+
+func restore(cmd *cobra.Command, from string) error {
+	ctx := cmd.Context()
+	var info backupInfo
+	b, err := os.ReadFile(filepath.Join(from, backupName))
+	if err == nil {
+		err = json.Unmarshal(b, &info)
+	}
+	if err != nil || info.Format != 1 {
+		return fmt.Errorf("%s is not a whole backup that this program knows", from)
+	}
+	if url, _ := cmd.Flags().GetString("nats"); url != "" {
+		return errors.New("restore makes a data directory with an embedded engine; it does not write to --nats")
+	}
+	dir, _ := cmd.Flags().GetString("data")
+	if err := emptyDir(dir); err != nil {
+		return err
+	}
+	if info.Tables == "copied" {
+		place, err := placeOfLake(cmd)
+		if err != nil {
+			return err
+		}
+		l, err := lakeAt(ctx, lakePlace{dir: filepath.Join(from, "lake")})
+		if err != nil {
+			return err
+		}
+		store, err := place.open(ctx)
+		if err != nil {
+			return err
+		}
+		if err := l.CopyTo(ctx, store, progress(cmd, "copied")); err != nil {
+			return err
+		}
+	}
+	for _, name := range backupFiles {
+		if err := copyFile(filepath.Join(from, name), filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := loadRegistry(ctx, cmd, filepath.Join(from, registryName)); err != nil {
+		return err
+	}
+	if err := note(audit.Open(dir), "restore", "", map[string]string{"made": info.Made.Format(time.RFC3339)}); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: sluice serve --data %s\n", info.Made.Format(time.RFC3339), dir)
+	return nil
+}
+
+func loadRegistry(ctx context.Context, cmd *cobra.Command, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	e, err := openEngine(cmd)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	for lines := json.NewDecoder(bufio.NewReader(f)); lines.More(); {
+		var entry backupEntry
+		if err := lines.Decode(&entry); err != nil {
+			return err
+		}
+		kind, ok := backupBuckets[entry.Bucket]
+		if !ok {
+			return fmt.Errorf("the backup has a bucket %q that this program does not know", entry.Bucket)
+		}
+		b, err := e.Bucket(ctx, kind)
+		if err != nil {
+			return err
+		}
+		if _, err := b.Put(ctx, entry.Key, entry.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

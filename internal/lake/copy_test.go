@@ -1,0 +1,60 @@
+package lake
+
+import (
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"sluice/event"
+)
+
+// A copy that is interrupted at any step can be repeated, brought up to date, and then be gone on with, exactly once. Once
+// it is in use it is not written over.
+func TestCopyIsGoneOnWith(t *testing.T) {
+	for fail := range 12 {
+		from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+		var n atomic.Int64
+		l := openLake(t, Options{Store: at(t, from), Step: func(name string) error {
+			switch filepath.Ext(name) {
+			case ".copy", ".copied", ".hinted":
+				if n.Add(1) == int64(fail) {
+					return errCrash
+				}
+			}
+			return nil
+		}})
+		s := newSampler(5, 2, 9)
+		var all []event.Row
+		add := func(l *Lake) {
+			rows := s.rows(40, noon)
+			all = append(all, rows...)
+			commit(t, l, rows)
+		}
+		for range 5 {
+			add(l)
+		}
+		err := l.CopyTo(t.Context(), at(t, to), silent)
+		if crashed := fail > 0 && fail <= 9; errors.Is(err, errCrash) != crashed {
+			t.Fatalf("crash %d: got %v", fail, err)
+		}
+		add(l) // the source goes on meanwhile
+		if err := l.CopyTo(t.Context(), at(t, to), silent); err != nil && fail <= 9 {
+			t.Fatalf("crash %d: got %v", fail, err)
+		} else if err != nil { // the crash came in the second copy
+			if err := l.CopyTo(t.Context(), at(t, to), silent); err != nil {
+				t.Fatalf("crash %d: got %v", fail, err)
+			}
+		}
+		copied := openLake(t, Options{Store: at(t, to)})
+		same(t, collect(t, copied, Query{}), all)
+		add(copied)
+		same(t, collect(t, copied, Query{}), all)
+		if found := findings(t, copied); len(found) != 0 {
+			t.Errorf("got findings %v, want none", found)
+		}
+		if err := l.CopyTo(t.Context(), at(t, to), silent); !errors.Is(err, ErrInUse) {
+			t.Errorf("got %v for a place that is in use, want a refusal", err)
+		}
+	}
+}
