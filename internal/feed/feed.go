@@ -213,21 +213,24 @@ func (q *Query) wants(r *row) bool {
 // question for each frame would cost the engine as much as storing it.
 const lookAge = 100 * time.Millisecond
 
-// Read hands the chosen rows that follow the cursor to emit, as lines of JSON, and moves the cursor behind them. It returns
-// how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. A line is valid until
-// emit returns. After an error of emit the cursor is of no use; after any other one it is behind the rows that emit got.
+// Read hands the chosen rows that follow the cursor to emit, as lines of JSON, some at a time, and moves the cursor behind
+// them. It returns how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. Lines
+// are valid until emit returns. After an error of emit the cursor is of no use; after any other one it is behind the rows
+// that emit got.
 //
 // The rows of a partition come in the order in which they were stored; those of several partitions are merged by the time
 // at which their frames were stored. So the same cursor gives the same rows in the same order.
-func (f *Feed) Read(ctx context.Context, c *Cursor, q Query, age time.Duration, emit func(line []byte) error) (rows int, caughtUp bool, err error) {
+func (f *Feed) Read(
+	ctx context.Context, c *Cursor, q Query, age time.Duration, emit func(lines []byte, rows int) error,
+) (rows int, caughtUp bool, err error) {
 	visible, settled, err := f.look(ctx, age)
 	if err != nil {
 		return 0, false, err
 	}
+	defer func() { f.rows.Add(uint64(rows)) }()
 	c.grow(len(visible))
 	m := merge{f: f, c: c, visible: visible, heads: make([]*frame, len(visible))}
-	bytes := 0
-	for rows < q.Limit && bytes < q.Bytes {
+	for q.Limit > 0 && q.Bytes > 0 {
 		p, head, err := m.next(ctx)
 		if err != nil {
 			return rows, false, err
@@ -236,17 +239,18 @@ func (f *Feed) Read(ctx context.Context, c *Cursor, q Query, age time.Duration, 
 			return rows, true, nil
 		}
 		at := &c.parts[p]
-		for ; at.rows < uint64(len(head.rows)) && rows < q.Limit && bytes < q.Bytes; at.rows++ {
-			r := &head.rows[at.rows]
-			if !q.wants(r) {
+		for at.rows < uint64(len(head.rows)) && q.Limit > 0 && q.Bytes > 0 {
+			lines, n, next := head.run(&q, at.rows)
+			at.rows = next
+			if n == 0 {
 				continue
 			}
-			if err := emit(head.text[r.at:r.end]); err != nil {
+			if err := emit(lines, n); err != nil {
 				return rows, false, err
 			}
-			rows++
-			bytes += int(r.end - r.at)
-			f.rows.Add(1)
+			rows += n
+			q.Limit -= n
+			q.Bytes -= len(lines)
 		}
 		if at.rows >= uint64(len(head.rows)) {
 			*at = position{seq: head.seq + 1}

@@ -256,6 +256,58 @@ func TestRead(t *testing.T) {
 	})
 }
 
+// Rows side by side come in one piece; what lies between is in no piece.
+func TestRun(t *testing.T) {
+	f := &frame{text: []byte("0123456")}
+	for i, r := range []row{
+		{"a", Measurement, 0, 0},
+		{"a", Optimization, 0, 0},
+		{"b", Optimization, 0, 0},
+		{"a", 0, 0, 0},
+		{"b", Measurement, 0, 0},
+		{"b", Optimization, 0, 0},
+		{"a", Measurement, 0, 0},
+		{"a", Optimization, 0, 0},
+	} {
+		r.at = uint32(i)
+		if i > 3 {
+			r.at--
+		}
+		r.end = r.at + 1
+		if r.purpose == 0 {
+			r.end = r.at
+		}
+		f.rows = append(f.rows, r)
+	}
+	for _, c := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{Purpose: Measurement, Limit: 9, Bytes: 99}, "0123456"},
+		{Query{Purpose: Optimization, Limit: 9, Bytes: 99}, "12 4 6"},
+		{Query{Purpose: Measurement, Dataset: "a", Limit: 9, Bytes: 99}, "01 56"},
+		{Query{Purpose: Measurement, Dataset: "b", Limit: 9, Bytes: 99}, "234"},
+		{Query{Purpose: Measurement, Dataset: "c", Limit: 9, Bytes: 99}, ""},
+		{Query{Purpose: Measurement, Limit: 2, Bytes: 99}, "01 23 45 6"},
+		{Query{Purpose: Measurement, Limit: 9, Bytes: 3}, "012 345 6"},
+	} {
+		var got []string
+		for at := uint64(0); at < uint64(len(f.rows)); {
+			lines, n, next := f.run(&c.q, at)
+			if next <= at || n != len(lines) {
+				t.Fatalf("%+v: from %d to %d, %d rows in %q", c.q, at, next, n, lines)
+			}
+			if n > 0 {
+				got = append(got, string(lines))
+			}
+			at = next
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: got %q, want %q", c.q, got, c.want)
+		}
+	}
+}
+
 func TestDatasets(t *testing.T) {
 	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
 	s.send("other", 8)

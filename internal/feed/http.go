@@ -187,7 +187,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	if err != nil {
 		return err
 	}
-	_ = out.line(append(line, '\n'))
+	_ = out.write(append(line, '\n'))
 	_ = out.flush()
 	return nil
 }
@@ -223,7 +223,7 @@ func (f *Feed) poll(r *http.Request, c *Cursor, q follow, out *output) (caughtUp
 func (f *Feed) some(ctx context.Context, c *Cursor, q Query, age time.Duration, out *output) (caughtUp bool, err error) {
 	q.Limit -= out.rows
 	q.Bytes -= out.bytes
-	_, caughtUp, err = f.Read(ctx, c, q, age, out.row)
+	_, caughtUp, err = f.Read(ctx, c, q, age, out.add)
 	return caughtUp, err
 }
 
@@ -250,14 +250,14 @@ type output struct {
 	err     error
 }
 
-// row adds a row.
-func (o *output) row(line []byte) error {
-	o.rows++
-	o.bytes += len(line)
-	return o.line(line)
+// add adds rows.
+func (o *output) add(lines []byte, rows int) error {
+	o.rows += rows
+	o.bytes += len(lines)
+	return o.write(lines)
 }
 
-func (o *output) line(line []byte) error {
+func (o *output) write(lines []byte) error {
 	if o.buffer == nil {
 		h := o.w.Header()
 		h.Set("Content-Type", "application/x-ndjson")
@@ -265,7 +265,7 @@ func (o *output) line(line []byte) error {
 		h.Set("X-Request-Id", requestID(o.r))
 		o.buffer = bufio.NewWriterSize(o, writeBuffer)
 	}
-	_, err := o.buffer.Write(line)
+	_, err := o.buffer.Write(lines)
 	return err
 }
 
