@@ -45,8 +45,9 @@ type Options struct {
 
 // Feed hands events out. Its methods may be called by many goroutines.
 type Feed struct {
-	o     Options
-	pages pages
+	o         Options
+	pages     pages
+	writeWait time.Duration
 
 	lookMu    sync.Mutex // one look at the stream at a time
 	now, then *look
@@ -54,11 +55,12 @@ type Feed struct {
 	followers atomic.Int64
 	rows      atomic.Uint64
 	refused   atomic.Uint64
+	cut       atomic.Uint64
 }
 
 // New makes a feed. Nothing runs.
 func New(o Options) *Feed {
-	return &Feed{o: o, pages: pages{stream: o.Stream}}
+	return &Feed{o: o, pages: pages{stream: o.Stream}, writeWait: defaultWriteWait}
 }
 
 // settle is how long a frame of one partition may become visible after a frame of another one that was stored later. With
@@ -307,9 +309,10 @@ type Stats struct {
 	Followers int64  // requests that are being answered now
 	Rows      uint64 // handed out since New
 	Refused   uint64 // requests over the limit of followers, since New
+	Cut       uint64 // requests that ended because the follower did not read, since New
 }
 
 // Stats answers from memory.
 func (f *Feed) Stats() Stats {
-	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Refused: f.refused.Load()}
+	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Refused: f.refused.Load(), Cut: f.cut.Load()}
 }

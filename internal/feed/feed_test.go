@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -562,7 +563,45 @@ func TestMorePartitions(t *testing.T) {
 	}
 }
 
-// A follower that does not read is cut off; it holds nobody up.
+// A follower that does not read is cut off, and holds up neither those who write nor those who read.
+func TestSlowFollower(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.writeWait = 300 * time.Millisecond
+	for range 60 { // more than the buffers of two sockets hold
+		s.send("shop", 1000)
+	}
+	conn, err := net.Dial("tcp", s.web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "GET /feed/v1/events?purpose=measurement&cursor=earliest&limit=10000 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer all\r\n\r\n")
+	for deadline := time.Now().Add(5 * time.Second); s.Stats().Rows == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the slow follower is not served at all")
+		}
+	}
+	begun := time.Now()
+	s.send("shop", 4)
+	if got := s.get("all", "/feed/v1/events?purpose=measurement&cursor=earliest&limit=10"); len(got.rows) != 10 {
+		t.Errorf("another follower: got %d rows", len(got.rows))
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("others waited %v", took)
+	}
+	for deadline := time.Now().Add(10 * time.Second); s.Stats().Followers > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the slow follower is still served after %v", time.Since(begun))
+		}
+	}
+	if got := s.Stats().Cut; got != 1 {
+		t.Errorf("got %d followers that were cut off, want 1", got)
+	}
+}
+
 func TestFollowersAreBounded(t *testing.T) {
 	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
 	s.followers.Store(maxFollowers)

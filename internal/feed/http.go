@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +29,9 @@ const (
 	maxFollowers = 100 // at once: each takes a goroutine and writeBuffer
 
 	writeBuffer = 64 << 10
-	// writeWait is how long a follower may take to accept a buffer. One that is slower is cut off, and comes back with its
-	// cursor.
-	writeWait = 15 * time.Second
+	// defaultWriteWait is how long a follower may take to accept a buffer. One that is slower is cut off, and comes back
+	// with its cursor.
+	defaultWriteWait = 15 * time.Second
 	// backlogAge is how old a look at the stream may be for a follower that is far behind its end.
 	backlogAge = time.Second
 	// gather is how long a request lasts at least that waits at the end of a busy stream: a request for every few rows
@@ -168,10 +169,13 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	if err != nil {
 		return err
 	}
-	out := &output{w: w, r: r, control: http.NewResponseController(w)}
+	out := &output{w: w, r: r, control: http.NewResponseController(w), wait: f.writeWait}
 	defer out.end()
 	caughtUp, err := f.poll(r, c, q, out)
 	if err != nil {
+		if errors.Is(out.err, os.ErrDeadlineExceeded) {
+			f.cut.Add(1)
+		}
 		if out.err != nil || r.Context().Err() != nil {
 			return nil // the follower is gone
 		}
@@ -245,6 +249,7 @@ type output struct {
 	r       *http.Request
 	control *http.ResponseController
 	buffer  *bufio.Writer
+	wait    time.Duration // for a buffer to be taken
 	rows    int
 	bytes   int
 	err     error
@@ -269,9 +274,9 @@ func (o *output) write(lines []byte) error {
 	return err
 }
 
-// Write sends a buffer, within writeWait.
+// Write sends a buffer, if the follower takes it in time.
 func (o *output) Write(b []byte) (int, error) {
-	_ = o.control.SetWriteDeadline(time.Now().Add(writeWait)) // without one the listener's own deadlines hold
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.wait)) // without one the listener's own deadlines hold
 	n, err := o.w.Write(b)
 	if err != nil {
 		o.err = err
