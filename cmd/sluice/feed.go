@@ -120,8 +120,8 @@ func (p *printing) print(cmd *cobra.Command, f *feed.Feed, c *feed.Cursor) error
 	ctx, out := cmd.Context(), bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	p.Limit, p.Bytes = feedPage, 16<<20
 	for age := time.Duration(0); ; age = feedPause {
-		_, caughtUp, err := f.Read(ctx, c, p.Query, age, func(line []byte) error {
-			_, err := out.Write(line)
+		_, caughtUp, err := f.Read(ctx, c, p.Query, age, func(lines []byte, _ int) error {
+			_, err := out.Write(lines)
 			return err
 		})
 		if ctx.Err() != nil {

@@ -47,8 +47,9 @@ type Options struct {
 
 // Feed hands events out. Its methods may be called by many goroutines.
 type Feed struct {
-	o     Options
-	pages pages
+	o         Options
+	pages     pages
+	writeWait time.Duration
 
 	lookMu    sync.Mutex // one look at the stream at a time
 	now, then *look
@@ -56,11 +57,12 @@ type Feed struct {
 	followers atomic.Int64
 	rows      atomic.Uint64
 	refused   atomic.Uint64
+	cut       atomic.Uint64
 }
 
 // New makes a feed. Nothing runs.
 func New(o Options) *Feed {
-	f := &Feed{o: o}
+	f := &Feed{o: o, writeWait: defaultWriteWait}
 	f.pages.stream = o.Stream
 	for i := range f.pages.reading {
 		f.pages.reading[i].decoder.IDs = o.IDs
@@ -220,21 +222,24 @@ func (q *Query) wants(r *row) bool {
 // question for each frame would cost the engine as much as storing it.
 const lookAge = 100 * time.Millisecond
 
-// Read hands the chosen rows that follow the cursor to emit, as lines of JSON, and moves the cursor behind them. It returns
-// how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. A line is valid until
-// emit returns. After an error of emit the cursor is of no use; after any other one it is behind the rows that emit got.
+// Read hands the chosen rows that follow the cursor to emit, as lines of JSON, some at a time, and moves the cursor behind
+// them. It returns how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. Lines
+// are valid until emit returns. After an error of emit the cursor is of no use; after any other one it is behind the rows
+// that emit got.
 //
 // The rows of a partition come in the order in which they were stored; those of several partitions are merged by the time
 // at which their frames were stored. So the same cursor gives the same rows in the same order.
-func (f *Feed) Read(ctx context.Context, c *Cursor, q Query, age time.Duration, emit func(line []byte) error) (rows int, caughtUp bool, err error) {
+func (f *Feed) Read(
+	ctx context.Context, c *Cursor, q Query, age time.Duration, emit func(lines []byte, rows int) error,
+) (rows int, caughtUp bool, err error) {
 	visible, settled, err := f.look(ctx, age)
 	if err != nil {
 		return 0, false, err
 	}
+	defer func() { f.rows.Add(uint64(rows)) }()
 	c.grow(len(visible))
 	m := merge{f: f, c: c, visible: visible, heads: make([]*frame, len(visible))}
-	bytes := 0
-	for rows < q.Limit && bytes < q.Bytes {
+	for q.Limit > 0 && q.Bytes > 0 {
 		p, head, err := m.next(ctx)
 		if err != nil {
 			return rows, false, err
@@ -243,17 +248,18 @@ func (f *Feed) Read(ctx context.Context, c *Cursor, q Query, age time.Duration, 
 			return rows, true, nil
 		}
 		at := &c.parts[p]
-		for ; at.rows < uint64(len(head.rows)) && rows < q.Limit && bytes < q.Bytes; at.rows++ {
-			r := &head.rows[at.rows]
-			if !q.wants(r) {
+		for at.rows < uint64(len(head.rows)) && q.Limit > 0 && q.Bytes > 0 {
+			lines, n, next := head.run(&q, at.rows)
+			at.rows = next
+			if n == 0 {
 				continue
 			}
-			if err := emit(head.text[r.at:r.end]); err != nil {
+			if err := emit(lines, n); err != nil {
 				return rows, false, err
 			}
-			rows++
-			bytes += int(r.end - r.at)
-			f.rows.Add(1)
+			rows += n
+			q.Limit -= n
+			q.Bytes -= len(lines)
 		}
 		if at.rows >= uint64(len(head.rows)) {
 			*at = position{seq: head.seq + 1}
@@ -310,9 +316,10 @@ type Stats struct {
 	Followers int64  // requests that are being answered now
 	Rows      uint64 // handed out since New
 	Refused   uint64 // requests over the limit of followers, since New
+	Cut       uint64 // requests that ended because the follower did not read, since New
 }
 
 // Stats answers from memory.
 func (f *Feed) Stats() Stats {
-	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Refused: f.refused.Load()}
+	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Refused: f.refused.Load(), Cut: f.cut.Load()}
 }

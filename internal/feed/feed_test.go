@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -254,6 +255,58 @@ func TestRead(t *testing.T) {
 			t.Errorf("from now on: got %d rows", len(from.rows))
 		}
 	})
+}
+
+// Rows side by side come in one piece; what lies between is in no piece.
+func TestRun(t *testing.T) {
+	f := &frame{text: []byte("0123456")}
+	for i, r := range []row{
+		{"a", Measurement, 0, 0},
+		{"a", Optimization, 0, 0},
+		{"b", Optimization, 0, 0},
+		{"a", 0, 0, 0},
+		{"b", Measurement, 0, 0},
+		{"b", Optimization, 0, 0},
+		{"a", Measurement, 0, 0},
+		{"a", Optimization, 0, 0},
+	} {
+		r.at = uint32(i)
+		if i > 3 {
+			r.at--
+		}
+		r.end = r.at + 1
+		if r.purpose == 0 {
+			r.end = r.at
+		}
+		f.rows = append(f.rows, r)
+	}
+	for _, c := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{Purpose: Measurement, Limit: 9, Bytes: 99}, "0123456"},
+		{Query{Purpose: Optimization, Limit: 9, Bytes: 99}, "12 4 6"},
+		{Query{Purpose: Measurement, Dataset: "a", Limit: 9, Bytes: 99}, "01 56"},
+		{Query{Purpose: Measurement, Dataset: "b", Limit: 9, Bytes: 99}, "234"},
+		{Query{Purpose: Measurement, Dataset: "c", Limit: 9, Bytes: 99}, ""},
+		{Query{Purpose: Measurement, Limit: 2, Bytes: 99}, "01 23 45 6"},
+		{Query{Purpose: Measurement, Limit: 9, Bytes: 3}, "012 345 6"},
+	} {
+		var got []string
+		for at := uint64(0); at < uint64(len(f.rows)); {
+			lines, n, next := f.run(&c.q, at)
+			if next <= at || n != len(lines) {
+				t.Fatalf("%+v: from %d to %d, %d rows in %q", c.q, at, next, n, lines)
+			}
+			if n > 0 {
+				got = append(got, string(lines))
+			}
+			at = next
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: got %q, want %q", c.q, got, c.want)
+		}
+	}
 }
 
 func TestDatasets(t *testing.T) {
@@ -510,7 +563,45 @@ func TestMorePartitions(t *testing.T) {
 	}
 }
 
-// A follower that does not read is cut off; it holds nobody up.
+// A follower that does not read is cut off, and holds up neither those who write nor those who read.
+func TestSlowFollower(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.writeWait = 300 * time.Millisecond
+	for range 60 { // more than the buffers of two sockets hold
+		s.send("shop", 1000)
+	}
+	conn, err := net.Dial("tcp", s.web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "GET /feed/v1/events?purpose=measurement&cursor=earliest&limit=10000 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer all\r\n\r\n")
+	for deadline := time.Now().Add(5 * time.Second); s.Stats().Rows == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the slow follower is not served at all")
+		}
+	}
+	begun := time.Now()
+	s.send("shop", 4)
+	if got := s.get("all", "/feed/v1/events?purpose=measurement&cursor=earliest&limit=10"); len(got.rows) != 10 {
+		t.Errorf("another follower: got %d rows", len(got.rows))
+	}
+	if took := time.Since(begun); took > 2*time.Second {
+		t.Errorf("others waited %v", took)
+	}
+	for deadline := time.Now().Add(10 * time.Second); s.Stats().Followers > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the slow follower is still served after %v", time.Since(begun))
+		}
+	}
+	if got := s.Stats().Cut; got != 1 {
+		t.Errorf("got %d followers that were cut off, want 1", got)
+	}
+}
+
 func TestFollowersAreBounded(t *testing.T) {
 	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
 	s.followers.Store(maxFollowers)

@@ -61,6 +61,27 @@ type row struct {
 // size is roughly what a frame takes in memory.
 func (f *frame) size() int { return len(f.text) + len(f.rows)*int(unsafe.Sizeof(row{})) + 200 }
 
+// run returns the lines of the chosen rows from a row on that stand side by side, how many they are, and the row to look at
+// next. Rows without text do not part their neighbours.
+func (f *frame) run(q *Query, from uint64) (lines []byte, rows int, next uint64) {
+	next = from
+	var at, end uint32
+	for ; next < uint64(len(f.rows)) && rows < q.Limit && int(end-at) < q.Bytes; next++ {
+		r := &f.rows[next]
+		switch {
+		case q.wants(r):
+			if rows == 0 {
+				at = r.at
+			}
+			rows++
+			end = r.end
+		case rows > 0 && r.end > r.at:
+			return f.text[at:end], rows, next + 1 // it is not wanted, so it was looked at
+		}
+	}
+	return f.text[at:end], rows, next
+}
+
 // encoder makes frames. One goroutine uses it.
 type encoder struct {
 	decoder submission.Decoder

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +29,9 @@ const (
 	maxFollowers = 100 // at once: each takes a goroutine and writeBuffer
 
 	writeBuffer = 64 << 10
-	// writeWait is how long a follower may take to accept a buffer. One that is slower is cut off, and comes back with its
-	// cursor.
-	writeWait = 15 * time.Second
+	// defaultWriteWait is how long a follower may take to accept a buffer. One that is slower is cut off, and comes back
+	// with its cursor.
+	defaultWriteWait = 15 * time.Second
 	// backlogAge is how old a look at the stream may be for a follower that is far behind its end.
 	backlogAge = time.Second
 	// gather is how long a request lasts at least that waits at the end of a busy stream: a request for every few rows
@@ -168,10 +169,13 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	if err != nil {
 		return err
 	}
-	out := &output{w: w, r: r, control: http.NewResponseController(w)}
+	out := &output{w: w, r: r, control: http.NewResponseController(w), wait: f.writeWait}
 	defer out.end()
 	caughtUp, err := f.poll(r, c, q, out)
 	if err != nil {
+		if errors.Is(out.err, os.ErrDeadlineExceeded) {
+			f.cut.Add(1)
+		}
 		if out.err != nil || r.Context().Err() != nil {
 			return nil // the follower is gone
 		}
@@ -187,7 +191,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	if err != nil {
 		return err
 	}
-	_ = out.line(append(line, '\n'))
+	_ = out.write(append(line, '\n'))
 	_ = out.flush()
 	return nil
 }
@@ -223,7 +227,7 @@ func (f *Feed) poll(r *http.Request, c *Cursor, q follow, out *output) (caughtUp
 func (f *Feed) some(ctx context.Context, c *Cursor, q Query, age time.Duration, out *output) (caughtUp bool, err error) {
 	q.Limit -= out.rows
 	q.Bytes -= out.bytes
-	_, caughtUp, err = f.Read(ctx, c, q, age, out.row)
+	_, caughtUp, err = f.Read(ctx, c, q, age, out.add)
 	return caughtUp, err
 }
 
@@ -245,19 +249,20 @@ type output struct {
 	r       *http.Request
 	control *http.ResponseController
 	buffer  *bufio.Writer
+	wait    time.Duration // for a buffer to be taken
 	rows    int
 	bytes   int
 	err     error
 }
 
-// row adds a row.
-func (o *output) row(line []byte) error {
-	o.rows++
-	o.bytes += len(line)
-	return o.line(line)
+// add adds rows.
+func (o *output) add(lines []byte, rows int) error {
+	o.rows += rows
+	o.bytes += len(lines)
+	return o.write(lines)
 }
 
-func (o *output) line(line []byte) error {
+func (o *output) write(lines []byte) error {
 	if o.buffer == nil {
 		h := o.w.Header()
 		h.Set("Content-Type", "application/x-ndjson")
@@ -265,13 +270,13 @@ func (o *output) line(line []byte) error {
 		h.Set("X-Request-Id", requestID(o.r))
 		o.buffer = bufio.NewWriterSize(o, writeBuffer)
 	}
-	_, err := o.buffer.Write(line)
+	_, err := o.buffer.Write(lines)
 	return err
 }
 
-// Write sends a buffer, within writeWait.
+// Write sends a buffer, if the follower takes it in time.
 func (o *output) Write(b []byte) (int, error) {
-	_ = o.control.SetWriteDeadline(time.Now().Add(writeWait)) // without one the listener's own deadlines hold
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.wait)) // without one the listener's own deadlines hold
 	n, err := o.w.Write(b)
 	if err != nil {
 		o.err = err
