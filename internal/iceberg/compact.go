@@ -117,6 +117,9 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 	if err != nil {
 		return false, err
 	}
+	if t.remote && s.version != t.hintedVersion.Load() {
+		t.hint(s.version) // the last commit may have been too soon after the one before
+	}
 	m := t.oldFilesToMerge(s)
 	switch {
 	case m != nil:

@@ -225,7 +225,7 @@ func (m *metadata) history() (older []snapshot, cur *snapshot) {
 const watermarkProperty = "sluice.watermark"
 
 // watermarks says up to where in each partition of the stream the table holds everything. A snapshot that
-// another program made does not say, so its parent is asked.
+// another program made does not say, so its parent is asked, and the table's properties where that is gone.
 func (m *metadata) watermarks() map[uint8]uint64 {
 	if cur := m.current(); cur != nil {
 		if marks, ok := m.watermarksAt(cur); ok {

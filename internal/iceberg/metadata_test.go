@@ -18,3 +18,19 @@ func TestWatermarks(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot of another program has no watermark, and the one before it may be gone: the properties still have it.
+func TestWatermarksSurviveOthers(t *testing.T) {
+	id, parent := int64(2), int64(1)
+	m := &metadata{
+		CurrentSnapshot: &id, Snapshots: []snapshot{{ID: 2, Parent: &parent, Summary: map[string]string{"operation": "replace"}}},
+		Properties: map[string]string{watermarkProperty: "0:17,3:4"},
+	}
+	if got := m.watermarks(); !maps.Equal(got, map[uint8]uint64{0: 17, 3: 4}) {
+		t.Errorf("got %v, want those of the properties", got)
+	}
+	m.Snapshots = append(m.Snapshots, snapshot{ID: 1, Summary: map[string]string{watermarkProperty: "0:16"}})
+	if got := m.watermarks(); !maps.Equal(got, map[uint8]uint64{0: 16}) {
+		t.Errorf("got %v, want those of the snapshot before", got)
+	}
+}

@@ -195,6 +195,7 @@ func (t *table) hint(version int64) {
 			return
 		}
 		t.touch(&t.hinted)
+		t.hintedVersion.Store(version)
 	}
 	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
 }
@@ -271,6 +272,9 @@ func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metada
 	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{snap.TimestampMS, snap.ID})
 	m.trimLog()
 	m.CurrentSnapshot = &snap.ID
+	// Also where other programs' snapshots and expiry do not reach.
+	m.Properties = maps.Clone(m.Properties)
+	m.Properties[watermarkProperty] = snap.Summary[watermarkProperty]
 	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
 	return m
 }

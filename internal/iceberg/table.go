@@ -79,6 +79,8 @@ type table struct {
 	remote  bool
 	checked atomic.Int64 // when state was last known to be the newest, in nanoseconds
 	hinted  atomic.Int64 // when the hint was last written
+
+	hintedVersion atomic.Int64 // and which version it names
 	swept   atomic.Int64 // when the last sweep began
 
 	listings listings
