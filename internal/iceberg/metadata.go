@@ -232,7 +232,7 @@ func (m *metadata) watermarks() map[uint8]uint64 {
 			return marks
 		}
 	}
-	return map[uint8]uint64{}
+	return parseWatermarks(m.Properties[watermarkProperty])
 }
 
 // watermarksAt is watermarks as of a snapshot. It is not ok if neither the snapshot nor one before it that is kept says.
