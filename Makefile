@@ -27,7 +27,7 @@ demo: ## a server, a dataset, sample traffic and the addresses to look at
 check: setup format vet lint test interop ## everything a commit needs: format, vet, lint, import rules, tests
 
 .PHONY: setup
-setup: ## what the tests need beyond Go: a browser, Prometheus, Node, npm, strace (Debian packages, as root), npm packages
+setup: ## what the tests need beyond Go: a browser, Prometheus, Node, npm, Python, strace (Debian packages, as root), npm packages
 	@./tools/setup
 
 .PHONY: format
@@ -62,9 +62,13 @@ test: ## all tests of the main module
 screenshots: ## a picture of every page of the console, light and dark, wide and narrow, into screenshots/
 	SCREENSHOTS=$(CURDIR)/screenshots $(GO) test -count 1 -run '^TestScreenshots$$' ./internal/console
 
+.PHONY: followers
+followers: ## 100,000 events while the followers of the feed are killed ten times
+	SLUICE_FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
+
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 15m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/engine ./internal/loader ./internal/stream
+	$(GO) test -race -timeout 15m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/engine ./internal/feed ./internal/loader ./internal/stream
 
 .PHONY: interop
 interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)

@@ -232,3 +232,36 @@ func Eventually(within time.Duration, what string, ask func() error) error {
 		}
 	}
 }
+
+// Again sends the events of earlier lines once more with their idempotency key, and returns the submission id of the answer
+// and whether it says that it was replayed.
+func (s *Service) Again(key string, lines []Line, once string) (id, replayed string, err error) {
+	events := make([]Event, len(lines))
+	for i := range lines {
+		events[i].Body = lines[i].Body
+	}
+	path, body, err := request(events)
+	if err != nil {
+		return "", "", err
+	}
+	r, err := http.NewRequest(http.MethodPost, s.api+path, strings.NewReader(body))
+	if err != nil {
+		return "", "", err
+	}
+	r.Header.Set("Authorization", "Bearer "+key)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Idempotency-Key", once)
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", "", err
+	}
+	defer a.Body.Close()
+	var receipt submission
+	if err := json.NewDecoder(a.Body).Decode(&receipt); err != nil {
+		return "", "", err
+	}
+	if a.StatusCode != http.StatusOK {
+		return "", "", fmt.Errorf("status %d %s %s", a.StatusCode, receipt.Code, receipt.Message)
+	}
+	return receipt.ID, a.Header.Get("Idempotency-Replayed"), nil
+}
