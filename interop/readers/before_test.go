@@ -1,7 +1,9 @@
 package readers
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,15 +23,12 @@ func TestDataDirectoryOfTheVersionBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []Row
-	keyed := map[string][]sent.Line{}
 	for _, l := range lines {
 		if l.Row != nil {
 			want = append(want, l.Row)
 		}
-		if l.IdempotencyKey != "" {
-			keyed[l.IdempotencyKey] = append(keyed[l.IdempotencyKey], l)
-		}
 	}
+	keyed := keyedRequests(t, "shop-a")
 	s, err := sent.Start(bin, dir, "--table-retention", "0", "--commit-every", "200ms")
 	if err != nil {
 		t.Fatal(err)
@@ -56,16 +55,49 @@ func TestDataDirectoryOfTheVersionBefore(t *testing.T) {
 	if len(keyed) == 0 {
 		t.Fatal("got no requests with an idempotency key: the test shows nothing")
 	}
-	for once, all := range keyed {
-		if all[0].Body["data_set_id"] != "shop-a" {
-			continue
+	for once, r := range keyed {
+		path, body := "/v1/events", strings.Join(r.bodies, ",")
+		if strings.HasPrefix(r.id, "batch.") {
+			path, body = "/v1/events/batch", "["+body+"]"
 		}
-		again, header, err := s.Again(key, all, once)
-		if err != nil || again != all[0].SubmissionID || header != "true" {
-			t.Errorf("%s: got %s, replayed %q, %v, want the first receipt %s", once, again, header, err, all[0].SubmissionID)
+		again, header, err := s.Again(key, path, body, once)
+		if err != nil || again != r.id || header != "true" {
+			t.Errorf("%s: got %s, replayed %q, %v, want the first receipt %s", once, again, header, err, r.id)
 		}
 	}
 	s.Stop()
 	checkEvents(t, "taken over", dir, want, true)
 }
 
+// keyedRequest is a request that was sent with an idempotency key, byte for byte.
+type keyedRequest struct {
+	id     string
+	bodies []string
+}
+
+func keyedRequests(t *testing.T, dataset string) map[string]*keyedRequest {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(archives, "data-524a9ec.sent.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*keyedRequest{}
+	for line := range strings.Lines(string(content)) {
+		var l struct {
+			ID   string          `json:"submission_id"`
+			Key  string          `json:"idempotency_key"`
+			Body json.RawMessage `json:"body"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		if l.Key == "" || !strings.Contains(string(l.Body), `"data_set_id":"`+dataset+`"`) {
+			continue
+		}
+		if out[l.Key] == nil {
+			out[l.Key] = &keyedRequest{id: l.ID}
+		}
+		out[l.Key].bodies = append(out[l.Key].bodies, string(l.Body))
+	}
+	return out
+}

@@ -233,17 +233,9 @@ func Eventually(within time.Duration, what string, ask func() error) error {
 	}
 }
 
-// Again sends the events of earlier lines once more with their idempotency key, and returns the submission id of the answer
-// and whether it says that it was replayed.
-func (s *Service) Again(key string, lines []Line, once string) (id, replayed string, err error) {
-	events := make([]Event, len(lines))
-	for i := range lines {
-		events[i].Body = lines[i].Body
-	}
-	path, body, err := request(events)
-	if err != nil {
-		return "", "", err
-	}
+// Again sends a body once more with its idempotency key, and returns the submission id of the answer and whether it says that
+// it was replayed.
+func (s *Service) Again(key, path, body, once string) (id, replayed string, err error) {
 	r, err := http.NewRequest(http.MethodPost, s.api+path, strings.NewReader(body))
 	if err != nil {
 		return "", "", err
