@@ -28,7 +28,7 @@ func (s *service) openConsole() error {
 	o := console.Options{Loopback: s.ops == nil || isLoopback(s.ops.Addr()), Proxy: s.opsProxy, APIURL: s.url()}
 	s.console = console.New(console.Sources{
 		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
-		DataDir: dir, Version: programVersion(), Now: rig.now, Log: s.log,
+		StreamRetention: s.keep, DataDir: dir, Version: programVersion(), Now: hooks.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console
 	s.opsHTTP = &http.Server{

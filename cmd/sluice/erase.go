@@ -47,7 +47,7 @@ An address or an IP is named by its SHA-256, as it is stored.`,
 		}
 		done, err := l.Erase(cmd.Context(), p)
 		if errors.Is(err, lake.ErrDamaged) {
-			err = fmt.Errorf("%w: some parts cannot be read and may hold the identifier still; see the server's log", err)
+			err = fmt.Errorf("%w: some files cannot be read and may still hold the identifier; see the server's log", err)
 		}
 		until := time.Now().Add(age).UTC().Truncate(time.Second)
 		// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
@@ -109,7 +109,7 @@ func printErased(cmd *cobra.Command, done lake.Erased, until time.Time, asJSON b
 			StreamUntil time.Time `json:"stream_until"`
 		}{done.Rows, done.Replaced, done.Files, until})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d parts rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d files rewritten, %d deleted. The stream holds copies until %s at the latest.\n",
 		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))
 	return err
 }

@@ -31,6 +31,14 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	return bad
 }
 
+// renamed keeps the name by which earlier versions knew a flag. Using it, or its variable, works and prints a warning.
+func renamed(flags *pflag.FlagSet, value pflag.Value, before, now string) {
+	flags.Var(value, before, "the same as --"+now)
+	if err := flags.MarkDeprecated(before, "use --"+now+" or $"+environmentName(now)); err != nil {
+		panic(err) // it was defined in the line before
+	}
+}
+
 // documentEnvironment names the variable of every flag in its help text.
 func documentEnvironment(cmd *cobra.Command) {
 	name := func(f *pflag.Flag) {

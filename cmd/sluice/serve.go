@@ -36,15 +36,15 @@ func newServe() *cobra.Command {
 	f.StringVar(&c.keyFile, "tls-key", "", "key file of the certificate")
 	replicas := f.Int("replicas", 1, "copies of everything in the engine; more than 1 needs --nats")
 	f.IntVar(&c.partitions, "partitions", 1, "partitions of the stream; may grow, never shrink")
-	f.Var(&keep, "keep", "how long the stream keeps what is stored already; also how long an Idempotency-Key is known")
+	f.Var(&keep, "stream-retention", "how long the stream keeps an event, stored or not; also how long an Idempotency-Key is known")
 	f.Var(&maxStream, "max-stream", "bytes each partition may hold; 0 is no limit but the disk")
-	f.Var(&headroom, "headroom", "free disk space below which events are refused; 0 is 5 %, at least 16MiB, at most 512MiB")
+	f.Var(&headroom, "headroom", "free disk space below which events are rejected; 0 is 5 %, at least 16MiB, at most 512MiB")
 	f.Var(&inFlight, "max-in-flight", "bytes that requests may hold in memory together; 0 is 256MiB, or an eighth of what its control group allows")
 	f.Int64Var(&c.connections, "max-connections", 0, "connections that senders may have open at one time, one peer a half of them; 0 is 10000, or as many as an eighth of its control group's memory holds")
 	f.Int64Var(&c.maxKeys, "max-idempotency-keys", 0, "idempotency keys that one dataset may have in use on this node; 0 is 1000000")
 	f.Var(&memory, "memory", "bytes the program stays below while it can; 0 is 384MiB, or half of what its control group allows; not used when GOGC or GOMEMLIMIT is set")
-	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "refuse events while the oldest one not yet in the table is older than this; 0 is never")
-	f.Var(&retain, "retain", "how long events stay in the table; 0 is for ever")
+	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "reject events while the oldest one not yet in the table is older than this; 0 is never")
+	f.Var(&retain, "table-retention", "how long events stay in the tables; 0 is for ever")
 	f.Var(&snapshots, "snapshot-retention", "how long a snapshot of a table, with its files, stays readable after the next one has come")
 	f.StringVar(&c.tableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")
 	f.BoolVar(&c.loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
@@ -52,6 +52,8 @@ func newServe() *cobra.Command {
 	f.DurationVar(&c.stopWithin, "stop-within", 30*time.Second, "how long requests in flight may take to end when the service stops")
 	f.StringVar(&logFormat, "log-format", "text", "text or json")
 	f.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
+	renamed(f, &keep, "keep", "stream-retention")
+	renamed(f, &retain, "retain", "table-retention")
 	profile := profileFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if (c.certFile == "") != (c.keyFile == "") {
@@ -65,7 +67,7 @@ func newServe() *cobra.Command {
 			return err
 		}
 		if time.Duration(keep) < 48*time.Hour {
-			return errors.New("--keep must be at least 48h: that long an Idempotency-Key is promised to be known")
+			return errors.New("--stream-retention must be at least 48h: that long an Idempotency-Key is promised to be known")
 		}
 		if inFlight > 0 && inFlight < api.LeastInFlight {
 			return errors.New("--max-in-flight must be at least 32MiB: with less the largest request would never be taken")

@@ -3,7 +3,8 @@ package stream
 import (
 	"fmt"
 	"sync/atomic"
-	"syscall"
+
+	"sluice/internal/durable"
 )
 
 // Disk is what a file system has left.
@@ -70,13 +71,6 @@ func (d *disk) wrote(n int) (look bool) {
 
 // statDisk asks the file system that holds dir.
 func statDisk(dir string) (Disk, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return Disk{}, fmt.Errorf("statfs %s: %w", dir, err)
-	}
-	d := Disk{Size: int64(st.Blocks) * int64(st.Bsize), Free: int64(st.Bavail) * int64(st.Bsize), Files: -1}
-	if st.Files > 0 {
-		d.Files = int64(st.Ffree)
-	}
-	return d, nil
+	d, err := durable.Space(dir)
+	return Disk{Size: d.Size, Free: d.Free, Files: d.Files}, err
 }
