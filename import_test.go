@@ -46,7 +46,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/klauspost/compress"},
 	},
 	"internal/traffic": {},
-	"internal/bench":   {ours: []string{"internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
+	"internal/bench":   {ours: []string{"internal/dataset", "internal/engine", "internal/lake", "internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
 	"internal/console": {
 		ours: []string{
 			"event", "internal/api", "internal/audit", "internal/dataset", "internal/durable", "internal/engine", "internal/iceberg", "internal/lake", "internal/loader",
