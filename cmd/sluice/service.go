@@ -211,7 +211,7 @@ func (s *service) openListeners() (err error) {
 	}
 	senders := s.api.Handler()
 	if s.otlp != "" {
-		if s.traces, err = console.OpenTraces(context.Background(), s.otlp, programVersion()); err != nil {
+		if s.traces, err = console.OpenTraces(s.otlp, programVersion(), s.log); err != nil {
 			return fmt.Errorf("--otlp: %w", err)
 		}
 		senders = s.traces.Wrap(senders)

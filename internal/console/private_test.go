@@ -217,27 +217,6 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Spans reach a collector by OTLP.
-func TestTracesAreSent(t *testing.T) {
-	got := make(chan string, 4)
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r.URL.Path }))
-	defer collector.Close()
-	traces, err := OpenTraces(t.Context(), collector.URL, "v1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	traces.Wrap(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/docs", nil))
-	if err := traces.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if path := <-got; path != "/v1/traces" {
-		t.Errorf("got %s", path)
-	}
-	if _, err := OpenTraces(t.Context(), "localhost:4318", "v1"); err == nil {
-		t.Error("an address without a scheme was taken")
-	}
-}
-
 // crowd is a registry with many datasets.
 type crowd struct {
 	Registry
