@@ -23,13 +23,14 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"event/rules":             {ours: []string{"event"}},
 	"client":                  {ours: []string{"event"}, modules: []string{"github.com/klauspost/compress"}},
 
-	"internal/audit":       {modules: []string{"golang.org/x/sys"}},
-	"internal/engine":      {modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
+	"internal/audit":       {ours: []string{"internal/durable"}},
+	"internal/durable":     {modules: []string{"golang.org/x/sys"}},
+	"internal/engine":      {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
 	"internal/enginetest":  {modules: []string{"github.com/nats-io/nats.go"}},
 	"internal/flagtest":    {modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/dataset":     {ours: []string{"internal/engine"}},
 	"internal/submission":  {ours: []string{"event"}},
-	"internal/stream":      {ours: []string{"internal/engine"}},
+	"internal/stream":      {ours: []string{"internal/durable", "internal/engine"}},
 	"internal/throttle":    {},
 	"internal/objectstore": {modules: []string{"github.com/minio/minio-go/v7", "golang.org/x/sys"}},
 	"internal/iceberg": {
@@ -38,7 +39,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	},
 	"internal/lake": {ours: []string{"event", "internal/iceberg", "internal/objectstore", "internal/submission", "internal/throttle"}},
 	"internal/loader": {
-		ours:    []string{"event", "internal/engine", "internal/lake", "internal/stream", "internal/submission", "internal/throttle"},
+		ours:    []string{"event", "internal/durable", "internal/engine", "internal/lake", "internal/stream", "internal/submission", "internal/throttle"},
 		modules: []string{"golang.org/x/sync"},
 	},
 	"internal/api": {
@@ -48,10 +49,10 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake"}},
 	"internal/feed":    {ours: []string{"event", "internal/dataset", "internal/lake", "internal/stream", "internal/submission"}},
 	"internal/traffic": {},
-	"internal/bench":   {ours: []string{"internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
+	"internal/bench":   {ours: []string{"internal/dataset", "internal/engine", "internal/lake", "internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
 	"internal/console": {
 		ours: []string{
-			"event", "internal/api", "internal/audit", "internal/dataset", "internal/engine", "internal/iceberg", "internal/lake", "internal/loader",
+			"event", "internal/api", "internal/audit", "internal/dataset", "internal/durable", "internal/engine", "internal/iceberg", "internal/lake", "internal/loader",
 			"internal/stream", "internal/submission",
 		},
 		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/crypto"},

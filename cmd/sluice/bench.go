@@ -21,7 +21,7 @@ import (
 )
 
 func newBench() *cobra.Command {
-	b := &benchmark{}
+	b := &bench.Harness{Now: time.Now}
 	var mix, jsonFile, plotFile string
 	var keys []string
 	var suite, mine bool
@@ -31,7 +31,7 @@ func newBench() *cobra.Command {
 		Long: `Starts a server of its own in a temporary directory, sends it events over loopback, and prints what
 it took: events a second, latency, processor time, memory, bytes written, freshness, bytes on disk.
 With --url it measures a server that runs already, as a sender sees it; the events it sends are
-stored there. --rate offers events at a steady pace whatever the answers take (open loop), and counts
+stored there. --rate offers events at a steady rate whatever the answers take (open loop), and counts
 latency from the moment a request was due. Without it each sender waits for its answer (closed loop).`,
 		Example: `  sluice bench --reference
   sluice bench --batch 1 --senders 64 --rate 5000
@@ -40,44 +40,47 @@ latency from the moment a request was due. Without it each sender waits for its 
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.IntVar(&b.load.batch, "batch", 500, "events in a request; 1 sends single events")
-	f.IntVar(&b.load.senders, "senders", 16, "connections")
-	f.Float64Var(&b.load.rate, "rate", 0, "events a second to offer, whatever the answers take; 0: as many as are answered")
-	f.DurationVar(&b.load.length, "for", 10*time.Second, "how long to send, at most an hour")
-	f.Int64Var(&b.load.events, "events", 0, "stop after so many events; 0: when the time is over")
-	f.IntVar(&b.datasets, "datasets", 1, "datasets to make and send to")
+	f.IntVar(&b.Load.Batch, "batch", 500, "events in a request; 1 sends single events")
+	f.IntVar(&b.Load.Senders, "senders", 16, "connections")
+	f.Float64Var(&b.Load.Rate, "rate", 0, "events a second to offer, whatever the answers take; 0: as many as are answered")
+	f.DurationVar(&b.Load.Length, "for", 10*time.Second, "how long to send, at most an hour")
+	f.Int64Var(&b.Load.Events, "events", 0, "stop after so many events; 0: when the time is over")
+	f.IntVar(&b.Datasets, "datasets", 1, "datasets to make and send to")
 	f.StringVar(&mix, "mix", "standard", "standard, lively, plain, or shares such as gpp=0.5,custom=1,urls=0,value=1,late=0.1,invalid=0.01")
-	f.Uint64Var(&b.seed, "seed", 1, "the same seed makes the same events")
-	f.BoolVar(&b.load.loading, "loading", true, "let the server load events into the table while it accepts; false measures accepting alone")
-	f.BoolVar(&b.reference, "reference", false, "send the same to a server that does the least possible, in turns, and print the ratio")
-	f.IntVar(&b.rounds, "rounds", 4, "with --reference: how many times to take turns")
+	f.Uint64Var(&b.Seed, "seed", 1, "the same seed makes the same events")
+	f.BoolVar(&b.Load.Loading, "loading", true, "let the server load events into the table while it accepts; false measures accepting alone")
+	f.BoolVar(&b.Reference, "reference", false, "send the same to a server that does the least possible, one round each by turns, and print the ratio")
+	f.IntVar(&b.Rounds, "rounds", 4, "with --reference: how many rounds")
 	f.BoolVar(&suite, "suite", false, "measure batches, single events, latency at half of the peak, and a load of --events into the table")
-	f.StringVar(&b.address, "url", "", "measure the server at this address instead of an own one")
+	f.StringVar(&b.Address, "url", "", "measure the server at this address instead of an own one")
 	f.StringArrayVar(&keys, "key", nil, "with --url: DATASET=KEY; may be repeated")
-	f.IntVar(&b.process, "pid", 0, "with --url: process id of that server, to read its processor time, memory and writes")
+	f.IntVar(&b.Process, "pid", 0, "with --url: process id of that server, to read its processor time, memory and writes")
 	f.BoolVar(&mine, "i-own-this-server", false, "with --url: allow an address beyond this machine")
 	f.StringVar(&jsonFile, "json", "", "write all figures to this file")
 	f.StringVar(&plotFile, "plot", "", "draw latency and throughput into this SVG file")
-	f.StringVar(&b.profiles, "profiles", "", "let the server write its profiles into this directory")
+	f.StringVar(&b.Profiles, "profiles", "", "let the server write its profiles into this directory")
 	cmd.AddCommand(newReference())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
-		if b.mix, err = parseMix(mix); err != nil {
+		if b.Mix, err = parseMix(mix); err != nil {
 			return err
 		}
-		if err := b.check(keys, mine); err != nil {
+		if err := checkBench(b, keys, mine); err != nil {
 			return err
 		}
-		b.words = cmd.ErrOrStderr()
-		b.data, _ = cmd.Flags().GetString("data")
+		if b.Program, err = os.Executable(); err != nil {
+			return failed(err)
+		}
+		b.Words = cmd.ErrOrStderr()
+		b.Data, _ = cmd.Flags().GetString("data")
 		if !cmd.Flags().Changed("data") {
-			b.data = ""
+			b.Data = ""
 		}
-		plan := []step{b.load}
+		plan := []bench.Step{b.Load}
 		if suite {
-			plan = b.suite()
+			plan = b.Suite()
 		}
 		report := &bench.Report{Machine: machine()}
-		if err := b.run(cmd.Context(), plan, report); err != nil {
+		if err := b.Run(cmd.Context(), plan, report); err != nil {
 			return failed(err)
 		}
 		return failed(errors.Join(report.WriteTable(cmd.OutOrStdout()), toFile(jsonFile, report.WriteJSON), toFile(plotFile, report.WritePlot)))
@@ -104,29 +107,29 @@ func toFile(name string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// check holds the flags against each other, and keeps the traffic at home.
-func (b *benchmark) check(keys []string, mine bool) error {
-	l := &b.load
+// checkBench holds the flags against each other, and keeps the traffic at home.
+func checkBench(b *bench.Harness, keys []string, mine bool) error {
+	l := &b.Load
 	switch {
-	case l.batch < 1 || l.batch > 1000:
+	case l.Batch < 1 || l.Batch > 1000:
 		return errors.New("--batch is 1 to 1000")
-	case l.senders < 1 || l.senders > 10_000:
+	case l.Senders < 1 || l.Senders > 10_000:
 		return errors.New("--senders is 1 to 10000")
-	case l.length <= 0 || l.length > time.Hour:
+	case l.Length <= 0 || l.Length > time.Hour:
 		return errors.New("--for is more than nothing and at most an hour")
-	case l.rate < 0 || l.events < 0:
+	case l.Rate < 0 || l.Events < 0:
 		return errors.New("--rate and --events are not negative")
-	case b.datasets < 1 || b.datasets > 100_000:
+	case b.Datasets < 1 || b.Datasets > 100_000:
 		return errors.New("--datasets is 1 to 100000")
-	case b.rounds < 1 || b.rounds > 100:
+	case b.Rounds < 1 || b.Rounds > 100:
 		return errors.New("--rounds is 1 to 100")
-	case b.address == "":
-		if len(keys) > 0 || b.process != 0 {
+	case b.Address == "":
+		if len(keys) > 0 || b.Process != 0 {
 			return errors.New("--key and --pid go with --url")
 		}
 		return nil
 	}
-	u, err := url.Parse(b.address)
+	u, err := url.Parse(b.Address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return errors.New("--url is an address such as http://127.0.0.1:8080")
 	}
@@ -138,9 +141,9 @@ func (b *benchmark) check(keys []string, mine bool) error {
 		if !ok || id == "" || key == "" {
 			return errors.New("--key is DATASET=KEY")
 		}
-		b.given = append(b.given, bench.Dataset{ID: id, Key: func() string { return key }})
+		b.Given = append(b.Given, bench.Dataset{ID: id, Key: func() string { return key }})
 	}
-	if len(b.given) == 0 {
+	if len(b.Given) == 0 {
 		return errors.New("--url needs a --key DATASET=KEY")
 	}
 	return nil

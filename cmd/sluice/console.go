@@ -37,7 +37,7 @@ func (s *service) openConsole() error {
 	}
 	s.console = console.New(console.Sources{
 		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
-		DataDir: dir, Version: programVersion(), Now: rig.now, Log: s.log,
+		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: programVersion(), Now: hooks.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console
 	s.opsHTTP = &http.Server{

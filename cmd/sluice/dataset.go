@@ -162,12 +162,12 @@ func printDatasets(cmd *cobra.Command, all []*dataset.Dataset) error {
 	return printJSON(cmd.OutOrStdout(), list)
 }
 
-func newDatasetSwitch(use, short, action string, turn func(*dataset.Registry, context.Context, string) error) *cobra.Command {
+func newDatasetSwitch(use, short, action string, apply func(*dataset.Registry, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-				if err := turn(p.Registry, ctx, args[0]); err != nil {
+				if err := apply(p.Registry, ctx, args[0]); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "Dataset %s is %sd; a running server sees it within 5 s.\n", args[0], use)

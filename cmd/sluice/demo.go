@@ -134,7 +134,7 @@ func introduce(w io.Writer, s *service, key string) {
 `, s.url(), s.ops.Addr(), s.config.engine.Dir, key, demoDataset, invocation())
 }
 
-// invocation is how this program was called, so that what it tells people to type works when typed.
+// invocation is how this program was called, so that what it asks people to type works when typed.
 func invocation() string {
 	if strings.Contains(os.Args[0], "go-build") {
 		return "go run ./cmd/sluice"
@@ -149,7 +149,7 @@ type demo struct {
 	client   http.Client
 	sent     int
 	accepted int
-	refused  int
+	rejected int
 	failed   int
 }
 
@@ -165,7 +165,7 @@ func (d *demo) run(ctx context.Context, words io.Writer, rate int) {
 		}
 		if second%10 == 0 && d.sent > 0 {
 			fmt.Fprintf(words, "%s  sent %d · accepted %d · rejected, each with its reason %d · failed %d\n",
-				time.Now().Format("15:04:05"), d.sent, d.accepted, d.refused, d.failed)
+				time.Now().Format("15:04:05"), d.sent, d.accepted, d.rejected, d.failed)
 		}
 		select {
 		case <-ctx.Done():
@@ -195,10 +195,10 @@ func (d *demo) send(ctx context.Context, n int) {
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, answer.Body)
-	var accepted, refused int
+	var accepted, rejected int
 	_, _ = fmt.Sscan(answer.Header.Get("X-Events-Accepted"), &accepted)
-	_, _ = fmt.Sscan(answer.Header.Get("X-Events-Rejected"), &refused)
+	_, _ = fmt.Sscan(answer.Header.Get("X-Events-Rejected"), &rejected)
 	d.accepted += accepted
-	d.refused += refused
-	d.failed += n - accepted - refused
+	d.rejected += rejected
+	d.failed += n - accepted - rejected
 }

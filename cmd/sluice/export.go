@@ -91,7 +91,7 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		if rows > 0 || q.Dataset == "" {
 			return nil
 		}
-		// Nothing came: a dataset without events is told apart from a mistyped one.
+		// Nothing came: distinguish a dataset without events from a mistyped one.
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
 			_, err := p.Read(ctx, q.Dataset)
 			return err

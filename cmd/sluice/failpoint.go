@@ -26,16 +26,16 @@ import (
 //	SLUICE_FAILPOINT_UPKEEP=1      the lake is compacted, expired and swept without pause
 func init() {
 	foreignVariables = append(foreignVariables, "SLUICE_FAILPOINT", "SLUICE_FAILPOINT_")
-	rig.unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
-	rig.noLoader = os.Getenv("SLUICE_FAILPOINT_NOLOADER") != ""
+	hooks.unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
+	hooks.noLoader = os.Getenv("SLUICE_FAILPOINT_NOLOADER") != ""
 	if os.Getenv("SLUICE_FAILPOINT_UPKEEP") != "" {
-		rig.upkeep = hurried
+		hooks.maintain = hurried
 	}
 	if path := os.Getenv("SLUICE_FAILPOINT_CLOCK"); path != "" {
-		rig.now = (&skewed{path: path}).now
+		hooks.now = (&skewed{path: path}).now
 	}
 	if at := os.Getenv("SLUICE_FAILPOINT"); at != "" {
-		rig.step = killAt(at)
+		hooks.step = killAt(at)
 	}
 }
 

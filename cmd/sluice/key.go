@@ -95,7 +95,7 @@ func newKeyRevoke() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s is revoked; a running server refuses it within 5 s.\n", args[0], owner)
+				fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s is revoked; a running server rejects it within 5 s.\n", args[0], owner)
 				return p.note("key.revoke", owner, map[string]string{"key": args[0]})
 			})
 		},

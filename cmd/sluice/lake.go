@@ -122,7 +122,7 @@ func lakeAt(ctx context.Context, place lakePlace) (*lake.Lake, error) {
 	if err != nil {
 		return nil, failed(err)
 	}
-	l, err := lake.Open(ctx, lake.Options{Store: store, Now: rig.now, Step: rig.step})
+	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.step})
 	return l, failed(err)
 }
 

@@ -81,7 +81,7 @@ func (c *collector) run(ctx context.Context) error {
 	}
 }
 
-// adjust leaves half as much room again as is alive. Small changes are not worth stopping the world.
+// adjust leaves half as much memory again as is in use. Small changes are not worth stopping the world.
 func (c *collector) adjust(live int64) {
 	want := max(c.limit, live+live/2+c.limit/8)
 	if c.most > 0 {

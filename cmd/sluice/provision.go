@@ -63,7 +63,7 @@ func engineOptions(cmd *cobra.Command) engine.Options {
 	}
 }
 
-// note writes a deed into the audit log. A deed that is not in the log must not look done: the error is told.
+// note writes an action into the audit log. An action that is not in the log must not look done: the caller gets the error.
 func (p *provision) note(action, object string, detail map[string]string) error {
 	return note(p.audit, action, object, detail)
 }

@@ -38,7 +38,7 @@ func newServe() *cobra.Command {
 	f.IntVar(&c.partitions, "partitions", 0, "partitions of the stream; may grow, never shrink; 0 is as many as there are, or 1")
 	f.Var(&streamRetention, "stream-retention", "how long the stream retains accepted events; also how long an Idempotency-Key is known; 0 is as it is, or 72h")
 	f.Var(&maxStream, "max-stream", "bytes each partition may hold; 0 is no limit but the disk")
-	f.Var(&headroom, "headroom", "free disk space below which events are refused; 0 is 5 %, at least 16MiB, at most 512MiB")
+	f.Var(&headroom, "headroom", "free disk space below which events are rejected; 0 is 5 %, at least 16MiB, at most 512MiB")
 	f.Var(&inFlight, "max-in-flight", "bytes that requests may hold in memory together; 0 is 256MiB, or an eighth of what its control group allows")
 	f.Int64Var(&c.connections, "max-connections", 0, "connections that senders may have open at one time, one peer a half of them; 0 is 10000, or as many as an eighth of its control group's memory holds")
 	f.Int64Var(&c.maxKeys, "max-idempotency-keys", 0, "idempotency keys that one dataset may have in use on this node; 0 is 1000000")

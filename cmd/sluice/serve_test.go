@@ -85,7 +85,7 @@ func purge(t *testing.T, dir string) {
 	}
 }
 
-// A revoked key and a disabled dataset are refused by a running server within five seconds; a new key works at once.
+// A revoked key and a disabled dataset are rejected by a running server within five seconds; a new key works at once.
 func TestProvisioningBesideAServer(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir)

@@ -89,7 +89,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	}()
 	c.engine.Listen = true
 	c.engine.Log = c.log
-	c.engine.Unsynced = rig.unsynced
+	c.engine.Unsynced = hooks.unsynced
 	if s.engine, err = engine.Open(ctx, c.engine); err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: rig.now, Log: c.log, Step: rig.step,
+		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: hooks.now, Log: c.log, Step: hooks.step,
 	})
 	if err != nil {
 		return nil, err
@@ -109,10 +109,10 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if err = s.openLake(ctx, ids); err != nil {
 		return nil, err
 	}
-	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
+	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
 		return nil, err
 	}
-	if s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Now: rig.now, Log: c.log}); err != nil {
+	if s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
 		return nil, err
 	}
 	s.hours = lake.NewHourIndex()
@@ -131,7 +131,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
 		IDs: ids, BodyDigest: digest,
-		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: rig.now, Log: c.log,
+		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
 	return s, s.openListeners()
 }
@@ -157,7 +157,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{
-		Store: store, Now: rig.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: rig.step,
+		Store: store, Now: hooks.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
 	})
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		s.stream.Resume(uint8(p), marks.Events)
 	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: rig.now, Log: s.log, Age: s.commit, IDs: ids,
+		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
 		Throttle: slow,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -224,7 +224,7 @@ func (s *service) openListeners() (err error) {
 	}
 	senders := s.api.Handler()
 	if s.otlp != "" {
-		if s.traces, err = console.OpenTraces(context.Background(), s.otlp, programVersion()); err != nil {
+		if s.traces, err = console.OpenTraces(s.otlp, programVersion(), s.log); err != nil {
 			return fmt.Errorf("--otlp: %w", err)
 		}
 		senders = s.traces.Wrap(senders)
@@ -243,7 +243,7 @@ func (s *service) url() string {
 }
 
 // run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing
-// acknowledged can be lost: first the listeners (requests in flight are answered), then the counts of refused
+// acknowledged can be lost: first the listeners (requests in flight are answered), then the counts of rejected
 // events go into the stream, then the stream, the registry and the loader end.
 func (s *service) run(ctx context.Context) error {
 	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -257,11 +257,11 @@ func (s *service) run(ctx context.Context) error {
 	}
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
-	if s.loading && !rig.noLoader {
+	if s.loading && !hooks.noLoader {
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
 	}
 	if s.loading {
-		parts.Go(named("lake", func() error { return rig.upkeep(lower, s.lake) }))
+		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 	}
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
@@ -297,7 +297,7 @@ func (s *service) run(ctx context.Context) error {
 }
 
 // awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of
-// being refused. A stream that stays down is told by /readyz and by every answer.
+// being rejected. /readyz and every answer report a stream that stays down.
 func (s *service) awaitStream(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // arbitrary; it takes milliseconds
 	defer cancel()

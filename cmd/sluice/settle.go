@@ -58,7 +58,7 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 		if err != nil {
 			return nil, 0, err
 		}
-		one, err := loader.New(loader.Options{Stream: s, Lake: l, IDs: ids, Aside: filepath.Join(dir, "aside"), Now: time.Now, Age: time.Millisecond})
+		one, err := loader.New(loader.Options{Stream: s, Lake: l, IDs: ids, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now, Age: time.Millisecond})
 		if err != nil {
 			return nil, 0, err
 		}

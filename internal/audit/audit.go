@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"sluice/internal/durable"
 )
 
 // The files of the log inside the data directory.
@@ -63,7 +65,7 @@ func (l *Log) Append(e Entry) error {
 		return fmt.Errorf("open audit log: %w", err)
 	}
 	defer f.Close()
-	if err := lock(f); err != nil {
+	if err := durable.Lock(f, durable.Exclusive); err != nil {
 		return fmt.Errorf("lock audit log: %w", err)
 	}
 	end, last, err := tail(f)
@@ -88,7 +90,7 @@ func (l *Log) Append(e Entry) error {
 		return err
 	}
 	if e.Seq == 1 {
-		return syncDir(l.dir)
+		return durable.Sync(l.dir)
 	}
 	return nil
 }
@@ -176,13 +178,4 @@ func writeHead(dir string, seq uint64, seal string) error {
 		return fmt.Errorf("write audit head: %w", err)
 	}
 	return f.Sync()
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

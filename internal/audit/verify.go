@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"sluice/internal/durable"
 )
 
 // Summary is what Verify found.
@@ -35,7 +37,7 @@ func (l *Log) Verify() (Summary, error) {
 		return s, fmt.Errorf("open audit log: %w", err)
 	}
 	defer f.Close()
-	if err := lockShared(f); err != nil {
+	if err := durable.Lock(f, durable.Shared); err != nil {
 		return s, fmt.Errorf("lock audit log: %w", err)
 	}
 	head, headErr := readHead(l.dir)

@@ -26,13 +26,13 @@ import (
 
 func key() string { return "k" }
 
-func newStock(t *testing.T, batch, senders int, ids ...string) *Stock {
+func newBodies(t *testing.T, batch, senders int, ids ...string) *Bodies {
 	t.Helper()
 	var all []Dataset
 	for _, id := range ids {
 		all = append(all, Dataset{ID: id, Key: key})
 	}
-	s, err := NewStock(traffic.Standard, batch, senders, all, 1, time.Now().Unix())
+	s, err := NewBodies(traffic.Standard, batch, senders, all, 1, time.Now().Unix())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,12 +41,12 @@ func newStock(t *testing.T, batch, senders int, ids ...string) *Stock {
 
 // Bodies stay valid events whatever is written into them, and no two hashes of a batch are alike.
 func TestStock(t *testing.T) {
-	stock := newStock(t, 100, 1, "bench-1", "bench-2")
+	bodies := newBodies(t, 100, 1, "bench-1", "bench-2")
 	seen, hashes := map[string]int{}, map[string]bool{}
 	var d event.Decoder
-	for range 2 * len(stock.shelves[0].bodies) {
-		b, i := stock.shelves[0].take(stock.datasets)
-		id := stock.datasets[i].ID
+	for range 2 * len(bodies.perSender[0].bodies) {
+		b, i := bodies.perSender[0].take(bodies.datasets)
+		id := bodies.datasets[i].ID
 		seen[id]++
 		result, problem := d.Decode(string(b.text), event.Batch, event.Policy{DatasetID: id}, time.Now())
 		if problem != nil || result.Foreign || result.Rejected > 0 || len(result.Rows) != 100 {
@@ -56,11 +56,11 @@ func TestStock(t *testing.T) {
 			hashes[strings.Clone(result.Rows[i].EmailSHA256)] = true
 		}
 	}
-	total := 200 * len(stock.shelves[0].bodies)
+	total := 200 * len(bodies.perSender[0].bodies)
 	if len(seen) != 2 || len(hashes) < total*99/100 {
 		t.Errorf("got events of %d datasets and %d hashes of %d events", len(seen), len(hashes), total)
 	}
-	if _, err := NewStock(traffic.Standard, 1, 1, []Dataset{{"a", key}, {"bb", key}}, 1, 0); err == nil {
+	if _, err := NewBodies(traffic.Standard, 1, 1, []Dataset{{"a", key}, {"bb", key}}, 1, 0); err == nil {
 		t.Error("ids of two lengths are taken")
 	}
 }
@@ -120,7 +120,7 @@ func TestClosedLoopIsBounded(t *testing.T) {
 		events.Add(int64(len(batch)))
 		_, _ = io.WriteString(w, "{}")
 	})
-	load := Load{Dial: dial, Host: "x", Stock: newStock(t, 10, 3, "shop"), For: time.Minute, Events: 255, Now: time.Now}
+	load := Load{Dial: dial, Host: "x", Bodies: newBodies(t, 10, 3, "shop"), For: time.Minute, Events: 255, Now: time.Now}
 	r, err := load.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestOpenLoopCountsWaiting(t *testing.T) {
 		})
 		_, _ = io.WriteString(w, "{}")
 	})
-	load := Load{Dial: dial, Host: "x", Stock: newStock(t, 1, 2, "shop"), Rate: 200, For: 600 * time.Millisecond, Now: time.Now}
+	load := Load{Dial: dial, Host: "x", Bodies: newBodies(t, 1, 2, "shop"), Rate: 200, For: 600 * time.Millisecond, Now: time.Now}
 	r, err := load.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestFailuresAreCounted(t *testing.T) {
 			_, _ = io.WriteString(w, "{}")
 		}
 	})
-	load := Load{Dial: dial, Host: "x", Stock: newStock(t, 1, 1, "shop"), For: time.Minute, Events: 9, Now: time.Now}
+	load := Load{Dial: dial, Host: "x", Bodies: newBodies(t, 1, 1, "shop"), For: time.Minute, Events: 9, Now: time.Now}
 	r, err := load.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -181,12 +181,12 @@ func TestFailuresAreCounted(t *testing.T) {
 	if r.Requests != 3 || r.Failed != 6 || r.First == nil {
 		t.Errorf("got %d answered and %d failed, %v", r.Requests, r.Failed, r.First)
 	}
-	if _, err := (&Load{Dial: dial, Stock: load.Stock, Now: time.Now}).Run(t.Context()); err == nil {
+	if _, err := (&Load{Dial: dial, Bodies: load.Bodies, Now: time.Now}).Run(t.Context()); err == nil {
 		t.Error("a load without an end runs")
 	}
 }
 
-// The reference answers once the body is in its file, and refuses what is not JSON.
+// The reference answers once the body is in its file, and rejects what is not JSON.
 func TestReference(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reference")
 	ref, err := OpenReference(path)
@@ -280,14 +280,14 @@ func TestUsage(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	stock := newStock(t, 10, 2, "shop")
+	bodies := newBodies(t, 10, 2, "shop")
 	report := Report{Machine: Machine{OS: "linux"}}
 	for i, server := range []string{"sluice", "reference"} {
 		r := &Result{Requests: 1000, Events: 10_000, Elapsed: time.Duration(2-i) * time.Second, Series: []int64{6000, 4000}}
 		for us := range 1000 {
 			r.Latency.Record(time.Duration(us) * 10 * time.Microsecond)
 		}
-		f := r.Summarize("a <load>", server, stock, 0)
+		f := r.Summarize("a <load>", server, bodies, 0)
 		f.CPU = f.Million(20 * time.Millisecond)
 		f.Fresh([]time.Duration{3 * time.Second, time.Second, 2 * time.Second})
 		report.Figures = append(report.Figures, f)

@@ -18,9 +18,9 @@ import (
 // Load is traffic to send: from many connections, bounded in time and in events.
 type Load struct {
 	// Dial opens one connection to the server.
-	Dial  func(ctx context.Context) (net.Conn, error)
-	Host  string // for the Host header
-	Stock *Stock
+	Dial   func(ctx context.Context) (net.Conn, error)
+	Host   string // for the Host header
+	Bodies *Bodies
 	// Rate is how many events are offered in a second, whatever the answers take (open loop). Zero: a sender
 	// sends its next request as soon as it has an answer (closed loop).
 	Rate   float64
@@ -67,12 +67,12 @@ func (l *Load) Run(ctx context.Context) (*Result, error) {
 	}
 	run := &loadRun{Load: l, start: l.Now()}
 	if l.Rate > 0 {
-		run.interval = float64(l.Stock.batch) / l.Rate * float64(time.Second)
+		run.interval = float64(l.Bodies.batch) / l.Rate * float64(time.Second)
 	}
-	results := make([]Result, len(l.Stock.shelves))
+	results := make([]Result, len(l.Bodies.perSender))
 	var wg sync.WaitGroup
-	for i := range l.Stock.shelves {
-		s := sender{run: run, shelf: &l.Stock.shelves[i], result: &results[i]}
+	for i := range l.Bodies.perSender {
+		s := sender{run: run, own: &l.Bodies.perSender[i], result: &results[i]}
 		wg.Go(func() { s.send(ctx) })
 	}
 	wg.Wait()
@@ -114,7 +114,7 @@ type loadRun struct {
 // next says when the next request should begin, or that there is none.
 func (r *loadRun) next() (time.Time, bool) {
 	n := r.begun.Add(1) - 1
-	if r.Events > 0 && (n+1)*int64(r.Stock.batch) > r.Events {
+	if r.Events > 0 && (n+1)*int64(r.Bodies.batch) > r.Events {
 		return time.Time{}, false
 	}
 	at := r.Now()
@@ -127,7 +127,7 @@ func (r *loadRun) next() (time.Time, bool) {
 // sender is one connection.
 type sender struct {
 	run     *loadRun
-	shelf   *shelf
+	own     *senderBodies
 	result  *Result
 	conn    net.Conn
 	answers *bufio.Reader
@@ -159,14 +159,14 @@ func (s *sender) send(ctx context.Context) {
 			continue
 		}
 		s.result.Requests++
-		s.result.Events += int64(s.run.Stock.batch)
+		s.result.Events += int64(s.run.Bodies.batch)
 		s.result.Latency.Record(done.Sub(intended))
 		s.result.Service.Record(done.Sub(began))
 		second := int(done.Sub(s.run.start) / time.Second)
 		for len(s.result.Series) <= second {
 			s.result.Series = append(s.result.Series, 0)
 		}
-		s.result.Series[second] += int64(s.run.Stock.batch)
+		s.result.Series[second] += int64(s.run.Bodies.batch)
 	}
 }
 
@@ -205,15 +205,15 @@ func (s *sender) exchange(ctx context.Context) error {
 		_ = conn.SetDeadline(s.run.start.Add(s.run.For + give))
 		s.conn, s.answers = conn, bufio.NewReaderSize(conn, 4<<10)
 	}
-	stock := s.run.Stock
-	body, d := s.shelf.take(stock.datasets)
+	bodies := s.run.Bodies
+	body, d := s.own.take(bodies.datasets)
 	path := "/v1/events"
-	if stock.batch > 1 {
+	if bodies.batch > 1 {
 		path = "/v1/events/batch"
 	}
 	s.head = append(append(append(s.head[:0], "POST "...), path...), " HTTP/1.1\r\nHost: "...)
 	s.head = append(append(s.head, s.run.Host...), "\r\nAuthorization: Bearer "...)
-	s.head = append(s.head, stock.datasets[d].Key()...)
+	s.head = append(s.head, bodies.datasets[d].Key()...)
 	s.head = append(s.head, "\r\nContent-Type: application/json\r\nContent-Length: "...)
 	s.head = strconv.AppendInt(s.head, int64(len(body.text)), 10)
 	s.head = append(s.head, "\r\n\r\n"...)

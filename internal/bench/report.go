@@ -91,10 +91,10 @@ type Point struct {
 var shares = []float64{0, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999}
 
 // Summarize turns a result into figures.
-func (r *Result) Summarize(name, server string, stock *Stock, rate float64) Figures {
+func (r *Result) Summarize(name, server string, bodies *Bodies, rate float64) Figures {
 	f := Figures{
-		Name: name, Server: server, Batch: stock.batch, Senders: len(stock.shelves), Datasets: len(stock.datasets), Offered: rate,
-		BodyBytes: float64(stock.bytes) / float64(stock.batch),
+		Name: name, Server: server, Batch: bodies.batch, Senders: len(bodies.perSender), Datasets: len(bodies.datasets), Offered: rate,
+		BodyBytes: float64(bodies.bytes) / float64(bodies.batch),
 		Seconds:   r.Elapsed.Seconds(), Requests: r.Requests, Events: r.Events, Failed: r.Failed,
 		EventsPerSecond: float64(r.Events) / r.Elapsed.Seconds(), RequestsPerSecond: float64(r.Requests) / r.Elapsed.Seconds(),
 		Latency: summary(&r.Latency), Service: summary(&r.Service), Series: r.Series,

@@ -7,8 +7,8 @@ import (
 
 // severity of an alarm.
 const (
-	critical = "critical" // somebody has to get up
-	warning  = "warning"  // somebody has to look today
+	critical = "critical" // act now
+	warning  = "warning"  // look today
 )
 
 // The edges of the alarms, once for the page and the rules.
@@ -16,9 +16,9 @@ const (
 	backlogWarn   = 2 * time.Minute // the loader commits every few seconds; arbitrary multiple of that
 	backlogRisk   = 24 * time.Hour  // a third of the 72 h that the stream keeps: time left to act
 	diskWarn      = 0.15            // of the disk free
-	diskRisk      = 0.07            // just above the headroom at which the stream refuses
+	diskRisk      = 0.07            // just above the headroom at which the stream rejects events
 	slowSync      = 250 * time.Millisecond
-	refusedShare  = 0.5 // of a dataset's events
+	rejectedShare = 0.5 // of a dataset's events
 	queueFull     = 0.8 // of the bytes in flight
 	registryStale = time.Minute
 )
@@ -43,35 +43,35 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceDamagedFrames", critical, "0m", `sluice_load_damaged_frames > 0`,
-		"Frames of the stream cannot be read.", "Acknowledged events are in them. Keep the directory aside, check the disk, restore from a replica if there is one; then move the files away and restart.",
+		"Frames of the stream cannot be read.", "The frames hold acknowledged events. Keep a copy of the directory quarantine, check the disk, and restore from a replica if there is one. Then move the files out of quarantine and restart.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s of the stream cannot be read.", plural(s.damaged(), "frame", "frames")), s.damaged() > 0
 		},
 	},
 	{
 		"SluiceSequenceGap", critical, "0m", `sluice_load_missing_frames > 0`,
-		"Sequence numbers of the stream are missing.", "Acknowledged events may be lost. Check the disk and the engine's log, compare the counts with the senders'; then move the files out of the directory aside and restart.",
+		"Sequence numbers of the stream are missing.", "Acknowledged events may be lost. Check the disk and the engine's log, and compare the counts with the senders'. Then move the files out of the directory quarantine and restart.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s missing from the stream.", plural(s.missing(), "frame is", "frames are")), s.missing() > 0
 		},
 	},
 	{
 		"SluiceBacklogAtRisk", critical, "0m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogRisk.Seconds())),
-		"Events that are not stored yet come near the age at which the stream lets go of them.", "Mend the loader now (see SluiceLoadBehind), or raise the stream's age limit until it is mended.",
+		"Events that are not stored yet come near the age at which the stream drops them.", "Repair the loader now (see SluiceLoadBehind), or raise --stream-retention until it works again.",
 		func(s *state) (string, bool) {
-			return fmt.Sprintf("The oldest event that is not stored yet has waited %s; the stream keeps it 72 hours.", span(s.backlog())), s.backlog() > backlogRisk
+			return fmt.Sprintf("The oldest event that is not stored yet has waited %s; the stream keeps it %s.", span(s.backlog()), span(s.retention)), s.backlog() > backlogRisk
 		},
 	},
 	{
 		"SluiceDiskFull", critical, "0m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskRisk),
-		"The disk is nearly full: events are refused, or soon will be.", "Free space or enlarge the disk. Nothing acknowledged is lost; senders are told to try again.",
+		"The disk is nearly full: the service rejects events, or soon will.", "Free space or enlarge the disk. Nothing acknowledged is lost; senders get a 503 and try again.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("The disk is nearly full: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && share(s.disk.free, s.disk.total) < diskRisk
 		},
 	},
 	{
 		"SluiceNotReady", critical, "1m", `sluice_ready == 0`,
-		"A node takes no events.", "The page System and the log say why: engine, disk, queue or backlog. Senders are answered 503 and told to try again.",
+		"A node takes no events.", "The page System and the log say why: engine, disk, queue or backlog. Senders get a 503 and try again.",
 		func(s *state) (string, bool) {
 			if s.ready == nil || s.starting() {
 				return "", false
@@ -81,7 +81,7 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceEngineUnhealthy", critical, "1m", `sluice_engine_healthy == 0`,
-		"The engine does not take writes.", "It is restarted by itself; if that does not help, check the disk and its permissions, then restart the node.",
+		"The engine does not take writes.", "The node restarts it by itself. If that does not help, check the disk and its permissions, then restart the node.",
 		func(s *state) (string, bool) { return "The engine does not take writes.", !s.engine.Healthy },
 	},
 	{
@@ -96,15 +96,15 @@ var Alarms = []Alarm{
 		},
 	},
 	{
-		"SluiceDamagedParts", warning, "0m", `increase(sluice_lake_damaged_parts_total[1h]) > 0`,
-		"Parts of the lake cannot be read.", "Restore the files named in the log from a backup; while the stream still holds their events they can be loaded again.",
+		"SluiceDamagedFiles", warning, "0m", `increase(sluice_lake_damaged_files_total[1h]) > 0`,
+		"Files of the lake cannot be read.", "Restore the files named in the log from a backup; while the stream still holds their events they can be loaded again.",
 		func(s *state) (string, bool) {
-			return fmt.Sprintf("%s of the lake cannot be read.", plural(s.lake.DamagedFiles, "part", "parts")), s.lake.DamagedFiles > 0
+			return fmt.Sprintf("%s of the lake cannot be read.", plural(s.lake.DamagedFiles, "file", "files")), s.lake.DamagedFiles > 0
 		},
 	},
 	{
 		"SluiceDiskLow", warning, "10m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskWarn),
-		"The disk fills up.", "Enlarge it, shorten the retention, or move the lake to a bucket.",
+		"The disk fills up.", "Enlarge it, or shorten --stream-retention or --table-retention.",
 		func(s *state) (string, bool) {
 			free := share(s.disk.free, s.disk.total)
 			return fmt.Sprintf("The disk fills up: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && free < diskWarn && free >= diskRisk
@@ -116,7 +116,7 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceMemoryShed", warning, "5m", `increase(sluice_http_shed_total{reason="memory"}[5m]) > 0`,
-		"Requests are refused because too many bytes are in flight.", "Add a node or memory, or ask the largest sender for smaller batches; the limit protects the process from being killed.",
+		"The service rejects requests because too many bytes are in flight.", "Add a node or memory, or ask the largest sender for smaller batches; the limit protects the process from being killed.",
 		func(s *state) (string, bool) {
 			a := &s.api
 			return "Nearly all memory for requests is in use.", a.BytesInFlightLimit > 0 && float64(a.BytesInFlight) > queueFull*float64(a.BytesInFlightLimit)
@@ -131,8 +131,8 @@ var Alarms = []Alarm{
 		},
 	},
 	{
-		"SluiceDatasetRefused", warning, "15m", fmt.Sprintf(`sum by (dataset) (rate(sluice_events_rejected_total[15m])) / (sum by (dataset) (rate(sluice_events_rejected_total[15m])) + sum by (dataset) (rate(sluice_events_accepted_total[15m]))) > %g`, refusedShare),
-		"More than half of a dataset's events are refused.", "Open Diagnosis for the dataset: the first card names code, field and remedy. Tell the sender.", nil,
+		"SluiceDatasetRejected", warning, "15m", fmt.Sprintf(`sum by (dataset) (rate(sluice_events_rejected_total[15m])) / (sum by (dataset) (rate(sluice_events_rejected_total[15m])) + sum by (dataset) (rate(sluice_events_accepted_total[15m]))) > %g`, rejectedShare),
+		"More than half of a dataset's events are rejected.", "Open Diagnosis for the dataset: the first card names code, field and remedy. Tell the sender.", nil,
 	},
 	{
 		"SluiceDatasetSilent", warning, "1h", `sum by (dataset) (rate(sluice_events_accepted_total[1h])) == 0 and sum by (dataset) (rate(sluice_events_accepted_total[1h] offset 1d)) > 0`,
@@ -152,7 +152,7 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceRejectionsLost", warning, "0m", `increase(sluice_rejections_lost_total[1h]) > 0`,
-		"Counts of refused events found no room.", "Only the diagnosis suffers. The queue was not taking writes while many different problems came in.", nil,
+		"Counts of rejected events were dropped.", "Events are not affected: only the numbers on Diagnosis are too small. The stream did not take writes while many different problems came in.", nil,
 	},
 	{
 		"SluiceAuditBroken", critical, "0m", `sluice_audit_intact == 0`,
@@ -201,13 +201,13 @@ func judge(s *state) verdict {
 	case len(alarms) > 0 && alarms[0].Class == "bad":
 		v.Class, v.Icon = "bad", "bad"
 		v.Sentence = "Something needs you now."
-		v.More = "What to do stands below; docs/operate.md has more on each."
+		v.More = "See below what to do; docs/operate.md has more on each."
 	case len(alarms) > 0:
 		v.Class, v.Icon = "warn", "warn"
 		v.Sentence = "Events flow, but something needs a look."
-		v.More = "Nothing acknowledged is at risk. What to do stands below."
+		v.More = "Nothing acknowledged is at risk. See below what to do."
 	case s.ready != nil:
-		v.Class, v.Icon, v.Sentence, v.More = "warn", "warn", "Starting.", "The service opens its gate in a moment."
+		v.Class, v.Icon, v.Sentence, v.More = "warn", "warn", "Starting.", "The service takes events in a moment."
 	case len(s.datasets) == 0:
 		v.Sentence = "All is well, and nothing to do yet."
 		v.More = "The service is ready to take events. It needs a dataset first."

@@ -36,7 +36,7 @@ func TestVerdict(t *testing.T) {
 		"at risk":        {func(s *state) { lag(s, 30*time.Hour) }, "bad", "needs you now", []string{"SluiceBacklogAtRisk"}},
 		"damaged frame":  {func(s *state) { s.loader.Damaged = 1 }, "bad", "needs you now", []string{"SluiceDamagedFrames"}},
 		"gap":            {func(s *state) { s.loader.Missing = 3 }, "bad", "needs you now", []string{"SluiceSequenceGap"}},
-		"damaged part":   {func(s *state) { s.lake = lake.Stats{DamagedFiles: 1} }, "warn", "needs a look", []string{"SluiceDamagedParts"}},
+		"damaged file":   {func(s *state) { s.lake = lake.Stats{DamagedFiles: 1} }, "warn", "needs a look", []string{"SluiceDamagedFiles"}},
 		"old registry":   {func(s *state) { s.registry.Synced = noon.Add(-2 * time.Minute) }, "warn", "needs a look", []string{"SluiceRegistryStale"}},
 		"audit":          {func(s *state) { s.audit.problem = errors.New("changed") }, "bad", "needs you now", []string{"SluiceAuditBroken"}},
 		"memory":         {func(s *state) { s.api.BytesInFlight, s.api.BytesInFlightLimit = 90, 100 }, "warn", "needs a look", []string{"SluiceMemoryShed"}},

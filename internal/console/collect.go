@@ -17,7 +17,7 @@ const datasetLabels = 200
 // otherDatasets is the label of the sum. A dataset's id has no space, so none can have this name.
 const otherDatasets = "(all others)"
 
-// collector reads the rooms' numbers when Prometheus asks, and at no other time: nothing is counted twice and the
+// collector reads the numbers when Prometheus asks, and at no other time: nothing is counted twice and the
 // accept path pays nothing.
 type collector struct {
 	look  func() *state

@@ -14,12 +14,12 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"sluice/internal/api"
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
+	"sluice/internal/durable"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
@@ -35,7 +35,7 @@ type Registry interface {
 	Stats() dataset.Stats
 }
 
-// Sources are the rooms whose numbers are shown. All are required but Audit.
+// Sources are the packages whose numbers are shown. All are required but Audit.
 type Sources struct {
 	Engine   *engine.Engine
 	Registry Registry
@@ -45,6 +45,8 @@ type Sources struct {
 	Loader   *loader.Loader
 	API      *api.Server
 	Audit    *audit.Log
+
+	StreamRetention time.Duration // how long the stream keeps a frame
 
 	DataDir string // where console.json, used.json and the audit log are
 	Version string
@@ -170,22 +172,22 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
-// look asks every room for its numbers. It answers from memory.
+// look asks every package for its numbers. It answers from memory.
 func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
 		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
 		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(),
 	}
+	s.retention = c.s.StreamRetention
 	if x := c.extents.Load(); x != nil {
 		s.extents = *x
 	}
 	if a := c.audited.Load(); a != nil {
 		s.audit = *a
 	}
-	var fsys syscall.Statfs_t
-	if err := syscall.Statfs(c.s.DataDir, &fsys); err == nil {
-		s.disk = disk{int64(fsys.Bavail) * int64(fsys.Bsize), int64(fsys.Blocks) * int64(fsys.Bsize)}
+	if d, err := durable.Space(c.s.DataDir); err == nil {
+		s.disk = disk{d.Free, d.Size}
 	}
 	return s
 }
@@ -244,7 +246,7 @@ func (c *Console) verifyAudit() {
 	}
 	sum, err := c.s.Audit.Verify()
 	if err != nil {
-		c.log.Error("audit log", "err", err)
+		c.log.Error("audit log", "error", err)
 	}
 	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), size})
 }
@@ -269,11 +271,7 @@ func (c *Console) keepUse() {
 	if err != nil {
 		return
 	}
-	path := filepath.Join(c.s.DataDir, useName)
-	if err := os.WriteFile(path+".tmp", b, 0o600); err == nil {
-		err = os.Rename(path+".tmp", path)
-		if err != nil {
-			c.log.Warn("keep last use of keys", "err", err)
-		}
+	if err := durable.WriteFile(filepath.Join(c.s.DataDir, useName), b); err != nil {
+		c.log.Warn("write the last use of keys", "error", err)
 	}
 }

@@ -7,13 +7,13 @@ import (
 	"sluice/internal/stream"
 )
 
-// flow is the way of an event through the rooms, with what each says of itself.
+// flow is the way of an event through the service, with the state of each step.
 func flow(s *state) []flowStep {
-	return []flowStep{gateStep(s), streamStep(s), loaderStep(s), lakeStep(s)}
+	return []flowStep{apiStep(s), streamStep(s), loaderStep(s), lakeStep(s)}
 }
 
-func gateStep(s *state) flowStep {
-	step := flowStep{Name: "1 · Gate", Class: "ok", State: "open"}
+func apiStep(s *state) flowStep {
+	step := flowStep{Name: "1 · API", Class: "ok", State: "open"}
 	if s.ready != nil {
 		step.Class, step.State = "bad", "closed"
 	}
@@ -72,7 +72,7 @@ func lakeStep(s *state) flowStep {
 	if s.lake.DamagedFiles > 0 {
 		step.Class, step.State = "warn", "damage"
 	}
-	step.More = "newest commit " + ago(s.now, t.LastCommit) + "; " + size(t.Bytes) + " in " + plural(t.Files, "part", "parts") + "; " + size(s.disk.free) + " free on disk"
+	step.More = "newest commit " + ago(s.now, t.LastCommit) + "; " + size(t.Bytes) + " in " + plural(t.Files, "file", "files") + "; " + size(s.disk.free) + " free on disk"
 	return step
 }
 

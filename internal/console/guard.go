@@ -16,7 +16,7 @@ import (
 	"sluice/internal/audit"
 )
 
-// The life of a session and the pace of log-ins. Arbitrary: a working day, an idle hour, and few enough guesses
+// The life of a session and the rate of log-ins. Arbitrary: a working day, an idle hour, and few enough guesses
 // that a password of MinPassword characters outlives the service.
 const (
 	sessionAge      = 12 * time.Hour
@@ -94,7 +94,7 @@ func (g *guard) mount(m Mount) http.Handler {
 func (g *guard) open(r *http.Request) bool {
 	a, err := readAccess(g.dir)
 	if err != nil {
-		g.log.Error("console access cannot be read", "err", err)
+		g.log.Error("console access cannot be read", "error", err)
 		return false
 	}
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -185,7 +185,7 @@ func (g *guard) dropOldest() {
 	}
 }
 
-// mayTry counts an attempt and says whether it is within the pace.
+// mayTry counts an attempt and says whether it is within the rate.
 func (g *guard) mayTry(addr string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -207,7 +207,7 @@ func (g *guard) note(action, addr string) bool {
 	}
 	err := g.audit.Append(audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action})
 	if err != nil {
-		g.log.Error("audit", "action", action, "err", err)
+		g.log.Error("audit", "action", action, "error", err)
 	}
 	return err == nil
 }

@@ -23,7 +23,7 @@ func (c *Console) showLogin(w http.ResponseWriter, status int, p loginPage) {
 	p.Build, p.DataDir, p.Unset = c.build, c.s.DataDir, err == nil && a.Password == ""
 	var b bytes.Buffer
 	if err := pages["login"].ExecuteTemplate(&b, "login", p); err != nil {
-		c.log.Error("console page", "page", "login", "err", err)
+		c.log.Error("console page", "page", "login", "error", err)
 		http.Error(w, "This page cannot be shown; the log says why.", http.StatusInternalServerError)
 		return
 	}

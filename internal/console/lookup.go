@@ -51,12 +51,12 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 		found, err := c.find(ctx, strings.ToLower(p.Query))
 		switch {
 		case errors.Is(err, errNoID):
-			p.Problem = &message{Title: "This is no id", Say: "A submission id begins with single. or batch.; an event id is a UUID. Both are in the receipt and in GET /v1/submissions."}
+			p.Problem = &message{Title: "Not a submission or event id", Say: "A submission id begins with single. or batch.; an event id is a UUID. Both are in the receipt and in GET /v1/submissions."}
 		case errors.Is(err, errNothing):
-			p.Problem = &message{Title: "Nothing by this id", Say: "Neither the stream nor the lake knows it. If the sender has a receipt with this id, compare it letter by letter; if the answer was not a 200, the event was not accepted: see Diagnosis."}
+			p.Problem = &message{Title: "Nothing has this id", Say: "It is neither in the stream nor in the lake. If the sender has a receipt with this id, compare it letter by letter; if the answer was not a 200, the event was not accepted: see Diagnosis."}
 		case err != nil:
-			c.log.Error("look-up", "err", err)
-			p.Problem = &message{Title: "It cannot be told right now", Say: "The stream or the lake did not answer; the log says why. Try again in a moment."}
+			c.log.Error("look-up", "error", err)
+			p.Problem = &message{Title: "The look-up did not work", Say: "The stream or the lake did not answer; the log says why. Try again in a moment."}
 		default:
 			p.Found = c.foundPage(found)
 		}
@@ -245,7 +245,7 @@ func steps(f *found) []step {
 		out = append(out, step{"Waiting to be stored", "Safe in the stream; the loader commits every few seconds.", "wait"})
 	}
 	if !f.inStream {
-		out = append(out, step{"Left the stream", "The stream has let go of it; the lake keeps it.", ""})
+		out = append(out, step{"Left the stream", "The stream has dropped it; the lake keeps it.", ""})
 	}
 	return out
 }

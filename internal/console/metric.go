@@ -102,7 +102,7 @@ var Metrics = []Metric{
 			p(r.Latency, api.LatencyBounds[:], r.LatencySum, r.Method, r.Path)
 		}
 	}},
-	{Name: "sluice_http_refusals_total", Type: counter, Help: "Requests rejected, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
+	{Name: "sluice_http_rejections_total", Type: counter, Help: "Requests rejected, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
 		for _, c := range s.api.RejectedByCode {
 			p(float64(c.Count), string(c.Code))
 		}
@@ -171,7 +171,7 @@ var Metrics = []Metric{
 	{Name: "sluice_stream_append_seconds", Type: histogram, Help: "Time until a frame was on stable storage.", measure: func(s *state, p putHistogram) {
 		p(s.stream.Latency[:], stream.Latencies[:], s.stream.LatencySum)
 	}},
-	{Name: "sluice_stream_refused_total", Type: counter, Help: "Submissions the stream did not take, by reason.", Labels: []string{"reason"}, read: func(s *state, p put) {
+	{Name: "sluice_stream_rejected_total", Type: counter, Help: "Submissions the stream did not take, by reason.", Labels: []string{"reason"}, read: func(s *state, p put) {
 		p(float64(s.stream.RejectedOverload), "overload")
 		p(float64(s.stream.RejectedSpace), "space")
 		p(float64(s.stream.RejectedDown), "down")
@@ -192,18 +192,18 @@ var Metrics = []Metric{
 	}},
 
 	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
-	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Frames and records that could not be read and lie in the directory aside.", read: one((*state).damaged)},
-	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when their turn came, noted in the directory aside.", read: one((*state).missing)},
+	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damaged)},
+	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory quarantine.", read: one((*state).missing)},
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
 	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
 
 	{Name: "sluice_lake_rows", Type: gauge, Help: "Rows of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Rows) })},
-	{Name: "sluice_lake_bytes", Type: gauge, Help: "Bytes of a table's parts.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Bytes) })},
-	{Name: "sluice_lake_parts", Type: gauge, Help: "Parts of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Files) })},
-	{Name: "sluice_lake_small_parts", Type: gauge, Help: "Parts that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.SmallFiles) })},
+	{Name: "sluice_lake_bytes", Type: gauge, Help: "Bytes of a table's files.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Bytes) })},
+	{Name: "sluice_lake_files", Type: gauge, Help: "Data files of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Files) })},
+	{Name: "sluice_lake_small_files", Type: gauge, Help: "Small files that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.SmallFiles) })},
 	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) })},
 	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) })},
-	{Name: "sluice_lake_damaged_parts_total", Type: counter, Help: "Parts found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
+	{Name: "sluice_lake_damaged_files_total", Type: counter, Help: "Files found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
 
 	{Name: "sluice_disk_free_bytes", Type: gauge, Help: "Free bytes of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.free })},
 	{Name: "sluice_disk_size_bytes", Type: gauge, Help: "Size of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.total })},

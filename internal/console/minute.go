@@ -19,7 +19,7 @@ type minutes struct {
 	known bool
 }
 
-// look takes the counters as they are now and books what was added since the last look to this minute.
+// look takes the counters as they are now and counts what was added since the last look to this minute.
 func (m *minutes) look(now time.Time, counters lake.Totals) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +37,7 @@ func (m *minutes) look(now time.Time, counters lake.Totals) {
 	m.last, m.known = counters, true
 }
 
-// begin books what was counted before the first look: a console that opens after the first request misses nothing.
+// begin counts what came before the first look: a console that opens after the first request misses nothing.
 func (m *minutes) begin() { m.known = true }
 
 // over are the minutes of a window by the minute.

@@ -48,7 +48,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name,
 	}
 	var b bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&b, "layout", f); err != nil {
-		c.log.Error("console page", "page", name, "err", err)
+		c.log.Error("console page", "page", name, "error", err)
 		http.Error(w, "This page cannot be shown; the log says why.", http.StatusInternalServerError)
 		return
 	}

@@ -27,7 +27,7 @@ func everyPage(dataset, submission string) []string {
 }
 
 // Every page renders in a real browser, wide and narrow, light and dark, without a word on the browser's console
-// (which is where violations of the policy are told) and without a finding of axe-core.
+// (which is where violations of the policy are reported) and without a finding of axe-core.
 func TestEveryPage(t *testing.T) {
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	if err != nil {

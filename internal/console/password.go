@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/argon2"
+
+	"sluice/internal/durable"
 )
 
 // accessName is the file in the data directory that says who may look: the hash of a password, the digest of a
@@ -77,7 +79,7 @@ func readAccess(dir string) (access, error) {
 	return a, nil
 }
 
-// changeAccess writes beside and renames, so that a reader sees the old file or the new one.
+// changeAccess replaces the file as a whole: a reader sees the old one or the new one.
 func changeAccess(dir string, change func(*access)) error {
 	a, err := readAccess(dir)
 	if err != nil {
@@ -91,17 +93,10 @@ func changeAccess(dir string, change func(*access)) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, accessName+".*") // mode 0600
-	if err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, accessName), b); err != nil {
 		return fmt.Errorf("write console access: %w", err)
 	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err != nil {
-		return fmt.Errorf("write console access: %w", err)
-	}
-	return os.Rename(f.Name(), filepath.Join(dir, accessName))
+	return nil
 }
 
 func hashPassword(password string, salt []byte) string {

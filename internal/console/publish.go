@@ -82,16 +82,16 @@ var panels = []struct {
 	{"Events", []panel{
 		{"Events per second", "short", 12, [][2]string{
 			{"sum(rate(sluice_events_accepted_total[1m]))", "accepted"},
-			{"sum(rate(sluice_events_rejected_total[1m]))", "refused"},
+			{"sum(rate(sluice_events_rejected_total[1m]))", "rejected"},
 			{"sum(rate(sluice_events_late_total[1m]))", "late"},
 			{"sum(rate(sluice_events_restricted_total[1m]))", "restricted"},
 			{"sum(rate(sluice_events_suppressed_total[1m]))", "suppressed"},
 		}},
-		{"Refused share, worst ten datasets", "percentunit", 12, [][2]string{{"topk(10, sum by (dataset) (rate(sluice_events_rejected_total[15m])) / (sum by (dataset) (rate(sluice_events_rejected_total[15m])) + sum by (dataset) (rate(sluice_events_accepted_total[15m]))))", "{{dataset}}"}}},
+		{"Rejected share, worst ten datasets", "percentunit", 12, [][2]string{{"topk(10, sum by (dataset) (rate(sluice_events_rejected_total[15m])) / (sum by (dataset) (rate(sluice_events_rejected_total[15m])) + sum by (dataset) (rate(sluice_events_accepted_total[15m]))))", "{{dataset}}"}}},
 		{"Accepted, ten largest datasets", "short", 12, [][2]string{{"topk(10, sum by (dataset) (rate(sluice_events_accepted_total[5m])))", "{{dataset}}"}}},
-		{"Refusals of requests by code", "short", 12, [][2]string{{"sum by (code) (rate(sluice_http_refusals_total[5m]))", "{{code}}"}}},
+		{"Rejected requests by code", "short", 12, [][2]string{{"sum by (code) (rate(sluice_http_rejections_total[5m]))", "{{code}}"}}},
 	}},
-	{"Gate", []panel{
+	{"API", []panel{
 		{"Requests per second", "reqps", 8, [][2]string{{"sum by (route, status) (rate(sluice_http_requests_total[1m]))", "{{route}} {{status}}"}}},
 		{"Time to answer, 99 %", "s", 8, [][2]string{{"histogram_quantile(0.99, sum by (le, route) (rate(sluice_http_request_seconds_bucket[5m])))", "{{route}}"}}},
 		{"Bytes in flight", "bytes", 8, [][2]string{{"sluice_http_in_flight_bytes", "{{instance}}"}, {"sluice_http_in_flight_limit_bytes", "limit {{instance}}"}}},
@@ -101,12 +101,12 @@ var panels = []struct {
 			{"histogram_quantile(0.5, sum by (le) (rate(sluice_stream_append_seconds_bucket[5m])))", "half"}, {"histogram_quantile(0.99, sum by (le) (rate(sluice_stream_append_seconds_bucket[5m])))", "99 %"},
 		}},
 		{"Stored bytes", "bytes", 8, [][2]string{{"max by (partition) (sluice_stream_stored_bytes)", "partition {{partition}}"}}},
-		{"Refused by the stream", "short", 8, [][2]string{{"sum by (reason) (rate(sluice_stream_refused_total[5m]))", "{{reason}}"}}},
+		{"Rejected by the stream", "short", 8, [][2]string{{"sum by (reason) (rate(sluice_stream_rejected_total[5m]))", "{{reason}}"}}},
 	}},
 	{"Lake", []panel{
 		{"Backlog", "s", 8, [][2]string{{"sluice_load_backlog_seconds", "{{instance}}"}}},
 		{"Rows", "short", 8, [][2]string{{"max by (table) (sluice_lake_rows)", "{{table}}"}}},
-		{"Parts waiting for compaction", "short", 8, [][2]string{{"max by (table) (sluice_lake_small_parts)", "{{table}}"}}},
+		{"Small files waiting for compaction", "short", 8, [][2]string{{"max by (table) (sluice_lake_small_files)", "{{table}}"}}},
 	}},
 }
 

@@ -160,7 +160,7 @@ func TestScrapeByPrometheus(t *testing.T) {
 		<-tick.C
 	}
 	for query, want := range map[string]string{
-		`up{job="sluice"}`: "1", `sluice_ready`: "1", `sluice_events_rejected_total{dataset="shop"}`: "1", `sluice_http_refusals_total{code="MISSING_FIELD"}`: "1",
+		`up{job="sluice"}`: "1", `sluice_ready`: "1", `sluice_events_rejected_total{dataset="shop"}`: "1", `sluice_http_rejections_total{code="MISSING_FIELD"}`: "1",
 		`sluice_http_requests_total{route="/v1/events",status="200"}`: "1", `sluice_stream_append_seconds_count > bool 0`: "1", `sluice_audit_intact`: "1",
 		`count(ALERTS{alertstate="firing",alertname!="SluiceDiskLow"}) or vector(0)`: "0",
 	} {

@@ -152,11 +152,11 @@ func past(t *testing.T, s *service) {
 	var rows []lake.Hour
 	now := time.Now().Unix() / 3600 * 3600
 	for _, d := range []struct {
-		id             string
-		scale, refused float64
-		email, ifa, ip float64
-		code, field    string
-		late           float64
+		id              string
+		scale, rejected float64
+		email, ifa, ip  float64
+		code, field     string
+		late            float64
 	}{
 		{"spring-sale", 900, 0.021, 0.82, 0.2, 0.5, "MISSING_FIELD", "/currency_code", 0.01},
 		{"app-installs", 420, 0.004, 0.12, 0.93, 0.3, "INVALID_IDENTIFIER", "/identifiers/ifa", 0.002},
@@ -198,9 +198,9 @@ func past(t *testing.T, s *service) {
 			put(lake.KindValue, "EUR", "purchase", math.Floor(sum*0.02), sum*0.02*64.8)
 			put(lake.KindRefunds, "USD", "", math.Floor(sum*0.004), math.Floor(sum*0.004)*68.2)
 			put(lake.KindValue, "USD", "begin_checkout", math.Floor(sum*0.05), sum*0.05*80.1)
-			bad := math.Floor(n * d.refused)
+			bad := math.Floor(n * d.rejected)
 			put(lake.KindRejections, d.code, d.field, bad*1.2, bad)
-			if d.refused > 0.02 && r.Float64() < 0.3 {
+			if d.rejected > 0.02 && r.Float64() < 0.3 {
 				put(lake.KindRejections, "INVALID_EVENT_TYPE", "/event_type", 3, 3)
 			}
 		}
@@ -218,10 +218,10 @@ func past(t *testing.T, s *service) {
 func damaged(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "aside"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "quarantine"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "aside", "0-5.frame"), []byte("?"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "quarantine", "0-5.frame"), []byte("?"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

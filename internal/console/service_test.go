@@ -70,7 +70,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	ids, err := submission.NewIDs(secret)
 	must(err)
 	s.loader, err = loader.New(loader.Options{
-		IDs: ids, Stream: s.stream, Lake: s.lake, Aside: filepath.Join(dir, "aside"), Now: time.Now, Log: log, Age: 200 * time.Millisecond,
+		IDs: ids, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now, Log: log, Age: 200 * time.Millisecond,
 	})
 	must(err)
 	s.api = &api.Server{
@@ -88,7 +88,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	}
 	s.console = New(Sources{
 		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Audit: audit.Open(dir),
-		DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
+		StreamRetention: 72 * time.Hour, DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
 	s.api.Live = s.console
 	s.run(senders, ops, log)

@@ -12,24 +12,25 @@ import (
 	"sluice/internal/stream"
 )
 
-// state is what the rooms say of themselves at one moment. Pages, metrics and alarms are made from it alone.
+// state is the numbers of all packages at one moment. Pages, metrics and alarms are made from it alone.
 type state struct {
-	now      time.Time
-	started  time.Time
-	version  string
-	ready    error // nil when a POST would be taken
-	datasets []*dataset.Dataset
-	used     map[string]time.Time // by key id, the last use
-	registry dataset.Stats
-	api      api.Stats
-	stream   stream.Stats
-	engine   engine.Stats
-	lake     lake.Stats
-	loader   loader.Stats
-	disk     disk
-	audit    auditState
-	extents  []stream.Extent // by partition, what the stream holds
-	labels   map[string]bool // datasets that have series of their own in /metrics
+	now       time.Time
+	started   time.Time
+	version   string
+	ready     error // nil when a POST would be taken
+	datasets  []*dataset.Dataset
+	used      map[string]time.Time // by key id, the last use
+	registry  dataset.Stats
+	api       api.Stats
+	stream    stream.Stats
+	engine    engine.Stats
+	lake      lake.Stats
+	loader    loader.Stats
+	disk      disk
+	retention time.Duration // of the stream
+	audit     auditState
+	extents   []stream.Extent // by partition, what the stream holds
+	labels    map[string]bool // datasets that have series of their own in /metrics
 }
 
 // auditState is the audit log as it was last verified.
@@ -44,7 +45,7 @@ type auditState struct {
 // disk is the file system of the data directory.
 type disk struct{ free, total int64 }
 
-// startTime is how long a node may take to open its gate before that is an alarm. Arbitrary.
+// startTime is how long a node may take to take events before that is an alarm. Arbitrary.
 const startTime = 15 * time.Second
 
 func (s *state) starting() bool { return s.now.Sub(s.started) < startTime }

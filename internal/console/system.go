@@ -77,7 +77,7 @@ func streamCard(s *state) systemCard {
 		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(max(1, s.engine.Replicas), "copy", "copies")},
 		{"Acknowledged", fmt.Sprintf("%s in %s, %s", plural(s.stream.Records, "submission", "submissions"), plural(s.stream.Frames, "frame", "frames"), size(int64(s.stream.Bytes)))},
 		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], stream.Latencies[:]) + ", " + size(s.stream.Queued) + " waiting"},
-		{"Refused", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RejectedOverload), num(s.stream.RejectedSpace), num(s.stream.RejectedDown), num(s.stream.Failed))},
+		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RejectedOverload), num(s.stream.RejectedSpace), num(s.stream.RejectedDown), num(s.stream.Failed))},
 		{"Restarts of the engine", num(s.engine.Restarts)},
 	}
 	card.Table = &systemTable{Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"}, Empty: "The engine was not asked yet."}
@@ -95,7 +95,7 @@ func loaderCard(s *state) systemCard {
 	step := loaderStep(s)
 	card := systemCard{ID: "loader", Name: "Loader", State: &systemState{step.State, step.Class}, Facts: []fact{
 		{"Oldest event waiting", span(s.backlog())},
-		{"Damaged or missing", num(s.damaged()) + " kept aside, " + num(s.missing()) + " missing, over restarts"},
+		{"Damaged or missing", num(s.damaged()) + " in quarantine, " + num(s.missing()) + " missing, over restarts"},
 		{"Commits tried again", num(s.retries())},
 	}}
 	card.Table = &systemTable{Caption: "Leases and watermarks", Head: []string{"Partition", "Lease", "Stored up to", "Commits", "Newest"}, Empty: "No partition yet."}
@@ -109,7 +109,7 @@ func loaderCard(s *state) systemCard {
 			strconv.Itoa(int(p.Partition)), held, "frame " + num(p.Watermark), num(p.Commits), ago(s.now, p.LastCommit),
 		})
 		if p.LastError != "" {
-			card.Facts = append(card.Facts, fact{fmt.Sprintf("Trouble, partition %d", p.Partition), p.LastError})
+			card.Facts = append(card.Facts, fact{fmt.Sprintf("Last error, partition %d", p.Partition), p.LastError})
 		}
 	}
 	return card
@@ -117,7 +117,7 @@ func loaderCard(s *state) systemCard {
 
 func lakeCard(s *state) systemCard {
 	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(s.lake.DamagedFiles == 0, "readable", "damage")}
-	card.Table = &systemTable{Caption: "Tables", Head: []string{"Table", "Rows", "Parts", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day"}, Empty: "No tables yet."}
+	card.Table = &systemTable{Caption: "Tables", Head: []string{"Table", "Rows", "Files", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day"}, Empty: "No tables yet."}
 	for _, t := range s.lake.Tables {
 		oldest := "–"
 		if !t.OldestDay.IsZero() {
@@ -132,7 +132,7 @@ func lakeCard(s *state) systemCard {
 
 func nodeCard(s *state) systemCard {
 	free := share(s.disk.free, s.disk.total)
-	state := &systemState{"room on disk", "ok"}
+	state := &systemState{"enough free space", "ok"}
 	switch {
 	case free < diskRisk:
 		state = &systemState{"disk nearly full", "bad"}
@@ -154,7 +154,7 @@ func memoryCard(s *state) systemCard {
 	runtime.ReadMemStats(&m)
 	return systemCard{ID: "memory", Name: "Requests and memory", State: good(s.ready == nil, "open", "closed"), Facts: []fact{
 		{"In flight", size(s.api.BytesInFlight) + " of " + size(s.api.BytesInFlightLimit)},
-		{"Refused for room", fmt.Sprintf("%s memory, %s share, %s stream", num(s.api.ShedMemory), num(s.api.ShedShare), num(s.api.ShedStream))},
+		{"Rejected under load", fmt.Sprintf("%s memory, %s share, %s stream", num(s.api.ShedMemory), num(s.api.ShedShare), num(s.api.ShedStream))},
 		{"Bodies", size(int64(s.api.BytesWire)) + " received, " + size(int64(s.api.BytesPlain)) + " decompressed"},
 		{"Faults", num(s.api.Faults)},
 		{"Heap", size(int64(m.HeapAlloc)) + " in use, " + size(int64(m.Sys)) + " from the system"},
@@ -174,7 +174,7 @@ func (c *Console) auditCard(s *state) systemCard {
 	}
 	entries, err := c.s.Audit.Tail(10)
 	if err != nil {
-		c.log.Error("read audit log", "err", err)
+		c.log.Error("read audit log", "error", err)
 	}
 	for _, e := range entries {
 		card.Table.Rows = append(card.Table.Rows, []string{stamp(e.Time), e.Actor, e.Action, e.Object})

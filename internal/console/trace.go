@@ -2,13 +2,13 @@ package console
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -25,16 +25,13 @@ type Traces struct {
 	context  propagation.TraceContext
 }
 
-// OpenTraces prepares to send spans by OTLP over HTTP to url, such as http://127.0.0.1:4318. Nothing is sent until
+// OpenTraces prepares to send spans by OTLP over HTTP, as JSON, to url, such as http://127.0.0.1:4318. Nothing is sent until
 // there are spans, and a collector that does not answer costs spans, not requests.
-func OpenTraces(ctx context.Context, url, version string) (*Traces, error) {
+func OpenTraces(url, version string, log *slog.Logger) (*Traces, error) {
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		return nil, fmt.Errorf("an OTLP address begins with http:// or https://")
+		return nil, errors.New("an OTLP address begins with http:// or https://")
 	}
-	exporter, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(strings.TrimSuffix(url, "/")+"/v1/traces"))
-	if err != nil {
-		return nil, fmt.Errorf("open OTLP exporter: %w", err)
-	}
+	exporter := newOTLPExporter(strings.TrimSuffix(url, "/")+"/v1/traces", log)
 	return newTraces(sdktrace.WithBatcher(exporter), version), nil
 }
 

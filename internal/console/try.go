@@ -96,19 +96,19 @@ func answer(text string, policy event.Policy, now time.Time) *tryAnswer {
 	switch {
 	case bad != nil:
 		return &tryAnswer{
-			Title: "The request would be refused", Verdict: "400", Class: "bad",
+			Title: "The request would be rejected", Verdict: "400", Class: "bad",
 			Errors: []tryRemark{{string(bad.Code), bad.Field, bad.Message, bad.Hint}},
 		}
 	case res.Foreign:
 		_, remedy := explain(string(event.DatasetForbidden))
 		return &tryAnswer{
-			Title: "The request would be refused", Verdict: "403", Class: "bad",
+			Title: "The request would be rejected", Verdict: "403", Class: "bad",
 			Errors: []tryRemark{{string(event.DatasetForbidden), "/data_set_id", "An event names another dataset than the one chosen.", remedy}},
 		}
 	}
 	a := &tryAnswer{Title: plural(len(res.Rows), "event", "events") + " accepted", Verdict: "valid", Class: "ok"}
 	if res.Rejected > 0 {
-		a.Title += ", " + num(res.Rejected) + " refused"
+		a.Title += ", " + num(res.Rejected) + " rejected"
 		a.Verdict, a.Class = "not valid", "bad"
 	}
 	where := func(index int, field string) string {

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"sluice/internal/durable"
 )
 
 const (
@@ -24,8 +25,8 @@ func tryLock(dir string) (lock *os.File, holder string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("lock: %w", err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	err = durable.TryLock(f, durable.Exclusive)
+	if errors.Is(err, durable.ErrLocked) {
 		defer f.Close()
 		var pid [20]byte
 		n, _ := f.ReadAt(pid[:], 0)

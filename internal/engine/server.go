@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"sluice/internal/durable"
 )
 
 const (
@@ -171,9 +172,9 @@ func (e *Engine) awaitConn(ctx context.Context) error {
 
 // diskSize returns the size of the file system that holds dir.
 func diskSize(dir string) (int64, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("size of the disk of %s: %w", dir, err)
+	d, err := durable.Space(dir)
+	if err != nil {
+		return 0, fmt.Errorf("size of the disk: %w", err)
 	}
-	return int64(st.Blocks) * int64(st.Bsize), nil
+	return d.Size, nil
 }

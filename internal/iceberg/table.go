@@ -81,7 +81,7 @@ type table struct {
 	hinted  atomic.Int64 // when the hint was last written
 
 	hintedVersion atomic.Int64 // and which version it names
-	swept   atomic.Int64 // when the last sweep began
+	swept         atomic.Int64 // when the last sweep began
 
 	listings listings
 

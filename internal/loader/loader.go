@@ -30,13 +30,13 @@ type Target interface {
 	Commit(ctx context.Context, b lake.Batch, slack time.Duration) error
 }
 
-// Options say what is loaded, and how. Stream, Lake, Aside and Now are required.
+// Options say what is loaded, and how. Stream, Lake, Quarantine and Now are required.
 type Options struct {
-	Stream Source
-	Lake   Target
-	Aside  string // directory for frames that cannot be read
-	Now    func() time.Time
-	Log    *slog.Logger // default: nothing is logged
+	Stream     Source
+	Lake       Target
+	Quarantine string // directory for frames that cannot be read
+	Now        func() time.Time
+	Log        *slog.Logger // default: nothing is logged
 
 	Throttle *throttle.Throttle // slows the decoding of frames down; nil does not
 
@@ -53,11 +53,11 @@ type Options struct {
 
 // Loader loads all partitions of a stream.
 type Loader struct {
-	o     Options
-	aside *aside
+	o          Options
+	quarantine *quarantine
 
-	mu    sync.Mutex
-	parts []*partition
+	mu         sync.Mutex
+	partitions []*partition
 }
 
 // New makes a loader. Nothing runs until Run.
@@ -74,11 +74,11 @@ func New(o Options) (*Loader, error) {
 	if o.MaxSize == 0 {
 		o.MaxSize = 16 << 20
 	}
-	kept, err := openAside(o.Aside)
+	kept, err := openQuarantine(o.Quarantine)
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{o: o, aside: kept}
+	l := &Loader{o: o, quarantine: kept}
 	l.grow()
 	return l, nil
 }
@@ -87,14 +87,14 @@ func New(o Options) (*Loader, error) {
 func (l *Loader) grow() []*partition {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := len(l.parts); i < l.o.Stream.Partitions(); i++ {
-		l.parts = append(l.parts, &partition{l: l, id: uint8(i), log: l.o.Log.With("partition", i)})
+	for i := len(l.partitions); i < l.o.Stream.Partitions(); i++ {
+		l.partitions = append(l.partitions, &partition{l: l, id: uint8(i), log: l.o.Log.With("partition", i)})
 	}
-	return l.parts
+	return l.partitions
 }
 
-// Run loads until ctx ends, then returns nil. It writes parts, then commits them with the position they reach.
-// A crash before the commit leaves parts nobody lists; after it, the same frames again are passed over.
+// Run loads until ctx ends, then returns nil. It writes files, then commits them with the position they reach.
+// A crash before the commit leaves files that no snapshot lists; after it, the same frames again are passed over.
 func (l *Loader) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, p := range l.grow() {
@@ -111,10 +111,10 @@ func (l *Loader) Run(ctx context.Context) error {
 func (l *Loader) Watermark(partition uint8) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if int(partition) >= len(l.parts) {
+	if int(partition) >= len(l.partitions) {
 		return 0
 	}
-	return l.parts[partition].watermark.Load()
+	return l.partitions[partition].watermark.Load()
 }
 
 // PartitionStats is the state of one partition.
@@ -136,8 +136,8 @@ type PartitionStats struct {
 // Stats is the state of a loader.
 type Stats struct {
 	Partitions []PartitionStats
-	Damaged    int64 // frames and records that could not be read, kept aside; counted over restarts
-	Missing    int64 // sequence numbers that held nothing when their turn came; counted over restarts
+	Damaged    int64 // frames and records that could not be read, in quarantine; counted over restarts
+	Missing    int64 // sequence numbers that held nothing when the loader came to them; counted over restarts
 }
 
 // Stats answers from memory.
@@ -145,8 +145,8 @@ func (l *Loader) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out Stats
-	out.Damaged, out.Missing = l.aside.counts()
-	for _, p := range l.parts {
+	out.Damaged, out.Missing = l.quarantine.counts()
+	for _, p := range l.partitions {
 		out.Partitions = append(out.Partitions, p.stats())
 	}
 	return out

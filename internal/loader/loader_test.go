@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -144,17 +146,17 @@ func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
 	}); err != nil || got != rejected {
 		t.Errorf("got %d rejected events, %v, want %d", got, err, rejected)
 	}
-	accepted, refused := int64(0), 0.0
+	accepted, sum := int64(0), 0.0
 	if err := l.ScanHours(t.Context(), lake.HourQuery{}, func(h *lake.Hour) error {
 		if h.Kind == lake.KindEvents && h.Field == lake.FieldAccepted {
 			accepted += h.Count
 		}
 		if h.Kind == lake.KindRejections {
-			refused += h.Value
+			sum += h.Value
 		}
 		return nil
-	}); err != nil || accepted != int64(len(want)) || refused != float64(rejected) {
-		t.Errorf("got %d accepted and %v rejected in hours, %v, want %d and %d", accepted, refused, err, len(want), rejected)
+	}); err != nil || accepted != int64(len(want)) || sum != float64(rejected) {
+		t.Errorf("got %d accepted and %v rejected in hours, %v, want %d and %d", accepted, sum, err, len(want), rejected)
 	}
 }
 
@@ -169,7 +171,7 @@ func placed(t *testing.T, s *submission.Submission, seq uint64, slot uint16) *su
 }
 
 func TestDamageStopsNothing(t *testing.T) {
-	dir, asideDir := t.TempDir(), t.TempDir()
+	dir, quarantineDir := t.TempDir(), t.TempDir()
 	a, b, c := made(3, "d1"), made(5, "d2"), made(2, "d1")
 	src := &frames{[]stream.Frame{
 		{Seq: 1, Records: [][]byte{record(a)}},
@@ -179,7 +181,7 @@ func TestDamageStopsNothing(t *testing.T) {
 	}}
 	sent := []*submission.Submission{placed(t, a, 1, 0), placed(t, b, 6, 0), placed(t, c, 7, 1)}
 	lk := openLake(t, dir, nil)
-	l, stop := start(t, Options{Stream: src, Lake: lk, Aside: asideDir})
+	l, stop := start(t, Options{Stream: src, Lake: lk, Quarantine: quarantineDir})
 	until(t, "the last frame", func() bool { return l.Watermark(0) == 7 })
 	check(t, lk, sent)
 	stop()
@@ -188,17 +190,48 @@ func TestDamageStopsNothing(t *testing.T) {
 		if s.Damaged != 2 || s.Missing != 3 {
 			t.Errorf("got %d damaged, %d missing, want 2 and 3", s.Damaged, s.Missing)
 		}
-		l, stop = start(t, Options{Stream: src, Lake: openLake(t, t.TempDir(), nil), Aside: asideDir})
+		l, stop = start(t, Options{Stream: src, Lake: openLake(t, t.TempDir(), nil), Quarantine: quarantineDir})
 		until(t, "the last frame", func() bool { return l.Watermark(0) == 7 })
 		stop()
 	}
-	raw, err := os.ReadFile(asideDir + "/0-2.frame")
+	raw, err := os.ReadFile(quarantineDir + "/0-2.frame")
 	if err != nil || string(raw) != "not a frame" {
 		t.Errorf("got %q, %v, want the bytes of the frame", raw, err)
 	}
-	info, err := os.Stat(asideDir + "/0-7-0.record")
+	info, err := os.Stat(quarantineDir + "/0-7-0.record")
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v, want a file for the owner only", info, err)
+	}
+}
+
+// What an earlier version put into the directory aside is in quarantine after the start, is counted, and comes again only once.
+func TestQuarantineOfAnEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	old, now := filepath.Join(dir, "aside"), filepath.Join(dir, "quarantine")
+	for _, d := range []string{old, now} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, text := range map[string]string{old + "/0-2.frame": "a", old + "/0-9.gap": "3", now + "/0-5.frame": "b"} { // as after a crash between two moves
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		q, err := openQuarantine(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if damaged, missing := q.counts(); damaged != 2 || missing != 3 {
+			t.Errorf("got %d damaged, %d missing, want 2 and 3", damaged, missing)
+		}
+		if isNew, err := q.frame(0, 2, []byte("a")); isNew || err != nil {
+			t.Errorf("the known frame: got new %v, %v", isNew, err)
+		}
+	}
+	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old directory: got %v, want none", err)
 	}
 }
 
@@ -216,7 +249,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 		steps = append(steps, name)
 		return nil
 	}
-	l, stop := start(t, Options{Stream: src, Lake: openLake(t, t.TempDir(), record), Aside: t.TempDir(), MaxRows: 8})
+	l, stop := start(t, Options{Stream: src, Lake: openLake(t, t.TempDir(), record), Quarantine: t.TempDir(), MaxRows: 8})
 	until(t, "the last frame", func() bool { return l.Watermark(0) == 4 })
 	stop()
 	if len(steps) < 20 || !slices.Contains(steps, "events.committed") {
@@ -224,7 +257,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 	}
 	for i, name := range steps {
 		t.Run(fmt.Sprint(i, name), func(t *testing.T) {
-			dir, asideDir := t.TempDir(), t.TempDir()
+			dir, quarantineDir := t.TempDir(), t.TempDir()
 			var n, crashed atomic.Int64
 			crash := errors.New("crash")
 			lk := openLake(t, dir, func(string) error {
@@ -234,11 +267,11 @@ func TestCrashAtEveryStep(t *testing.T) {
 				}
 				return nil
 			})
-			_, stop := start(t, Options{Stream: src, Lake: lk, Aside: asideDir, MaxRows: 8})
+			_, stop := start(t, Options{Stream: src, Lake: lk, Quarantine: quarantineDir, MaxRows: 8})
 			until(t, "the crash", func() bool { return crashed.Load() > 0 })
 			stop()
 			lk = openLake(t, dir, nil)
-			l, stop := start(t, Options{Stream: src, Lake: lk, Aside: asideDir, MaxRows: 12})
+			l, stop := start(t, Options{Stream: src, Lake: lk, Quarantine: quarantineDir, MaxRows: 12})
 			until(t, "the last frame", func() bool { return l.Watermark(0) == 4 })
 			stop()
 			check(t, lk, sent)
@@ -258,7 +291,7 @@ func TestTroubleIsWaitedOut(t *testing.T) {
 		}
 		return nil
 	})
-	l, _ := start(t, Options{Stream: src, Lake: lk, Aside: t.TempDir()})
+	l, _ := start(t, Options{Stream: src, Lake: lk, Quarantine: t.TempDir()})
 	until(t, "a second attempt", func() bool { return l.Stats().Partitions[0].Retries >= 2 })
 	if l.Stats().Partitions[0].LastError == "" {
 		t.Error("got no error in the stats, want one")
@@ -287,8 +320,8 @@ func TestRealStream(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-ran; st.Close() })
 
 	lk := openLake(t, t.TempDir(), nil)
-	asideDir := t.TempDir()
-	o := Options{Stream: st, Lake: lk, Aside: asideDir, Engine: e, Now: time.Now}
+	quarantineDir := t.TempDir()
+	o := Options{Stream: st, Lake: lk, Quarantine: quarantineDir, Engine: e, Now: time.Now}
 	var sent []*submission.Submission
 	last := uint64(0)
 	send := func() {

@@ -45,7 +45,7 @@ func (p *partition) run(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil && !errors.Is(err, lake.ErrFenced) && !errors.Is(err, errLeaseLost) {
-			p.trouble("load", err)
+			p.failed("load", err)
 		}
 		if err := p.rest(ctx, time.Second); err != nil {
 			return err
@@ -160,7 +160,7 @@ func (p *partition) commit(ctx context.Context, b *batch) error {
 			return err
 		}
 		p.retries.Add(1)
-		p.trouble("commit", err)
+		p.failed("commit", err)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -188,14 +188,14 @@ func (p *partition) waiting(since time.Time) {
 	p.oldest = since
 }
 
-// trouble notes an error, and logs it unless it is the one from before.
-func (p *partition) trouble(doing string, err error) {
+// failed notes an error, and logs it unless it is the one from before.
+func (p *partition) failed(doing string, err error) {
 	text := fmt.Sprintf("%s: %v", doing, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if text != p.lastError {
 		p.lastError = text
-		p.log.Error("loading does not go on", "error", text)
+		p.log.Error("loading stopped", "error", text)
 	}
 }
 
@@ -239,12 +239,12 @@ func (b *batch) empty() bool { return len(b.frames) == 0 }
 
 func (b *batch) full() bool { return b.rows >= b.p.l.o.MaxRows || b.size >= b.p.l.o.MaxSize }
 
-// add takes a frame in. What cannot be read is kept aside and does not stop what follows; an error comes only
+// add takes a frame in. What cannot be read goes into quarantine and does not stop what follows; an error comes only
 // from keeping it, for then the frame must come again.
 func (b *batch) add(f stream.Frame) error {
 	b.p.frames.Add(1)
 	if f.Missing > 0 {
-		isNew, err := b.p.l.aside.gap(b.p.id, f.Seq, f.Missing)
+		isNew, err := b.p.l.quarantine.gap(b.p.id, f.Seq, f.Missing)
 		if err != nil {
 			return fmt.Errorf("note a gap: %w", err)
 		}
@@ -253,7 +253,7 @@ func (b *batch) add(f stream.Frame) error {
 		}
 	}
 	if f.Damaged != nil {
-		isNew, err := b.p.l.aside.frame(b.p.id, f.Seq, f.Raw)
+		isNew, err := b.p.l.quarantine.frame(b.p.id, f.Seq, f.Raw)
 		if err != nil {
 			return fmt.Errorf("keep a damaged frame: %w", err)
 		}
@@ -273,7 +273,7 @@ func (b *batch) add(f stream.Frame) error {
 // view is a record as a string. The frame is ours to keep and nobody writes to it, so rows may share its memory.
 func view(record []byte) string { return unsafe.String(unsafe.SliceData(record), len(record)) }
 
-// decode makes rows of the frames. A record that cannot be read is kept aside, as in add.
+// decode makes rows of the frames. A record that cannot be read goes into quarantine, as in add.
 func (b *batch) decode(ctx context.Context) error {
 	job := b.p.l.o.Throttle.Begin(2, b.due)
 	b.Events = make([]event.Row, 0, b.rows)
@@ -281,7 +281,7 @@ func (b *batch) decode(ctx context.Context) error {
 		for slot, record := range f.Records {
 			rows, err := b.reader.Decode(&b.read, b.Events, view(record), b.p.id, f.Seq, uint16(slot))
 			if err != nil {
-				isNew, kerr := b.p.l.aside.record(b.p.id, f.Seq, slot, record)
+				isNew, kerr := b.p.l.quarantine.record(b.p.id, f.Seq, slot, record)
 				if kerr != nil {
 					return fmt.Errorf("keep a damaged record: %w", kerr)
 				}

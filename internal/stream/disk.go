@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"sluice/internal/durable"
 	"sluice/internal/engine"
 )
 
@@ -95,13 +95,6 @@ func (d *disk) wrote(n int) (look bool) {
 
 // statDisk asks the file system that holds dir.
 func statDisk(dir string) (Disk, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return Disk{}, fmt.Errorf("statfs %s: %w", dir, err)
-	}
-	d := Disk{Size: int64(st.Blocks) * int64(st.Bsize), Free: int64(st.Bavail) * int64(st.Bsize), Files: -1}
-	if st.Files > 0 {
-		d.Files = int64(st.Ffree)
-	}
-	return d, nil
+	d, err := durable.Space(dir)
+	return Disk{Size: d.Size, Free: d.Free, Files: d.Files}, err
 }

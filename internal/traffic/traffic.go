@@ -16,7 +16,7 @@ type Mix struct {
 	URLs    float64 // with page_url and referer
 	Value   float64 // with value and currency_code
 	Late    float64 // 7 to 30 days old
-	Invalid float64 // refused by a rule
+	Invalid float64 // rejected by a rule
 }
 
 // Standard is the mix that figures are given for: events of about 700 bytes, all accepted.

@@ -21,14 +21,14 @@ func TestMixes(t *testing.T) {
 	}
 	standard, bytes := decode(Standard)
 	if standard.Rejected != 0 {
-		t.Errorf("standard: %d refused, the first: %+v", standard.Rejected, standard.Errors[0])
+		t.Errorf("standard: %d rejected, the first: %+v", standard.Rejected, standard.Errors[0])
 	}
 	if bytes < 500 || bytes > 800 {
 		t.Errorf("standard: %d bytes an event", bytes)
 	}
 	lively, _ := decode(Lively)
 	if lively.Rejected == 0 || lively.Rejected > 200 {
-		t.Errorf("lively: %d of 1000 refused", lively.Rejected)
+		t.Errorf("lively: %d of 1000 rejected", lively.Rejected)
 	}
 	outcomes := map[event.Outcome]int{}
 	for i := range standard.Rows {

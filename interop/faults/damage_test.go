@@ -248,7 +248,7 @@ func damagedPart(t *testing.T, h harm) {
 	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
 	eventually(t, 30*time.Second, "upkeep to find it", func() error {
 		l.send(s, l.request(mixedBatch)) // more parts, so that there is something to compact
-		if n := s.metric(t, "sluice_lake_damaged_parts_total"); n == 0 {
+		if n := s.metric(t, "sluice_lake_damaged_files_total"); n == 0 {
 			return errors.New("not counted")
 		}
 		if !strings.Contains(s.said(), "damaged") {
@@ -257,7 +257,7 @@ func damagedPart(t *testing.T, h harm) {
 		return nil
 	})
 	eventually(t, 10*time.Second, "alarm", func() error {
-		if !strings.Contains(s.said(), "alarm=SluiceDamagedParts") {
+		if !strings.Contains(s.said(), "alarm=SluiceDamagedFiles") {
 			return errors.New("no alarm")
 		}
 		return nil

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 	"syscall"
 	"time"
 
-	"sluice/internal/bench"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 )
 
 // target is a server under load and what was measured of it.
 type target struct {
+	now      func() time.Time
 	name     string
 	url      *url.URL
 	data     string // its data directory, when it is ours
 	child    *child // nil: somebody else runs it
 	pid      int    // 0: cannot be looked into
-	datasets []bench.Dataset
+	datasets []Dataset
 
-	result    bench.Result
+	result    Result
 	cpu, user time.Duration // while events were sent
 	loaded    time.Duration // and until they were in the table
 	generator time.Duration
@@ -39,33 +39,33 @@ type target struct {
 }
 
 // openSubject starts the server to be measured and makes its datasets, or takes the one that runs.
-func (b *benchmark) openSubject(ctx context.Context, s step, dir string) (*target, error) {
-	if b.address != "" {
-		u, err := url.Parse(b.address)
-		return &target{name: u.Host, url: u, pid: b.process, datasets: b.given}, err
+func (h *Harness) openSubject(ctx context.Context, s Step, dir string) (*target, error) {
+	if h.Address != "" {
+		u, err := url.Parse(h.Address)
+		return &target{now: h.Now, name: u.Host, url: u, pid: h.Process, datasets: h.Given}, err
 	}
-	data := b.data
+	data := h.Data
 	if data == "" {
 		data = filepath.Join(dir, "data")
 	}
 	args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0"}
-	if !s.loading {
+	if !s.Loading {
 		args = append(args, "--loading=false")
 	}
-	t, err := b.startTarget(ctx, "sluice", s, args)
+	t, err := h.startTarget(ctx, "sluice", s, args)
 	if err != nil {
 		return nil, err
 	}
 	t.data = data
-	if t.datasets, err = makeDatasets(ctx, t, b.datasets); err != nil {
+	if t.datasets, err = h.makeDatasets(ctx, t); err != nil {
 		return nil, errors.Join(err, t.stop())
 	}
 	return t, nil
 }
 
 // openReference starts the reference. It has no keys and takes those of the subject for what they are to it: bytes.
-func (b *benchmark) openReference(ctx context.Context, s step, dir string, datasets []bench.Dataset) (*target, error) {
-	t, err := b.startTarget(ctx, "reference", s, []string{"bench", "reference", filepath.Join(dir, "reference")})
+func (h *Harness) openReference(ctx context.Context, s Step, dir string, datasets []Dataset) (*target, error) {
+	t, err := h.startTarget(ctx, "reference", s, []string{"bench", "reference", filepath.Join(dir, "reference")})
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +73,11 @@ func (b *benchmark) openReference(ctx context.Context, s step, dir string, datas
 	return t, nil
 }
 
-func (b *benchmark) startTarget(ctx context.Context, name string, s step, args []string) (*target, error) {
-	if b.profiles != "" {
-		args = append(args, "--profile", filepath.Join(b.profiles, strings.ReplaceAll(s.name, " ", "-")+"-"+name))
+func (h *Harness) startTarget(ctx context.Context, name string, s Step, args []string) (*target, error) {
+	if h.Profiles != "" {
+		args = append(args, "--profile", filepath.Join(h.Profiles, strings.ReplaceAll(s.Name, " ", "-")+"-"+name))
 	}
-	c, err := startChild(ctx, b.words, args...)
+	c, err := startChild(ctx, h.Program, h.Words, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -85,22 +85,22 @@ func (b *benchmark) startTarget(ctx context.Context, name string, s step, args [
 	if err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
-	return &target{name: name, url: u, child: c, pid: c.pid()}, nil
+	return &target{now: h.Now, name: name, url: u, child: c, pid: c.pid()}, nil
 }
 
-// makeDatasets makes n datasets with ids of one length and waits until the server knows the last of them.
-func makeDatasets(ctx context.Context, t *target, n int) ([]bench.Dataset, error) {
+// makeDatasets makes datasets with ids of one length and waits until the server knows the last of them.
+func (h *Harness) makeDatasets(ctx context.Context, t *target) ([]Dataset, error) {
 	e, err := engine.Open(ctx, engine.Options{Dir: t.data})
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	registry, err := dataset.Open(ctx, e, dataset.Options{Now: time.Now})
+	registry, err := dataset.Open(ctx, e, dataset.Options{Now: h.Now})
 	if err != nil {
 		return nil, err
 	}
-	var out []bench.Dataset
-	for i := range n {
+	var out []Dataset
+	for i := range h.Datasets {
 		id := fmt.Sprintf("bench-%06d", i)
 		_, _, key, err := registry.Create(ctx, dataset.Spec{ID: id, Name: "Benchmark"})
 		if errors.Is(err, dataset.ErrExists) { // the directory is from an earlier run
@@ -109,16 +109,16 @@ func makeDatasets(ctx context.Context, t *target, n int) ([]bench.Dataset, error
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, bench.Dataset{ID: id, Key: key.Reveal})
+		out = append(out, Dataset{ID: id, Key: key.Reveal})
 	}
-	probe := t.probe(out[n-1])
+	probe := t.probe(out[h.Datasets-1])
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return out, probe.Known(ctx)
 }
 
-func (t *target) probe(d bench.Dataset) *bench.Probe {
-	return &bench.Probe{URL: t.url.Scheme + "://" + t.url.Host, Dataset: d, Client: &http.Client{Timeout: 30 * time.Second}, Now: time.Now}
+func (t *target) probe(d Dataset) *Probe {
+	return &Probe{URL: t.url.Scheme + "://" + t.url.Host, Dataset: d, Client: &http.Client{Timeout: 30 * time.Second}, Now: t.now}
 }
 
 func (t *target) dial(ctx context.Context) (net.Conn, error) {
@@ -133,18 +133,18 @@ func (t *target) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // usage is what the server and this process have used so far.
-func (t *target) usage() (server, own bench.Usage, err error) {
-	if own, err = bench.ReadUsage(os.Getpid()); err != nil || t.pid == 0 {
-		return bench.Usage{}, own, err
+func (t *target) usage() (server, own Usage, err error) {
+	if own, err = ReadUsage(os.Getpid()); err != nil || t.pid == 0 {
+		return Usage{}, own, err
 	}
-	server, err = bench.ReadUsage(t.pid)
+	server, err = ReadUsage(t.pid)
 	return server, own, err
 }
 
 // settleAtMost is how long a server may take to load what it was sent.
 const settleAtMost = 15 * time.Minute
 
-// begin makes an end of what came before the measured load: its events are loaded, and it is in no profile.
+// begin ends what came before the measured load: its events are loaded, and it is in no profile.
 func (t *target) begin(ctx context.Context, loading, profiled bool) error {
 	if loading && t.name != "reference" {
 		if _, err := t.loadAll(ctx); err != nil {
@@ -170,7 +170,7 @@ func (t *target) loadAll(ctx context.Context) (time.Duration, error) {
 
 // send runs a load and adds what it took. When the server loads, freshness is probed meanwhile, and then waited
 // until everything is in the table: only that is the whole cost of an event.
-func (t *target) send(ctx context.Context, load bench.Load, loading bool) error {
+func (t *target) send(ctx context.Context, load Load, loading bool) error {
 	loading = loading && t.name != "reference"
 	probing, stopProbe := context.WithCancel(ctx)
 	defer stopProbe()
@@ -213,8 +213,8 @@ func (t *target) send(ctx context.Context, load bench.Load, loading bool) error 
 }
 
 // figures sums up what was measured.
-func (t *target) figures(s step, stock *bench.Stock) bench.Figures {
-	f := t.result.Summarize(s.name, t.name, stock, s.rate)
+func (t *target) figures(s Step, bodies *Bodies) Figures {
+	f := t.result.Summarize(s.Name, t.name, bodies, s.Rate)
 	f.CPU, f.UserCPU, f.LoadedCPU = f.Million(t.cpu), f.Million(t.user), f.Million(t.loaded)
 	f.GeneratorCPU = f.Million(t.generator)
 	f.Memory = t.peak

@@ -14,18 +14,18 @@ type Dataset struct {
 	Key func() string // a function, so that nothing prints it
 }
 
-// Stock is bodies made before the measuring begins, so that making them costs nothing during it. What must differ
+// Bodies are made before the measuring begins, so that making them costs nothing during it. What must differ
 // from event to event, or else would compress as no real traffic does, is written into them as they are sent:
 // the dataset, the hashes, the device ids and the numbers of orders and clicks.
-type Stock struct {
-	batch    int
-	datasets []Dataset
-	shelves  []shelf
-	bytes    int // of the mean body
+type Bodies struct {
+	batch     int
+	datasets  []Dataset
+	perSender []senderBodies
+	bytes     int // of the mean body
 }
 
-// shelf is one sender's part of the stock. Nobody else touches it.
-type shelf struct {
+// senderBodies are the bodies of one sender. Nobody else touches them.
+type senderBodies struct {
 	bodies []body
 	next   int
 	rand   *rand.Rand
@@ -43,24 +43,24 @@ type body struct {
 // population is from how many persons and addresses events come: some repeat, as in life.
 const population = 10_000_000
 
-// NewStock makes bodies for a number of senders. now is in Unix seconds; the bodies are good for days.
+// NewBodies makes bodies for a number of senders. now is in Unix seconds; the bodies are good for days.
 // All datasets must have ids of one length.
-func NewStock(mix traffic.Mix, batch, senders int, datasets []Dataset, seed uint64, now int64) (*Stock, error) {
+func NewBodies(mix traffic.Mix, batch, senders int, datasets []Dataset, seed uint64, now int64) (*Bodies, error) {
 	if len(datasets) == 0 || senders < 1 || batch < 1 {
-		return nil, errors.New("a stock needs a dataset, a sender and a batch size")
+		return nil, errors.New("a load needs a dataset, a sender and a batch size")
 	}
 	for _, d := range datasets {
 		if len(d.ID) != len(datasets[0].ID) {
 			return nil, errors.New("the ids of the datasets must be equally long")
 		}
 	}
-	s := &Stock{batch: batch, datasets: datasets}
+	s := &Bodies{batch: batch, datasets: datasets}
 	source := traffic.New(mix, seed)
 	// A few hundred single events, or a few batches: enough that shapes differ from request to request.
 	each := max(2, min(64, 2000/batch))
 	total := 0
 	for i := range senders {
-		sh := shelf{rand: rand.New(rand.NewPCG(seed, uint64(i)+2))}
+		sh := senderBodies{rand: rand.New(rand.NewPCG(seed, uint64(i)+2))}
 		for range each {
 			var text []byte
 			if batch == 1 {
@@ -71,7 +71,7 @@ func NewStock(mix traffic.Mix, batch, senders int, datasets []Dataset, seed uint
 			total += len(text)
 			sh.bodies = append(sh.bodies, findPlaces(text))
 		}
-		s.shelves = append(s.shelves, sh)
+		s.perSender = append(s.perSender, sh)
 	}
 	s.bytes = total / (senders * each)
 	return s, nil
@@ -108,7 +108,7 @@ func findPlaces(text []byte) body {
 }
 
 // take prepares the sender's next body for a dataset drawn by chance.
-func (sh *shelf) take(datasets []Dataset) (*body, int) {
+func (sh *senderBodies) take(datasets []Dataset) (*body, int) {
 	b := &sh.bodies[sh.next]
 	if sh.next++; sh.next == len(sh.bodies) {
 		sh.next = 0

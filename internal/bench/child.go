@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// child is the program as a process of its own, so that what it uses can be measured apart from what the sender uses.
+type child struct {
+	cmd *exec.Cmd
+	url string
+}
+
+// startChild runs a command of the program that logs where it serves, and waits for that line. Everything it
+// logs above info goes to words.
+func startChild(ctx context.Context, program string, words io.Writer, args ...string) (*child, error) {
+	c := &child{cmd: exec.CommandContext(ctx, program, append(args, "--log-format", "json")...)}
+	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
+	c.cmd.WaitDelay = time.Minute
+	lines, err := c.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	address := make(chan string, 1)
+	go func() {
+		defer close(address)
+		follow(lines, words, address)
+	}()
+	select {
+	case url, ok := <-address:
+		if !ok {
+			return nil, errors.Join(errors.New("the server ended before it served"), c.cmd.Wait())
+		}
+		c.url = url
+		return c, nil
+	case <-time.After(30 * time.Second):
+		return nil, errors.Join(errors.New("the server does not begin to serve"), c.stop())
+	}
+}
+
+// follow reads the log of a child to its end.
+func follow(lines io.Reader, words io.Writer, address chan<- string) {
+	scan := bufio.NewScanner(lines)
+	for scan.Scan() {
+		var line struct {
+			Level string `json:"level"`
+			Msg   string `json:"msg"`
+			API   string `json:"api"`
+		}
+		if json.Unmarshal(scan.Bytes(), &line) == nil && (line.Level == "INFO" || line.Level == "DEBUG") {
+			if line.Msg == "serving" && line.API != "" {
+				address <- line.API
+			}
+			continue
+		}
+		fmt.Fprintln(words, scan.Text())
+	}
+}
+
+func (c *child) pid() int { return c.cmd.Process.Pid }
+
+// stop asks the child to end and waits until it has.
+func (c *child) stop() error {
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return c.cmd.Wait()
+}
