@@ -27,7 +27,7 @@ func newServe() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.listen, "listen", "127.0.0.1:8080", "address of the senders' API")
-	f.StringVar(&c.ops, "ops", "127.0.0.1:8081", "address of the operators' listener: console, /metrics, /livez, /readyz; empty for none")
+	f.StringVar(&c.ops, "ops", "127.0.0.1:8081", "address of the operators' listener: console, catalog, feed, /metrics, /livez, /readyz; empty for none")
 	f.StringVar(&c.opsCert, "ops-tls-cert", "", "certificate file of the operators' listener; read again when it changes")
 	f.StringVar(&c.opsKey, "ops-tls-key", "", "key file of that certificate")
 	f.BoolVar(&c.opsProxy, "ops-proxy", false, "a proxy in front of the operators' listener ends TLS and sets X-Forwarded-For")

@@ -1,0 +1,108 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+)
+
+// spoiled is a stream of which frames are damaged, lost, or aged out.
+type spoiled struct {
+	*stream.Stream
+	damaged, lost uint64 // sequence numbers
+	aged          uint64 // everything up to here
+	late          bool   // Bounds says so only from the second call on
+	asked         int
+}
+
+func (s *spoiled) Bounds(ctx context.Context) ([]stream.Bounds, error) {
+	b, err := s.Stream.Bounds(ctx)
+	if s.asked++; err == nil && s.aged > 0 && (!s.late || s.asked > 1) {
+		b[0].First = s.aged + 1
+	}
+	return b, err
+}
+
+func (s *spoiled) Page(ctx context.Context, partition uint8, from uint64, frames, bytes int) ([]stream.Frame, error) {
+	all, err := s.Stream.Page(ctx, partition, from, frames, bytes)
+	all = slices.DeleteFunc(all, func(f stream.Frame) bool { return f.Seq == s.lost || f.Seq <= s.aged })
+	for i := range all {
+		if all[i].Seq == s.damaged {
+			all[i].Records, all[i].Damaged = nil, stream.ErrDamaged
+		}
+	}
+	return all, err
+}
+
+// A frame that cannot be read, or is not there, is passed over, whatever the size of the pages, and the rest comes once.
+func TestDamage(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	var seqs []uint64
+	for range 8 {
+		s.send("shop", 4)
+		last, err := s.stream.Last(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs = append(seqs, last)
+	}
+	var want []string
+	for i := range 8 {
+		if i != 2 && i != 5 {
+			for _, n := range []int{1, 2, 3} { // the fourth is suppressed
+				want = append(want, fmt.Sprintf("n%d", 4*i+n))
+			}
+		}
+	}
+	for _, limit := range []string{"1", "2", "1000"} {
+		s.Feed.pages = pages{stream: &spoiled{Stream: s.stream, damaged: seqs[2], lost: seqs[5]}}
+		got, _ := s.all("purpose=measurement&limit="+limit, Earliest)
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %s: got %v, want %v", limit, got, want)
+		}
+	}
+}
+
+// Frames that age out while they are read are not passed over: the follower learns that it must read the table.
+func TestAgedOutWhileRead(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	for range 4 {
+		s.send("shop", 4)
+	}
+	s.load()
+	begin, err := s.Cursor(t.Context(), Earliest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := s.stream.Last(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &spoiled{Stream: s.stream, aged: last - 1, late: true}
+	f := New(Options{Stream: source, Tables: s.lake})
+	_, _, err = f.Read(t.Context(), begin, Query{Purpose: Measurement, Limit: 10, Bytes: 1 << 20}, 0, func([]byte, int) error {
+		t.Error("got rows behind a gap")
+		return nil
+	})
+	expired, ok := errors.AsType[*Expired](err)
+	if !ok || expired.Snapshot == 0 || expired.Cursor == "" {
+		t.Fatalf("got %v, want an expired cursor", err)
+	}
+	f = New(Options{Stream: &spoiled{Stream: s.stream, aged: last}, Tables: noTables{}})
+	if _, err := f.Cursor(t.Context(), begin.String()); !errors.As(err, &expired) || expired.Snapshot != 0 || expired.Cursor != "" {
+		t.Errorf("without a snapshot: got %v, %+v", err, expired)
+	}
+}
+
+// noTables is a lake before its first commit.
+type noTables struct{}
+
+func (noTables) Snapshot(context.Context, int64) (lake.Snapshot, error) {
+	return lake.Snapshot{}, lake.ErrNotFound
+}
