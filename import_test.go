@@ -32,7 +32,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/submission":  {ours: []string{"event"}},
 	"internal/stream":      {ours: []string{"internal/durable", "internal/engine"}},
 	"internal/throttle":    {},
-	"internal/objectstore": {modules: []string{"github.com/minio/minio-go/v7", "golang.org/x/sys"}},
+	"internal/objectstore": {ours: []string{"internal/durable"}, modules: []string{"github.com/minio/minio-go/v7"}},
 	"internal/iceberg": {
 		ours:    []string{"internal/objectstore", "internal/throttle"},
 		modules: []string{"github.com/apache/iceberg-go", "github.com/klauspost/compress", "github.com/parquet-go/parquet-go"},
@@ -72,7 +72,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"examples/feed": {},
 	"cmd/sluice": {
 		ours: []string{
-			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/console", "internal/dataset", "internal/engine",
+			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
 			"internal/feed", "internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},

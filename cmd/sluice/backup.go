@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/audit"
+	"sluice/internal/durable"
 	"sluice/internal/engine"
 	"sluice/internal/objectstore"
 )
@@ -108,7 +109,7 @@ func backUp(cmd *cobra.Command, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeSynced(filepath.Join(to, backupName), b); err != nil {
+	if err := durable.WriteFile(filepath.Join(to, backupName), b); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "The backup is in %s. Restore it with: sluice restore %s --data NEW_DIRECTORY\n", to, to)
@@ -165,16 +166,7 @@ func copyFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return writeSynced(to, b)
-}
-
-func writeSynced(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	return errors.Join(err, f.Sync(), f.Close())
+	return durable.WriteFile(to, b)
 }
 
 func newRestore() *cobra.Command {

@@ -54,7 +54,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	l.check(t, stored(t, other, "shop"))
 	sluice(t, "audit", "verify", "--data", other)
-	if entries, err := os.ReadDir(filepath.Join(other, "aside")); err == nil && len(entries) > 0 {
+	if entries, err := os.ReadDir(filepath.Join(other, "quarantine")); err == nil && len(entries) > 0 {
 		t.Errorf("got %d frames that are taken for lost, want none", len(entries))
 	}
 	if code := s.stop(syscall.SIGTERM); code != 0 {

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"sluice/internal/durable"
 )
 
 // Dir is a Store in a directory. Its files are readable by their owner alone: hashes of addresses can be reversed.
@@ -129,19 +129,11 @@ func (d *Dir) makeDirLocked(dir string) error {
 		return err
 	}
 	// Also when it was there: whoever made it may have crashed before this sync.
-	if err := syncDir(filepath.Dir(dir)); err != nil {
+	if err := durable.Sync(filepath.Dir(dir)); err != nil {
 		return err
 	}
 	d.made[dir] = true
 	return nil
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 // Create starts a new file.
@@ -219,7 +211,7 @@ func (d *Dir) syncNames(but string) error {
 		if dir == but {
 			continue
 		}
-		if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // swept away, so nobody's
+		if err := durable.Sync(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // swept away, so nobody's
 			return err
 		}
 		d.mu.Lock()
@@ -253,7 +245,7 @@ func (d *Dir) CreateExclusive(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil {
+	if err := durable.Sync(dir); err != nil {
 		return errors.Join(ErrUncertain, err)
 	}
 	return nil
@@ -368,10 +360,10 @@ func (d *Dir) touch(dir string) {
 
 // Share and Alone are a lock on a file, so that they hold between processes and end with them: what no snapshot
 // lists while nobody writes is an orphan for certain, however young it is.
-func (d *Dir) Share(ctx context.Context) (func(), error) { return d.lock(ctx, unix.LOCK_SH) }
+func (d *Dir) Share(ctx context.Context) (func(), error) { return d.lock(ctx, durable.Shared) }
 
 // Alone waits until nobody shares.
-func (d *Dir) Alone(ctx context.Context) (func(), error) { return d.lock(ctx, unix.LOCK_EX) }
+func (d *Dir) Alone(ctx context.Context) (func(), error) { return d.lock(ctx, durable.Exclusive) }
 
 func (d *Dir) lock(ctx context.Context, how int) (func(), error) {
 	f, err := os.OpenFile(d.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -379,20 +371,17 @@ func (d *Dir) lock(ctx context.Context, how int) (func(), error) {
 		return nil, err
 	}
 	for {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		switch err {
-		case nil:
+		err := durable.TryLock(f, how)
+		if err == nil {
 			return func() { _ = f.Close() }, nil
-		case unix.EINTR:
-			continue
-		case unix.EWOULDBLOCK: // flock has no wait that a context could end
-			select {
-			case <-ctx.Done():
-				return nil, errors.Join(ctx.Err(), f.Close())
-			case <-time.After(lockPause):
-			}
-		default:
+		}
+		if !errors.Is(err, durable.ErrLocked) {
 			return nil, errors.Join(fmt.Errorf("lock: %w", err), f.Close())
+		}
+		select { // the lock has no wait that a context could end
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), f.Close())
+		case <-time.After(lockPause):
 		}
 	}
 }
