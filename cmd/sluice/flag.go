@@ -28,15 +28,28 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 			bad = fmt.Errorf("%s: not a value for --%s: %w", environmentName(f.Name), f.Name, err)
 		}
 	})
+	warnOfRenamed(cmd)
 	return bad
 }
+
+// renamedTo is the annotation of a flag that has another name now.
+const renamedTo = "renamed to"
 
 // renamed keeps the name by which earlier versions knew a flag. Using it, or its variable, works and prints a warning.
 func renamed(flags *pflag.FlagSet, value pflag.Value, before, now string) {
 	flags.Var(value, before, "the same as --"+now)
-	if err := flags.MarkDeprecated(before, "use --"+now+" or $"+environmentName(now)); err != nil {
-		panic(err) // it was defined in the line before
-	}
+	f := flags.Lookup(before)
+	f.Hidden, f.Annotations = true, map[string][]string{renamedTo: {now}}
+}
+
+// warnOfRenamed says which flags were used by the name of an earlier version.
+func warnOfRenamed(cmd *cobra.Command) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		for _, now := range f.Annotations[renamedTo] {
+			fmt.Fprintf(cmd.ErrOrStderr(), "sluice: --%s (%s) has a new name: use --%s (%s); the next version does not know the old one\n",
+				f.Name, environmentName(f.Name), now, environmentName(now))
+		}
+	})
 }
 
 // documentEnvironment names the variable of every flag in its help text.
