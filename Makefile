@@ -9,8 +9,16 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 .PHONY: build
-build: ## bin/sluice and bin/sluice-send
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+build: ## bin/sluice and bin/sluice-send, stripped; the same commit and Go give the same bytes
+	$(BUILD) -o bin/ ./cmd/...
+
+# Nothing of the machine and nothing of the clock goes in: no paths, no file times, no state of the work tree but its commit.
+VERSION ?= $(shell git describe --always --abbrev=12 --dirty --match 'v*' 2>/dev/null || echo unknown)
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags='-s -w -buildid= -X main.version=$(VERSION)'
+
+.PHONY: reproducible
+reproducible: ## builds the programs twice, in two places and without a cache, and compares the bytes
+	@VERSION=$(VERSION) ./tools/reproducible $(BUILD)
 
 .PHONY: sdk
 sdk: ## dist/: the SDKs for Node and Python as users install them
@@ -68,7 +76,13 @@ followers: ## 100,000 events while the followers of the feed are killed ten time
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 15m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/engine ./internal/feed ./internal/loader ./internal/stream
+	$(GO) test -race -timeout 20m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/durable ./internal/engine ./internal/feed ./internal/iceberg \
+		./internal/lake ./internal/loader ./internal/objectstore ./internal/stream ./internal/throttle
+	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
+
+# These tests of the console wait for a browser, which the race detector does not look into. The handlers that they ask are
+# asked by the others, too.
+BROWSER := TestEveryPage|TestHostileText|TestScreenshots
 
 .PHONY: interop
 interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)

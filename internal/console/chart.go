@@ -22,6 +22,18 @@ type chartRow struct {
 	Cells []int64
 }
 
+// Unit says what the chart counts, and in which time zone.
+func (c chart) Unit() string {
+	step := "hour"
+	switch {
+	case c.Step >= 86400:
+		step = "day"
+	case c.Step < 3600:
+		step = "minute"
+	}
+	return "events per " + step + ", time in UTC; the last " + step + " is still running"
+}
+
 // rows makes the table's rows, empty of numbers.
 func (w window) rows(columns int) []chartRow {
 	out := make([]chartRow, w.Steps)

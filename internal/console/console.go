@@ -86,6 +86,8 @@ type Console struct {
 	history history
 	done    chan struct{} // closed when Run ends
 
+	rates   rates
+	found   atomic.Pointer[findings]
 	extents atomic.Pointer[[]stream.Extent]
 	audited atomic.Pointer[auditState]
 	close   sync.Once
@@ -180,6 +182,10 @@ func (c *Console) look() *state {
 		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(),
 	}
 	s.retention = c.s.StreamRetention
+	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
+	if f := c.found.Load(); f != nil {
+		s.found = *f
+	}
 	if x := c.extents.Load(); x != nil {
 		s.extents = *x
 	}
@@ -211,9 +217,11 @@ func (c *Console) Run(ctx context.Context) error {
 	for n := 1; ; n++ {
 		s := c.look()
 		c.minutes.look(s.now, s.counters())
+		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
+			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
 			c.keepUse()
@@ -226,6 +234,16 @@ func (c *Console) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// findDatasets looks through the hourly numbers, once they are complete: before, every dataset would look silent.
+func (c *Console) findDatasets(s *state) {
+	if !c.s.Hours.Complete() {
+		return
+	}
+	view := c.s.Hours.View()
+	defer view.Close()
+	c.found.Store(findDatasets(view, s.datasets, s.used, s.now))
 }
 
 // readExtents asks the engine how much the stream holds.

@@ -11,6 +11,7 @@ import (
 
 type datasetPage struct {
 	ID, Name, State, Class, Policy, Sum, DiagnosisPath string
+	First                                              string // how to send the first event; empty once there was one
 	Window                                             pageWindow
 	Windows                                            []link
 	Tiles                                              []tile
@@ -43,6 +44,9 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	hours := view.Dataset(id)
 	sum := hours.Totals(win.Window)
 	p.State, p.Class = condition(d, hours.Totals(day.Window), hours.Last(), s.now)
+	if hours.Last() == 0 && c.s.Hours.Complete() {
+		p.First = c.curl(d.ID, s)
+	}
 	p.Tiles = datasetTiles(sum)
 	p.Chart = volumeChart(win, hours)
 	p.Sum = arithmetic(sum, win)

@@ -138,7 +138,7 @@ func TestLogIn(t *testing.T) {
 }
 
 // Guessing is slow: five attempts a minute from an address, thirty in all, and each is on record.
-func TestLogInPace(t *testing.T) {
+func TestLogInRate(t *testing.T) {
 	s := openSite(t, false, false)
 	if err := SetPassword(s.dir, password); err != nil {
 		t.Fatal(err)

@@ -17,8 +17,8 @@ type history struct {
 }
 
 type episode struct {
-	name, level, say string
-	since, until     time.Time // until is zero while it lasts
+	name, subject, level, say string    // subject is the dataset that it is about, or empty
+	since, until              time.Time // until is zero while it lasts
 }
 
 // look compares the alarms that are on with those that were.
@@ -30,7 +30,7 @@ func (h *history) look(now time.Time, on []raised, log *slog.Logger) {
 		if !e.until.IsZero() {
 			continue
 		}
-		j := slices.IndexFunc(on, func(a raised) bool { return a.Name == e.name })
+		j := slices.IndexFunc(on, func(a raised) bool { return a.Name == e.name && a.Subject == e.subject })
 		if j < 0 {
 			e.until = now
 			log.Info("alarm is over", "alarm", e.name, "lasted", now.Sub(e.since).Round(time.Second))
@@ -39,11 +39,11 @@ func (h *history) look(now time.Time, on []raised, log *slog.Logger) {
 		e.say = on[j].Say
 	}
 	for _, a := range on {
-		if slices.ContainsFunc(h.all, func(e episode) bool { return e.name == a.Name && e.until.IsZero() }) {
+		if slices.ContainsFunc(h.all, func(e episode) bool { return e.name == a.Name && e.subject == a.Subject && e.until.IsZero() }) {
 			continue
 		}
 		log.Warn("alarm", "alarm", a.Name, "severity", a.Level, "says", a.Say)
-		h.all = append(h.all, episode{a.Name, a.Level, a.Say, now, time.Time{}})
+		h.all = append(h.all, episode{a.Name, a.Subject, a.Level, a.Say, now, time.Time{}})
 	}
 	if n := len(h.all) - historyMax; n > 0 {
 		h.all = slices.Delete(h.all, 0, n)

@@ -14,23 +14,25 @@ import (
 
 // state is the numbers of all packages at one moment. Pages, metrics and alarms are made from it alone.
 type state struct {
-	now       time.Time
-	started   time.Time
-	version   string
-	ready     error // nil when a POST would be taken
-	datasets  []*dataset.Dataset
-	used      map[string]time.Time // by key id, the last use
-	registry  dataset.Stats
-	api       api.Stats
-	stream    stream.Stats
-	engine    engine.Stats
-	lake      lake.Stats
-	loader    loader.Stats
-	disk      disk
-	retention time.Duration // of the stream
-	audit     auditState
-	extents   []stream.Extent // by partition, what the stream holds
-	labels    map[string]bool // datasets that have series of their own in /metrics
+	now                   time.Time
+	started               time.Time
+	version               string
+	ready                 error // nil when a POST would be taken
+	datasets              []*dataset.Dataset
+	used                  map[string]time.Time // by key id, the last use
+	registry              dataset.Stats
+	api                   api.Stats
+	stream                stream.Stats
+	engine                engine.Stats
+	lake                  lake.Stats
+	loader                loader.Stats
+	disk                  disk
+	retention             time.Duration // of the stream
+	audit                 auditState
+	extents               []stream.Extent // by partition, what the stream holds
+	found                 findings        // datasets that need somebody
+	last5, last10, last60 counters        // what was added in so many minutes
+	labels                map[string]bool // datasets that have series of their own in /metrics
 }
 
 // auditState is the audit log as it was last verified.
