@@ -164,7 +164,7 @@ func otlpKind(k trace.SpanKind) int {
 func otlpAttributes(all []attribute.KeyValue) []otlpAttribute {
 	var out []otlpAttribute
 	for _, a := range all {
-		v := a.Value.Emit()
+		v := a.Value.String()
 		value := otlpValue{String: &v}
 		if a.Value.Type() == attribute.INT64 {
 			value = otlpValue{Int: &v}
