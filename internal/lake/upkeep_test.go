@@ -278,6 +278,7 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 			continue // one removed file is much like the next
 		}
 		t.Run(fmt.Sprint(i, name), func(t *testing.T) {
+			t.Parallel() // they wait for the disk most of the time
 			dir := copied(t)
 			var n atomic.Int64
 			err := work(t.Context(), Options{Store: at(t, dir), Step: func(string) error {
