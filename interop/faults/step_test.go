@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// commitSteps are the steps of every commit to a table, but for the parts of it.
+// commitSteps are the steps of every commit to a table, but for its data files.
 var commitSteps = []string{"manifest", "list", "metadata", "committed"}
 
 // tables in the order of their commits.
@@ -62,7 +62,7 @@ func dieUnderLoad(t *testing.T, dir string, l *ledger, at string) {
 func TestKilledAtSteps(t *testing.T) {
 	steps := []string{"append.publish", "append.stored", "keyed.publish", "keyed.stored"}
 	for _, table := range tables {
-		for _, step := range append([]string{"part"}, commitSteps...) {
+		for _, step := range append([]string{"file"}, commitSteps...) {
 			steps = append(steps, table+"."+step)
 		}
 	}
