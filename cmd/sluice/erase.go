@@ -43,9 +43,12 @@ SHA-256, as it is stored.`,
 		if err != nil {
 			return err
 		}
-		if !dryRun && !yes && p.Dataset == "" {
-			if err := confirm(cmd, "This erases from ALL datasets. Go on?"); err != nil {
-				return err
+		if p.Dataset == "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), "Without --dataset this spans all datasets.")
+			if !dryRun && !yes {
+				if err := confirm(cmd, "Erase from all of them?"); err != nil {
+					return err
+				}
 			}
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Looking through all stored events …")

@@ -78,6 +78,16 @@ func (r *Registry) RotateKey(ctx context.Context, id string, overlap time.Durati
 // RevokeKey ends a key at once, everywhere within seconds, and returns the dataset it belonged to. Revoking it again
 // changes nothing. An unknown key is ErrNoKey.
 func (r *Registry) RevokeKey(ctx context.Context, keyID string) (string, error) {
+	return r.changeKey(ctx, keyID, func(k *KeyInfo, now time.Time) error {
+		if k.Revoked.IsZero() {
+			k.Revoked = now
+		}
+		return nil
+	})
+}
+
+// changeKey applies edit to a key, and returns the dataset it belongs to. An unknown key is ErrNoKey.
+func (r *Registry) changeKey(ctx context.Context, keyID string, edit func(*KeyInfo, time.Time) error) (string, error) {
 	all, err := r.List(ctx)
 	if err != nil {
 		return "", err
@@ -91,10 +101,7 @@ func (r *Registry) RevokeKey(ctx context.Context, keyID string) (string, error) 
 			if k == nil {
 				return ErrNoKey
 			}
-			if k.Revoked.IsZero() {
-				k.Revoked = now
-			}
-			return nil
+			return edit(k, now)
 		})
 	}
 	return "", ErrNoKey
@@ -106,27 +113,13 @@ var ErrNotEnding = errors.New("dataset: the key is live without an end, or has e
 // ExtendKey moves the end of a key that is being rotated out, and returns the dataset it belongs to. A key without an end,
 // one that has ended, and an end that has passed are ErrNotEnding. An unknown key is ErrNoKey.
 func (r *Registry) ExtendKey(ctx context.Context, keyID string, until time.Time) (string, error) {
-	all, err := r.List(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, d := range all {
-		if d.key(keyID) == nil {
-			continue
+	return r.changeKey(ctx, keyID, func(k *KeyInfo, now time.Time) error {
+		if k.Expires.IsZero() || !k.Live(now) || !until.After(now) {
+			return ErrNotEnding
 		}
-		return d.ID, r.change(ctx, d.ID, func(d *Dataset, now time.Time) error {
-			k := d.key(keyID)
-			if k == nil {
-				return ErrNoKey
-			}
-			if k.Expires.IsZero() || !k.Live(now) || !until.After(now) {
-				return ErrNotEnding
-			}
-			k.Expires = until.UTC()
-			return nil
-		})
-	}
-	return "", ErrNoKey
+		k.Expires = until.UTC()
+		return nil
+	})
 }
 
 // Change is what an operator changes about a dataset. A nil member stays as it is.
