@@ -87,6 +87,7 @@ type Console struct {
 	minutes minutes
 	tap     tap
 	history history
+	commits commitLog
 	done    chan struct{} // closed when Run ends
 
 	rates   rates
@@ -213,6 +214,9 @@ const (
 func (c *Console) Run(ctx context.Context) error {
 	defer c.close.Do(func() { close(c.done) })
 	c.restoreUse()
+	if err := c.commits.restore(c.s.DataDir); err != nil {
+		c.log.Warn("read the times of commits", "error", err)
+	}
 	c.verifyAudit()
 	c.readExtents(ctx)
 	tick := time.NewTicker(everySecond)
@@ -222,17 +226,20 @@ func (c *Console) Run(ctx context.Context) error {
 		c.minutes.look(s.now, s.counters())
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
+		c.commits.look(c.s.Lake.Commits)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
 			c.keepUse()
+			c.keepCommits()
 			c.verifyAudit()
 		}
 		select {
 		case <-ctx.Done():
 			c.keepUse()
+			c.keepCommits()
 			return nil
 		case <-tick.C:
 		}
@@ -294,5 +301,11 @@ func (c *Console) keepUse() {
 	}
 	if err := durable.WriteFile(filepath.Join(c.s.DataDir, useName), b); err != nil {
 		c.log.Warn("write the last use of keys", "error", err)
+	}
+}
+
+func (c *Console) keepCommits() {
+	if err := c.commits.keep(c.s.DataDir); err != nil {
+		c.log.Warn("write the times of commits", "error", err)
 	}
 }
