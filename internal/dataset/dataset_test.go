@@ -397,8 +397,10 @@ func TestUseAfterTheEnd(t *testing.T) {
 	if _, err := r.RevokeKey(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if opens(r, k) || opens(r, k) {
-		t.Error("a revoked key opens its dataset")
+	for range 2 {
+		if opens(r, k) {
+			t.Error("a revoked key opens its dataset")
+		}
 	}
 	create(t, r, Spec{ID: "other"}) // a new copy takes over what the old one knew
 	if got := r.Tried()[id]; got.Count != 2 || !got.Last.Equal(now) {
