@@ -163,7 +163,7 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceIdempotencyKeys", warning, "5m", `increase(sluice_idempotency_keys_limited_total[5m]) > 0`,
-		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 170 bytes a key.", nil, nil,
+		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 16 bytes a key with the embedded engine, about 170 in a NATS server.", nil, nil,
 	},
 	{
 		"SluiceRejectionsLost", warning, "0m", `increase(sluice_rejections_lost_total[1h]) > 0`,
