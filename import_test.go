@@ -61,7 +61,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 
 	// The sender's program contains no server.
 	"cmd/sluice-send/internal/input":   {ours: []string{"client", "event"}, modules: []string{"github.com/klauspost/compress"}},
-	"cmd/sluice-send/internal/upload":  {ours: []string{"client", "cmd/sluice-send/internal/input", "event"}, modules: []string{"golang.org/x/sync"}},
+	"cmd/sluice-send/internal/upload":  {ours: []string{"client", "cmd/sluice-send/internal/input", "event", "internal/durable"}, modules: []string{"golang.org/x/sync"}},
 	"cmd/sluice-send/internal/convert": {ours: []string{"client", "cmd/sluice-send/internal/input", "event"}},
 	"cmd/sluice-send": {
 		ours: []string{
