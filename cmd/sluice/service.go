@@ -164,11 +164,11 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		return err
 	}
 	for p := range s.stream.Partitions() {
-		marks, err := s.lake.Watermarks(ctx, uint8(p))
+		watermarks, err := s.lake.Watermarks(ctx, uint8(p))
 		if err != nil {
 			return err
 		}
-		s.stream.Resume(uint8(p), marks.Events)
+		s.stream.Resume(uint8(p), watermarks.Events)
 	}
 	o := loader.Options{
 		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,

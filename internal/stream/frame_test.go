@@ -85,8 +85,8 @@ func FuzzFrame(f *testing.F) {
 	f.Add(keyedFrame(), false)
 	f.Add(keyedFrame(), true)
 	f.Add([]byte("SLF\x01\x00\x00\x00\x00\x02\x00\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), true)
-	f.Fuzz(func(t *testing.T, data []byte, mend bool) {
-		if mend && len(data) >= frameHeader {
+	f.Fuzz(func(t *testing.T, data []byte, reseal bool) {
+		if reseal && len(data) >= frameHeader {
 			sealFrame(data, int(data[8])|int(data[9])<<8)
 		}
 		records, err := DecodeFrame(data)
