@@ -21,6 +21,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/durable"
 	"sluice/internal/engine"
+	"sluice/internal/feed"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
@@ -31,6 +32,7 @@ import (
 type Registry interface {
 	Datasets() []*dataset.Dataset
 	Used() map[string]time.Time
+	Tried() map[string]dataset.Tried
 	Restore(map[string]time.Time)
 	Stats() dataset.Stats
 }
@@ -44,6 +46,7 @@ type Sources struct {
 	Hours    *lake.HourIndex // of Lake; somebody else runs it
 	Loader   *loader.Loader
 	API      *api.Server
+	Feed     *feed.Feed
 	Audit    *audit.Log
 
 	StreamRetention time.Duration // how long the stream keeps a frame
@@ -178,8 +181,8 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
-		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
-		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(),
+		used: c.s.Registry.Used(), tried: c.s.Registry.Tried(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
+		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
 	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
@@ -243,7 +246,7 @@ func (c *Console) findDatasets(s *state) {
 	}
 	view := c.s.Hours.View()
 	defer view.Close()
-	c.found.Store(findDatasets(view, s.datasets, s.used, s.now))
+	c.found.Store(findDatasets(view, s))
 }
 
 // readExtents asks the engine how much the stream holds.
