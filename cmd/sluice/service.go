@@ -271,7 +271,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.limitOps(s.ops), s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
