@@ -73,7 +73,7 @@ type Options struct {
 type Mount struct {
 	Prefix  string // of its paths; ends with a slash
 	Handler http.Handler
-	Refuse  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
+	Reject  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
 }
 
 // Console is the operators' listener: pages, /metrics, /livez, /readyz.
@@ -88,7 +88,10 @@ type Console struct {
 	tap     tap
 	history history
 	commits commitLog
+	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
+
+	bodyTime, writeTime time.Duration // bodyTime and liveWrite; tests wait for less
 
 	rates   rates
 	found   atomic.Pointer[findings]
@@ -99,11 +102,8 @@ type Console struct {
 
 // New makes the console. Nothing is read until Run.
 func New(s Sources, o Options) *Console {
-	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), done: make(chan struct{})}
-	c.guard = &guard{
-		dir: s.DataDir, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
-		sessions: map[string]*session{}, attempts: map[string]int{},
-	}
+	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce), done: make(chan struct{}), bodyTime: bodyTime, writeTime: liveWrite}
+	c.guard = &guard{dir: s.DataDir, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit, sessions: map[string]*session{}}
 	c.minutes.begin()
 	return c
 }
@@ -147,19 +147,38 @@ func (c *Console) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", c.readyz)
-	mux.HandleFunc("GET /login", c.loginPage)
-	mux.HandleFunc("POST /login", c.login)
-	mux.HandleFunc("POST /logout", c.logout)
 	mux.HandleFunc("GET /static/", static)
+	c.mountLogin(mux)
 
 	cross := http.NewCrossOriginProtection()
-	return headers(cross.Handler(limitBody(mux)))
+	return headers(cross.Handler(c.limitBody(mux)))
 }
 
-// limitBody keeps a form to what the largest page takes.
-func limitBody(next http.Handler) http.Handler {
+// How long the body of a request may take, and how large it may be: on the page that takes whole batches, on the log-in,
+// anywhere else. All are arbitrary; a log-in has some hundred bytes.
+const (
+	bodyTime  = 10 * time.Second
+	tryBody   = 3 * tryMax // every byte of a form may be encoded as three
+	loginBody = 4 << 10
+	otherBody = 64 << 10
+)
+
+// limitBody bounds the size of every body, and the time that it takes, before anything reads it.
+func (c *Console) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 3*tryMax)
+		if r.ContentLength == 0 { // a page that is followed for hours has no read deadline
+			next.ServeHTTP(w, r)
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.bodyTime))
+		most := int64(otherBody)
+		switch r.URL.Path {
+		case "/try":
+			most = tryBody
+		case "/login":
+			most = loginBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -227,6 +246,7 @@ func (c *Console) Run(ctx context.Context) error {
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
 		c.commits.look(c.s.Lake.Commits)
+		c.guard.noteRejected(false)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 			c.findDatasets(s)
@@ -240,6 +260,7 @@ func (c *Console) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			c.keepUse()
 			c.keepCommits()
+			c.guard.noteRejected(true)
 			return nil
 		case <-tick.C:
 		}

@@ -91,7 +91,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Log: log, Now: time.Now})
 	must(err)
 	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: ids, Log: log})
-	o.Mounts = append(o.Mounts, Mount{Prefix: feed.Prefix, Handler: follow.Handler(), Refuse: feed.Refuse})
+	o.Mounts = append(o.Mounts, Mount{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject})
 	s.console = New(Sources{
 		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Feed: follow, Audit: audit.Open(dir),
 		StreamRetention: 72 * time.Hour, DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,

@@ -57,7 +57,7 @@ type Feed struct {
 	followers atomic.Int64
 	rows      atomic.Uint64
 	bytes     atomic.Uint64
-	refused   atomic.Uint64
+	rejected  atomic.Uint64
 	cut       atomic.Uint64
 	readers   readers
 }

@@ -16,7 +16,7 @@ type Stats struct {
 	Followers int64         // requests that are being answered now
 	Rows      uint64        // handed out
 	Bytes     uint64        // of their lines
-	Refused   uint64        // requests over the limit of followers
+	Rejected  uint64        // requests over the limit of followers
 	Cut       uint64        // requests that ended because the follower did not read
 	Readers   []ReaderStats // by name
 }
@@ -70,7 +70,7 @@ func (r *readers) forget() {
 
 // Stats answers from memory.
 func (f *Feed) Stats() Stats {
-	out := Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Bytes: f.bytes.Load(), Refused: f.refused.Load(), Cut: f.cut.Load()}
+	out := Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Bytes: f.bytes.Load(), Rejected: f.rejected.Load(), Cut: f.cut.Load()}
 	f.readers.mu.Lock()
 	defer f.readers.mu.Unlock()
 	for _, s := range f.readers.all {
