@@ -48,6 +48,9 @@ type Service struct {
 
 var served = regexp.MustCompile(`msg=serving api=(\S+) .*ops=(\S+)`)
 
+// URL returns the address of the senders' listener.
+func (s *Service) URL() string { return s.api }
+
 // Ops returns the address of the operators' listener, without a slash at its end.
 func (s *Service) Ops() string { return strings.TrimSuffix(s.ops, "/") }
 
