@@ -66,7 +66,7 @@ func TestHandOverUnderLoad(t *testing.T) {
 		}
 		reading <- ids
 	}()
-	f := s.newFollower(snapshot.SnapshotID)
+	f := s.newFollower(snapshot.SnapshotID, int(total)/30) // it writes all that it has counted after each answer
 	f.start(t)
 	defer f.kill()
 	n := 0
@@ -161,7 +161,7 @@ type follower struct {
 	cmd                   *exec.Cmd
 }
 
-func (s *site) newFollower(snapshot int64) *follower {
+func (s *site) newFollower(snapshot int64, limit int) *follower {
 	s.t.Helper()
 	var at struct {
 		Cursor string `json:"cursor"`
@@ -176,7 +176,7 @@ func (s *site) newFollower(snapshot int64) *follower {
 	if out, err := build.CombinedOutput(); err != nil {
 		s.t.Fatalf("build the example: %v\n%s", err, out)
 	}
-	f.args = []string{"--url", strings.TrimSuffix(s.Ops(), "/"), "--state", f.state, "--begin", at.Cursor, "--limit", "300", "--ids"}
+	f.args = []string{"--url", strings.TrimSuffix(s.Ops(), "/"), "--state", f.state, "--begin", at.Cursor, "--limit", fmt.Sprint(limit), "--ids"}
 	return f
 }
 
