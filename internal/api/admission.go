@@ -70,10 +70,11 @@ func (q *request) authenticate() error {
 		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
 	d, keyID, err := q.server.Keys.Authenticate(bearer(values[0]))
+	q.keyID = keyID // of a key that has ended, too
 	if err != nil {
 		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
-	q.dataset, q.keyID = d, keyID
+	q.dataset = d
 	q.usage = q.server.usage(d.ID)
 	return nil
 }

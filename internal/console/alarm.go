@@ -158,6 +158,11 @@ var Alarms = []Alarm{
 		func(s *state) []finding { return s.found.keys },
 	},
 	{
+		"SluiceEndedKeyInUse", warning, "0m", `time() - sluice_key_rejected_timestamp_seconds < 3600`,
+		"A revoked or expired key is still in use.", "Its requests get 403. Ask the sender which program still has it. If the sender does not know, somebody else has the key: it stays revoked.", nil,
+		func(s *state) []finding { return s.found.ended },
+	},
+	{
 		"SluiceConnectionsRejected", warning, "5m", `increase(sluice_http_connections_rejected_total[5m]) > 0`,
 		"Senders open more connections than the server takes.", "sluice_http_connections_rejected_total says whether one peer has too many. Raise --max-connections if there is memory, or block the peer.", nil, nil,
 	},

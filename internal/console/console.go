@@ -30,7 +30,7 @@ import (
 // another with more datasets than can be made in its time.
 type Registry interface {
 	Datasets() []*dataset.Dataset
-	Used() map[string]time.Time
+	Used() map[string]dataset.Use
 	Restore(map[string]time.Time)
 	Stats() dataset.Stats
 }
@@ -48,7 +48,7 @@ type Sources struct {
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
-	DataDir string // where console.json, used.json and the audit log are
+	DataDir string // where console.json and the audit log are
 	Version string
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -224,12 +224,10 @@ func (c *Console) Run(ctx context.Context) error {
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
-			c.keepUse()
 			c.verifyAudit()
 		}
 		select {
 		case <-ctx.Done():
-			c.keepUse()
 			return nil
 		case <-tick.C:
 		}
@@ -269,8 +267,7 @@ func (c *Console) verifyAudit() {
 	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), size})
 }
 
-// useName keeps when keys were last used, so that a restart does not forget it. It is no ledger: a crash loses a
-// minute of it.
+// useName is where earlier versions kept when keys were last used. The registry keeps it in the engine now.
 const useName = "used.json"
 
 func (c *Console) restoreUse() {
@@ -281,15 +278,5 @@ func (c *Console) restoreUse() {
 	used := map[string]time.Time{}
 	if json.Unmarshal(b, &used) == nil {
 		c.s.Registry.Restore(used)
-	}
-}
-
-func (c *Console) keepUse() {
-	b, err := json.Marshal(c.s.Registry.Used())
-	if err != nil {
-		return
-	}
-	if err := durable.WriteFile(filepath.Join(c.s.DataDir, useName), b); err != nil {
-		c.log.Warn("write the last use of keys", "error", err)
 	}
 }

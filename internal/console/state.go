@@ -19,7 +19,7 @@ type state struct {
 	version               string
 	ready                 error // nil when a POST would be taken
 	datasets              []*dataset.Dataset
-	used                  map[string]time.Time // by key id, the last use
+	used                  map[string]dataset.Use // by key id
 	registry              dataset.Stats
 	api                   api.Stats
 	stream                stream.Stats

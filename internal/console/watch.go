@@ -29,17 +29,20 @@ type finding struct {
 }
 
 // findings are those of all datasets.
-type findings struct{ rejected, silent, keys []finding }
+type findings struct{ rejected, silent, keys, ended []finding }
 
 // findDatasets looks for datasets that need somebody. It visits all of them, so Run calls it every ten seconds and pages read
 // what it found.
-func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[string]time.Time, now time.Time) *findings {
+func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[string]dataset.Use, now time.Time) *findings {
 	out := &findings{}
 	recent, day := lake.NewWindow(time.Hour, 2, now), lake.NewWindow(time.Hour, 24, now)
 	for _, d := range datasets {
 		for i := range d.Keys {
 			if f, found := endingKey(d, &d.Keys[i], used, now); found {
 				out.keys = append(out.keys, f)
+			}
+			if f, found := endedKey(d, &d.Keys[i], used, now); found {
+				out.ended = append(out.ended, f)
 			}
 		}
 		if d.Disabled {
@@ -53,7 +56,7 @@ func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[stri
 			out.silent = append(out.silent, f)
 		}
 	}
-	for _, list := range [][]finding{out.rejected, out.silent, out.keys} {
+	for _, list := range [][]finding{out.rejected, out.silent, out.keys, out.ended} {
 		slices.SortFunc(list, func(a, b finding) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.say, b.say)) })
 	}
 	return out
@@ -94,12 +97,25 @@ func silent(id string, hours *lake.DatasetHours, day lake.Window, now time.Time)
 	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.", id, span(since)), datasetPath(id), int64(since)}, true
 }
 
-func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]time.Time, now time.Time) (finding, bool) {
+func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]dataset.Use, now time.Time) (finding, bool) {
 	left := k.Expires.Sub(now)
-	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used[k.ID]) > keyInUse {
+	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used[k.ID].Accepted) > keyInUse {
 		return finding{}, false
 	}
 	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, span(left)), datasetPath(d.ID), -int64(left)}, true
+}
+
+// endedKey finds a key that is presented though it was revoked or has expired.
+func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]dataset.Use, now time.Time) (finding, bool) {
+	since := now.Sub(used[k.ID].Rejected)
+	if k.Live(now) || since > keyInUse {
+		return finding{}, false
+	}
+	state := "expired"
+	if !k.Revoked.IsZero() {
+		state = "revoked"
+	}
+	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, ago(now, used[k.ID].Rejected)), datasetPath(d.ID), -int64(since)}, true
 }
 
 // raise names the first findings, and counts the others.
