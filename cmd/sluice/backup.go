@@ -37,7 +37,7 @@ const (
 var backupFiles = []string{"audit.head", "audit.jsonl", "console.json", "used.json"}
 
 // backupBuckets are what is kept of the engine.
-var backupBuckets = map[string]engine.Kind{"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings}
+var backupBuckets = map[string]engine.Kind{"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse}
 
 // backupInfo is the content of backup.json.
 type backupInfo struct {

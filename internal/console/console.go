@@ -31,8 +31,7 @@ import (
 // another with more datasets than can be made in its time.
 type Registry interface {
 	Datasets() []*dataset.Dataset
-	Used() map[string]time.Time
-	Tried() map[string]dataset.Tried
+	Used() map[string]dataset.Use
 	Restore(map[string]time.Time)
 	Stats() dataset.Stats
 }
@@ -51,7 +50,7 @@ type Sources struct {
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
-	DataDir string // where console.json, used.json and the audit log are
+	DataDir string // where console.json and the audit log are
 	Version string
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -200,7 +199,7 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
-		used: c.s.Registry.Used(), tried: c.s.Registry.Tried(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
+		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
 		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
@@ -247,12 +246,10 @@ func (c *Console) Run(ctx context.Context) error {
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
-			c.keepUse()
 			c.verifyAudit()
 		}
 		select {
 		case <-ctx.Done():
-			c.keepUse()
 			c.guard.noteRejected(true)
 			return nil
 		case <-tick.C:
@@ -293,8 +290,7 @@ func (c *Console) verifyAudit() {
 	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), size})
 }
 
-// useName keeps when keys were last used, so that a restart does not forget it. It is no ledger: a crash loses a
-// minute of it.
+// useName is where earlier versions kept when keys were last used. The registry keeps it in the engine now.
 const useName = "used.json"
 
 func (c *Console) restoreUse() {
@@ -305,15 +301,5 @@ func (c *Console) restoreUse() {
 	used := map[string]time.Time{}
 	if json.Unmarshal(b, &used) == nil {
 		c.s.Registry.Restore(used)
-	}
-}
-
-func (c *Console) keepUse() {
-	b, err := json.Marshal(c.s.Registry.Used())
-	if err != nil {
-		return
-	}
-	if err := durable.WriteFile(filepath.Join(c.s.DataDir, useName), b); err != nil {
-		c.log.Warn("write the last use of keys", "error", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 //	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
+//	SLUICE_KEY_USE   key-value  when each key was last used                             for ever
 //	SLUICE_MARKS     key-value  the highest sequence number of each partition           for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
@@ -29,6 +30,7 @@ const (
 	StreamEnds             // the highest sequence number of each partition
 	Settings               // what all nodes share
 	Readers                // readers, and hashes of their tokens
+	KeyUse                 // when each key was last used
 	leases                 // see Lease
 )
 
@@ -44,6 +46,7 @@ var buckets = [...]struct {
 	StreamEnds: {name: "SLUICE_MARKS", description: "Sluice stream ends"},
 	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
 	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
+	KeyUse:     {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 
