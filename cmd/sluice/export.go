@@ -75,8 +75,9 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		}
 		l, _, err := openSettled(cmd)
 		if errors.Is(err, errNotSettled) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%v; what follows is what is stored so far.\n", err)
-		} else if err != nil {
+			return failed(fmt.Errorf("nothing was exported, because events would be missing: %w; try again when the backlog is gone", err))
+		}
+		if err != nil {
 			return failed(err)
 		}
 		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) { return write(cmd, l, q, w) })

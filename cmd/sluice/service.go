@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/api"
+	"sluice/internal/cluster"
 	"sluice/internal/console"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
@@ -66,6 +67,7 @@ type service struct {
 	engine   *engine.Engine
 	registry *dataset.Registry
 	readers  *dataset.Readers
+	member   *cluster.Member
 	stream   *stream.Stream
 	lake     *lake.Lake
 	hours    *lake.HourIndex // of the lake
@@ -96,6 +98,9 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if s.engine.Mode() == engine.Attached {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
 	}
+	if err = s.agree(ctx); err != nil {
+		return nil, err
+	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
 		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: hooks.now, Log: c.log, Step: hooks.step,
 	})
@@ -107,6 +112,9 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	if err = s.openLake(ctx, ids); err != nil {
+		return nil, err
+	}
+	if err = s.openMember(ctx); err != nil {
 		return nil, err
 	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
@@ -140,9 +148,6 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 // came back without its newest frames must not give their numbers out again.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
-	if s.tables == (lakePlace{}) {
-		s.tables.dir = filepath.Join(dir, "lake")
-	}
 	if s.tableGroup != "" {
 		if s.tables.dir == "" {
 			return errors.New("--lake-group is for tables in a directory; who may read a bucket is decided by its policy")
@@ -160,6 +165,9 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		Store: store, Now: hooks.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
 	})
 	if err != nil {
+		return err
+	}
+	if err := s.agreeTables(ctx); err != nil {
 		return err
 	}
 	for p := range s.stream.Partitions() {
@@ -263,6 +271,7 @@ func (s *service) run(ctx context.Context) error {
 	if s.loading {
 		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 	}
+	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
 	apiDone := make(chan struct{})

@@ -11,9 +11,10 @@ import (
 //	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
-//	SLUICE_MARKS     key-value  the highest sequence number of each partition           for ever
+//	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
+//	SLUICE_NODES     key-value  which nodes run, and what each loads                    15 s after the last heartbeat
 //	SLUICE_NEWS.*    subject    "something changed": not stored, may get lost           –
 //
 // Each stream and bucket has Options.Replicas copies. Every name begins with SLUICE, because other programs may use the
@@ -25,11 +26,15 @@ type Kind uint8
 // The buckets.
 const (
 	Datasets   Kind = iota // datasets, and hashes of their keys
-	StreamEnds             // the highest sequence number of each partition
+	StreamEnds             // the end of each partition, and how far it is loaded
 	Settings               // what all nodes share
 	Readers                // readers, and hashes of their tokens
+	Nodes                  // which nodes run
 	leases                 // see Lease
 )
+
+// NodeAge is how long a node counts as running after its last heartbeat. Arbitrary: it sends five in this time.
+const NodeAge = 15 * time.Second
 
 // leaseAge is how long a lease outlives the last renewal. Arbitrary: a process renews it four times in this time.
 const leaseAge = 9 * time.Second
@@ -43,6 +48,7 @@ var buckets = [...]struct {
 	StreamEnds: {name: "SLUICE_MARKS", description: "Sluice stream ends"},
 	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
 	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
+	Nodes:      {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 
