@@ -92,7 +92,7 @@ type Member struct {
 	draining atomic.Bool
 	view     atomic.Pointer[View]
 	beating  sync.Mutex
-	failing  bool              // the last heartbeat did not get through; beating guards it
+	failing  bool             // the last heartbeat did not get through; beating guards it
 	saved    map[uint8]uint64 // what was last saved of Loaded; beating guards it
 }
 

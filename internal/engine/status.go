@@ -179,4 +179,3 @@ func redacted(addresses []string) []string {
 	slices.Sort(out)
 	return out
 }
-
