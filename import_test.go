@@ -23,7 +23,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"event/rules":             {ours: []string{"event"}},
 	"client":                  {ours: []string{"event"}, modules: []string{"github.com/klauspost/compress"}},
 
-	"internal/audit":       {ours: []string{"internal/durable"}},
+	"internal/audit":       {ours: []string{"internal/durable", "internal/engine"}},
 	"internal/cluster":     {ours: []string{"internal/engine"}},
 	"internal/durable":     {modules: []string{"golang.org/x/sys"}},
 	"internal/engine":      {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},

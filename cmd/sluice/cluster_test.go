@@ -70,7 +70,7 @@ func TestNodesAgree(t *testing.T) {
 	wants(t, "without an address", fails(t, 1, "dataset", "list", "--data", one), "belongs to a node of the cluster", "--nats")
 	wants(t, "the wrong tables", fails(t, 1, "export", "--data", one, "--nats", nats), tables, "--lake")
 
-	sluice(t, "dataset", "create", "shop", "--data", one, "--nats", nats)
+	sluice(t, "dataset", "create", "shop", "--nats", nats)
 	key, _ := provisioned(t, one, "other", "--nats", nats)
 	for i, s := range []*server{first, second, first, second} {
 		eventually(t, 10*time.Second, "the key", func() error {
@@ -81,7 +81,7 @@ func TestNodesAgree(t *testing.T) {
 			return nil
 		})
 	}
-	sluice(t, "export", "--data", one, "--nats", nats, "--lake", tables)
+	sluice(t, "export", "--nats", nats, "--lake", tables)
 	eventually(t, 15*time.Second, "a status without problems", func() error {
 		st := statusOf(t, "--nats", nats)
 		if len(st.Nodes) != 2 || len(st.Partitions) != 2 || st.Record == nil || st.Record.Lake != tables || len(st.Problems) != 0 {
@@ -101,7 +101,7 @@ func TestNodesAgree(t *testing.T) {
 	out, _ := program(t.Context(), "cluster", "check", "--nats", nats, "--monitor", srv.Monitor()).Output()
 	wants(t, "check", string(out), "failed   replicas: the cluster's configuration says 1", "sync_interval is always: true", "ok       message size")
 
-	sluice(t, "cluster", "set", "--data", one, "--nats", nats, "--partitions", "3", "--stream-retention", "96h")
+	sluice(t, "cluster", "set", "--nats", nats, "--partitions", "3", "--stream-retention", "96h")
 	if st := statusOf(t, "--nats", nats); st.Record.Partitions != 3 || len(st.Partitions) != 3 || st.Record.StreamRetention != "96h0m0s" {
 		t.Errorf("after cluster set: got %+v", st.Record)
 	}

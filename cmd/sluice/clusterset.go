@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/engine"
 )
 
@@ -97,8 +96,11 @@ events that are then too old are gone from the stream.`,
 			return failed(err)
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "The cluster is changed. Restart its nodes one by one.")
-		dir, _ := cmd.Flags().GetString("data")
-		return failed(note(audit.Open(dir), "cluster.set", r.Cluster, detail))
+		log, err := openAudit(cmd, e)
+		if err != nil {
+			return failed(err)
+		}
+		return failed(note(cmd.Context(), log, "cluster.set", r.Cluster, detail))
 	}
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/api"
+	"sluice/internal/audit"
 	"sluice/internal/cluster"
 	"sluice/internal/console"
 	"sluice/internal/dataset"
@@ -68,6 +69,7 @@ type service struct {
 	registry *dataset.Registry
 	readers  *dataset.Readers
 	member   *cluster.Member
+	audit    *audit.Log
 	stream   *stream.Stream
 	lake     *lake.Lake
 	hours    *lake.HourIndex // of the lake
@@ -141,7 +143,10 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
-	return s, s.openListeners()
+	if s.audit, err = audit.Open(ctx, s.engine, c.engine.Dir, hooks.now()); err != nil {
+		return nil, err
+	}
+	return s, s.openListeners(ctx)
 }
 
 // openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
@@ -215,7 +220,7 @@ func (s *service) backlog() time.Duration {
 	return oldest
 }
 
-func (s *service) openListeners() (err error) {
+func (s *service) openListeners(ctx context.Context) (err error) {
 	var cert *api.Certificate
 	if s.certFile != "" {
 		if cert, err = api.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
@@ -238,7 +243,7 @@ func (s *service) openListeners() (err error) {
 		senders = s.traces.Wrap(senders)
 	}
 	s.apiHTTP = api.NewHTTPServer(senders, cert, s.log)
-	return s.openConsole()
+	return s.openConsole(ctx)
 }
 
 // url is how to reach the senders' API.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -45,10 +46,11 @@ type Sources struct {
 	Loader   *loader.Loader
 	API      *api.Server
 	Audit    *audit.Log
+	Access   *Access // who may look
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
-	DataDir string // where console.json, used.json and the audit log are
+	DataDir string // where used.json is, and which disk is shown
 	Version string
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -97,7 +99,7 @@ type Console struct {
 func New(s Sources, o Options) *Console {
 	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), done: make(chan struct{})}
 	c.guard = &guard{
-		dir: s.DataDir, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
+		access: s.Access, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
 		sessions: map[string]*session{}, attempts: map[string]int{},
 	}
 	c.minutes.begin()
@@ -210,7 +212,7 @@ const (
 func (c *Console) Run(ctx context.Context) error {
 	defer c.close.Do(func() { close(c.done) })
 	c.restoreUse()
-	c.verifyAudit()
+	c.verifyAudit(ctx)
 	c.readExtents(ctx)
 	tick := time.NewTicker(everySecond)
 	defer tick.Stop()
@@ -225,7 +227,7 @@ func (c *Console) Run(ctx context.Context) error {
 		}
 		if n%int(everyMinute/everySecond) == 0 {
 			c.keepUse()
-			c.verifyAudit()
+			c.verifyAudit(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -254,15 +256,21 @@ func (c *Console) readExtents(ctx context.Context) {
 	}
 }
 
-func (c *Console) verifyAudit() {
+func (c *Console) verifyAudit(ctx context.Context) {
 	if c.s.Audit == nil {
 		return
 	}
-	size := c.s.Audit.Size()
+	size, err := c.s.Audit.Last(ctx)
+	if err != nil {
+		return // the engine does not answer; the alarm for that is another one
+	}
 	if last := c.audited.Load(); last != nil && last.size == size && c.now().Sub(last.at) < everyHour {
 		return
 	}
-	sum, err := c.s.Audit.Verify()
+	sum, err := c.s.Audit.Verify(ctx)
+	if err != nil && !errors.Is(err, audit.ErrTampered) {
+		return
+	}
 	if err != nil {
 		c.log.Error("audit log", "error", err)
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"log/slog"
@@ -30,7 +31,7 @@ const (
 // guard decides who may look. On a loopback address everybody on the machine may, and nobody else reaches it;
 // on any other address a password or a token is asked for, over TLS only.
 type guard struct {
-	dir      string
+	access   *Access
 	loopback bool // the listener's address is one of this machine's own
 	proxy    bool // a proxy in front ends TLS
 	now      func() time.Time
@@ -92,7 +93,7 @@ func (g *guard) mount(m Mount) http.Handler {
 
 // open says whether the request carries the token or a living session.
 func (g *guard) open(r *http.Request) bool {
-	a, err := readAccess(g.dir)
+	a, err := g.access.read(r.Context())
 	if err != nil {
 		g.log.Error("console access cannot be read", "error", err)
 		return false
@@ -128,10 +129,10 @@ func (g *guard) session(r *http.Request, a access) *session {
 func (g *guard) logIn(w http.ResponseWriter, r *http.Request) (ok, wait bool) {
 	addr := g.addr(r)
 	if !g.mayTry(addr) {
-		g.note("console.login.limited", addr)
+		g.note(r.Context(), "console.login.limited", addr)
 		return false, true
 	}
-	a, err := readAccess(g.dir)
+	a, err := g.access.read(r.Context())
 	if err != nil || a.Password == "" {
 		return false, false
 	}
@@ -139,10 +140,10 @@ func (g *guard) logIn(w http.ResponseWriter, r *http.Request) (ok, wait bool) {
 	fits := passwordFits(a.Password, r.PostFormValue("password"))
 	g.slow.Unlock()
 	if !fits {
-		g.note("console.login.refused", addr)
+		g.note(r.Context(), "console.login.refused", addr)
 		return false, false
 	}
-	if !g.note("console.login", addr) {
+	if !g.note(r.Context(), "console.login", addr) {
 		return false, false // what cannot be recorded does not happen
 	}
 	secret := make([]byte, 32)
@@ -166,7 +167,7 @@ func (g *guard) logOut(w http.ResponseWriter, r *http.Request) {
 		delete(g.sessions, cookie.Value)
 		g.mu.Unlock()
 		if had {
-			g.note("console.logout", g.addr(r))
+			g.note(r.Context(), "console.logout", g.addr(r))
 		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, MaxAge: -1})
@@ -201,11 +202,11 @@ func (g *guard) mayTry(addr string) bool {
 }
 
 // note writes the audit line.
-func (g *guard) note(action, addr string) bool {
+func (g *guard) note(ctx context.Context, action, addr string) bool {
 	if g.audit == nil {
 		return true
 	}
-	err := g.audit.Append(audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action})
+	err := g.audit.Append(ctx, audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action})
 	if err != nil {
 		g.log.Error("audit", "action", action, "error", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/audit"
+	"sluice/internal/engine"
 )
 
 const password = "correct horse battery staple"
@@ -26,11 +27,19 @@ type site struct {
 
 func openSite(t *testing.T, loopback, proxy bool) *site {
 	t.Helper()
-	dir := t.TempDir()
+	e := openEngine(t)
 	s := &site{t: t, at: time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)}
-	c := &Console{s: Sources{DataDir: dir}, log: slog.New(slog.DiscardHandler)}
+	c := &Console{log: slog.New(slog.DiscardHandler)}
+	access, err := OpenAccess(t.Context(), e, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(t.Context(), e, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.guard = &guard{
-		dir: dir, loopback: loopback, proxy: proxy, now: func() time.Time { return s.at }, log: c.log, audit: audit.Open(dir),
+		access: access, loopback: loopback, proxy: proxy, now: func() time.Time { return s.at }, log: c.log, audit: log,
 		sessions: map[string]*session{}, attempts: map[string]int{},
 	}
 	s.guard = c.guard
@@ -41,6 +50,16 @@ func openSite(t *testing.T, loopback, proxy bool) *site {
 	mux.HandleFunc("POST /logout", c.logout)
 	s.web = headers(http.NewCrossOriginProtection().Handler(mux))
 	return s
+}
+
+func openEngine(t *testing.T) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
 }
 
 func (s *site) ask(method, target string, form url.Values, change func(*http.Request)) *http.Response {
@@ -65,7 +84,7 @@ func (s *site) logIn(password, from string) *http.Response {
 
 func (s *site) actions() string {
 	s.t.Helper()
-	entries, err := s.audit.Tail(100)
+	entries, err := s.audit.Tail(s.t.Context(), 100)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -78,13 +97,13 @@ func (s *site) actions() string {
 
 func TestLogIn(t *testing.T) {
 	s := openSite(t, false, false)
-	if err := SetPassword(s.dir, "short"); err == nil {
+	if err := s.access.SetPassword(t.Context(), "short"); err == nil {
 		t.Error("a short password was taken")
 	}
 	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 403 {
 		t.Errorf("no password set: got %d, want 403", r.StatusCode)
 	}
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	html := func(r *http.Request) { r.Header.Set("Accept", "text/html") }
@@ -125,7 +144,7 @@ func TestLogIn(t *testing.T) {
 		t.Errorf("after log-out: got %d, want 401", r.StatusCode)
 	}
 	c = s.logIn(password, "192.0.2.1").Cookies()[0]
-	if err := SetPassword(s.dir, password+" two"); err != nil {
+	if err := s.access.SetPassword(t.Context(), password+" two"); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 401 {
@@ -140,7 +159,7 @@ func TestLogIn(t *testing.T) {
 // Guessing is slow: five attempts a minute from an address, thirty in all, and each is on record.
 func TestLogInRate(t *testing.T) {
 	s := openSite(t, false, false)
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	for i := range attemptsPerAddr {
@@ -172,7 +191,7 @@ func TestLogInRate(t *testing.T) {
 
 func TestAccess(t *testing.T) {
 	remote, local, proxied := openSite(t, false, false), openSite(t, true, false), openSite(t, false, true)
-	token, err := NewToken(remote.dir)
+	token, err := remote.access.NewToken(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,11 +15,11 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	c.showLogin(w, http.StatusOK, loginPage{Next: safeNext(r.URL.Query().Get("next"))})
+	c.showLogin(w, r, http.StatusOK, loginPage{Next: safeNext(r.URL.Query().Get("next"))})
 }
 
-func (c *Console) showLogin(w http.ResponseWriter, status int, p loginPage) {
-	a, err := readAccess(c.s.DataDir)
+func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, status int, p loginPage) {
+	a, err := c.guard.access.read(r.Context())
 	p.Build, p.DataDir, p.Unset = c.build, c.s.DataDir, err == nil && a.Password == ""
 	var b bytes.Buffer
 	if err := pages["login"].ExecuteTemplate(&b, "login", p); err != nil {
@@ -44,9 +44,9 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	case wait:
 		w.Header().Set("Retry-After", "60")
-		c.showLogin(w, http.StatusTooManyRequests, loginPage{Problem: "Too many attempts. Wait a minute.", Next: next})
+		c.showLogin(w, r, http.StatusTooManyRequests, loginPage{Problem: "Too many attempts. Wait a minute.", Next: next})
 	default:
-		c.showLogin(w, http.StatusForbidden, loginPage{Problem: "This is not the password.", Next: next})
+		c.showLogin(w, r, http.StatusForbidden, loginPage{Problem: "This is not the password.", Next: next})
 	}
 }
 

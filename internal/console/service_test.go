@@ -29,6 +29,7 @@ type service struct {
 	t       testing.TB
 	dir     string
 	engine  *engine.Engine
+	audit   *audit.Log
 	reg     *dataset.Registry
 	stream  *stream.Stream
 	lake    *lake.Lake
@@ -86,8 +87,12 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	if change != nil {
 		change(&o)
 	}
+	s.audit, err = audit.Open(ctx, s.engine, dir, time.Now())
+	must(err)
+	access, err := OpenAccess(ctx, s.engine, dir)
+	must(err)
 	s.console = New(Sources{
-		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Audit: audit.Open(dir),
+		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Audit: s.audit, Access: access,
 		StreamRetention: 72 * time.Hour, DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
 	s.api.Live = s.console

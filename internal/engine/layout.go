@@ -9,6 +9,7 @@ import (
 //
 //	name             kind       what                                                    kept for
 //	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
+//	SLUICE_AUDIT     stream     what operators did, see Journal                         the newest 64 MiB
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
 //	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
@@ -61,6 +62,14 @@ const (
 	// keyedPartitions names, in the metadata of a partition, how many partitions hold keyed records. It is fixed when
 	// the first partition is made: were it to follow the number of partitions, a key could be used twice.
 	keyedPartitions = "sluice_once_partitions"
+)
+
+// The journal.
+const (
+	journalName    = "SLUICE_AUDIT"
+	journalSubject = "SLUICE_AUDIT.entry"
+	// journalBytes bounds the journal. Arbitrary: some 200,000 entries of the usual size.
+	journalBytes = 64 << 20
 )
 
 func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }

@@ -46,6 +46,7 @@ type Partition struct {
 	e       *Engine
 	rc      *nats.Conn
 	id      uint8
+	name    string // of the JetStream stream
 	subject string
 }
 
@@ -107,7 +108,7 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 		return nil, err
 	}
 	for p := range max(want, ps.Keyed) {
-		ps.List = append(ps.List, &Partition{e: e, rc: ps.rc, id: uint8(p), subject: frameSubject(uint8(p))})
+		ps.List = append(ps.List, &Partition{e: e, rc: ps.rc, id: uint8(p), name: partitionName(uint8(p)), subject: frameSubject(uint8(p))})
 	}
 	return ps, nil
 }

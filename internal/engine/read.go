@@ -39,9 +39,9 @@ type getRequest struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + partitionName(p.id) }
-func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + partitionName(p.id) }
-func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + partitionName(p.id) }
+func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + p.name }
+func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + p.name }
+func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + p.name }
 
 // State asks the engine for the state of the partition.
 func (p *Partition) State(ctx context.Context) (State, error) {
@@ -73,7 +73,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 		err = info.Error.asError()
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("state of partition %d: %w", p.id, err)
+		return State{}, fmt.Errorf("state of %s: %w", p.name, err)
 	}
 	st := info.State
 	return State{
@@ -129,7 +129,7 @@ func (p *Partition) get(ctx context.Context, r getRequest) (Message, error) {
 		}
 	}
 	if err != nil && err != errNoResponders {
-		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
 	return p.askLeader(ctx, body)
 }
@@ -152,7 +152,7 @@ func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error)
 		err = answer.Error.asError()
 	}
 	if err != nil {
-		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
 	return Message{Seq: answer.Message.Seq, Time: answer.Message.Time, Data: answer.Message.Data}, nil
 }

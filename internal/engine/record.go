@@ -267,6 +267,10 @@ func (e *Engine) apply(ctx context.Context, r *Record) error {
 			return fmt.Errorf("partition %d with %d replicas: %w", p, r.Replicas, translate(err))
 		}
 	}
+	_, err = e.js.UpdateStream(ctx, e.journalConfig())
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("%s with %d replicas: %w", journalName, r.Replicas, translate(err))
+	}
 	for k := range buckets {
 		_, err := e.js.UpdateKeyValue(ctx, e.bucketConfig(Kind(k), r.Replicas))
 		if err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
