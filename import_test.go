@@ -23,7 +23,8 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"event/rules":             {ours: []string{"event"}},
 	"client":                  {ours: []string{"event"}, modules: []string{"github.com/klauspost/compress"}},
 
-	"internal/audit":       {ours: []string{"internal/durable"}},
+	"internal/audit":       {ours: []string{"internal/durable", "internal/engine"}},
+	"internal/cluster":     {ours: []string{"internal/engine"}},
 	"internal/durable":     {modules: []string{"golang.org/x/sys"}},
 	"internal/engine":      {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
 	"internal/enginetest":  {modules: []string{"github.com/nats-io/nats.go"}},
@@ -73,7 +74,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"examples/feed": {},
 	"cmd/sluice": {
 		ours: []string{
-			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
+			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/cluster", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
 			"internal/feed", "internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},

@@ -43,7 +43,7 @@ type auditState struct {
 	seal    string
 	problem error
 	at      time.Time
-	size    int64 // of the file then
+	size    uint64 // number of its last entry then
 }
 
 // disk is the file system of the data directory.
