@@ -385,6 +385,33 @@ func TestUseIsRemembered(t *testing.T) {
 	}
 }
 
+// Uses of a key after its end are counted; guesses are not.
+func TestUseAfterTheEnd(t *testing.T) {
+	now := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
+	r := openRegistry(t, openEngine(t, engine.Options{Dir: t.TempDir()}), func() time.Time { return now })
+	id, k := create(t, r, Spec{ID: "shop"})
+	opens(r, k)
+	if got := r.Tried(); len(got) != 0 {
+		t.Errorf("a live key: got %v", got)
+	}
+	if _, err := r.RevokeKey(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if opens(r, k) || opens(r, k) {
+		t.Error("a revoked key opens its dataset")
+	}
+	create(t, r, Spec{ID: "other"}) // a new copy takes over what the old one knew
+	if got := r.Tried()[id]; got.Count != 2 || !got.Last.Equal(now) {
+		t.Errorf("got %+v", got)
+	}
+	guess := keyPrefix + id + "_" + randomText(secretSize)
+	sum := checksum(guess)
+	guess += string(sum[:])
+	if _, _, err := r.Authenticate(guess); err == nil || r.Tried()[id].Count != 2 {
+		t.Errorf("a guess with the right id: %v, got %+v", err, r.Tried()[id])
+	}
+}
+
 // TestKeyIsNotOnDisk looks through every file for the key and its secret.
 func TestKeyIsNotOnDisk(t *testing.T) {
 	dir := t.TempDir()

@@ -172,6 +172,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	out := &output{w: w, r: r, control: http.NewResponseController(w), wait: f.writeWait}
 	defer out.end()
 	caughtUp, err := f.poll(r, c, q, out)
+	f.count(reader, c, out, caughtUp)
 	if err != nil {
 		if errors.Is(out.err, os.ErrDeadlineExceeded) {
 			f.cut.Add(1)
@@ -194,6 +195,15 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	_ = out.write(append(line, '\n'))
 	_ = out.flush()
 	return nil
+}
+
+// count adds an answer to the numbers of its reader.
+func (f *Feed) count(reader *dataset.Reader, c *Cursor, out *output, caughtUp bool) {
+	now, lag := time.Now(), time.Duration(0)
+	if !caughtUp && !c.read.IsZero() {
+		lag = now.Sub(c.read)
+	}
+	f.readers.answered(reader.Name, out.rows, out.bytes, lag, now)
 }
 
 // poll reads until there are rows, or the request has waited long enough.

@@ -11,12 +11,12 @@ import (
 )
 
 // A disk that needs a sixth of the time a caller has for each write, and many callers: as many as can be served are
-// served, the others are rejected at once, and nobody takes the engine for broken.
+// served, the others are rejected at once, and nobody takes the engine for broken. A frame holds few records.
 func TestSlowDisk(t *testing.T) {
 	const limit, each = 600 * time.Millisecond, 100 * time.Millisecond
 	const first, last = 2500 * time.Millisecond, 3 * time.Second // at first nobody knows how slow it is
 	var disk sync.Mutex                                          // one write after the other
-	s := runStream(t, openEngine(t, t.TempDir()), Options{AckTimeout: limit, Step: func(name string) error {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{AckTimeout: limit, MaxFrame: 20, Step: func(name string) error {
 		if strings.HasSuffix(name, ".publish") {
 			disk.Lock()
 			defer disk.Unlock()

@@ -216,6 +216,7 @@
       if (paused) { held.push(line); held = held.slice(-200); } else add(line);
     };
     source.addEventListener("beat", fresh);
+    source.addEventListener("replaced", () => { source.close(); say("too many windows follow: this one stopped, reload to go on", "warn"); });
     source.onerror = () => { say("disconnected", "bad"); stale("The server does not answer."); };
   }
 
