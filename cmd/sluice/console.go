@@ -30,7 +30,7 @@ func (s *service) openConsole() error {
 	// Who comes through a proxy on this machine is not on this machine.
 	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: s.url()}
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
-	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
+	follow := feed.New(feed.Options{Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
 	o.Mounts = []console.Mount{
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Refuse: catalog.Refuse},
 		{Prefix: feed.Prefix, Handler: follow.Handler(), Refuse: feed.Refuse},

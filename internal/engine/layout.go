@@ -13,6 +13,7 @@ import (
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
 //	SLUICE_MARKS     key-value  the highest sequence number of each partition           for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
+//	SLUICE_ERASURES  key-value  tombstones of erased identifiers: keyed digests         90 days, or as long as frames
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
 //	SLUICE_NEWS.*    subject    "something changed": not stored, may get lost           –
 //
@@ -28,6 +29,7 @@ const (
 	StreamEnds             // the highest sequence number of each partition
 	Settings               // what all nodes share
 	Readers                // readers, and hashes of their tokens
+	Erasures               // tombstones of erased identifiers
 	leases                 // see Lease
 )
 
@@ -43,6 +45,7 @@ var buckets = [...]struct {
 	StreamEnds: {name: "SLUICE_MARKS", description: "Sluice stream ends"},
 	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
 	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
+	Erasures:   {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 
