@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/durable"
+	"sluice/internal/erasure"
 	"sluice/internal/feed"
 	"sluice/internal/stream"
 )
@@ -103,7 +104,11 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return err
 	}
-	f := feed.New(feed.Options{Stream: s, Tables: l, IDs: ids, Log: slog.New(slog.DiscardHandler)})
+	erasures, err := erasure.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	f := feed.New(feed.Options{Stream: s, Tables: l, Erasures: erasures, IDs: ids, Log: slog.New(slog.DiscardHandler)})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {
 		return explainCursor(err)
