@@ -15,7 +15,7 @@ import (
 
 // foreignVariables begin as ours do and are read by others: sluice-send, the SDKs and test builds. A name that ends in "_"
 // stands for all that begin with it.
-var foreignVariables = []string{"SLUICE_API_KEY", "SLUICE_URL", "SLUICE_KEY_FILE", "SLUICE_PLAIN_HTTP"}
+var foreignVariables = []string{"SLUICE_API_KEY", "SLUICE_URL", "SLUICE_KEY_FILE", "SLUICE_PLAIN_HTTP", "SLUICE_TOKEN"}
 
 // variables are the names of all variables that set a flag of some command.
 func variables(root *cobra.Command) map[string]bool {
