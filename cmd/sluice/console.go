@@ -32,8 +32,8 @@ func (s *service) openConsole() error {
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
 	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
 	o.Mounts = []console.Mount{
-		{Prefix: catalog.Prefix, Handler: tables.Handler(), Refuse: catalog.Refuse},
-		{Prefix: feed.Prefix, Handler: follow.Handler(), Refuse: feed.Refuse},
+		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},
+		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},
 	}
 	s.console = console.New(console.Sources{
 		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Audit: audit.Open(dir),

@@ -42,6 +42,7 @@ type config struct {
 	inFlight        int64
 	connections     int64
 	maxKeys         int64 // idempotency keys of a dataset
+	maxAllKeys      int   // idempotency keys of all datasets
 	memory          int64
 	backlogAge      time.Duration
 	tableRetention  time.Duration
@@ -97,7 +98,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: hooks.now, Log: c.log, Step: hooks.step,
+		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, MaxKeys: c.maxAllKeys, Now: hooks.now, Log: c.log, Step: hooks.step,
 	})
 	if err != nil {
 		return nil, err
@@ -163,11 +164,11 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		return err
 	}
 	for p := range s.stream.Partitions() {
-		marks, err := s.lake.Watermarks(ctx, uint8(p))
+		watermarks, err := s.lake.Watermarks(ctx, uint8(p))
 		if err != nil {
 			return err
 		}
-		s.stream.Resume(uint8(p), marks.Events)
+		s.stream.Resume(uint8(p), watermarks.Events)
 	}
 	o := loader.Options{
 		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,

@@ -95,11 +95,11 @@ func settle(ctx context.Context, s *stream.Stream, l *lake.Lake, work func(conte
 			return err
 		}
 		for {
-			marks, err := l.Watermarks(ctx, uint8(p))
+			watermarks, err := l.Watermarks(ctx, uint8(p))
 			if err != nil {
 				return err
 			}
-			if marks.Events >= last {
+			if watermarks.Events >= last {
 				break
 			}
 			select {

@@ -173,6 +173,9 @@ func (q *request) append() (stream.Position, error) {
 	switch {
 	case errors.Is(err, stream.ErrExists):
 		return pos, err
+	case errors.Is(err, stream.ErrTooManyKeys):
+		q.server.counts.keysLimited.Add(1)
+		return pos, nodeKeys()
 	case errors.Is(err, stream.ErrTooLarge):
 		return pos, reject(event.PayloadTooLarge, "The events together are larger than the queue takes at once.")
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Marked values, sent through every path in every way, come back in no answer but the one that is made to show
-// them, and appear in no log line. The key is nowhere on disk either, and what is suppressed or refused is not.
+// them, and appear in no log line. The key is nowhere on disk either, and what is suppressed or rejected is not.
 func TestNothingLeaks(t *testing.T) {
 	dir := t.TempDir()
 	s := openServiceIn(t, dir, nil)

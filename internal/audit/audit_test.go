@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,6 +98,30 @@ func headOf(line []byte) []byte {
 	return fmt.Appendf(nil, "%020d %s\n", e.Seq, seal)
 }
 
+// A log of an earlier version is verified, read and continued. That version wrote the action console.login.refused.
+func TestEarlierLog(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/version1")); err != nil {
+		t.Fatal(err)
+	}
+	l := Open(dir)
+	fill(t, l, 1)
+	if s, err := l.Verify(); err != nil || s.Entries != 4 {
+		t.Fatalf("got %+v, %v", s, err)
+	}
+	tail, err := l.Tail(9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range tail {
+		got = append(got, e.Action)
+	}
+	if want := []string{"dataset.create", "console.login", "console.login.refused", "dataset.create"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A torn line was never acknowledged: the next append goes on from the last whole one.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
@@ -112,7 +137,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// Append refuses to go on from a last line that was changed: it would seal the lie.
+// Append does not go on from a last line that was changed: it would seal the lie.
 func TestAppendAfterTampering(t *testing.T) {
 	dir := t.TempDir()
 	l := Open(dir)

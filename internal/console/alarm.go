@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/stream"
+	"sluice/internal/histogram"
 )
 
 // severity of an alarm.
@@ -122,7 +122,7 @@ var Alarms = []Alarm{
 		"SluiceSlowSync", warning, "10m", fmt.Sprintf(`histogram_quantile(0.99, sum by (le, instance) (rate(sluice_stream_append_seconds_bucket[5m]))) > %g`, slowSync.Seconds()),
 		"The disk is slow to make events durable.", "Look for other programs on the disk, a volume out of credits or a failing drive; senders see the delay in their answers.",
 		func(s *state) (string, bool) {
-			p99 := quantile(0.99, s.last10.latency[:], stream.Latencies[:])
+			p99 := quantile(0.99, s.last10.latency[:], histogram.Bounds[:])
 			return "Of the syncs of the last 10 minutes, 1 % took " + span(p99) + " or longer.", p99 > slowSync && s.last10.synced() >= slowSyncs
 		}, nil,
 	},
@@ -168,7 +168,7 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceIdempotencyKeys", warning, "5m", `increase(sluice_idempotency_keys_limited_total[5m]) > 0`,
-		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 170 bytes a key.", nil, nil,
+		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 16 bytes a key with the embedded engine, about 170 in a NATS server.", nil, nil,
 	},
 	{
 		"SluiceRejectionsLost", warning, "0m", `increase(sluice_rejections_lost_total[1h]) > 0`,

@@ -70,7 +70,7 @@ type Options struct {
 type Mount struct {
 	Prefix  string // of its paths; ends with a slash
 	Handler http.Handler
-	Refuse  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
+	Reject  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
 }
 
 // Console is the operators' listener: pages, /metrics, /livez, /readyz.

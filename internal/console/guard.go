@@ -83,7 +83,7 @@ func (g *guard) reach(r *http.Request) (status int, message string) {
 func (g *guard) mount(m Mount) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, message := g.reach(r); status != 0 {
-			m.Refuse(w, r, status, message)
+			m.Reject(w, r, status, message)
 			return
 		}
 		m.Handler.ServeHTTP(w, r)
@@ -139,7 +139,7 @@ func (g *guard) logIn(w http.ResponseWriter, r *http.Request) (ok, wait bool) {
 	fits := passwordFits(a.Password, r.PostFormValue("password"))
 	g.slow.Unlock()
 	if !fits {
-		g.note("console.login.refused", addr)
+		g.note("console.login.rejected", addr)
 		return false, false
 	}
 	if !g.note("console.login", addr) {

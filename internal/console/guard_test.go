@@ -131,7 +131,7 @@ func TestLogIn(t *testing.T) {
 	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 401 {
 		t.Errorf("after a new password: got %d, want 401", r.StatusCode)
 	}
-	want := "console.login.refused console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.logout console:192.0.2.1\nconsole.login console:192.0.2.1"
+	want := "console.login.rejected console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.logout console:192.0.2.1\nconsole.login console:192.0.2.1"
 	if got := s.actions(); got != want {
 		t.Errorf("audit: got\n%s\nwant\n%s", got, want)
 	}
@@ -165,7 +165,7 @@ func TestLogInRate(t *testing.T) {
 	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 303 {
 		t.Errorf("a minute later: got %d, want 303", r.StatusCode)
 	}
-	if got := s.actions(); strings.Count(got, "console.login.refused") != 5 || strings.Count(got, "console.login.limited") != 2 {
+	if got := s.actions(); strings.Count(got, "console.login.rejected") != 5 || strings.Count(got, "console.login.limited") != 2 {
 		t.Errorf("audit: got\n%s", got)
 	}
 }
@@ -237,7 +237,7 @@ func TestMount(t *testing.T) {
 			handler := s.guard.mount(Mount{
 				Prefix:  "/part/",
 				Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
-				Refuse: func(w http.ResponseWriter, _ *http.Request, status int, _ string) {
+				Reject: func(w http.ResponseWriter, _ *http.Request, status int, _ string) {
 					w.WriteHeader(status)
 				},
 			})

@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"sluice/internal/api"
+	"sluice/internal/histogram"
 	"sluice/internal/iceberg"
-	"sluice/internal/stream"
 )
 
 // The types of metric.
 const (
-	counter   = "counter"
-	gauge     = "gauge"
-	histogram = "histogram"
+	counter      = "counter"
+	gauge        = "gauge"
+	distribution = "histogram"
 )
 
 // Metric is one number that /metrics gives out. The endpoint, docs/metrics.md, the dashboard and the alert rules
@@ -96,10 +96,10 @@ var Metrics = []Metric{
 			}
 		}
 	}},
-	{Name: "sluice_http_request_seconds", Type: histogram, Help: "Time from a request's headers to its answer.", Labels: []string{"method", "route"}, measure: func(s *state, p putHistogram) {
+	{Name: "sluice_http_request_seconds", Type: distribution, Help: "Time from a request's headers to its answer.", Labels: []string{"method", "route"}, measure: func(s *state, p putHistogram) {
 		for i := range s.api.Routes {
 			r := &s.api.Routes[i]
-			p(r.Latency, api.LatencyBounds[:], r.LatencySum, r.Method, r.Path)
+			p(r.Latency[:], histogram.Bounds[:], r.LatencySum, r.Method, r.Path)
 		}
 	}},
 	{Name: "sluice_http_rejections_total", Type: counter, Help: "Requests rejected, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
@@ -171,8 +171,8 @@ var Metrics = []Metric{
 	{Name: "sluice_stream_frames_total", Type: counter, Help: "Frames acknowledged: each is one synced write.", read: one(func(s *state) uint64 { return s.stream.Frames })},
 	{Name: "sluice_stream_records_total", Type: counter, Help: "Submissions acknowledged.", read: one(func(s *state) uint64 { return s.stream.Records })},
 	{Name: "sluice_stream_appended_bytes_total", Type: counter, Help: "Bytes of acknowledged frames.", read: one(func(s *state) uint64 { return s.stream.Bytes })},
-	{Name: "sluice_stream_append_seconds", Type: histogram, Help: "Time until a frame was on stable storage.", measure: func(s *state, p putHistogram) {
-		p(s.stream.Latency[:], stream.Latencies[:], s.stream.LatencySum)
+	{Name: "sluice_stream_append_seconds", Type: distribution, Help: "Time until a frame was on stable storage.", measure: func(s *state, p putHistogram) {
+		p(s.stream.Latency[:], histogram.Bounds[:], s.stream.LatencySum)
 	}},
 	{Name: "sluice_stream_rejected_total", Type: counter, Help: "Submissions the stream did not take, by reason.", Labels: []string{"reason"}, read: func(s *state, p put) {
 		p(float64(s.stream.RejectedOverload), "overload")

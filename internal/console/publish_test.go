@@ -74,7 +74,7 @@ func TestMetricNames(t *testing.T) {
 		if m.Type == counter != strings.HasSuffix(m.Name, "_total") {
 			t.Errorf("%s: a counter ends in _total, and nothing else does", m.Name)
 		}
-		if m.Type == histogram {
+		if m.Type == distribution {
 			known[m.Name+"_bucket"] = true
 		}
 	}
@@ -175,7 +175,7 @@ func TestScrapeByPrometheus(t *testing.T) {
 		case "sluice_key_expires_timestamp_seconds", "sluice_key_rejected_timestamp_seconds", "sluice_requests_limited_total":
 			continue
 		}
-		if Metrics[i].Type == histogram {
+		if Metrics[i].Type == distribution {
 			name += "_count"
 		}
 		for ask("count("+name+")") == "" {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 
+	"sluice/internal/histogram"
 	"sluice/internal/stream"
 )
 
@@ -76,7 +77,7 @@ func streamCard(s *state) systemCard {
 	card.Facts = []fact{
 		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(max(1, s.engine.Replicas), "copy", "copies")},
 		{"Acknowledged", fmt.Sprintf("%s in %s, %s", plural(s.stream.Records, "submission", "submissions"), plural(s.stream.Frames, "frame", "frames"), size(int64(s.stream.Bytes)))},
-		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], stream.Latencies[:]) + ", " + size(s.stream.Queued) + " waiting"},
+		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], histogram.Bounds[:]) + ", " + size(s.stream.Queued) + " waiting"},
 		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RejectedOverload), num(s.stream.RejectedSpace), num(s.stream.RejectedDown), num(s.stream.Failed))},
 		{"Restarts of the engine", num(s.engine.Restarts)},
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/histogram"
 	"sluice/internal/lake"
-	"sluice/internal/stream"
 )
 
 // The edges of the alarms of datasets.
@@ -137,7 +137,7 @@ type counters struct {
 	minute         int64
 	requests, errs uint64 // answers, and those with a 5xx
 	lost           uint64
-	latency        [len(stream.Latencies) + 1]uint64
+	latency        histogram.Buckets
 }
 
 // synced is how many frames the latencies are of.
@@ -184,8 +184,7 @@ func (r *rates) since(s *state, minutes int64) counters {
 }
 
 func (s *state) growing() counters {
-	c := counters{minute: s.now.Unix() / 60, lost: s.api.RejectionsLost}
-	copy(c.latency[:], s.stream.Latency[:])
+	c := counters{minute: s.now.Unix() / 60, lost: s.api.RejectionsLost, latency: s.stream.Latency}
 	for i := range s.api.Routes {
 		for _, st := range s.api.Routes[i].Statuses {
 			if c.requests += st.Count; st.Status >= 500 {

@@ -172,7 +172,7 @@ func TestRotationShortensButNeverExtends(t *testing.T) {
 	}
 }
 
-func TestCreateRefuses(t *testing.T) {
+func TestCreateRejects(t *testing.T) {
 	r := openRegistry(t, openEngine(t, engine.Options{Dir: t.TempDir()}), nil)
 	create(t, r, Spec{ID: "taken"})
 	for name, c := range map[string]struct {
@@ -242,7 +242,7 @@ func TestLastCopyStaysInForce(t *testing.T) {
 	srv.Kill()
 	within(t, 10*time.Second, "failure", func() bool { return r.Stats().Failures > 0 })
 	if !opens(r, k) {
-		t.Error("the key was refused while the engine was away")
+		t.Error("the key was rejected while the engine was away")
 	}
 	srv.Restart()
 	other := openRegistry(t, openEngine(t, engine.Options{URL: srv.URL(), Token: enginetest.Token}), nil)
@@ -278,7 +278,7 @@ func TestNeverMoreThanTwoLiveKeys(t *testing.T) {
 	create(t, one, Spec{ID: "shop"})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	issued, refused := 0, 0
+	issued, rejected := 0, 0
 	for i := range 16 {
 		wg.Go(func() {
 			r := one
@@ -292,15 +292,15 @@ func TestNeverMoreThanTwoLiveKeys(t *testing.T) {
 			case err == nil:
 				issued++
 			case errors.Is(err, ErrTwoKeys):
-				refused++
+				rejected++
 			default:
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if issued != 1 || refused != 15 {
-		t.Errorf("%d issued, %d refused, want 1 and 15", issued, refused)
+	if issued != 1 || rejected != 15 {
+		t.Errorf("%d issued, %d rejected, want 1 and 15", issued, rejected)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestManyReadersOneWriter(t *testing.T) {
 				default:
 				}
 				if !opens(r, steady) {
-					t.Error("a key was refused while others changed")
+					t.Error("a key was rejected while others changed")
 					return
 				}
 				r.Stats()

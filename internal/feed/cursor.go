@@ -110,10 +110,10 @@ func (c *Cursor) grow(partitions int) {
 }
 
 // atWatermarks returns the cursor right behind what a snapshot of the table holds.
-func atWatermarks(id uint64, partitions int, marks map[uint8]uint64) *Cursor {
+func atWatermarks(id uint64, partitions int, watermarks map[uint8]uint64) *Cursor {
 	c := &Cursor{stream: id}
 	for p := range partitions {
-		c.parts = append(c.parts, position{seq: marks[uint8(p)] + 1})
+		c.parts = append(c.parts, position{seq: watermarks[uint8(p)] + 1})
 	}
 	return c
 }

@@ -56,7 +56,7 @@ type Feed struct {
 
 	followers atomic.Int64
 	rows      atomic.Uint64
-	refused   atomic.Uint64
+	rejected  atomic.Uint64
 	cut       atomic.Uint64
 }
 
@@ -315,11 +315,11 @@ func (m *merge) read(ctx context.Context, p uint8, at *position) (*frame, error)
 type Stats struct {
 	Followers int64  // requests that are being answered now
 	Rows      uint64 // handed out since New
-	Refused   uint64 // requests over the limit of followers, since New
+	Rejected  uint64 // requests over the limit of followers, since New
 	Cut       uint64 // requests that ended because the follower did not read, since New
 }
 
 // Stats answers from memory.
 func (f *Feed) Stats() Stats {
-	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Refused: f.refused.Load(), Cut: f.cut.Load()}
+	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Rejected: f.rejected.Load(), Cut: f.cut.Load()}
 }

@@ -58,8 +58,8 @@ func (f *Feed) Handler() http.Handler {
 	})
 }
 
-// Refuse answers a request that the listener does not let through to the feed.
-func Refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+// Reject answers a request that the listener does not let through to the feed.
+func Reject(w http.ResponseWriter, r *http.Request, status int, message string) {
 	(&problem{status: status, code: "FORBIDDEN", message: message, hint: "Reach the operators' listener over TLS, or on the machine itself by localhost."}).write(w, r)
 }
 
@@ -161,7 +161,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	}
 	if f.followers.Add(1) > maxFollowers {
 		f.followers.Add(-1)
-		f.refused.Add(1)
+		f.rejected.Add(1)
 		return &problem{status: 429, code: "TOO_MANY_FOLLOWERS", message: "Too many requests follow the feed now.", hint: "Try again in a second."}
 	}
 	defer f.followers.Add(-1)
