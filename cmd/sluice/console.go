@@ -38,16 +38,16 @@ func (s *service) openConsole(ctx context.Context) error {
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
 	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
 	o.Mounts = []console.Mount{
-		{Prefix: catalog.Prefix, Handler: tables.Handler(), Refuse: catalog.Refuse},
-		{Prefix: feed.Prefix, Handler: follow.Handler(), Refuse: feed.Refuse},
+		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},
+		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},
 	}
 	s.console = console.New(console.Sources{
-		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Audit: s.audit, Access: access,
+		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access,
 		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: programVersion(), Now: hooks.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console
 	s.opsHTTP = &http.Server{
-		Handler: s.console.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.console.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.opsCert != "" {
@@ -61,6 +61,20 @@ func (s *service) openConsole(ctx context.Context) error {
 		s.log.Warn("the operators' listener is not loopback and has no TLS: it answers /livez and /readyz only; see --ops-tls-cert and --ops-proxy")
 	}
 	return nil
+}
+
+// opsConnections is how many connections the operators' listener takes: pages, and a hundred followers of the feed.
+// Arbitrary; with TLS they cost some 20 MB.
+const opsConnections = 512
+
+// limitOps bounds the connections of the operators' listener. One peer may have a quarter, unless all come from one: on
+// loopback, and behind a proxy.
+func (s *service) limitOps(l net.Listener) net.Listener {
+	perPeer := int64(opsConnections / 4)
+	if isLoopback(l.Addr()) || s.opsProxy {
+		perPeer = opsConnections
+	}
+	return api.LimitConnections(l, opsConnections, perPeer)
 }
 
 // opsURL is how to reach the operators' listener.

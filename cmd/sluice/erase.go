@@ -160,8 +160,8 @@ func printErased(cmd *cobra.Command, done lake.Erased, until time.Time, asJSON b
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
 			Rows        int64     `json:"rows"`
-			Parts       int       `json:"parts"`
-			Files       int       `json:"files"`
+			Rewritten   int       `json:"files_rewritten"`
+			Deleted     int       `json:"files_deleted"`
 			StreamUntil time.Time `json:"stream_until"`
 		}{done.Rows, done.Replaced, done.Files, until})
 	}

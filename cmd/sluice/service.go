@@ -44,6 +44,7 @@ type config struct {
 	inFlight        int64
 	connections     int64
 	maxKeys         int64 // idempotency keys of a dataset
+	maxAllKeys      int   // idempotency keys of all datasets
 	memory          int64
 	backlogAge      time.Duration
 	tableRetention  time.Duration
@@ -104,7 +105,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: hooks.now, Log: c.log, Step: hooks.step,
+		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, MaxKeys: c.maxAllKeys, Now: hooks.now, Log: c.log, Step: hooks.step,
 	})
 	if err != nil {
 		return nil, err
@@ -176,11 +177,11 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		return err
 	}
 	for p := range s.stream.Partitions() {
-		marks, err := s.lake.Watermarks(ctx, uint8(p))
+		watermarks, err := s.lake.Watermarks(ctx, uint8(p))
 		if err != nil {
 			return err
 		}
-		s.stream.Resume(uint8(p), marks.Events)
+		s.stream.Resume(uint8(p), watermarks.Events)
 	}
 	o := loader.Options{
 		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
@@ -284,7 +285,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.limitOps(s.ops), s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))

@@ -135,6 +135,9 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
 	q.usage.count.add(q.sub.Counts())
+	if res.Rejected > 0 {
+		q.rememberPart(res)
+	}
 	q.show(&q.sub)
 	return nil
 }
@@ -173,6 +176,9 @@ func (q *request) append() (stream.Position, error) {
 	switch {
 	case errors.Is(err, stream.ErrExists):
 		return pos, err
+	case errors.Is(err, stream.ErrTooManyKeys):
+		q.server.counts.keysLimited.Add(1)
+		return pos, nodeKeys()
 	case errors.Is(err, stream.ErrTooLarge):
 		return pos, reject(event.PayloadTooLarge, "The events together are larger than the queue takes at once.")
 	}

@@ -128,10 +128,10 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-// shelf is a store with one submission.
-type shelf struct{ *submission.Submission }
+// oneSubmission is a store with one submission.
+type oneSubmission struct{ *submission.Submission }
 
-func (s shelf) FindSubmission(_ context.Context, datasetID, submissionID string) (*submission.Submission, error) {
+func (s oneSubmission) FindSubmission(_ context.Context, datasetID, submissionID string) (*submission.Submission, error) {
 	if s.DatasetID != datasetID || submission.FormatID(s.Kind, s.ID) != submissionID {
 		return nil, nil
 	}
@@ -168,7 +168,7 @@ func TestLookUpLater(t *testing.T) {
 	look("RECEIVED")
 	stored = true
 	look("PROCESSED")
-	s.Lookup = shelf{s.records(t)[0]}
+	s.Lookup = oneSubmission{s.records(t)[0]}
 	gone = true
 	look("PROCESSED")
 	missing := id[:len(id)-1] + "0"

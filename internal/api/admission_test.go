@@ -105,7 +105,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// TestForeignIndex holds that a batch with events of another dataset is told which event is the first of them.
+// TestForeignIndex holds that a batch with events of another dataset names the first of them in its answer.
 func TestForeignIndex(t *testing.T) {
 	s := openShop(t)
 	foreign := strings.Replace(goodEvent(""), "shop", "other", 1)

@@ -81,6 +81,7 @@ type Server struct {
 	claims      claims
 	connections connections
 	tally       tally
+	journal     journal
 	outage      outage
 	counts      counts
 	pages       pages

@@ -71,9 +71,9 @@ func (r *rejection) append(b []byte, requestID string) []byte {
 	b = append(b, `{"status":"error","error_code":"`...)
 	b = append(b, r.code...)
 	b = append(b, `","message":`...)
-	b = appendString(b, r.message)
+	b = event.AppendString(b, r.message)
 	b = append(b, `,"request_id":`...)
-	b = appendString(b, requestID)
+	b = event.AppendString(b, requestID)
 	b = append(b, `,"errors":`...)
 	problems := r.problems
 	if len(problems) == 0 {
@@ -107,11 +107,11 @@ func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
 		b = append(b, `"error_code":"`...)
 		b = append(b, e.Code...)
 		b = append(b, `","field":`...)
-		b = appendString(b, e.Field)
+		b = event.AppendString(b, e.Field)
 		b = append(b, `,"message":`...)
-		b = appendString(b, e.Message)
+		b = event.AppendString(b, e.Message)
 		b = append(b, `,"hint":`...)
-		b = appendString(b, hintOf(e))
+		b = event.AppendString(b, hintOf(e))
 		b = append(b, '}')
 	}
 	return append(b, ']')
@@ -140,33 +140,10 @@ func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {
 		b = append(b, `"code":"`...)
 		b = append(b, w.Code...)
 		b = append(b, `","field":`...)
-		b = appendString(b, w.Field)
+		b = event.AppendString(b, w.Field)
 		b = append(b, `,"message":`...)
-		b = appendString(b, w.Message)
+		b = event.AppendString(b, w.Message)
 		b = append(b, '}')
 	}
 	return append(b, ']')
-}
-
-// appendString adds a JSON string. A pointer may hold a member name of the sender's, so anything can be in it.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
-			continue
-		}
-		b = append(b, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		default:
-			const hex = "0123456789abcdef"
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	b = append(b, s[from:]...)
-	return append(b, '"')
 }

@@ -22,6 +22,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/durable"
 	"sluice/internal/engine"
+	"sluice/internal/feed"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
@@ -32,6 +33,7 @@ import (
 type Registry interface {
 	Datasets() []*dataset.Dataset
 	Used() map[string]time.Time
+	Tried() map[string]dataset.Tried
 	Restore(map[string]time.Time)
 	Stats() dataset.Stats
 }
@@ -45,6 +47,7 @@ type Sources struct {
 	Hours    *lake.HourIndex // of Lake; somebody else runs it
 	Loader   *loader.Loader
 	API      *api.Server
+	Feed     *feed.Feed
 	Audit    *audit.Log
 	Access   *Access // who may look
 
@@ -72,7 +75,7 @@ type Options struct {
 type Mount struct {
 	Prefix  string // of its paths; ends with a slash
 	Handler http.Handler
-	Refuse  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
+	Reject  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
 }
 
 // Console is the operators' listener: pages, /metrics, /livez, /readyz.
@@ -86,7 +89,10 @@ type Console struct {
 	minutes minutes
 	tap     tap
 	history history
+	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
+
+	bodyTime, writeTime time.Duration // bodyTime and liveWrite; tests wait for less
 
 	rates   rates
 	found   atomic.Pointer[findings]
@@ -97,11 +103,8 @@ type Console struct {
 
 // New makes the console. Nothing is read until Run.
 func New(s Sources, o Options) *Console {
-	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), done: make(chan struct{})}
-	c.guard = &guard{
-		access: s.Access, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
-		sessions: map[string]*session{}, attempts: map[string]int{},
-	}
+	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce), done: make(chan struct{}), bodyTime: bodyTime, writeTime: liveWrite}
+	c.guard = &guard{access: s.Access, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit, sessions: map[string]*session{}}
 	c.minutes.begin()
 	return c
 }
@@ -145,19 +148,38 @@ func (c *Console) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", c.readyz)
-	mux.HandleFunc("GET /login", c.loginPage)
-	mux.HandleFunc("POST /login", c.login)
-	mux.HandleFunc("POST /logout", c.logout)
 	mux.HandleFunc("GET /static/", static)
+	c.mountLogin(mux)
 
 	cross := http.NewCrossOriginProtection()
-	return headers(cross.Handler(limitBody(mux)))
+	return headers(cross.Handler(c.limitBody(mux)))
 }
 
-// limitBody keeps a form to what the largest page takes.
-func limitBody(next http.Handler) http.Handler {
+// How long the body of a request may take, and how large it may be: on the page that takes whole batches, on the log-in,
+// anywhere else. All are arbitrary; a log-in has some hundred bytes.
+const (
+	bodyTime  = 10 * time.Second
+	tryBody   = 3 * tryMax // every byte of a form may be encoded as three
+	loginBody = 4 << 10
+	otherBody = 64 << 10
+)
+
+// limitBody bounds the size of every body, and the time that it takes, before anything reads it.
+func (c *Console) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 3*tryMax)
+		if r.ContentLength == 0 { // a page that is followed for hours has no read deadline
+			next.ServeHTTP(w, r)
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.bodyTime))
+		most := int64(otherBody)
+		switch r.URL.Path {
+		case "/try":
+			most = tryBody
+		case "/login":
+			most = loginBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -180,8 +202,8 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
-		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
-		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(),
+		used: c.s.Registry.Used(), tried: c.s.Registry.Tried(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
+		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
 	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
@@ -221,6 +243,7 @@ func (c *Console) Run(ctx context.Context) error {
 		c.minutes.look(s.now, s.counters())
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
+		c.guard.noteRejected(ctx, false)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 			c.findDatasets(s)
@@ -232,6 +255,7 @@ func (c *Console) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			c.keepUse()
+			c.guard.noteRejected(ctx, true)
 			return nil
 		case <-tick.C:
 		}
@@ -245,7 +269,7 @@ func (c *Console) findDatasets(s *state) {
 	}
 	view := c.s.Hours.View()
 	defer view.Close()
-	c.found.Store(findDatasets(view, s.datasets, s.used, s.now))
+	c.found.Store(findDatasets(view, s))
 }
 
 // readExtents asks the engine how much the stream holds.

@@ -289,7 +289,7 @@ func BenchmarkTap(b *testing.B) {
 		b.Run(fmt.Sprintf("watched=%v", watched), func(b *testing.B) {
 			c := &Console{}
 			if watched {
-				v := c.tap.watch("")
+				v := c.tap.watch("", "")
 				defer c.tap.leave(v)
 			}
 			b.ReportAllocs()

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/histogram"
 	"sluice/internal/lake"
-	"sluice/internal/stream"
 )
 
 // The edges of the alarms of datasets.
@@ -19,7 +19,8 @@ const (
 	silentUntil   = 7 * 24 * time.Hour // then its campaign is over
 	keyEnding     = 24 * time.Hour
 	keyInUse      = time.Hour
-	namedMost     = 5 // datasets that an alarm names; the others are counted. Arbitrary: what a person reads
+	keyTried      = 24 * time.Hour // a sender that sends once a day is seen
+	namedMost     = 5              // datasets that an alarm names; the others are counted. Arbitrary: what a person reads
 )
 
 // finding is an alarm of one dataset: the sentence, and where to look.
@@ -29,17 +30,21 @@ type finding struct {
 }
 
 // findings are those of all datasets.
-type findings struct{ rejected, silent, keys []finding }
+type findings struct{ rejected, silent, keys, ended []finding }
 
 // findDatasets looks for datasets that need somebody. It visits all of them, so Run calls it every ten seconds and pages read
 // what it found.
-func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[string]time.Time, now time.Time) *findings {
-	out := &findings{}
+func findDatasets(view lake.HourView, s *state) *findings {
+	out, now := &findings{}, s.now
 	recent, day := lake.NewWindow(time.Hour, 2, now), lake.NewWindow(time.Hour, 24, now)
-	for _, d := range datasets {
+	for _, d := range s.datasets {
 		for i := range d.Keys {
-			if f, found := endingKey(d, &d.Keys[i], used, now); found {
+			k := &d.Keys[i]
+			if f, found := endingKey(d, k, s.used[k.ID], now); found {
 				out.keys = append(out.keys, f)
+			}
+			if f, found := endedKey(d, k, s.tried[k.ID], now); found {
+				out.ended = append(out.ended, f)
 			}
 		}
 		if d.Disabled {
@@ -53,7 +58,7 @@ func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[stri
 			out.silent = append(out.silent, f)
 		}
 	}
-	for _, list := range [][]finding{out.rejected, out.silent, out.keys} {
+	for _, list := range [][]finding{out.rejected, out.silent, out.keys, out.ended} {
 		slices.SortFunc(list, func(a, b finding) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.say, b.say)) })
 	}
 	return out
@@ -94,12 +99,28 @@ func silent(id string, hours *lake.DatasetHours, day lake.Window, now time.Time)
 	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.", id, span(since)), datasetPath(id), int64(since)}, true
 }
 
-func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]time.Time, now time.Time) (finding, bool) {
+func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (finding, bool) {
 	left := k.Expires.Sub(now)
-	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used[k.ID]) > keyInUse {
+	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used) > keyInUse {
 		return finding{}, false
 	}
 	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, span(left)), datasetPath(d.ID), -int64(left)}, true
+}
+
+// endedKey finds a key that a sender still uses after it was revoked or has expired: its events are rejected.
+func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, tried dataset.Tried, now time.Time) (finding, bool) {
+	if d.Disabled || k.Live(now) || tried.Count == 0 || now.Sub(tried.Last) > keyTried {
+		return finding{}, false
+	}
+	how, end := "was revoked", k.Revoked
+	if end.IsZero() {
+		how, end = "expired", k.Expires
+	}
+	return finding{
+		d.ID, fmt.Sprintf("Dataset %s: key %s %s %s ago and is still in use: %s rejected, the last one %s.",
+			d.ID, k.ID, how, span(now.Sub(end)), plural(tried.Count, "request", "requests"), ago(now, tried.Last)),
+		datasetPath(d.ID), int64(tried.Count),
+	}, true
 }
 
 // raise names the first findings, and counts the others.
@@ -121,7 +142,7 @@ type counters struct {
 	minute         int64
 	requests, errs uint64 // answers, and those with a 5xx
 	lost           uint64
-	latency        [len(stream.Latencies) + 1]uint64
+	latency        histogram.Buckets
 }
 
 // synced is how many frames the latencies are of.
@@ -168,8 +189,7 @@ func (r *rates) since(s *state, minutes int64) counters {
 }
 
 func (s *state) growing() counters {
-	c := counters{minute: s.now.Unix() / 60, lost: s.api.RejectionsLost}
-	copy(c.latency[:], s.stream.Latency[:])
+	c := counters{minute: s.now.Unix() / 60, lost: s.api.RejectionsLost, latency: s.stream.Latency}
 	for i := range s.api.Routes {
 		for _, st := range s.api.Routes[i].Statuses {
 			if c.requests += st.Count; st.Status >= 500 {

@@ -49,6 +49,10 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 		"over for a month":                  {[]lake.Hour{accepted(30*24*time.Hour, 5)}, dataset.Dataset{}, ""},
 		"new":                               {nil, dataset.Dataset{}, ""},
 		"key in use ends":                   {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Keys: []dataset.KeyInfo{key}}, "SluiceKeyEnding: Dataset shop: key k1 is in use and ends in 5 h."},
+		"revoked key in use":                {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "r1", Revoked: noon.Add(-50 * time.Hour)}}}, "SluiceKeyEnded: Dataset shop: key r1 was revoked 2 days ago and is still in use: 12 requests rejected, the last one 60 min ago."},
+		"expired key in use":                {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "r1", Expires: noon.Add(-5 * time.Hour)}}}, "SluiceKeyEnded: Dataset shop: key r1 expired 5 h ago and is still in use: 12 requests rejected, the last one 60 min ago."},
+		"revoked key, used long ago":        {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "r2", Revoked: noon.Add(-50 * time.Hour)}}}, ""},
+		"revoked key of a disabled dataset": {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Disabled: true, Keys: []dataset.KeyInfo{{ID: "r1", Revoked: noon.Add(-50 * time.Hour)}}}, ""},
 		"key without use ends":              {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "k2", Expires: key.Expires}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +60,10 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 			s := wellState()
 			view := indexed(c.rows...).View()
 			defer view.Close()
-			s.found = *findDatasets(view, []*dataset.Dataset{&c.set}, map[string]time.Time{"k1": noon.Add(-time.Minute), "k2": noon.Add(-48 * time.Hour)}, noon)
+			s.datasets = []*dataset.Dataset{&c.set}
+			s.used = map[string]time.Time{"k1": noon.Add(-time.Minute), "k2": noon.Add(-48 * time.Hour)}
+			s.tried = map[string]dataset.Tried{"r1": {Last: noon.Add(-time.Hour), Count: 12}, "r2": {Last: noon.Add(-25 * time.Hour), Count: 3}}
+			s.found = *findDatasets(view, s)
 			v := judge(s)
 			var got []string
 			for _, a := range v.Alarms {
@@ -84,7 +91,8 @@ func TestManyFindings(t *testing.T) {
 	view := indexed(rows...).View()
 	defer view.Close()
 	s := wellState()
-	s.found = *findDatasets(view, sets, nil, noon)
+	s.datasets = sets
+	s.found = *findDatasets(view, s)
 	alarms := sound(s)
 	if len(alarms) != namedMost+1 || alarms[0].Subject != "shop-11" || !strings.Contains(alarms[namedMost].Say, "7 other datasets") {
 		t.Errorf("got %+v", alarms)

@@ -172,7 +172,7 @@ func TestRotationShortensButNeverExtends(t *testing.T) {
 	}
 }
 
-func TestCreateRefuses(t *testing.T) {
+func TestCreateRejects(t *testing.T) {
 	r := openRegistry(t, openEngine(t, engine.Options{Dir: t.TempDir()}), nil)
 	create(t, r, Spec{ID: "taken"})
 	for name, c := range map[string]struct {
@@ -242,7 +242,7 @@ func TestLastCopyStaysInForce(t *testing.T) {
 	srv.Kill()
 	within(t, 10*time.Second, "failure", func() bool { return r.Stats().Failures > 0 })
 	if !opens(r, k) {
-		t.Error("the key was refused while the engine was away")
+		t.Error("the key was rejected while the engine was away")
 	}
 	srv.Restart()
 	other := openRegistry(t, openEngine(t, engine.Options{URL: srv.URL(), Token: enginetest.Token}), nil)
@@ -278,7 +278,7 @@ func TestNeverMoreThanTwoLiveKeys(t *testing.T) {
 	create(t, one, Spec{ID: "shop"})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	issued, refused := 0, 0
+	issued, rejected := 0, 0
 	for i := range 16 {
 		wg.Go(func() {
 			r := one
@@ -292,15 +292,15 @@ func TestNeverMoreThanTwoLiveKeys(t *testing.T) {
 			case err == nil:
 				issued++
 			case errors.Is(err, ErrTwoKeys):
-				refused++
+				rejected++
 			default:
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if issued != 1 || refused != 15 {
-		t.Errorf("%d issued, %d refused, want 1 and 15", issued, refused)
+	if issued != 1 || rejected != 15 {
+		t.Errorf("%d issued, %d rejected, want 1 and 15", issued, rejected)
 	}
 }
 
@@ -319,7 +319,7 @@ func TestManyReadersOneWriter(t *testing.T) {
 				default:
 				}
 				if !opens(r, steady) {
-					t.Error("a key was refused while others changed")
+					t.Error("a key was rejected while others changed")
 					return
 				}
 				r.Stats()
@@ -382,6 +382,33 @@ func TestUseIsRemembered(t *testing.T) {
 	again.Restore(map[string]time.Time{id: now.Add(-time.Hour)})
 	if got := again.Used()[id]; !got.Equal(now) {
 		t.Errorf("restored as %v, want %v", got, now)
+	}
+}
+
+// Uses of a key after its end are counted; guesses are not.
+func TestUseAfterTheEnd(t *testing.T) {
+	now := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
+	r := openRegistry(t, openEngine(t, engine.Options{Dir: t.TempDir()}), func() time.Time { return now })
+	id, k := create(t, r, Spec{ID: "shop"})
+	opens(r, k)
+	if got := r.Tried(); len(got) != 0 {
+		t.Errorf("a live key: got %v", got)
+	}
+	if _, err := r.RevokeKey(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if opens(r, k) || opens(r, k) {
+		t.Error("a revoked key opens its dataset")
+	}
+	create(t, r, Spec{ID: "other"}) // a new copy takes over what the old one knew
+	if got := r.Tried()[id]; got.Count != 2 || !got.Last.Equal(now) {
+		t.Errorf("got %+v", got)
+	}
+	guess := keyPrefix + id + "_" + randomText(secretSize)
+	sum := checksum(guess)
+	guess += string(sum[:])
+	if _, _, err := r.Authenticate(guess); err == nil || r.Tried()[id].Count != 2 {
+		t.Errorf("a guess with the right id: %v, got %+v", err, r.Tried()[id])
 	}
 }
 

@@ -51,6 +51,13 @@ type entry struct {
 	dataset *Dataset
 	until   int64         // Unix nanoseconds from which it opens nothing
 	used    *atomic.Int64 // Unix seconds of the last use, the same over all snapshots
+	tried   *trial        // the same over all snapshots
+}
+
+// trial counts uses of a key after its end.
+type trial struct {
+	last  atomic.Int64 // Unix seconds
+	count atomic.Uint64
 }
 
 // Open makes the bucket where there is none, reads all datasets, and returns the registry. Without Run it still sees
@@ -100,9 +107,9 @@ func (r *Registry) index(all []*Dataset) *snapshot {
 				en.until = 0
 			}
 			if o := old.keys[k.ID]; o != nil {
-				en.used = o.used
+				en.used, en.tried = o.used, o.tried
 			} else {
-				en.used = new(atomic.Int64)
+				en.used, en.tried = new(atomic.Int64), new(trial)
 			}
 			s.keys[k.ID] = en
 		}
@@ -111,7 +118,7 @@ func (r *Registry) index(all []*Dataset) *snapshot {
 }
 
 // nobody is compared with when a key is unknown, so that the answer takes as long as for a wrong one.
-var nobody = &entry{used: new(atomic.Int64)}
+var nobody = &entry{used: new(atomic.Int64), tried: new(trial)}
 
 // Authenticate returns the dataset that a presented key opens, and the key's id. It looks only at memory, takes the
 // same time for a wrong key as for an unknown one, and allocates nothing. Its only error is ErrKey.
@@ -126,7 +133,12 @@ func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
 	}
 	hash := sha256.Sum256(secret[:])
 	now := r.o.Now()
-	if subtle.ConstantTimeCompare(hash[:], en.hash[:]) != 1 || now.UnixNano() >= en.until {
+	if subtle.ConstantTimeCompare(hash[:], en.hash[:]) != 1 {
+		return nil, "", ErrKey
+	}
+	if now.UnixNano() >= en.until {
+		en.tried.last.Store(now.Unix())
+		en.tried.count.Add(1)
 		return nil, "", ErrKey
 	}
 	// Once a second is exact enough, and keeps many cores from writing to one place.
@@ -191,6 +203,24 @@ func (r *Registry) Used() map[string]time.Time {
 		}
 	}
 	return used
+}
+
+// Tried says that a key was used after it was revoked or had expired, or while its dataset was disabled.
+type Tried struct {
+	Last  time.Time // to the second
+	Count uint64    // since this process began
+}
+
+// Tried returns the keys that were used after their end, by id, as far as this process knows. A key counts only if it is the
+// right one: nobody can add to it by guessing.
+func (r *Registry) Tried() map[string]Tried {
+	out := map[string]Tried{}
+	for id, en := range r.snap.Load().keys {
+		if sec := en.tried.last.Load(); sec != 0 {
+			out[id] = Tried{time.Unix(sec, 0).UTC(), en.tried.count.Load()}
+		}
+	}
+	return out
 }
 
 // Restore takes over times of last use that were kept from an earlier run; a later one known here stays.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -75,6 +76,13 @@ const (
 func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }
 func frameSubject(p uint8) string  { return "SLUICE." + strconv.Itoa(int(p)) + ".frame" }
 func keyPrefix(p uint8) string     { return "SLUICE." + strconv.Itoa(int(p)) + ".once." }
+
+// keyOf returns the key that a subject of keyPrefix ends with, "" for another subject.
+func keyOf(subject string) string {
+	_, key, _ := strings.Cut(subject, ".once.")
+	return key
+}
+
 func newsSubject(topic string) string {
 	return "SLUICE_NEWS." + topic
 }

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"sluice/internal/durable"
 )
 
 // clusterName is the file by which a data directory remembers the cluster that its node belongs to. Without it, a
@@ -15,6 +17,16 @@ const clusterName = "cluster.json"
 
 type membership struct {
 	Cluster string `json:"cluster"`
+}
+
+// KeepDir makes the data directory one of this cluster: from now on it opens no other engine. The node that uses it calls
+// this after Agree; commands do not.
+func (e *Engine) KeepDir() error {
+	r := e.record.Load()
+	if r == nil {
+		return nil
+	}
+	return rememberCluster(e.o.Dir, r.Cluster, true)
 }
 
 // belongsToCluster returns an error if the directory is one of a cluster's node.
@@ -44,7 +56,7 @@ func rememberCluster(dir, cluster string, join bool) error {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
-		return replaceFile(dir, filepath.Join(dir, clusterName), data)
+		return durable.WriteFile(filepath.Join(dir, clusterName), data)
 	case m.Cluster != "" && m.Cluster != cluster:
 		return fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and --nats names the cluster %s", dir, m.Cluster, cluster)
 	}

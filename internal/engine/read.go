@@ -15,6 +15,7 @@ import (
 type Message struct {
 	Seq  uint64
 	Time time.Time // when the engine stored it
+	Key  string    // of a message that PublishNew stored
 	Data []byte
 }
 
@@ -139,9 +140,10 @@ func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error)
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Message struct {
-			Seq  uint64    `json:"seq"`
-			Data []byte    `json:"data"`
-			Time time.Time `json:"time"`
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
 	reply, err := p.ask(ctx, p.leaderSubject(), body)
@@ -154,7 +156,8 @@ func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error)
 	if err != nil {
 		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
-	return Message{Seq: answer.Message.Seq, Time: answer.Message.Time, Data: answer.Message.Data}, nil
+	m := answer.Message
+	return Message{Seq: m.Seq, Time: m.Time, Key: keyOf(m.Subject), Data: m.Data}, nil
 }
 
 // parseMessage reads a direct answer. Anything but a stored message is not ok.
@@ -170,7 +173,7 @@ func parseMessage(m *nats.Msg) (_ Message, ok bool) {
 	if err != nil {
 		return Message{}, false
 	}
-	return Message{Seq: seq, Time: at, Data: m.Data}, true
+	return Message{Seq: seq, Time: at, Key: keyOf(m.Header.Get("Nats-Subject")), Data: m.Data}, true
 }
 
 // Reader reads a partition in order, in batches. One goroutine uses it. Close it when done.

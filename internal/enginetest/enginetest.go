@@ -122,7 +122,7 @@ func StartCluster(t testing.TB, n int) []*Server {
 	}
 	var servers []*Server
 	for i, l := range listeners {
-		l.Close() // free for the server, which cannot be told to take any port and yet be known to the others
+		l.Close() // free for the server, which cannot take any free port: the others must know it before
 		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\ncluster: {name: c, listen: %q, routes: [%s]}",
 			i, l.Addr().String(), strings.Join(routes, ", "))))
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -17,10 +18,12 @@ import (
 type Service struct {
 	Program string // path of sluice
 	URL     string
+	Ops     string // address of the operators' listener, with a slash at its end
 	Key     string // of the dataset
 
 	t      *testing.T
 	data   string
+	args   []string // more of serve
 	listen string
 	cmd    *exec.Cmd
 	ended  chan struct{}
@@ -37,10 +40,10 @@ func Build(root, dir string) (string, error) {
 	return program, nil
 }
 
-// Start provisions the dataset and serves it until the test ends.
-func Start(t *testing.T, program, dataset string) *Service {
+// Start provisions the dataset and serves it until the test ends. args are more arguments of serve.
+func Start(t *testing.T, program, dataset string, args ...string) *Service {
 	t.Helper()
-	s := &Service{Program: program, t: t, data: filepath.Join(t.TempDir(), "data"), listen: "127.0.0.1:0"}
+	s := &Service{Program: program, t: t, data: filepath.Join(t.TempDir(), "data"), listen: "127.0.0.1:0", args: args}
 	out, err := exec.Command(program, "dataset", "create", dataset, "--data", s.data, "--json").Output()
 	must(t, err)
 	var made struct {
@@ -56,8 +59,9 @@ func Start(t *testing.T, program, dataset string) *Service {
 // Serve starts the service again after Kill.
 func (s *Service) Serve() {
 	s.t.Helper()
-	s.cmd = exec.Command(s.Program, "serve", "--data", s.data, "--listen", s.listen, "--ops", "127.0.0.1:0",
-		"--log-format", "json", "--commit-every", "500ms")
+	s.cmd = exec.Command(s.Program, append([]string{
+		"serve", "--data", s.data, "--listen", s.listen, "--ops", "127.0.0.1:0", "--log-format", "json", "--commit-every", "500ms",
+	}, s.args...)...)
 	log, err := s.cmd.StderrPipe()
 	must(s.t, err)
 	must(s.t, s.cmd.Start())
@@ -66,8 +70,9 @@ func (s *Service) Serve() {
 	go func(cmd *exec.Cmd) {
 		defer close(ended)
 		for scan := bufio.NewScanner(log); scan.Scan(); {
-			var line struct{ API string }
+			var line struct{ API, Ops string }
 			if json.Unmarshal(scan.Bytes(), &line) == nil && line.API != "" {
+				s.Ops = line.Ops
 				ready <- line.API
 			}
 		}
@@ -81,6 +86,16 @@ func (s *Service) Serve() {
 	case <-time.After(time.Minute):
 		s.t.Fatal("the service did not start within a minute")
 	}
+}
+
+// Run runs a command of the program on the service's data directory, with stdin, and returns its standard output.
+func (s *Service) Run(stdin string, args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command(s.Program, append(args, "--data", s.data)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.Output()
+	must(s.t, err)
+	return strings.TrimSpace(string(out))
 }
 
 // Kill ends the service as kill -9 does.
