@@ -136,8 +136,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	return s, s.openListeners()
 }
 
-// openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
-// came back without its newest frames must not give their numbers out again.
+// openLake opens the lake and the loader, and makes sure that the tables and the stream continue each other.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
 	if s.tables == (lakePlace{}) {
@@ -158,16 +157,13 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{
 		Store: store, Now: hooks.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
+		Stream: s.stream.ID(),
 	})
 	if err != nil {
 		return err
 	}
-	for p := range s.stream.Partitions() {
-		marks, err := s.lake.Watermarks(ctx, uint8(p))
-		if err != nil {
-			return err
-		}
-		s.stream.Resume(uint8(p), marks.Events)
+	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
+		return err
 	}
 	o := loader.Options{
 		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,

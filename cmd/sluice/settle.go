@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,7 +22,7 @@ import (
 // promises ten seconds.
 const settleWithin = 15 * time.Second
 
-var errNotSettled = fmt.Errorf("the server has not loaded all it acknowledged within %v", settleWithin)
+var errNotSettled = errors.New("not everything that was acknowledged is loaded")
 
 // openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does
 // the loading and is waited for; without one this process loads what the stream still holds. It also says how
@@ -38,10 +39,6 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if err != nil {
 		return nil, 0, err
 	}
-	l, err := lakeAt(ctx, place)
-	if err != nil {
-		return nil, 0, err
-	}
 	e, err := openEngine(cmd)
 	if err != nil {
 		return nil, 0, err
@@ -52,6 +49,13 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 		return nil, 0, err
 	}
 	defer s.Close()
+	l, err := lakeOf(ctx, place, s.ID())
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := loader.Bind(ctx, s, l, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, 0, err
+	}
 	var work func(context.Context) error
 	if e.Mode() == engine.Embedded { // nobody else is here
 		ids, _, err := openSecret(ctx, e)
@@ -68,6 +72,9 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 		return nil, 0, err
 	}
 	err = settle(ctx, s, l, work)
+	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
+		return l, copies, fmt.Errorf("%w: %w", errNotSettled, err)
+	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return l, copies, errNotSettled
 	}
