@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/durable"
+	"sluice/internal/erasure"
 	"sluice/internal/feed"
 	"sluice/internal/stream"
 )
@@ -115,12 +115,20 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return err
 	}
-	f := feed.New(feed.Options{Stream: s, Tables: l, IDs: ids, Log: slog.New(slog.DiscardHandler)})
+	erasures, err := erasure.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	f := feed.New(feed.Options{Stream: s, Tables: l, Erasures: erasures, IDs: ids, Log: slog.New(slog.DiscardHandler)})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {
 		return explainCursor(err)
 	}
-	if err := note(audit.Open(dir), "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return err
+	}
+	if err := note(ctx, log, "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
 		return err
 	}
 	return p.print(cmd, f, c)

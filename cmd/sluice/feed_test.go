@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // reader makes a reader and returns its token.
@@ -37,7 +39,7 @@ func (s *server) ask(t *testing.T, token, path string) answer {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	a, err := sender.Do(r)
+	a, err := servicetest.Client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

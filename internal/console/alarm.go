@@ -61,6 +61,11 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
+		"SluiceLoadStopped", critical, "0m", `sluice_load_stopped > 0`,
+		"Events are accepted and not stored: the tables belong to another stream, or another program removed their watermarks.", "Nothing is lost until the stream's retention is over. Start with the stream that the tables belong to, or with an empty --lake, or run sluice lake adopt.",
+		func(s *state) (string, bool) { return "Nothing is loaded: " + s.loader.Stopped, s.loader.Stopped != "" }, nil,
+	},
+	{
 		"SluiceBacklogAtRisk", critical, "0m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogRisk.Seconds())),
 		"Events that are not stored yet come near the age at which the stream drops them.", "Repair the loader now (see SluiceLoadBehind), or raise --stream-retention until it works again.",
 		func(s *state) (string, bool) {
@@ -162,8 +167,8 @@ var Alarms = []Alarm{
 		func(s *state) []finding { return s.found.keys },
 	},
 	{
-		"SluiceKeyEnded", warning, "0m", `increase(sluice_key_ended_requests_total[1h]) > 0`,
-		"A key is still in use after it was revoked or has expired.", "Its events are rejected. Ask the sender to change to the live key; issue one with sluice key issue if there is none. If nobody should have the key any more, find out who has it.", nil,
+		"SluiceEndedKeyInUse", warning, "0m", `time() - sluice_key_rejected_timestamp_seconds < 3600`,
+		"A revoked or expired key is still in use.", "Its requests get 403. Ask the sender which program still has it. If the sender does not know, somebody else has the key: it stays revoked.", nil,
 		func(s *state) []finding { return s.found.ended },
 	},
 	{
