@@ -23,19 +23,19 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"event/rules":             {ours: []string{"event"}},
 	"client":                  {ours: []string{"event"}, modules: []string{"github.com/klauspost/compress"}},
 
-	"internal/audit":           {ours: []string{"internal/durable"}},
-	"internal/durable":         {modules: []string{"golang.org/x/sys"}},
-	"internal/engine":          {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
-	"internal/enginetest":      {modules: []string{"github.com/nats-io/nats.go"}},
-	"internal/histogram":       {},
-	"internal/servicetest":     {},
-	"internal/objectstoretest": {ours: []string{"internal/objectstore"}},
-	"internal/flagtest":        {modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"internal/dataset":         {ours: []string{"internal/engine"}},
-	"internal/submission":      {ours: []string{"event"}},
-	"internal/stream":          {ours: []string{"internal/durable", "internal/engine", "internal/histogram"}},
-	"internal/throttle":        {},
-	"internal/objectstore":     {ours: []string{"internal/durable"}, modules: []string{"github.com/minio/minio-go/v7"}},
+	"internal/audit":       {ours: []string{"internal/durable", "internal/engine"}},
+	"internal/cluster":     {ours: []string{"internal/engine"}},
+	"internal/durable":     {modules: []string{"golang.org/x/sys"}},
+	"internal/engine":      {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
+	"internal/enginetest":  {modules: []string{"github.com/nats-io/nats.go"}},
+	"internal/histogram":   {},
+	"internal/servicetest": {},
+	"internal/flagtest":    {modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"internal/dataset":     {ours: []string{"internal/engine"}},
+	"internal/submission":  {ours: []string{"event"}},
+	"internal/stream":      {ours: []string{"internal/durable", "internal/engine", "internal/histogram"}},
+	"internal/throttle":    {},
+	"internal/objectstore": {ours: []string{"internal/durable"}, modules: []string{"github.com/minio/minio-go/v7"}},
 	"internal/iceberg": {
 		ours:    []string{"internal/objectstore", "internal/throttle"},
 		modules: []string{"github.com/apache/iceberg-go", "github.com/klauspost/compress", "github.com/parquet-go/parquet-go"},
@@ -61,6 +61,8 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/crypto"},
 	},
 
+	"internal/objectstoretest": {ours: []string{"internal/objectstore"}},
+
 	// The sender's program contains no server.
 	"cmd/sluice-send/internal/input":   {ours: []string{"client", "event"}, modules: []string{"github.com/klauspost/compress"}},
 	"cmd/sluice-send/internal/upload":  {ours: []string{"client", "cmd/sluice-send/internal/input", "event", "internal/durable"}, modules: []string{"golang.org/x/sync"}},
@@ -75,7 +77,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"examples/feed": {},
 	"cmd/sluice": {
 		ours: []string{
-			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
+			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/cluster", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
 			"internal/feed", "internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},

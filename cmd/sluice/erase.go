@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"sluice/internal/audit"
 	"sluice/internal/lake"
 )
 
@@ -72,8 +71,7 @@ SHA-256, as it is stored.`,
 		}
 		until := time.Now().Add(age).UTC().Truncate(time.Second)
 		// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
-		dir, _ := cmd.Flags().GetString("data")
-		noted := note(audit.Open(dir), "erase", p.Dataset, map[string]string{"identifier": kind, "rows": strconv.FormatInt(done.Rows, 10)})
+		noted := noteAlone(cmd, "erase", p.Dataset, map[string]string{"identifier": kind, "rows": strconv.FormatInt(done.Rows, 10)})
 		if err := errors.Join(err, noted); err != nil {
 			return failed(err)
 		}

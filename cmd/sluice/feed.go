@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/durable"
 	"sluice/internal/feed"
 	"sluice/internal/stream"
@@ -109,7 +108,11 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return explainCursor(err)
 	}
-	if err := note(audit.Open(dir), "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return err
+	}
+	if err := note(ctx, log, "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
 		return err
 	}
 	return p.print(cmd, f, c)

@@ -82,6 +82,7 @@ type Server struct {
 	connections connections
 	tally       tally
 	journal     journal
+	sample      sample
 	outage      outage
 	counts      counts
 	pages       pages

@@ -20,7 +20,7 @@ import (
 func TestStalledLogIns(t *testing.T) {
 	t.Parallel()
 	s := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.console.guard.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	before := heap()

@@ -30,6 +30,7 @@ type service struct {
 	t       testing.TB
 	dir     string
 	engine  *engine.Engine
+	audit   *audit.Log
 	reg     *dataset.Registry
 	readers *dataset.Readers
 	stream  *stream.Stream
@@ -92,8 +93,12 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	must(err)
 	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: ids, Log: log})
 	o.Mounts = append(o.Mounts, Mount{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject})
+	s.audit, err = audit.Open(ctx, s.engine, dir, time.Now())
+	must(err)
+	access, err := OpenAccess(ctx, s.engine, dir)
+	must(err)
 	s.console = New(Sources{
-		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Feed: follow, Audit: audit.Open(dir),
+		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access,
 		StreamRetention: 72 * time.Hour, DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
 	s.api.Live = s.console

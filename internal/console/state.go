@@ -20,8 +20,7 @@ type state struct {
 	version               string
 	ready                 error // nil when a POST would be taken
 	datasets              []*dataset.Dataset
-	used                  map[string]time.Time     // by key id, the last use
-	tried                 map[string]dataset.Tried // by key id, uses after the key's end
+	used                  map[string]dataset.Use // by key id
 	registry              dataset.Stats
 	api                   api.Stats
 	stream                stream.Stats
@@ -44,7 +43,7 @@ type auditState struct {
 	seal    string
 	problem error
 	at      time.Time
-	size    int64 // of the file then
+	size    uint64 // number of its last entry then
 }
 
 // disk is the file system of the data directory.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -37,7 +38,7 @@ func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, span(s.now.Sub(s.started)), c.s.DataDir)}
 	p.Cards = []systemCard{
-		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), c.auditCard(s),
+		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), c.auditCard(r.Context(), s),
 	}
 	c.show(w, r, http.StatusOK, "system", "System", "/system", refreshEvery, p)
 }
@@ -182,7 +183,7 @@ func memoryCard(s *state) systemCard {
 	}}
 }
 
-func (c *Console) auditCard(s *state) systemCard {
+func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	card := systemCard{ID: "audit", Name: "Audit log", Wide: true, State: good(s.audit.problem == nil, "intact", "changed")}
 	card.Facts = []fact{{"Entries", num(s.audit.entries) + " when verified " + ago(s.now, s.audit.at)}}
 	if s.audit.seal != "" {
@@ -192,7 +193,9 @@ func (c *Console) auditCard(s *state) systemCard {
 	if c.s.Audit == nil {
 		return card
 	}
-	entries, err := c.s.Audit.Tail(10)
+	ctx, cancel := context.WithTimeout(ctx, accessWait)
+	defer cancel()
+	entries, err := c.s.Audit.Tail(ctx, 10)
 	if err != nil {
 		c.log.Error("read audit log", "error", err)
 	}
