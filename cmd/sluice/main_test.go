@@ -110,6 +110,13 @@ func eventually(t testing.TB, within time.Duration, what string, ask func() erro
 	servicetest.Eventually(t, within, what, ask)
 }
 
+// settle waits until everything that the dataset shop sent is in the table.
+func (s *server) settle(t *testing.T, key string) {
+	t.Helper()
+	l := servicetest.Ledger{ID: "shop", Key: key}
+	l.Settle(t, s, 30*time.Second)
+}
+
 // stored exports a dataset and counts its rows by partner_id, under which the tests send their marks.
 func stored(t *testing.T, dir, id string) map[string]int {
 	t.Helper()
