@@ -16,6 +16,7 @@ import (
 //	SLUICE_KEY_USE   key-value  when each key was last used                             for ever
 //	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
+//	SLUICE_ERASURES  key-value  tombstones of erased identifiers: keyed digests         90 days, or as long as frames
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
 //	SLUICE_NODES     key-value  which nodes run, and what each loads                    15 s after the last heartbeat
 //	SLUICE_NEWS.*    subject    "something changed": not stored, may get lost           –
@@ -34,6 +35,7 @@ const (
 	Readers                // readers, and hashes of their tokens
 	KeyUse                 // when each key was last used
 	Nodes                  // which nodes run
+	Erasures               // tombstones of erased identifiers
 	leases                 // see Lease
 )
 
@@ -54,6 +56,7 @@ var buckets = [...]struct {
 	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
 	KeyUse:     {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
 	Nodes:      {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
+	Erasures:   {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 

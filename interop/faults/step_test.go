@@ -182,9 +182,9 @@ func TestKilledInErase(t *testing.T) {
 	for _, step := range commitSteps {
 		steps = append(steps, "events.erase:1,events."+step+":1")
 	}
-	steps = append(steps, "events.forget:1", "events.expire:1", "events.expire:2", "events.sweep:1", "events.remove:1")
+	steps = append(steps, "events.forget:1", "events.expire:1", "events.expire:2", "events.sweep:1", "events.remove:1", "erase.noted:1", "erase.deleted:1")
 	if brief() {
-		steps = steps[3:6]
+		steps = append(steps[3:6:6], steps[len(steps)-2:]...)
 	}
 	for _, at := range steps {
 		e := l.Send(s, l.Request(servicetest.Batch))
