@@ -74,7 +74,6 @@ func start(t testing.TB, dir string, args ...string) *server {
 }
 
 func (s *server) said() string                   { return s.Said() }
-func (s *server) ready() error                   { return s.Ready() }
 func (s *server) stop(signal syscall.Signal) int { return s.Stop(signal) }
 
 // answer is what came back for a request.
