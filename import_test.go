@@ -62,6 +62,8 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/crypto"},
 	},
 
+	"internal/objectstoretest": {ours: []string{"internal/objectstore"}},
+
 	// The sender's program contains no server.
 	"cmd/sluice-send/internal/input":   {ours: []string{"client", "event"}, modules: []string{"github.com/klauspost/compress"}},
 	"cmd/sluice-send/internal/upload":  {ours: []string{"client", "cmd/sluice-send/internal/input", "event", "internal/durable"}, modules: []string{"golang.org/x/sync"}},
