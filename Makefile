@@ -71,8 +71,9 @@ screenshots: ## a picture of every page of the console, light and dark, wide and
 	SCREENSHOTS=$(CURDIR)/screenshots $(GO) test -count 1 -run '^TestScreenshots$$' ./internal/console
 
 .PHONY: followers
-followers: ## 100,000 events while the followers of the feed are killed ten times
-	SLUICE_FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
+followers: ## 100,000 events while the followers of the feed are killed ten times, from the beginning and from a snapshot on
+	FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
+	cd interop && FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestHandOverUnderLoad$$' ./readers
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
