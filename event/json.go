@@ -51,45 +51,37 @@ func appendText(b []byte, name, value string) []byte {
 	if value == "" {
 		return append(b, "null"...)
 	}
-	return appendString(b, value)
+	return AppendString(b, value)
 }
 
-// appendString adds a JSON string. Decode gives valid UTF-8 only; other bytes are replaced, so that the line stays valid.
-func appendString(b []byte, s string) []byte {
+// AppendString adds a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the result is always valid. The same s
+// always gives the same bytes: a sender repeats a request to the byte, also after an update.
+func AppendString[S string | []byte](b []byte, s S) []byte {
 	b = append(b, '"')
-	from := 0
+	done := 0 // everything before it is written
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
+			r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 			if r == utf8.RuneError && size == 1 {
-				b = append(append(b, s[from:i]...), `\ufffd`...)
-				from = i + 1
+				b = append(append(b, s[done:i]...), `\ufffd`...)
+				done = i + 1
 			}
 			i += size
 			continue
 		}
-		if c < 0x20 || c == '"' || c == '\\' {
-			b = appendEscape(append(b, s[from:i]...), c)
-			from = i + 1
+		if c < ' ' || c == '"' || c == '\\' {
+			b = append(append(b, s[done:i]...), '\\')
+			if c < ' ' {
+				b = append(b, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+			} else {
+				b = append(b, c)
+			}
+			done = i + 1
 		}
 		i++
 	}
-	return append(append(b, s[from:]...), '"')
-}
-
-func appendEscape(b []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(b, '\\', c)
-	case '\n':
-		return append(b, `\n`...)
-	case '\r':
-		return append(b, `\r`...)
-	case '\t':
-		return append(b, `\t`...)
-	}
-	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+	return append(append(b, s[done:]...), '"')
 }
 
 func appendTime(b []byte, name string, at int64) []byte {

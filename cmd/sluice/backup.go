@@ -26,7 +26,7 @@ import (
 //	backup.json      what it is; written last, so that half a backup is not taken for one
 //	registry.ndjson  datasets, readers, tombstones of erased identifiers and what all nodes share, an entry a line
 //	lake/            the tables, where they are in a directory
-//	audit.*, console.json, used.json as in a data directory
+//	audit.*          the audit log
 //
 // The stream is not in it: everything that was acknowledged when the backup began is in the tables.
 const (
@@ -39,7 +39,9 @@ const (
 var backupFiles = []string{"audit.head", "audit.jsonl", "console.json", "used.json"}
 
 // backupBuckets are what is kept of the engine.
-var backupBuckets = map[string]engine.Kind{"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "erasures": engine.Erasures}
+var backupBuckets = map[string]engine.Kind{
+	"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse, "erasures": engine.Erasures,
+}
 
 // backupInfo is the content of backup.json.
 type backupInfo struct {
@@ -85,10 +87,13 @@ func backUp(cmd *cobra.Command, to string) error {
 	if err != nil {
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}
-	if err := note(audit.Open(dir), "backup", "", nil); err != nil {
-		return err
-	}
-	if err := saveRegistry(cmd, filepath.Join(to, registryName)); err != nil {
+	err = withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
+		if err := note(ctx, log, "backup", "", nil); err != nil {
+			return err
+		}
+		return errors.Join(log.Save(ctx, to), saveRegistry(ctx, e, filepath.Join(to, registryName)))
+	})
+	if err != nil {
 		return err
 	}
 	info := backupInfo{Format: 1, Program: programVersion(), Made: time.Now().UTC(), Tables: place.String()}
@@ -133,12 +138,7 @@ func emptyDir(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-func saveRegistry(cmd *cobra.Command, path string) error {
-	e, err := openEngine(cmd)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
+func saveRegistry(ctx context.Context, e *engine.Engine, path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -146,15 +146,18 @@ func saveRegistry(cmd *cobra.Command, path string) error {
 	out := bufio.NewWriter(f)
 	lines := json.NewEncoder(out)
 	for name, kind := range backupBuckets {
-		b, err := e.Bucket(cmd.Context(), kind)
+		b, err := e.Bucket(ctx, kind)
 		if err != nil {
 			return errors.Join(err, f.Close())
 		}
-		all, err := b.All(cmd.Context())
+		all, err := b.All(ctx)
 		if err != nil {
 			return errors.Join(err, f.Close())
 		}
 		for _, entry := range all {
+			if kind == engine.Settings && !keptSetting(entry.Key) {
+				continue
+			}
 			if err := lines.Encode(backupEntry{name, entry.Key, entry.Value}); err != nil {
 				return errors.Join(err, f.Close())
 			}
@@ -162,6 +165,10 @@ func saveRegistry(cmd *cobra.Command, path string) error {
 	}
 	return errors.Join(out.Flush(), f.Sync(), f.Close())
 }
+
+// keptSetting says whether a setting belongs into another engine. The configuration of a cluster and the head of the
+// audit log do not: they describe this one.
+func keptSetting(key string) bool { return key != "cluster" && key != "audit.head" }
 
 func copyFile(from, to string) error {
 	b, err := os.ReadFile(from)
@@ -234,7 +241,7 @@ func restore(cmd *cobra.Command, from, newer string) error {
 	if err := restoreErasures(ctx, cmd, newer, info.Tables == "copied"); err != nil {
 		return fmt.Errorf("erase again what was erased: %w", err)
 	}
-	if err := note(audit.Open(dir), "restore", "", map[string]string{"made": info.Made.Format(time.RFC3339)}); err != nil {
+	if err := noteAlone(cmd, "restore", "", map[string]string{"made": info.Made.Format(time.RFC3339)}); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: sluice serve --data %s\n", info.Made.Format(time.RFC3339), dir)

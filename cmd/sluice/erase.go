@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"sluice/internal/audit"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
@@ -166,8 +165,7 @@ func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error
 	}
 	until := time.Now().Add(age).UTC().Truncate(time.Second)
 	// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
-	dir, _ := cmd.Flags().GetString("data")
-	noted := note(audit.Open(dir), "erase", p.Dataset, map[string]string{"identifier": kind, "rows": strconv.FormatInt(done.Rows, 10)})
+	noted := noteAlone(cmd, "erase", p.Dataset, map[string]string{"identifier": kind, "rows": strconv.FormatInt(done.Rows, 10)})
 	if err := errors.Join(err, noted); err != nil {
 		return err
 	}
@@ -337,8 +335,8 @@ func printErased(cmd *cobra.Command, done lake.Erased, left leftover, until time
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
 			Rows        int64     `json:"rows"`
-			Parts       int       `json:"parts"`
-			Files       int       `json:"files"`
+			Rewritten   int       `json:"files_rewritten"`
+			Deleted     int       `json:"files_deleted"`
 			StreamUntil time.Time `json:"stream_until"`
 			leftover
 		}{done.Rows, done.Replaced, done.Files, until, left})

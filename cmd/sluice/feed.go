@@ -8,13 +8,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
+	"sluice/internal/durable"
 	"sluice/internal/erasure"
 	"sluice/internal/feed"
 	"sluice/internal/stream"
@@ -114,7 +113,11 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return explainCursor(err)
 	}
-	if err := note(audit.Open(dir), "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return err
+	}
+	if err := note(ctx, log, "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
 		return err
 	}
 	return p.print(cmd, f, c)
@@ -154,20 +157,12 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// save writes the cursor beside its name and gives it the name: a crash leaves the old one or the new one.
+// save replaces the cursor in its file, if there is one to write.
 func (p *printing) save(c *feed.Cursor) error {
 	if p.file == "" {
 		return nil
 	}
-	file, err := os.CreateTemp(filepath.Dir(p.file), ".cursor-*")
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(c.String() + "\n")
-	if err := errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
-	}
-	return os.Rename(file.Name(), p.file)
+	return durable.WriteFile(p.file, []byte(c.String()+"\n"))
 }
 
 // explainCursor says what to do about a cursor that cannot be used.

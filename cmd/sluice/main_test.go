@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"sluice/internal/enginetest"
 )
 
 func TestMain(m *testing.M) {
@@ -25,8 +27,13 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	testscript.Main(m, map[string]func(){"sluice": main})
+	testscript.Main(withServers{m}, map[string]func(){"sluice": main})
 }
+
+// withServers runs the tests and removes the NATS server that they built.
+type withServers struct{ m *testing.M }
+
+func (w withServers) Run() int { return enginetest.Main(w.m) }
 
 // Scripts of commands and what they print, without a server running on the directory.
 func TestScripts(t *testing.T) {

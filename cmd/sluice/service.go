@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/api"
+	"sluice/internal/audit"
+	"sluice/internal/cluster"
 	"sluice/internal/console"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
@@ -43,6 +45,7 @@ type config struct {
 	inFlight        int64
 	connections     int64
 	maxKeys         int64 // idempotency keys of a dataset
+	maxAllKeys      int   // idempotency keys of all datasets
 	memory          int64
 	backlogAge      time.Duration
 	tableRetention  time.Duration
@@ -67,6 +70,8 @@ type service struct {
 	engine   *engine.Engine
 	registry *dataset.Registry
 	readers  *dataset.Readers
+	member   *cluster.Member
+	audit    *audit.Log
 	stream   *stream.Stream
 	lake     *lake.Lake
 	hours    *lake.HourIndex // of the lake
@@ -98,8 +103,11 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if s.engine.Mode() == engine.Attached {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
 	}
+	if err = s.agree(ctx); err != nil {
+		return nil, err
+	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: hooks.now, Log: c.log, Step: hooks.step,
+		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, MaxKeys: c.maxAllKeys, Now: hooks.now, Log: c.log, Step: hooks.step,
 	})
 	if err != nil {
 		return nil, err
@@ -109,6 +117,9 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	if err = s.openLake(ctx, ids); err != nil {
+		return nil, err
+	}
+	if err = s.openMember(ctx); err != nil {
 		return nil, err
 	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
@@ -135,16 +146,16 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
-	return s, s.openListeners()
+	if s.audit, err = audit.Open(ctx, s.engine, c.engine.Dir, hooks.now()); err != nil {
+		return nil, err
+	}
+	return s, s.openListeners(ctx)
 }
 
 // openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
 // came back without its newest frames must not give their numbers out again.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
-	if s.tables == (lakePlace{}) {
-		s.tables.dir = filepath.Join(dir, "lake")
-	}
 	if s.tableGroup != "" {
 		if s.tables.dir == "" {
 			return errors.New("--lake-group is for tables in a directory; who may read a bucket is decided by its policy")
@@ -164,12 +175,15 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	if err != nil {
 		return err
 	}
+	if err := s.agreeTables(ctx); err != nil {
+		return err
+	}
 	for p := range s.stream.Partitions() {
-		marks, err := s.lake.Watermarks(ctx, uint8(p))
+		watermarks, err := s.lake.Watermarks(ctx, uint8(p))
 		if err != nil {
 			return err
 		}
-		s.stream.Resume(uint8(p), marks.Events)
+		s.stream.Resume(uint8(p), watermarks.Events)
 	}
 	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
 		return err
@@ -215,7 +229,7 @@ func (s *service) backlog() time.Duration {
 	return oldest
 }
 
-func (s *service) openListeners() (err error) {
+func (s *service) openListeners(ctx context.Context) (err error) {
 	var cert *api.Certificate
 	if s.certFile != "" {
 		if cert, err = api.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
@@ -238,7 +252,7 @@ func (s *service) openListeners() (err error) {
 		senders = s.traces.Wrap(senders)
 	}
 	s.apiHTTP = api.NewHTTPServer(senders, cert, s.log)
-	return s.openConsole()
+	return s.openConsole(ctx)
 }
 
 // url is how to reach the senders' API.
@@ -272,6 +286,7 @@ func (s *service) run(ctx context.Context) error {
 		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
 	}
+	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
 	apiDone := make(chan struct{})

@@ -20,7 +20,7 @@ import (
 func TestStalledLogIns(t *testing.T) {
 	t.Parallel()
 	s := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.console.guard.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	before := heap()
@@ -104,8 +104,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// follow opens the live view and returns its lines.
-func (s *service) follow(ctx context.Context, change func(*http.Request)) (int, *bufio.Scanner) {
+// watchLive opens the live view and returns its lines.
+func (s *service) watchLive(ctx context.Context, change func(*http.Request)) (int, *bufio.Scanner) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/live/events", nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestLiveViewers(t *testing.T) {
 	s := openService(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	status, first := s.follow(ctx, nil)
+	status, first := s.watchLive(ctx, nil)
 	if status != 200 {
 		t.Fatalf("got %d", status)
 	}
@@ -148,12 +148,12 @@ func TestLiveViewers(t *testing.T) {
 	for name, header := range map[string][2]string{
 		"a site": {"Sec-Fetch-Site", "cross-site"}, "a subdomain": {"Sec-Fetch-Site", "same-site"}, "an old browser": {"Origin", "https://evil.example"},
 	} {
-		if got, _ := s.follow(ctx, func(r *http.Request) { r.Header.Set(header[0], header[1]) }); got != 403 {
+		if got, _ := s.watchLive(ctx, func(r *http.Request) { r.Header.Set(header[0], header[1]) }); got != 403 {
 			t.Errorf("%s: got %d, want 403", name, got)
 		}
 	}
 	for range liveViewers {
-		status, lines := s.follow(ctx, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
+		status, lines := s.watchLive(ctx, func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-origin") })
 		if status != 200 {
 			t.Fatalf("got %d, want 200", status)
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -65,7 +66,7 @@ func (g *guard) who(r *http.Request) attempt {
 	who := attempt{addr: g.addr(r)}
 	if cookie, err := r.Cookie(deviceName); err == nil {
 		id, mac, _ := strings.Cut(cookie.Value, ".")
-		a, err := readAccess(g.dir)
+		a, err := g.access.read(r.Context())
 		if err == nil && a.Password != "" && hmac.Equal([]byte(mac), []byte(deviceMAC(a, id))) {
 			who.device = id
 		}
@@ -102,8 +103,8 @@ type rejections struct{ attempts, limited int }
 const otherAddrs = "other addresses"
 
 // reject counts a log-in that failed; limited says that the rate was over, so that the password was not looked at.
-func (g *guard) reject(addr string, limited bool) {
-	g.noteRejected(false)
+func (g *guard) reject(ctx context.Context, addr string, limited bool) {
+	g.noteRejected(ctx, false)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.rejected.addrs == nil {
@@ -126,7 +127,7 @@ func (g *guard) reject(addr string, limited bool) {
 
 // noteRejected writes the audit lines of a minute that is over, one for each address; with now, those of the minute that
 // is not over as well.
-func (g *guard) noteRejected(now bool) {
+func (g *guard) noteRejected(ctx context.Context, now bool) {
 	g.mu.Lock()
 	over := g.rejected.addrs
 	if len(over) == 0 || !now && g.rejected.minute == g.now().Unix()/60 {
@@ -136,6 +137,6 @@ func (g *guard) noteRejected(now bool) {
 	g.rejected.addrs = nil
 	g.mu.Unlock()
 	for addr, n := range over {
-		g.note("console.login.rejected", addr, map[string]string{"attempts": strconv.Itoa(n.attempts), "over_the_limit": strconv.Itoa(n.limited)})
+		g.note(ctx, "console.login.rejected", addr, map[string]string{"attempts": strconv.Itoa(n.attempts), "over_the_limit": strconv.Itoa(n.limited)})
 	}
 }

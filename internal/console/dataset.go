@@ -163,7 +163,7 @@ func keyRows(d *dataset.Dataset, s *state) []keyRow {
 	var out []keyRow
 	for i := len(d.Keys) - 1; i >= 0; i-- {
 		k := &d.Keys[i]
-		row := keyRow{ID: k.ID, Issued: stamp(k.Created), Used: ago(s.now, s.used[k.ID]), Ends: "never", State: "live", Class: "ok"}
+		row := keyRow{ID: k.ID, Issued: stamp(k.Created), Used: ago(s.now, s.used[k.ID].Accepted), Ends: "never", State: "live", Class: "ok"}
 		switch {
 		case !k.Revoked.IsZero():
 			row.State, row.Class, row.Ends = "revoked", "", stamp(k.Revoked)
@@ -171,6 +171,12 @@ func keyRows(d *dataset.Dataset, s *state) []keyRow {
 			row.State, row.Class, row.Ends = "expired", "", stamp(k.Expires)
 		case !k.Expires.IsZero():
 			row.State, row.Class, row.Ends = "rotating out", "warn", stamp(k.Expires)+", in "+span(k.Expires.Sub(s.now))
+		}
+		if rejected := s.used[k.ID].Rejected; !k.Live(s.now) && !rejected.IsZero() {
+			row.Used += "; rejected " + ago(s.now, rejected)
+			if s.now.Sub(rejected) < keyInUse {
+				row.State, row.Class = row.State+", still in use", "warn"
+			}
 		}
 		out = append(out, row)
 	}

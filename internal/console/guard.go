@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"log/slog"
@@ -27,7 +28,7 @@ const (
 // guard decides who may look. On a loopback address everybody on the machine may, and nobody else reaches it;
 // on any other address a password or a token is asked for, over TLS only.
 type guard struct {
-	dir      string
+	access   *Access
 	loopback bool // the listener's address is one of this machine's own
 	proxy    bool // a proxy in front ends TLS
 	now      func() time.Time
@@ -92,7 +93,7 @@ func forwarded(h http.Header) bool {
 
 // reached lets a request through to a page that needs no log-in.
 func (g *guard) reached(page http.HandlerFunc) http.Handler {
-	return g.mount(Mount{Handler: page, Refuse: func(w http.ResponseWriter, _ *http.Request, status int, message string) {
+	return g.mount(Mount{Handler: page, Reject: func(w http.ResponseWriter, _ *http.Request, status int, message string) {
 		http.Error(w, message, status)
 	}})
 }
@@ -101,7 +102,7 @@ func (g *guard) reached(page http.HandlerFunc) http.Handler {
 func (g *guard) mount(m Mount) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, message := g.reach(r); status != 0 {
-			m.Refuse(w, r, status, message)
+			m.Reject(w, r, status, message)
 			return
 		}
 		m.Handler.ServeHTTP(w, r)
@@ -110,7 +111,7 @@ func (g *guard) mount(m Mount) http.Handler {
 
 // open says whether the request carries the token or a living session.
 func (g *guard) open(r *http.Request) bool {
-	a, err := readAccess(g.dir)
+	a, err := g.access.read(r.Context())
 	if err != nil {
 		g.log.Error("console access cannot be read", "error", err)
 		return false
@@ -142,8 +143,8 @@ func (g *guard) session(r *http.Request, a access) *session {
 }
 
 // logIn holds a password against the stored one and opens a session. Call it for attempts that mayTry has allowed.
-func (g *guard) logIn(w http.ResponseWriter, who attempt, password string) bool {
-	a, err := readAccess(g.dir)
+func (g *guard) logIn(ctx context.Context, w http.ResponseWriter, who attempt, password string) bool {
+	a, err := g.access.read(ctx)
 	if err != nil || a.Password == "" {
 		return false
 	}
@@ -151,10 +152,10 @@ func (g *guard) logIn(w http.ResponseWriter, who attempt, password string) bool 
 	fits := passwordFits(a.Password, password)
 	g.slow.Unlock()
 	if !fits {
-		g.reject(who.addr, false)
+		g.reject(ctx, who.addr, false)
 		return false
 	}
-	if !g.note("console.login", who.addr, nil) {
+	if !g.note(ctx, "console.login", who.addr, nil) {
 		return false // what cannot be recorded does not happen
 	}
 	id := secretText()
@@ -184,7 +185,7 @@ func (g *guard) logOut(w http.ResponseWriter, r *http.Request) {
 		delete(g.sessions, cookie.Value)
 		g.mu.Unlock()
 		if had {
-			g.note("console.logout", g.addr(r), nil)
+			g.note(r.Context(), "console.logout", g.addr(r), nil)
 		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, MaxAge: -1})
@@ -204,11 +205,11 @@ func (g *guard) dropOldest() {
 }
 
 // note writes the audit line.
-func (g *guard) note(action, addr string, detail map[string]string) bool {
+func (g *guard) note(ctx context.Context, action, addr string, detail map[string]string) bool {
 	if g.audit == nil {
 		return true
 	}
-	err := g.audit.Append(audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action, Detail: detail})
+	err := g.audit.Append(ctx, audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action, Detail: detail})
 	if err != nil {
 		g.log.Error("audit", "action", action, "error", err)
 	}

@@ -23,11 +23,11 @@ func (c *Console) mountLogin(mux *http.ServeMux) {
 }
 
 func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
-	c.showLogin(w, http.StatusOK, loginPage{Next: safeNext(r.URL.Query().Get("next"))})
+	c.showLogin(w, r, http.StatusOK, loginPage{Next: safeNext(r.URL.Query().Get("next"))})
 }
 
-func (c *Console) showLogin(w http.ResponseWriter, status int, p loginPage) {
-	a, err := readAccess(c.s.DataDir)
+func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, status int, p loginPage) {
+	a, err := c.guard.access.read(r.Context())
 	p.Build, p.DataDir, p.Unset = c.build, c.s.DataDir, err == nil && a.Password == ""
 	var b bytes.Buffer
 	if err := pages["login"].ExecuteTemplate(&b, "login", p); err != nil {
@@ -44,10 +44,10 @@ func (c *Console) showLogin(w http.ResponseWriter, status int, p loginPage) {
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	who := c.guard.who(r)
 	if !c.guard.mayTry(who) {
-		c.guard.reject(who.addr, true)
+		c.guard.reject(r.Context(), who.addr, true)
 		w.Header().Set("Retry-After", "60")
 		w.Header().Set("Connection", "close") // the form is not read
-		c.showLogin(w, http.StatusTooManyRequests, loginPage{Problem: "Too many attempts. Wait a minute.", Next: safeNext(r.URL.Query().Get("next"))})
+		c.showLogin(w, r, http.StatusTooManyRequests, loginPage{Problem: "Too many attempts. Wait a minute.", Next: safeNext(r.URL.Query().Get("next"))})
 		return
 	}
 	if err := r.ParseForm(); err != nil {
@@ -56,8 +56,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next := safeNext(r.PostFormValue("next"))
-	if !c.guard.logIn(w, who, r.PostFormValue("password")) {
-		c.showLogin(w, http.StatusForbidden, loginPage{Problem: "This is not the password.", Next: next})
+	if !c.guard.logIn(r.Context(), w, who, r.PostFormValue("password")) {
+		c.showLogin(w, r, http.StatusForbidden, loginPage{Problem: "This is not the password.", Next: next})
 		return
 	}
 	http.Redirect(w, r, next, http.StatusSeeOther)

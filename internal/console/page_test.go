@@ -328,7 +328,7 @@ func TestLastUseIsKept(t *testing.T) {
 // A person logs in, looks around, and logs out, in a real browser.
 func TestLogInByHand(t *testing.T) {
 	s := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.console.guard.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	b := openBrowser(t)

@@ -63,8 +63,10 @@ type Feed struct {
 
 	followers atomic.Int64
 	rows      atomic.Uint64
-	refused   atomic.Uint64
+	bytes     atomic.Uint64
+	rejected  atomic.Uint64
 	cut       atomic.Uint64
+	readers   readers
 }
 
 // New makes a feed. Nothing runs.
@@ -243,7 +245,6 @@ func (f *Feed) Read(
 	if err != nil {
 		return 0, false, err
 	}
-	defer func() { f.rows.Add(uint64(rows)) }()
 	c.grow(len(visible))
 	m := merge{f: f, c: c, visible: visible, heads: make([]*frame, len(visible))}
 	for q.Limit > 0 && q.Bytes > 0 {
@@ -265,6 +266,9 @@ func (f *Feed) Read(
 				return rows, false, err
 			}
 			rows += n
+			c.read = head.time
+			f.rows.Add(uint64(n))
+			f.bytes.Add(uint64(len(lines)))
 			q.Limit -= n
 			q.Bytes -= len(lines)
 		}
@@ -316,17 +320,4 @@ func (m *merge) read(ctx context.Context, p uint8, at *position) (*frame, error)
 	}
 	*at = position{seq: h.seq}
 	return h, nil
-}
-
-// Stats are the feed's numbers.
-type Stats struct {
-	Followers int64  // requests that are being answered now
-	Rows      uint64 // handed out since New
-	Refused   uint64 // requests over the limit of followers, since New
-	Cut       uint64 // requests that ended because the follower did not read, since New
-}
-
-// Stats answers from memory.
-func (f *Feed) Stats() Stats {
-	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Refused: f.refused.Load(), Cut: f.cut.Load()}
 }

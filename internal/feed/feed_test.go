@@ -639,7 +639,7 @@ func TestFollowersAreBounded(t *testing.T) {
 		t.Errorf("got %d %q", got.status, got.Code)
 	}
 	s.followers.Store(0)
-	if got := s.get("all", "/feed/v1/events?purpose=measurement"); got.status != 200 || s.Stats().Refused != 1 {
+	if got := s.get("all", "/feed/v1/events?purpose=measurement"); got.status != 200 || s.Stats().Rejected != 1 {
 		t.Errorf("got %d, %+v", got.status, s.Stats())
 	}
 }

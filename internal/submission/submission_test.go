@@ -86,7 +86,7 @@ func TestDecodeAdds(t *testing.T) {
 	}
 }
 
-// Every proper beginning of a record, and every record with something behind it, is refused.
+// Every proper beginning of a record, and every record with something behind it, is rejected.
 func TestRecordDamaged(t *testing.T) {
 	rec := string(AppendRecord(nil, full()))
 	for n := range len(rec) {
@@ -127,10 +127,10 @@ func TestIDHoldsItsPlace(t *testing.T) {
 	}
 }
 
-func TestParseIDRefuses(t *testing.T) {
+func TestParseIDRejects(t *testing.T) {
 	good := FormatID(Batch, NewID(NewBase(received), 0, 1, 0))
 	if _, _, ok := ParseID(good); !ok {
-		t.Fatalf("%s: refused", good)
+		t.Fatalf("%s: rejected", good)
 	}
 	for _, s := range []string{
 		"", "batch.", good[6:], "other." + good[6:], good + "0", strings.ToUpper(good), "batch." + strings.ToUpper(good[6:]),
@@ -166,7 +166,7 @@ func FuzzDecodeRecord(f *testing.F) {
 		}
 		again, err := DecodeRecord(string(AppendRecord(nil, s)), 1, 2, 3)
 		if err != nil {
-			t.Fatalf("encoded again it is refused: %v", err)
+			t.Fatalf("encoded again it is rejected: %v", err)
 		}
 		if len(again.Rows) != len(s.Rows) || again.DatasetID != s.DatasetID || again.Counts() != s.Counts() {
 			t.Errorf("encoded again it differs")

@@ -132,7 +132,7 @@ func reset(s *server, l *ledger, mark string) error {
 	return c.(*net.TCPConn).SetLinger(0) // Close sends a reset
 }
 
-// The service with 256 MiB of memory, flooded with the largest bodies there may be, plain and compressed: it refuses
+// The service with 256 MiB of memory, flooded with the largest bodies there may be, plain and compressed: it rejects
 // what it cannot hold, and never takes more.
 func TestMemoryLimit(t *testing.T) {
 	t.Run("GOMEMLIMIT", func(t *testing.T) {
@@ -214,7 +214,7 @@ func floodMemory(t *testing.T, how launch) {
 		t.Fatalf("it died:\n%s", s.said())
 	}
 	if counts[200].Load() == 0 || counts[503].Load() == 0 {
-		t.Error("want some taken and some refused: the test shows nothing")
+		t.Error("want some taken and some rejected: the test shows nothing")
 	}
 	l.settle(t, s, 120*time.Second)
 	if most := s.memory(t); most > 256<<20 {

@@ -46,7 +46,7 @@ const (
 	batch
 	keyedBatch
 	keyedSingle
-	mixedBatch // with events that are refused
+	mixedBatch // with events that are rejected
 	kinds
 )
 
@@ -121,7 +121,7 @@ func (l *ledger) load(s *server, senders int, stop *atomic.Bool) *sync.WaitGroup
 		all.Go(func() {
 			for !stop.Load() {
 				if e := l.send(s, l.request(w%kinds)); e.status != http.StatusOK {
-					pause(5 * time.Millisecond) // a refused sender does not hammer
+					pause(5 * time.Millisecond) // a rejected sender does not hammer
 				}
 			}
 		})
@@ -218,7 +218,7 @@ type toll struct {
 }
 
 func (o toll) String() string {
-	return fmt.Sprintf("%d events acknowledged, %d without a 200, %d stored; %d lost, %d doubled, %d never sent or refused",
+	return fmt.Sprintf("%d events acknowledged, %d without a 200, %d stored; %d lost, %d doubled, %d never sent or rejected",
 		o.acked, o.unknown, o.stored, o.lost, o.doubled, o.foreign)
 }
 
@@ -284,7 +284,7 @@ func (l *ledger) check(t *testing.T, dir string) {
 			least += e.invalid
 		}
 	}
-	if n := refused(t, dir, l.id); n < least || n > most {
-		t.Errorf("%d refused events are counted, want %d to %d", n, least, most)
+	if n := rejected(t, dir, l.id); n < least || n > most {
+		t.Errorf("%d rejected events are counted, want %d to %d", n, least, most)
 	}
 }

@@ -88,15 +88,15 @@ func TestKilledAtSteps(t *testing.T) {
 	t.Logf("%d steps, %d kills at each", len(steps), n)
 }
 
-// many makes a server commit until each table has enough parts to be worth compacting.
+// many makes a server commit until each table has enough files to be worth compacting.
 func many(t *testing.T, dir string, l *ledger) {
 	t.Helper()
 	s := start(t, dir, launch{args: quick})
-	eventually(t, 60*time.Second, "parts", func() error {
+	eventually(t, 60*time.Second, "files", func() error {
 		l.send(s, l.request(mixedBatch))
 		for _, table := range tables {
-			if files, err := parts(dir, table); err != nil || len(files) < 18 {
-				return fmt.Errorf("%s: %d parts, %v", table, len(files), err)
+			if files, err := dataFiles(dir, table); err != nil || len(files) < 18 {
+				return fmt.Errorf("%s: %d files, %v", table, len(files), err)
 			}
 		}
 		return nil
@@ -123,8 +123,8 @@ func compacted(t *testing.T, dir string) {
 	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1", "SLUICE_FAILPOINT_NOLOADER=1"}})
 	eventually(t, 30*time.Second, "compaction", func() error {
 		for _, table := range tables {
-			if files, err := parts(dir, table); err != nil || len(files) >= 16 {
-				return fmt.Errorf("%s: %d parts, %v", table, len(files), err)
+			if files, err := dataFiles(dir, table); err != nil || len(files) >= 16 {
+				return fmt.Errorf("%s: %d files, %v", table, len(files), err)
 			}
 		}
 		return nil
@@ -154,7 +154,7 @@ func TestKilledInUpkeep(t *testing.T) {
 			kill(fmt.Sprintf("%s.compact:1,%s.%s:1", table, table, step))
 		}
 		compacted(t, dir)
-		// Replaced parts stay for readers for some minutes: an hour later they are expired, and swept.
+		// Replaced files stay for readers for some minutes: an hour later they are expired, and swept.
 		clock := filepath.Join(t.TempDir(), "clock")
 		if err := os.WriteFile(clock, []byte(fmt.Sprint(3600*(i+1))), 0o600); err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ func TestWriteErrors(t *testing.T) {
 				if c.stream {
 					files = blocks(t, dir)
 				}
-				l.failOnce(t, s, c.inject, files)
+				l.failForAWhile(t, s, c.inject, files)
 			}
 			if most := s.memory(t); most > 512<<20 {
 				t.Errorf("%d MiB of memory", most>>20)
@@ -66,8 +66,8 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// failOnce lets calls fail under load for a while, holds the answers against that, and waits for the recovery.
-func (l *ledger) failOnce(t *testing.T, s *server, inject string, files []string) {
+// failForAWhile lets calls fail under load for a while, holds the answers against that, and waits for the recovery.
+func (l *ledger) failForAWhile(t *testing.T, s *server, inject string, files []string) {
 	t.Helper()
 	var stop atomic.Bool
 	senders := l.load(s, kinds, &stop)
@@ -110,7 +110,7 @@ func (l *ledger) failOnce(t *testing.T, s *server, inject string, files []string
 		t.Errorf("%d requests were answered 200 after the disk had failed", answers[http.StatusOK])
 	}
 	if answers[http.StatusServiceUnavailable] == 0 {
-		t.Error("nothing was refused: the test shows nothing")
+		t.Error("nothing was rejected: the test shows nothing")
 	}
 	if slowest > 5*time.Second { // a second, and what tracing and a busy machine add
 		t.Errorf("an answer took %v", slowest)

@@ -83,9 +83,9 @@
         tip.append(line);
       });
       tip.hidden = false;
-      const room = u.over.clientWidth - tip.offsetWidth - 12;
+      const most = u.over.clientWidth - tip.offsetWidth - 12;
       const x = u.cursor.left + 14;
-      tip.style.left = Math.max(0, x > room ? u.cursor.left - tip.offsetWidth - 14 : x) + "px";
+      tip.style.left = Math.max(0, x > most ? u.cursor.left - tip.offsetWidth - 14 : x) + "px";
       tip.style.top = "8px";
     };
     const axis = {

@@ -36,8 +36,8 @@ async function main() {
   // A certificate that nobody vouches for will not become better: no second try.
   let tries = 0;
   const untrusted = new Client({ url: process.env.UNTRUSTED_URL, key, datasetId: "shop", sleep: async () => void tries++ });
-  const refused = await untrusted.send(event()).catch((e) => e);
-  assert.deepEqual([refused.name, tries], ["Error", 0]);
+  const rejected = await untrusted.send(event()).catch((e) => e);
+  assert.deepEqual([rejected.name, tries], ["Error", 0]);
   console.log("ok");
 }
 
