@@ -29,6 +29,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/engine":      {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
 	"internal/enginetest":  {modules: []string{"github.com/nats-io/nats.go"}},
 	"internal/histogram":   {},
+	"internal/servicetest": {},
 	"internal/flagtest":    {modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/dataset":     {ours: []string{"internal/engine"}},
 	"internal/erasure":     {ours: []string{"event", "internal/engine"}},

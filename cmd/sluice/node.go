@@ -33,6 +33,9 @@ func (s *service) agree(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.engine.KeepDir(); err != nil {
+		return err
+	}
 	if s.engine.Mode() == engine.External && !s.loading && r.Lake != place {
 		s.log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream fail, and the console shows no stored numbers; see --lake",
 			"cluster", r.Lake, "here", place)

@@ -152,8 +152,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	return s, s.openListeners(ctx)
 }
 
-// openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
-// came back without its newest frames must not give their numbers out again.
+// openLake opens the lake and the loader, and makes sure that the tables and the stream continue each other.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
 	if s.tableGroup != "" {
@@ -171,6 +170,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{
 		Store: store, Now: hooks.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
+		Stream: s.stream.ID(),
 	})
 	if err != nil {
 		return err
@@ -178,12 +178,8 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	if err := s.agreeTables(ctx); err != nil {
 		return err
 	}
-	for p := range s.stream.Partitions() {
-		watermarks, err := s.lake.Watermarks(ctx, uint8(p))
-		if err != nil {
-			return err
-		}
-		s.stream.Resume(uint8(p), watermarks.Events)
+	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
+		return err
 	}
 	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
 		return err

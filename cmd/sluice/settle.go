@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -48,15 +49,18 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if err := rightTables(ctx, e, place); err != nil {
 		return nil, 0, err
 	}
-	l, err := lakeAt(ctx, place)
-	if err != nil {
-		return nil, 0, err
-	}
 	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
 	if err != nil {
 		return nil, 0, err
 	}
 	defer s.Close()
+	l, err := lakeOf(ctx, place, s.ID())
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := loader.Bind(ctx, s, l, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, 0, err
+	}
 	var work func(context.Context) error
 	if e.Mode() == engine.Embedded { // nobody else is here
 		ids, _, err := openSecret(ctx, e)
@@ -81,7 +85,11 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if copies, err = s.Retention(ctx); err != nil {
 		return nil, 0, err
 	}
-	return l, copies, settle(ctx, s, l, work)
+	err = settle(ctx, s, l, work)
+	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
+		err = fmt.Errorf("%w: %w", errNotSettled, err)
+	}
+	return l, copies, err
 }
 
 // reapplyErasures deletes what an old version of the tables brought back.

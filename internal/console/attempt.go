@@ -125,6 +125,9 @@ func (g *guard) reject(ctx context.Context, addr string, limited bool) {
 	}
 }
 
+// rejectedWait bounds the writing of these lines: an engine that is away must not stop the console (arbitrary).
+const rejectedWait = 5 * time.Second
+
 // noteRejected writes the audit lines of a minute that is over, one for each address; with now, those of the minute that
 // is not over as well.
 func (g *guard) noteRejected(ctx context.Context, now bool) {
@@ -136,6 +139,8 @@ func (g *guard) noteRejected(ctx context.Context, now bool) {
 	}
 	g.rejected.addrs = nil
 	g.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rejectedWait)
+	defer cancel()
 	for addr, n := range over {
 		g.note(ctx, "console.login.rejected", addr, map[string]string{"attempts": strconv.Itoa(n.attempts), "over_the_limit": strconv.Itoa(n.limited)})
 	}

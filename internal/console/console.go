@@ -88,6 +88,7 @@ type Console struct {
 	minutes minutes
 	tap     tap
 	history history
+	commits commitLog
 	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
 
@@ -233,6 +234,9 @@ const (
 func (c *Console) Run(ctx context.Context) error {
 	defer c.close.Do(func() { close(c.done) })
 	c.restoreUse()
+	if err := c.commits.restore(c.s.DataDir); err != nil {
+		c.log.Warn("read the times of commits", "error", err)
+	}
 	c.verifyAudit(ctx)
 	c.readExtents(ctx)
 	tick := time.NewTicker(everySecond)
@@ -242,16 +246,19 @@ func (c *Console) Run(ctx context.Context) error {
 		c.minutes.look(s.now, s.counters())
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
+		c.commits.look(c.s.Lake.Commits)
 		c.guard.noteRejected(ctx, false)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
+			c.keepCommits()
 			c.verifyAudit(ctx)
 		}
 		select {
 		case <-ctx.Done():
+			c.keepCommits()
 			c.guard.noteRejected(context.WithoutCancel(ctx), true)
 			return nil
 		case <-tick.C:
@@ -309,5 +316,11 @@ func (c *Console) restoreUse() {
 	used := map[string]time.Time{}
 	if json.Unmarshal(b, &used) == nil {
 		c.s.Registry.Restore(used)
+	}
+}
+
+func (c *Console) keepCommits() {
+	if err := c.commits.keep(c.s.DataDir); err != nil {
+		c.log.Warn("write the times of commits", "error", err)
 	}
 }

@@ -206,6 +206,12 @@ var Metrics = []Metric{
 	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
 	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damaged)},
 	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory quarantine.", read: one((*state).missing)},
+	{Name: "sluice_load_stopped", Type: gauge, Help: "1 while nothing is loaded because the tables belong to another stream or have no watermark.", read: one(func(s *state) float64 {
+		if s.loader.Stopped != "" {
+			return 1
+		}
+		return 0
+	})},
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
 	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
 

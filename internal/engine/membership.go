@@ -19,6 +19,16 @@ type membership struct {
 	Cluster string `json:"cluster"`
 }
 
+// KeepDir makes the data directory one of this cluster: from now on it opens no other engine. The node that uses it calls
+// this after Agree; commands do not.
+func (e *Engine) KeepDir() error {
+	r := e.record.Load()
+	if r == nil {
+		return nil
+	}
+	return rememberCluster(e.o.Dir, r.Cluster, true)
+}
+
 // belongsToCluster returns an error if the directory is one of a cluster's node.
 func belongsToCluster(dir string) error {
 	m, err := readMembership(dir)

@@ -111,10 +111,7 @@ func (e *Engine) Agree(ctx context.Context, want Record) (Record, error) {
 		if err != nil {
 			return Record{}, fmt.Errorf("write the cluster's configuration: %w", err)
 		}
-		if err := e.adopt(&r); err != nil {
-			return r, err
-		}
-		return r, rememberCluster(e.o.Dir, r.Cluster, true)
+		return r, e.adopt(&r)
 	}
 }
 

@@ -178,7 +178,11 @@ func TestDriftIsNoticed(t *testing.T) {
 func TestDirectoryOfACluster(t *testing.T) {
 	one, two := enginetest.Start(t, ""), enginetest.Start(t, "")
 	dir := t.TempDir()
-	agree(t, open(t, Options{Dir: dir, URL: one.URL(), Token: enginetest.Token}), Record{})
+	first := open(t, Options{Dir: dir, URL: one.URL(), Token: enginetest.Token})
+	agree(t, first, Record{})
+	if err := first.KeepDir(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := Open(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "--nats") {
 		t.Errorf("without an address: got %v, want a refusal that names --nats", err)
 	}

@@ -154,8 +154,9 @@ type PartitionStats struct {
 // Stats is the state of a loader.
 type Stats struct {
 	Partitions []PartitionStats
-	Damaged    int64 // frames and records that could not be read, in quarantine; counted over restarts
-	Missing    int64 // sequence numbers that held nothing when the loader came to them; counted over restarts
+	Damaged    int64  // frames and records that could not be read, in quarantine; counted over restarts
+	Stopped    string // why nothing is loaded until an operator has decided, and what to do; "" is as it should be
+	Missing    int64  // sequence numbers that held nothing when the loader came to them; counted over restarts
 }
 
 // Stats answers from memory.
@@ -166,6 +167,9 @@ func (l *Loader) Stats() Stats {
 	out.Damaged, out.Missing = l.quarantine.counts()
 	for _, p := range l.partitions {
 		out.Partitions = append(out.Partitions, p.stats())
+		if why := p.stopped.Load(); why != nil {
+			out.Stopped = *why
+		}
 	}
 	return out
 }

@@ -63,7 +63,7 @@ func load(t *testing.T, l *lake.Lake, partition uint8, some []event.Row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := lake.Batch{Partition: partition, From: w, To: w.Events + 1, Events: some}
+	b := lake.Batch{Spans: []lake.Span{{Partition: partition, From: w, To: w.Events + 1}}, Events: some}
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		err := l.Commit(t.Context(), b, 0)
 		if err == nil {
@@ -71,10 +71,10 @@ func load(t *testing.T, l *lake.Lake, partition uint8, some []event.Row) {
 		}
 		if errors.Is(err, lake.ErrFenced) {
 			w, werr := l.Watermarks(t.Context(), partition)
-			if werr == nil && w.Events == b.To {
+			if werr == nil && w.Events == b.Spans[0].To {
 				return
 			}
-			t.Fatalf("fenced at %+v, want %d: %v", w, b.To, werr)
+			t.Fatalf("fenced at %+v, want %d: %v", w, b.Spans[0].To, werr)
 		}
 		if time.Now().After(deadline) {
 			t.Fatal(err)
