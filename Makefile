@@ -20,6 +20,26 @@ BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags='-s -w -bui
 reproducible: ## builds the programs twice, in two places and without a cache, and compares the bytes
 	@VERSION=$(VERSION) ./tools/reproducible $(BUILD)
 
+# The root certificates that the program in the image trusts: for buckets, and for where traces go.
+CERTIFICATES ?= /etc/ssl/certs/ca-certificates.crt
+
+.PHONY: image
+image: build ## a container image from scratch, with docker
+	rm -rf bin/image && mkdir -p bin/image && mkdir -m 0700 bin/image/data
+	cp bin/sluice LICENSE NOTICE $(CERTIFICATES) bin/image/
+	docker build -f deploy/Dockerfile -t sluice .
+
+.PHONY: notice
+notice: ## NOTICE: every module that the programs link, with its license
+	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	bin/tools/sbom -notice > bin/NOTICE && mv bin/NOTICE NOTICE
+
+.PHONY: sbom
+sbom: build ## dist/sluice.cdx.json: what is linked into the programs, as CycloneDX
+	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	mkdir -p dist
+	bin/tools/sbom -version $(VERSION) bin/sluice bin/sluice-send > dist/sluice.cdx.json
+
 .PHONY: sdk
 sdk: ## dist/: the SDKs for Node and Python as users install them
 	mkdir -p dist

@@ -76,6 +76,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
 	"examples/feed": {},
+	"tools/sbom":    {},
 	"cmd/sluice": {
 		ours: []string{
 			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/cluster", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
