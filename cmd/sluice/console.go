@@ -36,7 +36,7 @@ func (s *service) openConsole(ctx context.Context) error {
 		return err
 	}
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
-	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
+	follow := feed.New(feed.Options{Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
 	o.Mounts = []console.Mount{
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},
 		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},

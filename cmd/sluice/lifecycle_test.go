@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/enginetest"
+	"sluice/internal/servicetest"
 )
 
 // get returns the status of a page of the operators' listener.
@@ -32,34 +33,29 @@ func TestNodeWaitsForNATS(t *testing.T) {
 	srv := enginetest.Start(t, "")
 	nats := address(srv)
 	srv.Kill()
-	cmd := program(t.Context(), "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", nats)
-	pipe, err := cmd.StderrPipe()
+	begun, err := servicetest.Launch{Program: self, Data: t.TempDir(), Args: []string{"--nats", nats}}.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	s := &server{cmd: cmd, done: make(chan struct{})}
-	go s.listen(pipe, make(chan []string, 1))
+	t.Cleanup(func() { begun.Stop(syscall.SIGKILL) })
+	s := &server{Server: begun}
 	waiting := regexp.MustCompile(`msg=waiting ops=(\S+)`)
 	eventually(t, 20*time.Second, "a line about waiting", func() error {
 		if m := waiting.FindStringSubmatch(s.said()); m != nil {
-			s.ops = "http://" + m[1] + "/"
+			s.ops = "http://" + m[1]
 			return nil
 		}
 		return fmt.Errorf("got %q", s.said())
 	})
-	if code, _ := get(s.ops + "livez"); code != 200 {
+	if code, _ := get(s.ops + "/livez"); code != 200 {
 		t.Errorf("livez: got %d, want 200", code)
 	}
-	if code, body := get(s.ops + "readyz"); code != 503 {
+	if code, body := get(s.ops + "/readyz"); code != 503 {
 		t.Errorf("readyz: got %d %s, want 503", code, body)
 	}
 	srv.Restart()
 	eventually(t, 30*time.Second, "readiness", func() error {
-		if code, body := get(s.ops + "readyz"); code != 200 {
+		if code, body := get(s.ops + "/readyz"); code != 200 {
 			return fmt.Errorf("got %d %s", code, body)
 		}
 		return nil
@@ -94,11 +90,11 @@ func TestNodeDrains(t *testing.T) {
 		}
 		return nil
 	})
-	if err := first.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := syscall.Kill(first.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, 5*time.Second, "the end of readiness", func() error {
-		if code, body := get(first.ops + "readyz"); code != 503 {
+		if code, body := get(first.ops + "/readyz"); code != 503 {
 			return fmt.Errorf("got %d %s", code, body)
 		}
 		return nil
@@ -106,7 +102,7 @@ func TestNodeDrains(t *testing.T) {
 	if a, err := first.post(key, "/v1/events", marked("shop", "draining")); err != nil || a.status != 200 {
 		t.Errorf("a request while it drains: got %d %v, want 200", a.status, err)
 	}
-	<-first.done
+	<-first.Done()
 	stopped := time.Now()
 	if a, err := second.post(key, "/v1/events", marked("shop", "after")); err != nil || a.status != 200 {
 		t.Fatalf("the other node: got %d %v", a.status, err)
@@ -131,7 +127,7 @@ func TestRateLimitOfCluster(t *testing.T) {
 	key, _ := provisioned(t, dir, "shop", "--nats", nats, "--requests-per-second", "20")
 	eventually(t, 15*time.Second, "three nodes that know each other and the key", func() error {
 		for i, n := range nodes {
-			if _, page := get(n.ops + "metrics"); !regexp.MustCompile(`(?m)^sluice_cluster_nodes 3$`).MatchString(page) {
+			if _, page := get(n.ops + "/metrics"); !regexp.MustCompile(`(?m)^sluice_cluster_nodes 3$`).MatchString(page) {
 				return fmt.Errorf("node %d does not see 3 nodes", i)
 			}
 			if a, err := n.post(key, "/v1/events", marked("shop", "x")); err != nil || a.status != 200 && a.status != 429 {

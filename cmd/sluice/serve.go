@@ -118,7 +118,7 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, errors.New("--log-level is debug, info, warn or error")
 	}
-	o := &slog.HandlerOptions{Level: l}
+	o := &slog.HandlerOptions{Level: l, ReplaceAttr: withUnit}
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, o)), nil
@@ -126,4 +126,12 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w, o)), nil
 	}
 	return nil, fmt.Errorf("--log-format is text or json")
+}
+
+// withUnit writes a duration with its unit, such as 1.5s, in JSON as in text.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

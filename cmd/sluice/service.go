@@ -18,6 +18,7 @@ import (
 	"sluice/internal/console"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/objectstore"
@@ -77,6 +78,7 @@ type service struct {
 	lake     *lake.Lake
 	hours    *lake.HourIndex // of the lake
 	loader   *loader.Loader
+	erasures *erasure.Tombstones
 	api      *api.Server
 	console  *console.Console
 	traces   *console.Traces // nil when nobody wants them
@@ -185,8 +187,14 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		}
 		s.stream.Resume(uint8(p), watermarks.Events)
 	}
+	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
+		return err
+	}
+	if err = s.erasures.Reopen(ctx, s.lake.EventsUpdated()); err != nil {
+		return err
+	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
+		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
 		Throttle: slow,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -283,6 +291,7 @@ func (s *service) run(ctx context.Context) error {
 	}
 	if s.loading {
 		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
+		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
 	}
 	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
@@ -317,6 +326,26 @@ func (s *service) run(ctx context.Context) error {
 		_ = s.traces.Close(grace)
 	}
 	return parts.Wait()
+}
+
+// finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start and
+// every hour. Nothing in between: the loader lets nothing in that was erased.
+func (s *service) finishErasures(ctx context.Context) error {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for since := hooks.now(); ; since = hooks.now().Add(-erasureTime) {
+		switch rows, err := applyErasures(ctx, s.erasures, s.lake, since); {
+		case err != nil && ctx.Err() == nil:
+			s.log.Error("an erasure is not finished", "error", err)
+		case rows > 0:
+			s.log.Warn("rows that were erased before had come back: they are erased again", "rows", rows)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/engine"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
@@ -32,9 +33,8 @@ var errNotSettled = fmt.Errorf("the server has loaded nothing for %v and has not
 func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err error) {
 	ctx := cmd.Context()
 	dir, _ := cmd.Flags().GetString("data")
-	// A mistyped directory must not look like one without events: an erasure would seem done.
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && engineOptions(cmd).URL == "" {
-		return nil, 0, fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
+	if err := dataExists(cmd); err != nil {
+		return nil, 0, err
 	}
 	place, err := placeOfLake(cmd)
 	if err != nil {
@@ -63,7 +63,16 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 		if err != nil {
 			return nil, 0, err
 		}
-		one, err := loader.New(loader.Options{Stream: s, Lake: l, IDs: ids, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now, Age: time.Millisecond})
+		tombstones, err := erasure.Open(ctx, e)
+		if err != nil {
+			return nil, 0, err
+		}
+		if err := reapplyErasures(ctx, tombstones, l); err != nil {
+			return nil, 0, err
+		}
+		one, err := loader.New(loader.Options{
+			Stream: s, Lake: l, IDs: ids, Erasures: tombstones, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now, Age: time.Millisecond,
+		})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -73,6 +82,24 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 		return nil, 0, err
 	}
 	return l, copies, settle(ctx, s, l, work)
+}
+
+// reapplyErasures deletes what an old version of the tables brought back.
+func reapplyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake) error {
+	if err := t.Reopen(ctx, l.EventsUpdated()); err != nil {
+		return err
+	}
+	_, err := applyErasures(ctx, t, l, hooks.now().Add(-erasureTime))
+	return err
+}
+
+// dataExists tells a mistyped directory from one without events: an erasure would seem done.
+func dataExists(cmd *cobra.Command) error {
+	dir, _ := cmd.Flags().GetString("data")
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && engineOptions(cmd).URL == "" {
+		return fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
+	}
+	return nil
 }
 
 // watermarks is the lake, as far as settle knows it.

@@ -85,6 +85,7 @@ type Server struct {
 	connections connections
 	tally       tally
 	journal     journal
+	sample      sample
 	outage      outage
 	counts      counts
 	pages       pages

@@ -120,6 +120,11 @@ func errorSchema() object {
 		{"message", textSchema("What is wrong, in words.")},
 		{"request_id", textSchema("The id of this request.")},
 		{"errors", listSchema(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules.")},
+		{"events_by_code", object{
+			{"type", "object"},
+			{"description", "How many events have which code as their first problem. Only if a whole batch is rejected for its events."},
+			{"additionalProperties", object{{"type", "integer"}, {"format", "int64"}}},
+		}},
 		{"errors_truncated", flagSchema("There were more.")},
 		{"retryable", flagSchema("The same request may succeed later. Only with 429 and 5xx.")},
 		{"doc_url", textSchema("Where this server explains error_code, relative to its address.")},

@@ -108,7 +108,7 @@ func (e *example) answer(now time.Time) (status int, body []byte) {
 		kind = submission.Batch
 	}
 	res, bad := e.decode(now)
-	r := whole(res, bad)
+	r := whole(res, bad, exampleDataset)
 	if r == nil && e.route == routeValidate {
 		return http.StatusOK, appendValidation(nil, res)
 	}

@@ -15,7 +15,7 @@ const ConnectionCost = 24 << 10
 // get in while one holds all it can. What is over the limit is closed at once. Use it for one listener only.
 func (s *Server) Limit(l net.Listener) net.Listener {
 	s.connections.most = s.Limits.connections()
-	return &limitedListener{Listener: l, c: &s.connections}
+	return &limitedListener{Listener: l, c: &s.connections, server: s}
 }
 
 // LimitConnections returns a listener that accepts so many connections at one time, of which one peer may have perPeer.
@@ -77,7 +77,8 @@ func (c *connections) leave(peer netip.Addr) {
 
 type limitedListener struct {
 	net.Listener
-	c *connections
+	c      *connections
+	server *Server
 }
 
 // Accept returns the next connection within the limits.
@@ -89,7 +90,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		peer := peerOf(conn)
 		if l.c.enter(peer) {
-			return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { l.c.leave(peer) })}, nil
+			return &limitedConn{Conn: conn, server: l.server, leave: sync.OnceFunc(func() { l.c.leave(peer) })}, nil
 		}
 		_ = conn.Close()
 	}
@@ -114,7 +115,8 @@ func peerOf(conn net.Conn) netip.Addr {
 // limitedConn gives its place back when it is closed.
 type limitedConn struct {
 	net.Conn
-	leave func()
+	server *Server
+	leave  func()
 }
 
 // CloseWrite lets net/http end a connection on which the sender still writes without losing the answer.

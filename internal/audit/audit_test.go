@@ -362,3 +362,27 @@ func write(t *testing.T, dir, name string, b []byte) {
 		t.Fatal(err)
 	}
 }
+
+// The file that an earlier version wrote is taken over. That version wrote the action console.login.refused.
+func TestEarlierLog(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/version1")); err != nil {
+		t.Fatal(err)
+	}
+	l := open(t, t.TempDir(), dir)
+	fill(t, l, 1)
+	if s, err := l.Verify(t.Context()); err != nil || s.Entries != 4 {
+		t.Fatalf("got %+v, %v", s, err)
+	}
+	tail, err := l.Tail(t.Context(), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	for _, e := range tail {
+		got[e.Action]++
+	}
+	if len(tail) != 4 || got["console.login.refused"] != 1 || got["dataset.create"] != 2 || got["console.login"] != 1 {
+		t.Errorf("got %v", got)
+	}
+}

@@ -170,8 +170,8 @@ var Alarms = []Alarm{
 		func(s *state) []finding { return s.found.keys },
 	},
 	{
-		"SluiceKeyEnded", warning, "0m", `increase(sluice_key_ended_requests_total[1h]) > 0`,
-		"A key is still in use after it was revoked or has expired.", "Its events are rejected. Ask the sender to change to the live key; issue one with sluice key issue if there is none. If nobody should have the key any more, find out who has it.", nil,
+		"SluiceEndedKeyInUse", warning, "0m", `time() - sluice_key_rejected_timestamp_seconds < 3600`,
+		"A revoked or expired key is still in use.", "Its requests get 403. Ask the sender which program still has it. If the sender does not know, somebody else has the key: it stays revoked.", nil,
 		func(s *state) []finding { return s.found.ended },
 	},
 	{

@@ -33,8 +33,7 @@ import (
 // another with more datasets than can be made in its time.
 type Registry interface {
 	Datasets() []*dataset.Dataset
-	Used() map[string]time.Time
-	Tried() map[string]dataset.Tried
+	Used() map[string]dataset.Use
 	Restore(map[string]time.Time)
 	Stats() dataset.Stats
 }
@@ -55,7 +54,7 @@ type Sources struct {
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
-	DataDir string // where used.json is, and which disk is shown
+	DataDir string // which disk is shown
 	Version string
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -91,6 +90,7 @@ type Console struct {
 	minutes minutes
 	tap     tap
 	history history
+	commits commitLog
 	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
 
@@ -213,7 +213,7 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
-		used: c.s.Registry.Used(), tried: c.s.Registry.Tried(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
+		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
 		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
@@ -251,6 +251,9 @@ const (
 func (c *Console) Run(ctx context.Context) error {
 	defer c.close.Do(func() { close(c.done) })
 	c.restoreUse()
+	if err := c.commits.restore(c.s.DataDir); err != nil {
+		c.log.Warn("read the times of commits", "error", err)
+	}
 	c.verifyAudit(ctx)
 	c.readExtents(ctx)
 	tick := time.NewTicker(everySecond)
@@ -261,19 +264,20 @@ func (c *Console) Run(ctx context.Context) error {
 		c.noteUnloaded(s)
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
+		c.commits.look(c.s.Lake.Commits)
 		c.guard.noteRejected(ctx, false)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
-			c.keepUse()
+			c.keepCommits()
 			c.verifyAudit(ctx)
 		}
 		select {
 		case <-ctx.Done():
-			c.keepUse()
-			c.guard.noteRejected(ctx, true)
+			c.keepCommits()
+			c.guard.noteRejected(context.WithoutCancel(ctx), true)
 			return nil
 		case <-tick.C:
 		}
@@ -329,8 +333,7 @@ func (c *Console) verifyAudit(ctx context.Context) {
 	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), size})
 }
 
-// useName keeps when keys were last used, so that a restart does not forget it. It is no ledger: a crash loses a
-// minute of it.
+// useName is where earlier versions kept when keys were last used. The registry keeps it in the engine now.
 const useName = "used.json"
 
 func (c *Console) restoreUse() {
@@ -344,12 +347,8 @@ func (c *Console) restoreUse() {
 	}
 }
 
-func (c *Console) keepUse() {
-	b, err := json.Marshal(c.s.Registry.Used())
-	if err != nil {
-		return
-	}
-	if err := durable.WriteFile(filepath.Join(c.s.DataDir, useName), b); err != nil {
-		c.log.Warn("write the last use of keys", "error", err)
+func (c *Console) keepCommits() {
+	if err := c.commits.keep(c.s.DataDir); err != nil {
+		c.log.Warn("write the times of commits", "error", err)
 	}
 }

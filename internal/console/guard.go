@@ -143,8 +143,8 @@ func (g *guard) session(r *http.Request, a access) *session {
 }
 
 // logIn holds a password against the stored one and opens a session. Call it for attempts that mayTry has allowed.
-func (g *guard) logIn(w http.ResponseWriter, r *http.Request, who attempt, password string) bool {
-	a, err := g.access.read(r.Context())
+func (g *guard) logIn(ctx context.Context, w http.ResponseWriter, who attempt, password string) bool {
+	a, err := g.access.read(ctx)
 	if err != nil || a.Password == "" {
 		return false
 	}
@@ -152,10 +152,10 @@ func (g *guard) logIn(w http.ResponseWriter, r *http.Request, who attempt, passw
 	fits := passwordFits(a.Password, password)
 	g.slow.Unlock()
 	if !fits {
-		g.reject(r.Context(), who.addr, false)
+		g.reject(ctx, who.addr, false)
 		return false
 	}
-	if !g.note(r.Context(), "console.login", who.addr, nil) {
+	if !g.note(ctx, "console.login", who.addr, nil) {
 		return false // what cannot be recorded does not happen
 	}
 	id := secretText()

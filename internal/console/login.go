@@ -56,7 +56,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next := safeNext(r.PostFormValue("next"))
-	if !c.guard.logIn(w, r, who, r.PostFormValue("password")) {
+	if !c.guard.logIn(r.Context(), w, who, r.PostFormValue("password")) {
 		c.showLogin(w, r, http.StatusForbidden, loginPage{Problem: "This is not the password.", Next: next})
 		return
 	}

@@ -157,12 +157,15 @@ var Metrics = []Metric{
 		p(float64(s.registry.Disabled), "disabled")
 	}},
 	{Name: "sluice_registry_synced_timestamp_seconds", Type: gauge, Help: "When this node's copy of datasets and keys was last known to be current.", read: one(func(s *state) float64 { return unix(s.registry.Synced) })},
-	{Name: "sluice_key_last_used_timestamp_seconds", Type: gauge, Help: "When a live key was last used on this node.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
+	{Name: "sluice_key_last_used_timestamp_seconds", Type: gauge, Help: "When a live key was last used: on this node to the second, on others to about a minute.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
 		s.eachKey(func(dataset, key string, used, _ time.Time) {
 			if !used.IsZero() {
 				p(unix(used), dataset, key)
 			}
 		})
+	}},
+	{Name: "sluice_key_rejected_timestamp_seconds", Type: gauge, Help: "When a key that is revoked or has expired was last presented, with its right secret.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
+		s.eachEndedKey(func(dataset, key string, rejected time.Time) { p(unix(rejected), dataset, key) })
 	}},
 	{Name: "sluice_key_expires_timestamp_seconds", Type: gauge, Help: "When a live key that is being rotated out ends.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
 		s.eachKey(func(dataset, key string, _, ends time.Time) {
@@ -170,16 +173,6 @@ var Metrics = []Metric{
 				p(unix(ends), dataset, key)
 			}
 		})
-	}},
-
-	{Name: "sluice_key_ended_requests_total", Type: counter, Help: "Requests rejected on this node because their key was revoked or has expired.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
-		for _, d := range s.datasets {
-			for i := range d.Keys {
-				if t := s.tried[d.Keys[i].ID]; t.Count > 0 && s.labels[d.ID] {
-					p(float64(t.Count), d.ID, d.Keys[i].ID)
-				}
-			}
-		}
 	}},
 
 	{Name: "sluice_cluster_nodes", Type: gauge, Help: "Nodes that this node hears of, itself among them. Of the cluster, not of this node.", read: one(func(s *state) int { return len(s.nodes()) })},

@@ -174,7 +174,7 @@ func TestScrapeByPrometheus(t *testing.T) {
 	for i := range Metrics {
 		name := Metrics[i].Name
 		switch name {
-		case "sluice_key_expires_timestamp_seconds", "sluice_key_ended_requests_total", "sluice_requests_limited_total":
+		case "sluice_key_expires_timestamp_seconds", "sluice_key_rejected_timestamp_seconds", "sluice_requests_limited_total":
 			continue
 		}
 		if Metrics[i].Type == distribution {

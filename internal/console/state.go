@@ -21,8 +21,7 @@ type state struct {
 	version               string
 	ready                 error // nil when a POST would be taken
 	datasets              []*dataset.Dataset
-	used                  map[string]time.Time     // by key id, the last use
-	tried                 map[string]dataset.Tried // by key id, uses after the key's end
+	used                  map[string]dataset.Use // by key id
 	registry              dataset.Stats
 	api                   api.Stats
 	stream                stream.Stats

@@ -19,8 +19,7 @@ const (
 	silentUntil   = 7 * 24 * time.Hour // then its campaign is over
 	keyEnding     = 24 * time.Hour
 	keyInUse      = time.Hour
-	keyTried      = 24 * time.Hour // a sender that sends once a day is seen
-	namedMost     = 5              // datasets that an alarm names; the others are counted. Arbitrary: what a person reads
+	namedMost     = 5 // datasets that an alarm names; the others are counted. Arbitrary: what a person reads
 )
 
 // finding is an alarm of one dataset: the sentence, and where to look.
@@ -40,10 +39,10 @@ func findDatasets(view lake.HourView, s *state) *findings {
 	for _, d := range s.datasets {
 		for i := range d.Keys {
 			k := &d.Keys[i]
-			if f, found := endingKey(d, k, s.used[k.ID], now); found {
+			if f, found := endingKey(d, k, s.used[k.ID].Accepted, now); found {
 				out.keys = append(out.keys, f)
 			}
-			if f, found := endedKey(d, k, s.tried[k.ID], now); found {
+			if f, found := endedKey(d, k, s.used[k.ID].Rejected, now); found {
 				out.ended = append(out.ended, f)
 			}
 		}
@@ -107,20 +106,17 @@ func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (fin
 	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, span(left)), datasetPath(d.ID), -int64(left)}, true
 }
 
-// endedKey finds a key that a sender still uses after it was revoked or has expired: its events are rejected.
-func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, tried dataset.Tried, now time.Time) (finding, bool) {
-	if d.Disabled || k.Live(now) || tried.Count == 0 || now.Sub(tried.Last) > keyTried {
+// endedKey finds a key that is presented though it was revoked or has expired.
+func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) (finding, bool) {
+	since := now.Sub(rejected)
+	if k.Live(now) || since > keyInUse {
 		return finding{}, false
 	}
-	how, end := "was revoked", k.Revoked
-	if end.IsZero() {
-		how, end = "expired", k.Expires
+	state := "expired"
+	if !k.Revoked.IsZero() {
+		state = "revoked"
 	}
-	return finding{
-		d.ID, fmt.Sprintf("Dataset %s: key %s %s %s ago and is still in use: %s rejected, the last one %s.",
-			d.ID, k.ID, how, span(now.Sub(end)), plural(tried.Count, "request", "requests"), ago(now, tried.Last)),
-		datasetPath(d.ID), int64(tried.Count),
-	}, true
+	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, ago(now, rejected)), datasetPath(d.ID), -int64(since)}, true
 }
 
 // raise names the first findings, and counts the others.

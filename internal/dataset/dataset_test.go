@@ -100,8 +100,8 @@ func TestLifeOfAKey(t *testing.T) {
 				t.Errorf("%s: %v, want it to open: %v", what, err, want)
 			case err == nil && (d.ID != "shop" || id == ""):
 				t.Errorf("%s opens %q with key %q", what, d.ID, id)
-			case err != nil && (err != ErrKey || d != nil || id != ""):
-				t.Errorf("%s: %v, %v, %q, want ErrKey and nothing else", what, err, d, id)
+			case err != nil && (err != ErrKey || d != nil || id != k.Reveal()[len(keyPrefix):][:idSize]):
+				t.Errorf("%s: %v, %v, %q, want ErrKey, no dataset and the key's id", what, err, d, id)
 			}
 		}
 		firstID, first := create(t, r, Spec{ID: "shop", Name: "Shop"})
@@ -361,54 +361,6 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	}
 	if !opens(r, k) {
 		t.Error("the live key was forgotten")
-	}
-}
-
-func TestUseIsRemembered(t *testing.T) {
-	now := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
-	e := openEngine(t, engine.Options{Dir: t.TempDir()})
-	r := openRegistry(t, e, func() time.Time { return now })
-	id, k := create(t, r, Spec{ID: "shop"})
-	if used := r.Used(); len(used) != 0 {
-		t.Errorf("used before any use: %v", used)
-	}
-	opens(r, k)
-	create(t, r, Spec{ID: "other"}) // a new copy takes over what the old one knew
-	if got := r.Used()[id]; !got.Equal(now) {
-		t.Errorf("used at %v, want %v", got, now)
-	}
-	again := openRegistry(t, e, nil)
-	again.Restore(map[string]time.Time{id: now, "unknown": now})
-	again.Restore(map[string]time.Time{id: now.Add(-time.Hour)})
-	if got := again.Used()[id]; !got.Equal(now) {
-		t.Errorf("restored as %v, want %v", got, now)
-	}
-}
-
-// Uses of a key after its end are counted; guesses are not.
-func TestUseAfterTheEnd(t *testing.T) {
-	now := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
-	r := openRegistry(t, openEngine(t, engine.Options{Dir: t.TempDir()}), func() time.Time { return now })
-	id, k := create(t, r, Spec{ID: "shop"})
-	opens(r, k)
-	if got := r.Tried(); len(got) != 0 {
-		t.Errorf("a live key: got %v", got)
-	}
-	if _, err := r.RevokeKey(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	if opens(r, k) || opens(r, k) {
-		t.Error("a revoked key opens its dataset")
-	}
-	create(t, r, Spec{ID: "other"}) // a new copy takes over what the old one knew
-	if got := r.Tried()[id]; got.Count != 2 || !got.Last.Equal(now) {
-		t.Errorf("got %+v", got)
-	}
-	guess := keyPrefix + id + "_" + randomText(secretSize)
-	sum := checksum(guess)
-	guess += string(sum[:])
-	if _, _, err := r.Authenticate(guess); err == nil || r.Tried()[id].Count != 2 {
-		t.Errorf("a guess with the right id: %v, got %+v", err, r.Tried()[id])
 	}
 }
 

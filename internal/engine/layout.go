@@ -13,8 +13,10 @@ import (
 //	SLUICE_AUDIT     stream     what operators did, see Journal                         the newest 64 MiB
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
+//	SLUICE_KEY_USE   key-value  when each key was last used                             for ever
 //	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
+//	SLUICE_ERASURES  key-value  tombstones of erased identifiers: keyed digests         90 days, or as long as frames
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
 //	SLUICE_NODES     key-value  which nodes run, and what each loads                    15 s after the last heartbeat
 //	SLUICE_NEWS.*    subject    "something changed": not stored, may get lost           –
@@ -31,7 +33,9 @@ const (
 	StreamEnds             // the end of each partition, and how far it is loaded
 	Settings               // what all nodes share
 	Readers                // readers, and hashes of their tokens
+	KeyUse                 // when each key was last used
 	Nodes                  // which nodes run
+	Erasures               // tombstones of erased identifiers
 	leases                 // see Lease
 )
 
@@ -50,7 +54,9 @@ var buckets = [...]struct {
 	StreamEnds: {name: "SLUICE_MARKS", description: "Sluice stream ends"},
 	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
 	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
+	KeyUse:     {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
 	Nodes:      {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
+	Erasures:   {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -36,13 +37,19 @@ type Readers interface {
 	Authenticate(token string) (*dataset.Reader, error)
 }
 
-// Options are what a feed needs. Readers is needed by Handler alone.
+// Erasures knows which identifiers were erased.
+type Erasures interface {
+	Current(ctx context.Context) (*erasure.Set, error)
+}
+
+// Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none.
 type Options struct {
-	Stream  Source
-	Tables  Tables
-	Readers Readers
-	IDs     *submission.IDs // so that a row has the submission id that its sender got
-	Log     *slog.Logger
+	Stream   Source
+	Tables   Tables
+	Readers  Readers
+	Erasures Erasures
+	IDs      *submission.IDs // so that a row has the submission id that its sender got
+	Log      *slog.Logger
 }
 
 // Feed hands events out. Its methods may be called by many goroutines.
@@ -65,7 +72,7 @@ type Feed struct {
 // New makes a feed. Nothing runs.
 func New(o Options) *Feed {
 	f := &Feed{o: o, writeWait: defaultWriteWait}
-	f.pages.stream = o.Stream
+	f.pages.stream, f.pages.erasures = o.Stream, o.Erasures
 	for i := range f.pages.reading {
 		f.pages.reading[i].decoder.IDs = o.IDs
 	}

@@ -39,7 +39,7 @@ type change struct {
 // nil change commits nothing.
 //
 // The order is: files, which the caller wrote; manifest; list; metadata beside its name; the names of the files;
-// its name. Each is on stable objectstore.Store before the next begins. A crash before the last leaves files that nothing
+// its name. Each is on stable storage before the next begins. A crash before the last leaves files that nothing
 // lists, for the sweep, which is held off meanwhile. A caller that writes files holds it off from the first of
 // them on.
 func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -276,7 +277,12 @@ func view(record []byte) string { return unsafe.String(unsafe.SliceData(record),
 // decode makes rows of the frames. A record that cannot be read goes into quarantine, as in add.
 func (b *batch) decode(ctx context.Context) error {
 	job := b.p.l.o.Throttle.Begin(2, b.due)
+	erased, err := b.p.l.erased(ctx)
+	if err != nil {
+		return err
+	}
 	b.Events = make([]event.Row, 0, b.rows)
+	left := 0
 	for _, f := range b.frames {
 		for slot, record := range f.Records {
 			rows, err := b.reader.Decode(&b.read, b.Events, view(record), b.p.id, f.Seq, uint16(slot))
@@ -290,14 +296,20 @@ func (b *batch) decode(ctx context.Context) error {
 				}
 				continue
 			}
+			b.submission(&b.read, f.Seq) // before rows move
 			if f.Seq > b.From.Events {
-				b.Events = rows
+				known := len(b.Events)
+				kept := slices.DeleteFunc(rows[known:], func(r event.Row) bool { return erased.Erased(&r) })
+				left += len(rows) - known - len(kept)
+				b.Events = rows[:known+len(kept)]
 			}
-			b.submission(&b.read, f.Seq)
 		}
 		if err := job.Pause(ctx); err != nil {
 			return err
 		}
+	}
+	if left > 0 {
+		b.p.log.Info("rows with erased identifiers were not loaded again", "rows", left)
 	}
 	return nil
 }

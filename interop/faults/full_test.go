@@ -82,7 +82,7 @@ func TestDiskFull(t *testing.T) {
 			l.replay(t, s)
 			l.settle(t, s, 60*time.Second)
 			l.check(t, dir)
-			if lines := strings.Count(s.said(), "\n"); lines > 400 {
+			if lines := strings.Count(s.Said(), "\n"); lines > 400 {
 				t.Errorf("a full disk made %d lines of log", lines)
 			}
 		})
@@ -99,7 +99,7 @@ func (d *disk) fillAndFree(s *server, l *ledger, fill func(*disk)) {
 	pause(200 * time.Millisecond)
 	fill(d)
 	eventually(t, 10*time.Second, "rejection", func() error {
-		if s.ready() == nil {
+		if s.Ready() == nil {
 			return fmt.Errorf("still ready")
 		}
 		return nil
@@ -123,7 +123,7 @@ func (d *disk) fillAndFree(s *server, l *ledger, fill func(*disk)) {
 	}
 	d.relieve()
 	begun := time.Now()
-	eventually(t, 30*time.Second, "recovery", s.ready)
+	eventually(t, 30*time.Second, "recovery", s.Ready)
 	t.Logf("slowest rejection %v; ready %v after there was space", slowest.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 }
 
@@ -138,7 +138,7 @@ func TestDiskFilledByEvents(t *testing.T) {
 	var stop atomic.Bool
 	senders := l.load(s, 5, &stop)
 	eventually(t, 120*time.Second, "rejection", func() error {
-		if err := s.ready(); err == nil || !strings.Contains(err.Error(), "disk") {
+		if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "disk") {
 			return fmt.Errorf("readyz: %v", err)
 		}
 		return nil
@@ -154,8 +154,8 @@ func TestDiskFilledByEvents(t *testing.T) {
 	if least < 4<<20 {
 		t.Errorf("%d bytes were left in the end: the headroom does not hold", least)
 	}
-	if strings.Contains(s.said(), "no space left") || strings.Contains(s.said(), "restarting it") {
-		t.Errorf("the disk was full before anything was rejected:\n%s", s.said())
+	if strings.Contains(s.Said(), "no space left") || strings.Contains(s.Said(), "restarting it") {
+		t.Errorf("the disk was full before anything was rejected:\n%s", s.Said())
 	}
 	for _, e := range l.entries {
 		if e.status != http.StatusOK && e.status != http.StatusServiceUnavailable {
@@ -163,7 +163,7 @@ func TestDiskFilledByEvents(t *testing.T) {
 		}
 	}
 	d.relieve()
-	eventually(t, 30*time.Second, "recovery", s.ready)
+	eventually(t, 30*time.Second, "recovery", s.Ready)
 	l.settle(t, s, 60*time.Second)
 	l.check(t, dir)
 	_, events := l.acked()

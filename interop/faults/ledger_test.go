@@ -95,14 +95,14 @@ func (l *ledger) send(s *server, e *entry) *entry {
 	a, err := s.post(l.key, e.path, e.body, headers...)
 	e.took = time.Since(e.sent)
 	if err == nil {
-		e.status = a.status
+		e.status = a.Status
 	}
 	if e.status == http.StatusOK {
-		e.receipt = string(a.body)
+		e.receipt = string(a.Body)
 		var receipt struct {
 			ID string `json:"submission_id"`
 		}
-		_ = json.Unmarshal(a.body, &receipt)
+		_ = json.Unmarshal(a.Body, &receipt)
 		e.id = receipt.ID
 	}
 	if e.once == "" {
@@ -174,17 +174,17 @@ func (l *ledger) replay(t *testing.T, s *server) {
 			continue
 		}
 		a, err := s.post(l.key, e.path, e.body, "Idempotency-Key", e.once)
-		if err != nil || a.status != http.StatusOK {
-			t.Fatalf("key %s sent again: %d %v %s", e.once, a.status, err, a.body)
+		if err != nil || a.Status != http.StatusOK {
+			t.Fatalf("key %s sent again: %d %v %s", e.once, a.Status, err, a.Body)
 		}
 		again++
 		if e.status == http.StatusOK {
 			same++
-			if string(a.body) != e.receipt || a.header.Get("Idempotency-Replayed") != "true" {
-				t.Errorf("key %s sent again: got %s (replayed %q), want %s", e.once, a.body, a.header.Get("Idempotency-Replayed"), e.receipt)
+			if string(a.Body) != e.receipt || a.Header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("key %s sent again: got %s (replayed %q), want %s", e.once, a.Body, a.Header.Get("Idempotency-Replayed"), e.receipt)
 			}
 		}
-		e.status, e.receipt = http.StatusOK, string(a.body)
+		e.status, e.receipt = http.StatusOK, string(a.Body)
 	}
 	t.Logf("%d keys sent again, %d of them had their receipt", again, same)
 }
@@ -202,9 +202,9 @@ func (l *ledger) settle(t *testing.T, s *server, within time.Duration) {
 		return nil
 	})
 	eventually(t, within, "processed", func() error {
-		a, err := s.call(http.MethodGet, l.key, "/v1/submissions/"+id, "")
-		if err != nil || !strings.Contains(string(a.body), `"status":"PROCESSED"`) {
-			return fmt.Errorf("%d %s %v", a.status, a.body, err)
+		a, err := s.Call(http.MethodGet, l.key, "/v1/submissions/"+id, "")
+		if err != nil || !strings.Contains(string(a.Body), `"status":"PROCESSED"`) {
+			return fmt.Errorf("%d %s %v", a.Status, a.Body, err)
 		}
 		return nil
 	})

@@ -118,7 +118,7 @@ func TestFloodOfOneDataset(t *testing.T) {
 	body := string(source.AppendBatch(nil, "loud", time.Now().Unix(), 500))
 	flood := func(int) bool {
 		a, err := s.post(loud, "/v1/events/batch", body)
-		return err == nil && a.status == http.StatusOK
+		return err == nil && a.Status == http.StatusOK
 	}
 	single := func(int) bool { return quiet.send(s, quiet.request(single)).status == http.StatusOK }
 	measure := func(senders int) (p99 time.Duration, ok, offered, batches int) {

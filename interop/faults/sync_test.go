@@ -53,7 +53,7 @@ func TestWriteErrors(t *testing.T) {
 				t.Errorf("%d MiB of memory", most>>20)
 			}
 			d.cut()
-			s.stop(syscall.SIGKILL)
+			s.Stop(syscall.SIGKILL)
 			if err := d.unmount(); err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func (l *ledger) failForAWhile(t *testing.T, s *server, inject string, files []s
 	eventually(t, 10*time.Second, "a failure", func() error {
 		at, n := r.first()
 		if failed = at; n == 0 {
-			return fmt.Errorf("nothing was injected:\n%s", s.said())
+			return fmt.Errorf("nothing was injected:\n%s", s.Said())
 		}
 		return nil
 	})
@@ -87,7 +87,7 @@ func (l *ledger) failForAWhile(t *testing.T, s *server, inject string, files []s
 	healed := time.Now()
 	_, count := r.first()
 	r.stop()
-	eventually(t, 30*time.Second, "recovery", s.ready)
+	eventually(t, 30*time.Second, "recovery", s.Ready)
 	recovered := time.Since(healed)
 	eventually(t, 30*time.Second, "an event accepted", func() error {
 		if e := l.send(s, l.request(single)); e.status != http.StatusOK {
@@ -142,7 +142,7 @@ func TestSlowSyncs(t *testing.T) {
 	most := s.memory(t)
 	requests, events := l.acked()
 	t.Logf("%d slow syncs: %d requests with %d events acknowledged, answers %v, slowest %v, %d MiB at most", count, requests, events, l.statuses(), slowest.Round(time.Millisecond), most>>20)
-	if lines := strings.Count(s.said(), "\n"); lines > 100 {
+	if lines := strings.Count(s.Said(), "\n"); lines > 100 {
 		t.Errorf("a slow disk made %d lines of log", lines)
 	}
 	if count == 0 || requests < 20 {
@@ -154,7 +154,7 @@ func TestSlowSyncs(t *testing.T) {
 	if most > 512<<20 {
 		t.Errorf("%d MiB of memory", most>>20)
 	}
-	eventually(t, 30*time.Second, "ready", s.ready)
+	eventually(t, 30*time.Second, "ready", s.Ready)
 	l.replay(t, s)
 	l.settle(t, s, 60*time.Second)
 	l.check(t, dir)

@@ -147,7 +147,7 @@ func wait(tick *time.Ticker, stop <-chan struct{}) bool {
 func TestUploadThroughFaults(t *testing.T) {
 	const rows = 20_000
 	s := startService(t)
-	ill, addr := newIll(t, s.url)
+	ill, addr := newIll(t, s.URL)
 	listen, proxy := newNetwork(t, addr)
 
 	stop, stopped := make(chan struct{}), make(chan int)
