@@ -57,7 +57,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/bench":   {ours: []string{"internal/dataset", "internal/engine", "internal/histogram", "internal/lake", "internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
 	"internal/console": {
 		ours: []string{
-			"event", "internal/api", "internal/audit", "internal/dataset", "internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/iceberg", "internal/lake", "internal/loader",
+			"event", "internal/api", "internal/audit", "internal/cluster", "internal/dataset", "internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/iceberg", "internal/lake", "internal/loader",
 			"internal/stream", "internal/submission",
 		},
 		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/crypto"},
