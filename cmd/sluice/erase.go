@@ -52,7 +52,7 @@ SHA-256, as it is stored.`,
 			}
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Looking through all stored events …")
-		l, age, err := openSettled(cmd)
+		l, age, err := openSettled(cmd, false)
 		if errors.Is(err, errNotSettled) {
 			return failed(fmt.Errorf("nothing was erased: %w, and what is still to be loaded may carry the identifier; try again when the backlog is gone", err))
 		}

@@ -73,7 +73,7 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 				return err
 			}
 		}
-		l, _, err := openSettled(cmd)
+		l, _, err := openSettled(cmd, false)
 		if errors.Is(err, errNotSettled) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%v; what follows is what is stored so far.\n", err)
 		} else if err != nil {

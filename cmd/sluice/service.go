@@ -166,8 +166,8 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		return err
 	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
-		Throttle: slow,
+		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
+		Throttle: slow, Maintain: func(ctx context.Context) error { return hooks.maintain(ctx, s.lake) },
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
 		o.Engine = s.engine
@@ -253,10 +253,11 @@ func (s *service) run(ctx context.Context) error {
 	}
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
-	if s.loading && !hooks.noLoader {
+	switch {
+	case s.loading && !hooks.noLoader:
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
-	}
-	if s.loading {
+		parts.Go(named("loader", func() error { return s.flushOnDemand(lower) }))
+	case s.loading:
 		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 	}
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
@@ -290,6 +291,20 @@ func (s *service) run(ctx context.Context) error {
 		_ = s.traces.Close(grace)
 	}
 	return parts.Wait()
+}
+
+// flushTopic is the announcement by which a command asks the process that loads to commit everything now.
+const flushTopic = "flush"
+
+// flushOnDemand does that until ctx ends.
+func (s *service) flushOnDemand(ctx context.Context) error {
+	stop, err := s.engine.Listen(flushTopic, s.loader.Flush)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stop()
+	return nil
 }
 
 // awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of

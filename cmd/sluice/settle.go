@@ -27,8 +27,8 @@ var errNotSettled = errors.New("not everything that was acknowledged is loaded")
 // openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does
 // the loading and is waited for; without one this process loads what the stream still holds. It also says how
 // long the stream keeps copies. When the server does not get there in time, the error is errNotSettled and the
-// lake is there all the same.
-func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err error) {
+// lake is there all the same. counts asks for rejections and hours, too, which are committed less often.
+func openSettled(cmd *cobra.Command, counts bool) (_ *lake.Lake, copies time.Duration, err error) {
 	ctx := cmd.Context()
 	dir, _ := cmd.Flags().GetString("data")
 	// A mistyped directory must not look like one without events: an erasure would seem done.
@@ -71,7 +71,11 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if copies, err = s.Retention(ctx); err != nil {
 		return nil, 0, err
 	}
-	err = settle(ctx, s, l, work)
+	var flush func(context.Context)
+	if counts && work == nil {
+		flush = func(ctx context.Context) { e.Announce(ctx, flushTopic) }
+	}
+	err = settle(ctx, s, l, work, flush)
 	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
 		return l, copies, fmt.Errorf("%w: %w", errNotSettled, err)
 	}
@@ -82,8 +86,9 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 }
 
 // settle returns when the lake has everything that the stream holds now. work, if not nil, does the loading and
-// has no limit of time: it makes progress by itself.
-func settle(ctx context.Context, s *stream.Stream, l *lake.Lake, work func(context.Context) error) error {
+// has no limit of time: it makes progress by itself, and commits counts when it ends. flush, if not nil, asks the loader
+// elsewhere for them; then settle waits for them, too.
+func settle(ctx context.Context, s *stream.Stream, l *lake.Lake, work func(context.Context) error, flush func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stopped := make(chan error, 1)
@@ -106,8 +111,11 @@ func settle(ctx context.Context, s *stream.Stream, l *lake.Lake, work func(conte
 			if err != nil {
 				return err
 			}
-			if marks.Events >= last {
+			if marks.Events >= last && (flush == nil || marks.Least() >= last) {
 				break
+			}
+			if flush != nil && marks.Events >= last {
+				flush(ctx)
 			}
 			select {
 			case <-tick.C:

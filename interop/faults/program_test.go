@@ -159,7 +159,7 @@ func begin(dir string, l launch) (*server, error) {
 		s.cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, l.group + "/cgroup.procs"}, s.cmd.Args...)
 		s.cmd.Path = "/bin/sh"
 	}
-	s.cmd.Env = append(os.Environ(), l.env...)
+	s.cmd.Env = append(append(os.Environ(), "SLUICE_FAILPOINT_SETTLE=1"), l.env...) // the ledger is held against all tables
 	pipe, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
