@@ -33,7 +33,7 @@ func begin(t *testing.T) []string {
 }
 
 // The first command of the README runs the service: it says where it is, takes sample traffic, and ends well. Here it
-// is told when to end, because go run has an exit code of its own for Ctrl-C.
+// gets the time when it ends, because go run has an exit code of its own for Ctrl-C.
 func TestReadmeRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the first build on a new machine takes minutes
 	defer cancel()
@@ -41,13 +41,13 @@ func TestReadmeRuns(t *testing.T) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // killing go run would leave the program behind
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	var out, told strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &told
+	var out, progress strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &progress
 	if err := cmd.Run(); err != nil {
-		t.Errorf("%s: %v\n%s", words, err, told.String())
+		t.Errorf("%s: %v\n%s", words, err, progress.String())
 	}
-	if !regexp.MustCompile(`accepted [1-9]`).MatchString(told.String()) || !strings.Contains(out.String(), "Sluice is running.") {
-		t.Errorf("it said:\n%s\nand printed:\n%s", told.String(), out.String())
+	if !regexp.MustCompile(`accepted [1-9]`).MatchString(progress.String()) || !strings.Contains(out.String(), "Sluice is running.") {
+		t.Errorf("it said:\n%s\nand printed:\n%s", progress.String(), out.String())
 	}
 }
 

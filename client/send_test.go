@@ -104,7 +104,7 @@ func TestSendBatchSplits(t *testing.T) {
 	}
 }
 
-func TestSendBatchRefusals(t *testing.T) {
+func TestSendBatchRejections(t *testing.T) {
 	events := purchases(1003)
 	events[2].EventType, events[1001].EventType = "bad", "bad"
 	s := &service{}
@@ -139,7 +139,7 @@ func TestSendBatchAllRejectedInOneRequest(t *testing.T) {
 	}
 }
 
-func TestSendBatchStopsAtARefusedKey(t *testing.T) {
+func TestSendBatchStopsAtARejectedKey(t *testing.T) {
 	s := &service{answer: func(n int, w http.ResponseWriter, _ *http.Request) bool {
 		return n > 1 && fail(w, 403, "INVALID_API_KEY")
 	}}

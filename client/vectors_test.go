@@ -13,8 +13,8 @@ import (
 // vectors is sdk/vectors.json: what every SDK does alike. The tests of sdk/node and sdk/python read the same file.
 type vectors struct {
 	Hash struct {
-		Vectors []struct{ Kind, Input, Normal, SHA256 string }
-		Refused []struct{ Kind, Input, Error string }
+		Vectors  []struct{ Kind, Input, Normal, SHA256 string }
+		Rejected []struct{ Kind, Input, Error string }
 	}
 	Limits struct {
 		MaxEvents  int `json:"max_events"`
@@ -78,7 +78,7 @@ func TestSharedHashes(t *testing.T) {
 		}
 	}
 	errs := map[string]error{"NOT_EMAIL": ErrNotEmail, "NOT_IPV4": ErrNotIPv4, "ALREADY_HASHED": ErrAlreadyHashed}
-	for _, c := range v.Hash.Refused {
+	for _, c := range v.Hash.Rejected {
 		if got, err := hash[c.Kind](c.Input); errs[c.Error] == nil || !errors.Is(err, errs[c.Error]) {
 			t.Errorf("%s %q: got %s, %v, want %s", c.Kind, c.Input, got, err, c.Error)
 		}

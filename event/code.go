@@ -54,6 +54,7 @@ const (
 	InvalidAPIKey         Code = "INVALID_API_KEY"
 	DatasetForbidden      Code = "DATASET_FORBIDDEN"
 	ServerSideOnly        Code = "SERVER_SIDE_ONLY"
+	MalformedRequest      Code = "MALFORMED_REQUEST"
 	NotFound              Code = "NOT_FOUND"
 	MethodNotAllowed      Code = "METHOD_NOT_ALLOWED"
 	PayloadTooLarge       Code = "PAYLOAD_TOO_LARGE"

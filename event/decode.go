@@ -105,7 +105,7 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 	switch d.scan.Space() {
 	case '{':
 		if shape == Batch {
-			rejection = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array.")
+			rejection = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array. Convert the body of another platform with sluice-send convert.")
 			d.mute = true
 		}
 		d.result.Total = 1

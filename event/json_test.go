@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -16,7 +17,7 @@ func TestAppendJSON(t *testing.T) {
 		USPrivacyString: "1YNN", Privacy: MeasurementOnly, Late: true, MeasurementOnly: true, CustomData: "{\"a\":\n [1,\t2] }", SchemaVersion: "1.0",
 	}
 	want := `{"event_id":"0197f3a0-0000-7000-8000-00000000002a","submission_id":"batch.x","submission_index":3,"received_at":"2026-11-14T23:40:05Z",` +
-		`"data_set_id":"d","event_time":"2026-11-14T23:40:00Z","event_type":"custom","custom_event_name":"a\"b\\c\n\r\t\u0001` + "\x7f ü\u2028" + `","source":"s","cp_id":"c","cp_name":"n",` +
+		`"data_set_id":"d","event_time":"2026-11-14T23:40:00Z","event_type":"custom","custom_event_name":"a\"b\\c\u000a\u000d\u0009\u0001` + "\x7f ü\u2028" + `","source":"s","cp_id":"c","cp_name":"n",` +
 		`"referer":"r","page_url":"p","value":12.5,"currency_code":"USD","email_sha256":"e","ifa":"i","ip_sha256":"h","partner_id":"o","gpp_string":"g","gpp_sid":[7,-1],` +
 		`"us_privacy_string":"1YNN","privacy":"measurement_only","late":true,"mmt_only":true,"optimization_eligible":false,"custom_data":{"a": [1,2] },"schema_version":"1.0"}`
 	if got := string(AppendJSON(nil, &r)); got != want {
@@ -34,16 +35,40 @@ func TestAppendJSON(t *testing.T) {
 // TestAppendNumber holds that a value reads back the same, and that what JSON has no number for is null.
 func TestAppendNumber(t *testing.T) {
 	for _, v := range []float64{0, 1, -1, 0.1, 1e-7, 123456789.125, 1e20, 1e21, math.MaxFloat64, math.SmallestNonzeroFloat64} {
-		text := appendNumber(nil, &Row{Value: v, HasValue: true})
+		text := appendNumber(nil, v)
 		var back float64
 		if err := json.Unmarshal(text, &back); err != nil || back != v {
 			t.Errorf("%v: got %s", v, text)
 		}
 	}
-	if got := string(appendNumber(nil, &Row{Value: math.Inf(1), HasValue: true})); got != "null" {
-		t.Errorf("got %s", got)
+	for _, v := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
+		if got := string(AppendJSON(nil, &Row{Value: v, HasValue: true})); !strings.Contains(got, `"value":null,`) {
+			t.Errorf("%v: got %s", v, got)
+		}
 	}
-	if got := string(appendString(nil, "a\xffb")); got != `"a\ufffdb"` {
-		t.Errorf("got %s", got)
+}
+
+// TestAppendString holds the bytes of a string, and that encoding/json reads the same text from them.
+func TestAppendString(t *testing.T) {
+	for s, want := range map[string]string{
+		"":                   `""`,
+		"plain":              `"plain"`,
+		"\"\\/":              `"\"\\/"`,
+		"a\n\t\x00\x1f\x7fb": `"a\u000a\u0009\u0000\u001f` + "\x7f" + `b"`,
+		"é€😀\ufffd":          `"é€😀` + "\ufffd" + `"`,
+		"a\xffb":             `"a\ufffdb"`,
+		"a\xe2\x82":          `"a\ufffd\ufffd"`,
+	} {
+		got := AppendString([]byte("x"), s)
+		if string(got) != "x"+want {
+			t.Errorf("%q: got %s, want x%s", s, got, want)
+		}
+		if again := AppendString([]byte("x"), []byte(s)); string(again) != string(got) {
+			t.Errorf("%q: %s as bytes, %s as a string", s, again, got)
+		}
+		var back string
+		if err := json.Unmarshal(got[1:], &back); err != nil || back != string([]rune(s)) {
+			t.Errorf("%q: read back as %q, %v", s, back, err)
+		}
 	}
 }

@@ -129,7 +129,7 @@ func TestRulesCoverTables(t *testing.T) {
 		}
 	}
 	byOthers := []event.Code{ // given where a request is taken, not where an event is judged
-		event.BatchRejected, event.MissingAPIKey, event.InvalidAPIKey, event.ServerSideOnly, event.NotFound, event.MethodNotAllowed,
+		event.BatchRejected, event.MalformedRequest, event.MissingAPIKey, event.InvalidAPIKey, event.ServerSideOnly, event.NotFound, event.MethodNotAllowed,
 		event.PayloadTooLarge, event.UnsupportedMediaType, event.IdempotencyInProgress, event.IdempotencyKeyReused, event.RateLimited,
 		event.InternalError, event.Unavailable,
 	}

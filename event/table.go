@@ -117,6 +117,7 @@ var codeTable = []CodeInfo{
 	{InvalidAPIKey, RequestKind, "The key is not valid.", "Check the key; ask the operator for a new one if need be."},
 	{DatasetForbidden, RequestKind, "An event names a dataset that the key does not open.", "Use the key of that dataset; one request, one dataset."},
 	{ServerSideOnly, RequestKind, "The request comes from a browser.", "Send from a server; a key must never reach a browser."},
+	{MalformedRequest, RequestKind, "The request is not HTTP that the server reads. The status may also be 431, 501 or 505. Over TLS the answer is plain text.", "Send HTTP/1.1 or HTTP/2 with a Host header and at most 8 KiB of headers."},
 	{NotFound, RequestKind, "There is nothing at this path.", "Check path and id."},
 	{MethodNotAllowed, RequestKind, "The path does not take this method.", "See the Allow header."},
 	{PayloadTooLarge, RequestKind, "The body is larger than 5,242,880 bytes.", "Split it into several requests."},

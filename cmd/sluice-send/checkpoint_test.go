@@ -62,7 +62,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// timePattern finds the time of a mark.
+// timePattern finds the time of a line.
 var timePattern = regexp.MustCompile(`"time":\d+`)
 
 // rejectKey makes the store reject everything after n requests, which stops an upload at once.

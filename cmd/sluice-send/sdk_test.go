@@ -51,7 +51,7 @@ func TestClientAgainstTheService(t *testing.T) {
 	if err != nil || !verdict.Valid || len(verdict.Events) != 1 {
 		t.Errorf("ValidateRemote: got %+v, %v", verdict, err)
 	}
-	testOnce(t, c)
+	testSameKey(t, c)
 
 	q := client.NewQueue(c, client.QueueOptions{FlushEvery: 50 * time.Millisecond})
 	go q.Run(ctx)
@@ -63,8 +63,8 @@ func TestClientAgainstTheService(t *testing.T) {
 	}
 }
 
-// testOnce sends the same key again, with the same body and with another.
-func testOnce(t *testing.T, c *client.Client) {
+// testSameKey sends the same key again, with the same body and with another.
+func testSameKey(t *testing.T, c *client.Client) {
 	t.Helper()
 	body := benchEvent(2)
 	first, err := c.Submit(t.Context(), client.Request{Body: body, Key: "order-1"})

@@ -18,7 +18,7 @@ import (
 	"sluice/cmd/sluice-send/internal/upload"
 )
 
-// store is a stand-in for the service that can be told to fail. It keeps what the contract says of Idempotency-Keys, and
+// store is a stand-in for the service that fails on demand. It keeps what the contract says of Idempotency-Keys, and
 // counts how often each row was stored.
 type store struct {
 	mu       sync.Mutex

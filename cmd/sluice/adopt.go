@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 )
@@ -47,6 +46,9 @@ func adoptLake(cmd *cobra.Command, from string) error {
 		return err
 	}
 	defer e.Close()
+	if err := rightTables(ctx, e, place); err != nil {
+		return err
+	}
 	s, err := stream.Open(ctx, e, stream.Options{})
 	if err != nil {
 		return err
@@ -72,8 +74,11 @@ func adoptLake(cmd *cobra.Command, from string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "The tables belong to this stream already. Nothing was changed.")
 		return nil
 	}
-	dir, _ := cmd.Flags().GetString("data")
-	if err := note(audit.Open(dir), "lake adopt", place.String(), map[string]string{"from": from}); err != nil {
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return fmt.Errorf("done, but not in the audit log: %w", err)
+	}
+	if err := note(ctx, log, "lake adopt", place.String(), map[string]string{"from": from}); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "The tables go on with this stream.")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -15,7 +16,10 @@ import (
 
 // foreignVariables begin as ours do and are read by others: sluice-send, the SDKs and test builds. A name that ends in "_"
 // stands for all that begin with it.
-var foreignVariables = []string{"SLUICE_API_KEY", "SLUICE_URL", "SLUICE_KEY_FILE", "SLUICE_PLAIN_HTTP"}
+var foreignVariables = []string{"SLUICE_API_KEY", "SLUICE_URL", "SLUICE_KEY_FILE", "SLUICE_PLAIN_HTTP", "SLUICE_TOKEN"}
+
+// clusterVariable is how Kubernetes and linked containers name the variables that describe a service called sluice.
+var clusterVariable = regexp.MustCompile(`^SLUICE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)$`)
 
 // variables are the names of all variables that set a flag of some command.
 func variables(root *cobra.Command) map[string]bool {
@@ -38,7 +42,7 @@ func unknownVariables(root *cobra.Command) error {
 	known := variables(root)
 	for _, pair := range os.Environ() {
 		name, _, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, "SLUICE_") || known[name] || slices.ContainsFunc(foreignVariables, func(f string) bool {
+		if !strings.HasPrefix(name, "SLUICE_") || known[name] || clusterVariable.MatchString(name) || slices.ContainsFunc(foreignVariables, func(f string) bool {
 			return name == f || strings.HasSuffix(f, "_") && strings.HasPrefix(name, f)
 		}) {
 			continue

@@ -92,8 +92,8 @@ func TestKilledUnderLoad(t *testing.T) {
 		stop.Store(true)
 		senders.Wait()
 		s = start(t, dir)
-		if s.started > 10*time.Second {
-			t.Errorf("round %d: ready after %v, want 10 s at most", round, s.started)
+		if s.Started > 10*time.Second {
+			t.Errorf("round %d: ready after %v, want 10 s at most", round, s.Started)
 		}
 	}
 	if len(l.acked) == 0 || len(l.receipts) == 0 {

@@ -16,10 +16,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
-// turn is what one stretch of traffic measured.
-type turn struct {
+// stretch is what one stretch of traffic measured.
+type stretch struct {
 	accept, feed []time.Duration // from request to 200; from 200 to line
 	cpu          time.Duration   // of the server
 }
@@ -34,7 +36,7 @@ func BenchmarkFeed(b *testing.B) {
 	s := start(b, dir)
 	s.drive(b, key, token, 0, rate, time.Second) // warm
 	for b.Loop() {
-		var quiet, busy turn
+		var quiet, busy stretch
 		for range rounds {
 			quiet.add(s.drive(b, key, token, 0, rate, length))
 			busy.add(s.drive(b, key, token, crowd, rate, length))
@@ -54,12 +56,12 @@ func BenchmarkFeed(b *testing.B) {
 	}
 }
 
-func (t *turn) add(o turn) {
+func (t *stretch) add(o stretch) {
 	t.accept, t.feed, t.cpu = append(t.accept, o.accept...), append(t.feed, o.feed...), t.cpu+o.cpu
 }
 
 // drive sends events at a rate for some time, and lets followers read them.
-func (s *server) drive(b *testing.B, key, token string, followers, rate int, length time.Duration) (out turn) {
+func (s *server) drive(b *testing.B, key, token string, followers, rate int, length time.Duration) (out stretch) {
 	b.Helper()
 	const batch, senders = 100, 8
 	ctx, stop := context.WithCancel(b.Context())
@@ -120,7 +122,7 @@ func (s *server) consume(ctx context.Context, b *testing.B, token string, look b
 			return lags
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
-		answer, err := sender.Do(r)
+		answer, err := servicetest.Client.Do(r)
 		if err != nil {
 			return lags
 		}
@@ -175,7 +177,7 @@ func lastLine(r io.Reader, buffer []byte) []byte {
 // processor is how much processor time the server has used.
 func (s *server) processor(b *testing.B) time.Duration {
 	b.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -103,26 +103,32 @@ func newKeyRevoke() *cobra.Command {
 }
 
 func newKeyList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list ID", Short: "List the keys of a dataset", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use: "list ID", Short: "List the keys of a dataset, and when each was last used", Args: cobra.ExactArgs(1),
+		Long: `Lists the keys of a dataset. LAST USED is when a key was last accepted, on any node. REJECTED is when a key
+that has ended, or whose dataset is disabled, was last presented. A node writes both at most once a minute
+for each key: the times of a busy key may be a minute old.`,
+	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
 			d, err := p.Read(ctx, args[0])
+			if err == nil {
+				err = p.ReadUse(ctx)
+			}
 			if err != nil {
 				return err
 			}
+			used := p.Used()
 			if *asJSON {
-				return printKeys(cmd, d)
+				return printKeys(cmd, d, used)
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "KEY ID\tSTATE\tCREATED\tEXPIRES")
+			fmt.Fprintln(w, "KEY ID\tSTATE\tCREATED\tEXPIRES\tLAST USED\tREJECTED")
 			for i := range d.Keys {
 				k := &d.Keys[i]
-				expires := "never"
-				if !k.Expires.IsZero() {
-					expires = k.Expires.UTC().Format(time.RFC3339)
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.ID, keyState(k), k.Created.UTC().Format(time.RFC3339), expires)
+				u := used[k.ID]
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, keyState(k), orNever(k.Created), orNever(k.Expires), orNever(u.Accepted), orNever(u.Rejected))
 			}
 			return w.Flush()
 		})
@@ -130,7 +136,15 @@ func newKeyList() *cobra.Command {
 	return cmd
 }
 
-func printKeys(cmd *cobra.Command, d *dataset.Dataset) error {
+// orNever writes a time for people.
+func orNever(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func printKeys(cmd *cobra.Command, d *dataset.Dataset, used map[string]dataset.Use) error {
 	type shown struct {
 		DatasetID string    `json:"data_set_id"`
 		KeyID     string    `json:"key_id"`
@@ -138,11 +152,13 @@ func printKeys(cmd *cobra.Command, d *dataset.Dataset) error {
 		Created   time.Time `json:"created"`
 		Expires   time.Time `json:"expires,omitzero"`
 		Revoked   time.Time `json:"revoked,omitzero"`
+		LastUsed  time.Time `json:"last_used,omitzero"`
+		Rejected  time.Time `json:"last_rejected,omitzero"`
 	}
 	list := make([]shown, 0, len(d.Keys))
 	for i := range d.Keys {
 		k := &d.Keys[i]
-		list = append(list, shown{d.ID, k.ID, keyState(k), k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC()})
+		list = append(list, shown{d.ID, k.ID, keyState(k), k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(), used[k.ID].Accepted, used[k.ID].Rejected})
 	}
 	return printJSON(cmd.OutOrStdout(), list)
 }

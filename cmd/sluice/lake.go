@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 )
@@ -232,8 +231,7 @@ no row is lost or doubled. Files that are damaged stay as they are.`,
 			return err
 		}
 		done, err := l.Repair(cmd.Context(), progress(cmd, "written anew"))
-		dir, _ := cmd.Flags().GetString("data")
-		noted := note(audit.Open(dir), "lake repair", "", map[string]string{"files": strconv.Itoa(done.Files), "rows": strconv.FormatInt(done.Rows, 10)})
+		noted := noteAlone(cmd, "lake repair", "", map[string]string{"files": strconv.Itoa(done.Files), "rows": strconv.FormatInt(done.Rows, 10)})
 		if err := errors.Join(err, noted); err != nil {
 			return failed(err)
 		}
@@ -287,8 +285,7 @@ so each event is in the new tables once. Once a server has used the copy, it is 
 		if errors.Is(err, lake.ErrInUse) {
 			err = fmt.Errorf("%w: name an empty place", err)
 		}
-		dir, _ := cmd.Flags().GetString("data")
-		if err := errors.Join(err, note(audit.Open(dir), "lake copy", place.String(), nil)); err != nil {
+		if err := errors.Join(err, noteAlone(cmd, "lake copy", place.String(), nil)); err != nil {
 			return failed(err)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "The tables are copied. To move, stop the server and start it with --lake %s.\n", to)

@@ -90,7 +90,7 @@ dataset alone in the feed, and may not use the catalog: the tables hold the even
 func showToken(cmd *cobra.Command, r *dataset.Reader, token dataset.Key, asJSON bool) error {
 	words := cmd.ErrOrStderr()
 	if r.DatasetID != "" && slices.Contains(r.Allow, dataset.AllowCatalog) {
-		fmt.Fprintln(words, "The catalog will refuse this reader: it is bound to a dataset, and the tables hold the events of every dataset.")
+		fmt.Fprintln(words, "The catalog will reject this reader: it is bound to a dataset, and the tables hold the events of every dataset.")
 	}
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
@@ -167,7 +167,7 @@ func newReaderRevoke() *cobra.Command {
 				if err := readers.Revoke(ctx, args[0]); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "Reader %s is revoked; a running server refuses its token within 5 s.\n", args[0])
+				fmt.Fprintf(cmd.ErrOrStderr(), "Reader %s is revoked; a running server rejects its token within 5 s.\n", args[0])
 				return p.note("reader.revoke", args[0], nil)
 			})
 		},

@@ -42,8 +42,9 @@ func newServe() *cobra.Command {
 	f.Var(&inFlight, "max-in-flight", "bytes that requests may hold in memory together; 0 is 256MiB, or an eighth of what its control group allows")
 	f.Int64Var(&c.connections, "max-connections", 0, "connections that senders may have open at one time, one peer a half of them; 0 is 10000, or as many as an eighth of its control group's memory holds")
 	f.Int64Var(&c.maxKeys, "max-idempotency-keys", 0, "idempotency keys that one dataset may have in use on this node; 0 is 1000000")
+	f.IntVar(&c.maxAllKeys, "max-idempotency-keys-total", 0, "idempotency keys that all datasets may have in use on this node with the embedded engine, 16 bytes of memory each; 0 is 32 Mi")
 	f.Var(&memory, "memory", "bytes the program stays below while it can; 0 is 384MiB, or half of what its control group allows; not used when GOGC or GOMEMLIMIT is set")
-	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "refuse events while the oldest one not yet in the table is older than this; 0 is never")
+	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "reject events while the oldest one not yet in the table is older than this; 0 is never")
 	f.Var(&snapshots, "snapshot-retention", "how long a snapshot of a table, with its files, stays readable after the next one has come")
 	f.StringVar(&c.tableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")
 	f.Var(&tableRetention, "table-retention", "how long the tables retain events; 0 is for ever")
@@ -115,7 +116,7 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	if err := l.UnmarshalText([]byte(level)); err != nil {
 		return nil, errors.New("--log-level is debug, info, warn or error")
 	}
-	o := &slog.HandlerOptions{Level: l}
+	o := &slog.HandlerOptions{Level: l, ReplaceAttr: withUnit}
 	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, o)), nil
@@ -123,4 +124,12 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(w, o)), nil
 	}
 	return nil, fmt.Errorf("--log-format is text or json")
+}
+
+// withUnit writes a duration with its unit, such as 1.5s, in JSON as in text.
+func withUnit(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

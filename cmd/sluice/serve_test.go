@@ -113,6 +113,39 @@ func TestProvisioningBesideAServer(t *testing.T) {
 	eventually(t, 5*time.Second, "disabled", func() error { return want(status(second), http.StatusForbidden) })
 	sluice(t, "dataset", "enable", "shop", "--data", dir)
 	eventually(t, 5*time.Second, "enabled", func() error { return want(status(second), http.StatusOK) })
+	eventually(t, 20*time.Second, "the last use of keys", func() error {
+		var keys []struct {
+			KeyID    string    `json:"key_id"`
+			State    string    `json:"state"`
+			LastUsed time.Time `json:"last_used"`
+			Rejected time.Time `json:"last_rejected"`
+		}
+		if err := json.Unmarshal([]byte(sluice(t, "key", "list", "shop", "--json", "--data", dir)), &keys); err != nil {
+			return err
+		}
+		if len(keys) != 2 || keys[0].KeyID != keyID || keys[0].State != "revoked" || keys[0].LastUsed.IsZero() || keys[0].Rejected.IsZero() || keys[1].LastUsed.IsZero() {
+			return fmt.Errorf("got %+v, want both used and the first one rejected", keys)
+		}
+		return nil
+	})
+	if out := sluice(t, "key", "list", "shop", "--data", dir); !strings.Contains(out, "LAST USED") || strings.Count(out, time.Now().UTC().Format("2006-01-02")) < 5 {
+		t.Errorf("got %s, want two times of issue, two of use and one of rejection", out)
+	}
+}
+
+// A duration in the log has its unit, in both formats.
+func TestLoggedDurations(t *testing.T) {
+	for format, want := range map[string]string{"text": "took=1.5s", "json": `"took":"1.5s"`} {
+		var out strings.Builder
+		log, err := newLogger(&out, format, "info")
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Info("answered", "took", 1500*time.Millisecond)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: got %s, want %s", format, out.String(), want)
+		}
+	}
 }
 
 func want(got, want int) error {

@@ -13,9 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/api"
+	"sluice/internal/audit"
+	"sluice/internal/cluster"
 	"sluice/internal/console"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/objectstore"
@@ -42,6 +45,7 @@ type config struct {
 	inFlight        int64
 	connections     int64
 	maxKeys         int64 // idempotency keys of a dataset
+	maxAllKeys      int   // idempotency keys of all datasets
 	memory          int64
 	backlogAge      time.Duration
 	tableRetention  time.Duration
@@ -66,10 +70,13 @@ type service struct {
 	engine   *engine.Engine
 	registry *dataset.Registry
 	readers  *dataset.Readers
+	member   *cluster.Member
+	audit    *audit.Log
 	stream   *stream.Stream
 	lake     *lake.Lake
 	hours    *lake.HourIndex // of the lake
 	loader   *loader.Loader
+	erasures *erasure.Tombstones
 	api      *api.Server
 	console  *console.Console
 	traces   *console.Traces // nil when nobody wants them
@@ -96,8 +103,11 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if s.engine.Mode() == engine.Attached {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
 	}
+	if err = s.agree(ctx); err != nil {
+		return nil, err
+	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, Now: hooks.now, Log: c.log, Step: hooks.step,
+		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, MaxKeys: c.maxAllKeys, Now: hooks.now, Log: c.log, Step: hooks.step,
 	})
 	if err != nil {
 		return nil, err
@@ -107,6 +117,9 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	if err = s.openLake(ctx, ids); err != nil {
+		return nil, err
+	}
+	if err = s.openMember(ctx); err != nil {
 		return nil, err
 	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
@@ -133,15 +146,15 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
-	return s, s.openListeners()
+	if s.audit, err = audit.Open(ctx, s.engine, c.engine.Dir, hooks.now()); err != nil {
+		return nil, err
+	}
+	return s, s.openListeners(ctx)
 }
 
 // openLake opens the lake and the loader, and makes sure that the tables and the stream continue each other.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
-	if s.tables == (lakePlace{}) {
-		s.tables.dir = filepath.Join(dir, "lake")
-	}
 	if s.tableGroup != "" {
 		if s.tables.dir == "" {
 			return errors.New("--lake-group is for tables in a directory; who may read a bucket is decided by its policy")
@@ -162,11 +175,20 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	if err != nil {
 		return err
 	}
+	if err := s.agreeTables(ctx); err != nil {
+		return err
+	}
 	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
 		return err
 	}
+	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
+		return err
+	}
+	if err = s.erasures.Reopen(ctx, s.lake.EventsUpdated()); err != nil {
+		return err
+	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
+		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
 		Throttle: slow, Maintain: func(ctx context.Context) error { return hooks.maintain(ctx, s.lake) },
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -203,7 +225,7 @@ func (s *service) backlog() time.Duration {
 	return oldest
 }
 
-func (s *service) openListeners() (err error) {
+func (s *service) openListeners(ctx context.Context) (err error) {
 	var cert *api.Certificate
 	if s.certFile != "" {
 		if cert, err = api.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
@@ -226,7 +248,7 @@ func (s *service) openListeners() (err error) {
 		senders = s.traces.Wrap(senders)
 	}
 	s.apiHTTP = api.NewHTTPServer(senders, cert, s.log)
-	return s.openConsole()
+	return s.openConsole(ctx)
 }
 
 // url is how to reach the senders' API.
@@ -260,6 +282,10 @@ func (s *service) run(ctx context.Context) error {
 	case s.loading:
 		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 	}
+	if s.loading {
+		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
+	}
+	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
 	apiDone := make(chan struct{})
@@ -267,7 +293,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.limitOps(s.ops), s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
@@ -305,6 +331,26 @@ func (s *service) flushOnDemand(ctx context.Context) error {
 	<-ctx.Done()
 	stop()
 	return nil
+}
+
+// finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start and
+// every hour. Nothing in between: the loader lets nothing in that was erased.
+func (s *service) finishErasures(ctx context.Context) error {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for since := hooks.now(); ; since = hooks.now().Add(-erasureTime) {
+		switch rows, err := applyErasures(ctx, s.erasures, s.lake, since); {
+		case err != nil && ctx.Err() == nil:
+			s.log.Error("an erasure is not finished", "error", err)
+		case rows > 0:
+			s.log.Warn("rows that were erased before had come back: they are erased again", "rows", rows)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of

@@ -74,14 +74,14 @@ func (q *request) decode(body string, shape event.Shape, received time.Time) (*e
 	if res != nil {
 		q.rejected = res.Total // until they are queued
 	}
-	if r := whole(res, bad); r != nil {
+	if r := whole(res, bad, q.dataset.ID); r != nil {
 		return nil, r
 	}
 	return res, nil
 }
 
 // whole says why the request is rejected as a whole, if it is.
-func whole(res *event.Result, bad *event.Error) *rejection {
+func whole(res *event.Result, bad *event.Error, datasetID string) *rejection {
 	if bad != nil {
 		return &rejection{code: bad.Code, field: bad.Field, message: bad.Message, hint: bad.Hint}
 	}
@@ -89,7 +89,7 @@ func whole(res *event.Result, bad *event.Error) *rejection {
 		const message = "An event names a dataset that this API key does not open."
 		return &rejection{
 			code: event.DatasetForbidden, message: message, indexed: res.Batch,
-			problems: []event.Error{{Index: res.ForeignIndex, Code: event.DatasetForbidden, Field: "/data_set_id", Message: message}},
+			problems: []event.Error{{Index: res.ForeignIndex, Code: event.DatasetForbidden, Field: "/data_set_id", Message: message, Hint: "This key is for the dataset " + datasetID + ": send that data_set_id, or use the key of the other dataset. One request, one dataset."}},
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func none(res *event.Result) *rejection {
 	first := &res.Errors[0]
 	r := &rejection{
 		code: first.Code, field: first.Field, message: first.Message,
-		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections,
+		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections, counted: res.Batch,
 	}
 	if res.Batch && res.Common == "" {
 		r.code = event.BatchRejected
@@ -135,6 +135,9 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
 	q.usage.count.add(q.sub.Counts())
+	if res.Rejected > 0 {
+		q.rememberPart(res)
+	}
 	q.show(&q.sub)
 	return nil
 }
@@ -173,6 +176,9 @@ func (q *request) append() (stream.Position, error) {
 	switch {
 	case errors.Is(err, stream.ErrExists):
 		return pos, err
+	case errors.Is(err, stream.ErrTooManyKeys):
+		q.server.counts.keysLimited.Add(1)
+		return pos, nodeKeys()
 	case errors.Is(err, stream.ErrTooLarge):
 		return pos, reject(event.PayloadTooLarge, "The events together are larger than the queue takes at once.")
 	}

@@ -51,6 +51,7 @@ func TestShapes(t *testing.T) {
 		rejected   = `{"status":"error","error_code":"INVALID_EVENT_TYPE","message":"…","request_id":"ID","errors":[{`
 		documented = `],"doc_url":"/docs#INVALID_EVENT_TYPE"}`
 	)
+	byCode := strings.Replace(rejected, `"errors":[`, `"events_by_code":{"INVALID_EVENT_TYPE":1},"errors":[`, 1)
 	for _, c := range []struct {
 		name, path, body string
 		headers          []string
@@ -70,15 +71,15 @@ func TestShapes(t *testing.T) {
 			"batch with a warning", "/v1/events/batch", "[" + eventAt(8*86400, "") + "]", nil, 200,
 			batch + `,"accepted":1,"rejected":0,"errors":[],"warnings":[{"index":0,` + late + `]}`, "1/0",
 		},
-		{"rejected batch", "/v1/events/batch", "[" + badEvent() + "]", nil, 400, rejected + `"index":0,` + problem + documented, "0/1"},
+		{"rejected batch", "/v1/events/batch", "[" + badEvent() + "]", nil, 400, byCode + `"index":0,` + problem + documented, "0/1"},
 		{
 			"strict batch", "/v1/events/batch", "[" + goodEvent("") + "," + badEvent() + "]",
 			[]string{"Prefer: respond-async, Handling=strict; x=y"},
-			400, rejected + `"index":1,` + problem + documented, "0/2",
+			400, byCode + `"index":1,` + problem + documented, "0/2",
 		},
 		{
 			"rejected for different reasons", "/v1/events/batch", "[" + badEvent() + ",3]", nil, 400,
-			`{"status":"error","error_code":"BATCH_REJECTED","message":"…","request_id":"ID","errors":[{"index":0,` + problem +
+			`{"status":"error","error_code":"BATCH_REJECTED","message":"…","request_id":"ID","events_by_code":{"INVALID_EVENT_TYPE":1,"INVALID_TYPE":1},"errors":[{"index":0,` + problem +
 				`,{"index":1,"error_code":"INVALID_TYPE","field":"","message":"…","hint":"…"}],"doc_url":"/docs#BATCH_REJECTED"}`, "0/2",
 		},
 	} {
@@ -128,10 +129,10 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-// shelf is a store with one submission.
-type shelf struct{ *submission.Submission }
+// oneSubmission is a store with one submission.
+type oneSubmission struct{ *submission.Submission }
 
-func (s shelf) FindSubmission(_ context.Context, datasetID, submissionID string) (*submission.Submission, error) {
+func (s oneSubmission) FindSubmission(_ context.Context, datasetID, submissionID string) (*submission.Submission, error) {
 	if s.DatasetID != datasetID || submission.FormatID(s.Kind, s.ID) != submissionID {
 		return nil, nil
 	}
@@ -168,7 +169,7 @@ func TestLookUpLater(t *testing.T) {
 	look("RECEIVED")
 	stored = true
 	look("PROCESSED")
-	s.Lookup = shelf{s.records(t)[0]}
+	s.Lookup = oneSubmission{s.records(t)[0]}
 	gone = true
 	look("PROCESSED")
 	missing := id[:len(id)-1] + "0"

@@ -69,11 +69,21 @@ func (q *request) authenticate() error {
 	if len(values) > 1 {
 		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
-	d, keyID, err := q.server.Keys.Authenticate(bearer(values[0]))
-	if err != nil {
-		return reject(event.InvalidAPIKey, badKeyMessage)
+	if strings.EqualFold(strings.TrimSpace(values[0]), "bearer") {
+		r := reject(event.MissingAPIKey, noKeyMessage)
+		r.hint = "Nothing follows Bearer in the Authorization header: check that the variable with the key is set."
+		return r
 	}
-	q.dataset, q.keyID = d, keyID
+	d, keyID, err := q.server.Keys.Authenticate(bearer(values[0]))
+	q.keyID = keyID // of a key that has ended, too
+	if err != nil {
+		r := reject(event.InvalidAPIKey, badKeyMessage)
+		if scheme, _, _ := strings.Cut(values[0], " "); strings.EqualFold(scheme, "basic") {
+			r.hint = "The Authorization header has the scheme Basic: send Authorization: Bearer and the dataset's key."
+		}
+		return r
+	}
+	q.dataset = d
 	q.usage = q.server.usage(d.ID)
 	return nil
 }

@@ -29,6 +29,8 @@ func (q *request) answer(err error) int {
 		r := q.rejectionOf(err)
 		status = statusOf(r.code)
 		q.count(r)
+		q.remember(r)
+		q.logRejection(r, status)
 		q.out = r.append(q.out[:0], q.id)
 		if r.wait > 0 {
 			h["Retry-After"] = []string{seconds(r.wait)}
@@ -79,11 +81,11 @@ const (
 )
 
 // drain reads what a rejected sender is still sending. Many senders write their whole body before they look at
-// the answer; closing on them makes the answer a connection error. One that asked first (Expect) is spared
-// the body, and HTTP/2 has a way to say stop.
+// the answer; closing on them makes the answer a connection error. HTTP/2 has a way to say stop, and curl 7 takes it for
+// an error. One that asked first (Expect) is spared the body.
 func (q *request) drain() {
 	r := q.r
-	if q.bodyRead || r.ProtoMajor != 1 || r.ContentLength == 0 || r.ContentLength > drainBytes || r.Header["Expect"] != nil {
+	if q.bodyRead || r.ContentLength == 0 || r.ContentLength > drainBytes || r.Header["Expect"] != nil {
 		return
 	}
 	_ = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(drainTime))

@@ -81,6 +81,8 @@ type Server struct {
 	claims      claims
 	connections connections
 	tally       tally
+	journal     journal
+	sample      sample
 	outage      outage
 	counts      counts
 	pages       pages

@@ -197,8 +197,8 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// A sender that is refused early can still read the answer, and use the connection again.
-func TestRefusedWhileSending(t *testing.T) {
+// A sender that is rejected early can still read the answer, and use the connection again.
+func TestRejectedWhileSending(t *testing.T) {
 	s := openShop(t)
 	conn := s.dial(t)
 	one := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -231,7 +231,7 @@ func TestRefusedWhileSending(t *testing.T) {
 	}
 }
 
-// A body that does not come is not waited for. The connection is closed, and the sender told that it may try again.
+// A body that does not come is not waited for. The connection is closed, and the answer says that the sender may try again.
 func TestSlowBody(t *testing.T) {
 	s := openServiceIn(t, t.TempDir(), nil)
 	s.key = s.dataset(specShop)

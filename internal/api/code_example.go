@@ -86,6 +86,7 @@ var codeExamples = map[event.Code]codeExample{
 	event.InvalidAPIKey:         {`Authorization: Bearer the-key-of-last-year`, exampleBearer + "   with a key that the operator has issued and not revoked"},
 	event.DatasetForbidden:      {`"data_set_id":"another"   with the key of shop`, `"data_set_id":"shop"`},
 	event.ServerSideOnly:        {`Origin: https://shop.example.com   from a browser`, `the same request from your server, without an Origin header`},
+	event.MalformedRequest:      {`GET /v1/stats HTTP/1.1   without a Host header`, `the same request, made by an HTTP library`},
 	event.NotFound:              {`GET /v1/event`, `GET /v1/submissions/{submission_id}   with an id from a receipt of this dataset`},
 	event.MethodNotAllowed:      {`GET /v1/events`, `POST /v1/events`},
 	event.PayloadTooLarge:       {`a body of 6,000,000 bytes`, `two bodies under 5,242,880 bytes; 1 MB works best`},

@@ -105,8 +105,8 @@ func receiptSchema() object {
 		{"received_at", timeSchema},
 		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED"}}}},
 		{"accepted", countSchema("Events queued. Only in a batch with something to say.")},
-		{"rejected", countSchema("Events refused.")},
-		{"errors", listSchema(ref("Problem"), "Why events were refused, at most 100 entries.")},
+		{"rejected", countSchema("Events rejected.")},
+		{"errors", listSchema(ref("Problem"), "Why events were rejected, at most 100 entries.")},
 		{"errors_truncated", flagSchema("There were more.")},
 		{"warnings", listSchema(ref("Warning"), "Remarks on accepted events.")},
 		{"warnings_truncated", flagSchema("There were more.")},
@@ -120,6 +120,11 @@ func errorSchema() object {
 		{"message", textSchema("What is wrong, in words.")},
 		{"request_id", textSchema("The id of this request.")},
 		{"errors", listSchema(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules.")},
+		{"events_by_code", object{
+			{"type", "object"},
+			{"description", "How many events have which code as their first problem. Only if a whole batch is rejected for its events."},
+			{"additionalProperties", object{{"type", "integer"}, {"format", "int64"}}},
+		}},
 		{"errors_truncated", flagSchema("There were more.")},
 		{"retryable", flagSchema("The same request may succeed later. Only with 429 and 5xx.")},
 		{"doc_url", textSchema("Where this server explains error_code, relative to its address.")},
@@ -156,7 +161,7 @@ func submissionSchema() object {
 		{"received_at", timeSchema},
 		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED", "PROCESSED"}}, {"description", "PROCESSED once the events are in the store."}}},
 		{"accepted", countSchema("Events queued.")},
-		{"rejected", countSchema("Events refused.")},
+		{"rejected", countSchema("Events rejected.")},
 		{"late", countSchema("Accepted events that were 7 to 30 days old.")},
 		{"restricted", countSchema("Accepted events kept for measurement only.")},
 		{"suppressed", countSchema("Accepted events kept without identifiers.")},
@@ -177,9 +182,9 @@ func submissionEventSchema() object {
 
 func validationSchema() object {
 	return shape(6, object{
-		{"valid", flagSchema("No event would be refused.")},
+		{"valid", flagSchema("No event would be rejected.")},
 		{"accepted", countSchema("Events that would be queued.")},
-		{"rejected", countSchema("Events that would be refused.")},
+		{"rejected", countSchema("Events that would be rejected.")},
 		{"errors", listSchema(ref("Problem"), "Why, at most 100 entries.")},
 		{"warnings", listSchema(ref("Warning"), "Remarks on the others.")},
 		{"events", listSchema(ref("ValidEvent"), "What would become of each valid event.")},

@@ -55,7 +55,7 @@ var examples = []example{
 			`"page_url":"https://shop.example.com/checkout"}]`,
 	},
 	{
-		"one_refused", "One valid event and one that is refused", routeBatch, false,
+		"one_rejected", "One valid event and one that is rejected", routeBatch, false,
 		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
 			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
 	},
@@ -108,7 +108,7 @@ func (e *example) answer(now time.Time) (status int, body []byte) {
 		kind = submission.Batch
 	}
 	res, bad := e.decode(now)
-	r := whole(res, bad)
+	r := whole(res, bad, exampleDataset)
 	if r == nil && e.route == routeValidate {
 		return http.StatusOK, appendValidation(nil, res)
 	}

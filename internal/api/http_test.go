@@ -111,7 +111,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// HTTP/2 with and without TLS, large bodies and refusals included.
+// HTTP/2 with and without TLS, large bodies and rejections included.
 func TestHTTP2(t *testing.T) {
 	s := openShop(t)
 	certFile, keyFile := writeCertificate(t, t.TempDir(), 1)

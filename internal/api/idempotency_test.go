@@ -66,7 +66,7 @@ func TestReplayScope(t *testing.T) {
 	}
 	mine := s.post("/v1/events", goodEvent(""), "Idempotency-Key: k")
 	if mine.StatusCode != 200 || mine.Header.Get("Idempotency-Replayed") != "" {
-		t.Errorf("after a refusal: got %d %s", mine.StatusCode, mine.text)
+		t.Errorf("after a rejection: got %d %s", mine.StatusCode, mine.text)
 	}
 	other := s.dataset(dataset.Spec{ID: "other"})
 	r := s.post("/v1/events", strings.Replace(goodEvent(""), "shop", "other", 1), "Idempotency-Key: k", "Authorization:", "Authorization: "+other)
@@ -86,7 +86,7 @@ func TestReplayScope(t *testing.T) {
 	}
 }
 
-// Of many requests with one key one is stored; the others get its receipt or are told to wait.
+// Of many requests with one key one is stored; the others get its receipt or an answer that says to wait.
 func TestParallelKeys(t *testing.T) {
 	s := openShop(t)
 	const senders = 64
@@ -266,10 +266,10 @@ func TestQueueOutage(t *testing.T) {
 			t.Errorf("%s, %v: retryable %v in %s", c.what, c.err, retry, r.text)
 		}
 	}
-	lines := func(refuses, again int) {
+	lines := func(rejects, again int) {
 		t.Helper()
-		if log := s.log.String(); strings.Count(log, "the stream rejects records") != refuses || strings.Count(log, "accepts records again") != again {
-			t.Errorf("want %d outages and %d ends:\n%s", refuses, again, log)
+		if log := s.log.String(); strings.Count(log, "the stream rejects records") != rejects || strings.Count(log, "accepts records again") != again {
+			t.Errorf("want %d outages and %d ends:\n%s", rejects, again, log)
 		}
 	}
 	s.post("/v1/events", goodEvent("")) // some are taken, some are not: that is no end of it

@@ -41,6 +41,14 @@ func (k *keyWindow) count(now time.Time, age time.Duration) int64 {
 	return k.total
 }
 
+// nodeKeys says that all datasets together have used as many idempotency keys as the node remembers.
+func nodeKeys() *rejection {
+	r := reject(event.RateLimited, "The limit idempotency_keys of this server is reached.")
+	r.wait = time.Minute
+	r.hint = "Put more events into each request with a key, or send without Idempotency-Key."
+	return r
+}
+
 // tooManyKeys says that the dataset has used as many idempotency keys as it may.
 func tooManyKeys(limit int64, age time.Duration) *rejection {
 	r := reject(event.RateLimited, "The limit idempotency_keys of this dataset is reached: "+

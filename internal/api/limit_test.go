@@ -56,7 +56,7 @@ func TestBucketChanges(t *testing.T) {
 	}
 	for i := range 5 {
 		if b.take(noon, 5, 1) != 0 {
-			t.Errorf("request %d of 5 is refused at the new rate", i)
+			t.Errorf("request %d of 5 is rejected at the new rate", i)
 		}
 	}
 	if b.take(noon, 5, 1) == 0 || b.take(noon, 0, 1) != 0 {
@@ -189,7 +189,7 @@ func TestFairSemaphore(t *testing.T) {
 	})
 }
 
-// Why requests were refused whole goes into the stream: dataset, code, field and count.
+// Why requests were rejected whole goes into the stream: dataset, code, field and count.
 func TestRejectionsAreCounted(t *testing.T) {
 	s := openShop(t)
 	for range 3 {

@@ -15,12 +15,19 @@ const ConnectionCost = 24 << 10
 // get in while one holds all it can. What is over the limit is closed at once. Use it for one listener only.
 func (s *Server) Limit(l net.Listener) net.Listener {
 	s.connections.most = s.Limits.connections()
-	return &limitedListener{Listener: l, c: &s.connections}
+	return &limitedListener{Listener: l, c: &s.connections, server: s}
+}
+
+// LimitConnections returns a listener that accepts so many connections at one time, of which one peer may have perPeer.
+// What is over a limit is closed at once.
+func LimitConnections(l net.Listener, most, perPeer int64) net.Listener {
+	return &limitedListener{Listener: l, c: &connections{most: most, share: perPeer}}
 }
 
 // connections counts open connections.
 type connections struct {
 	most                      int64
+	share                     int64 // of one peer; 0 for a half
 	open                      atomic.Int64
 	rejectedAll, rejectedPeer atomic.Uint64
 
@@ -31,7 +38,12 @@ type connections struct {
 // leastPerPeer is how many connections one peer may have in any case (arbitrary).
 const leastPerPeer = 16
 
-func (c *connections) perPeer() int64 { return max(leastPerPeer, c.most/2) }
+func (c *connections) perPeer() int64 {
+	if c.share > 0 {
+		return c.share
+	}
+	return max(leastPerPeer, c.most/2)
+}
 
 // enter counts a connection, or says that there is no place for it.
 func (c *connections) enter(peer netip.Addr) bool {
@@ -65,7 +77,8 @@ func (c *connections) leave(peer netip.Addr) {
 
 type limitedListener struct {
 	net.Listener
-	c *connections
+	c      *connections
+	server *Server
 }
 
 // Accept returns the next connection within the limits.
@@ -77,7 +90,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		}
 		peer := peerOf(conn)
 		if l.c.enter(peer) {
-			return &limitedConn{Conn: conn, leave: sync.OnceFunc(func() { l.c.leave(peer) })}, nil
+			return &limitedConn{Conn: conn, server: l.server, leave: sync.OnceFunc(func() { l.c.leave(peer) })}, nil
 		}
 		_ = conn.Close()
 	}
@@ -102,7 +115,8 @@ func peerOf(conn net.Conn) netip.Addr {
 // limitedConn gives its place back when it is closed.
 type limitedConn struct {
 	net.Conn
-	leave func()
+	server *Server
+	leave  func()
 }
 
 // CloseWrite lets net/http end a connection on which the sender still writes without losing the answer.

@@ -11,7 +11,7 @@ import (
 )
 
 // openAPI serves the description of this API. Its examples carry timestamps, so it is made anew every hour: an
-// example that is copied into a terminal must not be refused for its age.
+// example that is copied into a terminal must not be rejected for its age.
 func (q *request) openAPI() error {
 	page, err := q.server.pages.openAPI.at(q.start, openAPIDocument)
 	q.out = append(q.out[:0], page...)
@@ -122,7 +122,7 @@ func parameters(i int) []object {
 		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
 	}
 	if i == routeBatch {
-		params = append(params, header("Prefer", "handling=strict: one invalid event refuses them all.", object{{"type", "string"}}))
+		params = append(params, header("Prefer", "handling=strict: one invalid event rejects them all.", object{{"type", "string"}}))
 	}
 	return params
 }
@@ -219,7 +219,7 @@ func answerHeaders(i, status int) object {
 	}
 	h := object{{"X-Request-Id", header("The id of this request.", "string")}}
 	if i == routeBatch {
-		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected", header("Events refused.", "integer"))
+		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected", header("Events rejected.", "integer"))
 	}
 	if retryable(status) || status == http.StatusConflict {
 		h = h.with("Retry-After", header("Seconds to wait before trying again.", "integer"))
@@ -233,19 +233,19 @@ func answerHeaders(i, status int) object {
 	return h
 }
 
-// codesOf are the codes a route can refuse with, in the order of the table.
+// codesOf are the codes a route can reject with, in the order of the table.
 func codesOf(i int) []event.Code {
 	rt := &routes[i]
 	var out []event.Code
 	for _, info := range event.Codes() {
-		if info.Kind != event.WarningKind && canRefuse(rt, i, info) {
+		if info.Kind != event.WarningKind && canReject(rt, i, info) {
 			out = append(out, info.Code)
 		}
 	}
 	return out
 }
 
-func canRefuse(rt *route, i int, info event.CodeInfo) bool {
+func canReject(rt *route, i int, info event.CodeInfo) bool {
 	post := rt.method == http.MethodPost
 	queues := i == routeEvents || i == routeBatch
 	switch info.Code {

@@ -144,7 +144,7 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-	refused, mixed := 0, 0
+	rejected, mixed := 0, 0
 	for i := range examples {
 		e := &examples[i]
 		path := routes[e.route].path
@@ -164,14 +164,14 @@ func TestExamples(t *testing.T) {
 			matches(t, compiled(t, openAPI, "/components/schemas/"+successSchemas[e.route]), r.text)
 			continue
 		}
-		refused++
+		rejected++
 		matches(t, compiled(t, openAPI, "/components/schemas/Error"), r.text)
 		if _, ok := doc.Paths[path]["post"].Responses[strconv.Itoa(status)].Content["application/json"].Examples[e.name]; !ok {
 			t.Errorf("%s is not described", e.name)
 		}
 	}
-	if sent+mixed+refused != len(examples) || refused == 0 || mixed == 0 {
-		t.Errorf("%d accepted, %d in part, and %d refused of %d examples", sent, mixed, refused, len(examples))
+	if sent+mixed+rejected != len(examples) || rejected == 0 || mixed == 0 {
+		t.Errorf("%d accepted, %d in part, and %d rejected of %d examples", sent, mixed, rejected, len(examples))
 	}
 }
 
@@ -319,10 +319,20 @@ func TestMarkdown(t *testing.T) {
 	holdsTables(t, string(got))
 }
 
-// A code that the counters have no room for would count as another.
+// A code that the counters have no place for would count as another.
 func TestEveryCodeIsCounted(t *testing.T) {
 	var c counts
 	if len(event.Codes()) > len(c.codes) || len(codeIndex) != len(event.Codes()) {
-		t.Errorf("%d codes, room for %d, %d known", len(event.Codes()), len(c.codes), len(codeIndex))
+		t.Errorf("%d codes, %d counters, %d known", len(event.Codes()), len(c.codes), len(codeIndex))
+	}
+}
+
+// Code that is wider than a phone can be scrolled by keyboard: each block can be focused.
+func TestCodeOfDocsCanBeFocused(t *testing.T) {
+	s := openShop(t)
+	page := s.send("GET", "/docs", "").text
+	all, focused := strings.Count(page, "<pre"), strings.Count(page, `<pre tabindex="0"`)
+	if all < 10 || focused != all {
+		t.Errorf("got %d blocks, %d of which can be focused", all, focused)
 	}
 }

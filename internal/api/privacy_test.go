@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,7 +10,7 @@ import (
 )
 
 // Marked values, sent through every path in every way, come back in no answer but the one that is made to show
-// them, and appear in no log line. The key is nowhere on disk either, and what is suppressed or refused is not.
+// them, and appear in no log line. The key is nowhere on disk either, and what is suppressed or rejected is not.
 func TestNothingLeaks(t *testing.T) {
 	dir := t.TempDir()
 	s := openServiceIn(t, dir, nil)
@@ -53,6 +54,12 @@ func TestNothingLeaks(t *testing.T) {
 	answers += s.post("/v1/events", "{}", "Content-Encoding: "+secret).text
 	s.flush(t.Context())
 	log := s.log.String()
+	for e := s.journal.order.Front(); e != nil; e = e.Next() {
+		log += fmt.Sprintf("%+v\n", *e.Value.(*RejectedRequest))
+	}
+	if !strings.Contains(log, "PLAINTEXT_PII") {
+		t.Error("the journal is not part of the search")
+	}
 	for name, marked := range map[string]string{"e-mail": email, "hash": hash, "secret": secret, "key": s.key} {
 		if strings.Contains(answers, marked) {
 			t.Errorf("the %s is in an answer", name)

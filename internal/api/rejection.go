@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,6 +19,7 @@ type rejection struct {
 	problems   []event.Error     // every problem found; empty: the one above
 	indexed    bool              // problems belong to events of a batch
 	truncated  bool              // there are more problems than listed
+	counted    bool              // rejections are answered, too, by code
 	rejections []event.Rejection // the same, summed up for the operator
 
 	wait  time.Duration // Retry-After, at least a second where the status asks for one
@@ -71,9 +73,12 @@ func (r *rejection) append(b []byte, requestID string) []byte {
 	b = append(b, `{"status":"error","error_code":"`...)
 	b = append(b, r.code...)
 	b = append(b, `","message":`...)
-	b = appendString(b, r.message)
+	b = event.AppendString(b, r.message)
 	b = append(b, `,"request_id":`...)
-	b = appendString(b, requestID)
+	b = event.AppendString(b, requestID)
+	if r.counted {
+		b = appendCounts(b, r.rejections)
+	}
 	b = append(b, `,"errors":`...)
 	problems := r.problems
 	if len(problems) == 0 {
@@ -89,6 +94,32 @@ func (r *rejection) append(b []byte, requestID string) []byte {
 	b = append(b, `,"doc_url":"/docs#`...) // relative to the address that the sender used
 	b = append(b, r.code...)
 	return append(b, `"}`...)
+}
+
+// appendCounts adds how many events have which code as their first problem, the most frequent first: of a large batch
+// the list of errors is cut off.
+func appendCounts(b []byte, rejections []event.Rejection) []byte {
+	var codes []event.Code
+	events := map[event.Code]int{}
+	for i := range rejections {
+		r := &rejections[i]
+		if r.Events > 0 && events[r.Code] == 0 {
+			codes = append(codes, r.Code)
+		}
+		events[r.Code] += int(r.Events)
+	}
+	slices.SortStableFunc(codes, func(x, y event.Code) int { return events[y] - events[x] })
+	b = append(b, `,"events_by_code":{`...)
+	for i, code := range codes {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = append(b, code...)
+		b = append(b, `":`...)
+		b = strconv.AppendInt(b, int64(events[code]), 10)
+	}
+	return append(b, '}')
 }
 
 func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
@@ -107,11 +138,11 @@ func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
 		b = append(b, `"error_code":"`...)
 		b = append(b, e.Code...)
 		b = append(b, `","field":`...)
-		b = appendString(b, e.Field)
+		b = event.AppendString(b, e.Field)
 		b = append(b, `,"message":`...)
-		b = appendString(b, e.Message)
+		b = event.AppendString(b, e.Message)
 		b = append(b, `,"hint":`...)
-		b = appendString(b, hintOf(e))
+		b = event.AppendString(b, hintOf(e))
 		b = append(b, '}')
 	}
 	return append(b, ']')
@@ -140,33 +171,10 @@ func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {
 		b = append(b, `"code":"`...)
 		b = append(b, w.Code...)
 		b = append(b, `","field":`...)
-		b = appendString(b, w.Field)
+		b = event.AppendString(b, w.Field)
 		b = append(b, `,"message":`...)
-		b = appendString(b, w.Message)
+		b = event.AppendString(b, w.Message)
 		b = append(b, '}')
 	}
 	return append(b, ']')
-}
-
-// appendString adds a JSON string. A pointer may hold a member name of the sender's, so anything can be in it.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c != 0x7f {
-			continue
-		}
-		b = append(b, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		default:
-			const hex = "0123456789abcdef"
-			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	b = append(b, s[from:]...)
-	return append(b, '"')
 }

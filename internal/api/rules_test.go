@@ -10,15 +10,15 @@ import (
 	"sluice/internal/dataset"
 )
 
-// told is an error or a warning as an answer tells it.
-type told struct {
+// problem is an error or a warning as an answer lists it.
+type problem struct {
 	Index     int
 	ErrorCode event.Code `json:"error_code"`
 	Code      event.Code
 	Field     string
 }
 
-func (f told) finding() rules.Finding {
+func (f problem) finding() rules.Finding {
 	code := f.ErrorCode
 	if code == "" {
 		code = f.Code
@@ -48,7 +48,7 @@ func TestRules(t *testing.T) {
 			r := s.post(path, c.Body(c.Now, id))
 			var got struct {
 				ErrorCode        event.Code `json:"error_code"`
-				Errors, Warnings []told
+				Errors, Warnings []problem
 			}
 			if err := json.Unmarshal([]byte(r.text), &got); err != nil {
 				t.Fatalf("%v in %s", err, r.text)
@@ -70,14 +70,14 @@ func TestRules(t *testing.T) {
 		})
 	}
 	for _, info := range event.Codes() {
-		whole := statusOf(info.Code) != 400 || info.Code == event.BatchRejected
+		whole := statusOf(info.Code) != 400 || info.Code == event.BatchRejected || info.Code == event.MalformedRequest
 		if info.Kind != event.RequestKind && !provoked[info.Code] || info.Kind == event.RequestKind && !whole && !provoked[info.Code] {
 			t.Errorf("%s is provoked by no example", info.Code)
 		}
 	}
 }
 
-func checkFindings(t *testing.T, what string, got []told, want []rules.Finding, ordered bool, provoked map[event.Code]bool) {
+func checkFindings(t *testing.T, what string, got []problem, want []rules.Finding, ordered bool, provoked map[event.Code]bool) {
 	t.Helper()
 	var have []rules.Finding
 	for _, g := range got {

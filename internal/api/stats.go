@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/histogram"
 	"sluice/internal/submission"
 )
 
@@ -18,32 +19,10 @@ var statuses = [...]int{
 	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
 }
 
-// LatencyBounds are the upper edges of the latency buckets; one more tokenBucket takes the rest.
-var LatencyBounds = [...]time.Duration{
-	500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
-	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
-	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
-}
-
-// histogram counts durations.
-type histogram struct {
-	buckets [len(LatencyBounds) + 1]atomic.Uint64
-	sum     atomic.Int64 // nanoseconds
-}
-
-func (h *histogram) add(d time.Duration) {
-	i := 0
-	for i < len(LatencyBounds) && d > LatencyBounds[i] {
-		i++
-	}
-	h.buckets[i].Add(1)
-	h.sum.Add(int64(d))
-}
-
 // counts are the server's numbers. All are counted without a lock and without a label to build.
 type counts struct {
 	answers     [routeCount][len(statuses)]atomic.Uint64
-	latency     [routeCount]histogram
+	latency     [routeCount]histogram.Histogram
 	codes       [64]atomic.Uint64 // by place in event.Codes
 	shedMemory  atomic.Uint64
 	shedShare   atomic.Uint64
@@ -63,7 +42,7 @@ func (c *counts) answered(route, status int, took time.Duration) {
 			break
 		}
 	}
-	c.latency[route].add(took)
+	c.latency[route].Record(took)
 }
 
 // usageCounts are one dataset's numbers.
@@ -115,7 +94,7 @@ type Stats struct {
 type RouteStats struct {
 	Method, Path string
 	Statuses     []StatusCount // those that happened
-	Latency      []uint64      // per tokenBucket of LatencyBounds, then the rest
+	Latency      histogram.Buckets
 	LatencySum   time.Duration
 }
 
@@ -174,10 +153,7 @@ func (s *Server) Stats() Stats {
 }
 
 func (c *counts) route(i int) RouteStats {
-	r := RouteStats{Method: routes[i].method, Path: routes[i].path, LatencySum: time.Duration(c.latency[i].sum.Load())}
-	for j := range c.latency[i].buckets {
-		r.Latency = append(r.Latency, c.latency[i].buckets[j].Load())
-	}
+	r := RouteStats{Method: routes[i].method, Path: routes[i].path, Latency: c.latency[i].Buckets(), LatencySum: c.latency[i].Sum()}
 	for j, status := range statuses {
 		if n := c.answers[i][j].Load(); n > 0 {
 			r.Statuses = append(r.Statuses, StatusCount{status, n})

@@ -95,7 +95,7 @@ func appendEffect(b []byte, row *event.Row, d *event.Detail, decoded bool) []byt
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, reason)
+		b = event.AppendString(b, reason)
 	}
 	b = append(b, `],"gpp":`...)
 	if d.GPP == nil || !decoded {

@@ -7,13 +7,11 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,40 +60,6 @@ func TestStock(t *testing.T) {
 	}
 	if _, err := NewBodies(traffic.Standard, 1, 1, []Dataset{{"a", key}, {"bb", key}}, 1, 0); err == nil {
 		t.Error("ids of two lengths are taken")
-	}
-}
-
-func TestHistogram(t *testing.T) {
-	var h, half Histogram
-	if h.Quantile(0.5) != 0 || h.Mean() != 0 {
-		t.Error("an empty histogram is not zero")
-	}
-	r := rand.New(rand.NewPCG(1, 2))
-	var all []time.Duration
-	for i := range 20_000 {
-		d := time.Duration(r.ExpFloat64() * float64(5*time.Millisecond))
-		all = append(all, d)
-		if i%2 == 0 {
-			h.Record(d)
-		} else {
-			half.Record(d)
-		}
-	}
-	h.Add(&half)
-	slices.Sort(all)
-	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
-		want := all[int(q*float64(len(all)-1))]
-		got := h.Quantile(q)
-		if diff := got - want; diff < -time.Microsecond || diff > want/60+2*time.Microsecond {
-			t.Errorf("quantile %g: got %v, want %v", q, got, want)
-		}
-	}
-	if h.Count() != 20_000 {
-		t.Errorf("got %d", h.Count())
-	}
-	h.Record(1000 * time.Hour) // beyond the last slot
-	if h.Quantile(1) != 1000*time.Hour {
-		t.Errorf("got %v", h.Quantile(1))
 	}
 }
 

@@ -48,12 +48,12 @@ type Catalog struct {
 func (c *Catalog) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := c.answer(w, r); err != nil {
-			refused, ok := errors.AsType[*refusal](err)
+			rejected, ok := errors.AsType[*rejection](err)
 			if !ok {
 				c.Log.Error("catalog", "path", r.URL.Path, "error", err)
-				refused = &refusal{status: http.StatusServiceUnavailable, kind: "ServiceUnavailableException", message: "The table cannot be read now. Try again."}
+				rejected = &rejection{status: http.StatusServiceUnavailable, kind: "ServiceUnavailableException", message: "The table cannot be read now. Try again."}
 			}
-			refused.write(w, r)
+			rejected.write(w, r)
 		}
 	})
 }
@@ -72,11 +72,11 @@ func (c *Catalog) answer(w http.ResponseWriter, r *http.Request) error {
 	}
 	route, names := find(parts)
 	if route == nil {
-		return &refusal{status: http.StatusNotFound, kind: "NotFoundException", message: "The catalog has no such path."}
+		return &rejection{status: http.StatusNotFound, kind: "NotFoundException", message: "The catalog has no such path."}
 	}
 	handle := route.methods[r.Method]
 	if handle == nil {
-		return route.refuse(r.Method)
+		return route.reject(r.Method)
 	}
 	return handle(c, w, r, names)
 }
@@ -88,7 +88,7 @@ func split(path string) ([]string, error) {
 	for i := range parts {
 		part, err := url.PathUnescape(parts[i])
 		if err != nil {
-			return nil, &refusal{status: http.StatusBadRequest, kind: "BadRequestException", message: "The path is not encoded correctly."}
+			return nil, &rejection{status: http.StatusBadRequest, kind: "BadRequestException", message: "The path is not encoded correctly."}
 		}
 		parts[i] = part
 	}
@@ -112,17 +112,17 @@ func (c *Catalog) admit(r *http.Request) error {
 	return permit(reader)
 }
 
-func unauthorized(message string) *refusal {
-	return &refusal{status: http.StatusUnauthorized, kind: "NotAuthorizedException", message: message}
+func unauthorized(message string) *rejection {
+	return &rejection{status: http.StatusUnauthorized, kind: "NotAuthorizedException", message: message}
 }
 
 // permit says whether a reader may use the catalog.
 func permit(reader *dataset.Reader) error {
 	switch {
 	case !reader.Allowed(dataset.AllowCatalog):
-		return &refusal{status: http.StatusForbidden, kind: "ForbiddenException", message: "This reader is not allowed the catalog."}
+		return &rejection{status: http.StatusForbidden, kind: "ForbiddenException", message: "This reader is not allowed the catalog."}
 	case reader.DatasetID != "":
-		return &refusal{
+		return &rejection{
 			status: http.StatusForbidden, kind: "ForbiddenException",
 			message: "This reader is bound to one dataset. The tables hold the events of every dataset, so it may not use the catalog; it may use the feed.",
 		}
@@ -130,17 +130,17 @@ func permit(reader *dataset.Reader) error {
 	return nil
 }
 
-// refusal is an error as clients get it.
-type refusal struct {
+// rejection is an error as clients get it.
+type rejection struct {
 	status  int
 	kind    string // as the reference implementation names its exceptions: clients branch on it
 	message string
 	allow   string // for 405
 }
 
-func (e *refusal) Error() string { return e.kind + ": " + e.message }
+func (e *rejection) Error() string { return e.kind + ": " + e.message }
 
-func (e *refusal) write(w http.ResponseWriter, r *http.Request) {
+func (e *rejection) write(w http.ResponseWriter, r *http.Request) {
 	switch e.status {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
@@ -157,9 +157,9 @@ func (e *refusal) write(w http.ResponseWriter, r *http.Request) {
 	_ = writeJSON(w, r, e.status, map[string]body{"error": {e.message, e.kind, e.status}})
 }
 
-// Refuse answers a request that the listener does not let through to the catalog.
-func Refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
-	(&refusal{status: status, kind: "ForbiddenException", message: message}).write(w, r)
+// Reject answers a request that the listener does not let through to the catalog.
+func Reject(w http.ResponseWriter, r *http.Request, status int, message string) {
+	(&rejection{status: status, kind: "ForbiddenException", message: message}).write(w, r)
 }
 
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) error {
@@ -170,7 +170,7 @@ func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) error 
 	return writeBytes(w, r, status, b)
 }
 
-// writeBytes writes JSON. A client that went away is told nothing.
+// writeBytes writes JSON. A client that went away gets nothing.
 func writeBytes(w http.ResponseWriter, r *http.Request, status int, b []byte) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

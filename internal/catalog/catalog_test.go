@@ -171,7 +171,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A client that is not told what the catalog answers assumes that it can write.
+// A client that gets no list of what the catalog answers assumes that it can write.
 func TestConfig(t *testing.T) {
 	got := decode[map[string]json.RawMessage](t, openSite(t, true).ask("GET", "/iceberg/v1/config?warehouse=sluice", ""))
 	for _, name := range []string{"defaults", "overrides"} {
@@ -179,8 +179,8 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: got %s, want an empty object", name, got[name])
 		}
 	}
-	var told []string
-	if err := json.Unmarshal(got["endpoints"], &told); err != nil {
+	var listed []string
+	if err := json.Unmarshal(got["endpoints"], &listed); err != nil {
 		t.Fatal(err)
 	}
 	var answered []string
@@ -192,10 +192,10 @@ func TestConfig(t *testing.T) {
 			}
 		}
 	}
-	slices.Sort(told)
+	slices.Sort(listed)
 	slices.Sort(answered)
-	if !slices.Equal(told, answered) {
-		t.Errorf("told  %v\nanswered %v", told, answered)
+	if !slices.Equal(listed, answered) {
+		t.Errorf("listed   %v\nanswered %v", listed, answered)
 	}
 }
 
@@ -309,7 +309,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// The flows that clients use end with the reader's own token; every other is refused as OAuth2 spells it.
+// The flows that clients use end with the reader's own token; every other is rejected as OAuth2 spells it.
 func TestTokens(t *testing.T) {
 	s := openSite(t, false)
 	form := func(pairs ...string) url.Values {

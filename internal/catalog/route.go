@@ -45,7 +45,7 @@ var routes = []route{
 	{path: "v1/transactions/commit", writes: []string{"POST"}},
 }
 
-// endpoints is what the catalog tells clients that it answers. One that is not told assumes that it can write.
+// endpoints is what the catalog tells clients that it answers. A client without this list assumes that it can write.
 var endpoints = []string{
 	"GET /v1/{prefix}/namespaces",
 	"GET /v1/{prefix}/namespaces/{namespace}",
@@ -82,16 +82,16 @@ func (r *route) match(parts []string) (names []string, ok bool) {
 	return names, true
 }
 
-// refuse says why a method has no handler.
-func (r *route) refuse(method string) *refusal {
+// reject says why a method has no handler.
+func (r *route) reject(method string) *rejection {
 	if slices.Contains(r.writes, method) {
-		return &refusal{
+		return &rejection{
 			status: http.StatusNotAcceptable, kind: "UnsupportedOperationException",
 			message: "This catalog does not support the operation: it lists and loads tables, and changes nothing.",
 		}
 	}
 	allow := slices.Sorted(maps.Keys(r.methods))
-	return &refusal{
+	return &rejection{
 		status: http.StatusMethodNotAllowed, kind: "MethodNotAllowedException", allow: strings.Join(allow, ", "),
 		message: "The path does not take this method.",
 	}
@@ -110,7 +110,7 @@ func config(_ *Catalog, w http.ResponseWriter, r *http.Request, _ []string) erro
 // separator, and there is none.
 func known(name string) error {
 	if name != namespace {
-		return &refusal{status: http.StatusNotFound, kind: "NoSuchNamespaceException", message: "The namespace does not exist. There is one: " + namespace + "."}
+		return &rejection{status: http.StatusNotFound, kind: "NoSuchNamespaceException", message: "The namespace does not exist. There is one: " + namespace + "."}
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func tables(_ *Catalog, w http.ResponseWriter, r *http.Request, names []string) 
 
 // table returns the newest document of the table that a path names.
 func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
-	missing := &refusal{
+	missing := &rejection{
 		status: http.StatusNotFound, kind: "NoSuchTableException",
 		message: "The table does not exist. There are " + strings.Join(lake.TableNames(), ", ") + " in the namespace " + namespace + ".",
 	}
@@ -179,7 +179,7 @@ func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
 func loadTable(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
 	mode := r.URL.Query().Get("snapshots")
 	if mode != "" && mode != "all" && mode != "refs" {
-		return &refusal{status: http.StatusBadRequest, kind: "BadRequestException", message: "snapshots is all or refs."}
+		return &rejection{status: http.StatusBadRequest, kind: "BadRequestException", message: "snapshots is all or refs."}
 	}
 	e, err := c.table(r, names)
 	if err != nil {
@@ -231,5 +231,5 @@ func metrics(c *Catalog, w http.ResponseWriter, r *http.Request, names []string)
 
 // noView answers clients that look for a view where they found no table.
 func noView(*Catalog, http.ResponseWriter, *http.Request, []string) error {
-	return &refusal{status: http.StatusNotFound, kind: "NoSuchViewException", message: "There are no views."}
+	return &rejection{status: http.StatusNotFound, kind: "NoSuchViewException", message: "There are no views."}
 }

@@ -6,16 +6,20 @@ import (
 	"sluice/internal/dataset"
 )
 
-// tokenAge is what clients are told of the life of an access token: they come back then, and learn that it was revoked.
+// tokenAge is the life of an access token as clients read it: they come back then, and learn that it was revoked.
 const tokenAge = 3600
+
+// tokenBody is how large a request for a token may be. Arbitrary: it has some hundred bytes, and comes from strangers.
+const tokenBody = 4 << 10
 
 // token answers the OAuth2 client credentials flow. The client's secret is a reader's token, and so is the access token:
 // the server keeps nothing, and a revoked reader is out at once. A client may also exchange the token for itself, which is
 // how some renew it.
 func (c *Catalog) token(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
-		return (&route{methods: map[string]handler{"POST": nil}}).refuse(r.Method)
+		return (&route{methods: map[string]handler{"POST": nil}}).reject(r.Method)
 	}
+	r.Body = http.MaxBytesReader(w, r.Body, tokenBody)
 	if err := r.ParseForm(); err != nil {
 		return oauthError(w, r, http.StatusBadRequest, "invalid_request", "The body is not a form.")
 	}
@@ -35,7 +39,7 @@ func (c *Catalog) token(w http.ResponseWriter, r *http.Request) error {
 		return oauthError(w, r, http.StatusUnauthorized, "invalid_client", "client_id is the name of a reader, client_secret its token. They do not match, or the reader was revoked.")
 	}
 	if err := permit(reader); err != nil {
-		return oauthError(w, r, http.StatusBadRequest, "unauthorized_client", err.(*refusal).message)
+		return oauthError(w, r, http.StatusBadRequest, "unauthorized_client", err.(*rejection).message)
 	}
 	return writeJSON(w, r, http.StatusOK, struct {
 		AccessToken string `json:"access_token"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"sluice/internal/histogram"
 	"sluice/internal/stream"
 )
 
@@ -75,6 +76,9 @@ var Alarms = []Alarm{
 		"SluiceDiskFull", critical, "0m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskRisk),
 		"The disk is nearly full: the service rejects events, or soon will.", "Free space or enlarge the disk. Nothing acknowledged is lost; senders get a 503 and try again.",
 		func(s *state) (string, bool) {
+			if s.stream.Phase == stream.NoSpace { // by --headroom, or out of files: whatever share is free
+				return fmt.Sprintf("The service rejects events because too little disk space is free: %s.", size(s.stream.DiskFree)), true
+			}
 			return fmt.Sprintf("The disk is nearly full: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && share(s.disk.free, s.disk.total) < diskRisk
 		}, nil,
 	},
@@ -82,7 +86,7 @@ var Alarms = []Alarm{
 		"SluiceNotReady", critical, "1m", `sluice_ready == 0`,
 		"A node takes no events.", "The page System and the log say why: engine, disk, queue or backlog. Senders get a 503 and try again.",
 		func(s *state) (string, bool) {
-			if s.ready == nil || s.starting() {
+			if s.ready == nil || s.starting() || s.stream.Phase == stream.NoSpace { // SluiceDiskFull says so
 				return "", false
 			}
 			return "No events are taken: " + s.ready.Error() + ".", true
@@ -120,14 +124,14 @@ var Alarms = []Alarm{
 		"The disk fills up.", "Enlarge it, or shorten --stream-retention or --table-retention.",
 		func(s *state) (string, bool) {
 			free := share(s.disk.free, s.disk.total)
-			return fmt.Sprintf("The disk fills up: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && free < diskWarn && free >= diskRisk
+			return fmt.Sprintf("The disk fills up: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && free < diskWarn && free >= diskRisk && s.stream.Phase != stream.NoSpace
 		}, nil,
 	},
 	{
 		"SluiceSlowSync", warning, "10m", fmt.Sprintf(`histogram_quantile(0.99, sum by (le, instance) (rate(sluice_stream_append_seconds_bucket[5m]))) > %g`, slowSync.Seconds()),
 		"The disk is slow to make events durable.", "Look for other programs on the disk, a volume out of credits or a failing drive; senders see the delay in their answers.",
 		func(s *state) (string, bool) {
-			p99 := quantile(0.99, s.last10.latency[:], stream.Latencies[:])
+			p99 := quantile(0.99, s.last10.latency[:], histogram.Bounds[:])
 			return "Of the syncs of the last 10 minutes, 1 % took " + span(p99) + " or longer.", p99 > slowSync && s.last10.synced() >= slowSyncs
 		}, nil,
 	},
@@ -163,12 +167,17 @@ var Alarms = []Alarm{
 		func(s *state) []finding { return s.found.keys },
 	},
 	{
+		"SluiceEndedKeyInUse", warning, "0m", `time() - sluice_key_rejected_timestamp_seconds < 3600`,
+		"A revoked or expired key is still in use.", "Its requests get 403. Ask the sender which program still has it. If the sender does not know, somebody else has the key: it stays revoked.", nil,
+		func(s *state) []finding { return s.found.ended },
+	},
+	{
 		"SluiceConnectionsRejected", warning, "5m", `increase(sluice_http_connections_rejected_total[5m]) > 0`,
 		"Senders open more connections than the server takes.", "sluice_http_connections_rejected_total says whether one peer has too many. Raise --max-connections if there is memory, or block the peer.", nil, nil,
 	},
 	{
 		"SluiceIdempotencyKeys", warning, "5m", `increase(sluice_idempotency_keys_limited_total[5m]) > 0`,
-		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 170 bytes a key.", nil, nil,
+		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 16 bytes a key with the embedded engine, about 170 in a NATS server.", nil, nil,
 	},
 	{
 		"SluiceRejectionsLost", warning, "0m", `increase(sluice_rejections_lost_total[1h]) > 0`,

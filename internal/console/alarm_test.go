@@ -10,6 +10,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
+	"sluice/internal/stream"
 )
 
 func wellState() *state {
@@ -25,13 +26,16 @@ func TestVerdict(t *testing.T) {
 		class, says string
 		alarms      []string
 	}{
-		"well":           {func(*state) {}, "ok", "All is well.", nil},
-		"no dataset":     {func(s *state) { s.datasets = nil }, "ok", "nothing to do yet", nil},
-		"starting":       {func(s *state) { s.ready = errors.New("not running"); s.started = noon }, "warn", "Starting.", nil},
-		"closed":         {func(s *state) { s.ready = errors.New("the disk is nearly full") }, "bad", "needs you now", []string{"SluiceNotReady"}},
-		"engine":         {func(s *state) { s.engine.Healthy = false }, "bad", "needs you now", []string{"SluiceEngineUnhealthy"}},
-		"disk low":       {func(s *state) { s.disk.free = 10 << 30 }, "warn", "needs a look", []string{"SluiceDiskLow"}},
-		"disk full":      {func(s *state) { s.disk.free = 1 << 30 }, "bad", "needs you now", []string{"SluiceDiskFull"}},
+		"well":       {func(*state) {}, "ok", "All is well.", nil},
+		"no dataset": {func(s *state) { s.datasets = nil }, "ok", "nothing to do yet", nil},
+		"starting":   {func(s *state) { s.ready = errors.New("not running"); s.started = noon }, "warn", "Starting.", nil},
+		"closed":     {func(s *state) { s.ready = errors.New("the disk is nearly full") }, "bad", "needs you now", []string{"SluiceNotReady"}},
+		"engine":     {func(s *state) { s.engine.Healthy = false }, "bad", "needs you now", []string{"SluiceEngineUnhealthy"}},
+		"disk low":   {func(s *state) { s.disk.free = 10 << 30 }, "warn", "needs a look", []string{"SluiceDiskLow"}},
+		"disk full":  {func(s *state) { s.disk.free = 1 << 30 }, "bad", "needs you now", []string{"SluiceDiskFull"}},
+		"no space at the start": {func(s *state) {
+			s.started, s.ready, s.stream.Phase, s.stream.DiskFree = noon, stream.ErrNoSpace, stream.NoSpace, 300<<20
+		}, "bad", "needs you now", []string{"SluiceDiskFull"}},
 		"behind":         {func(s *state) { lag(s, 10*time.Minute) }, "warn", "needs a look", []string{"SluiceLoadBehind"}},
 		"at risk":        {func(s *state) { lag(s, 30*time.Hour) }, "bad", "needs you now", []string{"SluiceBacklogAtRisk"}},
 		"damaged frame":  {func(s *state) { s.loader.Damaged = 1 }, "bad", "needs you now", []string{"SluiceDamagedFrames"}},

@@ -103,7 +103,21 @@ func (s *state) eachKey(visit func(dataset, key string, used, ends time.Time)) {
 		}
 		for i := range d.Keys {
 			if k := &d.Keys[i]; k.Live(s.now) {
-				visit(d.ID, k.ID, s.used[k.ID], k.Expires)
+				visit(d.ID, k.ID, s.used[k.ID].Accepted, k.Expires)
+			}
+		}
+	}
+}
+
+// eachEndedKey visits the keys of these datasets that have ended and are presented nevertheless.
+func (s *state) eachEndedKey(visit func(dataset, key string, rejected time.Time)) {
+	for _, d := range s.datasets {
+		if !s.labels[d.ID] {
+			continue
+		}
+		for i := range d.Keys {
+			if k := &d.Keys[i]; !k.Live(s.now) && !s.used[k.ID].Rejected.IsZero() {
+				visit(d.ID, k.ID, s.used[k.ID].Rejected)
 			}
 		}
 	}

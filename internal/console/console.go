@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/durable"
 	"sluice/internal/engine"
+	"sluice/internal/feed"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
@@ -30,7 +32,7 @@ import (
 // another with more datasets than can be made in its time.
 type Registry interface {
 	Datasets() []*dataset.Dataset
-	Used() map[string]time.Time
+	Used() map[string]dataset.Use
 	Restore(map[string]time.Time)
 	Stats() dataset.Stats
 }
@@ -44,11 +46,13 @@ type Sources struct {
 	Hours    *lake.HourIndex // of Lake; somebody else runs it
 	Loader   *loader.Loader
 	API      *api.Server
+	Feed     *feed.Feed
 	Audit    *audit.Log
+	Access   *Access // who may look
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
-	DataDir string // where console.json, used.json and the audit log are
+	DataDir string // which disk is shown
 	Version string
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -70,7 +74,7 @@ type Options struct {
 type Mount struct {
 	Prefix  string // of its paths; ends with a slash
 	Handler http.Handler
-	Refuse  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
+	Reject  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
 }
 
 // Console is the operators' listener: pages, /metrics, /livez, /readyz.
@@ -84,7 +88,11 @@ type Console struct {
 	minutes minutes
 	tap     tap
 	history history
+	commits commitLog
+	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
+
+	bodyTime, writeTime time.Duration // bodyTime and liveWrite; tests wait for less
 
 	rates   rates
 	found   atomic.Pointer[findings]
@@ -95,11 +103,8 @@ type Console struct {
 
 // New makes the console. Nothing is read until Run.
 func New(s Sources, o Options) *Console {
-	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), done: make(chan struct{})}
-	c.guard = &guard{
-		dir: s.DataDir, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
-		sessions: map[string]*session{}, attempts: map[string]int{},
-	}
+	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce), done: make(chan struct{}), bodyTime: bodyTime, writeTime: liveWrite}
+	c.guard = &guard{access: s.Access, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit, sessions: map[string]*session{}}
 	c.minutes.begin()
 	return c
 }
@@ -143,19 +148,38 @@ func (c *Console) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", c.readyz)
-	mux.HandleFunc("GET /login", c.loginPage)
-	mux.HandleFunc("POST /login", c.login)
-	mux.HandleFunc("POST /logout", c.logout)
 	mux.HandleFunc("GET /static/", static)
+	c.mountLogin(mux)
 
 	cross := http.NewCrossOriginProtection()
-	return headers(cross.Handler(limitBody(mux)))
+	return headers(cross.Handler(c.limitBody(mux)))
 }
 
-// limitBody keeps a form to what the largest page takes.
-func limitBody(next http.Handler) http.Handler {
+// How long the body of a request may take, and how large it may be: on the page that takes whole batches, on the log-in,
+// anywhere else. All are arbitrary; a log-in has some hundred bytes.
+const (
+	bodyTime  = 10 * time.Second
+	tryBody   = 3 * tryMax // every byte of a form may be encoded as three
+	loginBody = 4 << 10
+	otherBody = 64 << 10
+)
+
+// limitBody bounds the size of every body, and the time that it takes, before anything reads it.
+func (c *Console) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 3*tryMax)
+		if r.ContentLength == 0 { // a page that is followed for hours has no read deadline
+			next.ServeHTTP(w, r)
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.bodyTime))
+		most := int64(otherBody)
+		switch r.URL.Path {
+		case "/try":
+			most = tryBody
+		case "/login":
+			most = loginBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -179,7 +203,7 @@ func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
 		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
-		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(),
+		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
 	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
@@ -210,7 +234,10 @@ const (
 func (c *Console) Run(ctx context.Context) error {
 	defer c.close.Do(func() { close(c.done) })
 	c.restoreUse()
-	c.verifyAudit()
+	if err := c.commits.restore(c.s.DataDir); err != nil {
+		c.log.Warn("read the times of commits", "error", err)
+	}
+	c.verifyAudit(ctx)
 	c.readExtents(ctx)
 	tick := time.NewTicker(everySecond)
 	defer tick.Stop()
@@ -219,17 +246,20 @@ func (c *Console) Run(ctx context.Context) error {
 		c.minutes.look(s.now, s.counters())
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
+		c.commits.look(c.s.Lake.Commits)
+		c.guard.noteRejected(ctx, false)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
-			c.keepUse()
-			c.verifyAudit()
+			c.keepCommits()
+			c.verifyAudit(ctx)
 		}
 		select {
 		case <-ctx.Done():
-			c.keepUse()
+			c.keepCommits()
+			c.guard.noteRejected(context.WithoutCancel(ctx), true)
 			return nil
 		case <-tick.C:
 		}
@@ -243,7 +273,7 @@ func (c *Console) findDatasets(s *state) {
 	}
 	view := c.s.Hours.View()
 	defer view.Close()
-	c.found.Store(findDatasets(view, s.datasets, s.used, s.now))
+	c.found.Store(findDatasets(view, s))
 }
 
 // readExtents asks the engine how much the stream holds.
@@ -254,23 +284,28 @@ func (c *Console) readExtents(ctx context.Context) {
 	}
 }
 
-func (c *Console) verifyAudit() {
+func (c *Console) verifyAudit(ctx context.Context) {
 	if c.s.Audit == nil {
 		return
 	}
-	size := c.s.Audit.Size()
+	size, err := c.s.Audit.Last(ctx)
+	if err != nil {
+		return // the engine does not answer; the alarm for that is another one
+	}
 	if last := c.audited.Load(); last != nil && last.size == size && c.now().Sub(last.at) < everyHour {
 		return
 	}
-	sum, err := c.s.Audit.Verify()
+	sum, err := c.s.Audit.Verify(ctx)
+	if err != nil && !errors.Is(err, audit.ErrTampered) {
+		return
+	}
 	if err != nil {
 		c.log.Error("audit log", "error", err)
 	}
 	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), size})
 }
 
-// useName keeps when keys were last used, so that a restart does not forget it. It is no ledger: a crash loses a
-// minute of it.
+// useName is where earlier versions kept when keys were last used. The registry keeps it in the engine now.
 const useName = "used.json"
 
 func (c *Console) restoreUse() {
@@ -284,12 +319,8 @@ func (c *Console) restoreUse() {
 	}
 }
 
-func (c *Console) keepUse() {
-	b, err := json.Marshal(c.s.Registry.Used())
-	if err != nil {
-		return
-	}
-	if err := durable.WriteFile(filepath.Join(c.s.DataDir, useName), b); err != nil {
-		c.log.Warn("write the last use of keys", "error", err)
+func (c *Console) keepCommits() {
+	if err := c.commits.keep(c.s.DataDir); err != nil {
+		c.log.Warn("write the times of commits", "error", err)
 	}
 }

@@ -16,13 +16,13 @@ import (
 
 // BenchmarkWatching shows what operators cost senders: as many batches as two cores take, by turns with nobody looking
 // and with a scrape every second, a viewer of Live and one of each page that asks again every three. An iteration is a
-// turn of each, six seconds in all; ten tell more than one: -benchtime 10x. The watchers' own side is in the figures.
+// round of each, six seconds in all; ten tell more than one: -benchtime 10x. The watchers' own side is in the figures.
 func BenchmarkWatching(b *testing.B) {
 	s := openService(b)
 	s.dataset(dataset.Spec{ID: "shop"})
 	const batch = 100
 	body := string(traffic.New(traffic.Standard, 1).AppendBatch(nil, "shop", time.Now().Unix(), batch))
-	turn := func(watched bool) (events int64, used time.Duration) {
+	round := func(watched bool) (events int64, used time.Duration) {
 		ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
 		defer cancel()
 		var all sync.WaitGroup
@@ -45,13 +45,13 @@ func BenchmarkWatching(b *testing.B) {
 		all.Wait()
 		return sent.Load(), processorTime() - before
 	}
-	turn(false) // warms up
+	round(false) // warms up
 	var events [2]int64
 	var used [2]time.Duration
 	for i := range b.N {
 		for k := range 2 {
 			which := (i + k) % 2 // neither is always the first
-			n, took := turn(which == 1)
+			n, took := round(which == 1)
 			events[which] += n
 			used[which] += took
 		}

@@ -3,8 +3,7 @@ package console
 import (
 	"time"
 
-	"sluice/internal/api"
-	"sluice/internal/stream"
+	"sluice/internal/histogram"
 )
 
 // flow is the way of an event through the service, with the state of each step.
@@ -17,15 +16,12 @@ func apiStep(s *state) flowStep {
 	if s.ready != nil {
 		step.Class, step.State = "bad", "closed"
 	}
-	var latency []uint64
+	var latency histogram.Buckets
 	var requests, fine uint64
 	for i := range s.api.Routes {
 		r := &s.api.Routes[i]
 		if r.Method != "POST" {
 			continue
-		}
-		if latency == nil {
-			latency = make([]uint64, len(r.Latency))
 		}
 		for j, n := range r.Latency {
 			latency[j] += n
@@ -38,7 +34,7 @@ func apiStep(s *state) flowStep {
 		}
 	}
 	step.Say = plural(requests, "request", "requests")
-	step.More = num(fine) + " answered 200; 99 % within " + edge(latency, api.LatencyBounds[:]) + ", since the start"
+	step.More = num(fine) + " answered 200; 99 % within " + edge(latency[:], histogram.Bounds[:]) + ", since the start"
 	return step
 }
 
@@ -50,7 +46,7 @@ func streamStep(s *state) flowStep {
 		step.Class, step.State = "bad", streamState(s)
 	}
 	step.Say = plural(s.stream.Frames, "frame", "frames") + " synced"
-	step.More = "99 % within " + edge(s.stream.Latency[:], stream.Latencies[:]) + "; " + size(s.stream.Queued) + " waiting"
+	step.More = "99 % within " + edge(s.stream.Latency[:], histogram.Bounds[:]) + "; " + size(s.stream.Queued) + " waiting"
 	return step
 }
 

@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"sluice/internal/api"
+	"sluice/internal/feed"
+	"sluice/internal/histogram"
 	"sluice/internal/iceberg"
-	"sluice/internal/stream"
 )
 
 // The types of metric.
 const (
-	counter   = "counter"
-	gauge     = "gauge"
-	histogram = "histogram"
+	counter      = "counter"
+	gauge        = "gauge"
+	distribution = "histogram"
 )
 
 // Metric is one number that /metrics gives out. The endpoint, docs/metrics.md, the dashboard and the alert rules
@@ -75,6 +76,14 @@ func perTable(of func(iceberg.Stats) float64) func(*state, put) {
 	}
 }
 
+func perReader(of func(feed.ReaderStats) float64) func(*state, put) {
+	return func(s *state, p put) {
+		for _, r := range s.feed.Readers {
+			p(of(r), r.Name)
+		}
+	}
+}
+
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -96,10 +105,10 @@ var Metrics = []Metric{
 			}
 		}
 	}},
-	{Name: "sluice_http_request_seconds", Type: histogram, Help: "Time from a request's headers to its answer.", Labels: []string{"method", "route"}, measure: func(s *state, p putHistogram) {
+	{Name: "sluice_http_request_seconds", Type: distribution, Help: "Time from a request's headers to its answer.", Labels: []string{"method", "route"}, measure: func(s *state, p putHistogram) {
 		for i := range s.api.Routes {
 			r := &s.api.Routes[i]
-			p(r.Latency, api.LatencyBounds[:], r.LatencySum, r.Method, r.Path)
+			p(r.Latency[:], histogram.Bounds[:], r.LatencySum, r.Method, r.Path)
 		}
 	}},
 	{Name: "sluice_http_rejections_total", Type: counter, Help: "Requests rejected, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
@@ -148,12 +157,15 @@ var Metrics = []Metric{
 		p(float64(s.registry.Disabled), "disabled")
 	}},
 	{Name: "sluice_registry_synced_timestamp_seconds", Type: gauge, Help: "When this node's copy of datasets and keys was last known to be current.", read: one(func(s *state) float64 { return unix(s.registry.Synced) })},
-	{Name: "sluice_key_last_used_timestamp_seconds", Type: gauge, Help: "When a live key was last used on this node.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
+	{Name: "sluice_key_last_used_timestamp_seconds", Type: gauge, Help: "When a live key was last used: on this node to the second, on others to about a minute.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
 		s.eachKey(func(dataset, key string, used, _ time.Time) {
 			if !used.IsZero() {
 				p(unix(used), dataset, key)
 			}
 		})
+	}},
+	{Name: "sluice_key_rejected_timestamp_seconds", Type: gauge, Help: "When a key that is revoked or has expired was last presented, with its right secret.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
+		s.eachEndedKey(func(dataset, key string, rejected time.Time) { p(unix(rejected), dataset, key) })
 	}},
 	{Name: "sluice_key_expires_timestamp_seconds", Type: gauge, Help: "When a live key that is being rotated out ends.", Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
 		s.eachKey(func(dataset, key string, _, ends time.Time) {
@@ -168,8 +180,8 @@ var Metrics = []Metric{
 	{Name: "sluice_stream_frames_total", Type: counter, Help: "Frames acknowledged: each is one synced write.", read: one(func(s *state) uint64 { return s.stream.Frames })},
 	{Name: "sluice_stream_records_total", Type: counter, Help: "Submissions acknowledged.", read: one(func(s *state) uint64 { return s.stream.Records })},
 	{Name: "sluice_stream_appended_bytes_total", Type: counter, Help: "Bytes of acknowledged frames.", read: one(func(s *state) uint64 { return s.stream.Bytes })},
-	{Name: "sluice_stream_append_seconds", Type: histogram, Help: "Time until a frame was on stable storage.", measure: func(s *state, p putHistogram) {
-		p(s.stream.Latency[:], stream.Latencies[:], s.stream.LatencySum)
+	{Name: "sluice_stream_append_seconds", Type: distribution, Help: "Time until a frame was on stable storage.", measure: func(s *state, p putHistogram) {
+		p(s.stream.Latency[:], histogram.Bounds[:], s.stream.LatencySum)
 	}},
 	{Name: "sluice_stream_rejected_total", Type: counter, Help: "Submissions the stream did not take, by reason.", Labels: []string{"reason"}, read: func(s *state, p put) {
 		p(float64(s.stream.RejectedOverload), "overload")
@@ -210,6 +222,16 @@ var Metrics = []Metric{
 	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) })},
 	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) })},
 	{Name: "sluice_lake_damaged_files_total", Type: counter, Help: "Files found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
+
+	{Name: "sluice_feed_followers", Type: gauge, Help: "Requests of the feed that this node answers now.", read: one(func(s *state) int64 { return s.feed.Followers })},
+	{Name: "sluice_feed_rows_total", Type: counter, Help: "Rows that the feed of this node handed out.", read: one(func(s *state) uint64 { return s.feed.Rows })},
+	{Name: "sluice_feed_bytes_total", Type: counter, Help: "Bytes of the rows that the feed of this node handed out.", read: one(func(s *state) uint64 { return s.feed.Bytes })},
+	{Name: "sluice_feed_rejected_total", Type: counter, Help: "Requests of the feed that ended early: too many followers at once, or a follower that did not read its answer.", Labels: []string{"reason"}, read: func(s *state, p put) {
+		p(float64(s.feed.Rejected), "followers")
+		p(float64(s.feed.Cut), "slow")
+	}},
+	{Name: "sluice_feed_lag_seconds", Type: gauge, Help: "How old the last row of a reader's last answer was, if more rows were there to be read; else 0.", Labels: []string{"reader"}, read: perReader(func(r feed.ReaderStats) float64 { return r.Lag.Seconds() })},
+	{Name: "sluice_feed_last_answer_timestamp_seconds", Type: gauge, Help: "When this node last answered a reader of the feed.", Labels: []string{"reader"}, read: perReader(func(r feed.ReaderStats) float64 { return unix(r.Last) })},
 
 	{Name: "sluice_disk_free_bytes", Type: gauge, Help: "Free bytes of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.free })},
 	{Name: "sluice_disk_size_bytes", Type: gauge, Help: "Size of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.total })},

@@ -6,6 +6,7 @@ import (
 	"sluice/internal/api"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/feed"
 	"sluice/internal/iceberg"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
@@ -19,13 +20,14 @@ type state struct {
 	version               string
 	ready                 error // nil when a POST would be taken
 	datasets              []*dataset.Dataset
-	used                  map[string]time.Time // by key id, the last use
+	used                  map[string]dataset.Use // by key id
 	registry              dataset.Stats
 	api                   api.Stats
 	stream                stream.Stats
 	engine                engine.Stats
 	lake                  lake.Stats
 	loader                loader.Stats
+	feed                  feed.Stats
 	disk                  disk
 	retention             time.Duration // of the stream
 	audit                 auditState
@@ -41,7 +43,7 @@ type auditState struct {
 	seal    string
 	problem error
 	at      time.Time
-	size    int64 // of the file then
+	size    uint64 // number of its last entry then
 }
 
 // disk is the file system of the data directory.

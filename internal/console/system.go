@@ -1,11 +1,13 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime"
 	"strconv"
 
+	"sluice/internal/histogram"
 	"sluice/internal/stream"
 )
 
@@ -36,7 +38,7 @@ func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, span(s.now.Sub(s.started)), c.s.DataDir)}
 	p.Cards = []systemCard{
-		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), memoryCard(s), nodeCard(s), c.auditCard(s),
+		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), c.auditCard(r.Context(), s),
 	}
 	c.show(w, r, http.StatusOK, "system", "System", "/system", refreshEvery, p)
 }
@@ -76,7 +78,7 @@ func streamCard(s *state) systemCard {
 	card.Facts = []fact{
 		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(max(1, s.engine.Replicas), "copy", "copies")},
 		{"Acknowledged", fmt.Sprintf("%s in %s, %s", plural(s.stream.Records, "submission", "submissions"), plural(s.stream.Frames, "frame", "frames"), size(int64(s.stream.Bytes)))},
-		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], stream.Latencies[:]) + ", " + size(s.stream.Queued) + " waiting"},
+		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], histogram.Bounds[:]) + ", " + size(s.stream.Queued) + " waiting"},
 		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RejectedOverload), num(s.stream.RejectedSpace), num(s.stream.RejectedDown), num(s.stream.Failed))},
 		{"Restarts of the engine", num(s.engine.Restarts)},
 	}
@@ -130,6 +132,25 @@ func lakeCard(s *state) systemCard {
 	return card
 }
 
+// feedCard shows who follows the feed, and how far behind.
+func feedCard(s *state) systemCard {
+	f := &s.feed
+	card := systemCard{ID: "feed", Name: "Feed", Wide: true, State: &systemState{plural(f.Followers, "request open", "requests open"), "note"}}
+	card.Facts = []fact{
+		{"Handed out", plural(f.Rows, "row", "rows") + ", " + size(int64(f.Bytes)) + ", by this node since its start"},
+		{"Ended early", num(f.Rejected) + " too many at once, " + num(f.Cut) + " not read in time"},
+	}
+	card.Table = &systemTable{Caption: "Readers", Head: []string{"Reader", "Rows", "Size", "Behind", "Last answer"}, Empty: "Nobody has followed the feed of this node since its start."}
+	for _, r := range f.Readers {
+		behind := "at the end"
+		if r.Lag > 0 {
+			behind = span(r.Lag)
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{r.Name, num(r.Rows), size(int64(r.Bytes)), behind, ago(s.now, r.Last)})
+	}
+	return card
+}
+
 func nodeCard(s *state) systemCard {
 	free := share(s.disk.free, s.disk.total)
 	state := &systemState{"enough free space", "ok"}
@@ -162,7 +183,7 @@ func memoryCard(s *state) systemCard {
 	}}
 }
 
-func (c *Console) auditCard(s *state) systemCard {
+func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	card := systemCard{ID: "audit", Name: "Audit log", Wide: true, State: good(s.audit.problem == nil, "intact", "changed")}
 	card.Facts = []fact{{"Entries", num(s.audit.entries) + " when verified " + ago(s.now, s.audit.at)}}
 	if s.audit.seal != "" {
@@ -172,7 +193,9 @@ func (c *Console) auditCard(s *state) systemCard {
 	if c.s.Audit == nil {
 		return card
 	}
-	entries, err := c.s.Audit.Tail(10)
+	ctx, cancel := context.WithTimeout(ctx, accessWait)
+	defer cancel()
+	entries, err := c.s.Audit.Tail(ctx, 10)
 	if err != nil {
 		c.log.Error("read audit log", "error", err)
 	}

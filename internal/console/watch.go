@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/histogram"
 	"sluice/internal/lake"
-	"sluice/internal/stream"
 )
 
 // The edges of the alarms of datasets.
@@ -29,17 +29,21 @@ type finding struct {
 }
 
 // findings are those of all datasets.
-type findings struct{ rejected, silent, keys []finding }
+type findings struct{ rejected, silent, keys, ended []finding }
 
 // findDatasets looks for datasets that need somebody. It visits all of them, so Run calls it every ten seconds and pages read
 // what it found.
-func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[string]time.Time, now time.Time) *findings {
-	out := &findings{}
+func findDatasets(view lake.HourView, s *state) *findings {
+	out, now := &findings{}, s.now
 	recent, day := lake.NewWindow(time.Hour, 2, now), lake.NewWindow(time.Hour, 24, now)
-	for _, d := range datasets {
+	for _, d := range s.datasets {
 		for i := range d.Keys {
-			if f, found := endingKey(d, &d.Keys[i], used, now); found {
+			k := &d.Keys[i]
+			if f, found := endingKey(d, k, s.used[k.ID].Accepted, now); found {
 				out.keys = append(out.keys, f)
+			}
+			if f, found := endedKey(d, k, s.used[k.ID].Rejected, now); found {
+				out.ended = append(out.ended, f)
 			}
 		}
 		if d.Disabled {
@@ -53,7 +57,7 @@ func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[stri
 			out.silent = append(out.silent, f)
 		}
 	}
-	for _, list := range [][]finding{out.rejected, out.silent, out.keys} {
+	for _, list := range [][]finding{out.rejected, out.silent, out.keys, out.ended} {
 		slices.SortFunc(list, func(a, b finding) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.say, b.say)) })
 	}
 	return out
@@ -94,12 +98,25 @@ func silent(id string, hours *lake.DatasetHours, day lake.Window, now time.Time)
 	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.", id, span(since)), datasetPath(id), int64(since)}, true
 }
 
-func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]time.Time, now time.Time) (finding, bool) {
+func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (finding, bool) {
 	left := k.Expires.Sub(now)
-	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used[k.ID]) > keyInUse {
+	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used) > keyInUse {
 		return finding{}, false
 	}
 	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, span(left)), datasetPath(d.ID), -int64(left)}, true
+}
+
+// endedKey finds a key that is presented though it was revoked or has expired.
+func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) (finding, bool) {
+	since := now.Sub(rejected)
+	if k.Live(now) || since > keyInUse {
+		return finding{}, false
+	}
+	state := "expired"
+	if !k.Revoked.IsZero() {
+		state = "revoked"
+	}
+	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, ago(now, rejected)), datasetPath(d.ID), -int64(since)}, true
 }
 
 // raise names the first findings, and counts the others.
@@ -121,7 +138,7 @@ type counters struct {
 	minute         int64
 	requests, errs uint64 // answers, and those with a 5xx
 	lost           uint64
-	latency        [len(stream.Latencies) + 1]uint64
+	latency        histogram.Buckets
 }
 
 // synced is how many frames the latencies are of.
@@ -168,8 +185,7 @@ func (r *rates) since(s *state, minutes int64) counters {
 }
 
 func (s *state) growing() counters {
-	c := counters{minute: s.now.Unix() / 60, lost: s.api.RejectionsLost}
-	copy(c.latency[:], s.stream.Latency[:])
+	c := counters{minute: s.now.Unix() / 60, lost: s.api.RejectionsLost, latency: s.stream.Latency}
 	for i := range s.api.Routes {
 		for _, st := range s.api.Routes[i].Statuses {
 			if c.requests += st.Count; st.Status >= 500 {

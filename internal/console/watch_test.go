@@ -32,6 +32,10 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 	rejected := func(ago time.Duration, n float64) lake.Hour {
 		return hourRow(ago, "shop", lake.KindRejections, "MISSING_FIELD", "/timestamp", int64(n), n)
 	}
+	uses := map[string]dataset.Use{
+		"k1": {Accepted: noon.Add(-time.Minute)}, "k2": {Accepted: noon.Add(-48 * time.Hour)},
+		"k3": {Rejected: noon.Add(-2 * time.Minute)}, "k4": {Rejected: noon.Add(-2 * time.Hour)},
+	}
 	key := dataset.KeyInfo{ID: "k1", Expires: noon.Add(5 * time.Hour)}
 	for name, c := range map[string]struct {
 		rows []lake.Hour
@@ -49,6 +53,9 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 		"over for a month":                  {[]lake.Hour{accepted(30*24*time.Hour, 5)}, dataset.Dataset{}, ""},
 		"new":                               {nil, dataset.Dataset{}, ""},
 		"key in use ends":                   {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Keys: []dataset.KeyInfo{key}}, "SluiceKeyEnding: Dataset shop: key k1 is in use and ends in 5 h."},
+		"revoked key in use":                {nil, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "k3", Revoked: noon.Add(-time.Hour)}}}, "SluiceEndedKeyInUse: Dataset shop: key k3 is revoked and still in use, last 2 min ago."},
+		"expired key in use":                {nil, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "k3", Expires: noon.Add(-time.Hour)}}}, "SluiceEndedKeyInUse: Dataset shop: key k3 is expired and still in use, last 2 min ago."},
+		"revoked key out of use":            {nil, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "k4", Revoked: noon.Add(-3 * time.Hour)}}}, ""},
 		"key without use ends":              {[]lake.Hour{accepted(0, 9)}, dataset.Dataset{Keys: []dataset.KeyInfo{{ID: "k2", Expires: key.Expires}}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +63,8 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 			s := wellState()
 			view := indexed(c.rows...).View()
 			defer view.Close()
-			s.found = *findDatasets(view, []*dataset.Dataset{&c.set}, map[string]time.Time{"k1": noon.Add(-time.Minute), "k2": noon.Add(-48 * time.Hour)}, noon)
+			s.datasets, s.used = []*dataset.Dataset{&c.set}, uses
+			s.found = *findDatasets(view, s)
 			v := judge(s)
 			var got []string
 			for _, a := range v.Alarms {
@@ -84,7 +92,8 @@ func TestManyFindings(t *testing.T) {
 	view := indexed(rows...).View()
 	defer view.Close()
 	s := wellState()
-	s.found = *findDatasets(view, sets, nil, noon)
+	s.datasets = sets
+	s.found = *findDatasets(view, s)
 	alarms := sound(s)
 	if len(alarms) != namedMost+1 || alarms[0].Subject != "shop-11" || !strings.Contains(alarms[namedMost].Say, "7 other datasets") {
 		t.Errorf("got %+v", alarms)
@@ -150,4 +159,35 @@ func TestNewDataset(t *testing.T) {
 		_, page := s.read(datasetPath("shop"))
 		return !strings.Contains(page, "Waiting for the first event")
 	})
+}
+
+// A key that has ended and is still presented is marked on its dataset's page and has a series of its own.
+func TestEndedKeyInUse(t *testing.T) {
+	s := wellState()
+	d := &dataset.Dataset{ID: "shop", Keys: []dataset.KeyInfo{{ID: "k1", Revoked: noon.Add(-3 * time.Hour)}, {ID: "k2"}}}
+	s.now, s.datasets, s.labels = noon, []*dataset.Dataset{d}, map[string]bool{"shop": true}
+	for _, c := range []struct {
+		rejected   time.Duration // ago; 0 is never
+		state, use string
+		series     int
+	}{
+		{0, "revoked", "never", 0},
+		{2 * time.Minute, "revoked, still in use", "never; rejected 2 min ago", 1},
+		{2 * time.Hour, "revoked", "never; rejected 2 h ago", 1},
+	} {
+		s.used = map[string]dataset.Use{}
+		if c.rejected > 0 {
+			s.used["k1"] = dataset.Use{Rejected: noon.Add(-c.rejected)}
+		}
+		row := keyRows(d, s)[1]
+		series := 0
+		s.eachEndedKey(func(id, key string, at time.Time) {
+			if id == "shop" && key == "k1" && at.Equal(noon.Add(-c.rejected)) {
+				series++
+			}
+		})
+		if row.State != c.state || row.Used != c.use || series != c.series {
+			t.Errorf("rejected %v ago: got %q, %q and %d series, want %q, %q and %d", c.rejected, row.State, row.Used, series, c.state, c.use, c.series)
+		}
+	}
 }

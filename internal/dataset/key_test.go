@@ -31,7 +31,7 @@ func TestKeyShape(t *testing.T) {
 	}
 }
 
-func TestTypingErrorsAreRefused(t *testing.T) {
+func TestTypingErrorsAreRejected(t *testing.T) {
 	k, _, _ := newKey()
 	text := k.Reveal()
 	for i := range len(text) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,7 @@ func (o *Options) setDefaults() {
 type Registry struct {
 	replica
 	o    Options
+	uses *engine.Bucket
 	snap atomic.Pointer[snapshot]
 }
 
@@ -49,8 +51,8 @@ type snapshot struct {
 type entry struct {
 	hash    [32]byte
 	dataset *Dataset
-	until   int64         // Unix nanoseconds from which it opens nothing
-	used    *atomic.Int64 // Unix seconds of the last use, the same over all snapshots
+	until   int64 // Unix nanoseconds from which it opens nothing
+	use     *use  // the same over all snapshots
 }
 
 // Open makes the bucket where there is none, reads all datasets, and returns the registry. Without Run it still sees
@@ -61,13 +63,27 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
 	}
-	r := &Registry{o: o, replica: replica{e: e, kv: kv, what: "datasets", now: o.Now, log: o.Log}}
+	uses, err := e.Bucket(ctx, engine.KeyUse)
+	if err != nil {
+		return nil, fmt.Errorf("open the use of keys: %w", err)
+	}
+	r := &Registry{o: o, uses: uses, replica: replica{e: e, kv: kv, what: "datasets", now: o.Now, log: o.Log}}
 	r.take = r.replace
 	r.snap.Store(&snapshot{})
 	if err := r.load(ctx); err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
 	}
 	return r, nil
+}
+
+// Run keeps the copy in memory current, and the use of keys in the engine, until ctx ends.
+func (r *Registry) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var keeper sync.WaitGroup
+	keeper.Go(func() { r.keepUse(ctx) })
+	defer keeper.Wait()
+	defer stop()
+	return r.replica.Run(ctx)
 }
 
 // replace swaps in what was read. A record that cannot be read closes its own dataset and no other.
@@ -100,9 +116,9 @@ func (r *Registry) index(all []*Dataset) *snapshot {
 				en.until = 0
 			}
 			if o := old.keys[k.ID]; o != nil {
-				en.used = o.used
+				en.use = o.use
 			} else {
-				en.used = new(atomic.Int64)
+				en.use = new(use)
 			}
 			s.keys[k.ID] = en
 		}
@@ -111,10 +127,11 @@ func (r *Registry) index(all []*Dataset) *snapshot {
 }
 
 // nobody is compared with when a key is unknown, so that the answer takes as long as for a wrong one.
-var nobody = &entry{used: new(atomic.Int64)}
+var nobody = &entry{use: new(use)}
 
 // Authenticate returns the dataset that a presented key opens, and the key's id. It looks only at memory, takes the
-// same time for a wrong key as for an unknown one, and allocates nothing. Its only error is ErrKey.
+// same time for a wrong key as for an unknown one, and allocates nothing. Its only error is ErrKey. The right secret of a
+// key that has ended, or of a disabled dataset, is ErrKey with the key's id, for the operator's log.
 func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
 	id, secret, ok := parseKey(presented)
 	if !ok {
@@ -126,13 +143,14 @@ func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
 	}
 	hash := sha256.Sum256(secret[:])
 	now := r.o.Now()
-	if subtle.ConstantTimeCompare(hash[:], en.hash[:]) != 1 || now.UnixNano() >= en.until {
+	if subtle.ConstantTimeCompare(hash[:], en.hash[:]) != 1 {
 		return nil, "", ErrKey
 	}
-	// Once a second is exact enough, and keeps many cores from writing to one place.
-	if sec := now.Unix(); en.used.Load() != sec {
-		en.used.Store(sec)
+	if now.UnixNano() >= en.until {
+		note(&en.use.rejected, now)
+		return nil, id, ErrKey
 	}
+	note(&en.use.accepted, now)
 	return en.dataset, id, nil
 }
 
@@ -180,29 +198,6 @@ func decode(data []byte) (*Dataset, error) {
 		return nil, err
 	}
 	return s.dataset()
-}
-
-// Used returns when each key was last used, to the second, as far as this process knows.
-func (r *Registry) Used() map[string]time.Time {
-	used := map[string]time.Time{}
-	for id, en := range r.snap.Load().keys {
-		if sec := en.used.Load(); sec != 0 {
-			used[id] = time.Unix(sec, 0).UTC()
-		}
-	}
-	return used
-}
-
-// Restore takes over times of last use that were kept from an earlier run; a later one known here stays.
-func (r *Registry) Restore(used map[string]time.Time) {
-	keys := r.snap.Load().keys
-	for id, at := range used {
-		if en := keys[id]; en != nil {
-			if known := en.used.Load(); at.Unix() > known {
-				en.used.CompareAndSwap(known, at.Unix())
-			}
-		}
-	}
 }
 
 // Stats are the registry's numbers.

@@ -43,6 +43,36 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
+// Replace makes no file but the one asked for in a directory that another program reads.
+func TestReplace(t *testing.T) {
+	tmp := t.TempDir()
+	dir := filepath.Join(tmp, "read-by-others")
+	path := filepath.Join(dir, "1.blk")
+	if err := os.MkdirAll(path, 0o700); err != nil { // a directory at path: the rename fails
+		t.Fatal(err)
+	}
+	if err := Replace(tmp, path, []byte("x")); err == nil {
+		t.Error("a directory was replaced by a file")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(tmp, path, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "x" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, d := range []string{tmp, dir} {
+		if left, err := os.ReadDir(d); err != nil || len(left) != 1 {
+			t.Errorf("%s: got %v, %v, want one entry", d, left, err)
+		}
+	}
+	if err := Replace(filepath.Join(tmp, "missing"), path, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want a missing directory", err)
+	}
+}
+
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {

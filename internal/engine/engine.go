@@ -91,7 +91,8 @@ type Engine struct {
 
 	restartMu sync.Mutex // one restart at a time
 
-	owner   string // names this process in leases
+	record  atomic.Pointer[Record] // of the cluster; nil where there is none
+	owner   string                 // names this process in leases
 	leaseMu sync.Mutex
 	leases  *Bucket
 }
@@ -112,6 +113,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		err = e.openExternal(ctx)
 	case o.Dir == "":
 		err = errors.New("open engine: neither a data directory nor an address is given")
+	case belongsToCluster(o.Dir) != nil:
+		err = fmt.Errorf("open engine: %w", belongsToCluster(o.Dir))
 	case o.Replicas > 1:
 		err = fmt.Errorf("open engine: %d replicas need a cluster; the embedded engine is one node", o.Replicas)
 	default:
@@ -213,6 +216,27 @@ func (e *Engine) openExternal(ctx context.Context) error {
 	if got := e.nc.MaxPayload(); got < minPayload {
 		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got, maxPayload)
 	}
+	return e.findRecord(ctx)
+}
+
+// findRecord reads the cluster's record where there is one.
+func (e *Engine) findRecord(ctx context.Context) error {
+	var r Record
+	err := e.insist(ctx, func(ctx context.Context) (err error) {
+		r, err = e.Record(ctx)
+		return err
+	})
+	if err == nil {
+		err = e.adopt(&r)
+	} else if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = rememberCluster(e.o.Dir, r.Cluster, false)
+	}
+	if err != nil {
+		return fmt.Errorf("open engine: %w", err)
+	}
 	return nil
 }
 
@@ -225,7 +249,7 @@ func rejectEmbedded(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
-			"use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
+			"move them there with sluice cluster join, or use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
 	}
 	if err != nil {
 		return fmt.Errorf("open engine: %w", err)
@@ -379,7 +403,7 @@ func (e *Engine) Stats() Stats {
 		Connected: e.nc.IsConnected(),
 		Healthy:   e.Health() == nil,
 		Restarts:  e.restarts.Load(),
-		Replicas:  e.o.Replicas,
+		Replicas:  e.copies(),
 		Version:   e.nc.ConnectedServerVersion(),
 	}
 }

@@ -58,7 +58,7 @@ func writeAddress(dir string, a address) error {
 	if err != nil {
 		return fmt.Errorf("write engine address: %w", err)
 	}
-	return replaceFile(dir, filepath.Join(dir, addressName), data)
+	return durable.WriteFile(filepath.Join(dir, addressName), data)
 }
 
 func readAddress(dir string) (address, error) {
@@ -89,8 +89,9 @@ func clearLeftovers(dir string) error {
 	if err := removeAddress(dir); err != nil {
 		return err
 	}
-	for _, d := range []string{dir, filepath.Join(dir, storeName)} {
-		left, err := filepath.Glob(filepath.Join(d, "replace.*.tmp"))
+	// Earlier versions named temporary files replace.*.tmp.
+	for _, pattern := range []string{addressName + ".*.tmp", "replace.*.tmp", storeName + "/*.blk.*.tmp", storeName + "/replace.*.tmp"} {
+		left, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err
 		}
@@ -101,37 +102,4 @@ func clearLeftovers(dir string) error {
 		}
 	}
 	return nil
-}
-
-// replaceFile puts data in the place of path: written in the directory tmp, synced, renamed, and the directory
-// synced, so that a crash at any point leaves the old file or the new one.
-func replaceFile(tmp, path string, data []byte) error {
-	f, err := os.CreateTemp(tmp, "replace.*.tmp") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // does nothing once renamed
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncFile(filepath.Dir(path))
-	}
-	return err
-}
-
-// syncFile brings a file or directory to stable storage.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }

@@ -125,7 +125,7 @@ func TestForeignStreamIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := e.Partitions(t.Context(), PartitionOptions{}); err == nil || !strings.Contains(err.Error(), "not made by Sluice") {
-		t.Errorf("got %v, want a refusal", err)
+		t.Errorf("got %v, want a rejection", err)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestReplicasNeverShrink(t *testing.T) {
 	}
 }
 
-// Every answer that means "no more storage" is told apart from an engine that does not work.
+// Every answer that means "no more storage" differs from an engine that does not work.
 func TestErrorCodes(t *testing.T) {
 	for code, want := range map[int]error{
 		10002: ErrFull, 10023: ErrFull, 10028: ErrFull, 10047: ErrFull, 10077: ErrFull,

@@ -15,6 +15,7 @@ import (
 type Message struct {
 	Seq  uint64
 	Time time.Time // when the engine stored it
+	Key  string    // of a message that PublishNew stored
 	Data []byte
 }
 
@@ -39,9 +40,9 @@ type getRequest struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + partitionName(p.id) }
-func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + partitionName(p.id) }
-func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + partitionName(p.id) }
+func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + p.name }
+func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + p.name }
+func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + p.name }
 
 // State asks the engine for the state of the partition.
 func (p *Partition) State(ctx context.Context) (State, error) {
@@ -73,7 +74,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 		err = info.Error.asError()
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("state of partition %d: %w", p.id, err)
+		return State{}, fmt.Errorf("state of %s: %w", p.name, err)
 	}
 	st := info.State
 	return State{
@@ -129,7 +130,7 @@ func (p *Partition) get(ctx context.Context, r getRequest) (Message, error) {
 		}
 	}
 	if err != nil && err != errNoResponders {
-		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
 	return p.askLeader(ctx, body)
 }
@@ -139,9 +140,10 @@ func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error)
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Message struct {
-			Seq  uint64    `json:"seq"`
-			Data []byte    `json:"data"`
-			Time time.Time `json:"time"`
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
 	reply, err := p.ask(ctx, p.leaderSubject(), body)
@@ -152,9 +154,10 @@ func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error)
 		err = answer.Error.asError()
 	}
 	if err != nil {
-		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
-	return Message{Seq: answer.Message.Seq, Time: answer.Message.Time, Data: answer.Message.Data}, nil
+	m := answer.Message
+	return Message{Seq: m.Seq, Time: m.Time, Key: keyOf(m.Subject), Data: m.Data}, nil
 }
 
 // parseMessage reads a direct answer. Anything but a stored message is not ok.
@@ -170,7 +173,7 @@ func parseMessage(m *nats.Msg) (_ Message, ok bool) {
 	if err != nil {
 		return Message{}, false
 	}
-	return Message{Seq: seq, Time: at, Data: m.Data}, true
+	return Message{Seq: seq, Time: at, Key: keyOf(m.Header.Get("Nats-Subject")), Data: m.Data}, true
 }
 
 // Reader reads a partition in order, in batches. One goroutine uses it. Close it when done.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"sluice/internal/durable"
 )
 
 // A stream is a directory of numbered blocks; the engine syncs a block before it begins the next, so only the newest
@@ -16,7 +18,7 @@ import (
 
 // syncTails syncs the newest block of every stream. It is enough after a crash of the process, when the cache is whole.
 func syncTails(store string) error {
-	return eachTail(store, syncFile)
+	return eachTail(store, durable.Sync)
 }
 
 // rewriteTails replaces the newest block of every stream with a synced copy. It is needed after a failed sync: the
@@ -28,7 +30,7 @@ func rewriteTails(store string) error {
 			return err
 		}
 		// The copy is not made in the stream's own directory: a file left there by a crash could pass for a block.
-		return replaceFile(store, path, data)
+		return durable.Replace(store, path, data)
 	})
 }
 
@@ -49,7 +51,7 @@ func eachTail(store string, do func(path string) error) error {
 		if err := do(tail); err != nil {
 			return fmt.Errorf("secure the newest block: %w", err)
 		}
-		if err := syncFile(dir); err != nil {
+		if err := durable.Sync(dir); err != nil {
 			return fmt.Errorf("secure the newest block: %w", err)
 		}
 	}

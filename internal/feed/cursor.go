@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"time"
 
 	"sluice/internal/stream"
 )
@@ -42,6 +43,8 @@ type position struct {
 type Cursor struct {
 	stream uint64 // its identity
 	parts  []position
+
+	read time.Time // when the last frame was stored whose rows were handed out; zero before the first. Not part of the text
 }
 
 // identity tells a stream from another one in its place.
@@ -110,10 +113,10 @@ func (c *Cursor) grow(partitions int) {
 }
 
 // atWatermarks returns the cursor right behind what a snapshot of the table holds.
-func atWatermarks(id uint64, partitions int, marks map[uint8]uint64) *Cursor {
+func atWatermarks(id uint64, partitions int, watermarks map[uint8]uint64) *Cursor {
 	c := &Cursor{stream: id}
 	for p := range partitions {
-		c.parts = append(c.parts, position{seq: marks[uint8(p)] + 1})
+		c.parts = append(c.parts, position{seq: watermarks[uint8(p)] + 1})
 	}
 	return c
 }

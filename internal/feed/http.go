@@ -58,8 +58,8 @@ func (f *Feed) Handler() http.Handler {
 	})
 }
 
-// Refuse answers a request that the listener does not let through to the feed.
-func Refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+// Reject answers a request that the listener does not let through to the feed.
+func Reject(w http.ResponseWriter, r *http.Request, status int, message string) {
 	(&problem{status: status, code: "FORBIDDEN", message: message, hint: "Reach the operators' listener over TLS, or on the machine itself by localhost."}).write(w, r)
 }
 
@@ -161,7 +161,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	}
 	if f.followers.Add(1) > maxFollowers {
 		f.followers.Add(-1)
-		f.refused.Add(1)
+		f.rejected.Add(1)
 		return &problem{status: 429, code: "TOO_MANY_FOLLOWERS", message: "Too many requests follow the feed now.", hint: "Try again in a second."}
 	}
 	defer f.followers.Add(-1)
@@ -172,6 +172,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	out := &output{w: w, r: r, control: http.NewResponseController(w), wait: f.writeWait}
 	defer out.end()
 	caughtUp, err := f.poll(r, c, q, out)
+	f.count(reader, c, out, caughtUp)
 	if err != nil {
 		if errors.Is(out.err, os.ErrDeadlineExceeded) {
 			f.cut.Add(1)
@@ -194,6 +195,15 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	_ = out.write(append(line, '\n'))
 	_ = out.flush()
 	return nil
+}
+
+// count adds an answer to the numbers of its reader.
+func (f *Feed) count(reader *dataset.Reader, c *Cursor, out *output, caughtUp bool) {
+	now, lag := time.Now(), time.Duration(0)
+	if !caughtUp && !c.read.IsZero() {
+		lag = now.Sub(c.read)
+	}
+	f.readers.answered(reader.Name, out.rows, out.bytes, lag, now)
 }
 
 // poll reads until there are rows, or the request has waited long enough.

@@ -54,7 +54,7 @@ func TestCopyIsGoneOnWith(t *testing.T) {
 			t.Errorf("got findings %v, want none", found)
 		}
 		if err := l.CopyTo(t.Context(), at(t, to), silent); !errors.Is(err, ErrInUse) {
-			t.Errorf("got %v for a place that is in use, want a refusal", err)
+			t.Errorf("got %v for a place that is in use, want an error", err)
 		}
 	}
 }

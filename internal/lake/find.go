@@ -14,7 +14,7 @@ import (
 // Found is what the lake holds of a submission.
 type Found struct {
 	Rows     []event.Row // by position in the request
-	Rejected int64       // events refused
+	Rejected int64       // events rejected
 }
 
 // around is how far the time in an id may lie from received_at: they are taken from the same clock reading, so

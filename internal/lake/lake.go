@@ -130,11 +130,11 @@ type anyTable interface {
 // tables is all of them in the order of commits.
 func (l *Lake) tables() []anyTable { return []anyTable{l.rejections, l.hours, l.events} }
 
-// CommittedAt says when the events up to a position of the stream were committed, as far as the snapshots that are kept
-// can tell exactly; else it is zero.
-func (l *Lake) CommittedAt(partition uint8, seq uint64) time.Time {
-	return l.events.CommittedAt(partition, seq)
-}
+// Commit is a commit to the table of events.
+type Commit = iceberg.Commit
+
+// Commits returns the commits to the table of events whose snapshots are kept, after a sequence number, oldest first.
+func (l *Lake) Commits(after int64) []Commit { return l.events.Commits(after) }
 
 // Files lists where the Parquet files of a table lie that its newest snapshot holds, for a program that reads Parquet
 // but not Iceberg. They stay for the retention of snapshots after they were replaced. A name that is none of TableNames

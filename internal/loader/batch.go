@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"sluice/event"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -58,6 +59,7 @@ type batch struct {
 	begun  time.Time // when the batch before was done
 	due    time.Time // until then the work may be slowed down
 	events []event.Row
+	erased *erasure.Set // what may not be loaded again
 	reader submission.Decoder
 	read   submission.Submission // the record that is being decoded
 }
@@ -119,48 +121,62 @@ func view(record []byte) string { return unsafe.String(unsafe.SliceData(record),
 // decode makes rows of the frames. A record that cannot be read goes into quarantine, as in add.
 func (b *batch) decode(ctx context.Context) error {
 	job := b.l.o.Throttle.Begin(2, b.due)
+	var err error
+	if b.erased, err = b.l.erased(ctx); err != nil {
+		return err
+	}
+	left := 0
 	b.events = make([]event.Row, 0, b.rows)
 	for _, w := range b.frames {
 		w.s.added = 0
 	}
 	for _, w := range b.frames {
 		for slot, record := range w.frame.Records {
-			if err := b.record(w.s, w.frame.Seq, slot, record); err != nil {
+			n, err := b.record(w.s, w.frame.Seq, slot, record)
+			if err != nil {
 				return err
 			}
+			left += n
 		}
 		w.s.tallied, w.s.rejected = max(w.s.tallied, w.frame.Seq), max(w.s.rejected, w.frame.Seq)
 		if err := job.Pause(ctx); err != nil {
 			return err
 		}
 	}
+	if left > 0 {
+		b.l.o.Log.Info("rows with erased identifiers were not loaded again", "rows", left)
+	}
 	return nil
 }
 
-// record decodes one record, and adds to each table what it has not yet.
-func (b *batch) record(s *share, seq uint64, slot int, record []byte) error {
+// record decodes one record, and adds to each table what it has not yet. It says how many rows it leaves out because they
+// were erased.
+func (b *batch) record(s *share, seq uint64, slot int, record []byte) (erased int, err error) {
 	rows, err := b.reader.Decode(&b.read, b.events, view(record), s.p.id, seq, uint16(slot))
 	if err != nil {
 		isNew, kept := b.l.quarantine.record(s.p.id, seq, slot, record)
 		if kept != nil {
-			return fmt.Errorf("keep a damaged record: %w", kept)
+			return 0, fmt.Errorf("keep a damaged record: %w", kept)
 		}
 		if isNew {
 			s.p.log.Error("record is damaged", "sequence", seq, "slot", slot, "error", err)
 		}
-		return nil
+		return 0, nil
 	}
-	if seq > s.marks.Events {
-		s.added += len(rows) - len(b.events)
-		b.events = rows
-	}
-	if seq > s.tallied {
+	if seq > s.tallied { // before rows move
 		s.tally.Add(&b.read)
 	}
 	if seq > s.rejected {
 		s.reject(&b.read)
 	}
-	return nil
+	if seq > s.marks.Events {
+		known := len(b.events)
+		kept := slices.DeleteFunc(rows[known:], func(r event.Row) bool { return b.erased.Erased(&r) })
+		erased = len(rows) - known - len(kept)
+		b.events = rows[:known+len(kept)]
+		s.added += len(kept)
+	}
+	return erased, nil
 }
 
 // reject notes the rejections of a submission.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/engine"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -32,6 +33,11 @@ type Target interface {
 	Pend(hours []lake.Hour)
 }
 
+// Erasures knows which identifiers were erased.
+type Erasures interface {
+	Current(ctx context.Context) (*erasure.Set, error)
+}
+
 // Options say what is loaded, and how. Stream, Lake, Quarantine and Now are required.
 type Options struct {
 	Stream     Source
@@ -47,6 +53,10 @@ type Options struct {
 
 	// IDs gives rows the submission id that their sender has; nil gives the form of earlier versions.
 	IDs *submission.IDs
+
+	// Erasures keeps rows out of the lake that were erased from it: a frame may be loaded again, into an older version of
+	// the tables. nil knows of none.
+	Erasures Erasures
 
 	// Maintain looks after the tables: compaction, expiry, retention, sweep. The process that commits calls it; nil does
 	// nothing. It returns when its context ends.
@@ -135,6 +145,14 @@ func (l *Loader) Run(ctx context.Context) error {
 // Flush commits what is collected, with all counts, and returns when it is in the lake. It is an error if this process
 // loads nothing.
 func (l *Loader) Flush() error { return l.tell(order{flush: true}) }
+
+// erased is what was erased, as of now: a batch that is decoded later than an erasure began has none of it.
+func (l *Loader) erased(ctx context.Context) (*erasure.Set, error) {
+	if l.o.Erasures == nil {
+		return nil, nil
+	}
+	return l.o.Erasures.Current(ctx)
+}
 
 // Watermark says up to which sequence number of a partition everything is in the lake. It asks nobody.
 func (l *Loader) Watermark(partition uint8) uint64 {

@@ -37,7 +37,7 @@ type S3Options struct {
 type S3 struct {
 	o      S3Options
 	client *minio.Client // repeats what can be repeated
-	once   *minio.Client // sends each request once: for the conditional write, whose answers have to be told apart
+	once   *minio.Client // sends each request once: for the conditional write, whose answers differ in meaning
 	ctx    context.Context
 	tails  *tailCache // of objects that were opened; those of all places in the bucket
 }
@@ -47,7 +47,7 @@ type S3 struct {
 const graceS3 = 24 * time.Hour
 
 // OpenS3 opens a bucket, and makes sure that it keeps two writers apart: an object that is written twice on the
-// condition that there is none must be refused the second time. ctx ends requests of the Store.
+// condition that there is none must be rejected the second time. ctx ends requests of the Store.
 func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	s := &S3{o: o, ctx: ctx, tails: newTailCache(tailCacheBytes, time.Now)}
 	if s.o.Timeout == 0 {
@@ -210,7 +210,7 @@ const (
 //	                repeated. So it is read and compared.
 //	409             two writers met in the store, and neither has won: try again
 //	no answer, 5xx  it may be there: try again with the same bytes, which the next answer then explains
-//	else            the store refused it
+//	else            the store rejected it
 //
 // When the time is up and a try may have worked, it answers ErrUncertain.
 func (s *S3) CreateExclusive(name string, data []byte) error {

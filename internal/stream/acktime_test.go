@@ -11,12 +11,12 @@ import (
 )
 
 // A disk that needs a sixth of the time a caller has for each write, and many callers: as many as can be served are
-// served, the others are refused at once, and nobody takes the engine for broken.
+// served, the others are rejected at once, and nobody takes the engine for broken. A frame holds few records.
 func TestSlowDisk(t *testing.T) {
 	const limit, each = 600 * time.Millisecond, 100 * time.Millisecond
 	const first, last = 2500 * time.Millisecond, 3 * time.Second // at first nobody knows how slow it is
 	var disk sync.Mutex                                          // one write after the other
-	s := runStream(t, openEngine(t, t.TempDir()), Options{AckTimeout: limit, Step: func(name string) error {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{AckTimeout: limit, MaxFrame: 20, Step: func(name string) error {
 		if strings.HasSuffix(name, ".publish") {
 			disk.Lock()
 			defer disk.Unlock()
@@ -25,7 +25,7 @@ func TestSlowDisk(t *testing.T) {
 		return nil
 	}})
 	var promised ledger
-	var refused, late, down atomic.Int64
+	var rejected, late, down atomic.Int64
 	var wg sync.WaitGroup
 	end := time.Now().Add(first + last)
 	for c := range 32 {
@@ -43,7 +43,7 @@ func TestSlowDisk(t *testing.T) {
 				case err == nil:
 					promised.add(t, at, rec)
 				case errors.Is(err, ErrOverloaded):
-					refused.Add(1)
+					rejected.Add(1)
 					<-time.After(20 * time.Millisecond)
 				case errors.Is(err, ErrTimeout):
 					late.Add(1)
@@ -60,15 +60,15 @@ func TestSlowDisk(t *testing.T) {
 	before := s.Stats()
 	wg.Wait()
 	st := s.Stats()
-	t.Logf("%d promised in %d frames, %d refused, %d late, %d while down", promised.len(), st.Frames, refused.Load(), late.Load(), down.Load())
+	t.Logf("%d promised in %d frames, %d rejected, %d late, %d while down", promised.len(), st.Frames, rejected.Load(), late.Load(), down.Load())
 	if n := st.Revived - before.Revived; n > 2 { // a machine that is busy itself may add a pause; without pacing it is one a second and more
 		t.Errorf("the stream was down %d times", n)
 	}
 	if n, most := st.Frames-before.Frames, uint64(last/each); n < most*3/10 {
 		t.Errorf("%d frames in %v, want most of the %d that the disk can take", n, last, most)
 	}
-	if refused.Load() == 0 {
-		t.Error("nobody was refused: the test shows nothing")
+	if rejected.Load() == 0 {
+		t.Error("nobody was rejected: the test shows nothing")
 	}
 	stored := map[string]bool{}
 	for _, rec := range contents(t, s, 0) {

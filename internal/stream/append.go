@@ -26,9 +26,11 @@ type writer struct {
 	open   *group    // gathering; nil when there is none
 	full   []*group  // queued, in order
 	flying []*group  // sending
-	closed bool
-	keyed  sync.WaitGroup // calls of AppendKeyed
-	places chan struct{}  // taken by them
+
+	unsettled []unsettled // keys of frames that may or may not be stored
+	closed    bool
+	keyed     sync.WaitGroup // calls of AppendKeyed
+	places    chan struct{}  // taken by them
 }
 
 func newWriter(s *Stream, log *engine.Partition, p uint8) *writer {
@@ -49,13 +51,22 @@ func (s *Stream) Append(ctx context.Context, record []byte) (Position, error) {
 	if err := s.admit(ctx, len(record)); err != nil {
 		return Position{}, err
 	}
+	return s.appendGroup(ctx, record, nil)
+}
+
+// appendGroup puts an admitted record into a group, with the key that was claimed for it, if any, and waits for its
+// answer.
+func (s *Stream) appendGroup(ctx context.Context, record []byte, name *key) (Position, error) {
 	w := s.writers[0]
 	if len(s.writers) > 1 {
 		w = s.writers[s.next.Add(1)%uint32(len(s.writers))]
 	}
-	g, slot, err := w.add(record)
+	g, slot, err := w.add(record, name)
 	if err != nil {
 		s.queued.Add(-int64(len(record)))
+		if name != nil {
+			s.keys.release(slotKey{key: *name})
+		}
 		return Position{}, err
 	}
 	select {
@@ -109,7 +120,7 @@ func (s *Stream) awaitRun(ctx context.Context) error {
 }
 
 // add puts a copy of the record into the open group.
-func (w *writer) add(record []byte) (*group, uint16, error) {
+func (w *writer) add(record []byte, name *key) (*group, uint16, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
@@ -133,6 +144,9 @@ func (w *writer) add(record []byte) (*group, uint16, error) {
 	before := len(g.buf)
 	g.buf = appendRecord(g.buf, record)
 	slot := uint16(g.n)
+	if name != nil {
+		g.keys = append(g.keys, slotKey{slot, *name})
+	}
 	g.n++
 	g.size += int64(len(record))
 	if len(w.flying) == 0 && g.n == 1 || before < overlap && len(g.buf) >= overlap {
@@ -157,7 +171,7 @@ func (w *writer) take() *group {
 	defer w.mu.Unlock()
 	for {
 		if g := w.due(); g != nil {
-			g.phase, g.conn = sending, notSent
+			g.phase, g.conn, g.low = sending, notSent, w.high.Load()
 			w.flying = append(w.flying, g)
 			return g
 		}

@@ -174,19 +174,55 @@ func each(callers, n int, do func() error) error {
 	return nil
 }
 
-// BenchmarkAppendKeyed measures records with a key, each a message and a sync of its own.
+// BenchmarkKeyJournal measures how long a start reads the journal of 30 million keys, by the time for two million.
+func BenchmarkKeyJournal(b *testing.B) {
+	const keys, block = 2_000_000, 10_000
+	j := keyJournal{dir: b.TempDir(), stream: "a"}
+	if _, err := j.load(new(keyTable), 1); err != nil {
+		b.Fatal(err)
+	}
+	for i := range uint64(keys) {
+		k := testKey(i)
+		j.add(&k, Position{Seq: i + 1})
+		if i%block == block-1 {
+			if err := j.flush([]uint64{i + 1}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if err := j.close([]uint64{keys}); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		j, table := keyJournal{dir: j.dir, stream: "a"}, new(keyTable)
+		if _, err := j.load(table, 1); err != nil || table.len() != keys {
+			b.Fatal(table.len(), err)
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)*30_000_000/keys, "s/30M-keys")
+}
+
+// BenchmarkAppendKeyed measures records with a key beside the same ones without, in turns.
 func BenchmarkAppendKeyed(b *testing.B) {
 	s := runStream(b, openEngine(b, b.TempDir()), Options{})
 	record := make([]byte, 500)
 	var key atomic.Int64
-	b.ReportAllocs()
-	b.ResetTimer()
-	cpu := cpuTime(b)
-	took := spread(b, 64, func() error {
+	var took, cpu [2]time.Duration
+	keyed := func() error {
 		_, err := s.AppendKeyed(b.Context(), strconv.FormatInt(key.Add(1), 10), record)
 		return err
-	})
-	cpu = cpuTime(b) - cpu
-	b.ReportMetric(float64(b.N)/took.Seconds(), "appends/s")
-	b.ReportMetric(float64(cpu.Microseconds())/float64(b.N), "cpu-µs/op")
+	}
+	plain := func() error {
+		_, err := s.Append(b.Context(), record)
+		return err
+	}
+	b.ReportAllocs()
+	for i, n := 0, 0; n < b.N; i++ {
+		before := cpuTime(b)
+		took[i%2] += spread(b, 64, []func() error{keyed, plain}[i%2])
+		cpu[i%2] += cpuTime(b) - before
+		n += b.N/2 + 1
+	}
+	b.ReportMetric(float64(took[1])/float64(took[0]), "rate-of-plain")
+	b.ReportMetric(float64(cpu[0])/float64(max(cpu[1], 1)), "cpu-of-plain")
 }

@@ -32,9 +32,15 @@ func (w *writer) commit(g *group) {
 	w.mu.Lock()
 	g.conn = conn
 	w.mu.Unlock()
+	g.buf = appendKeys(g.buf, g.keys)
 	sealFrame(g.buf, g.n)
 	start := s.o.Now()
-	seq, err := w.publish(g.ctx, "append", "", g.buf)
+	what := "append"
+	if len(g.keys) > 0 {
+		what = "keyed"
+	}
+	seq, err := w.publish(g.ctx, what, "", g.buf)
+	w.answered(g, seq, err)
 	w.mu.Lock()
 	first := g.answer(seq, err)
 	w.mu.Unlock()
@@ -69,7 +75,7 @@ func (w *writer) publish(ctx context.Context, what, key string, frame []byte) (u
 	if seq <= high {
 		// The engine came back without its newest frames and gives their numbers out again. A reader that is past
 		// them would never see this record, so it must not count as stored.
-		return 0, w.s.fault(fmt.Errorf("%w: it has lost its newest frames", ErrUnavailable))
+		return 0, w.s.fault(errFellBack)
 	}
 	w.raise(seq)
 	if w.s.disk.wrote(len(frame)) {
@@ -77,6 +83,9 @@ func (w *writer) publish(ctx context.Context, what, key string, frame []byte) (u
 	}
 	return seq, w.s.at(what, "stored")
 }
+
+// errFellBack means that the engine gives out sequence numbers a second time.
+var errFellBack = fmt.Errorf("%w: it has lost its newest frames", ErrUnavailable)
 
 // send sends one message, and learns how fast the engine is.
 func (w *writer) send(ctx context.Context, what, key string, frame []byte) (uint64, error) {

@@ -64,8 +64,8 @@ func child(dir string) int {
 	return 1
 }
 
-// TestKill kills a process that appends, again and again over one directory. What it was told is stored must be there,
-// where it was told, and no key may have been taken twice.
+// TestKill kills a process that appends, again and again over one directory. What it got an acknowledgement for must be there,
+// at its position, and no key may have been taken twice.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	var promised ledger

@@ -45,7 +45,7 @@ func flip(path string) error {
 func cut(path string, keep int64) error { return os.Truncate(path, keep) }
 
 // TestDamage hurts the files of a stopped stream. Whatever is hurt: the stream opens, what survives is what was stored,
-// every frame that does not is told of, and new records get numbers that no reader has passed.
+// every frame that does not is reported, and new records get numbers that no reader has passed.
 func TestDamage(t *testing.T) {
 	const frames = 100 // about thirty to a block
 	for _, c := range []struct {
@@ -92,16 +92,16 @@ func TestDamage(t *testing.T) {
 					t.Fatalf("new record got number %d, %d was given out before", fresh.Seq, at.Seq)
 				}
 			}
-			survived, told := survivors(t, s, stored, fresh)
+			survived, reported := survivors(t, s, stored, fresh)
 			if survived < c.survive {
 				t.Errorf("%d frames survived, want %d", survived, c.survive)
 			}
-			if c.whole && told != 0 {
-				t.Errorf("%d frames told lost, want none", told)
+			if c.whole && reported != 0 {
+				t.Errorf("%d frames reported lost, want none", reported)
 			}
 			// The first and the last number may belong to probes, which hold no record.
-			if survived+told < frames {
-				t.Errorf("%d survived and %d told lost of %d: some went silently", survived, told, frames)
+			if survived+reported < frames {
+				t.Errorf("%d survived and %d reported lost of %d: some went silently", survived, reported, frames)
 			}
 		})
 	}
@@ -133,13 +133,13 @@ func fillStore(t *testing.T, dir string, frames int) map[Position]string {
 }
 
 // survivors scans and counts the frames that are as they were, and those that the scan tells are not there.
-func survivors(t *testing.T, s *Stream, stored map[Position]string, fresh Position) (survived, told int) {
+func survivors(t *testing.T, s *Stream, stored map[Position]string, fresh Position) (survived, reported int) {
 	t.Helper()
 	sawFresh := false
 	if err := s.Scan(t.Context(), 0, 1, func(f Frame) error {
-		told += int(f.Missing)
+		reported += int(f.Missing)
 		if f.Damaged != nil {
-			told++
+			reported++
 		}
 		for i, r := range f.Records {
 			at := Position{Seq: f.Seq, Slot: uint16(i)}
@@ -159,7 +159,7 @@ func survivors(t *testing.T, s *Stream, stored map[Position]string, fresh Positi
 	if !sawFresh {
 		t.Error("the scan did not reach the new record")
 	}
-	return survived, told
+	return survived, reported
 }
 
 // TestResume is for a loss that only the reader can tell of: it has read further than was noted.

@@ -68,7 +68,7 @@ func TestWriteErrorHealsItself(t *testing.T) {
 		t.Errorf("append after a write error: %v, want ErrUnavailable", err)
 	}
 	if took := time.Since(start); took > 200*time.Millisecond {
-		t.Errorf("that refusal took %v, want none at all", took)
+		t.Errorf("that rejection took %v, want none at all", took)
 	}
 	limit(before)
 
@@ -105,18 +105,18 @@ func TestDiskHeadroom(t *testing.T) {
 	} {
 		eventually(t, name+": readiness", func() bool { return s.Ready() == nil })
 		if err := try(); err != nil {
-			t.Errorf("%s: append with room: %v", name, err)
+			t.Errorf("%s: append with free space: %v", name, err)
 		}
 		c.take()
-		eventually(t, name+": refusal", func() bool { return errors.Is(try(), ErrNoSpace) })
+		eventually(t, name+": rejection", func() bool { return errors.Is(try(), ErrNoSpace) })
 		if err := s.Ready(); !errors.Is(err, ErrNoSpace) {
-			t.Errorf("%s: ready without room: %v", name, err)
+			t.Errorf("%s: ready without free space: %v", name, err)
 		}
 		c.giveBack()
 	}
 	eventually(t, "readiness", func() bool { return s.Ready() == nil })
 	if s.Stats().RejectedSpace == 0 {
-		t.Error("refusals were not counted")
+		t.Error("rejections were not counted")
 	}
 }
 
@@ -175,7 +175,7 @@ func TestAccountStorage(t *testing.T) {
 	}
 }
 
-func TestFullStreamRefuses(t *testing.T) {
+func TestFullStreamRejects(t *testing.T) {
 	onEveryEngine(t, func(t *testing.T, b backend) {
 		s := runStream(t, b.engine, Options{MaxBytes: 100_000})
 		var promised ledger

@@ -11,16 +11,20 @@ import (
 //
 //	offset  bytes  what
 //	0       3      "SLF"
-//	3       1      version, 1
+//	3       1      version: 1, or 2 where a record has an idempotency key
 //	4       4      CRC32C of bytes 0–3 and of everything from byte 8, little endian
 //	8       2      number of records, little endian
 //	10      …      each record: its length as a uvarint, its bytes
+//	…       26     version 2 only: for each record with an idempotency key, in order, its slot (2 bytes, little endian)
+//	               and the 24 bytes of its key
 //
-// Nothing may follow the last record. A frame of no records is legal: it proves that a write is possible. The number
-// of records 65535 with nothing behind it marks a sequence number whose frame the engine has lost.
+// Nothing follows. A frame of no records is legal: it proves that a write is possible. The number of records 65535 with
+// nothing behind it marks a sequence number whose frame the engine has lost.
 const (
 	frameVersion = 1
+	keyedVersion = 2
 	frameHeader  = 10
+	frameKeySize = 2 + len(key{})
 	lostMark     = 0xFFFF
 	// MaxSlots is how many records a frame holds at most; a submission id has 12 bits for the slot.
 	MaxSlots = 4096
@@ -40,6 +44,18 @@ func beginFrame(b []byte) []byte {
 func appendRecord(b, record []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(record)))
 	return append(b, record...)
+}
+
+// appendKeys ends the frame in b with the keys of its records. Without any the frame stays of version 1.
+func appendKeys(b []byte, keys []slotKey) []byte {
+	if len(keys) > 0 {
+		b[3] = keyedVersion
+	}
+	for _, k := range keys {
+		b = binary.LittleEndian.AppendUint16(b, k.slot)
+		b = append(b, k.key[:]...)
+	}
+	return b
 }
 
 // sealFrame completes the header of the frame in b, which holds n records.
@@ -75,37 +91,67 @@ var errLost = fmt.Errorf("%w: the engine has lost it", ErrFrame)
 // DecodeFrame returns the records of a frame; they share memory with b. The error wraps ErrFrame and says what is
 // wrong without showing any of the bytes.
 func DecodeFrame(b []byte) ([][]byte, error) {
+	records, _, err := decodeFrame(b)
+	return records, err
+}
+
+// decodeFrame returns the records of a frame, and the keys of those that have one.
+func decodeFrame(b []byte) ([][]byte, []slotKey, error) {
 	if len(b) < frameHeader {
-		return nil, fmt.Errorf("%w: %d bytes", ErrFrame, len(b))
+		return nil, nil, fmt.Errorf("%w: %d bytes", ErrFrame, len(b))
 	}
 	if string(b[:3]) != "SLF" {
-		return nil, fmt.Errorf("%w: foreign bytes", ErrFrame)
+		return nil, nil, fmt.Errorf("%w: foreign bytes", ErrFrame)
 	}
-	if b[3] != frameVersion {
-		return nil, fmt.Errorf("%w: version %d, known is %d", ErrFrame, b[3], frameVersion)
+	if b[3] != frameVersion && b[3] != keyedVersion {
+		return nil, nil, fmt.Errorf("%w: version %d, known are %d and %d", ErrFrame, b[3], frameVersion, keyedVersion)
 	}
 	if binary.LittleEndian.Uint32(b[4:]) != frameSum(b) {
-		return nil, fmt.Errorf("%w: checksum differs", ErrFrame)
+		return nil, nil, fmt.Errorf("%w: checksum differs", ErrFrame)
 	}
 	n := int(binary.LittleEndian.Uint16(b[8:]))
 	if n == lostMark && len(b) == frameHeader {
-		return nil, errLost
+		return nil, nil, errLost
 	}
 	if n > MaxSlots {
-		return nil, fmt.Errorf("%w: %d records", ErrFrame, n)
+		return nil, nil, fmt.Errorf("%w: %d records", ErrFrame, n)
 	}
 	records := make([][]byte, n)
 	rest := b[frameHeader:]
 	for i := range records {
 		size, w := binary.Uvarint(rest)
 		if w <= 0 || size > uint64(len(rest)-w) {
-			return nil, fmt.Errorf("%w: record %d of %d has no end", ErrFrame, i, n)
+			return nil, nil, fmt.Errorf("%w: record %d of %d has no end", ErrFrame, i, n)
 		}
 		end := w + int(size)
 		records[i], rest = rest[w:end:end], rest[end:]
 	}
-	if len(rest) != 0 {
-		return nil, fmt.Errorf("%w: %d bytes after the last record", ErrFrame, len(rest))
+	if b[3] == frameVersion {
+		if len(rest) != 0 {
+			return nil, nil, fmt.Errorf("%w: %d bytes after the last record", ErrFrame, len(rest))
+		}
+		return records, nil, nil
 	}
-	return records, nil
+	keys, err := decodeKeys(rest, n)
+	return records, keys, err
+}
+
+// decodeKeys reads the keys of a frame that has n records.
+func decodeKeys(b []byte, n int) ([]slotKey, error) {
+	if len(b) == 0 || len(b)%frameKeySize != 0 {
+		return nil, fmt.Errorf("%w: %d bytes of keys", ErrFrame, len(b))
+	}
+	keys := make([]slotKey, len(b)/frameKeySize)
+	next := 0
+	for i := range keys {
+		k := &keys[i]
+		k.slot = binary.LittleEndian.Uint16(b)
+		copy(k.key[:], b[2:])
+		b = b[frameKeySize:]
+		if int(k.slot) < next || int(k.slot) >= n {
+			return nil, fmt.Errorf("%w: key %d of %d has no record", ErrFrame, i, len(keys))
+		}
+		next = int(k.slot) + 1
+	}
+	return keys, nil
 }

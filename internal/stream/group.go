@@ -13,7 +13,8 @@ import (
 type group struct {
 	phase groupPhase
 	buf   []byte
-	n     int   // records
+	n     int // records
+	keys  []slotKey
 	size  int64 // of the records
 	born  time.Time
 	timer *time.Timer // ends the group's time
@@ -21,6 +22,7 @@ type group struct {
 	ctx    context.Context // of the write; ends with the group's time
 	cancel context.CancelCauseFunc
 	conn   uint64 // the connection that its frame is sent over, or notSent
+	low    uint64 // its frame will have a higher number
 
 	done chan struct{} // closed when answered
 	seq  uint64
@@ -96,6 +98,9 @@ func (w *writer) expire(g *group) {
 	}
 	w.s.n.failed.Add(uint64(g.n))
 	if before != sending {
+		if len(g.keys) > 0 {
+			w.s.keys.release(g.keys...)
+		}
 		w.release(g)
 	}
 }

@@ -5,28 +5,62 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"time"
 
 	"sluice/internal/engine"
 )
 
-// home returns the writer of a key, and the key as the engine knows it: 192 bits of its hash. No two keys will ever
-// have the same, and the engine keeps every key in memory, so it is short.
-func (s *Stream) home(key string) (*writer, string) {
-	sum := sha256.Sum256([]byte(key))
-	w := s.writers[int(sum[31])%s.parts.Keyed]
-	return w, base64.RawURLEncoding.EncodeToString(sum[:24])
+// keyName returns a key as it is stored, and the writer of the messages that have it: an external engine compares keys
+// within one partition.
+func (s *Stream) keyName(text string) (key, *writer) {
+	sum := sha256.Sum256([]byte(text))
+	return key(sum[:24]), s.writers[int(sum[31])%s.parts.Keyed]
 }
 
 // AppendKeyed stores a record under a key, unless there is one: then it returns ErrExists and ReadKeyed has it, or will
-// have it as soon as the other call succeeds. It is the engine that decides, so this holds between processes and after
-// any crash, for as long as records are kept. Otherwise it is like Append, but costs a sync of its own.
-func (s *Stream) AppendKeyed(ctx context.Context, key string, record []byte) (Position, error) {
+// have it as soon as the other call succeeds. This holds after any crash, and between processes, for as long as records
+// are kept. Otherwise it is like Append; with an external engine it costs a sync of its own.
+func (s *Stream) AppendKeyed(ctx context.Context, text string, record []byte) (Position, error) {
 	if err := s.admit(ctx, len(record)); err != nil {
 		return Position{}, err
 	}
-	defer s.queued.Add(-int64(len(record)))
-	w, name := s.home(key)
+	name, home := s.keyName(text)
+	if s.keys == nil {
+		defer s.queued.Add(-int64(len(record)))
+		return home.publishKeyed(ctx, &name, record)
+	}
+	if err := s.claimKey(ctx, &name); err != nil {
+		s.queued.Add(-int64(len(record)))
+		return Position{}, err
+	}
+	return s.appendGroup(ctx, record, &name)
+}
+
+// claimKey takes a key that no record has.
+func (s *Stream) claimKey(ctx context.Context, name *key) error {
+	if s.keys.journal.dir == "" {
+		return fmt.Errorf("%w: another process writes", ErrUnavailable)
+	}
+	if err := s.keys.claim(name, s.o.MaxKeys); err != nil {
+		return err
+	}
+	_, _, err := s.findKey(ctx, name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil
+	case err == nil, errors.Is(err, ErrDamaged):
+		err = ErrExists
+	default:
+		err = translate(err)
+	}
+	s.keys.release(slotKey{key: *name})
+	return err
+}
+
+// publishKeyed stores a record as a message of its own; the engine rejects a second one with the same key.
+func (w *writer) publishKeyed(ctx context.Context, name *key, record []byte) (Position, error) {
+	s := w.s
 	if err := w.enter(ctx); err != nil {
 		return Position{}, err
 	}
@@ -38,7 +72,7 @@ func (s *Stream) AppendKeyed(ctx context.Context, key string, record []byte) (Po
 	start := s.o.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	seq, err := w.publish(ctx, "keyed", name, frame)
+	seq, err := w.publish(ctx, "keyed", base64.RawURLEncoding.EncodeToString(name[:]), frame)
 	if cap(frame) <= maxPooled {
 		*buf = frame[:0]
 		frames.Put(buf)
@@ -53,10 +87,27 @@ func (s *Stream) AppendKeyed(ctx context.Context, key string, record []byte) (Po
 	return Position{}, err
 }
 
-// ReadKeyed returns the record stored under a key. Without one it returns ErrNotFound.
-func (s *Stream) ReadKeyed(ctx context.Context, key string) ([]byte, Position, error) {
-	w, name := s.home(key)
-	m, err := w.log.GetKey(ctx, name)
+// ReadKeyed returns the record stored under a key. Without one it returns ErrNotFound, and ErrTimeout while it is not
+// known yet whether there is one.
+func (s *Stream) ReadKeyed(ctx context.Context, text string) ([]byte, Position, error) {
+	name, home := s.keyName(text)
+	if s.keys == nil {
+		return home.readPublished(ctx, &name)
+	}
+	if err := s.loadKeys(ctx); err != nil {
+		return nil, Position{}, err
+	}
+	unknown := s.keys.state(&name) == keyUnknown
+	record, at, err := s.findKey(ctx, &name)
+	if unknown && errors.Is(err, ErrNotFound) {
+		err = ErrTimeout
+	}
+	return record, at, err
+}
+
+// readPublished asks the engine for the message with a key.
+func (w *writer) readPublished(ctx context.Context, name *key) ([]byte, Position, error) {
+	m, err := w.log.GetKey(ctx, base64.RawURLEncoding.EncodeToString(name[:]))
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, Position{}, ErrNotFound
 	}

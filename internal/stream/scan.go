@@ -27,6 +27,8 @@ type Frame struct {
 	Missing uint64 // how many sequence numbers right before Seq hold nothing any more
 	Damaged error  // why there are no Records; wraps ErrDamaged
 	Raw     []byte // the bytes of a damaged frame; nil when the engine has none
+
+	keys []slotKey // of the records that have one
 }
 
 // Scan calls yield for every frame of a partition from a sequence number on, in order, and returns nil after the last
@@ -86,8 +88,11 @@ func (s *Stream) frame(m engine.Message, next uint64) Frame {
 	}
 	if m.Data == nil {
 		fr.Damaged = fmt.Errorf("%w: the engine has no bytes for it", ErrDamaged)
-	} else if records, err := DecodeFrame(m.Data); err == nil {
-		fr.Records = records
+	} else if records, keys, err := decodeFrame(m.Data); err == nil {
+		fr.Records, fr.keys = records, keys
+		if m.Key != "" && len(records) > 0 {
+			fr.keys = messageKey(m)
+		}
 	} else {
 		fr.Damaged = fmt.Errorf("%w: %w", ErrDamaged, err)
 		if !errors.Is(err, errLost) {

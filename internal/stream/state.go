@@ -110,7 +110,8 @@ func (s *Stream) logMove(from Phase, to *Status) {
 	case to.Phase == Probing && from != Probing && from != NoSpace:
 		s.o.Log.Error("stream takes no records", "error", to.Err)
 	case to.Phase == NoSpace:
-		s.o.Log.Warn("stream takes no records: the disk is nearly full", "free_bytes", s.disk.free.Load())
+		s.o.Log.Warn("stream takes no records: the disk is nearly full",
+			"free", mebibytes(s.disk.free.Load()), "needed", mebibytes(s.disk.need.Load()))
 	}
 }
 
@@ -141,6 +142,7 @@ func (s *Stream) watch(ctx context.Context) {
 		changed, unwell := s.e.Changed(), s.e.Unwell()
 		s.look(ctx)
 		s.saveEnds(ctx, unwell)
+		s.keepKeys(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -184,6 +186,14 @@ func (s *Stream) look(ctx context.Context) {
 	if st := s.status.Load(); st.Phase == Starting || st.Phase == Probing {
 		s.probe(ctx, st)
 	}
+	if s.status.Load().Phase != Writing {
+		return
+	}
+	for _, w := range s.writers {
+		if err := w.settle(ctx); err != nil {
+			s.o.Log.Debug("keys not settled yet", "partition", w.part, "error", err)
+		}
+	}
 }
 
 // checkDisk asks the disk. A disk that cannot be asked counts as full.
@@ -212,6 +222,13 @@ func (s *Stream) timeToLook() {
 // probe writes to every partition and moves to Writing when all of them stored it.
 func (s *Stream) probe(ctx context.Context, since *Status) {
 	if ctx.Err() != nil {
+		return
+	}
+	if err := s.loadKeys(ctx); err != nil {
+		s.o.Log.Error("idempotency keys cannot be read", "error", err)
+		if since.Phase == Starting {
+			s.move(since, Probing, err)
+		}
 		return
 	}
 	for _, w := range s.writers {

@@ -4,27 +4,23 @@ import (
 	"errors"
 	"sync/atomic"
 	"time"
-)
 
-// Latencies are the upper bounds of the buckets of Stats.Latency; a last bucket takes the rest.
-var Latencies = [...]time.Duration{
-	500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
-	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
-}
+	"sluice/internal/histogram"
+)
 
 // Stats are the stream's numbers since it was opened.
 type Stats struct {
-	Frames, Records, Bytes uint64                     // acknowledged
-	Failed                 uint64                     // records whose append ended in an error after it was taken
-	Abandoned              uint64                     // records whose caller did not wait for the answer
-	RejectedOverload       uint64                     // records rejected because too much was waiting
-	RejectedSpace          uint64                     // records rejected because the disk is nearly full
-	RejectedDown           uint64                     // records rejected because the engine takes no writes
-	Revived                uint64                     // times the stream took writes again after a fault
-	Damaged                uint64                     // frames read whose bytes were not whole
-	Missing                uint64                     // sequence numbers found empty by a scan
-	Lost                   uint64                     // frames the engine had acknowledged and came back without
-	Latency                [len(Latencies) + 1]uint64 // frames by time to acknowledgement
+	Frames, Records, Bytes uint64            // acknowledged
+	Failed                 uint64            // records whose append ended in an error after it was taken
+	Abandoned              uint64            // records whose caller did not wait for the answer
+	RejectedOverload       uint64            // records rejected because too much was waiting
+	RejectedSpace          uint64            // records rejected because the disk is nearly full
+	RejectedDown           uint64            // records rejected because the engine takes no writes
+	Revived                uint64            // times the stream took writes again after a fault
+	Damaged                uint64            // frames read whose bytes were not whole
+	Missing                uint64            // sequence numbers found empty by a scan
+	Lost                   uint64            // frames the engine had acknowledged and came back without
+	Latency                histogram.Buckets // frames by time to acknowledgement
 	LatencySum             time.Duration
 	Queued                 int64    // bytes waiting or on their way now
 	DiskFree               int64    // bytes at the last look; 0 when the disk is another machine's
@@ -35,21 +31,14 @@ type Stats struct {
 
 type counters struct {
 	frames, records, bytes, failed, abandoned, overload, space, down, revived, damaged, missing, lost atomic.Uint64
-	latency                                                                                           [len(Latencies) + 1]atomic.Uint64
-	latencySum                                                                                        atomic.Int64
+	latency                                                                                           histogram.Histogram
 }
 
 func (c *counters) committed(records, size int, took time.Duration) {
 	c.frames.Add(1)
 	c.records.Add(uint64(records))
 	c.bytes.Add(uint64(size))
-	took = max(took, 0) // the clock may have been set
-	c.latencySum.Add(int64(took))
-	i := 0
-	for i < len(Latencies) && took > Latencies[i] {
-		i++
-	}
-	c.latency[i].Add(1)
+	c.latency.Record(took)
 }
 
 func (c *counters) reject(err error) {
@@ -70,11 +59,8 @@ func (s *Stream) Stats() Stats {
 		Failed: s.n.failed.Load(), Abandoned: s.n.abandoned.Load(),
 		RejectedOverload: s.n.overload.Load(), RejectedSpace: s.n.space.Load(), RejectedDown: s.n.down.Load(),
 		Revived: s.n.revived.Load(), Damaged: s.n.damaged.Load(), Missing: s.n.missing.Load(), Lost: s.n.lost.Load(),
-		LatencySum: time.Duration(s.n.latencySum.Load()),
-		Queued:     s.queued.Load(), DiskFree: s.disk.free.Load(), Phase: s.status.Load().Phase, Ready: s.Ready() == nil,
-	}
-	for i := range st.Latency {
-		st.Latency[i] = s.n.latency[i].Load()
+		Latency: s.n.latency.Buckets(), LatencySum: s.n.latency.Sum(),
+		Queued: s.queued.Load(), DiskFree: s.disk.free.Load(), Phase: s.status.Load().Phase, Ready: s.Ready() == nil,
 	}
 	for _, w := range s.writers {
 		st.High = append(st.High, w.high.Load())

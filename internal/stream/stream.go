@@ -30,6 +30,7 @@ var (
 	ErrGone        = errors.New("stream: the record has aged out")
 	ErrDamaged     = errors.New("stream: the record cannot be read")
 	ErrBehind      = errors.New("stream: the stream ends before the position to read from")
+	ErrTooManyKeys = errors.New("stream: as many keys are remembered as there may be")
 )
 
 // MaxPartitions is how many partitions there can be.
@@ -52,6 +53,7 @@ type Options struct {
 	MaxQueue   int64         // bytes that may wait at once; 0 means 64 MiB
 	MaxFrame   int           // bytes of a frame that records share; 0 means 1 MiB
 	InFlight   int           // frames of a partition on their way at once; 0 means 3
+	MaxKeys    int           // keys that the embedded engine's stream remembers, each in at most 16 bytes of memory; 0 means 32 Mi
 
 	Disk func() (Disk, error) // free space; nil asks the file system of the engine's directory
 	Now  func() time.Time     // nil means time.Now
@@ -75,6 +77,9 @@ func (o *Options) setDefaults() {
 	if o.InFlight == 0 {
 		o.InFlight = 3
 	}
+	if o.MaxKeys == 0 {
+		o.MaxKeys = defaultMaxKeys
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -95,6 +100,7 @@ type Stream struct {
 	queued atomic.Int64  // bytes waiting or on their way
 	disk   disk
 	ends   *engine.Bucket
+	keys   *keyIndex // nil with an external engine
 
 	status  atomic.Pointer[Status] // changed by move alone
 	moving  sync.Mutex             // one move at a time
@@ -119,6 +125,9 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	s.parts = parts
+	if e.Mode() != engine.External {
+		s.keys = newKeyIndex(e, parts.ID)
+	}
 	for i, p := range parts.List {
 		s.writers = append(s.writers, newWriter(s, p, uint8(i)))
 	}
@@ -163,5 +172,6 @@ func (s *Stream) Run(ctx context.Context) error {
 	stopWatch()
 	watcher.Wait()
 	s.saveEnds(context.WithoutCancel(ctx), nil)
+	s.closeKeys()
 	return nil
 }

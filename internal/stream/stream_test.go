@@ -63,7 +63,7 @@ func TestAppendKeyed(t *testing.T) {
 		s := runStream(t, b.engine, Options{})
 		var wg sync.WaitGroup
 		var mu sync.Mutex
-		stored, refused := 0, 0
+		stored, rejected := 0, 0
 		for i := range 64 {
 			wg.Go(func() {
 				_, err := s.AppendKeyed(t.Context(), "key", []byte(fmt.Sprint("record ", i)))
@@ -73,15 +73,15 @@ func TestAppendKeyed(t *testing.T) {
 				case err == nil:
 					stored++
 				case errors.Is(err, ErrExists):
-					refused++
+					rejected++
 				default:
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
-		if stored != 1 || refused != 63 {
-			t.Errorf("stored %d, refused %d, want 1 and 63", stored, refused)
+		if stored != 1 || rejected != 63 {
+			t.Errorf("stored %d, rejected %d, want 1 and 63", stored, rejected)
 		}
 		first, at, err := s.ReadKeyed(t.Context(), "key")
 		if err != nil {
@@ -89,7 +89,7 @@ func TestAppendKeyed(t *testing.T) {
 		}
 		b.bounce(t)
 		eventually(t, "readiness", func() bool { return s.Ready() == nil })
-		eventually(t, "second refusal", func() bool {
+		eventually(t, "second rejection", func() bool {
 			_, err := s.AppendKeyed(t.Context(), "key", []byte("another"))
 			if err == nil {
 				t.Fatal("the key was taken twice")

@@ -182,7 +182,7 @@ func TestProbe(t *testing.T) {
 		return ""
 	})
 	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err == nil || !strings.Contains(err.Error(), "conditional writes") {
-		t.Errorf("got %v, want a refusal that names conditional writes", err)
+		t.Errorf("got %v, want an error that names conditional writes", err)
 	}
 	p.set(nil)
 	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err != nil {

@@ -124,13 +124,13 @@ func (p *spoiler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Unlock()
 	switch what {
 	case "409":
-		refuse(w, http.StatusConflict, "ConditionalRequestConflict")
+		reject(w, http.StatusConflict, "ConditionalRequestConflict")
 		return
 	case "500":
-		refuse(w, http.StatusInternalServerError, "InternalError")
+		reject(w, http.StatusInternalServerError, "InternalError")
 		return
 	case "503":
-		refuse(w, http.StatusServiceUnavailable, "SlowDown")
+		reject(w, http.StatusServiceUnavailable, "SlowDown")
 		return
 	case "reset":
 		hangUp(w)
@@ -157,7 +157,7 @@ func (p *spoiler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hangUp(w)
 		return
 	case "500 after":
-		refuse(w, http.StatusInternalServerError, "InternalError")
+		reject(w, http.StatusInternalServerError, "InternalError")
 		return
 	}
 	for name, values := range answer.Header {
@@ -178,7 +178,7 @@ func (p *spoiler) forward(r *http.Request, body []byte) (*http.Response, error) 
 	return p.client.Do(out)
 }
 
-func refuse(w http.ResponseWriter, code int, name string) {
+func reject(w http.ResponseWriter, code int, name string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(code)
 	fmt.Fprintf(w, "<Error><Code>%s</Code><Message>spoiled</Message></Error>", name)

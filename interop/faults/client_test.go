@@ -21,7 +21,7 @@ import (
 )
 
 // host is where a server listens, without the scheme.
-func (s *server) host() string { return strings.TrimPrefix(s.url, "http://") }
+func (s *server) host() string { return strings.TrimPrefix(s.URL(), "http://") }
 
 // Ten thousand connections that say nothing, or hardly anything, some of them with a key: other datasets are served
 // meanwhile, memory stays bounded, and the idle ones are shown the door.
@@ -132,7 +132,7 @@ func reset(s *server, l *ledger, mark string) error {
 	return c.(*net.TCPConn).SetLinger(0) // Close sends a reset
 }
 
-// The service with 256 MiB of memory, flooded with the largest bodies there may be, plain and compressed: it refuses
+// The service with 256 MiB of memory, flooded with the largest bodies there may be, plain and compressed: it rejects
 // what it cannot hold, and never takes more.
 func TestMemoryLimit(t *testing.T) {
 	t.Run("GOMEMLIMIT", func(t *testing.T) {
@@ -198,9 +198,9 @@ func floodMemory(t *testing.T, how launch) {
 				b := bodies[w%len(bodies)]
 				a, err := s.post(l.key, "/v1/events/batch", b.body, "Content-Encoding", b.coding)
 				if err != nil {
-					a.status = 0
+					a.Status = 0
 				}
-				counts[a.status].Add(1)
+				counts[a.Status].Add(1)
 			}
 		})
 	}
@@ -210,11 +210,11 @@ func floodMemory(t *testing.T, how launch) {
 	if most > 256<<20 {
 		t.Errorf("%d MiB of memory, want 256 at most", most>>20)
 	}
-	if s.ended() {
-		t.Fatalf("it died:\n%s", s.said())
+	if s.Ended() {
+		t.Fatalf("it died:\n%s", s.Said())
 	}
 	if counts[200].Load() == 0 || counts[503].Load() == 0 {
-		t.Error("want some taken and some refused: the test shows nothing")
+		t.Error("want some taken and some rejected: the test shows nothing")
 	}
 	l.settle(t, s, 120*time.Second)
 	if most := s.memory(t); most > 256<<20 {
@@ -309,13 +309,13 @@ func TestBombs(t *testing.T) {
 					t.Errorf("%s: %v", b.name, err)
 					return
 				}
-				last.Store(int64(a.status))
+				last.Store(int64(a.Status))
 				slowest.Store(max(slowest.Load(), int64(time.Since(begun))))
-				if a.status != 400 && a.status != 413 && a.status != 503 && !(a.status == 200 && b.valid) {
-					t.Errorf("%s: answer %d", b.name, a.status)
+				if a.Status != 400 && a.Status != 413 && a.Status != 503 && !(a.Status == 200 && b.valid) {
+					t.Errorf("%s: answer %d", b.name, a.Status)
 				}
-				if len(a.body) > 256<<10 {
-					t.Errorf("%s: an answer of %d KiB", b.name, len(a.body)>>10)
+				if len(a.Body) > 256<<10 {
+					t.Errorf("%s: an answer of %d KiB", b.name, len(a.Body)>>10)
 				}
 			})
 		}

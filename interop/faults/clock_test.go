@@ -41,7 +41,7 @@ func TestClockSteps(t *testing.T) {
 	for _, offset := range []int{hour, 0, -hour, hour, -hour, 0} {
 		set(offset)
 		l.ages(t, s, time.Duration(offset)*time.Second)
-		if err := s.ready(); err != nil {
+		if err := s.Ready(); err != nil {
 			t.Errorf("clock %+d s: %v", offset, err)
 		}
 	}
@@ -106,9 +106,9 @@ func (l *ledger) ages(t *testing.T, s *server, offset time.Duration) {
 		if late := strings.Contains(e.receipt, `"LATE_EVENT"`); late != c.late {
 			t.Errorf("clock %v: an event %v old: late %v, want %v", offset, c.age, late, c.late)
 		}
-		a, err := s.call(http.MethodGet, l.key, "/v1/submissions/"+e.id, "")
-		if err != nil || a.status != http.StatusOK {
-			t.Errorf("look-up of %s: %d %v", e.id, a.status, fmt.Sprint(err))
+		a, err := s.Call(http.MethodGet, l.key, "/v1/submissions/"+e.id, "")
+		if err != nil || a.Status != http.StatusOK {
+			t.Errorf("look-up of %s: %d %v", e.id, a.Status, fmt.Sprint(err))
 		}
 	}
 }

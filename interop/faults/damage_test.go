@@ -17,12 +17,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // metric reads one number of /metrics; of several series it is the sum.
 func (s *server) metric(t *testing.T, name string) (sum float64) {
 	t.Helper()
-	r, err := sender.Get(s.ops + "/metrics")
+	r, err := servicetest.Client.Get(s.Ops() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func damagedStream(t *testing.T, h harm) toll {
 	for i := range 200 {
 		l.send(s, l.request(i%kinds))
 	}
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 	if err := h.do(newest(t, dir, "engine", "jetstream", "*", "streams", "SLUICE_0", "msgs", "*.blk")); err != nil {
 		t.Fatal(err)
 	}
@@ -131,17 +133,17 @@ func damagedStream(t *testing.T, h harm) toll {
 	}
 	// Each request went alone, so each has a frame of its own.
 	if float64(o.requests) > damaged+missing {
-		t.Errorf("%d requests are lost, %v frames are told of:\n%s", o.requests, damaged+missing, s.said())
+		t.Errorf("%d requests are lost, %v frames are reported:\n%s", o.requests, damaged+missing, s.Said())
 	}
 	if o.lost > 0 {
 		eventually(t, 10*time.Second, "alarm", func() error {
-			if !strings.Contains(s.said(), "alarm=SluiceDamagedFrames") && !strings.Contains(s.said(), "alarm=SluiceSequenceGap") {
+			if !strings.Contains(s.Said(), "alarm=SluiceDamagedFrames") && !strings.Contains(s.Said(), "alarm=SluiceSequenceGap") {
 				return errors.New("no alarm")
 			}
 			return nil
 		})
 	}
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 	return o
 }
 
@@ -172,15 +174,15 @@ func damagedMetadata(t *testing.T, pattern string, h harm) {
 		l.send(s, l.request(i%kinds))
 	}
 	l.settle(t, s, 30*time.Second)
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 	if err := h.do(youngest(t, filepath.Join(dir, "lake", "events", "metadata"), pattern)); err != nil {
 		t.Fatal(err)
 	}
 	s = start(t, dir, launch{args: quick})
 	l.settle(t, s, 60*time.Second)
 	l.check(t, dir)
-	s.stop(syscall.SIGTERM)
-	// Our own reader leaves out parts by what the manifests say of them: that must be right, too.
+	s.Stop(syscall.SIGTERM)
+	// Our own reader leaves out files by what the manifests say of them: that must be right, too.
 	out, err := sluice(t, nil, "export", "--data", dir, "--dataset", "shop", "--from", "2020-01-01", "--to", "2100-01-01")
 	if err != nil {
 		t.Error(err)
@@ -209,7 +211,7 @@ func youngest(t *testing.T, dir, pattern string) string {
 
 // Damage to a part of the table: an export gives everything else, says that something is missing, and fails; upkeep
 // finds it, counts it and alarms; the service goes on.
-func TestDamagedParts(t *testing.T) {
+func TestDamagedFiles(t *testing.T) {
 	for _, h := range harms {
 		t.Run(h.name, func(t *testing.T) {
 			for range rounds(t, 2, 1) {
@@ -225,7 +227,7 @@ func damagedPart(t *testing.T, h harm) {
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	many(t, dir, l)
 	whole := stored(t, dir, "shop")
-	files, err := parts(dir, "events")
+	files, err := dataFiles(dir, "events")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,21 +249,21 @@ func damagedPart(t *testing.T, h harm) {
 	}
 	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
 	eventually(t, 30*time.Second, "upkeep to find it", func() error {
-		l.send(s, l.request(mixedBatch)) // more parts, so that there is something to compact
+		l.send(s, l.request(mixedBatch)) // more files, so that there is something to compact
 		if n := s.metric(t, "sluice_lake_damaged_files_total"); n == 0 {
 			return errors.New("not counted")
 		}
-		if !strings.Contains(s.said(), "damaged") {
+		if !strings.Contains(s.Said(), "damaged") {
 			return errors.New("not logged")
 		}
 		return nil
 	})
 	eventually(t, 10*time.Second, "alarm", func() error {
-		if !strings.Contains(s.said(), "alarm=SluiceDamagedFiles") {
+		if !strings.Contains(s.Said(), "alarm=SluiceDamagedFiles") {
 			return errors.New("no alarm")
 		}
 		return nil
 	})
 	l.settle(t, s, 60*time.Second)
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 }

@@ -59,8 +59,8 @@ func (d *disk) relieve() {
 	}
 }
 
-// Somebody else fills the disk of a running server, down to the last byte or place for a file. It refuses before it is
-// full; nothing acknowledged is lost, whatever the disk refuses; and when there is room again, it goes on by itself.
+// Somebody else fills the disk of a running server, down to the last byte or place for a file. It rejects events
+// before the disk is full, loses nothing acknowledged whichever write fails, and accepts again when there is space.
 func TestDiskFull(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -77,20 +77,20 @@ func TestDiskFull(t *testing.T) {
 			s := start(t, dir, launch{args: []string{"--commit-every", "100ms"}})
 			l.settle(t, s, 30*time.Second)
 			for range rounds(t, 3, 1) {
-				d.fullOnce(s, l, c.fill)
+				d.fillAndFree(s, l, c.fill)
 			}
 			l.replay(t, s)
 			l.settle(t, s, 60*time.Second)
 			l.check(t, dir)
-			if lines := strings.Count(s.said(), "\n"); lines > 400 {
+			if lines := strings.Count(s.Said(), "\n"); lines > 400 {
 				t.Errorf("a full disk made %d lines of log", lines)
 			}
 		})
 	}
 }
 
-// fullOnce fills the disk under load, looks at the answers, and gives the room back.
-func (d *disk) fullOnce(s *server, l *ledger, fill func(*disk)) {
+// fillAndFree fills the disk under load, looks at the answers, and frees the space.
+func (d *disk) fillAndFree(s *server, l *ledger, fill func(*disk)) {
 	t := d.t
 	var stop atomic.Bool
 	senders := l.load(s, 5, &stop)
@@ -98,18 +98,18 @@ func (d *disk) fullOnce(s *server, l *ledger, fill func(*disk)) {
 	defer stop.Store(true)
 	pause(200 * time.Millisecond)
 	fill(d)
-	eventually(t, 10*time.Second, "refusal", func() error {
-		if s.ready() == nil {
+	eventually(t, 10*time.Second, "rejection", func() error {
+		if s.Ready() == nil {
 			return fmt.Errorf("still ready")
 		}
 		return nil
 	})
-	refused := time.Now()
+	rejected := time.Now()
 	pause(2 * time.Second)
 	l.mu.Lock()
 	slowest := time.Duration(0)
 	for _, e := range l.entries {
-		if e.sent.Before(refused) {
+		if e.sent.Before(rejected) {
 			continue
 		}
 		slowest = max(slowest, e.took)
@@ -119,16 +119,16 @@ func (d *disk) fullOnce(s *server, l *ledger, fill func(*disk)) {
 	}
 	l.mu.Unlock()
 	if slowest > 3*time.Second {
-		t.Errorf("a refusal took %v", slowest)
+		t.Errorf("a rejection took %v", slowest)
 	}
 	d.relieve()
 	begun := time.Now()
-	eventually(t, 30*time.Second, "recovery", s.ready)
-	t.Logf("slowest refusal %v; ready %v after there was room", slowest.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
+	eventually(t, 30*time.Second, "recovery", s.Ready)
+	t.Logf("slowest rejection %v; ready %v after there was space", slowest.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 }
 
-// The events themselves fill the disk: a small one takes them until the headroom is reached, then refuses; no write of
-// the engine ever fails. With more room it goes on.
+// The events themselves fill the disk: a small one takes them until the headroom is reached, then rejects; no write of
+// the engine ever fails. With more space it goes on.
 func TestDiskFilledByEvents(t *testing.T) {
 	d := newDisk(t, 64)
 	dir := d.dir + "/data"
@@ -137,8 +137,8 @@ func TestDiskFilledByEvents(t *testing.T) {
 	d.fill(28 << 20)
 	var stop atomic.Bool
 	senders := l.load(s, 5, &stop)
-	eventually(t, 120*time.Second, "refusal", func() error {
-		if err := s.ready(); err == nil || !strings.Contains(err.Error(), "disk") {
+	eventually(t, 120*time.Second, "rejection", func() error {
+		if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "disk") {
 			return fmt.Errorf("readyz: %v", err)
 		}
 		return nil
@@ -154,8 +154,8 @@ func TestDiskFilledByEvents(t *testing.T) {
 	if least < 4<<20 {
 		t.Errorf("%d bytes were left in the end: the headroom does not hold", least)
 	}
-	if strings.Contains(s.said(), "no space left") || strings.Contains(s.said(), "restarting it") {
-		t.Errorf("the disk was full before anything was refused:\n%s", s.said())
+	if strings.Contains(s.Said(), "no space left") || strings.Contains(s.Said(), "restarting it") {
+		t.Errorf("the disk was full before anything was rejected:\n%s", s.Said())
 	}
 	for _, e := range l.entries {
 		if e.status != http.StatusOK && e.status != http.StatusServiceUnavailable {
@@ -163,7 +163,7 @@ func TestDiskFilledByEvents(t *testing.T) {
 		}
 	}
 	d.relieve()
-	eventually(t, 30*time.Second, "recovery", s.ready)
+	eventually(t, 30*time.Second, "recovery", s.Ready)
 	l.settle(t, s, 60*time.Second)
 	l.check(t, dir)
 	_, events := l.acked()

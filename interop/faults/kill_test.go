@@ -21,11 +21,11 @@ func TestKilled(t *testing.T) {
 		var stop atomic.Bool
 		senders := l.load(s, 6, &stop)
 		pause(time.Duration(50+rand.IntN(400)) * time.Millisecond)
-		s.stop(syscall.SIGKILL)
+		s.Stop(syscall.SIGKILL)
 		stop.Store(true)
 		senders.Wait()
 		s = start(t, dir, launch{})
-		slowest = max(slowest, s.started)
+		slowest = max(slowest, s.Started)
 		if round%25 == 24 {
 			l.settle(t, s, 30*time.Second)
 			l.check(t, dir)
@@ -38,7 +38,7 @@ func TestKilled(t *testing.T) {
 	l.settle(t, s, 30*time.Second)
 	l.check(t, dir)
 	t.Logf("%d kills, slowest start %v, answers %v", n, slowest, l.statuses())
-	if code := s.stop(syscall.SIGTERM); code != 0 {
+	if code := s.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("stopped by SIGTERM: exit code %d", code)
 	}
 }

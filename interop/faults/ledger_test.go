@@ -46,7 +46,7 @@ const (
 	batch
 	keyedBatch
 	keyedSingle
-	mixedBatch // with events that are refused
+	mixedBatch // with events that are rejected
 	kinds
 )
 
@@ -95,14 +95,14 @@ func (l *ledger) send(s *server, e *entry) *entry {
 	a, err := s.post(l.key, e.path, e.body, headers...)
 	e.took = time.Since(e.sent)
 	if err == nil {
-		e.status = a.status
+		e.status = a.Status
 	}
 	if e.status == http.StatusOK {
-		e.receipt = string(a.body)
+		e.receipt = string(a.Body)
 		var receipt struct {
 			ID string `json:"submission_id"`
 		}
-		_ = json.Unmarshal(a.body, &receipt)
+		_ = json.Unmarshal(a.Body, &receipt)
 		e.id = receipt.ID
 	}
 	if e.once == "" {
@@ -121,7 +121,7 @@ func (l *ledger) load(s *server, senders int, stop *atomic.Bool) *sync.WaitGroup
 		all.Go(func() {
 			for !stop.Load() {
 				if e := l.send(s, l.request(w%kinds)); e.status != http.StatusOK {
-					pause(5 * time.Millisecond) // a refused sender does not hammer
+					pause(5 * time.Millisecond) // a rejected sender does not hammer
 				}
 			}
 		})
@@ -174,17 +174,17 @@ func (l *ledger) replay(t *testing.T, s *server) {
 			continue
 		}
 		a, err := s.post(l.key, e.path, e.body, "Idempotency-Key", e.once)
-		if err != nil || a.status != http.StatusOK {
-			t.Fatalf("key %s sent again: %d %v %s", e.once, a.status, err, a.body)
+		if err != nil || a.Status != http.StatusOK {
+			t.Fatalf("key %s sent again: %d %v %s", e.once, a.Status, err, a.Body)
 		}
 		again++
 		if e.status == http.StatusOK {
 			same++
-			if string(a.body) != e.receipt || a.header.Get("Idempotency-Replayed") != "true" {
-				t.Errorf("key %s sent again: got %s (replayed %q), want %s", e.once, a.body, a.header.Get("Idempotency-Replayed"), e.receipt)
+			if string(a.Body) != e.receipt || a.Header.Get("Idempotency-Replayed") != "true" {
+				t.Errorf("key %s sent again: got %s (replayed %q), want %s", e.once, a.Body, a.Header.Get("Idempotency-Replayed"), e.receipt)
 			}
 		}
-		e.status, e.receipt = http.StatusOK, string(a.body)
+		e.status, e.receipt = http.StatusOK, string(a.Body)
 	}
 	t.Logf("%d keys sent again, %d of them had their receipt", again, same)
 }
@@ -202,9 +202,9 @@ func (l *ledger) settle(t *testing.T, s *server, within time.Duration) {
 		return nil
 	})
 	eventually(t, within, "processed", func() error {
-		a, err := s.call(http.MethodGet, l.key, "/v1/submissions/"+id, "")
-		if err != nil || !strings.Contains(string(a.body), `"status":"PROCESSED"`) {
-			return fmt.Errorf("%d %s %v", a.status, a.body, err)
+		a, err := s.Call(http.MethodGet, l.key, "/v1/submissions/"+id, "")
+		if err != nil || !strings.Contains(string(a.Body), `"status":"PROCESSED"`) {
+			return fmt.Errorf("%d %s %v", a.Status, a.Body, err)
 		}
 		return nil
 	})
@@ -218,7 +218,7 @@ type toll struct {
 }
 
 func (o toll) String() string {
-	return fmt.Sprintf("%d events acknowledged, %d without a 200, %d stored; %d lost, %d doubled, %d never sent or refused",
+	return fmt.Sprintf("%d events acknowledged, %d without a 200, %d stored; %d lost, %d doubled, %d never sent or rejected",
 		o.acked, o.unknown, o.stored, o.lost, o.doubled, o.foreign)
 }
 
@@ -284,7 +284,7 @@ func (l *ledger) check(t *testing.T, dir string) {
 			least += e.invalid
 		}
 	}
-	if n := refused(t, dir, l.id); n < least || n > most {
-		t.Errorf("%d refused events are counted, want %d to %d", n, least, most)
+	if n := rejected(t, dir, l.id); n < least || n > most {
+		t.Errorf("%d rejected events are counted, want %d to %d", n, least, most)
 	}
 }

@@ -88,7 +88,7 @@ func TestOverloadGoodput(t *testing.T) {
 	best, under, offered := 0.0, 0.0, 0
 	n := rounds(t, 4, 2)
 	const last = 3 * time.Second
-	for range n { // taken in turns, for the machine is not ours alone
+	for range n { // alternately, for the machine is not ours alone
 		peak := float64(saturate(16, last, send)) / last.Seconds()
 		best += peak
 		ok, asked, _ := steady(5*peak, last, 512, send)
@@ -108,7 +108,7 @@ func TestOverloadGoodput(t *testing.T) {
 }
 
 // One dataset floods the service with batches, five times as many senders as fill it; another sends single events at
-// an even pace. The second one's p99 is no more than twice what it is when the first merely fills the service.
+// an even rate. The second one's p99 is no more than twice what it is when the first merely fills the service.
 func TestFloodOfOneDataset(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, launch{})
@@ -118,7 +118,7 @@ func TestFloodOfOneDataset(t *testing.T) {
 	body := string(source.AppendBatch(nil, "loud", time.Now().Unix(), 500))
 	flood := func(int) bool {
 		a, err := s.post(loud, "/v1/events/batch", body)
-		return err == nil && a.status == http.StatusOK
+		return err == nil && a.Status == http.StatusOK
 	}
 	single := func(int) bool { return quiet.send(s, quiet.request(single)).status == http.StatusOK }
 	measure := func(senders int) (p99 time.Duration, ok, offered, batches int) {

@@ -23,7 +23,7 @@ func cutPower(t *testing.T, d *disk, l *ledger, env ...string) {
 	senders := l.load(s, 6, &stop)
 	pause(time.Duration(150+rand.IntN(500)) * time.Millisecond)
 	began := d.cut()
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 	stop.Store(true)
 	senders.Wait()
 	l.forget(began)
@@ -51,7 +51,7 @@ func TestPowerCut(t *testing.T) {
 				l.settle(t, s, 60*time.Second)
 				l.check(t, dir)
 			}
-			s.stop(syscall.SIGTERM)
+			s.Stop(syscall.SIGTERM)
 		}
 	}
 	requests, events := l.acked()
@@ -121,7 +121,7 @@ func TestPowerCutControl(t *testing.T) {
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	s := start(t, dir, launch{}) // so that the tables are there, and synced
 	l.settle(t, s, 30*time.Second)
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 	d.sync()
 	cutPower(t, d, l, "SLUICE_FAILPOINT_UNSYNCED=1")
 	s = start(t, dir, launch{})

@@ -27,13 +27,13 @@ var quick = []string{"--commit-every", "20ms"}
 func (s *server) dies(t *testing.T, at string) {
 	t.Helper()
 	select {
-	case <-s.done:
+	case <-s.Done():
 	case <-time.After(30 * time.Second):
-		t.Fatalf("it never came to %s:\n%s", at, s.said())
+		t.Fatalf("it never came to %s:\n%s", at, s.Said())
 	}
-	s.stop(syscall.SIGKILL)
-	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("ended by %v, not by the failpoint %s:\n%s", s.cmd.ProcessState, at, s.said())
+	s.Stop(syscall.SIGKILL)
+	if status, ok := s.State().Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("ended by %v, not by the failpoint %s:\n%s", s.State(), at, s.Said())
 	}
 }
 
@@ -44,10 +44,10 @@ func dieUnderLoad(t *testing.T, dir string, l *ledger, at string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 	eventually(t, 20*time.Second, "serving", func() error {
-		if s.address() == "" && !s.ended() {
-			return fmt.Errorf("no address:\n%s", s.said())
+		if s.URL() == "" && !s.Ended() {
+			return fmt.Errorf("no address:\n%s", s.Said())
 		}
 		return nil
 	})
@@ -69,7 +69,7 @@ func TestKilledAtSteps(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, launch{})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 	n := rounds(t, 3, 1)
 	for _, step := range steps {
 		for round := range n {
@@ -77,7 +77,7 @@ func TestKilledAtSteps(t *testing.T) {
 		}
 		s := start(t, dir, launch{args: quick})
 		l.settle(t, s, 30*time.Second)
-		if s.stop(syscall.SIGKILL); !brief() {
+		if s.Stop(syscall.SIGKILL); !brief() {
 			l.check(t, dir)
 		}
 	}
@@ -88,21 +88,21 @@ func TestKilledAtSteps(t *testing.T) {
 	t.Logf("%d steps, %d kills at each", len(steps), n)
 }
 
-// many makes a server commit until each table has enough parts to be worth compacting.
+// many makes a server commit until each table has enough files to be worth compacting.
 func many(t *testing.T, dir string, l *ledger) {
 	t.Helper()
 	s := start(t, dir, launch{args: quick})
-	eventually(t, 60*time.Second, "parts", func() error {
+	eventually(t, 60*time.Second, "files", func() error {
 		l.send(s, l.request(mixedBatch))
 		for _, table := range tables {
-			if files, err := parts(dir, table); err != nil || len(files) < 18 {
-				return fmt.Errorf("%s: %d parts, %v", table, len(files), err)
+			if files, err := dataFiles(dir, table); err != nil || len(files) < 18 {
+				return fmt.Errorf("%s: %d files, %v", table, len(files), err)
 			}
 		}
 		return nil
 	})
 	l.settle(t, s, 30*time.Second)
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 }
 
 // upkeep lets a process do nothing but upkeep until it comes to a step and is killed there.
@@ -113,7 +113,7 @@ func upkeep(t *testing.T, dir string, at string, env ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 	s.dies(t, at)
 }
 
@@ -123,13 +123,13 @@ func compacted(t *testing.T, dir string) {
 	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1", "SLUICE_FAILPOINT_NOLOADER=1"}})
 	eventually(t, 30*time.Second, "compaction", func() error {
 		for _, table := range tables {
-			if files, err := parts(dir, table); err != nil || len(files) >= 16 {
-				return fmt.Errorf("%s: %d parts, %v", table, len(files), err)
+			if files, err := dataFiles(dir, table); err != nil || len(files) >= 16 {
+				return fmt.Errorf("%s: %d files, %v", table, len(files), err)
 			}
 		}
 		return nil
 	})
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 }
 
 // Kill -9 at every step of compaction, of expiry and of the sweep.
@@ -137,7 +137,7 @@ func TestKilledInUpkeep(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, launch{})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 	which := tables
 	if brief() {
 		which = tables[2:]
@@ -154,7 +154,7 @@ func TestKilledInUpkeep(t *testing.T) {
 			kill(fmt.Sprintf("%s.compact:1,%s.%s:1", table, table, step))
 		}
 		compacted(t, dir)
-		// Replaced parts stay for readers for some minutes: an hour later they are expired, and swept.
+		// Replaced files stay for readers for some minutes: an hour later they are expired, and swept.
 		clock := filepath.Join(t.TempDir(), "clock")
 		if err := os.WriteFile(clock, []byte(fmt.Sprint(3600*(i+1))), 0o600); err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func TestKilledInUpkeep(t *testing.T) {
 		s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
 		l.settle(t, s, 30*time.Second)
 		l.check(t, dir)
-		s.stop(syscall.SIGTERM)
+		s.Stop(syscall.SIGTERM)
 	}
 	t.Logf("%d kills", kills)
 }
@@ -180,9 +180,9 @@ func TestKilledInErase(t *testing.T) {
 	for _, step := range commitSteps {
 		steps = append(steps, "events.erase:1,events."+step+":1")
 	}
-	steps = append(steps, "events.forget:1", "events.expire:1", "events.expire:2", "events.sweep:1", "events.remove:1")
+	steps = append(steps, "events.forget:1", "events.expire:1", "events.expire:2", "events.sweep:1", "events.remove:1", "erase.noted:1", "erase.deleted:1")
 	if brief() {
-		steps = steps[3:6]
+		steps = append(steps[3:6:6], steps[len(steps)-2:]...)
 	}
 	for _, at := range steps {
 		e := l.send(s, l.request(batch))

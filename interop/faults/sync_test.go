@@ -47,13 +47,13 @@ func TestWriteErrors(t *testing.T) {
 				if c.stream {
 					files = blocks(t, dir)
 				}
-				l.failOnce(t, s, c.inject, files)
+				l.failForAWhile(t, s, c.inject, files)
 			}
 			if most := s.memory(t); most > 512<<20 {
 				t.Errorf("%d MiB of memory", most>>20)
 			}
 			d.cut()
-			s.stop(syscall.SIGKILL)
+			s.Stop(syscall.SIGKILL)
 			if err := d.unmount(); err != nil {
 				t.Fatal(err)
 			}
@@ -66,8 +66,8 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// failOnce lets calls fail under load for a while, holds the answers against that, and waits for the recovery.
-func (l *ledger) failOnce(t *testing.T, s *server, inject string, files []string) {
+// failForAWhile lets calls fail under load for a while, holds the answers against that, and waits for the recovery.
+func (l *ledger) failForAWhile(t *testing.T, s *server, inject string, files []string) {
 	t.Helper()
 	var stop atomic.Bool
 	senders := l.load(s, kinds, &stop)
@@ -79,7 +79,7 @@ func (l *ledger) failOnce(t *testing.T, s *server, inject string, files []string
 	eventually(t, 10*time.Second, "a failure", func() error {
 		at, n := r.first()
 		if failed = at; n == 0 {
-			return fmt.Errorf("nothing was injected:\n%s", s.said())
+			return fmt.Errorf("nothing was injected:\n%s", s.Said())
 		}
 		return nil
 	})
@@ -87,7 +87,7 @@ func (l *ledger) failOnce(t *testing.T, s *server, inject string, files []string
 	healed := time.Now()
 	_, count := r.first()
 	r.stop()
-	eventually(t, 30*time.Second, "recovery", s.ready)
+	eventually(t, 30*time.Second, "recovery", s.Ready)
 	recovered := time.Since(healed)
 	eventually(t, 30*time.Second, "an event accepted", func() error {
 		if e := l.send(s, l.request(single)); e.status != http.StatusOK {
@@ -110,7 +110,7 @@ func (l *ledger) failOnce(t *testing.T, s *server, inject string, files []string
 		t.Errorf("%d requests were answered 200 after the disk had failed", answers[http.StatusOK])
 	}
 	if answers[http.StatusServiceUnavailable] == 0 {
-		t.Error("nothing was refused: the test shows nothing")
+		t.Error("nothing was rejected: the test shows nothing")
 	}
 	if slowest > 5*time.Second { // a second, and what tracing and a busy machine add
 		t.Errorf("an answer took %v", slowest)
@@ -142,7 +142,7 @@ func TestSlowSyncs(t *testing.T) {
 	most := s.memory(t)
 	requests, events := l.acked()
 	t.Logf("%d slow syncs: %d requests with %d events acknowledged, answers %v, slowest %v, %d MiB at most", count, requests, events, l.statuses(), slowest.Round(time.Millisecond), most>>20)
-	if lines := strings.Count(s.said(), "\n"); lines > 100 {
+	if lines := strings.Count(s.Said(), "\n"); lines > 100 {
 		t.Errorf("a slow disk made %d lines of log", lines)
 	}
 	if count == 0 || requests < 20 {
@@ -154,7 +154,7 @@ func TestSlowSyncs(t *testing.T) {
 	if most > 512<<20 {
 		t.Errorf("%d MiB of memory", most>>20)
 	}
-	eventually(t, 30*time.Second, "ready", s.ready)
+	eventually(t, 30*time.Second, "ready", s.Ready)
 	l.replay(t, s)
 	l.settle(t, s, 60*time.Second)
 	l.check(t, dir)

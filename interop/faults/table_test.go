@@ -17,9 +17,9 @@ import (
 	_ "github.com/duckdb/duckdb-go/v2" // the SQL driver "duckdb"
 )
 
-// parts lists the data files of a table's newest snapshot, read as any other program would: the metadata file with the
+// dataFiles lists the data files of a table's newest snapshot, read as any other program would: the metadata file with the
 // highest number, its current snapshot, that one's manifests.
-func parts(dir, table string) ([]string, error) {
+func dataFiles(dir, table string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "lake", table, "metadata", "v*.metadata.json"))
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func listed(path string) ([]string, error) {
 // has no rows.
 func query(t *testing.T, dir, table, text string, yield func(name string, n int64)) {
 	t.Helper()
-	files, err := parts(dir, table)
+	files, err := dataFiles(dir, table)
 	if err != nil {
 		t.Fatalf("table %s: %v", table, err)
 	}
@@ -138,8 +138,8 @@ func stored(t *testing.T, dir, id string) map[string]int {
 	return found
 }
 
-// refused is how many events of a dataset the table of rejections counts.
-func refused(t *testing.T, dir, id string) (total int) {
+// rejected is how many events of a dataset the table of rejections counts.
+func rejected(t *testing.T, dir, id string) (total int) {
 	t.Helper()
 	query(t, dir, "rejections", "select '', sum(events)::bigint from t where data_set_id = '"+id+"'",
 		func(_ string, n int64) { total = int(n) })

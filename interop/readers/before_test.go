@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/servicetest"
 	"sluice/interop/readers/sent"
 )
 
@@ -39,7 +40,7 @@ func TestDataDirectoryOfTheVersionBefore(t *testing.T) {
 		t.Fatalf("a new key for an old dataset: %v", err)
 	}
 	key := strings.TrimSpace(string(out))
-	err = sent.Eventually(60*time.Second, "loaded and repaired", func() error {
+	err = servicetest.Await(60*time.Second, "loaded and repaired", func() error {
 		if out, err := exec.Command(bin, "lake", "check", "--data", dir).CombinedOutput(); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}

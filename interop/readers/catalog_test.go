@@ -162,8 +162,8 @@ func TestCatalogClients(t *testing.T) {
 			if !slices.Equal(f.Namespaces, []string{"sluice"}) || !slices.Equal(f.Tables, []string{"events", "rejections", "hours"}) || !f.Exists || f.Missing {
 				t.Errorf("got %+v", f)
 			}
-			if fmt.Sprint(f.Refused) != "406" {
-				t.Errorf("a write: got %v, want 406", f.Refused)
+			if fmt.Sprint(f.Rejected) != "406" {
+				t.Errorf("a write: got %v, want 406", f.Rejected)
 			}
 			report := &Report{}
 			Compare(report, "icebird", Events, reads["events"].Rows, want)

@@ -62,7 +62,7 @@ func serveFiles() (base string, stop func(), err error) {
 	return server.URL, server.Close, nil
 }
 
-// nodeInput is what read.mjs is told.
+// nodeInput is the input of read.mjs.
 type nodeInput struct {
 	Base    string               `json:"base"`
 	Tables  map[string]nodeTable `json:"tables"`
@@ -81,7 +81,7 @@ type nodeCatalog struct {
 type nodeFound struct {
 	Namespaces, Tables []string
 	Exists, Missing    bool
-	Refused            any // the status of an attempt to write
+	Rejected           any // the status of an attempt to write
 }
 
 // runNode lets read.mjs read tables.

@@ -26,7 +26,7 @@ var odd = []string{
 	strings.Repeat("long ", 300), strings.Repeat("same beginning of many texts ", 3),
 }
 
-// text is a word from a small stock, an odd text, or one that occurs once.
+// text is a word from a small set, an odd text, or one that occurs once.
 func (m *maker) text(prefix string) string {
 	switch m.n++; m.IntN(4) {
 	case 0:

@@ -37,17 +37,17 @@ func (i *ill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch dice := rand.IntN(100); {
 	case dice < 8:
 		i.before.Add(1)
-		refuse(w, []int{500, 503, 429}[rand.IntN(3)])
+		reject(w, []int{500, 503, 429}[rand.IntN(3)])
 	case dice < 16:
 		i.after.Add(1)
 		i.next.ServeHTTP(httptest.NewRecorder(), r)
-		refuse(w, 500)
+		reject(w, 500)
 	default:
 		i.next.ServeHTTP(w, r)
 	}
 }
 
-func refuse(w http.ResponseWriter, status int) {
+func reject(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Retry-After", "0")
 	w.WriteHeader(status)
@@ -61,7 +61,7 @@ func newIll(t *testing.T, base string) (*ill, string) {
 	must(t, err)
 	proxy := &httputil.ReverseProxy{
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { refuse(w, 503) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { reject(w, 503) },
 	}
 	i := &ill{next: proxy}
 	s := httptest.NewServer(i)
@@ -147,7 +147,7 @@ func wait(tick *time.Ticker, stop <-chan struct{}) bool {
 func TestUploadThroughFaults(t *testing.T) {
 	const rows = 20_000
 	s := startService(t)
-	ill, addr := newIll(t, s.url)
+	ill, addr := newIll(t, s.URL)
 	listen, proxy := newNetwork(t, addr)
 
 	stop, stopped := make(chan struct{}), make(chan int)
@@ -163,7 +163,7 @@ func TestUploadThroughFaults(t *testing.T) {
 	if !bytes.Contains(out, fmt.Appendf(nil, `"rows":%d,"accepted":%d,"rejected":0`, rows, rows)) {
 		t.Fatalf("got %s", out)
 	}
-	t.Logf("%d requests for %d batches, %d refused before and %d after the service took them, %d changes of weather",
+	t.Logf("%d requests for %d batches, %d rejected before and %d after the service took them, %d changes of weather",
 		ill.requests.Load(), rows/50, ill.before.Load(), ill.after.Load(), changes)
 	if ill.before.Load() == 0 || ill.after.Load() == 0 || changes < len(weather) {
 		t.Error("too little went wrong: the test shows nothing")

@@ -107,10 +107,10 @@ async function attach({ url, token }) {
   })
   const namespaces = await client.listNamespaces()
   const names = await client.listTables({ namespace: ['sluice'] })
-  const refused = await client.createNamespace({ namespace: ['other'] }).then(() => 'nothing', err => err instanceof IcebergError ? err.status : String(err))
+  const rejected = await client.createNamespace({ namespace: ['other'] }).then(() => 'nothing', err => err instanceof IcebergError ? err.status : String(err))
   print(encode({
     reader: 'iceberg-js', catalog: {
-      namespaces: namespaces.map(n => n.namespace.join('.')), tables: names.map(n => n.name), refused,
+      namespaces: namespaces.map(n => n.namespace.join('.')), tables: names.map(n => n.name), rejected,
       exists: await client.tableExists({ namespace: ['sluice'], name: 'events' }), missing: await client.tableExists({ namespace: ['sluice'], name: 'nothing' }),
     },
   }))

@@ -41,7 +41,7 @@ class TestVectors(unittest.TestCase):
     def test_hashes(self):
         for v in VECTORS["hash"]["vectors"]:
             self.assertEqual(HASH[v["kind"]](v["input"]), v["sha256"], v)
-        for v in VECTORS["hash"]["refused"]:
+        for v in VECTORS["hash"]["rejected"]:
             with self.assertRaises(sluice.HashError, msg=v) as raised:
                 HASH[v["kind"]](v["input"])
             self.assertEqual(raised.exception.code, v["error"], v)

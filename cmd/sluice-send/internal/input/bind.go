@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sluice/client"
+	"sluice/event"
 )
 
 // binding is a mapping on its way to a header.
@@ -57,7 +58,7 @@ func (b *binding) put(c column, field string) {
 		return
 	}
 	b.taken[c.Member] = c.label
-	c.key = append(AppendString(nil, c.Name), ':')
+	c.key = append(event.AppendString(nil, c.Name), ':')
 	if c.at >= 0 {
 		b.used[c.at] = true
 	}

@@ -165,7 +165,7 @@ func (m *Mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *Fault) {
 		if err != nil {
 			return b, hashFault(c, err)
 		}
-		b = AppendString(b, h)
+		b = event.AppendString(b, h)
 	}
 	if open != "" {
 		b = append(b, '}')
@@ -180,7 +180,7 @@ func (m *Mapping) switchGroup(b []byte, from, to string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
 	}
-	return append(AppendString(b, to), ':', '{')
+	return append(event.AppendString(b, to), ':', '{')
 }
 
 func hashFault(c *column, err error) *Fault {
@@ -222,7 +222,7 @@ func appendCell(b []byte, k kind, cell []byte) []byte {
 		out := append(b, '[')
 		for i, n := range list {
 			if !IsNumber([]byte(n)) {
-				return AppendString(b, cell)
+				return event.AppendString(b, cell)
 			}
 			if i > 0 {
 				out = append(out, ',')
@@ -231,7 +231,7 @@ func appendCell(b []byte, k kind, cell []byte) []byte {
 		}
 		return append(out, ']')
 	}
-	return AppendString(b, cell)
+	return event.AppendString(b, cell)
 }
 
 // IsNumber reports whether b is a JSON number.
@@ -245,26 +245,4 @@ func IsNumber(b []byte) bool {
 		}
 	}
 	return b[0] != '0' || len(b) == 1
-}
-
-// AppendString writes s as a JSON string. s is valid UTF-8.
-func AppendString[S string | []byte](b []byte, s S) []byte {
-	const hexDigits = "0123456789abcdef"
-	b = append(b, '"')
-	done := 0 // everything before it is written
-	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		b = append(b, s[done:i]...)
-		done = i + 1
-		if c < ' ' {
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		} else {
-			b = append(b, '\\', c)
-		}
-	}
-	b = append(b, s[done:]...)
-	return append(b, '"')
 }

@@ -15,6 +15,7 @@ import (
 
 	"sluice/cmd/sluice-send/internal/input"
 	"sluice/event"
+	"sluice/internal/durable"
 )
 
 // identity says which file an upload was begun with.
@@ -126,7 +127,7 @@ func openCheckpoint(path string) (*checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lock(f); err != nil {
+	if err := durable.TryLock(f, durable.Exclusive); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("another upload of this file is running (%s is locked)", path)
 	}
@@ -218,7 +219,7 @@ func createCheckpoint(path string, h header) (*checkpoint, error) {
 		return nil, err
 	}
 	c := &checkpoint{header: h, file: f, ahead: map[int64]input.Position{}, lastTime: h.StartedAt}
-	err = lock(f)
+	err = durable.TryLock(f, durable.Exclusive)
 	if err != nil {
 		err = fmt.Errorf("another upload of this file is running (%s is locked)", path)
 	}
@@ -229,7 +230,7 @@ func createCheckpoint(path string, h header) (*checkpoint, error) {
 		err = c.write(h)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = durable.Sync(filepath.Dir(path))
 	}
 	if err != nil {
 		f.Close()

@@ -208,7 +208,7 @@ func lacksDataset(r *event.Result) bool {
 // rejected for the doubled name: the sender has to correct it.
 func (p *Preparer) splice(raw []byte) []byte {
 	out := append(p.event[:0], `{"data_set_id":`...)
-	out = input.AppendString(out, p.Fill)
+	out = event.AppendString(out, p.Fill)
 	rest := raw[1:]
 	for len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\n' || rest[0] == '\r') {
 		rest = rest[1:]

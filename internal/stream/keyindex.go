@@ -1,0 +1,351 @@
+package stream
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/engine"
+)
+
+// keyIndex decides which records with a key are stored where this process is the only writer: with the embedded engine.
+// Such records share frames, and with them syncs, with all others. A frame holds its keys, so key and record are stored
+// in one step; the index only finds them. With an external engine there are other writers, and the engine decides.
+type keyIndex struct {
+	table   keyTable
+	journal keyJournal // without a directory in a process that does not write
+
+	mu   sync.Mutex
+	open map[key]keyState
+
+	loading sync.Mutex
+	loaded  atomic.Bool
+	flushed time.Time // when the journal was last written; only watch touches it
+	swept   time.Time // when memory was last given back; only watch touches it
+}
+
+// keyState is what is known of a key that the table does not have yet. A key has no state before its record is appended,
+// and none again once it is known whether it is stored.
+type keyState uint8
+
+const (
+	keySending keyState = iota + 1 // its record is on its way
+	keyUnknown                     // its record may or may not be stored: settle finds out
+)
+
+const (
+	// flushEvery is how often the journal is written: a start after a crash reads the frames of so much time (arbitrary).
+	flushEvery = 10 * time.Second
+	// sweepEvery is how often the index gives back what has aged out (arbitrary).
+	sweepEvery = 10 * time.Minute
+	// settleAfter is how long a lost connection may still bring frames to the embedded engine: it has read them into
+	// memory, and needs milliseconds to store them.
+	settleAfter = 2 * time.Second
+)
+
+// defaultMaxKeys takes half a gibibyte of memory.
+const defaultMaxKeys = 32 << 20
+
+func newKeyIndex(e *engine.Engine, stream string) *keyIndex {
+	k := &keyIndex{open: map[key]keyState{}, journal: keyJournal{stream: stream}}
+	if e.Mode() == engine.Embedded {
+		k.journal.dir = filepath.Join(e.Dir(), "keys")
+	}
+	return k
+}
+
+// unsettled are keys whose frame may or may not be stored.
+type unsettled struct {
+	keys []slotKey
+	low  uint64 // the frame has a higher number, if it has one
+	conn uint64 // the connection that it was sent over
+	at   time.Time
+}
+
+// claim takes a key for a record that is about to be appended. It returns ErrExists where another record has it, or
+// may have it.
+func (k *keyIndex) claim(name *key, most int) error {
+	if k.table.len() >= most {
+		return ErrTooManyKeys
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.open[*name] != 0 {
+		return ErrExists
+	}
+	k.open[*name] = keySending
+	return nil
+}
+
+// release gives up keys whose records are certainly not stored, or are in the table.
+func (k *keyIndex) release(keys ...slotKey) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range keys {
+		delete(k.open, keys[i].key)
+	}
+}
+
+// stored notes the keys of a frame that is stored.
+func (k *keyIndex) stored(partition uint8, seq uint64, keys []slotKey) {
+	for i := range keys {
+		at := Position{Partition: partition, Seq: seq, Slot: keys[i].slot}
+		k.table.insert(&keys[i].key, at)
+		if k.journal.dir != "" {
+			k.journal.add(&keys[i].key, at)
+		}
+	}
+}
+
+func (k *keyIndex) state(name *key) keyState {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.open[*name]
+}
+
+// answered notes what became of a group with keys, before its callers have their answer.
+func (w *writer) answered(g *group, seq uint64, err error) {
+	if len(g.keys) == 0 {
+		return
+	}
+	k := w.s.keys
+	switch {
+	case err == nil:
+		k.stored(w.part, seq, g.keys)
+		k.release(g.keys...)
+	case errors.Is(err, ErrFull):
+		k.release(g.keys...)
+	default:
+		k.mu.Lock()
+		for i := range g.keys {
+			k.open[g.keys[i].key] = keyUnknown
+		}
+		k.mu.Unlock()
+		low := g.low
+		if errors.Is(err, errFellBack) { // it is stored, under a number that is not known here
+			low = 0
+		}
+		w.mu.Lock()
+		w.unsettled = append(w.unsettled, unsettled{g.keys, low, g.conn, w.s.o.Now()})
+		w.mu.Unlock()
+	}
+}
+
+// settle finds out about the frames with keys that may or may not be stored. The engine stores in the order in which it
+// gets, so once an empty frame behind them is stored, they are before it or nowhere.
+func (w *writer) settle(ctx context.Context) error {
+	now, conn := w.s.o.Now(), w.s.e.Connection()
+	w.mu.Lock()
+	n, low := 0, uint64(0)
+	for _, u := range w.unsettled {
+		if age := now.Sub(u.at); u.conn != conn && age >= 0 && age < settleAfter {
+			break
+		}
+		if n++; n == 1 || u.low < low {
+			low = u.low
+		}
+	}
+	open := w.unsettled[:n]
+	w.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	end, err := w.write(ctx, AppendFrame(nil))
+	if err != nil {
+		return err
+	}
+	if end <= low { // the engine has lost frames: the next probe fills their numbers
+		return errFellBack
+	}
+	if err := w.s.readKeys(ctx, w.part, low+1, end, nil); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.unsettled = w.unsettled[n:]
+	w.mu.Unlock()
+	for _, u := range open {
+		w.s.keys.release(u.keys...)
+	}
+	return nil
+}
+
+var errRead = errors.New("the frames to read are read")
+
+// readKeys puts the keys of a partition's frames into the table, from one sequence number to another. After each frame
+// it calls then, if given.
+func (s *Stream) readKeys(ctx context.Context, partition uint8, from, to uint64, then func(seq uint64) error) error {
+	if from > to {
+		return nil
+	}
+	err := s.Scan(ctx, partition, from, func(fr Frame) error {
+		s.keys.stored(partition, fr.Seq, fr.keys)
+		if then != nil {
+			if err := then(fr.Seq); err != nil {
+				return err
+			}
+		}
+		if fr.Seq >= to {
+			return errRead
+		}
+		return nil
+	})
+	if errors.Is(err, errRead) {
+		return nil
+	}
+	return err
+}
+
+// loadKeys fills the index, once: from the journal, and from the frames behind it.
+func (s *Stream) loadKeys(ctx context.Context) error {
+	k := s.keys
+	if k == nil || k.loaded.Load() {
+		return nil
+	}
+	k.loading.Lock()
+	defer k.loading.Unlock()
+	if k.loaded.Load() {
+		return nil
+	}
+	start := s.o.Now()
+	k.table.clear()
+	k.journal.entries, k.journal.files = nil, nil
+	ends := make([]uint64, len(s.writers))
+	if k.journal.dir != "" {
+		var err error
+		if ends, err = k.journal.load(&k.table, len(s.writers)); err != nil {
+			return fmt.Errorf("read the journal of idempotency keys: %w", err)
+		}
+	}
+	behind := uint64(0)
+	for p, w := range s.writers {
+		st, err := w.log.State(ctx)
+		if err != nil {
+			return err
+		}
+		k.table.first[p].Store(st.FirstSeq)
+		w.raise(ends[p]) // numbers that were given out and are not there any more are not given out again
+		from := max(ends[p]+1, st.FirstSeq)
+		if from <= st.LastSeq {
+			behind += st.LastSeq - from + 1
+		}
+		err = s.readKeys(ctx, uint8(p), from, st.LastSeq, func(seq uint64) error {
+			ends[p] = seq
+			return k.journal.flushLarge(ends)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	k.loaded.Store(true)
+	if took := s.o.Now().Sub(start); took > time.Second {
+		s.o.Log.Info("idempotency keys read", "keys", k.table.len(), "frames", behind, "duration", took.String())
+	}
+	return nil
+}
+
+// keepKeys writes the journal and gives memory back, when it is time.
+func (s *Stream) keepKeys(ctx context.Context) {
+	k := s.keys
+	if k == nil || !k.loaded.Load() || k.journal.dir == "" {
+		return
+	}
+	now := s.o.Now()
+	if d := now.Sub(k.flushed); d >= flushEvery || d < 0 {
+		k.flushed = now
+		if err := k.journal.flush(s.keyEnds()); err != nil {
+			s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
+		}
+	}
+	if d := now.Sub(k.swept); d >= sweepEvery || d < 0 {
+		k.swept = now
+		if err := s.sweepKeys(ctx); err != nil {
+			s.o.Log.Warn("idempotency keys that have aged out stay in memory", "error", err)
+		}
+	}
+}
+
+// closeKeys writes the journal for the last time.
+func (s *Stream) closeKeys() {
+	if s.keys == nil || !s.keys.loaded.Load() || s.keys.journal.dir == "" {
+		return
+	}
+	if err := s.keys.journal.close(s.keyEnds()); err != nil {
+		s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
+	}
+}
+
+// sweepKeys forgets the keys whose frames have aged out.
+func (s *Stream) sweepKeys(ctx context.Context) error {
+	first := make([]uint64, len(s.writers))
+	for p, w := range s.writers {
+		st, err := w.log.State(ctx)
+		if err != nil {
+			return err
+		}
+		first[p] = st.FirstSeq
+		s.keys.table.first[p].Store(st.FirstSeq)
+	}
+	s.keys.table.sweep()
+	return s.keys.journal.expire(first)
+}
+
+// keyEnds returns up to where the table has every key of each partition.
+func (s *Stream) keyEnds() []uint64 {
+	ends := make([]uint64, len(s.writers))
+	for p, w := range s.writers {
+		w.mu.Lock() // no group is taken from here on
+		ends[p] = w.high.Load()
+		for _, g := range w.flying {
+			if len(g.keys) > 0 {
+				ends[p] = min(ends[p], g.low)
+			}
+		}
+		for _, u := range w.unsettled {
+			ends[p] = min(ends[p], u.low)
+		}
+		w.mu.Unlock()
+	}
+	return ends
+}
+
+// findKey returns the record of a key, or ErrNotFound.
+func (s *Stream) findKey(ctx context.Context, name *key) ([]byte, Position, error) {
+	var few [4]Position
+	for _, at := range s.keys.table.find(name, few[:0]) {
+		if int(at.Partition) >= len(s.writers) {
+			continue
+		}
+		m, err := s.writers[at.Partition].log.Get(ctx, at.Seq)
+		if errors.Is(err, engine.ErrNotFound) {
+			continue // it has aged out
+		}
+		if err != nil {
+			return nil, Position{}, err
+		}
+		records, keys, err := decodeFrame(m.Data)
+		if err != nil {
+			return nil, Position{}, ErrDamaged
+		}
+		for _, k := range append(keys, messageKey(m)...) {
+			if k.key == *name && int(k.slot) < len(records) {
+				return records[k.slot], Position{at.Partition, at.Seq, k.slot}, nil
+			}
+		}
+	}
+	return nil, Position{}, ErrNotFound
+}
+
+// messageKey returns the key of a message that was published with one, as earlier versions did and an external engine
+// does: it belongs to the one record of the frame.
+func messageKey(m engine.Message) []slotKey {
+	var k slotKey
+	if n, err := base64.RawURLEncoding.Decode(k.key[:], []byte(m.Key)); err != nil || n != len(k.key) {
+		return nil
+	}
+	return []slotKey{k}
+}

@@ -1,0 +1,212 @@
+package stream
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"sluice/internal/engine"
+)
+
+// Of many callers with one key, one stores its record; everybody else is told that there is one.
+func TestOneKeyManyCallers(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, b backend) {
+		s := runStream(t, b.engine, Options{Partitions: 3})
+		for i := range 20 {
+			name := fmt.Sprint("key ", i)
+			var stored, exists atomic.Int64
+			var wg sync.WaitGroup
+			for c := range 64 {
+				wg.Go(func() {
+					_, err := s.AppendKeyed(t.Context(), name, fmt.Appendf(nil, "%d/%d", i, c))
+					switch {
+					case err == nil:
+						stored.Add(1)
+					case errors.Is(err, ErrExists):
+						exists.Add(1)
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if stored.Load() != 1 || exists.Load() != 63 {
+				t.Errorf("%s: stored %d times and rejected %d times, want 1 and 63", name, stored.Load(), exists.Load())
+			}
+		}
+	})
+}
+
+// Keys are known after a restart: with the journal, without it, with a part of it, and when the process was killed
+// before it wrote any. Keys that an earlier version stored as messages of their own are known as well.
+func TestKeysOutliveProcess(t *testing.T) {
+	dir := t.TempDir()
+	e := openEngine(t, dir)
+	old := openStream(t, e, Options{Partitions: 2})
+	for i := range 20 {
+		name, home := old.keyName(fmt.Sprint("old ", i))
+		if _, err := home.publishKeyed(t.Context(), &name, fmt.Appendf(nil, "old %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old.Close()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	journal := filepath.Join(dir, "keys")
+	next := 0
+	for round, damage := range []func() error{
+		func() error { return nil },
+		func() error { return os.RemoveAll(journal) },
+		func() error { return truncateNewest(journal) },
+		func() error { return nil },
+	} {
+		e := openEngine(t, dir)
+		s := openStream(t, e, Options{})
+		stop := run(t, s)
+		for i := range next {
+			checkKey(t, s, fmt.Sprint("new ", i), fmt.Sprint("record ", i))
+		}
+		for i := range 20 {
+			checkKey(t, s, fmt.Sprint("old ", i), fmt.Sprint("old ", i))
+		}
+		for ; next < 300*(round+1); next++ {
+			if _, err := s.AppendKeyed(t.Context(), fmt.Sprint("new ", next), fmt.Appendf(nil, "record %d", next)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+		s.Close()
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e = openEngine(t, dir)
+	s := openStream(t, e, Options{})
+	if got := len(contents(t, s, 0)) + len(contents(t, s, 1)); got != next+20 {
+		t.Errorf("got %d records, want %d", got, next+20)
+	}
+}
+
+func checkKey(t *testing.T, s *Stream, name, want string) {
+	t.Helper()
+	if _, err := s.AppendKeyed(t.Context(), name, []byte("second")); !errors.Is(err, ErrExists) {
+		t.Errorf("%s a second time: %v, want ErrExists", name, err)
+	}
+	rec, at, err := s.ReadKeyed(t.Context(), name)
+	if err != nil || string(rec) != want {
+		t.Errorf("read %s: %q, %v, want %q", name, rec, err, want)
+		return
+	}
+	if again, err := s.Read(t.Context(), at); err != nil || string(again) != want {
+		t.Errorf("read %s at %v: %q, %v", name, at, again, err)
+	}
+}
+
+func truncateNewest(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*"+journalExt))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no journal: %v", err)
+	}
+	info, err := os.Stat(files[len(files)-1])
+	if err != nil {
+		return err
+	}
+	return os.Truncate(files[len(files)-1], info.Size()*2/3)
+}
+
+// While it is not known whether a record is stored, its key is neither free nor found. Then it is one of the two.
+func TestUnknownOutcomeIsSettled(t *testing.T) {
+	for _, c := range []struct {
+		step   string
+		stored bool
+	}{{"keyed.publish", false}, {"keyed.stored", true}} {
+		t.Run(c.step, func(t *testing.T) {
+			var armed atomic.Bool
+			s := runStream(t, openEngine(t, t.TempDir()), Options{Step: func(name string) error {
+				if name == c.step && armed.CompareAndSwap(true, false) {
+					return errors.New("stop")
+				}
+				return nil
+			}})
+			armed.Store(true)
+			if _, err := s.AppendKeyed(t.Context(), "key", []byte("first")); !errors.Is(err, ErrTimeout) {
+				t.Fatalf("got %v, want ErrTimeout", err)
+			}
+			rec, _, err := s.ReadKeyed(t.Context(), "key")
+			for errors.Is(err, ErrTimeout) { // until it is known
+				if _, err := s.AppendKeyed(t.Context(), "key", []byte("second")); err == nil {
+					t.Fatal("a second record was stored while the first one's outcome was not known")
+				}
+				rec, _, err = s.ReadKeyed(t.Context(), "key")
+			}
+			want := "first"
+			if !c.stored {
+				if !errors.Is(err, ErrNotFound) {
+					t.Fatalf("read a key that is not stored: %q, %v", rec, err)
+				}
+				want = "second"
+				if _, err := s.AppendKeyed(t.Context(), "key", []byte(want)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			checkKey(t, s, "key", want)
+			n := 0
+			for _, rec := range contents(t, s, 0) {
+				if rec != "" {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("got %d records, want 1", n)
+			}
+		})
+	}
+}
+
+// Past the limit no further key is taken; records without a key are, and known keys are found.
+func TestTooManyKeys(t *testing.T) {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{MaxKeys: 3})
+	for i := range 3 {
+		if _, err := s.AppendKeyed(t.Context(), fmt.Sprint(i), []byte("record")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.AppendKeyed(t.Context(), "3", []byte("record")); !errors.Is(err, ErrTooManyKeys) {
+		t.Errorf("got %v, want ErrTooManyKeys", err)
+	}
+	if _, _, err := s.ReadKeyed(t.Context(), "1"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Append(t.Context(), []byte("record")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that only reads beside the server finds keys and stores none.
+func TestAttachedProcessReadsKeys(t *testing.T) {
+	dir := t.TempDir()
+	s := runStream(t, openOptions(t, engine.Options{Dir: dir, Listen: true}), Options{})
+	if _, err := s.AppendKeyed(t.Context(), "key", []byte("record")); err != nil {
+		t.Fatal(err)
+	}
+	other := openEngine(t, dir)
+	if other.Mode() != engine.Attached {
+		t.Fatalf("got mode %v, want attached", other.Mode())
+	}
+	reader := runStream(t, other, Options{})
+	if rec, _, err := reader.ReadKeyed(t.Context(), "key"); err != nil || string(rec) != "record" {
+		t.Errorf("got %q, %v", rec, err)
+	}
+	if _, err := reader.AppendKeyed(t.Context(), "other", []byte("record")); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
+	}
+}
