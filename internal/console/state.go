@@ -118,19 +118,9 @@ func (s *state) pending() (n int) {
 	return n
 }
 
-func (s *state) commits() (n int64) {
-	for i := range s.loader.Partitions {
-		n += s.loader.Partitions[i].Commits
-	}
-	return n
-}
+func (s *state) commits() int64 { return s.loader.Commits }
 
-func (s *state) retries() (n int64) {
-	for i := range s.loader.Partitions {
-		n += s.loader.Partitions[i].Retries
-	}
-	return n
-}
+func (s *state) retries() int64 { return s.loader.Retries }
 
 // damaged are the frames and records that the loader could not read, and missing those that were not there.
 func (s *state) damaged() int64 { return s.loader.Damaged }
