@@ -126,9 +126,10 @@ var Metrics = []Metric{
 	{Name: "sluice_http_replays_total", Type: counter, Help: "Receipts given again for a repeated Idempotency-Key.", read: one(func(s *state) uint64 { return s.api.Replays })},
 	{Name: "sluice_http_connections", Type: gauge, Help: "Connections of senders that are open now.", read: one(func(s *state) int64 { return s.api.Connections })},
 	{Name: "sluice_http_connections_limit", Type: gauge, Help: "Connections of senders that may be open at one time; one peer may have a half.", read: one(func(s *state) int64 { return s.api.ConnectionsLimit })},
-	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed at once, by which limit was reached: of all connections, or of one peer.", Labels: []string{"limit"}, read: func(s *state, p put) {
+	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed because a limit was reached: of all connections, of one peer, or replaced by a newer one before they carried a valid key.", Labels: []string{"limit"}, read: func(s *state, p put) {
 		p(float64(s.api.ConnectionsFull), "all")
 		p(float64(s.api.ConnectionsPeer), "peer")
+		p(float64(s.api.ConnectionsLost), "replaced")
 	}},
 	{Name: "sluice_idempotency_keys", Type: gauge, Help: "Idempotency keys that were used on this node since it started and are still known.", Labels: []string{"dataset"}, read: func(s *state, p put) {
 		for i := range s.api.Datasets {
@@ -175,6 +176,16 @@ var Metrics = []Metric{
 		})
 	}},
 
+	{Name: "sluice_cluster_nodes", Type: gauge, Help: "Nodes that this node hears of, itself among them. Of the cluster, not of this node.", read: one(func(s *state) int { return len(s.nodes()) })},
+	{Name: "sluice_cluster_unloaded_partitions", Type: gauge, Help: "Partitions with events that no node loads. Of the cluster, not of this node.", read: one(func(s *state) int { return s.unloaded() })},
+	{Name: "sluice_cluster_watermark", Type: gauge, Help: "Sequence number up to which a partition is in the tables. Of the cluster, not of this node.", Labels: []string{"partition"}, read: func(s *state, p put) {
+		for i := range s.extents {
+			if s.cluster != nil {
+				p(float64(s.cluster.Loaded[uint8(i)]), strconv.Itoa(i))
+			}
+		}
+	}},
+
 	{Name: "sluice_engine_healthy", Type: gauge, Help: "1 when the engine takes writes as far as can be known without one.", read: truth(func(s *state) bool { return s.engine.Healthy })},
 	{Name: "sluice_engine_restarts_total", Type: counter, Help: "Times the embedded engine was restarted after a fault.", read: one(func(s *state) uint64 { return s.engine.Restarts })},
 	{Name: "sluice_stream_frames_total", Type: counter, Help: "Frames acknowledged: each is one synced write.", read: one(func(s *state) uint64 { return s.stream.Frames })},
@@ -203,7 +214,7 @@ var Metrics = []Metric{
 		}
 	}},
 
-	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
+	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited, on whichever node loads it.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
 	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damaged)},
 	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory quarantine.", read: one((*state).missing)},
 	{Name: "sluice_load_stopped", Type: gauge, Help: "1 while nothing is loaded because the tables belong to another stream or have no watermark.", read: one(func(s *state) float64 {
