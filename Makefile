@@ -36,6 +36,17 @@ image: ## dist/: the container image for this machine's kind of processor, as do
 publish-path: ## a copy of the source under the module path with which it is published: MODULE=example.com/owner/sluice, DEST=directory
 	@./tools/publish-path $(MODULE) $(or $(DEST),dist/module)
 
+.PHONY: notice
+notice: ## NOTICE: every module that the programs link, with its license
+	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	bin/tools/sbom -notice > bin/NOTICE && mv bin/NOTICE NOTICE
+
+.PHONY: sbom
+sbom: build ## dist/sluice.cdx.json: what is linked into the programs, as CycloneDX
+	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	mkdir -p dist
+	bin/tools/sbom -version $(VERSION) bin/sluice bin/sluice-send > dist/sluice.cdx.json
+
 .PHONY: sdk
 sdk: ## dist/: the SDKs for Node and Python as users install them
 	mkdir -p dist
@@ -91,8 +102,9 @@ screenshots: ## a picture of every page of the console, light and dark, wide and
 	SCREENSHOTS=$(CURDIR)/screenshots $(GO) test -count 1 -run '^TestScreenshots$$' ./internal/console
 
 .PHONY: followers
-followers: ## 100,000 events while the followers of the feed are killed ten times
-	SLUICE_FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
+followers: ## 100,000 events while the followers of the feed are killed ten times, from the beginning and from a snapshot on
+	FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
+	cd interop && FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestHandOverUnderLoad$$' ./readers
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector

@@ -24,13 +24,16 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"event/rules":             {ours: []string{"event"}},
 	"client":                  {ours: []string{"event"}, modules: []string{"github.com/klauspost/compress"}},
 
-	"internal/audit":       {ours: []string{"internal/durable"}},
+	"internal/audit":       {ours: []string{"internal/durable", "internal/engine"}},
+	"internal/cluster":     {ours: []string{"internal/engine"}},
 	"internal/durable":     {modules: []string{"golang.org/x/sys"}},
 	"internal/engine":      {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
 	"internal/enginetest":  {modules: []string{"github.com/nats-io/nats.go"}},
 	"internal/histogram":   {},
+	"internal/servicetest": {},
 	"internal/flagtest":    {modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"internal/dataset":     {ours: []string{"internal/engine"}},
+	"internal/erasure":     {ours: []string{"event", "internal/engine"}},
 	"internal/submission":  {ours: []string{"event"}},
 	"internal/stream":      {ours: []string{"internal/durable", "internal/engine", "internal/histogram"}},
 	"internal/throttle":    {},
@@ -41,7 +44,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	},
 	"internal/lake": {ours: []string{"event", "internal/iceberg", "internal/objectstore", "internal/submission", "internal/throttle"}},
 	"internal/loader": {
-		ours:    []string{"event", "internal/durable", "internal/engine", "internal/lake", "internal/stream", "internal/submission", "internal/throttle"},
+		ours:    []string{"event", "internal/durable", "internal/engine", "internal/erasure", "internal/lake", "internal/stream", "internal/submission", "internal/throttle"},
 		modules: []string{"golang.org/x/sync"},
 	},
 	"internal/api": {
@@ -49,16 +52,18 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/klauspost/compress"},
 	},
 	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake"}},
-	"internal/feed":    {ours: []string{"event", "internal/dataset", "internal/lake", "internal/stream", "internal/submission"}},
+	"internal/feed":    {ours: []string{"event", "internal/dataset", "internal/erasure", "internal/lake", "internal/stream", "internal/submission"}},
 	"internal/traffic": {},
 	"internal/bench":   {ours: []string{"internal/dataset", "internal/engine", "internal/histogram", "internal/lake", "internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
 	"internal/console": {
 		ours: []string{
-			"event", "internal/api", "internal/audit", "internal/dataset", "internal/durable", "internal/engine", "internal/histogram", "internal/iceberg", "internal/lake", "internal/loader",
+			"event", "internal/api", "internal/audit", "internal/cluster", "internal/dataset", "internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/iceberg", "internal/lake", "internal/loader",
 			"internal/stream", "internal/submission",
 		},
 		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/crypto"},
 	},
+
+	"internal/objectstoretest": {ours: []string{"internal/objectstore"}},
 
 	// The sender's program contains no server.
 	"cmd/sluice-send/internal/input":   {ours: []string{"client", "event"}, modules: []string{"github.com/klauspost/compress"}},
@@ -72,10 +77,11 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
 	"examples/feed": {},
+	"tools/sbom":    {},
 	"cmd/sluice": {
 		ours: []string{
-			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
-			"internal/feed", "internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
+			"event", "internal/api", "internal/audit", "internal/bench", "internal/catalog", "internal/cluster", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
+			"internal/erasure", "internal/feed", "internal/lake", "internal/loader", "internal/objectstore", "internal/stream", "internal/submission", "internal/throttle", "internal/traffic",
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},
 	},

@@ -3,6 +3,7 @@ package event
 import (
 	"encoding/json"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -34,14 +35,16 @@ func TestAppendJSON(t *testing.T) {
 // TestAppendNumber holds that a value reads back the same, and that what JSON has no number for is null.
 func TestAppendNumber(t *testing.T) {
 	for _, v := range []float64{0, 1, -1, 0.1, 1e-7, 123456789.125, 1e20, 1e21, math.MaxFloat64, math.SmallestNonzeroFloat64} {
-		text := appendNumber(nil, &Row{Value: v, HasValue: true})
+		text := appendNumber(nil, v)
 		var back float64
 		if err := json.Unmarshal(text, &back); err != nil || back != v {
 			t.Errorf("%v: got %s", v, text)
 		}
 	}
-	if got := string(appendNumber(nil, &Row{Value: math.Inf(1), HasValue: true})); got != "null" {
-		t.Errorf("got %s", got)
+	for _, v := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
+		if got := string(AppendJSON(nil, &Row{Value: v, HasValue: true})); !strings.Contains(got, `"value":null,`) {
+			t.Errorf("%v: got %s", v, got)
+		}
 	}
 }
 

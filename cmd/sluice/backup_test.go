@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"sluice/internal/servicetest"
 )
 
 // The drill of docs/operate.md: back up under a running server, lose the machine, restore, go on. What was stored is there
@@ -16,22 +19,18 @@ func TestBackupAndRestore(t *testing.T) {
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")
 	reader(t, dir, "analyst")
-	l := newLedger()
-	var first answer
-	send := func(s *server, mark string) {
+	l := servicetest.Ledger{ID: "shop", Key: key}
+	send := func(s *server) (id string) {
 		t.Helper()
-		body, marks := markedBatch("shop", mark, 20)
-		a, err := s.post(key, "/v1/events/batch", body)
-		l.note(marks, a, err)
-		if err != nil || a.status != 200 {
-			t.Fatalf("send: %d %s %v", a.status, a.body, err)
+		e := l.Send(s, l.Request(servicetest.KeyedBatch))
+		if e.Status != http.StatusOK {
+			t.Fatalf("send: got status %d", e.Status)
 		}
-		first = a
+		return e.ID
 	}
-	for _, mark := range []string{"a", "b", "c"} {
-		send(s, mark)
-	}
-	id := strings.Split(string(first.body), "\"")[3]
+	send(s)
+	send(s)
+	id := send(s)
 	backup := filepath.Join(t.TempDir(), "backup")
 	sluice(t, "backup", backup, "--data", dir)
 	s.stop(syscall.SIGKILL)
@@ -48,11 +47,11 @@ func TestBackupAndRestore(t *testing.T) {
 	if a, err := s.call(http.MethodGet, key, "/v1/submissions/"+id, ""); err != nil || a.status != 200 || !strings.Contains(string(a.body), `"accepted":20`) {
 		t.Errorf("look-up after the restore: got %d %s, %v", a.status, a.body, err)
 	}
-	send(s, "d")
+	send(s)
 	if out := sluice(t, "reader", "list", "--data", other); !strings.Contains(out, "analyst") {
 		t.Errorf("got readers %q, want the one of before", out)
 	}
-	l.check(t, stored(t, other, "shop"))
+	l.Check(t, stored(t, other, "shop"))
 	sluice(t, "audit", "verify", "--data", other)
 	if entries, err := os.ReadDir(filepath.Join(other, "quarantine")); err == nil && len(entries) > 0 {
 		t.Errorf("got %d frames that are taken for lost, want none", len(entries))
@@ -68,22 +67,20 @@ func TestBackupHoldsTheStream(t *testing.T) {
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--loading=false", "--partitions", "3")
-	l := newLedger()
-	bodies := map[string]string{} // a body has the time
+	bodies, first := map[string]string{}, map[string]answer{}
 	send := func(s *server, mark string) answer {
 		t.Helper()
-		body, marks := markedBatch("shop", mark, 20)
-		bodies[mark] = body
-		a, err := s.post(key, "/v1/events/batch", body, "Idempotency-Key", "order-"+mark)
-		l.note(marks, a, err)
-		if err != nil || a.status != 200 {
-			t.Fatalf("send %s: %d %s %v", mark, a.status, a.body, err)
+		if bodies[mark] == "" { // a body has the time
+			bodies[mark] = "[" + marked("shop", mark) + "]"
+		}
+		a, err := s.post(key, "/v1/events/batch", bodies[mark], "Idempotency-Key", "order-"+mark)
+		if err != nil || a.status != http.StatusOK {
+			t.Fatalf("send %s: got %d %s, %v", mark, a.status, a.body, err)
 		}
 		return a
 	}
-	first := map[string]answer{}
 	for i := range 12 {
-		mark := string(rune('a' + i))
+		mark := fmt.Sprint("before-", i)
 		first[mark] = send(s, mark)
 	}
 	backup := filepath.Join(t.TempDir(), "backup")
@@ -97,13 +94,20 @@ func TestBackupHoldsTheStream(t *testing.T) {
 	sluice(t, "restore", backup, "--data", other)
 	s = start(t, other, "--commit-every", "200ms")
 	for mark, before := range first {
-		a, err := s.post(key, "/v1/events/batch", bodies[mark], "Idempotency-Key", "order-"+mark)
-		if err != nil || string(a.body) != string(before.body) || a.header.Get("Idempotency-Replayed") != "true" {
-			t.Errorf("retry of %s: got %d %s, %v, want the first answer %s", mark, a.status, a.body, err, before.body)
+		if a := send(s, mark); string(a.body) != string(before.body) || a.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("retry of %s: got %s, want the first answer %s", mark, a.body, before.body)
 		}
 	}
 	send(s, "new")
-	l.check(t, stored(t, other, "shop"))
+	got := stored(t, other, "shop")
+	for mark := range bodies {
+		if got[mark] != 1 {
+			t.Errorf("%s is stored %d times, want once", mark, got[mark])
+		}
+	}
+	if len(got) != len(bodies) {
+		t.Errorf("got %d different events, want %d", len(got), len(bodies))
+	}
 	if entries, err := os.ReadDir(filepath.Join(other, "quarantine")); err == nil && len(entries) > 0 {
 		t.Errorf("got %d frames that are taken for lost, want none", len(entries))
 	}

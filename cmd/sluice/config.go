@@ -16,7 +16,7 @@ import (
 
 // foreignVariables begin as ours do and are read by others: sluice-send, the SDKs and test builds. A name that ends in "_"
 // stands for all that begin with it.
-var foreignVariables = []string{"SLUICE_API_KEY", "SLUICE_URL", "SLUICE_KEY_FILE", "SLUICE_PLAIN_HTTP"}
+var foreignVariables = []string{"SLUICE_API_KEY", "SLUICE_URL", "SLUICE_KEY_FILE", "SLUICE_PLAIN_HTTP", "SLUICE_TOKEN"}
 
 // clusterVariable is how Kubernetes and linked containers name the variables that describe a service called sluice.
 var clusterVariable = regexp.MustCompile(`^SLUICE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)$`)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -20,28 +21,33 @@ import (
 	"sluice/internal/audit"
 	"sluice/internal/catalog"
 	"sluice/internal/console"
+	"sluice/internal/engine"
 	"sluice/internal/feed"
 )
 
 // openConsole makes the operators' listener: console, catalog, feed, /metrics, /livez, /readyz. On an address that is not this
 // machine's own it answers only the last two without a log-in, and over TLS only.
-func (s *service) openConsole() error {
+func (s *service) openConsole(ctx context.Context) error {
 	dir := s.config.engine.Dir
 	// Who comes through a proxy on this machine is not on this machine.
 	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: s.url()}
+	access, err := console.OpenAccess(ctx, s.engine, dir)
+	if err != nil {
+		return err
+	}
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
-	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
+	follow := feed.New(feed.Options{Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
 	o.Mounts = []console.Mount{
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},
 		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},
 	}
 	s.console = console.New(console.Sources{
-		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Audit: audit.Open(dir),
+		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access, Cluster: s.member.View,
 		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: programVersion(), Now: hooks.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console
 	s.opsHTTP = &http.Server{
-		Handler: s.console.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		Handler: s.console.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	if s.opsCert != "" {
@@ -55,6 +61,20 @@ func (s *service) openConsole() error {
 		s.log.Warn("the operators' listener is not loopback and has no TLS: it answers /livez and /readyz only; see --ops-tls-cert and --ops-proxy")
 	}
 	return nil
+}
+
+// opsConnections is how many connections the operators' listener takes: pages, and a hundred followers of the feed.
+// Arbitrary; with TLS they cost some 20 MB.
+const opsConnections = 512
+
+// limitOps bounds the connections of the operators' listener. One peer may have a quarter, unless all come from one: on
+// loopback, and behind a proxy.
+func (s *service) limitOps(l net.Listener) net.Listener {
+	perPeer := int64(opsConnections / 4)
+	if isLoopback(l.Addr()) || s.opsProxy {
+		perPeer = opsConnections
+	}
+	return api.LimitConnections(l, opsConnections, perPeer)
 }
 
 // opsURL is how to reach the operators' listener.
@@ -77,19 +97,24 @@ func newConsole() *cobra.Command {
 		Use:   "password",
 		Short: "Set the password of the console; ends every open session",
 		Long: fmt.Sprintf(`Reads the password from standard input, or asks for it on a terminal, and stores its argon2id hash
-in the data directory. At least %d characters. A server that runs takes it up at once.`, console.MinPassword),
+in the engine, for all nodes. At least %d characters. A server that runs takes it up at once.`, console.MinPassword),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			secret, err := readPassword(cmd)
 			if err != nil {
 				return failed(err)
 			}
-			dir, _ := cmd.Flags().GetString("data")
-			if err := console.SetPassword(dir, secret); err != nil {
-				return failed(err)
-			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "The password is set.")
-			return failed(note(audit.Open(dir), "console.password", "", nil))
+			return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
+				access, err := openAccess(cmd, e)
+				if err != nil {
+					return err
+				}
+				if err := access.SetPassword(cmd.Context(), secret); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), "The password is set.")
+				return note(cmd.Context(), log, "console.password", "", nil)
+			})
 		},
 	}
 	token := &cobra.Command{
@@ -97,18 +122,28 @@ in the data directory. At least %d characters. A server that runs takes it up at
 		Short: "Make the token with which programs, such as Prometheus, reach the console; replaces the one before",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, _ := cmd.Flags().GetString("data")
-			secret, err := console.NewToken(dir)
-			if err != nil {
-				return failed(err)
-			}
-			fmt.Fprintln(cmd.ErrOrStderr(), "Send it as: Authorization: Bearer TOKEN. It is not shown again:")
-			fmt.Fprintln(cmd.OutOrStdout(), secret)
-			return failed(note(audit.Open(dir), "console.token", "", nil))
+			return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
+				access, err := openAccess(cmd, e)
+				if err != nil {
+					return err
+				}
+				secret, err := access.NewToken(cmd.Context())
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), "Send it as: Authorization: Bearer TOKEN. It is not shown again:")
+				fmt.Fprintln(cmd.OutOrStdout(), secret)
+				return note(cmd.Context(), log, "console.token", "", nil)
+			})
 		},
 	}
 	cmd.AddCommand(password, token)
 	return cmd
+}
+
+func openAccess(cmd *cobra.Command, e *engine.Engine) (*console.Access, error) {
+	dir, _ := cmd.Flags().GetString("data")
+	return console.OpenAccess(cmd.Context(), e, dir)
 }
 
 // readPassword asks twice on a terminal, and reads a line from anything else.
@@ -150,36 +185,41 @@ func newAudit() *cobra.Command {
 	}
 	asJSON := jsonFlag(verify)
 	verify.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, _ := cmd.Flags().GetString("data")
-		sum, err := audit.Open(dir).Verify()
-		if err != nil {
-			return failed(err)
-		}
-		if *asJSON {
-			return failed(json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"entries": sum.Entries, "last": sum.Last.Format(time.RFC3339), "seal": sum.Seal}))
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "intact: %d entries\n", sum.Entries)
-		if sum.Entries > 0 {
-			fmt.Fprintf(cmd.OutOrStdout(), "last:   %s\nseal:   %s\n", sum.Last.Format(time.RFC3339), sum.Seal)
-		}
-		return nil
+		return withAudit(cmd, func(_ *engine.Engine, log *audit.Log) error {
+			sum, err := log.Verify(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if *asJSON {
+				return printJSON(cmd.OutOrStdout(), map[string]any{"entries": sum.Entries, "dropped": sum.Dropped, "last": sum.Last.Format(time.RFC3339), "seal": sum.Seal})
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "intact: %d entries\n", sum.Entries)
+			if sum.Dropped > 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "the oldest %d of them were dropped, because the log is limited\n", sum.Dropped)
+			}
+			if sum.Entries > 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "last:   %s\nseal:   %s\n", sum.Last.Format(time.RFC3339), sum.Seal)
+			}
+			return nil
+		})
 	}
 	limit := 20
 	list := &cobra.Command{Use: "list", Short: "Show the newest entries, one JSON object a line", Args: cobra.NoArgs}
 	list.Flags().IntVar(&limit, "limit", limit, "how many")
 	list.RunE = func(cmd *cobra.Command, _ []string) error {
-		dir, _ := cmd.Flags().GetString("data")
-		entries, err := audit.Open(dir).Tail(limit)
-		if err != nil {
-			return failed(err)
-		}
-		out := json.NewEncoder(cmd.OutOrStdout())
-		for _, e := range entries {
-			if err := out.Encode(e); err != nil {
-				return failed(err)
+		return withAudit(cmd, func(_ *engine.Engine, log *audit.Log) error {
+			entries, err := log.Tail(cmd.Context(), limit)
+			if err != nil {
+				return err
 			}
-		}
-		return nil
+			out := json.NewEncoder(cmd.OutOrStdout())
+			for _, e := range entries {
+				if err := out.Encode(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	cmd.AddCommand(verify, list)
 	return cmd

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/traffic"
@@ -92,7 +91,6 @@ func runDemo(ctx context.Context, cmd *cobra.Command, c config, rate int) error 
 
 // demoKey makes the demo dataset, or gives it a new key when the directory has one from before.
 func demoKey(ctx context.Context, s *service) (string, error) {
-	log := audit.Open(s.config.engine.Dir)
 	_, keyID, key, err := s.registry.Create(ctx, dataset.Spec{ID: demoDataset, Name: "Demo shop"})
 	if errors.Is(err, dataset.ErrExists) {
 		keyID, key, err = s.registry.RotateKey(ctx, demoDataset, time.Hour)
@@ -100,7 +98,7 @@ func demoKey(ctx context.Context, s *service) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return key.Reveal(), note(log, "dataset.create", demoDataset, map[string]string{"key": keyID, "by": "demo"})
+	return key.Reveal(), note(ctx, s.audit, "dataset.create", demoDataset, map[string]string{"key": keyID, "by": "demo"})
 }
 
 func introduce(w io.Writer, s *service, key string) {

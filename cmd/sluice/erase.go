@@ -2,9 +2,13 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"sluice/internal/audit"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
+	"sluice/internal/loader"
+	"sluice/internal/stream"
 )
 
 func newErase() *cobra.Command {
@@ -25,6 +31,11 @@ func newErase() *cobra.Command {
 		Long: `Deletes every stored event that carries the identifier, from every snapshot and file of the table,
 whether or not a server runs on the directory. What was acknowledged and not yet loaded is loaded
 first, so that it is found. The stream keeps its frames until they age out; until when is printed.
+What was erased stays erased, also if frames or an old version of the tables are loaded again: for 90
+days, or as long as the stream keeps frames. Events that are received later are not concerned.
+
+It also says where else the same text occurs: in other columns of other rows, such as partner_id or
+page_url, and in quarantined frames. It does not delete those.
 
 Without --dataset it spans all datasets, and asks on a terminal. An address or an IP is named by its
 SHA-256, as it is stored.`,
@@ -52,32 +63,10 @@ SHA-256, as it is stored.`,
 			}
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Looking through all stored events …")
-		l, age, err := openSettled(cmd)
-		if errors.Is(err, errNotSettled) {
-			return failed(fmt.Errorf("nothing was erased: %w, and what is still to be loaded may carry the identifier; try again when the backlog is gone", err))
-		}
-		if err != nil {
-			return failed(err)
-		}
 		if dryRun {
-			rows, err := l.Count(cmd.Context(), p)
-			if err != nil {
-				return failed(err)
-			}
-			return failed(printCounted(cmd, rows, *asJSON))
+			return failed(countErasure(cmd, p, *asJSON))
 		}
-		done, err := l.Erase(cmd.Context(), p)
-		if errors.Is(err, lake.ErrDamaged) {
-			err = fmt.Errorf("%w: some files cannot be read and may hold the identifier still; see the server's log", err)
-		}
-		until := time.Now().Add(age).UTC().Truncate(time.Second)
-		// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
-		dir, _ := cmd.Flags().GetString("data")
-		noted := note(audit.Open(dir), "erase", p.Dataset, map[string]string{"identifier": kind, "rows": strconv.FormatInt(done.Rows, 10)})
-		if err := errors.Join(err, noted); err != nil {
-			return failed(err)
-		}
-		return failed(printErased(cmd, done, until, *asJSON))
+		return failed(erase(cmd, p, kind, *asJSON))
 	}
 	return cmd
 }
@@ -108,15 +97,199 @@ func confirm(cmd *cobra.Command, question string) error {
 	return nil
 }
 
-func printCounted(cmd *cobra.Command, rows int64, asJSON bool) error {
+// countErasure says what an erasure would do.
+func countErasure(cmd *cobra.Command, p lake.Predicate, asJSON bool) error {
+	l, _, err := openSettled(cmd)
+	if err != nil {
+		return notErased(err)
+	}
+	rows, err := l.Count(cmd.Context(), p)
+	if err != nil {
+		return err
+	}
+	left, err := leftovers(cmd, l, p)
+	if err != nil {
+		return err
+	}
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
 			Rows   int64 `json:"rows"`
 			DryRun bool  `json:"dry_run"`
-		}{rows, true})
+			leftover
+		}{rows, true, left})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", rows)
+	fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", rows)
+	left.print(cmd)
+	return nil
+}
+
+// erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
+// counted; the tombstone is written; what was acknowledged meanwhile is loaded; the rows are deleted; the tombstone says
+// so. From the tombstone on nothing of the stream gets into the tables again. A crash after it leaves rows in the
+// tables: the same command again deletes them, and so does a server when it starts.
+func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error {
+	ctx := cmd.Context()
+	if _, _, err := openSettled(cmd); err != nil {
+		return notErased(err)
+	}
+	var stone erasure.Tombstone
+	err := withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) (err error) {
+		if err := t.Forget(ctx, hooks.now()); err != nil {
+			return err
+		}
+		stone, err = t.Add(ctx, erasureKind(p), p.EmailSHA256+p.IFA+p.IPSHA256+p.PartnerID, p.Dataset, hooks.now(), retention)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("nothing was erased: %w", err)
+	}
+	if err := step("erase.noted"); err != nil {
+		return err
+	}
+	l, age, err := openSettled(cmd)
+	if err != nil {
+		return notErased(err)
+	}
+	done, err := l.Erase(ctx, p)
+	if errors.Is(err, lake.ErrDamaged) {
+		err = fmt.Errorf("%w: some files cannot be read and may hold the identifier still; see the server's log", err)
+	}
+	if err == nil {
+		if err := step("erase.deleted"); err != nil {
+			return err
+		}
+		err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error { return t.Finish(ctx, stone, l.EventsUpdated()) })
+	}
+	if rest := stone.Before.Add(time.Second).Sub(hooks.now()); rest > 0 && rest <= time.Second {
+		time.Sleep(rest) // times of receipt are in seconds: what is received after the command must be a later one
+	}
+	until := time.Now().Add(age).UTC().Truncate(time.Second)
+	// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
+	noted := noteAlone(cmd, "erase", p.Dataset, map[string]string{"identifier": kind, "rows": strconv.FormatInt(done.Rows, 10)})
+	if err := errors.Join(err, noted); err != nil {
+		return err
+	}
+	left, err := leftovers(cmd, l, p)
+	if err != nil {
+		return fmt.Errorf("%d rows are erased; where else the identifier occurs is not known: %w", done.Rows, err)
+	}
+	return printErased(cmd, done, left, until, asJSON)
+}
+
+// notErased is the error of an erasure that could not begin.
+func notErased(err error) error {
+	if errors.Is(err, errNotSettled) {
+		return fmt.Errorf("nothing was erased: %w, and what is still to be loaded may carry the identifier; try again when the backlog is gone", err)
+	}
 	return err
+}
+
+// step is where tests kill the program.
+func step(name string) error {
+	if hooks.step == nil {
+		return nil
+	}
+	return hooks.step(name)
+}
+
+// erasureKind says which identifier is set.
+func erasureKind(p lake.Predicate) erasure.Kind {
+	switch {
+	case p.EmailSHA256 != "":
+		return erasure.Email
+	case p.IFA != "":
+		return erasure.IFA
+	case p.IPSHA256 != "":
+		return erasure.IP
+	}
+	return erasure.Partner
+}
+
+// withTombstones opens the engine of --data for do, which also gets how long the stream keeps frames.
+func withTombstones(cmd *cobra.Command, do func(*erasure.Tombstones, time.Duration) error) error {
+	ctx := cmd.Context()
+	if err := dataExists(cmd); err != nil {
+		return err
+	}
+	e, err := openEngine(cmd)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	retention, err := s.Retention(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := erasure.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	return do(t, retention)
+}
+
+// erasureTime is how long an erasure may take until it counts as interrupted. Arbitrary.
+const erasureTime = 15 * time.Minute
+
+// applyErasures deletes from the tables what tombstones say was erased, where that is not done: a crash interrupted the
+// erasure, or an old version of the tables was put back. Those that began after since are left to the command that works
+// on them.
+func applyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, since time.Time) (rows int64, err error) {
+	all, err := t.All(ctx)
+	if err != nil {
+		return 0, err
+	}
+	due := slices.DeleteFunc(all, func(s erasure.Tombstone) bool { return !s.Due(since) })
+	if len(due) == 0 {
+		return 0, nil
+	}
+	done, err := l.EraseWhere(ctx, t.Set(due).Erased)
+	if err != nil {
+		return done.Rows, err
+	}
+	for _, s := range due {
+		if err := t.Finish(ctx, s, l.EventsUpdated()); err != nil {
+			return done.Rows, err
+		}
+	}
+	return done.Rows, nil
+}
+
+// leftover is where else an identifier occurs.
+type leftover struct {
+	Mentions    map[string]int64 `json:"also_in"`     // rows by column
+	Quarantined []string         `json:"quarantined"` // files
+	Searched    int              `json:"quarantine_searched"`
+}
+
+// leftovers looks for an identifier where an erasure does not delete it.
+func leftovers(cmd *cobra.Command, l *lake.Lake, p lake.Predicate) (out leftover, err error) {
+	if out.Mentions, err = l.Mentions(cmd.Context(), p); err != nil {
+		return out, err
+	}
+	dir, _ := cmd.Flags().GetString("data")
+	out.Quarantined, out.Searched, err = loader.SearchQuarantine(filepath.Join(dir, "quarantine"), p.EmailSHA256+p.IFA+p.IPSHA256+p.PartnerID)
+	if out.Quarantined == nil {
+		out.Quarantined = []string{}
+	}
+	return out, err
+}
+
+func (o leftover) print(cmd *cobra.Command) {
+	w := cmd.OutOrStdout()
+	for _, name := range slices.Sorted(maps.Keys(o.Mentions)) {
+		fmt.Fprintf(w, "%d other rows hold the same text in %s. They are not erased.\n", o.Mentions[name], name)
+	}
+	for _, name := range o.Quarantined {
+		fmt.Fprintf(w, "quarantine/%s holds it. Delete the file when it is no longer needed.\n", name)
+	}
+	if rest := o.Searched - len(o.Quarantined); rest > 0 {
+		fmt.Fprintf(w, "%d other files in quarantine/ do not hold it in a readable form. They are damaged, so they may hold parts of it.\n", rest)
+	}
 }
 
 // identifierKind checks the one identifier that is set and says which it is.
@@ -158,16 +331,18 @@ func isSHA256(s string) bool {
 	return true
 }
 
-func printErased(cmd *cobra.Command, done lake.Erased, until time.Time, asJSON bool) error {
+func printErased(cmd *cobra.Command, done lake.Erased, left leftover, until time.Time, asJSON bool) error {
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
 			Rows        int64     `json:"rows"`
 			Rewritten   int       `json:"files_rewritten"`
 			Deleted     int       `json:"files_deleted"`
 			StreamUntil time.Time `json:"stream_until"`
-		}{done.Rows, done.Replaced, done.Files, until})
+			leftover
+		}{done.Rows, done.Replaced, done.Files, until, left})
 	}
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
+	fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
 		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))
-	return err
+	left.print(cmd)
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/event"
-	"sluice/internal/audit"
 	"sluice/internal/lake"
 )
 
@@ -75,17 +74,17 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		}
 		l, _, err := openSettled(cmd)
 		if errors.Is(err, errNotSettled) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%v; what follows is what is stored so far.\n", err)
-		} else if err != nil {
+			return failed(fmt.Errorf("nothing was exported, because events would be missing: %w; try again when the backlog is gone", err))
+		}
+		if err != nil {
 			return failed(err)
 		}
 		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) { return write(cmd, l, q, w) })
-		dir, _ := cmd.Flags().GetString("data")
 		detail := map[string]string{"rows": strconv.FormatInt(rows, 10), "format": format}
 		if q.Identifier != (lake.Predicate{}) { // the deed is noted, the identifier is not
 			detail["identifier"], _ = identifierKind(&q.Identifier)
 		}
-		if err := errors.Join(err, note(audit.Open(dir), "export", q.Dataset, detail)); err != nil {
+		if err := errors.Join(err, noteAlone(cmd, "export", q.Dataset, detail)); err != nil {
 			return failed(err)
 		}
 		if rows > 0 || q.Dataset == "" {

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/durable"
+	"sluice/internal/erasure"
 	"sluice/internal/feed"
 	"sluice/internal/stream"
 )
@@ -28,20 +28,22 @@ const (
 
 func newFeed() *cobra.Command {
 	var p printing
-	var purpose, cursor string
+	var purpose, cursor, address, tokenFile string
 	cmd := &cobra.Command{
 		Use:   "feed",
 		Short: "Print accepted events as they come",
 		Long: `Prints accepted events as they come, one a line, with the members of a stored row, until it is interrupted.
 It reads the stream of --data or --nats, so rows come within a second of their acknowledgement, and before
-they are in the table. Programs on other machines use GET /feed/v1/events: see docs/feed.md.
+they are in the table. With --url it follows a server on another machine, with the token of a reader in the
+variable SLUICE_TOKEN or in a file. Programs use GET /feed/v1/events: see docs/feed.md.
 
 --cursor-file keeps the position: the next run goes on where this one ended. The position is written after the
 rows were, so a run that is killed may print its last rows again; a program that must process each event once
 stores the cursor with its own effects.`,
 		Example: `  sluice feed --purpose optimization
   sluice feed --purpose measurement --dataset shop --cursor earliest --once
-  sluice feed --purpose measurement --cursor-file shop.cursor >> shop.ndjson`,
+  sluice feed --purpose measurement --cursor-file shop.cursor >> shop.ndjson
+  sluice feed --purpose optimization --url https://sluice.example.com:8081 --token-file reader.token`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
@@ -49,6 +51,8 @@ stores the cursor with its own effects.`,
 	f.StringVar(&p.Dataset, "dataset", "", "only this dataset")
 	f.StringVar(&cursor, "cursor", "", "where to begin: a cursor, or earliest; default: from now on")
 	f.StringVar(&p.file, "cursor-file", "", "keep the position in this file, and begin there when it exists")
+	f.StringVar(&address, "url", "", "follow a server on another machine: the address of its operators' listener; $SLUICE_URL, the senders' API, does not count here")
+	f.StringVar(&tokenFile, "token-file", "", "with --url: read the reader's token from this file, not from the variable SLUICE_TOKEN")
 	f.BoolVar(&p.once, "once", false, "end when everything there is now was printed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var ok bool
@@ -63,7 +67,14 @@ stores the cursor with its own effects.`,
 				return failed(err)
 			}
 		}
-		return failed(printFeed(cmd, purpose, cursor, p))
+		if address == "" || fromVariable["url"] { // that variable is the senders' API, for sluice-send and the SDKs
+			return failed(printFeed(cmd, purpose, cursor, p))
+		}
+		r, err := openRemote(address, tokenFile, purpose)
+		if err != nil {
+			return err
+		}
+		return failed(r.follow(cmd, cursor, p))
 	}
 	return cmd
 }
@@ -104,12 +115,20 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return err
 	}
-	f := feed.New(feed.Options{Stream: s, Tables: l, IDs: ids, Log: slog.New(slog.DiscardHandler)})
+	erasures, err := erasure.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	f := feed.New(feed.Options{Stream: s, Tables: l, Erasures: erasures, IDs: ids, Log: slog.New(slog.DiscardHandler)})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {
 		return explainCursor(err)
 	}
-	if err := note(audit.Open(dir), "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return err
+	}
+	if err := note(ctx, log, "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
 		return err
 	}
 	return p.print(cmd, f, c)
@@ -130,7 +149,7 @@ func (p *printing) print(cmd *cobra.Command, f *feed.Feed, c *feed.Cursor) error
 		if err := errors.Join(err, out.Flush()); err != nil {
 			return explainCursor(err)
 		}
-		if err := p.save(c); err != nil {
+		if err := p.save(c.String()); err != nil {
 			return err
 		}
 		if ctx.Err() != nil || caughtUp && p.once {
@@ -150,11 +169,11 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // save replaces the cursor in its file, if there is one to write.
-func (p *printing) save(c *feed.Cursor) error {
+func (p *printing) save(cursor string) error {
 	if p.file == "" {
 		return nil
 	}
-	return durable.WriteFile(p.file, []byte(c.String()+"\n"))
+	return durable.WriteFile(p.file, []byte(cursor+"\n"))
 }
 
 // explainCursor says what to do about a cursor that cannot be used.

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // stretch is what one stretch of traffic measured.
@@ -120,7 +122,7 @@ func (s *server) consume(ctx context.Context, b *testing.B, token string, look b
 			return lags
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
-		answer, err := sender.Do(r)
+		answer, err := servicetest.Client.Do(r)
 		if err != nil {
 			return lags
 		}
@@ -175,7 +177,7 @@ func lastLine(r io.Reader, buffer []byte) []byte {
 // processor is how much processor time the server has used.
 func (s *server) processor(b *testing.B) time.Duration {
 	b.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.PID()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,14 +7,20 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // reader makes a reader and returns its token.
@@ -33,7 +39,7 @@ func (s *server) ask(t *testing.T, token, path string) answer {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	a, err := sender.Do(r)
+	a, err := servicetest.Client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,6 +161,88 @@ func TestReadersGetTheirOwn(t *testing.T) {
 	}
 }
 
+// The command follows a server on another machine with a reader's token, goes on where it ended, and prints nothing twice when
+// an answer breaks off.
+func TestFeedOfAnotherServer(t *testing.T) {
+	dir, work := t.TempDir(), t.TempDir()
+	key, _ := provisioned(t, dir, "shop")
+	s := start(t, dir)
+	file := filepath.Join(work, "token")
+	if err := os.WriteFile(file, []byte(reader(t, dir, "all", "--allow", "feed")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	send := func(batch int) {
+		t.Helper()
+		if a, err := s.post(key, "/v1/events/batch", mixed("shop", batch, 10)); err != nil || a.status != 200 {
+			t.Fatalf("send: %d %v", a.status, err)
+		}
+	}
+	send(0)
+	// Every second answer breaks off in the middle of a line.
+	target, err := url.Parse(s.ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }} // it adds no X-Forwarded-For
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if asked.Add(1)%2 == 1 && r.StatusCode == 200 {
+			r.Body = io.NopCloser(io.LimitReader(r.Body, 700))
+			r.ContentLength = -1
+			r.Header.Del("Content-Length")
+		}
+		return nil
+	}
+	broken := httptest.NewServer(proxy)
+	defer broken.Close()
+	cursor := filepath.Join(work, "cursor")
+	args := []string{"feed", "--url", broken.URL, "--token-file", file, "--purpose", "measurement", "--cursor", "earliest", "--once", "--cursor-file", cursor, "--data", filepath.Join(work, "none")}
+	seen := map[string]int{}
+	read := func(want int) {
+		t.Helper()
+		before := asked.Load()
+		for line := range strings.Lines(sluice(t, args...)) {
+			seen[line]++
+		}
+		if len(seen) != want || asked.Load() != before+2 {
+			t.Errorf("got %d rows after %d requests, want %d after 2", len(seen), asked.Load()-before, want)
+		}
+	}
+	read(10)
+	send(1)
+	read(20)
+	for line, n := range seen {
+		if n != 1 {
+			t.Errorf("a row came %d times: %.60s", n, line)
+		}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no token":       {[]string{"--url", s.ops}, "SLUICE_TOKEN"},
+		"plain http":     {[]string{"--url", "http://sluice.example.com", "--token-file", file}, "use https"},
+		"not an address": {[]string{"--url", "sluice.example.com", "--token-file", file}, "operators' listener"},
+		"senders' API":   {[]string{"--url", s.url, "--token-file", file}, "404"},
+		"a sender's key": {[]string{"--url", s.ops, "--token-file", keyFile(t, work, key)}, "INVALID_TOKEN"},
+		"not a cursor":   {[]string{"--url", s.ops, "--token-file", file, "--cursor", "nonsense"}, "INVALID_CURSOR"},
+	} {
+		out, err := program(t.Context(), append([]string{"feed", "--once", "--purpose", "measurement"}, c.args...)...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), c.want) || strings.Contains(string(out), key) {
+			t.Errorf("%s: got %v %s, want %q", name, err, out, c.want)
+		}
+	}
+}
+
+func keyFile(t *testing.T, dir, key string) string {
+	t.Helper()
+	name := filepath.Join(dir, "key")
+	if err := os.WriteFile(name, []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // Behind a proxy everybody is a stranger, also on a loopback address.
 func TestProxyOnLoopback(t *testing.T) {
 	dir := t.TempDir()
@@ -193,10 +281,10 @@ func (f *follower) kill() {
 }
 
 // Programs that keep the cursor with their effects process each event once, though they are killed ten times: the examples
-// in Go and in Python, on a stream of three partitions. SLUICE_FEED_EVENTS is how many events are sent.
+// in Go and in Python, on a stream of three partitions. FEED_EVENTS is how many events are sent.
 func TestFollowersAreKilled(t *testing.T) {
 	total := 10_000
-	if text := os.Getenv("SLUICE_FEED_EVENTS"); text != "" {
+	if text := os.Getenv("FEED_EVENTS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/audit"
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 )
@@ -25,11 +24,11 @@ import (
 func newLake() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lake",
-		Short: "List, check, repair and copy the stored tables",
+		Short: "List, check, repair, copy and adopt the stored tables",
 		Long: `The stored tables are events, rejections and hours: Iceberg tables of Parquet files.
 docs/tables.md says what is in them and how to read them.`,
 	}
-	cmd.AddCommand(newLakeFiles(), newLakeCheck(), newLakeRepair(), newLakeCopy())
+	cmd.AddCommand(newLakeFiles(), newLakeCheck(), newLakeRepair(), newLakeCopy(), newLakeAdopt())
 	return cmd
 }
 
@@ -116,13 +115,16 @@ func openLake(cmd *cobra.Command) (*lake.Lake, error) {
 	return lakeAt(cmd.Context(), place)
 }
 
-// lakeAt opens the tables of a place for a command.
-func lakeAt(ctx context.Context, place lakePlace) (*lake.Lake, error) {
+// lakeAt opens the tables of a place for a command that does not load.
+func lakeAt(ctx context.Context, place lakePlace) (*lake.Lake, error) { return lakeOf(ctx, place, "") }
+
+// lakeOf opens the tables of a place for a command that loads them from a stream.
+func lakeOf(ctx context.Context, place lakePlace, streamID string) (*lake.Lake, error) {
 	store, err := place.open(ctx)
 	if err != nil {
 		return nil, failed(err)
 	}
-	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.step})
+	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.step, Stream: streamID})
 	return l, failed(err)
 }
 
@@ -229,8 +231,7 @@ no row is lost or doubled. Files that are damaged stay as they are.`,
 			return err
 		}
 		done, err := l.Repair(cmd.Context(), progress(cmd, "written anew"))
-		dir, _ := cmd.Flags().GetString("data")
-		noted := note(audit.Open(dir), "lake repair", "", map[string]string{"files": strconv.Itoa(done.Files), "rows": strconv.FormatInt(done.Rows, 10)})
+		noted := noteAlone(cmd, "lake repair", "", map[string]string{"files": strconv.Itoa(done.Files), "rows": strconv.FormatInt(done.Rows, 10)})
 		if err := errors.Join(err, noted); err != nil {
 			return failed(err)
 		}
@@ -284,8 +285,7 @@ so each event is in the new tables once. Once a server has used the copy, it is 
 		if errors.Is(err, lake.ErrInUse) {
 			err = fmt.Errorf("%w: name an empty place", err)
 		}
-		dir, _ := cmd.Flags().GetString("data")
-		if err := errors.Join(err, note(audit.Open(dir), "lake copy", place.String(), nil)); err != nil {
+		if err := errors.Join(err, noteAlone(cmd, "lake copy", place.String(), nil)); err != nil {
 			return failed(err)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "The tables are copied. To move, stop the server and start it with --lake %s.\n", to)

@@ -99,7 +99,7 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key
 	flags.String("nats-ca", "", "certificate authority file for --nats")
 	lakeFlags(root)
 	root.AddCommand(
-		newServe(), newHealth(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(), newLake(), newConfig(), newBackup(), newRestore(),
+		newServe(), newHealth(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(), newLake(), newCluster(), newConfig(), newBackup(), newRestore(),
 		newConsole(), newAudit(), newBench(),
 	)
 	documentEnvironment(root)

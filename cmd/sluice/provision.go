@@ -37,8 +37,11 @@ func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provisio
 	if err != nil {
 		return failed(err)
 	}
-	dir, _ := cmd.Flags().GetString("data")
-	err = work(ctx, &provision{Registry: reg, engine: e, audit: audit.Open(dir), cmd: cmd})
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return failed(err)
+	}
+	err = work(ctx, &provision{Registry: reg, engine: e, audit: log, cmd: cmd})
 	for _, absent := range []error{dataset.ErrNotFound, dataset.ErrNoKey, dataset.ErrNoReader} {
 		if errors.Is(err, absent) {
 			return &failure{exitNotFound, err}
@@ -65,15 +68,49 @@ func engineOptions(cmd *cobra.Command) engine.Options {
 
 // note writes an action into the audit log. An action that is not in the log must not look done: the caller gets the error.
 func (p *provision) note(action, object string, detail map[string]string) error {
-	return note(p.audit, action, object, detail)
+	return note(p.cmd.Context(), p.audit, action, object, detail)
 }
 
-func note(log *audit.Log, action, object string, detail map[string]string) error {
-	err := log.Append(audit.Entry{Time: time.Now().UTC(), Actor: actor(), Action: action, Object: object, Detail: detail})
+func note(ctx context.Context, log *audit.Log, action, object string, detail map[string]string) error {
+	err := log.Append(ctx, audit.Entry{Time: time.Now().UTC(), Actor: actor(), Action: action, Object: object, Detail: detail})
 	if err != nil {
 		return fmt.Errorf("done, but not in the audit log: %w", err)
 	}
 	return nil
+}
+
+// noteAlone is note for a command that has no engine open.
+func noteAlone(cmd *cobra.Command, action, object string, detail map[string]string) error {
+	e, err := openEngine(cmd)
+	if err != nil {
+		return fmt.Errorf("done, but not in the audit log: %w", err)
+	}
+	defer e.Close()
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return fmt.Errorf("done, but not in the audit log: %w", err)
+	}
+	return note(cmd.Context(), log, action, object, detail)
+}
+
+// openAudit opens the audit log, and takes over what an earlier version wrote into --data.
+func openAudit(cmd *cobra.Command, e *engine.Engine) (*audit.Log, error) {
+	dir, _ := cmd.Flags().GetString("data")
+	return audit.Open(cmd.Context(), e, dir, time.Now())
+}
+
+// withAudit runs work on the audit log of --data or --nats.
+func withAudit(cmd *cobra.Command, work func(*engine.Engine, *audit.Log) error) error {
+	e, err := openEngine(cmd)
+	if err != nil {
+		return failed(err)
+	}
+	defer e.Close()
+	log, err := openAudit(cmd, e)
+	if err != nil {
+		return failed(err)
+	}
+	return failed(work(e, log))
 }
 
 // actor is who runs this command, as far as the system knows.

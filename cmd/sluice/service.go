@@ -13,9 +13,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/api"
+	"sluice/internal/audit"
+	"sluice/internal/cluster"
 	"sluice/internal/console"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/objectstore"
@@ -52,6 +55,8 @@ type config struct {
 	loading         bool
 	commit          time.Duration
 	stopWithin      time.Duration
+	drainWait       time.Duration // between the end of /readyz and the end of the listener
+	natsWait        time.Duration // for NATS at the start; 0 is without end
 	log             *slog.Logger
 }
 
@@ -67,10 +72,13 @@ type service struct {
 	engine   *engine.Engine
 	registry *dataset.Registry
 	readers  *dataset.Readers
+	member   *cluster.Member
+	audit    *audit.Log
 	stream   *stream.Stream
 	lake     *lake.Lake
 	hours    *lake.HourIndex // of the lake
 	loader   *loader.Loader
+	erasures *erasure.Tombstones
 	api      *api.Server
 	console  *console.Console
 	traces   *console.Traces // nil when nobody wants them
@@ -91,11 +99,14 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	c.engine.Listen = true
 	c.engine.Log = c.log
 	c.engine.Unsynced = hooks.unsynced
-	if s.engine, err = engine.Open(ctx, c.engine); err != nil {
+	if s.engine, err = s.openEngine(ctx, c.engine); err != nil {
 		return nil, err
 	}
 	if s.engine.Mode() == engine.Attached {
 		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
+	}
+	if err = s.agree(ctx); err != nil {
+		return nil, err
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
 		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, MaxKeys: c.maxAllKeys, Now: hooks.now, Log: c.log, Step: hooks.step,
@@ -108,6 +119,9 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	if err = s.openLake(ctx, ids); err != nil {
+		return nil, err
+	}
+	if err = s.openMember(ctx); err != nil {
 		return nil, err
 	}
 	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
@@ -130,20 +144,19 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	s.api = &api.Server{
-		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
+		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
 		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
-	return s, s.openListeners()
+	if s.audit, err = audit.Open(ctx, s.engine, c.engine.Dir, hooks.now()); err != nil {
+		return nil, err
+	}
+	return s, s.openListeners(ctx)
 }
 
-// openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
-// came back without its newest frames must not give their numbers out again.
+// openLake opens the lake and the loader, and makes sure that the tables and the stream continue each other.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
-	if s.tables == (lakePlace{}) {
-		s.tables.dir = filepath.Join(dir, "lake")
-	}
 	if s.tableGroup != "" {
 		if s.tables.dir == "" {
 			return errors.New("--lake-group is for tables in a directory; who may read a bucket is decided by its policy")
@@ -159,19 +172,25 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{
 		Store: store, Now: hooks.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
+		Stream: s.stream.ID(),
 	})
 	if err != nil {
 		return err
 	}
-	for p := range s.stream.Partitions() {
-		watermarks, err := s.lake.Watermarks(ctx, uint8(p))
-		if err != nil {
-			return err
-		}
-		s.stream.Resume(uint8(p), watermarks.Events)
+	if err := s.agreeTables(ctx); err != nil {
+		return err
+	}
+	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
+		return err
+	}
+	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
+		return err
+	}
+	if err = s.erasures.Reopen(ctx, s.lake.EventsUpdated()); err != nil {
+		return err
 	}
 	o := loader.Options{
-		Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
+		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
 		Throttle: slow,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -196,7 +215,7 @@ func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(st
 
 // processed says whether what stands at a position of the stream is in the table.
 func (s *service) processed(at stream.Position) bool {
-	return s.loader.Watermark(at.Partition) >= at.Seq
+	return max(s.loader.Watermark(at.Partition), s.member.View().Loaded[at.Partition]) >= at.Seq
 }
 
 // backlog is how long the oldest event not yet in the table has waited.
@@ -205,10 +224,15 @@ func (s *service) backlog() time.Duration {
 	for _, p := range s.loader.Stats().Partitions {
 		oldest = max(oldest, p.Lag)
 	}
+	for _, n := range s.member.View().Nodes {
+		for _, l := range n.Loads {
+			oldest = max(oldest, l.Lag)
+		}
+	}
 	return oldest
 }
 
-func (s *service) openListeners() (err error) {
+func (s *service) openListeners(ctx context.Context) (err error) {
 	var cert *api.Certificate
 	if s.certFile != "" {
 		if cert, err = api.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
@@ -231,7 +255,7 @@ func (s *service) openListeners() (err error) {
 		senders = s.traces.Wrap(senders)
 	}
 	s.apiHTTP = api.NewHTTPServer(senders, cert, s.log)
-	return s.openConsole()
+	return s.openConsole(ctx)
 }
 
 // url is how to reach the senders' API.
@@ -244,8 +268,8 @@ func (s *service) url() string {
 }
 
 // run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing
-// acknowledged can be lost: first the listeners (requests in flight are answered), then the counts of rejected
-// events go into the stream, then the stream, the registry and the loader end.
+// acknowledged can be lost: /readyz fails and load balancers look away, then the listeners (requests in flight are answered), then the counts of rejected
+// events go into the stream, then the stream, the registry and the loader end, and the loader's leases are free.
 func (s *service) run(ctx context.Context) error {
 	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	lower, stopLower := context.WithCancel(partsCtx)
@@ -263,7 +287,9 @@ func (s *service) run(ctx context.Context) error {
 	}
 	if s.loading {
 		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
+		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
 	}
+	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
 	apiDone := make(chan struct{})
@@ -271,7 +297,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.limitOps(s.ops), s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
@@ -281,6 +307,7 @@ func (s *service) run(ctx context.Context) error {
 		s.log.Info("stopping: requests in flight are answered first")
 	case <-partsCtx.Done():
 	}
+	s.drain(partsCtx)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.stopWithin)
 	defer cancel()
 	if err := s.apiHTTP.Shutdown(grace); err != nil {
@@ -295,6 +322,26 @@ func (s *service) run(ctx context.Context) error {
 		_ = s.traces.Close(grace)
 	}
 	return parts.Wait()
+}
+
+// finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start and
+// every hour. Nothing in between: the loader lets nothing in that was erased.
+func (s *service) finishErasures(ctx context.Context) error {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for since := hooks.now(); ; since = hooks.now().Add(-erasureTime) {
+		switch rows, err := applyErasures(ctx, s.erasures, s.lake, since); {
+		case err != nil && ctx.Err() == nil:
+			s.log.Error("an erasure is not finished", "error", err)
+		case rows > 0:
+			s.log.Warn("rows that were erased before had come back: they are erased again", "rows", rows)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of

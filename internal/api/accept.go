@@ -59,9 +59,9 @@ func (q *request) judge(body string) (*event.Result, time.Time, error) {
 
 // charge counts the events of a request towards the dataset's limit, valid or not: looking at them is what costs.
 func (q *request) charge(res *event.Result, now time.Time) error {
-	rate := q.dataset.EventsPerSecond
-	if wait := q.usage.events.take(now, rate, float64(res.Total)); wait > 0 {
-		return limited("events", rate, wait)
+	limit := q.dataset.EventsPerSecond
+	if wait := q.usage.events.take(now, q.server.rate(limit), float64(res.Total)); wait > 0 {
+		return limited("events", limit, wait)
 	}
 	return nil
 }
@@ -135,6 +135,9 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
 	q.usage.count.add(q.sub.Counts())
+	if res.Rejected > 0 {
+		q.rememberPart(res)
+	}
 	q.show(&q.sub)
 	return nil
 }

@@ -29,6 +29,7 @@ func (q *request) answer(err error) int {
 		r := q.rejectionOf(err)
 		status = statusOf(r.code)
 		q.count(r)
+		q.remember(r)
 		q.logRejection(r, status)
 		q.out = r.append(q.out[:0], q.id)
 		if r.wait > 0 {

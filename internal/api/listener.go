@@ -18,9 +18,16 @@ func (s *Server) Limit(l net.Listener) net.Listener {
 	return &limitedListener{Listener: l, c: &s.connections, server: s}
 }
 
+// LimitConnections returns a listener that accepts so many connections at one time, of which one peer may have perPeer.
+// What is over a limit is closed at once.
+func LimitConnections(l net.Listener, most, perPeer int64) net.Listener {
+	return &limitedListener{Listener: l, c: &connections{most: most, share: perPeer}}
+}
+
 // connections counts open connections.
 type connections struct {
 	most                      int64
+	share                     int64 // of one peer; 0 for a half
 	open                      atomic.Int64
 	rejectedAll, rejectedPeer atomic.Uint64
 
@@ -31,7 +38,12 @@ type connections struct {
 // leastPerPeer is how many connections one peer may have in any case (arbitrary).
 const leastPerPeer = 16
 
-func (c *connections) perPeer() int64 { return max(leastPerPeer, c.most/2) }
+func (c *connections) perPeer() int64 {
+	if c.share > 0 {
+		return c.share
+	}
+	return max(leastPerPeer, c.most/2)
+}
 
 // enter counts a connection, or says that there is no place for it.
 func (c *connections) enter(peer netip.Addr) bool {

@@ -326,3 +326,13 @@ func TestEveryCodeIsCounted(t *testing.T) {
 		t.Errorf("%d codes, %d counters, %d known", len(event.Codes()), len(c.codes), len(codeIndex))
 	}
 }
+
+// Code that is wider than a phone can be scrolled by keyboard: each block can be focused.
+func TestCodeOfDocsCanBeFocused(t *testing.T) {
+	s := openShop(t)
+	page := s.send("GET", "/docs", "").text
+	all, focused := strings.Count(page, "<pre"), strings.Count(page, `<pre tabindex="0"`)
+	if all < 10 || focused != all {
+		t.Errorf("got %d blocks, %d of which can be focused", all, focused)
+	}
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -53,6 +54,12 @@ func TestNothingLeaks(t *testing.T) {
 	answers += s.post("/v1/events", "{}", "Content-Encoding: "+secret).text
 	s.flush(t.Context())
 	log := s.log.String()
+	for e := s.journal.order.Front(); e != nil; e = e.Next() {
+		log += fmt.Sprintf("%+v\n", *e.Value.(*RejectedRequest))
+	}
+	if !strings.Contains(log, "PLAINTEXT_PII") {
+		t.Error("the journal is not part of the search")
+	}
 	for name, marked := range map[string]string{"e-mail": email, "hash": hash, "secret": secret, "key": s.key} {
 		if strings.Contains(answers, marked) {
 			t.Errorf("the %s is in an answer", name)

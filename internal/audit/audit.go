@@ -1,31 +1,28 @@
-// Package audit keeps the record of what operators did: an append-only file in which every line seals the one before it.
+// Package audit keeps the record of what operators did: a log in the engine in which every entry seals the one before it.
 package audit
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"sync"
 	"time"
 
-	"sluice/internal/durable"
+	"sluice/internal/engine"
 )
 
-// The files of the log inside the data directory.
+// The files of a log in a backup, and in the data directory of an earlier version.
 const (
 	FileName = "audit.jsonl" // one entry a line
-	HeadName = "audit.head"  // number and seal of the last entry, so that a cut tail is noticed
+	HeadName = "audit.head"  // number and seal of the last entry
 )
 
 // maxLine bounds an entry. Arbitrary, and far above what the actions of this program say.
 const maxLine = 64 << 10
 
-// ErrTampered is what Verify wraps when the file is not what Append left.
+// ErrTampered is what Verify wraps when the log is not what Append left.
 var ErrTampered = errors.New("audit log was changed")
 
 // Entry is one deed. It names things (a dataset, a key id, the kind of an identifier), never a secret and never
@@ -40,59 +37,150 @@ type Entry struct {
 	Prev   string            `json:"prev"` // seal of the entry before, 64 zeros for the first
 }
 
-// Log is the audit log of one data directory. Any number of processes may append to it at once.
+// headKey is where number and seal of the last entry are in the bucket of settings, so that a cut tail is noticed.
+const headKey = "audit.head"
+
+// appendWithin bounds one Append (arbitrary: a cluster that chooses a leader needs 8 s).
+const appendWithin = 15 * time.Second
+
+// Log is the audit log of an engine. Any number of processes may append to it at once.
 type Log struct {
-	dir string
-	mu  sync.Mutex // flock is per open file, and each call opens its own; mu keeps the queue short in this process
+	journal  *engine.Journal
+	settings *engine.Bucket
 }
 
-// Open is the log in dir. The file is made by the first Append.
-func Open(dir string) *Log { return &Log{dir: dir} }
+// Open is the log in the engine. It takes over the files that an earlier version wrote into dir, once; "" is no dir.
+func Open(ctx context.Context, e *engine.Engine, dir string, now time.Time) (*Log, error) {
+	var l Log
+	var err error
+	if l.journal, err = e.Journal(ctx); err != nil {
+		return nil, fmt.Errorf("open audit log: %w", err)
+	}
+	if l.settings, err = e.Bucket(ctx, engine.Settings); err != nil {
+		return nil, fmt.Errorf("open audit log: %w", err)
+	}
+	if dir == "" {
+		return &l, nil
+	}
+	if err := l.takeOver(ctx, dir, now); err != nil {
+		return nil, fmt.Errorf("take over the audit log in %s: %w", dir, err)
+	}
+	return &l, nil
+}
 
-// sealed is a line of the file: the entry and, last, the SHA-256 over every byte before the comma.
+// sealed is a line of the log: the entry and, last, the SHA-256 over every byte before the comma.
 const sealKey = `,"seal":"`
 
 // Append adds an entry and returns once it is on stable storage. Seq, Prev and the seal are given here.
 //
-// The order of writes: the line, fsync, the head, fsync. A crash inside the line leaves a torn tail that the next
-// Append cuts off (no caller got nil for it); a crash before the head leaves a head that is one entry
-// behind, which Verify accepts, for the chain reaches further than the head and holds it.
-func (l *Log) Append(e Entry) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f, err := os.OpenFile(filepath.Join(l.dir, FileName), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("open audit log: %w", err)
+// The order of writes: the head of the entry before, if it is behind; the entry; its head. A crash before the last leaves
+// a head that is one entry behind, which Verify accepts, for the chain reaches further than the head and contains it.
+// The engine takes an entry only after the one that it follows, so that the chain has no fork.
+func (l *Log) Append(ctx context.Context, e Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, appendWithin)
+	defer cancel()
+	var tried last // an entry whose outcome is not known
+	for {
+		attempt, stop := context.WithTimeout(ctx, 2*time.Second)
+		err := l.attempt(attempt, &e, &tried)
+		stop()
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, engine.ErrRevision): // another process was first
+			tried = last{}
+		case !errors.Is(err, engine.ErrTimeout) && !errors.Is(err, engine.ErrUnavailable) || ctx.Err() != nil:
+			return fmt.Errorf("append audit entry: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
 	}
-	defer f.Close()
-	if err := durable.Lock(f, durable.Exclusive); err != nil {
-		return fmt.Errorf("lock audit log: %w", err)
-	}
-	end, last, err := tail(f)
+}
+
+// attempt appends an entry once, unless the attempt before did: tried is what that one wanted to store.
+func (l *Log) attempt(ctx context.Context, e *Entry, tried *last) error {
+	end, err := l.end(ctx)
 	if err != nil {
 		return err
 	}
-	e.Seq, e.Prev = last.Seq+1, last.seal
-	line, seal, err := encode(e)
+	if tried.Seq > 0 && tried.Seq <= end.Seq {
+		there, err := l.journal.Get(ctx, tried.Seq)
+		if err != nil {
+			return err
+		}
+		if sealOf(there) == tried.seal {
+			return l.raiseHead(ctx, *tried)
+		}
+	}
+	if err := l.raiseHead(ctx, end); err != nil {
+		return err
+	}
+	e.Seq, e.Prev = end.Seq+1, end.seal
+	line, seal, err := encode(*e)
 	if err != nil {
 		return err
 	}
-	if err := f.Truncate(end); err != nil {
-		return fmt.Errorf("cut torn audit line: %w", err)
-	}
-	if _, err := f.WriteAt(line, end); err != nil {
-		return fmt.Errorf("append audit entry: %w", err)
-	}
-	if err := f.Sync(); err != nil {
-		return fmt.Errorf("sync audit log: %w", err)
-	}
-	if err := writeHead(l.dir, e.Seq, seal); err != nil {
+	*tried = last{e.Seq, seal}
+	if err := l.journal.Append(ctx, line, end.Seq); err != nil {
 		return err
 	}
-	if e.Seq == 1 {
-		return durable.Sync(l.dir)
+	return l.raiseHead(ctx, *tried)
+}
+
+// end is the last entry. One that was changed is ErrTampered: an entry after it would seal the change.
+func (l *Log) end(ctx context.Context) (last, error) {
+	_, number, err := l.journal.Ends(ctx)
+	if err != nil || number == 0 {
+		return last{seal: zeroSeal}, err
+	}
+	line, err := l.journal.Get(ctx, number)
+	if err != nil {
+		return last{}, err
+	}
+	e, seal, err := decode(line)
+	if err != nil {
+		return last{}, fmt.Errorf("last entry: %w", err)
+	}
+	if e.Seq != number {
+		return last{}, fmt.Errorf("%w: the last entry says that it is number %d, and is number %d", ErrTampered, e.Seq, number)
+	}
+	return last{number, seal}, nil
+}
+
+// raiseHead notes the last entry, unless a later one is noted.
+func (l *Log) raiseHead(ctx context.Context, to last) error {
+	for to.Seq > 0 {
+		now, revision, err := l.head(ctx)
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return fmt.Errorf("read audit head: %w", err)
+		}
+		if now.Seq >= to.Seq {
+			return nil
+		}
+		text := fmt.Appendf(nil, "%d %s", to.Seq, to.seal)
+		if revision == 0 {
+			_, err = l.settings.Create(ctx, headKey, text)
+		} else {
+			_, err = l.settings.Update(ctx, headKey, text, revision)
+		}
+		if err == nil || !errors.Is(err, engine.ErrExists) && !errors.Is(err, engine.ErrRevision) {
+			return err
+		}
 	}
 	return nil
+}
+
+func (l *Log) head(ctx context.Context) (h last, revision uint64, err error) {
+	found, err := l.settings.Get(ctx, headKey)
+	if err != nil {
+		return h, 0, err
+	}
+	if _, err := fmt.Sscanf(string(found.Value), "%d %64s", &h.Seq, &h.seal); err != nil {
+		return h, found.Revision, fmt.Errorf("%w: its head cannot be read", ErrTampered)
+	}
+	return h, found.Revision, nil
 }
 
 func encode(e Entry) (line []byte, seal string, err error) {
@@ -104,14 +192,14 @@ func encode(e Entry) (line []byte, seal string, err error) {
 	line = line[:len(line)-1] // without the closing brace: the seal comes last
 	sum := sha256.Sum256(line)
 	seal = hex.EncodeToString(sum[:])
-	line = append(line, sealKey+seal+"\"}\n"...)
+	line = append(line, sealKey+seal+"\"}"...)
 	if len(line) > maxLine {
 		return nil, "", fmt.Errorf("audit entry of %d bytes is over %d", len(line), maxLine)
 	}
 	return line, seal, nil
 }
 
-// last is what the next entry needs to know of the one before.
+// last is what the next entry must know of the one before.
 type last struct {
 	Seq  uint64
 	seal string
@@ -119,38 +207,7 @@ type last struct {
 
 var zeroSeal = fmt.Sprintf("%064d", 0)
 
-// tail finds where the last whole line ends, and what it says. It reads only the end of the file.
-func tail(f *os.File) (end int64, _ last, _ error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, last{}, err
-	}
-	from := max(0, info.Size()-2*maxLine) // a torn line and the whole one before it
-	buf := make([]byte, info.Size()-from)
-	if _, err := f.ReadAt(buf, from); err != nil && err != io.EOF {
-		return 0, last{}, fmt.Errorf("read audit log: %w", err)
-	}
-	for len(buf) > 0 && buf[len(buf)-1] != '\n' {
-		buf = buf[:len(buf)-1]
-	}
-	if len(buf) == 0 {
-		if from > 0 {
-			return 0, last{}, fmt.Errorf("%w: no line ends in its last %d bytes", ErrTampered, 2*maxLine)
-		}
-		return 0, last{seal: zeroSeal}, nil
-	}
-	start := len(buf) - 1
-	for start > 0 && buf[start-1] != '\n' {
-		start--
-	}
-	e, seal, err := decode(buf[start : len(buf)-1])
-	if err != nil {
-		return 0, last{}, fmt.Errorf("last line: %w", err)
-	}
-	return from + int64(len(buf)), last{Seq: e.Seq, seal: seal}, nil
-}
-
-// decode reads a line without its newline and holds it against its own seal.
+// decode reads a line and holds it against its own seal.
 func decode(line []byte) (Entry, string, error) {
 	cut := len(line) - len(sealKey) - 64 - len(`"}`)
 	if cut < 0 || string(line[cut:cut+len(sealKey)]) != sealKey || string(line[len(line)-2:]) != `"}` {
@@ -167,15 +224,10 @@ func decode(line []byte) (Entry, string, error) {
 	return e, seal, nil
 }
 
-// writeHead overwrites the head in place: it is shorter than a disk sector, so it is never half old, half new.
-func writeHead(dir string, seq uint64, seal string) error {
-	f, err := os.OpenFile(filepath.Join(dir, HeadName), os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("open audit head: %w", err)
+// sealOf is the seal at the end of a line that encode made.
+func sealOf(line []byte) string {
+	if len(line) < 66 {
+		return ""
 	}
-	defer f.Close()
-	if _, err := fmt.Fprintf(f, "%020d %s\n", seq, seal); err != nil {
-		return fmt.Errorf("write audit head: %w", err)
-	}
-	return f.Sync()
+	return string(line[len(line)-66 : len(line)-2])
 }

@@ -1,140 +1,113 @@
 package audit
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
-	"sluice/internal/durable"
+	"sluice/internal/engine"
 )
 
 // Summary is what Verify found.
 type Summary struct {
-	Entries uint64    // how many there are
-	First   time.Time // when the first was written
+	Entries uint64    // how many there ever were
+	Dropped uint64    // how many of them are gone because the log has a limit
+	First   time.Time // when the oldest that is there was written
 	Last    time.Time // when the last was written
 	Seal    string    // the last seal: note it elsewhere, and nobody can rewrite the past unseen
-	Torn    bool      // a crash left half a line at the end; the next Append cuts it off
 }
 
-// Verify reads the whole log and holds every line against its seal, its number and the line before, and the end
-// against the head. An error that is ErrTampered names the first line that does not fit.
-func (l *Log) Verify() (Summary, error) {
-	var s Summary
-	f, err := os.Open(filepath.Join(l.dir, FileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		if head, err := readHead(l.dir); err == nil {
-			return s, fmt.Errorf("%w: the log is gone, its head says %d entries", ErrTampered, head.Seq)
-		}
-		return s, nil
-	}
+// chain follows entries in order.
+type chain struct {
+	Summary
+	prev     string // seal of the entry before; "" before the first
+	head     last
+	headSeen bool
+}
+
+// add holds one more line against its seal, its number and the line before.
+func (c *chain) add(number uint64, line []byte) error {
+	e, seal, err := decode(line)
 	if err != nil {
-		return s, fmt.Errorf("open audit log: %w", err)
+		return fmt.Errorf("entry %d: %w", number, err)
 	}
-	defer f.Close()
-	if err := durable.Lock(f, durable.Shared); err != nil {
-		return s, fmt.Errorf("lock audit log: %w", err)
+	if e.Seq != number || number != c.Entries+1 && c.prev != "" || c.prev != "" && e.Prev != c.prev {
+		return fmt.Errorf("%w: entry %d does not follow the entry before it", ErrTampered, number)
 	}
-	head, headErr := readHead(l.dir)
-	headSeen, err := s.read(f, head)
+	if c.prev == "" {
+		if number == 1 && e.Prev != zeroSeal {
+			return fmt.Errorf("%w: entry 1 follows another one", ErrTampered)
+		}
+		c.First, c.Dropped = e.Time, number-1
+	}
+	c.Entries, c.Last, c.Seal, c.prev = number, e.Time, seal, seal
+	c.headSeen = c.headSeen || c.head == last{e.Seq, seal}
+	return nil
+}
+
+// close holds the end against the head. A head that is one entry behind is right: Append writes it last.
+func (c *chain) close() error {
 	switch {
-	case err != nil:
-		return s, err
-	case s.Entries <= 1 && errors.Is(headErr, fs.ErrNotExist): // the first Append did not come as far as the head
-	case headErr != nil:
-		return s, fmt.Errorf("%w: no readable head: %w", ErrTampered, headErr)
-	case !headSeen:
-		return s, fmt.Errorf("%w: the head names entry %d, which is not in the log", ErrTampered, head.Seq)
-	case s.Entries > head.Seq+1:
-		return s, fmt.Errorf("%w: the log goes on for %d entries after its head", ErrTampered, s.Entries-head.Seq)
+	case c.head.Seq == 0 && c.Entries > 1:
+		return fmt.Errorf("%w: there are %d entries and no head", ErrTampered, c.Entries)
+	case c.head.Seq > 0 && !c.headSeen:
+		return fmt.Errorf("%w: the head names entry %d, which is not in the log", ErrTampered, c.head.Seq)
+	case c.Entries > c.head.Seq+1:
+		return fmt.Errorf("%w: the log goes on for %d entries after its head", ErrTampered, c.Entries-c.head.Seq)
 	}
-	return s, nil
+	return nil
 }
 
-// read follows the chain to its end and says whether the head is part of it.
-func (s *Summary) read(f io.Reader, head last) (headSeen bool, _ error) {
-	prev := zeroSeal
-	r := bufio.NewReaderSize(f, maxLine)
-	for {
-		line, err := r.ReadSlice('\n')
-		if err == io.EOF {
-			s.Torn = len(line) > 0
-			return headSeen, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("read audit log at line %d: %w", s.Entries+1, err)
-		}
-		e, seal, err := decode(line[:len(line)-1])
-		if err != nil {
-			return false, fmt.Errorf("line %d: %w", s.Entries+1, err)
-		}
-		if e.Seq != s.Entries+1 || e.Prev != prev {
-			return false, fmt.Errorf("%w: line %d does not follow the line before it", ErrTampered, s.Entries+1)
-		}
-		if s.Entries == 0 {
-			s.First = e.Time
-		}
-		s.Entries, s.Last, s.Seal, prev = e.Seq, e.Time, seal, seal
-		headSeen = headSeen || head == last{e.Seq, seal}
+// Verify reads the whole log and holds every entry against its seal, its number and the entry before, and the end
+// against the head. An error that is ErrTampered names the first entry that does not fit.
+func (l *Log) Verify(ctx context.Context) (Summary, error) {
+	var c chain
+	// The head first: the log may grow meanwhile.
+	var err error
+	if c.head, _, err = l.head(ctx); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return c.Summary, fmt.Errorf("read audit head: %w", err)
 	}
+	before := c.head.Seq
+	err = l.journal.Scan(ctx, 1, c.add)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", ErrTampered, err)
+	}
+	if err != nil {
+		return c.Summary, err
+	}
+	// Entries that were added while it was read have moved the head.
+	if now, _, err := l.head(ctx); err == nil && now.Seq > before && c.headSeen {
+		return c.Summary, nil
+	}
+	return c.Summary, c.close()
 }
 
-// Size is how many bytes the log has: it grows with every entry.
-func (l *Log) Size() int64 {
-	info, err := os.Stat(filepath.Join(l.dir, FileName))
-	if err != nil {
-		return 0
-	}
-	return info.Size()
+// Last is the number of the last entry: it grows with every entry.
+func (l *Log) Last(ctx context.Context) (uint64, error) {
+	_, number, err := l.journal.Ends(ctx)
+	return number, err
 }
 
-// Tail is the last n entries, newest first. It trusts the file; Verify does not.
-func (l *Log) Tail(n int) ([]Entry, error) {
-	f, err := os.Open(filepath.Join(l.dir, FileName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+// Tail is the last n entries, newest first. It trusts the log; Verify does not.
+func (l *Log) Tail(ctx context.Context, n int) ([]Entry, error) {
+	_, number, err := l.journal.Ends(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open audit log: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	const window = 256 << 10 // arbitrary: hundreds of entries of the usual size
-	from := max(0, info.Size()-window)
-	buf := make([]byte, info.Size()-from)
-	if _, err := f.ReadAt(buf, from); err != nil && err != io.EOF {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
+	from := uint64(1)
+	if number > uint64(n) {
+		from = number - uint64(n) + 1
+	}
 	var out []Entry
-	end := len(buf)
-	for i := len(buf) - 1; i >= -1 && len(out) < n; i-- {
-		if i >= 0 && buf[i] != '\n' || i < 0 && from > 0 {
-			continue
+	err = l.journal.Scan(ctx, from, func(_ uint64, line []byte) error {
+		if e, _, err := decode(line); err == nil {
+			out = append([]Entry{e}, out...)
 		}
-		if e, _, err := decode(buf[i+1 : end]); err == nil {
-			out = append(out, e)
-		}
-		end = max(i, 0)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read audit log: %w", err)
 	}
 	return out, nil
-}
-
-func readHead(dir string) (last, error) {
-	b, err := os.ReadFile(filepath.Join(dir, HeadName))
-	if err != nil {
-		return last{}, err
-	}
-	var h last
-	if _, err := fmt.Sscanf(string(b), "%d %64s\n", &h.Seq, &h.seal); err != nil {
-		return last{}, fmt.Errorf("read audit head: %w", err)
-	}
-	return h, nil
 }

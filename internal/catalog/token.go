@@ -9,6 +9,9 @@ import (
 // tokenAge is the life of an access token as clients read it: they come back then, and learn that it was revoked.
 const tokenAge = 3600
 
+// tokenBody is how large a request for a token may be. Arbitrary: it has some hundred bytes, and comes from strangers.
+const tokenBody = 4 << 10
+
 // token answers the OAuth2 client credentials flow. The client's secret is a reader's token, and so is the access token:
 // the server keeps nothing, and a revoked reader is out at once. A client may also exchange the token for itself, which is
 // how some renew it.
@@ -16,6 +19,7 @@ func (c *Catalog) token(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return (&route{methods: map[string]handler{"POST": nil}}).reject(r.Method)
 	}
+	r.Body = http.MaxBytesReader(w, r.Body, tokenBody)
 	if err := r.ParseForm(); err != nil {
 		return oauthError(w, r, http.StatusBadRequest, "invalid_request", "The body is not a form.")
 	}

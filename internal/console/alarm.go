@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/histogram"
+	"sluice/internal/stream"
 )
 
 // severity of an alarm.
@@ -15,10 +16,11 @@ const (
 
 // The edges of the alarms, once for the page and the rules.
 const (
-	backlogWarn   = 2 * time.Minute // the loader commits every few seconds; arbitrary multiple of that
-	backlogRisk   = 24 * time.Hour  // a third of the 72 h that the stream keeps: time left to act
-	diskWarn      = 0.15            // of the disk free
-	diskRisk      = 0.07            // just above the headroom at which the stream rejects events
+	unloadedWarn  = 30 * time.Second // a loader that dies is replaced after 9 s; arbitrary multiple of that
+	backlogWarn   = 2 * time.Minute  // the loader commits every few seconds; arbitrary multiple of that
+	backlogRisk   = 24 * time.Hour   // a third of the 72 h that the stream keeps: time left to act
+	diskWarn      = 0.15             // of the disk free
+	diskRisk      = 0.07             // just above the headroom at which the stream rejects events
 	slowSync      = 250 * time.Millisecond
 	slowSyncs     = 20  // frames; of fewer the slowest says little. Arbitrary
 	rejectedShare = 0.5 // of a dataset's events
@@ -60,6 +62,11 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
+		"SluiceLoadStopped", critical, "0m", `sluice_load_stopped > 0`,
+		"Events are accepted and not stored: the tables belong to another stream, or another program removed their watermarks.", "Nothing is lost until the stream's retention is over. Start with the stream that the tables belong to, or with an empty --lake, or run sluice lake adopt.",
+		func(s *state) (string, bool) { return "Nothing is loaded: " + s.loader.Stopped, s.loader.Stopped != "" }, nil,
+	},
+	{
 		"SluiceBacklogAtRisk", critical, "0m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogRisk.Seconds())),
 		"Events that are not stored yet come near the age at which the stream drops them.", "Repair the loader now (see SluiceLoadBehind), or raise --stream-retention until it works again.",
 		func(s *state) (string, bool) {
@@ -70,6 +77,9 @@ var Alarms = []Alarm{
 		"SluiceDiskFull", critical, "0m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskRisk),
 		"The disk is nearly full: the service rejects events, or soon will.", "Free space or enlarge the disk. Nothing acknowledged is lost; senders get a 503 and try again.",
 		func(s *state) (string, bool) {
+			if s.stream.Phase == stream.NoSpace { // by --headroom, or out of files: whatever share is free
+				return fmt.Sprintf("The service rejects events because too little disk space is free: %s.", size(s.stream.DiskFree)), true
+			}
 			return fmt.Sprintf("The disk is nearly full: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && share(s.disk.free, s.disk.total) < diskRisk
 		}, nil,
 	},
@@ -77,7 +87,7 @@ var Alarms = []Alarm{
 		"SluiceNotReady", critical, "1m", `sluice_ready == 0`,
 		"A node takes no events.", "The page System and the log say why: engine, disk, queue or backlog. Senders get a 503 and try again.",
 		func(s *state) (string, bool) {
-			if s.ready == nil || s.starting() {
+			if s.ready == nil || s.starting() || s.stream.Phase == stream.NoSpace { // SluiceDiskFull says so
 				return "", false
 			}
 			return "No events are taken: " + s.ready.Error() + ".", true
@@ -94,6 +104,13 @@ var Alarms = []Alarm{
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s of the requests of the last 5 minutes ended in a 5xx.", pct(share(int64(s.last5.errs), int64(s.last5.requests)))),
 				s.last5.errs > 0 && share(int64(s.last5.errs), int64(s.last5.requests)) > 0.01
+		}, nil,
+	},
+	{
+		"SluiceNoLoader", critical, "1m", `sluice_cluster_unloaded_partitions > 0`,
+		"Events wait in a partition that no node loads.", "Nothing is lost while the stream retains them. Start a node with --loading and the tables of the cluster; sluice cluster status shows nodes and leases.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("%s events that no node carries into the tables.", plural(s.unloaded(), "partition has", "partitions have")), s.unloaded() > 0 && s.unloadedFor > unloadedWarn
 		}, nil,
 	},
 	{
@@ -115,7 +132,7 @@ var Alarms = []Alarm{
 		"The disk fills up.", "Enlarge it, or shorten --stream-retention or --table-retention.",
 		func(s *state) (string, bool) {
 			free := share(s.disk.free, s.disk.total)
-			return fmt.Sprintf("The disk fills up: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && free < diskWarn && free >= diskRisk
+			return fmt.Sprintf("The disk fills up: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && free < diskWarn && free >= diskRisk && s.stream.Phase != stream.NoSpace
 		}, nil,
 	},
 	{

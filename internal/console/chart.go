@@ -17,9 +17,10 @@ type chart struct {
 type series struct{ Name, Class string }
 
 type chartRow struct {
-	Unix  int64
-	Label string
-	Cells []int64
+	Unix    int64
+	Label   string
+	Running bool // its step has not ended: its numbers still grow
+	Cells   []int64
 }
 
 // Unit says what the chart counts, and in which time zone.
@@ -31,7 +32,7 @@ func (c chart) Unit() string {
 	case c.Step < 3600:
 		step = "minute"
 	}
-	return "events per " + step + ", time in UTC; the last " + step + " is still running"
+	return "events per " + step + ", time in UTC; the last " + step + " is still running, and is drawn pale"
 }
 
 // rows makes the table's rows, empty of numbers.
@@ -44,7 +45,7 @@ func (w window) rows(columns int) []chartRow {
 	}
 	for i := range out {
 		at := w.From + int64(i)*w.Step
-		out[i] = chartRow{at, time.Unix(at, 0).UTC().Format(layout), cells[i*columns : (i+1)*columns : (i+1)*columns]}
+		out[i] = chartRow{at, time.Unix(at, 0).UTC().Format(layout), i == w.Steps-1, cells[i*columns : (i+1)*columns : (i+1)*columns]}
 	}
 	return out
 }
@@ -63,10 +64,31 @@ const chartTypes = 5
 
 var seriesClasses = [...]string{"k1", "k4", "k6", "k3", "k7", "k5"}
 
-// volumeChart shows accepted events by type, the most frequent ones apart.
+// ended are the steps of a row of numbers that have ended: in a small curve the running one would look like a fall. More of them
+// than the curve has places are added up.
+func ended(by []int64) []int64 {
+	by = by[:len(by)-1]
+	const most = 60
+	if len(by) <= most {
+		return by
+	}
+	each := (len(by) + most - 1) / most
+	out := make([]int64, 0, most)
+	for i := len(by) % each; i < len(by); i += each { // the rest, at the beginning, is left out
+		sum := int64(0)
+		for _, n := range by[i : i+each] {
+			sum += n
+		}
+		out = append(out, sum)
+	}
+	return out
+}
+
+// volumeChart shows accepted events by type, the most frequent ones apart, and rejected ones on top: together they are what was
+// received.
 func volumeChart(w window, d *lake.DatasetHours) chart {
 	types := d.Types(w.Window)
-	c := chart{ID: "chart-volume", Label: "Accepted events by type " + w.say, Step: w.Step}
+	c := chart{ID: "chart-volume", Label: "Accepted events by type, and rejected events, " + w.say, Step: w.Step}
 	columns := min(len(types), chartTypes)
 	for i := range columns {
 		c.Series = append(c.Series, series{types[i].Name, seriesClasses[i]})
@@ -77,6 +99,7 @@ func volumeChart(w window, d *lake.DatasetHours) chart {
 	if len(c.Series) == 0 {
 		c.Series = []series{{"Accepted", "k1"}}
 	}
+	c.Series = append(c.Series, series{"Rejected", "k2"})
 	c.Rows = w.rows(len(c.Series))
 	for i := range types {
 		by := make([]int64, w.Steps)
@@ -84,6 +107,9 @@ func volumeChart(w window, d *lake.DatasetHours) chart {
 		for j, n := range by {
 			c.Rows[j].Cells[min(i, chartTypes)] += n
 		}
+	}
+	for j, n := range d.RejectedBy(w.Window) {
+		c.Rows[j].Cells[len(c.Series)-1] = n
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -18,9 +19,11 @@ import (
 
 	"sluice/internal/api"
 	"sluice/internal/audit"
+	"sluice/internal/cluster"
 	"sluice/internal/dataset"
 	"sluice/internal/durable"
 	"sluice/internal/engine"
+	"sluice/internal/feed"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
@@ -44,11 +47,14 @@ type Sources struct {
 	Hours    *lake.HourIndex // of Lake; somebody else runs it
 	Loader   *loader.Loader
 	API      *api.Server
+	Feed     *feed.Feed
 	Audit    *audit.Log
+	Access   *Access              // who may look
+	Cluster  func() *cluster.View // the nodes; nil when nobody knows
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
-	DataDir string // where console.json and the audit log are
+	DataDir string // which disk is shown
 	Version string
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -84,22 +90,25 @@ type Console struct {
 	minutes minutes
 	tap     tap
 	history history
+	commits commitLog
+	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
 
-	rates   rates
-	found   atomic.Pointer[findings]
-	extents atomic.Pointer[[]stream.Extent]
-	audited atomic.Pointer[auditState]
-	close   sync.Once
+	bodyTime, writeTime time.Duration // bodyTime and liveWrite; tests wait for less
+
+	rates    rates
+	found    atomic.Pointer[findings]
+	extents  atomic.Pointer[[]stream.Extent]
+	audited  atomic.Pointer[auditState]
+	draining atomic.Bool
+	unloaded atomic.Int64 // since when frames wait that no node loads, in Unix seconds; 0 when none do
+	close    sync.Once
 }
 
 // New makes the console. Nothing is read until Run.
 func New(s Sources, o Options) *Console {
-	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), done: make(chan struct{})}
-	c.guard = &guard{
-		dir: s.DataDir, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit,
-		sessions: map[string]*session{}, attempts: map[string]int{},
-	}
+	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce), done: make(chan struct{}), bodyTime: bodyTime, writeTime: liveWrite}
+	c.guard = &guard{access: s.Access, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit, sessions: map[string]*session{}}
 	c.minutes.begin()
 	return c
 }
@@ -143,19 +152,38 @@ func (c *Console) Handler() http.Handler {
 	}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", c.readyz)
-	mux.HandleFunc("GET /login", c.loginPage)
-	mux.HandleFunc("POST /login", c.login)
-	mux.HandleFunc("POST /logout", c.logout)
 	mux.HandleFunc("GET /static/", static)
+	c.mountLogin(mux)
 
 	cross := http.NewCrossOriginProtection()
-	return headers(cross.Handler(limitBody(mux)))
+	return headers(cross.Handler(c.limitBody(mux)))
 }
 
-// limitBody keeps a form to what the largest page takes.
-func limitBody(next http.Handler) http.Handler {
+// How long the body of a request may take, and how large it may be: on the page that takes whole batches, on the log-in,
+// anywhere else. All are arbitrary; a log-in has some hundred bytes.
+const (
+	bodyTime  = 10 * time.Second
+	tryBody   = 3 * tryMax // every byte of a form may be encoded as three
+	loginBody = 4 << 10
+	otherBody = 64 << 10
+)
+
+// limitBody bounds the size of every body, and the time that it takes, before anything reads it.
+func (c *Console) limitBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, 3*tryMax)
+		if r.ContentLength == 0 { // a page that is followed for hours has no read deadline
+			next.ServeHTTP(w, r)
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.bodyTime))
+		most := int64(otherBody)
+		switch r.URL.Path {
+		case "/try":
+			most = tryBody
+		case "/login":
+			most = loginBody
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, most)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -166,7 +194,14 @@ func static(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, staticFiles, r.URL.Path)
 }
 
+// Drain makes /readyz fail, so that load balancers send nothing more. Requests are still answered.
+func (c *Console) Drain() { c.draining.Store(true) }
+
 func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
+	if c.draining.Load() {
+		http.Error(w, "draining: this node stops", http.StatusServiceUnavailable)
+		return
+	}
 	if err := c.s.API.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -179,9 +214,15 @@ func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
 		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
-		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(),
+		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
+	if c.s.Cluster != nil {
+		s.cluster = c.s.Cluster()
+	}
+	if since := c.unloaded.Load(); since != 0 {
+		s.unloadedFor = s.now.Sub(time.Unix(since, 0))
+	}
 	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
 	if f := c.found.Load(); f != nil {
 		s.found = *f
@@ -210,24 +251,33 @@ const (
 func (c *Console) Run(ctx context.Context) error {
 	defer c.close.Do(func() { close(c.done) })
 	c.restoreUse()
-	c.verifyAudit()
+	if err := c.commits.restore(c.s.DataDir); err != nil {
+		c.log.Warn("read the times of commits", "error", err)
+	}
+	c.verifyAudit(ctx)
 	c.readExtents(ctx)
 	tick := time.NewTicker(everySecond)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		s := c.look()
 		c.minutes.look(s.now, s.counters())
+		c.noteUnloaded(s)
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
+		c.commits.look(c.s.Lake.Commits)
+		c.guard.noteRejected(ctx, false)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
-			c.verifyAudit()
+			c.keepCommits()
+			c.verifyAudit(ctx)
 		}
 		select {
 		case <-ctx.Done():
+			c.keepCommits()
+			c.guard.noteRejected(context.WithoutCancel(ctx), true)
 			return nil
 		case <-tick.C:
 		}
@@ -241,7 +291,7 @@ func (c *Console) findDatasets(s *state) {
 	}
 	view := c.s.Hours.View()
 	defer view.Close()
-	c.found.Store(findDatasets(view, s.datasets, s.used, s.now))
+	c.found.Store(findDatasets(view, s))
 }
 
 // readExtents asks the engine how much the stream holds.
@@ -252,15 +302,31 @@ func (c *Console) readExtents(ctx context.Context) {
 	}
 }
 
-func (c *Console) verifyAudit() {
+// noteUnloaded remembers since when frames wait that no node loads.
+func (c *Console) noteUnloaded(s *state) {
+	switch n := s.unloaded(); {
+	case n == 0:
+		c.unloaded.Store(0)
+	case c.unloaded.Load() == 0:
+		c.unloaded.Store(s.now.Unix())
+	}
+}
+
+func (c *Console) verifyAudit(ctx context.Context) {
 	if c.s.Audit == nil {
 		return
 	}
-	size := c.s.Audit.Size()
+	size, err := c.s.Audit.Last(ctx)
+	if err != nil {
+		return // the engine does not answer; the alarm for that is another one
+	}
 	if last := c.audited.Load(); last != nil && last.size == size && c.now().Sub(last.at) < everyHour {
 		return
 	}
-	sum, err := c.s.Audit.Verify()
+	sum, err := c.s.Audit.Verify(ctx)
+	if err != nil && !errors.Is(err, audit.ErrTampered) {
+		return
+	}
 	if err != nil {
 		c.log.Error("audit log", "error", err)
 	}
@@ -278,5 +344,11 @@ func (c *Console) restoreUse() {
 	used := map[string]time.Time{}
 	if json.Unmarshal(b, &used) == nil {
 		c.s.Registry.Restore(used)
+	}
+}
+
+func (c *Console) keepCommits() {
+	if err := c.commits.keep(c.s.DataDir); err != nil {
+		c.log.Warn("write the times of commits", "error", err)
 	}
 }

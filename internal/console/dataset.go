@@ -36,7 +36,7 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	win := c.pickWindow(r, "day", "week", "month", "year")
 	day, _ := newWindow("day", s.now)
 	p := datasetPage{
-		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: diagnosisPath(d.ID), Window: pageWindow{win.say},
+		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: diagnosisPath(d.ID) + win.query(), Window: pageWindow{win.say},
 		Windows: windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
 	}
 	view := c.s.Hours.View()
@@ -50,7 +50,7 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	p.Tiles = datasetTiles(sum)
 	p.Chart = volumeChart(win, hours)
 	p.Sum = arithmetic(sum, win)
-	p.Score = readiness(hours.Readiness(win.Window))
+	p.Score = readiness(hours.Readiness(win.Window), sum)
 	p.Identifiers = identifierBars(hours, win, sum.Accepted)
 	p.Privacy = groupBars(hours.Groups(lake.KindPrivacy, win.Window), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
 	p.Age = ageBars(hours, win, sum.Accepted)
@@ -92,17 +92,18 @@ func datasetTiles(t lake.Totals) []tile {
 		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: pct(share(t.Accepted, t.Received())) + " of received"},
 		{ID: "rejected", Name: "Rejected", Class: "k2", Day: t.Rejected, Share: pct(share(t.Rejected, t.Received())) + " of received"},
 		{ID: "late", Name: "Late", Class: "k3", Day: t.Late, Share: of(t.Late)},
-		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted)},
-		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed)},
+		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted) + ", for measurement only"},
+		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed) + ", without identifiers"},
 	}
 }
 
 // groupBars lists the parts of a whole.
 func groupBars(groups []lake.Group, whole int64, b bars) bars {
 	classes := map[string]string{"measurement_only": "k4", "suppressed": "k5", "unrestricted": "k6"}
+	notes := map[string]string{"measurement_only": "restricted"}
 	for i := range groups {
 		g := &groups[i]
-		b.Rows = append(b.Rows, barRow{Name: g.Name, Class: classes[g.Name], Count: g.Count, Share: share(g.Count, whole)})
+		b.Rows = append(b.Rows, barRow{Name: g.Name, Note: notes[g.Name], Class: classes[g.Name], Count: g.Count, Share: share(g.Count, whole)})
 	}
 	return b
 }
@@ -188,15 +189,20 @@ type score struct {
 	Known                         bool
 	Points                        int
 	Word, Formula, Worked, Advice string
+	Rejected                      string // what the score does not count
 }
 
-func readiness(r lake.Readiness) score {
+func readiness(r lake.Readiness, sum lake.Totals) score {
+	rejected := "No event was rejected."
+	if sum.Rejected > 0 {
+		rejected = fmt.Sprintf("Rejected events are not counted: %s of %s received, %s.", num(sum.Rejected), num(sum.Received()), pct(share(sum.Rejected, sum.Received())))
+	}
 	if r.Accepted == 0 {
-		return score{}
+		return score{Rejected: rejected}
 	}
 	points := r.Points()
 	out := score{
-		Known: true, Points: int(points + 0.5), Formula: lake.ReadinessFormula,
+		Known: true, Rejected: rejected, Points: int(points + 0.5), Formula: lake.ReadinessFormula,
 		Worked: fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", num(r.Strong), num(r.Weak), num(r.Accepted), points),
 	}
 	switch {

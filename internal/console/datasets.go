@@ -19,6 +19,9 @@ const listMax = 2000
 type datasetsPage struct {
 	Say, Query, More string
 	First            bool
+	Windows          []link
+	Window           string // as the search has to keep it
+	Caption          string
 	Columns          []column
 	Rows             []datasetRow
 }
@@ -32,8 +35,8 @@ type datasetRow struct {
 	ID, Name, Path, Seen, State, Class string
 	Trend                              []int64
 	lake.Totals
-	RejectedShare, LateShare, RestrictedShare float64
-	seen                                      int64
+	RejectedShare, LateShare, RestrictedShare, SuppressedShare float64
+	seen                                                       int64
 }
 
 // orders are the ways to sort the list, by the name in the query.
@@ -43,22 +46,27 @@ var orders = map[string]func(a, b *datasetRow) int{
 	"rejected":   func(a, b *datasetRow) int { return cmp.Compare(b.Rejected, a.Rejected) },
 	"late":       func(a, b *datasetRow) int { return cmp.Compare(b.LateShare, a.LateShare) },
 	"restricted": func(a, b *datasetRow) int { return cmp.Compare(b.RestrictedShare, a.RestrictedShare) },
+	"suppressed": func(a, b *datasetRow) int { return cmp.Compare(b.SuppressedShare, a.SuppressedShare) },
 	"seen":       func(a, b *datasetRow) int { return cmp.Compare(b.seen, a.seen) },
 }
 
 func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
+	win := c.pickWindow(r, "day", "week", "month")
 	day, _ := newWindow("day", s.now)
 	query := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
 	by := r.URL.Query().Get("by")
 	if orders[by] == nil {
 		by = "accepted"
 	}
-	p := datasetsPage{Query: r.URL.Query().Get("q"), First: len(s.datasets) == 0, Columns: columns(r.URL, by)}
+	p := datasetsPage{
+		Query: r.URL.Query().Get("q"), First: len(s.datasets) == 0, Columns: columns(r.URL, by), Window: win.name,
+		Windows: windows(r.URL, win.name, "day", "week", "month"), Caption: "Datasets " + win.say,
+	}
 	view := c.s.Hours.View()
 	for _, d := range s.datasets {
 		if query == "" || strings.Contains(strings.ToLower(d.ID), query) || strings.Contains(strings.ToLower(d.Name), query) {
-			p.Rows = append(p.Rows, newDatasetRow(d, view.Dataset(d.ID), day, s.now))
+			p.Rows = append(p.Rows, newDatasetRow(d, view.Dataset(d.ID), win, day, s.now))
 		}
 	}
 	view.Close()
@@ -67,7 +75,7 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	for i := range p.Rows {
 		sum.Add(p.Rows[i].Totals)
 	}
-	p.Say = fmt.Sprintf("%s, %s accepted and %s rejected events in the last 24 hours.", plural(len(p.Rows), "dataset", "datasets"), num(sum.Accepted), num(sum.Rejected))
+	p.Say = fmt.Sprintf("%s, %s accepted and %s rejected events %s.", plural(len(p.Rows), "dataset", "datasets"), num(sum.Accepted), num(sum.Rejected), win.say)
 	if len(p.Rows) > listMax {
 		p.More = fmt.Sprintf("The first %s are shown; find others by id or name.", num(listMax))
 		p.Rows = p.Rows[:listMax]
@@ -80,13 +88,14 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 func columns(u *url.URL, by string) []column {
 	out := []column{
 		{Name: "Dataset", Path: "id"},
-		{Name: "24 hours", Class: "wide"},
+		{Name: "Over time", Class: "wide"},
 		{Name: "Accepted", Path: "accepted", Class: "num"},
 		{Name: "Rejected", Path: "rejected", Class: "num"},
 		{Name: "Late", Path: "late", Class: "num wide"},
 		{Name: "Restricted", Path: "restricted", Class: "num wide"},
+		{Name: "Suppressed", Path: "suppressed", Class: "num wide"},
 		{Name: "Last event", Path: "seen", Class: "wide"},
-		{Name: "State"},
+		{Name: "State now"},
 	}
 	for i := range out {
 		if name := out[i].Path; name != "" {
@@ -98,14 +107,20 @@ func columns(u *url.URL, by string) []column {
 	return out
 }
 
-func newDatasetRow(d *dataset.Dataset, hours *lake.DatasetHours, day window, now time.Time) datasetRow {
-	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID), Totals: hours.Totals(day.Window), seen: hours.Last()}
-	row.Trend = hours.AcceptedBy(day.Window)[:day.Steps-1] // the running hour would look like a fall
+// newDatasetRow makes the row of a dataset: its numbers of the window, and its state, which is that of the last 24 hours.
+func newDatasetRow(d *dataset.Dataset, hours *lake.DatasetHours, w, day window, now time.Time) datasetRow {
+	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID) + w.query(), Totals: hours.Totals(w.Window), seen: hours.Last()}
+	row.Trend = ended(hours.AcceptedBy(w.Window))
 	row.RejectedShare = share(row.Rejected, row.Received())
 	row.LateShare = share(row.Late, row.Accepted)
-	row.RestrictedShare = share(row.Restricted+row.Suppressed, row.Accepted)
+	row.RestrictedShare = share(row.Restricted, row.Accepted)
+	row.SuppressedShare = share(row.Suppressed, row.Accepted)
 	row.Seen = lastHour(now, hours.Last())
-	row.State, row.Class = condition(d, row.Totals, hours.Last(), now)
+	last := row.Totals
+	if w.name != day.name {
+		last = hours.Totals(day.Window)
+	}
+	row.State, row.Class = condition(d, last, hours.Last(), now)
 	return row
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"log/slog"
@@ -16,21 +17,18 @@ import (
 	"sluice/internal/audit"
 )
 
-// The life of a session and the rate of log-ins. Arbitrary: a working day, an idle hour, and few enough guesses
-// that a password of MinPassword characters outlives the service.
+// The life of a session. Arbitrary: a working day, an idle hour.
 const (
-	sessionAge      = 12 * time.Hour
-	sessionIdle     = time.Hour
-	sessionsMax     = 1000
-	attemptsPerAddr = 5  // a minute
-	attemptsInAll   = 30 // a minute
-	cookieName      = "__Host-sluice"
+	sessionAge  = 12 * time.Hour
+	sessionIdle = time.Hour
+	sessionsMax = 1000
+	cookieName  = "__Host-sluice"
 )
 
 // guard decides who may look. On a loopback address everybody on the machine may, and nobody else reaches it;
 // on any other address a password or a token is asked for, over TLS only.
 type guard struct {
-	dir      string
+	access   *Access
 	loopback bool // the listener's address is one of this machine's own
 	proxy    bool // a proxy in front ends TLS
 	now      func() time.Time
@@ -40,8 +38,8 @@ type guard struct {
 	slow     sync.Mutex // one argon2 at a time: 64 MiB each
 	mu       sync.Mutex
 	sessions map[string]*session
-	attempts map[string]int // by address, in this minute; "" for all
-	minute   int64
+	attempts attempts
+	rejected rejected
 }
 
 type session struct {
@@ -70,6 +68,10 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 // reach says why nobody may be answered the way the request came; a status of 0 means that it may be answered.
 func (g *guard) reach(r *http.Request) (status int, message string) {
 	switch {
+	case !g.proxy && forwarded(r.Header):
+		return http.StatusForbidden, "This request came through a proxy, and the server was not started with --ops-proxy. Start it with --ops-proxy, let the proxy set X-Forwarded-For, and set a password with: sluice console password. See docs/operate.md, Console access."
+	case g.proxy && r.Header.Get("X-Forwarded-Proto") != "" && !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"):
+		return http.StatusForbidden, "This console is served over TLS only: the proxy was reached without it."
 	case g.loopback && !localHost(r.Host):
 		// A page of the internet whose name was pointed at this machine would send its own name.
 		return http.StatusMisdirectedRequest, "This console answers to localhost, 127.0.0.1 and [::1] only."
@@ -77,6 +79,23 @@ func (g *guard) reach(r *http.Request) (status int, message string) {
 		return http.StatusForbidden, "This console is served over TLS only: see docs/operate.md, Console access."
 	}
 	return 0, ""
+}
+
+// forwarded says whether a proxy has passed the request on, as far as a proxy says so.
+func forwarded(h http.Header) bool {
+	for name := range h {
+		if name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
+			return true
+		}
+	}
+	return false
+}
+
+// reached lets a request through to a page that needs no log-in.
+func (g *guard) reached(page http.HandlerFunc) http.Handler {
+	return g.mount(Mount{Handler: page, Reject: func(w http.ResponseWriter, _ *http.Request, status int, message string) {
+		http.Error(w, message, status)
+	}})
 }
 
 // mount lets a request through to a part of the listener that knows its readers itself.
@@ -92,7 +111,7 @@ func (g *guard) mount(m Mount) http.Handler {
 
 // open says whether the request carries the token or a living session.
 func (g *guard) open(r *http.Request) bool {
-	a, err := readAccess(g.dir)
+	a, err := g.access.read(r.Context())
 	if err != nil {
 		g.log.Error("console access cannot be read", "error", err)
 		return false
@@ -123,31 +142,23 @@ func (g *guard) session(r *http.Request, a access) *session {
 	return s
 }
 
-// logIn holds the password of a form against the stored one. It says false for a wrong password and "wait" for
-// too many of them.
-func (g *guard) logIn(w http.ResponseWriter, r *http.Request) (ok, wait bool) {
-	addr := g.addr(r)
-	if !g.mayTry(addr) {
-		g.note("console.login.limited", addr)
-		return false, true
-	}
-	a, err := readAccess(g.dir)
+// logIn holds a password against the stored one and opens a session. Call it for attempts that mayTry has allowed.
+func (g *guard) logIn(ctx context.Context, w http.ResponseWriter, who attempt, password string) bool {
+	a, err := g.access.read(ctx)
 	if err != nil || a.Password == "" {
-		return false, false
+		return false
 	}
 	g.slow.Lock()
-	fits := passwordFits(a.Password, r.PostFormValue("password"))
+	fits := passwordFits(a.Password, password)
 	g.slow.Unlock()
 	if !fits {
-		g.note("console.login.rejected", addr)
-		return false, false
+		g.reject(ctx, who.addr, false)
+		return false
 	}
-	if !g.note("console.login", addr) {
-		return false, false // what cannot be recorded does not happen
+	if !g.note(ctx, "console.login", who.addr, nil) {
+		return false // what cannot be recorded does not happen
 	}
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret)
-	id := base64.RawURLEncoding.EncodeToString(secret)
+	id := secretText()
 	g.mu.Lock()
 	g.dropOldest()
 	g.sessions[id] = &session{began: g.now(), seen: g.now(), password: a.Password}
@@ -156,7 +167,15 @@ func (g *guard) logIn(w http.ResponseWriter, r *http.Request) (ok, wait bool) {
 		Name: cookieName, Value: id, Path: "/", Secure: true, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode, MaxAge: int(sessionAge / time.Second),
 	})
-	return true, false
+	setDevice(w, a)
+	return true
+}
+
+// secretText is 256 random bits that fit into a cookie.
+func secretText() string {
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails: crypto/rand ends the program instead
+	return base64.RawURLEncoding.EncodeToString(secret)
 }
 
 func (g *guard) logOut(w http.ResponseWriter, r *http.Request) {
@@ -166,7 +185,7 @@ func (g *guard) logOut(w http.ResponseWriter, r *http.Request) {
 		delete(g.sessions, cookie.Value)
 		g.mu.Unlock()
 		if had {
-			g.note("console.logout", g.addr(r))
+			g.note(r.Context(), "console.logout", g.addr(r), nil)
 		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, MaxAge: -1})
@@ -185,27 +204,12 @@ func (g *guard) dropOldest() {
 	}
 }
 
-// mayTry counts an attempt and says whether it is within the rate.
-func (g *guard) mayTry(addr string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if m := g.now().Unix() / 60; m != g.minute {
-		g.minute, g.attempts = m, map[string]int{}
-	}
-	if g.attempts[""] >= attemptsInAll || g.attempts[addr] >= attemptsPerAddr {
-		return false
-	}
-	g.attempts[""]++
-	g.attempts[addr]++
-	return true
-}
-
 // note writes the audit line.
-func (g *guard) note(action, addr string) bool {
+func (g *guard) note(ctx context.Context, action, addr string, detail map[string]string) bool {
 	if g.audit == nil {
 		return true
 	}
-	err := g.audit.Append(audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action})
+	err := g.audit.Append(ctx, audit.Entry{Time: g.now(), Actor: "console:" + cmp.Or(addr, "unknown"), Action: action, Detail: detail})
 	if err != nil {
 		g.log.Error("audit", "action", action, "error", err)
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"sluice/internal/audit"
+	"sluice/internal/engine"
 )
 
 const password = "correct horse battery staple"
@@ -26,21 +28,36 @@ type site struct {
 
 func openSite(t *testing.T, loopback, proxy bool) *site {
 	t.Helper()
-	dir := t.TempDir()
+	e := openEngine(t)
 	s := &site{t: t, at: time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)}
-	c := &Console{s: Sources{DataDir: dir}, log: slog.New(slog.DiscardHandler)}
+	c := &Console{log: slog.New(slog.DiscardHandler)}
+	access, err := OpenAccess(t.Context(), e, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := audit.Open(t.Context(), e, "", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.guard = &guard{
-		dir: dir, loopback: loopback, proxy: proxy, now: func() time.Time { return s.at }, log: c.log, audit: audit.Open(dir),
-		sessions: map[string]*session{}, attempts: map[string]int{},
+		access: access, loopback: loopback, proxy: proxy, now: func() time.Time { return s.at }, log: c.log, audit: log, sessions: map[string]*session{},
 	}
 	s.guard = c.guard
 	mux := http.NewServeMux()
 	mux.Handle("/", c.guard.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "the page") })))
-	mux.HandleFunc("GET /login", c.loginPage)
-	mux.HandleFunc("POST /login", c.login)
-	mux.HandleFunc("POST /logout", c.logout)
-	s.web = headers(http.NewCrossOriginProtection().Handler(mux))
+	c.mountLogin(mux)
+	s.web = headers(http.NewCrossOriginProtection().Handler(c.limitBody(mux)))
 	return s
+}
+
+func openEngine(t *testing.T) *engine.Engine {
+	t.Helper()
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
 }
 
 func (s *site) ask(method, target string, form url.Values, change func(*http.Request)) *http.Response {
@@ -65,7 +82,7 @@ func (s *site) logIn(password, from string) *http.Response {
 
 func (s *site) actions() string {
 	s.t.Helper()
-	entries, err := s.audit.Tail(100)
+	entries, err := s.audit.Tail(s.t.Context(), 100)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -78,13 +95,13 @@ func (s *site) actions() string {
 
 func TestLogIn(t *testing.T) {
 	s := openSite(t, false, false)
-	if err := SetPassword(s.dir, "short"); err == nil {
+	if err := s.access.SetPassword(t.Context(), "short"); err == nil {
 		t.Error("a short password was taken")
 	}
 	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 403 {
 		t.Errorf("no password set: got %d, want 403", r.StatusCode)
 	}
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	html := func(r *http.Request) { r.Header.Set("Accept", "text/html") }
@@ -98,7 +115,7 @@ func TestLogIn(t *testing.T) {
 		t.Errorf("a wrong password: got %d", r.StatusCode)
 	}
 	r := s.logIn(password, "192.0.2.1")
-	if r.StatusCode != 303 || r.Header.Get("Location") != "/system" || len(r.Cookies()) != 1 {
+	if r.StatusCode != 303 || r.Header.Get("Location") != "/system" || len(r.Cookies()) != 2 {
 		t.Fatalf("got %d, %v", r.StatusCode, r.Cookies())
 	}
 	c := r.Cookies()[0]
@@ -110,6 +127,7 @@ func TestLogIn(t *testing.T) {
 		t.Errorf("with a session: got %d", r.StatusCode)
 	}
 	s.at = s.at.Add(59 * time.Minute)
+	s.guard.noteRejected(t.Context(), false)
 	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 200 {
 		t.Errorf("after 59 minutes: got %d", r.StatusCode)
 	}
@@ -125,22 +143,22 @@ func TestLogIn(t *testing.T) {
 		t.Errorf("after log-out: got %d, want 401", r.StatusCode)
 	}
 	c = s.logIn(password, "192.0.2.1").Cookies()[0]
-	if err := SetPassword(s.dir, password+" two"); err != nil {
+	if err := s.access.SetPassword(t.Context(), password+" two"); err != nil {
 		t.Fatal(err)
 	}
 	if r := s.ask("GET", "https://ops.example/", nil, with); r.StatusCode != 401 {
 		t.Errorf("after a new password: got %d, want 401", r.StatusCode)
 	}
-	want := "console.login.rejected console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.logout console:192.0.2.1\nconsole.login console:192.0.2.1"
+	want := "console.login console:192.0.2.1\nconsole.login.rejected console:192.0.2.1\nconsole.login console:192.0.2.1\nconsole.logout console:192.0.2.1\nconsole.login console:192.0.2.1"
 	if got := s.actions(); got != want {
 		t.Errorf("audit: got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// Guessing is slow: five attempts a minute from an address, thirty in all, and each is on record.
+// Guessing is slow: five attempts a minute from an address. An address gets one line of the audit log for each minute.
 func TestLogInRate(t *testing.T) {
 	s := openSite(t, false, false)
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	for i := range attemptsPerAddr {
@@ -148,8 +166,10 @@ func TestLogInRate(t *testing.T) {
 			t.Fatalf("attempt %d: got %d", i, r.StatusCode)
 		}
 	}
-	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 429 || r.Header.Get("Retry-After") == "" {
-		t.Errorf("the sixth: got %d, want 429", r.StatusCode)
+	for range 500 {
+		if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 429 || r.Header.Get("Retry-After") == "" {
+			t.Fatalf("over the rate: got %d, want 429", r.StatusCode)
+		}
 	}
 	if r := s.logIn(password, "192.0.2.2"); r.StatusCode != 303 {
 		t.Errorf("another address: got %d, want 303", r.StatusCode)
@@ -157,22 +177,114 @@ func TestLogInRate(t *testing.T) {
 	if s.addr(&http.Request{RemoteAddr: "[2001:db8::1]:9"}) != s.addr(&http.Request{RemoteAddr: "[2001:db8::ffff:2]:9"}) {
 		t.Error("two addresses of one IPv6 network are counted apart")
 	}
-	s.guard.attempts[""] = attemptsInAll
-	if r := s.logIn(password, "192.0.2.3"); r.StatusCode != 429 {
-		t.Errorf("too many in all: got %d, want 429", r.StatusCode)
+	if got := s.actions(); got != "console.login console:192.0.2.2" {
+		t.Errorf("audit before the minute is over: got\n%s", got)
 	}
 	s.at = s.at.Add(time.Minute)
 	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 303 {
 		t.Errorf("a minute later: got %d, want 303", r.StatusCode)
 	}
-	if got := s.actions(); strings.Count(got, "console.login.rejected") != 5 || strings.Count(got, "console.login.limited") != 2 {
-		t.Errorf("audit: got\n%s", got)
+	s.guard.noteRejected(t.Context(), false)
+	entries, err := s.audit.Tail(t.Context(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := entries[0]
+	if len(entries) != 3 || got.Action != "console.login.rejected" || got.Actor != "console:192.0.2.1" || got.Detail["attempts"] != "505" || got.Detail["over_the_limit"] != "500" {
+		t.Errorf("audit: got %d entries, the last %+v; want one that counts 505 attempts, 500 over the limit", len(entries), got)
+	}
+}
+
+// Strangers lock nobody out: not by a few addresses, and not, with many, a browser that has logged in before or a session.
+func TestStrangersLockNobodyOut(t *testing.T) {
+	s := openSite(t, false, false)
+	if err := s.access.SetPassword(t.Context(), password); err != nil {
+		t.Fatal(err)
+	}
+	first := s.logIn(password, "192.0.2.200")
+	var session, device *http.Cookie
+	for _, c := range first.Cookies() {
+		switch c.Name {
+		case cookieName:
+			session = c
+		case deviceName:
+			device = c
+		}
+	}
+	if session == nil || device == nil || !device.Secure || !device.HttpOnly || device.SameSite != http.SameSiteStrictMode {
+		t.Fatalf("got cookies %v", first.Cookies())
+	}
+	s.at = s.at.Add(time.Minute)
+	flood := func(addresses int) { // as many attempts as they may have
+		for n := range addresses {
+			addr := fmt.Sprintf("198.51.%d.%d", n/200, n%200)
+			for s.guard.mayTry(attempt{addr: addr}) {
+				s.guard.reject(t.Context(), addr, false)
+			}
+			for range 10 {
+				s.guard.reject(t.Context(), addr, true)
+			}
+		}
+	}
+	flood(6)
+	if r := s.logIn(password, "192.0.2.1"); r.StatusCode != 303 {
+		t.Errorf("an operator beside six strangers: got %d, want 303", r.StatusCode)
+	}
+	flood(300)
+	if r := s.logIn(password, "192.0.2.2"); r.StatusCode != 429 {
+		t.Errorf("an unknown browser beside 300 addresses: got %d, want 429: the cost is not bounded", r.StatusCode)
+	}
+	if r := s.ask("GET", "https://ops.example/", nil, func(r *http.Request) { r.AddCookie(session) }); r.StatusCode != 200 {
+		t.Errorf("a session: got %d, want 200", r.StatusCode)
+	}
+	again := func(cookie *http.Cookie, password string) int {
+		return s.ask("POST", "https://ops.example/login", url.Values{"password": {password}}, func(r *http.Request) {
+			r.RemoteAddr = "198.51.0.1:9"
+			r.AddCookie(cookie)
+		}).StatusCode
+	}
+	if got := again(device, password); got != 303 {
+		t.Errorf("a known browser, from the address of a stranger: got %d, want 303", got)
+	}
+	forged := *device
+	forged.Value = "x" + forged.Value
+	if got := again(&forged, password); got != 429 {
+		t.Errorf("a forged cookie: got %d, want 429", got)
+	}
+	for range attemptsPerAddr - 1 {
+		if got := again(device, "wrong"); got != 403 {
+			t.Errorf("a wrong password of a known browser: got %d, want 403", got)
+		}
+	}
+	if got := again(device, password); got != 429 {
+		t.Errorf("a known browser over its rate: got %d, want 429", got)
+	}
+	s.at = s.at.Add(time.Minute)
+	s.guard.noteRejected(t.Context(), false)
+	entries, err := s.audit.Tail(t.Context(), 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for _, e := range entries {
+		if e.Action == "console.login.rejected" {
+			lines++
+		}
+	}
+	if lines > rejectedAddrs+1 || lines < 2 {
+		t.Errorf("got %d audit lines for one minute, want at most %d", lines, rejectedAddrs+1)
+	}
+	if err := s.access.SetPassword(t.Context(), password+" two"); err != nil {
+		t.Fatal(err)
+	}
+	if who := s.guard.who(&http.Request{RemoteAddr: "192.0.2.3:9", Header: http.Header{"Cookie": {device.String()}}}); who.device != "" {
+		t.Error("a cookie outlives the password")
 	}
 }
 
 func TestAccess(t *testing.T) {
 	remote, local, proxied := openSite(t, false, false), openSite(t, true, false), openSite(t, false, true)
-	token, err := NewToken(remote.dir)
+	token, err := remote.access.NewToken(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,6 +309,16 @@ func TestAccess(t *testing.T) {
 		"loopback by name":              {local, "GET", "http://localhost:8081/", plain, 200},
 		"loopback, IPv6":                {local, "GET", "http://[::1]:8081/", plain, 200},
 		"a name pointed at loopback":    {local, "GET", "http://evil.example:8081/", plain, 421},
+		"log-in on loopback":            {local, "GET", "http://127.0.0.1:8081/login", plain, 404},
+		"a form to it":                  {local, "POST", "http://127.0.0.1:8081/login", plain, 404},
+		"log-out on loopback":           {local, "POST", "http://127.0.0.1:8081/logout", plain, 404},
+		"a proxy nobody told us of":     {local, "GET", "http://127.0.0.1:8081/", func(r *http.Request) { plain(r); r.Header.Set("X-Forwarded-For", "192.0.2.1") }, 403},
+		"the same, RFC 7239":            {local, "GET", "http://127.0.0.1:8081/", func(r *http.Request) { plain(r); r.Header.Set("Forwarded", "for=192.0.2.1") }, 403},
+		"the same, host only":           {local, "GET", "http://127.0.0.1:8081/", func(r *http.Request) { plain(r); r.Header.Set("X-Forwarded-Host", "ops.example") }, 403},
+		"the same, with TLS":            {remote, "GET", "https://ops.example/", func(r *http.Request) { bearer(token)(r); r.Header.Set("X-Real-IP", "192.0.2.1") }, 403},
+		"the same, its log-in":          {remote, "GET", "https://ops.example/login", func(r *http.Request) { r.Header.Set("X-Forwarded-For", "192.0.2.1") }, 403},
+		"behind a proxy without TLS":    {proxied, "GET", "http://ops.example/login", func(r *http.Request) { plain(r); r.Header.Set("X-Forwarded-Proto", "http") }, 403},
+		"behind a proxy with TLS":       {proxied, "GET", "http://ops.example/login", func(r *http.Request) { plain(r); r.Header.Set("X-Forwarded-Proto", "https") }, 200},
 		"form of another site":          {local, "POST", "http://127.0.0.1:8081/try", func(r *http.Request) { plain(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		"form of another origin":        {local, "POST", "http://127.0.0.1:8081/try", func(r *http.Request) { plain(r); r.Header.Set("Origin", "https://evil.example") }, 403},
 		"link from another site, token": {remote, "GET", "https://ops.example/", func(r *http.Request) { bearer(token)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 200},

@@ -1,11 +1,12 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,8 +21,10 @@ import (
 const (
 	liveRate    = 20
 	liveViewers = 16 // arbitrary: each holds a connection and a small buffer
+	liveShare   = 4  // of one address, where addresses differ; arbitrary
 	liveBuffer  = 64
-	liveBeat    = 2 * time.Second // a page that hears nothing for longer says so
+	liveWrite   = 10 * time.Second // for one line; a viewer that takes longer is cut off
+	liveBeat    = 2 * time.Second  // a page that hears nothing for longer says so
 )
 
 // liveLine is what the page gets of an event: words, never an identifier.
@@ -46,12 +49,14 @@ type tap struct {
 	second  atomic.Int64 // of the sample, and
 	taken   atomic.Int32 // how many lines it has taken
 	mu      sync.Mutex
-	viewers map[*viewer]struct{}
+	viewers []*viewer // the oldest first
 }
 
 type viewer struct {
+	addr    string // "" where all have the same
 	dataset string // "" for all
 	lines   chan liveLine
+	ended   chan struct{} // closed when another viewer takes the place
 }
 
 // Wants says how many events of a submission the live view would show now, in Unix seconds.
@@ -93,7 +98,7 @@ func (t *tap) take(s *submission.Submission, now int64) {
 }
 
 func (t *tap) send(dataset string, l liveLine) {
-	for v := range t.viewers {
+	for _, v := range t.viewers {
 		if v.dataset == "" || v.dataset == dataset {
 			select {
 			case v.lines <- l:
@@ -103,26 +108,48 @@ func (t *tap) send(dataset string, l liveLine) {
 	}
 }
 
-func (t *tap) watch(dataset string) *viewer {
+// watch adds a viewer. It never says no: the newest takes the place of the oldest of its own address when that has its
+// share, and otherwise of the oldest of the address that has the most.
+func (t *tap) watch(addr, dataset string) *viewer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.viewers) >= liveViewers {
-		return nil
+	count := map[string]int{}
+	for _, v := range t.viewers {
+		count[v.addr]++
 	}
-	if t.viewers == nil {
-		t.viewers = map[*viewer]struct{}{}
+	switch {
+	case addr != "" && count[addr] >= liveShare:
+		t.end(addr)
+	case len(t.viewers) >= liveViewers:
+		most := t.viewers[0].addr
+		for _, v := range t.viewers {
+			if count[v.addr] > count[most] {
+				most = v.addr
+			}
+		}
+		t.end(most)
 	}
-	v := &viewer{dataset, make(chan liveLine, liveBuffer)}
-	t.viewers[v] = struct{}{}
-	t.watched.Add(1)
+	v := &viewer{addr, dataset, make(chan liveLine, liveBuffer), make(chan struct{})}
+	t.viewers = append(t.viewers, v)
+	t.watched.Store(int32(len(t.viewers)))
 	return v
 }
 
+// end takes the place of the oldest viewer of an address.
+func (t *tap) end(addr string) {
+	i := slices.IndexFunc(t.viewers, func(v *viewer) bool { return v.addr == addr })
+	close(t.viewers[i].ended)
+	t.viewers = slices.Delete(t.viewers, i, i+1)
+}
+
+// leave removes a viewer, unless another has its place already.
 func (t *tap) leave(v *viewer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.viewers, v)
-	t.watched.Add(-1)
+	if i := slices.Index(t.viewers, v); i >= 0 {
+		t.viewers = slices.Delete(t.viewers, i, i+1)
+	}
+	t.watched.Store(int32(len(t.viewers)))
 }
 
 func rowLine(r *event.Row, now int64) liveLine {
@@ -256,42 +283,53 @@ func (c *Console) curl(chosen string, s *state) string {
 	if len(s.datasets) == 0 {
 		return `sluice dataset create my-campaign`
 	}
-	if chosen == "" {
+	if s.dataset(chosen) == nil { // a command to copy contains nothing that only the address says
 		chosen = s.datasets[0].ID
 	}
 	id, _ := json.Marshal(chosen)
 	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" \\\n  -d '{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
-		id, s.now.Unix(), c.o.APIURL)
+		strings.ReplaceAll(string(id), "'", `'\''`), s.now.Unix(), c.o.APIURL)
 }
 
-// follow streams the live view.
+// follow streams the live view. A page of another site gets nothing: a browser on this machine would follow for it.
 func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
-	v := c.tap.watch(r.URL.Query().Get("dataset"))
-	if v == nil {
-		http.Error(w, "Too many viewers at once: "+strconv.Itoa(liveViewers)+".", http.StatusServiceUnavailable)
+	if otherSite(r) {
+		http.Error(w, "The live view is for the console's own page.", http.StatusForbidden)
 		return
 	}
+	addr := ""
+	if !c.guard.loopback {
+		addr = c.guard.addr(r)
+	}
+	v := c.tap.watch(addr, r.URL.Query().Get("dataset"))
 	defer c.tap.leave(v)
-	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	beat := time.NewTicker(liveBeat)
-	defer beat.Stop()
+	rc := http.NewResponseController(w)
 	say := func(format string, args ...any) bool {
+		_ = rc.SetWriteDeadline(time.Now().Add(c.writeTime))
 		if _, err := fmt.Fprintf(w, format, args...); err != nil {
 			return false
 		}
 		return rc.Flush() == nil
 	}
-	if !say("retry: 1000\nevent: beat\ndata:\n\n") {
-		return
+	if say("retry: 1000\nevent: beat\ndata:\n\n") {
+		c.stream(r.Context(), v, say)
 	}
+}
+
+// stream sends a viewer its lines until it leaves, another takes its place or the server stops.
+func (c *Console) stream(ctx context.Context, v *viewer, say func(format string, args ...any) bool) {
+	beat := time.NewTicker(liveBeat)
+	defer beat.Stop()
 	for {
 		select {
-		case <-r.Context().Done():
+		case <-ctx.Done():
 			return
 		case <-c.done:
+			return
+		case <-v.ended:
+			say("event: replaced\ndata:\n\n")
 			return
 		case <-beat.C:
 			if !say("event: beat\ndata:\n\n") {
@@ -304,4 +342,17 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
+}
+
+// otherSite says whether a page of another origin makes the browser ask. Programs send neither header.
+func otherSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "same-origin", "none":
+		return false
+	case "": // an old browser, or a program
+		origin := r.Header.Get("Origin")
+		u, err := url.Parse(origin)
+		return origin != "" && (err != nil || u.Host != r.Host)
+	}
+	return true
 }

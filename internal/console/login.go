@@ -10,16 +10,24 @@ type loginPage struct {
 	Unset                         bool
 }
 
-func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+// mountLogin adds the log-in. On loopback there is none: nobody has to log in, so nobody can.
+func (c *Console) mountLogin(mux *http.ServeMux) {
 	if c.guard.loopback {
-		http.Redirect(w, r, "/", http.StatusSeeOther)
+		mux.Handle("/login", http.NotFoundHandler())
+		mux.Handle("/logout", http.NotFoundHandler())
 		return
 	}
-	c.showLogin(w, http.StatusOK, loginPage{Next: safeNext(r.URL.Query().Get("next"))})
+	mux.Handle("GET /login", c.guard.reached(c.loginPage))
+	mux.Handle("POST /login", c.guard.reached(c.login))
+	mux.Handle("POST /logout", c.guard.reached(c.logout))
 }
 
-func (c *Console) showLogin(w http.ResponseWriter, status int, p loginPage) {
-	a, err := readAccess(c.s.DataDir)
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	c.showLogin(w, r, http.StatusOK, loginPage{Next: safeNext(r.URL.Query().Get("next"))})
+}
+
+func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, status int, p loginPage) {
+	a, err := c.guard.access.read(r.Context())
 	p.Build, p.DataDir, p.Unset = c.build, c.s.DataDir, err == nil && a.Password == ""
 	var b bytes.Buffer
 	if err := pages["login"].ExecuteTemplate(&b, "login", p); err != nil {
@@ -32,22 +40,27 @@ func (c *Console) showLogin(w http.ResponseWriter, status int, p loginPage) {
 	_, _ = w.Write(b.Bytes())
 }
 
+// login counts the attempt before it reads the form: what is over the limit costs nothing.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
-	if !c.guard.loopback && r.TLS == nil && !c.guard.proxy {
-		http.Error(w, "This console is served over TLS only: see docs/operate.md, Console access.", http.StatusForbidden)
+	who := c.guard.who(r)
+	if !c.guard.mayTry(who) {
+		c.guard.reject(r.Context(), who.addr, true)
+		w.Header().Set("Retry-After", "60")
+		w.Header().Set("Connection", "close") // the form is not read
+		c.showLogin(w, r, http.StatusTooManyRequests, loginPage{Problem: "Too many attempts. Wait a minute.", Next: safeNext(r.URL.Query().Get("next"))})
+		return
+	}
+	if err := r.ParseForm(); err != nil {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "The log-in form is not complete.", http.StatusBadRequest)
 		return
 	}
 	next := safeNext(r.PostFormValue("next"))
-	ok, wait := c.guard.logIn(w, r)
-	switch {
-	case ok:
-		http.Redirect(w, r, next, http.StatusSeeOther)
-	case wait:
-		w.Header().Set("Retry-After", "60")
-		c.showLogin(w, http.StatusTooManyRequests, loginPage{Problem: "Too many attempts. Wait a minute.", Next: next})
-	default:
-		c.showLogin(w, http.StatusForbidden, loginPage{Problem: "This is not the password.", Next: next})
+	if !c.guard.logIn(r.Context(), w, who, r.PostFormValue("password")) {
+		c.showLogin(w, r, http.StatusForbidden, loginPage{Problem: "This is not the password.", Next: next})
+		return
 	}
+	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {

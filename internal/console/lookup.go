@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"sluice/event"
+	"sluice/internal/api"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -18,6 +21,13 @@ type lookupPage struct {
 	Query   string
 	Problem *message
 	Found   *foundPage
+	Request *requestPage
+}
+
+// requestPage is a request that was rejected, whole or in part.
+type requestPage struct {
+	api.RejectedRequest
+	Answer, Class, ReceivedAt, Counts, DatasetPath, DiagnosisPath, SubmissionPath string
 }
 
 type foundPage struct {
@@ -45,15 +55,17 @@ const foundMax = 200
 // lookup answers "where is my event?".
 func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 	p := lookupPage{Query: strings.TrimSpace(r.URL.Query().Get("id"))}
-	if p.Query != "" {
+	if rejected, known := c.s.API.Rejected(p.Query); known {
+		p.Request = newRequestPage(rejected)
+	} else if p.Query != "" {
 		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 		defer cancel()
 		found, err := c.find(ctx, strings.ToLower(p.Query))
 		switch {
 		case errors.Is(err, errNoID):
-			p.Problem = &message{Title: "Not a submission or event id", Say: "A submission id begins with single. or batch.; an event id is a UUID. Both are in the receipt and in GET /v1/submissions."}
+			p.Problem = &message{Title: "Not a submission or event id", Say: "A submission id begins with single. or batch.; an event id is a UUID. Both are in the receipt and in GET /v1/submissions. " + requestSay}
 		case errors.Is(err, errNothing):
-			p.Problem = &message{Title: "Nothing has this id", Say: "It is neither in the stream nor in the lake. If the sender has a receipt with this id, compare it letter by letter; if the answer was not a 200, the event was not accepted: see Diagnosis."}
+			p.Problem = &message{Title: "Nothing has this id", Say: "It is neither in the stream nor in the lake. If the sender has a receipt with this id, compare it letter by letter; if the answer was not a 200, the event was not accepted: see Diagnosis. " + requestSay}
 		case err != nil:
 			c.log.Error("look-up", "error", err)
 			p.Problem = &message{Title: "The look-up did not work", Say: "The stream or the lake did not answer; the log says why. Try again in a moment."}
@@ -62,6 +74,24 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	c.show(w, r, http.StatusOK, "lookup", "Look-up", "/lookup", 0, p)
+}
+
+// requestSay is why a request id may find nothing.
+const requestSay = "A request id (X-Request-Id) finds rejected requests of the last 24 hours, at the node that answered, since it started."
+
+func newRequestPage(r api.RejectedRequest) *requestPage {
+	p := &requestPage{RejectedRequest: r, Class: "bad", ReceivedAt: r.At.UTC().Format("2 Jan 2006 15:04:05.000"), Answer: strconv.Itoa(r.Status) + " " + string(r.Code)}
+	if r.DatasetID != "" {
+		p.DatasetPath, p.DiagnosisPath = datasetPath(r.DatasetID), diagnosisPath(r.DatasetID)
+	}
+	if r.SubmissionID != "" {
+		p.Class, p.Answer = "warn", strconv.Itoa(r.Status)+", accepted in part"
+		p.SubmissionPath = "/lookup?" + url.Values{"id": {r.SubmissionID}}.Encode()
+	}
+	if r.Accepted+r.Rejected > 0 {
+		p.Counts = fmt.Sprintf("%s received = %s accepted + %s rejected", num(r.Accepted+r.Rejected), num(r.Accepted), num(r.Rejected))
+	}
+	return p
 }
 
 var (
@@ -188,7 +218,8 @@ func (c *Console) findWaiting(ctx context.Context, id event.ID) (*found, error) 
 func (c *Console) settle(f *found) {
 	f.stored = !f.inStream || c.s.Loader.Watermark(f.at.Partition) >= f.at.Seq
 	if f.stored {
-		f.committed = c.s.Lake.CommittedAt(f.at.Partition, f.at.Seq)
+		c.commits.look(c.s.Lake.Commits)
+		f.committed = c.commits.at(f.at.Partition, f.at.Seq)
 	}
 }
 
@@ -240,7 +271,7 @@ func steps(f *found) []step {
 	case f.stored && !f.committed.IsZero():
 		out = append(out, step{"Stored", fmt.Sprintf("Committed to the lake %s UTC, %s after receipt.", stamp(f.committed), span(f.committed.Sub(received))), ""})
 	case f.stored:
-		out = append(out, step{"Stored", "In the lake. The commit itself is no longer listed.", ""})
+		out = append(out, step{"Stored", "In the lake. When it was committed is no longer known.", ""})
 	default:
 		out = append(out, step{"Waiting to be stored", "Safe in the stream; the loader commits every few seconds.", "wait"})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/api"
+	"sluice/internal/feed"
 	"sluice/internal/histogram"
 	"sluice/internal/iceberg"
 )
@@ -71,6 +72,14 @@ func perTable(of func(iceberg.Stats) float64) func(*state, put) {
 	return func(s *state, p put) {
 		for _, t := range s.lake.Tables {
 			p(of(t), t.Name)
+		}
+	}
+}
+
+func perReader(of func(feed.ReaderStats) float64) func(*state, put) {
+	return func(s *state, p put) {
+		for _, r := range s.feed.Readers {
+			p(of(r), r.Name)
 		}
 	}
 }
@@ -166,6 +175,16 @@ var Metrics = []Metric{
 		})
 	}},
 
+	{Name: "sluice_cluster_nodes", Type: gauge, Help: "Nodes that this node hears of, itself among them. Of the cluster, not of this node.", read: one(func(s *state) int { return len(s.nodes()) })},
+	{Name: "sluice_cluster_unloaded_partitions", Type: gauge, Help: "Partitions with events that no node loads. Of the cluster, not of this node.", read: one(func(s *state) int { return s.unloaded() })},
+	{Name: "sluice_cluster_watermark", Type: gauge, Help: "Sequence number up to which a partition is in the tables. Of the cluster, not of this node.", Labels: []string{"partition"}, read: func(s *state, p put) {
+		for i := range s.extents {
+			if s.cluster != nil {
+				p(float64(s.cluster.Loaded[uint8(i)]), strconv.Itoa(i))
+			}
+		}
+	}},
+
 	{Name: "sluice_engine_healthy", Type: gauge, Help: "1 when the engine takes writes as far as can be known without one.", read: truth(func(s *state) bool { return s.engine.Healthy })},
 	{Name: "sluice_engine_restarts_total", Type: counter, Help: "Times the embedded engine was restarted after a fault.", read: one(func(s *state) uint64 { return s.engine.Restarts })},
 	{Name: "sluice_stream_frames_total", Type: counter, Help: "Frames acknowledged: each is one synced write.", read: one(func(s *state) uint64 { return s.stream.Frames })},
@@ -194,9 +213,15 @@ var Metrics = []Metric{
 		}
 	}},
 
-	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
+	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited, on whichever node loads it.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
 	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damaged)},
 	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory quarantine.", read: one((*state).missing)},
+	{Name: "sluice_load_stopped", Type: gauge, Help: "1 while nothing is loaded because the tables belong to another stream or have no watermark.", read: one(func(s *state) float64 {
+		if s.loader.Stopped != "" {
+			return 1
+		}
+		return 0
+	})},
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
 	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
 
@@ -207,6 +232,16 @@ var Metrics = []Metric{
 	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) })},
 	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) })},
 	{Name: "sluice_lake_damaged_files_total", Type: counter, Help: "Files found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
+
+	{Name: "sluice_feed_followers", Type: gauge, Help: "Requests of the feed that this node answers now.", read: one(func(s *state) int64 { return s.feed.Followers })},
+	{Name: "sluice_feed_rows_total", Type: counter, Help: "Rows that the feed of this node handed out.", read: one(func(s *state) uint64 { return s.feed.Rows })},
+	{Name: "sluice_feed_bytes_total", Type: counter, Help: "Bytes of the rows that the feed of this node handed out.", read: one(func(s *state) uint64 { return s.feed.Bytes })},
+	{Name: "sluice_feed_rejected_total", Type: counter, Help: "Requests of the feed that ended early: too many followers at once, or a follower that did not read its answer.", Labels: []string{"reason"}, read: func(s *state, p put) {
+		p(float64(s.feed.Rejected), "followers")
+		p(float64(s.feed.Cut), "slow")
+	}},
+	{Name: "sluice_feed_lag_seconds", Type: gauge, Help: "How old the last row of a reader's last answer was, if more rows were there to be read; else 0.", Labels: []string{"reader"}, read: perReader(func(r feed.ReaderStats) float64 { return r.Lag.Seconds() })},
+	{Name: "sluice_feed_last_answer_timestamp_seconds", Type: gauge, Help: "When this node last answered a reader of the feed.", Labels: []string{"reader"}, read: perReader(func(r feed.ReaderStats) float64 { return unix(r.Last) })},
 
 	{Name: "sluice_disk_free_bytes", Type: gauge, Help: "Free bytes of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.free })},
 	{Name: "sluice_disk_size_bytes", Type: gauge, Help: "Size of the data directory's file system.", read: one(func(s *state) int64 { return s.disk.total })},

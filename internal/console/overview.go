@@ -20,6 +20,7 @@ type overviewPage struct {
 	Sum       string
 	Flow      []flowStep
 	Attention []attention
+	ByDataset bool // the window has numbers by dataset
 }
 
 type pageWindow struct{ Say string }
@@ -45,7 +46,6 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	s := c.look()
 	win := c.pickWindow(r, "day", "hour", "week", "month", "year")
-	day, _ := newWindow("day", s.now)
 	p := overviewPage{
 		Verdict: judge(s), First: len(s.datasets) == 0, Window: pageWindow{win.say},
 		Windows: windows(r.URL, win.name, "hour", "day", "week", "month", "year"), Flow: flow(s),
@@ -53,40 +53,39 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	view := c.s.Hours.View()
 	defer view.Close()
 	all := view.All()
-	p.Tiles = overviewTiles(all, day, s.now, c.minutes.lately(s.now))
 	by := c.minutes.over(win)
-	if win.Step > 60 {
+	if p.ByDataset = win.Step > 60; p.ByDataset {
 		by = all.TotalsBy(win.Window)
+		p.Attention = mostRejected(view, win)
 	}
 	p.Chart = trafficChart(win, by)
 	var sum lake.Totals
 	for _, t := range by {
 		sum.Add(t)
 	}
+	p.Tiles = overviewTiles(sum, all.Totals(lake.NewWindow(time.Hour, 1, s.now)), c.minutes.lately(s.now))
 	p.Sum = arithmetic(sum, win)
 	if !c.s.Hours.Complete() {
 		p.Sum = "The tables are still being read: these numbers are not whole yet. " + p.Sum
 	}
-	p.Attention = mostRejected(view, day)
 	c.show(w, r, http.StatusOK, "overview", "Overview", "/", refreshEvery, p)
 }
 
-func overviewTiles(all *lake.DatasetHours, day window, now time.Time, minute lake.Totals) []tile {
-	sum := all.Totals(day.Window)
-	hour := all.Totals(lake.NewWindow(time.Hour, 1, now))
+// overviewTiles are the sums of the window, and beside them what is happening now.
+func overviewTiles(sum, hour, minute lake.Totals) []tile {
 	of := func(n int64) string { return pct(share(n, sum.Accepted)) + " of accepted" }
 	return []tile{
 		{"accepted", "Accepted", "k1", "of " + num(sum.Received()) + " received", sum.Accepted, hour.Accepted, minute.Accepted},
 		{"rejected", "Rejected", "k2", pct(share(sum.Rejected, sum.Received())) + " of received", sum.Rejected, hour.Rejected, minute.Rejected},
 		{"late", "Late", "k3", of(sum.Late), sum.Late, hour.Late, minute.Late},
-		{"restricted", "Restricted", "k4", of(sum.Restricted), sum.Restricted, hour.Restricted, minute.Restricted},
-		{"suppressed", "Suppressed", "k5", of(sum.Suppressed), sum.Suppressed, hour.Suppressed, minute.Suppressed},
+		{"restricted", "Restricted", "k4", of(sum.Restricted) + ", for measurement only", sum.Restricted, hour.Restricted, minute.Restricted},
+		{"suppressed", "Suppressed", "k5", of(sum.Suppressed) + ", without identifiers", sum.Suppressed, hour.Suppressed, minute.Suppressed},
 	}
 }
 
 // arithmetic writes the sum out, so that anybody can check it against the tables.
 func arithmetic(t lake.Totals, w window) string {
-	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are free of restrictions, %s restricted and %s suppressed.",
+	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are unrestricted, %s restricted to measurement and %s suppressed.",
 		num(t.Received()), num(t.Accepted), num(t.Rejected), w.say, num(t.Accepted-t.Restricted-t.Suppressed), num(t.Restricted), num(t.Suppressed))
 	if w.Step == 60 {
 		return s + " By the minute the numbers are this node's own, counted at acknowledgement; from the hour on they are those of the tables."
@@ -95,12 +94,12 @@ func arithmetic(t lake.Totals, w window) string {
 }
 
 // mostRejected lists the datasets with the most rejected events.
-func mostRejected(view lake.HourView, day window) []attention {
+func mostRejected(view lake.HourView, w window) []attention {
 	var out []attention
 	for id, s := range view.Datasets() {
-		t := s.Totals(day.Window)
+		t := s.Totals(w.Window)
 		if t.Rejected > 0 {
-			out = append(out, attention{ID: id, Path: diagnosisPath(id), Rejected: t.Rejected, Share: share(t.Rejected, t.Received())})
+			out = append(out, attention{ID: id, Path: diagnosisPath(id) + w.query(), Rejected: t.Rejected, Share: share(t.Rejected, t.Received())})
 		}
 	}
 	slices.SortFunc(out, func(a, b attention) int { return cmp.Or(cmp.Compare(b.Rejected, a.Rejected), cmp.Compare(a.ID, b.ID)) })
@@ -108,8 +107,8 @@ func mostRejected(view lake.HourView, day window) []attention {
 	for i := range out {
 		a := &out[i]
 		hours := view.Dataset(a.ID)
-		a.Trend = hours.RejectedBy(day.Window)
-		if reasons := hours.Reasons(day.Window); len(reasons) > 0 {
+		a.Trend = ended(hours.RejectedBy(w.Window))
+		if reasons := hours.Reasons(w.Window); len(reasons) > 0 {
 			a.Code, a.Field = reasons[0].Code, reasons[0].Field
 		}
 	}

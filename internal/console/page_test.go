@@ -35,6 +35,8 @@ func TestEveryPage(t *testing.T) {
 	}
 	s := openService(t)
 	ids := settle(t, s)
+	_, answer := s.post("spring-sale", "/v1/events", `{"data_set_id":"spring-sale"}`)
+	rejected := "/lookup?id=" + between(answer, `"request_id":"`, `"`)
 	b := openBrowser(t)
 	empty := openService(t)
 	check := func(at, path string, width int64, scheme string) {
@@ -56,11 +58,15 @@ func TestEveryPage(t *testing.T) {
 		if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 			t.Errorf("%s at %d pixels: the page is %d pixels too wide", path, width, over)
 		}
+		// Of an id of 36 characters every place has its line.
+		if broken := eval[string](p, `[...document.querySelectorAll("td code, th code")].filter((c) => c.textContent.length === 36 && c.getClientRects().length > 1).map((c) => c.textContent).join(" ")`); broken != "" {
+			t.Errorf("%s at %d pixels: ids are broken over lines: %s", path, width, broken)
+		}
 		if n := eval[int](p, `document.querySelectorAll("[data-chart]").length - document.querySelectorAll("[data-chart] canvas").length`); n != 0 {
 			t.Errorf("%s: %d charts were not drawn", path, n)
 		}
 	}
-	for i, path := range everyPage("spring-sale", ids.submission) {
+	for i, path := range append(everyPage("spring-sale", ids.submission), rejected, rejected, "/datasets?window=month") {
 		check(s.url, path, []int64{1280, 390}[i%2], "light")
 	}
 	for _, path := range []string{"/", "/datasets", datasetPath("spring-sale"), "/diagnosis", "/lookup?id=" + ids.submission, "/live", "/try", "/system"} {
@@ -313,7 +319,7 @@ func TestLastUseIsKept(t *testing.T) {
 	s.dataset(dataset.Spec{ID: "shop"})
 	s.post("shop", "/v1/events", plainEvent("shop"))
 	_, page := s.read(datasetPath("shop"))
-	if contains(between(page, `id="keys"`, "</section>"), "never</td><td class=\"nowrap\">never") {
+	if contains(between(page, `id="keys"`, "</section>"), "never</td><td class=\"nowrap\" data-name=\"Ends\">never") {
 		t.Error("before the restart the key was never used")
 	}
 	s.stop()
@@ -328,7 +334,7 @@ func TestLastUseIsKept(t *testing.T) {
 // A person logs in, looks around, and logs out, in a real browser.
 func TestLogInByHand(t *testing.T) {
 	s := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
-	if err := SetPassword(s.dir, password); err != nil {
+	if err := s.console.guard.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	b := openBrowser(t)

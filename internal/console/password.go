@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -12,14 +13,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/crypto/argon2"
 
-	"sluice/internal/durable"
+	"sluice/internal/engine"
 )
 
-// accessName is the file in the data directory that says who may look: the hash of a password, the digest of a
-// token, readable by the service's user alone.
+// accessName is the file in which an earlier version stored who may look.
 const accessName = "console.json"
 
 // MinPassword is the shortest password taken, in bytes. Arbitrary, and the floor that NIST SP 800-63B gives for
@@ -34,29 +36,68 @@ const (
 	argonKey     = 32
 )
 
-// access is what accessName holds.
+// access is the hash of a password and the digest of a token.
 type access struct {
 	Password string `json:"password,omitempty"` // PHC string
 	Token    string `json:"token,omitempty"`    // base64 SHA-256; a token is 256 bits of chance, so it needs no slow hash
 }
 
-// SetPassword makes password the one that opens the console of the data directory dir. Open sessions end.
-func SetPassword(dir, password string) error {
+// accessKey is where the access is in the engine's settings.
+const accessKey = "console.access"
+
+// Access says who may look at the console. It is in the engine, for all nodes.
+type Access struct {
+	settings *engine.Bucket
+	mu       sync.Mutex
+	newest   access // as far as this process knows
+	known    bool
+}
+
+// OpenAccess opens it. What an earlier version stored in the data directory dir is taken over, once.
+func OpenAccess(ctx context.Context, e *engine.Engine, dir string) (*Access, error) {
+	settings, err := e.Bucket(ctx, engine.Settings)
+	if err != nil {
+		return nil, err
+	}
+	a := &Access{settings: settings}
+	path := filepath.Join(dir, accessName)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(b, new(access))
+	}
+	if err == nil {
+		_, err = settings.Create(ctx, accessKey, b)
+	}
+	if err == nil || errors.Is(err, engine.ErrExists) { // set later, or a crash came before the file was removed
+		err = os.Remove(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take over console access: %w", err)
+	}
+	return a, nil
+}
+
+// SetPassword makes password the one that opens the console. Open sessions end.
+func (a *Access) SetPassword(ctx context.Context, password string) error {
 	if len(password) < MinPassword {
 		return fmt.Errorf("a password has at least %d characters", MinPassword)
 	}
 	salt := make([]byte, 16)
 	_, _ = rand.Read(salt) // never fails: crypto/rand ends the program instead
-	return changeAccess(dir, func(a *access) { a.Password = hashPassword(password, salt) })
+	hash := hashPassword(password, salt)
+	return a.change(ctx, func(a *access) { a.Password = hash })
 }
 
 // NewToken makes a token that opens the console and /metrics without a log-in, for programs. It replaces the
 // token before it and is not readable afterwards.
-func NewToken(dir string) (string, error) {
+func (a *Access) NewToken(ctx context.Context) (string, error) {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret)
 	token := "slc_" + base64.RawURLEncoding.EncodeToString(secret)
-	return token, changeAccess(dir, func(a *access) { a.Token = digest(token) })
+	return token, a.change(ctx, func(a *access) { a.Token = digest(token) })
 }
 
 func digest(token string) string {
@@ -64,39 +105,63 @@ func digest(token string) string {
 	return base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
-func readAccess(dir string) (access, error) {
-	var a access
-	b, err := os.ReadFile(filepath.Join(dir, accessName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil
+// accessWait is how long a request waits for the engine before it goes by what was read last (arbitrary).
+const accessWait = time.Second
+
+// read returns who may look. While the engine does not answer, what it last said holds: then operators want to look most.
+func (a *Access) read(ctx context.Context) (access, error) {
+	ctx, cancel := context.WithTimeout(ctx, accessWait)
+	defer cancel()
+	now, _, err := a.load(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err == nil {
+		a.newest, a.known = now, true
+	} else if !a.known {
+		return now, err
 	}
-	if err != nil {
-		return a, fmt.Errorf("read console access: %w", err)
-	}
-	if err := json.Unmarshal(b, &a); err != nil {
-		return a, fmt.Errorf("read console access: %w", err)
-	}
-	return a, nil
+	return a.newest, nil
 }
 
-// changeAccess replaces the file as a whole: a reader sees the old one or the new one.
-func changeAccess(dir string, change func(*access)) error {
-	a, err := readAccess(dir)
+// load reads it from the engine. The revision is 0 while nothing was set.
+func (a *Access) load(ctx context.Context) (now access, revision uint64, err error) {
+	found, err := a.settings.Get(ctx, accessKey)
+	if errors.Is(err, engine.ErrNotFound) {
+		return now, 0, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(found.Value, &now)
+	}
 	if err != nil {
-		return err
+		return now, 0, fmt.Errorf("read console access: %w", err)
 	}
-	change(&a)
-	b, err := json.Marshal(a)
-	if err != nil {
-		return err
+	return now, found.Revision, nil
+}
+
+// change changes it, also while another process does.
+func (a *Access) change(ctx context.Context, change func(*access)) error {
+	for {
+		now, revision, err := a.load(ctx)
+		if err != nil {
+			return err
+		}
+		change(&now)
+		b, err := json.Marshal(now)
+		if err != nil {
+			return err
+		}
+		if revision == 0 {
+			_, err = a.settings.Create(ctx, accessKey, b)
+		} else {
+			_, err = a.settings.Update(ctx, accessKey, b, revision)
+		}
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, engine.ErrExists) && !errors.Is(err, engine.ErrRevision) {
+			return fmt.Errorf("write console access: %w", err)
+		}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	if err := durable.WriteFile(filepath.Join(dir, accessName), b); err != nil {
-		return fmt.Errorf("write console access: %w", err)
-	}
-	return nil
 }
 
 func hashPassword(password string, salt []byte) string {
@@ -112,11 +177,11 @@ func passwordFits(phc, password string) bool {
 	if len(parts) != 6 || parts[1] != "argon2id" {
 		return false
 	}
-	var version, memory, time, threads uint32
+	var version, memory, passes, threads uint32
 	if _, err := fmt.Sscanf(parts[2], "v=%d", &version); err != nil || version != argon2.Version {
 		return false
 	}
-	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &time, &threads); err != nil || memory > 1<<20 || time > 64 || threads == 0 || threads > 64 {
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &passes, &threads); err != nil || memory > 1<<20 || passes > 64 || threads == 0 || threads > 64 {
 		return false
 	}
 	salt, err1 := base64.RawStdEncoding.DecodeString(parts[4])
@@ -124,7 +189,7 @@ func passwordFits(phc, password string) bool {
 	if err1 != nil || err2 != nil || len(want) == 0 {
 		return false
 	}
-	got := argon2.IDKey([]byte(password), salt, time, memory, uint8(threads), uint32(len(want)))
+	got := argon2.IDKey([]byte(password), salt, passes, memory, uint8(threads), uint32(len(want)))
 	return subtle.ConstantTimeCompare(got, want) == 1
 }
 

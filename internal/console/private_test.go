@@ -128,7 +128,7 @@ func TestWithoutScript(t *testing.T) {
 	s.post("shop", "/v1/events", plainEvent("shop"))
 	until(t, "the load", func() bool { return figuresOf(s, "/").Accepted == 1 })
 	for path, want := range map[string]string{
-		"/": `<td class="num" data-v="1">1</td>`, datasetPath("shop"): "The shop", "/datasets": "The shop", "/system": "taking writes", "/diagnosis": "Nothing was rejected", "/lookup": "Submission id or event id",
+		"/": `<td class="num" data-v="1">1</td>`, datasetPath("shop"): "The shop", "/datasets": "The shop", "/system": "taking writes", "/diagnosis": "Nothing was rejected", "/lookup": "Submission id, event id or request id",
 	} {
 		if status, page := s.read(path); status != 200 || !strings.Contains(page, want) {
 			t.Errorf("%s: got %d without %q", path, status, want)
@@ -289,7 +289,7 @@ func BenchmarkTap(b *testing.B) {
 		b.Run(fmt.Sprintf("watched=%v", watched), func(b *testing.B) {
 			c := &Console{}
 			if watched {
-				v := c.tap.watch("")
+				v := c.tap.watch("", "")
 				defer c.tap.leave(v)
 			}
 			b.ReportAllocs()

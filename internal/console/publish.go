@@ -67,6 +67,10 @@ type panel struct {
 	queries     [][2]string
 }
 
+// serverErrorShare is 0 where no request ended in a 5xx, and where there was no request: a series that does not exist would leave
+// the panel empty.
+const serverErrorShare = `(sum(rate(sluice_http_requests_total{status=~"5.."}[5m])) or vector(0)) / clamp_min(sum(rate(sluice_http_requests_total[5m])) or vector(0), 1e-9)`
+
 // panels in rows, from what matters most to what explains it.
 var panels = []struct {
 	row    string
@@ -77,7 +81,7 @@ var panels = []struct {
 		{"Oldest event not stored", "s", 5, [][2]string{{"max(sluice_load_backlog_seconds)", "waiting"}}},
 		{"Free on disk", "percentunit", 5, [][2]string{{"min(sluice_disk_free_bytes / sluice_disk_size_bytes)", "free"}}},
 		{"Damaged or missing frames", "short", 5, [][2]string{{"max(sluice_load_damaged_frames) + max(sluice_load_missing_frames)", "frames"}}},
-		{"Share of 5xx", "percentunit", 5, [][2]string{{`sum(rate(sluice_http_requests_total{status=~"5.."}[5m])) / sum(rate(sluice_http_requests_total[5m]))`, "5xx"}}},
+		{"Share of 5xx", "percentunit", 5, [][2]string{{serverErrorShare, "5xx"}}},
 	}},
 	{"Events", []panel{
 		{"Events per second", "short", 12, [][2]string{

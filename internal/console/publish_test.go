@@ -114,6 +114,7 @@ func TestScrapeByPrometheus(t *testing.T) {
 	s.dataset(dataset.Spec{ID: "shop"})
 	s.post("shop", "/v1/events", plainEvent("shop"))
 	s.post("shop", "/v1/events", `{"data_set_id":"shop"}`)
+	s.follow("optimizer")
 	dir := t.TempDir()
 	rules, err := filepath.Abs("../../deploy/alerts.yml")
 	if err != nil {
@@ -162,6 +163,7 @@ func TestScrapeByPrometheus(t *testing.T) {
 	for query, want := range map[string]string{
 		`up{job="sluice"}`: "1", `sluice_ready`: "1", `sluice_events_rejected_total{dataset="shop"}`: "1", `sluice_http_rejections_total{code="MISSING_FIELD"}`: "1",
 		`sluice_http_requests_total{route="/v1/events",status="200"}`: "1", `sluice_stream_append_seconds_count > bool 0`: "1", `sluice_audit_intact`: "1",
+		serverErrorShare: "0",
 		`count(ALERTS{alertstate="firing",alertname!="SluiceDiskLow"}) or vector(0)`: "0",
 	} {
 		if got := ask(query); got != want {

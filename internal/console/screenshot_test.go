@@ -56,7 +56,7 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 	closed := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
-	if err := SetPassword(closed.dir, password); err != nil {
+	if err := closed.console.guard.access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	b.shoot(t, closed, "/login", filepath.Join(dir, "login-1280-light.png"), 1280, "light")
@@ -121,7 +121,7 @@ func settle(t *testing.T, s *service) sampleIDs {
 		{Actor: "user:boris", Action: "export", Object: "crm-offline"},
 	} {
 		e.Time = time.Now()
-		if err := s.console.s.Audit.Append(e); err != nil {
+		if err := s.console.s.Audit.Append(t.Context(), e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -207,7 +207,7 @@ func past(t *testing.T, s *service) {
 	}
 	marks, err := s.lake.Watermarks(t.Context(), 40)
 	if err == nil {
-		err = s.lake.Commit(t.Context(), lake.Batch{Partition: 40, From: marks, To: 1, Hours: rows}, 0)
+		err = s.lake.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{Partition: 40, From: marks, To: 1}}, Hours: rows}, 0)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/feed"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
@@ -29,7 +30,9 @@ type service struct {
 	t       testing.TB
 	dir     string
 	engine  *engine.Engine
+	audit   *audit.Log
 	reg     *dataset.Registry
+	readers *dataset.Readers
 	stream  *stream.Stream
 	lake    *lake.Lake
 	loader  *loader.Loader
@@ -86,8 +89,16 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	if change != nil {
 		change(&o)
 	}
+	s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Log: log, Now: time.Now})
+	must(err)
+	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: ids, Log: log})
+	o.Mounts = append(o.Mounts, Mount{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject})
+	s.audit, err = audit.Open(ctx, s.engine, dir, time.Now())
+	must(err)
+	access, err := OpenAccess(ctx, s.engine, dir)
+	must(err)
 	s.console = New(Sources{
-		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Audit: audit.Open(dir),
+		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access,
 		StreamRetention: 72 * time.Hour, DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
 	s.api.Live = s.console
@@ -151,6 +162,23 @@ func (s *service) post(id, path, body string) (int, string) {
 	}
 	r.Header.Set("Authorization", "Bearer "+s.keys[id])
 	return s.ask(r)
+}
+
+// follow makes a reader and lets it read the feed from its beginning.
+func (s *service) follow(name string) {
+	s.t.Helper()
+	_, token, err := s.readers.Create(s.t.Context(), dataset.ReaderSpec{Name: name, Allow: []string{dataset.AllowFeed}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/feed/v1/events?purpose=measurement&cursor=earliest", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token.Reveal())
+	if status, text := s.ask(r); status != 200 {
+		s.t.Fatalf("follow: got %d %s", status, text)
+	}
 }
 
 // read asks the console for a page.

@@ -1,10 +1,13 @@
 package console
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"sluice/internal/histogram"
 	"sluice/internal/stream"
@@ -37,7 +40,7 @@ func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, span(s.now.Sub(s.started)), c.s.DataDir)}
 	p.Cards = []systemCard{
-		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), memoryCard(s), nodeCard(s), c.auditCard(s),
+		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), clusterCard(s), c.auditCard(r.Context(), s),
 	}
 	c.show(w, r, http.StatusOK, "system", "System", "/system", refreshEvery, p)
 }
@@ -131,6 +134,46 @@ func lakeCard(s *state) systemCard {
 	return card
 }
 
+// feedCard shows who follows the feed, and how far behind.
+func feedCard(s *state) systemCard {
+	f := &s.feed
+	card := systemCard{ID: "feed", Name: "Feed", Wide: true, State: &systemState{plural(f.Followers, "request open", "requests open"), "note"}}
+	card.Facts = []fact{
+		{"Handed out", plural(f.Rows, "row", "rows") + ", " + size(int64(f.Bytes)) + ", by this node since its start"},
+		{"Ended early", num(f.Rejected) + " too many at once, " + num(f.Cut) + " not read in time"},
+	}
+	card.Table = &systemTable{Caption: "Readers", Head: []string{"Reader", "Rows", "Size", "Behind", "Last answer"}, Empty: "Nobody has followed the feed of this node since its start."}
+	for _, r := range f.Readers {
+		behind := "at the end"
+		if r.Lag > 0 {
+			behind = span(r.Lag)
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{r.Name, num(r.Rows), size(int64(r.Bytes)), behind, ago(s.now, r.Last)})
+	}
+	return card
+}
+
+// clusterCard shows all nodes. Everything else on the page, but for the lake and the oldest event waiting, is of one node.
+func clusterCard(s *state) systemCard {
+	card := systemCard{ID: "cluster", Name: "Cluster", Wide: true, State: good(s.unloaded() == 0, plural(len(s.nodes()), "node", "nodes"), "partitions without a loader")}
+	card.Table = &systemTable{Caption: "Nodes", Head: []string{"Node", "Version", "Role", "Loads", "Heartbeat"}, Empty: "No heartbeat yet."}
+	for _, n := range s.nodes() {
+		role := "accepts"
+		if n.Loading {
+			role = "accepts and loads"
+		}
+		if n.Draining {
+			role = "draining"
+		}
+		var loads []string
+		for _, l := range n.Loads {
+			loads = append(loads, strconv.Itoa(int(l.Partition)))
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{n.Host + " " + n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"), ago(s.now, n.Seen)})
+	}
+	return card
+}
+
 func nodeCard(s *state) systemCard {
 	free := share(s.disk.free, s.disk.total)
 	state := &systemState{"enough free space", "ok"}
@@ -163,7 +206,7 @@ func memoryCard(s *state) systemCard {
 	}}
 }
 
-func (c *Console) auditCard(s *state) systemCard {
+func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	card := systemCard{ID: "audit", Name: "Audit log", Wide: true, State: good(s.audit.problem == nil, "intact", "changed")}
 	card.Facts = []fact{{"Entries", num(s.audit.entries) + " when verified " + ago(s.now, s.audit.at)}}
 	if s.audit.seal != "" {
@@ -173,7 +216,9 @@ func (c *Console) auditCard(s *state) systemCard {
 	if c.s.Audit == nil {
 		return card
 	}
-	entries, err := c.s.Audit.Tail(10)
+	ctx, cancel := context.WithTimeout(ctx, accessWait)
+	defer cancel()
+	entries, err := c.s.Audit.Tail(ctx, 10)
 	if err != nil {
 		c.log.Error("read audit log", "error", err)
 	}

@@ -14,6 +14,9 @@ import (
 // tryMax is how much text the page takes: what the API takes of a single request is more than anybody pastes.
 const tryMax = 1 << 20
 
+// tryAtOnce is how many requests hold such a text at one time. Arbitrary.
+const tryAtOnce = 4
+
 // tryShown is how many events of an array are shown whole.
 const tryShown = 20
 
@@ -44,6 +47,16 @@ type tryEvent struct {
 
 // try shows the validator's word on a pasted event. Nothing is stored, counted or logged.
 func (c *Console) try(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPost {
+		select {
+		case c.trying <- struct{}{}:
+			defer func() { <-c.trying }()
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "Too many events are tried at once. Try again in a second.", http.StatusServiceUnavailable)
+			return
+		}
+	}
 	s := c.look()
 	p := tryPage{}
 	chosen := r.FormValue("dataset")

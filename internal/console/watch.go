@@ -33,15 +33,16 @@ type findings struct{ rejected, silent, keys, ended []finding }
 
 // findDatasets looks for datasets that need somebody. It visits all of them, so Run calls it every ten seconds and pages read
 // what it found.
-func findDatasets(view lake.HourView, datasets []*dataset.Dataset, used map[string]dataset.Use, now time.Time) *findings {
-	out := &findings{}
+func findDatasets(view lake.HourView, s *state) *findings {
+	out, now := &findings{}, s.now
 	recent, day := lake.NewWindow(time.Hour, 2, now), lake.NewWindow(time.Hour, 24, now)
-	for _, d := range datasets {
+	for _, d := range s.datasets {
 		for i := range d.Keys {
-			if f, found := endingKey(d, &d.Keys[i], used, now); found {
+			k := &d.Keys[i]
+			if f, found := endingKey(d, k, s.used[k.ID].Accepted, now); found {
 				out.keys = append(out.keys, f)
 			}
-			if f, found := endedKey(d, &d.Keys[i], used, now); found {
+			if f, found := endedKey(d, k, s.used[k.ID].Rejected, now); found {
 				out.ended = append(out.ended, f)
 			}
 		}
@@ -97,17 +98,17 @@ func silent(id string, hours *lake.DatasetHours, day lake.Window, now time.Time)
 	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.", id, span(since)), datasetPath(id), int64(since)}, true
 }
 
-func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]dataset.Use, now time.Time) (finding, bool) {
+func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (finding, bool) {
 	left := k.Expires.Sub(now)
-	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used[k.ID].Accepted) > keyInUse {
+	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used) > keyInUse {
 		return finding{}, false
 	}
 	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, span(left)), datasetPath(d.ID), -int64(left)}, true
 }
 
 // endedKey finds a key that is presented though it was revoked or has expired.
-func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]dataset.Use, now time.Time) (finding, bool) {
-	since := now.Sub(used[k.ID].Rejected)
+func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) (finding, bool) {
+	since := now.Sub(rejected)
 	if k.Live(now) || since > keyInUse {
 		return finding{}, false
 	}
@@ -115,7 +116,7 @@ func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, used map[string]dataset.Us
 	if !k.Revoked.IsZero() {
 		state = "revoked"
 	}
-	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, ago(now, used[k.ID].Rejected)), datasetPath(d.ID), -int64(since)}, true
+	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, ago(now, rejected)), datasetPath(d.ID), -int64(since)}, true
 }
 
 // raise names the first findings, and counts the others.

@@ -63,7 +63,8 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 			s := wellState()
 			view := indexed(c.rows...).View()
 			defer view.Close()
-			s.found = *findDatasets(view, []*dataset.Dataset{&c.set}, uses, noon)
+			s.datasets, s.used = []*dataset.Dataset{&c.set}, uses
+			s.found = *findDatasets(view, s)
 			v := judge(s)
 			var got []string
 			for _, a := range v.Alarms {
@@ -91,7 +92,8 @@ func TestManyFindings(t *testing.T) {
 	view := indexed(rows...).View()
 	defer view.Close()
 	s := wellState()
-	s.found = *findDatasets(view, sets, nil, noon)
+	s.datasets = sets
+	s.found = *findDatasets(view, s)
 	alarms := sound(s)
 	if len(alarms) != namedMost+1 || alarms[0].Subject != "shop-11" || !strings.Contains(alarms[namedMost].Say, "7 other datasets") {
 		t.Errorf("got %+v", alarms)

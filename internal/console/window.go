@@ -12,6 +12,9 @@ type window struct {
 	name, say string
 }
 
+// query keeps the window in the address of another page.
+func (w window) query() string { return "&window=" + w.name }
+
 // spans are the windows a page offers.
 var spans = []struct {
 	name, label, say string

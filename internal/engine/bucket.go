@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -21,6 +22,7 @@ type Entry struct {
 	Key      string
 	Value    []byte
 	Revision uint64
+	Time     time.Time // when it was set
 }
 
 // Bucket opens a bucket, and makes it where there is none. The copies of an existing bucket may grow to
@@ -37,13 +39,13 @@ func (e *Engine) openBucket(ctx context.Context, k Kind) (*Bucket, error) {
 	spec := buckets[k]
 	kv, err := e.js.KeyValue(ctx, spec.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = e.js.CreateKeyValue(ctx, e.bucketConfig(k, e.o.Replicas))
+		kv, err = e.js.CreateKeyValue(ctx, e.bucketConfig(k, e.copies()))
 		if errors.Is(err, jetstream.ErrBucketExists) { // another node made it in the meantime
 			kv, err = e.js.KeyValue(ctx, spec.name)
 		}
 	}
-	if err == nil && e.o.Replicas > 1 {
-		kv, err = e.growBucket(ctx, k, kv)
+	if err == nil && e.mode == External {
+		kv, err = e.correctBucket(ctx, k, kv)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", spec.name, translate(err))
@@ -59,16 +61,17 @@ func (e *Engine) bucketConfig(k Kind, replicas int) jetstream.KeyValueConfig {
 	}
 }
 
-// growBucket gives a bucket more copies if it has too few.
-func (e *Engine) growBucket(ctx context.Context, k Kind, kv jetstream.KeyValue) (jetstream.KeyValue, error) {
+// correctBucket gives a bucket more copies if it has too few, and the age it must have.
+func (e *Engine) correctBucket(ctx context.Context, k Kind, kv jetstream.KeyValue) (jetstream.KeyValue, error) {
 	st, err := kv.Status(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if st.Config().Replicas >= e.o.Replicas {
+	want := e.bucketConfig(k, max(st.Config().Replicas, e.copies()))
+	if st.Config().Replicas == want.Replicas && st.Config().TTL == want.TTL {
 		return kv, nil
 	}
-	return e.js.UpdateKeyValue(ctx, e.bucketConfig(k, e.o.Replicas))
+	return e.js.UpdateKeyValue(ctx, want)
 }
 
 // Get returns the value of a key, or ErrNotFound.
@@ -81,7 +84,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 }
 
 func entry(kve jetstream.KeyValueEntry) Entry {
-	return Entry{Key: kve.Key(), Value: kve.Value(), Revision: kve.Revision()}
+	return Entry{Key: kve.Key(), Value: kve.Value(), Revision: kve.Revision(), Time: kve.Created()}
 }
 
 // Put sets the value of a key and returns its revision.

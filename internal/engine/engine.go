@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -91,7 +92,8 @@ type Engine struct {
 
 	restartMu sync.Mutex // one restart at a time
 
-	owner   string // names this process in leases
+	record  atomic.Pointer[Record] // of the cluster; nil where there is none
+	owner   string                 // names this process in leases
 	leaseMu sync.Mutex
 	leases  *Bucket
 }
@@ -112,6 +114,8 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		err = e.openExternal(ctx)
 	case o.Dir == "":
 		err = errors.New("open engine: neither a data directory nor an address is given")
+	case belongsToCluster(o.Dir) != nil:
+		err = fmt.Errorf("open engine: %w", belongsToCluster(o.Dir))
 	case o.Replicas > 1:
 		err = fmt.Errorf("open engine: %d replicas need a cluster; the embedded engine is one node", o.Replicas)
 	default:
@@ -213,6 +217,27 @@ func (e *Engine) openExternal(ctx context.Context) error {
 	if got := e.nc.MaxPayload(); got < minPayload {
 		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got, maxPayload)
 	}
+	return e.findRecord(ctx)
+}
+
+// findRecord reads the cluster's record where there is one.
+func (e *Engine) findRecord(ctx context.Context) error {
+	var r Record
+	err := e.insist(ctx, func(ctx context.Context) (err error) {
+		r, err = e.Record(ctx)
+		return err
+	})
+	if err == nil {
+		err = e.adopt(&r)
+	} else if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		err = rememberCluster(e.o.Dir, r.Cluster, false)
+	}
+	if err != nil {
+		return fmt.Errorf("open engine: %w", err)
+	}
 	return nil
 }
 
@@ -225,7 +250,7 @@ func rejectEmbedded(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
-			"use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
+			"move them there with sluice cluster join, or use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
 	}
 	if err != nil {
 		return fmt.Errorf("open engine: %w", err)
@@ -237,7 +262,7 @@ func rejectEmbedded(dir string) error {
 func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Option) error {
 	nc, err := e.dial(writeName, address, opts...)
 	if err != nil {
-		return fmt.Errorf("connect to the %s engine: %w", e.mode, err)
+		return fmt.Errorf("connect to the %s engine: %w", e.mode, unreachable(err))
 	}
 	js, err := jetstream.New(nc)
 	if err == nil {
@@ -245,10 +270,28 @@ func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Optio
 	}
 	if err != nil {
 		nc.Close()
-		return fmt.Errorf("connect to the %s engine: JetStream does not answer: %w", e.mode, err)
+		return fmt.Errorf("connect to the %s engine: JetStream does not answer: %w", e.mode, unreachable(err))
 	}
 	e.nc, e.js = nc, js
 	return nil
+}
+
+// unreachable adds ErrUnavailable to what may pass by itself: a server that is not there yet, or a cluster without a
+// leader. Wrong credentials do not pass.
+func unreachable(err error) error {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return err
+	}
+	_, network := errors.AsType[net.Error](err)
+	api, answered := errors.AsType[jetstream.JetStreamError](err)
+	busy := answered && api.APIError() != nil && api.APIError().Code == http.StatusServiceUnavailable
+	for _, passing := range []error{nats.ErrNoServers, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrNoResponders, jetstream.ErrJetStreamNotEnabled, context.DeadlineExceeded} {
+		network = network || errors.Is(err, passing)
+	}
+	if network || busy {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
 }
 
 // awaitAnswer asks until JetStream answers. A cluster whose nodes choose a leader loses the question.
@@ -379,7 +422,7 @@ func (e *Engine) Stats() Stats {
 		Connected: e.nc.IsConnected(),
 		Healthy:   e.Health() == nil,
 		Restarts:  e.restarts.Load(),
-		Replicas:  e.o.Replicas,
+		Replicas:  e.copies(),
 		Version:   e.nc.ConnectedServerVersion(),
 	}
 }

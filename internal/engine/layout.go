@@ -10,12 +10,15 @@ import (
 //
 //	name             kind       what                                                    kept for
 //	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
+//	SLUICE_AUDIT     stream     what operators did, see Journal                         the newest 64 MiB
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
 //	SLUICE_KEY_USE   key-value  when each key was last used                             for ever
-//	SLUICE_MARKS     key-value  the highest sequence number of each partition           for ever
+//	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
+//	SLUICE_ERASURES  key-value  tombstones of erased identifiers: keyed digests         90 days, or as long as frames
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
+//	SLUICE_NODES     key-value  which nodes run, and what each loads                    15 s after the last heartbeat
 //	SLUICE_NEWS.*    subject    "something changed": not stored, may get lost           –
 //
 // Each stream and bucket has Options.Replicas copies. Every name begins with SLUICE, because other programs may use the
@@ -27,12 +30,17 @@ type Kind uint8
 // The buckets.
 const (
 	Datasets   Kind = iota // datasets, and hashes of their keys
-	StreamEnds             // the highest sequence number of each partition
+	StreamEnds             // the end of each partition, and how far it is loaded
 	Settings               // what all nodes share
 	Readers                // readers, and hashes of their tokens
 	KeyUse                 // when each key was last used
+	Nodes                  // which nodes run
+	Erasures               // tombstones of erased identifiers
 	leases                 // see Lease
 )
+
+// NodeAge is how long a node counts as running after its last heartbeat. Arbitrary: it sends five in this time.
+const NodeAge = 15 * time.Second
 
 // leaseAge is how long a lease outlives the last renewal. Arbitrary: a process renews it four times in this time.
 const leaseAge = 9 * time.Second
@@ -47,6 +55,8 @@ var buckets = [...]struct {
 	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
 	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
 	KeyUse:     {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
+	Nodes:      {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
+	Erasures:   {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 
@@ -59,6 +69,17 @@ const (
 	// keyedPartitions names, in the metadata of a partition, how many partitions hold keyed records. It is fixed when
 	// the first partition is made: were it to follow the number of partitions, a key could be used twice.
 	keyedPartitions = "sluice_once_partitions"
+	// restoredIdentity has, in the metadata of the first partition, the identity of the stream that it is a copy of. The
+	// tables that were loaded from that stream go on with the copy.
+	restoredIdentity = "sluice_restored_identity"
+)
+
+// The journal.
+const (
+	journalName    = "SLUICE_AUDIT"
+	journalSubject = "SLUICE_AUDIT.entry"
+	// journalBytes bounds the journal. Arbitrary: some 200,000 entries of the usual size.
+	journalBytes = 64 << 20
 )
 
 func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }

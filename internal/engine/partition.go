@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,12 +46,18 @@ type Partition struct {
 	e       *Engine
 	rc      *nats.Conn
 	id      uint8
+	name    string // of the JetStream stream
 	subject string
 }
 
-// Partitions opens the partitions there are and makes those that are missing. A first start that was interrupted, or
+// Partitions opens the partitions there are and makes those that are missing. On a cluster with a record, the record
+// decides and not the options. Settings of a partition that somebody changed are put right where that takes nothing
+// away. A first start that was interrupted, or
 // several at the same time, end with the number that the first one wanted.
 func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partitions, error) {
+	if r := e.record.Load(); r != nil { // which Agree held against the flags
+		o = r.limits()
+	}
 	var there []jetstream.StreamConfig
 	err := e.insist(ctx, func(ctx context.Context) (err error) {
 		there, err = e.findPartitions(ctx)
@@ -92,11 +99,16 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 	if err != nil {
 		return nil, err
 	}
+	if e.record.Load() != nil {
+		if _, err := e.Agree(ctx, Record{Stream: ps.ID}); err != nil {
+			return nil, err
+		}
+	}
 	if ps.rc, err = e.dialReader(); err != nil {
 		return nil, err
 	}
 	for p := range max(want, ps.Keyed) {
-		ps.List = append(ps.List, &Partition{e: e, rc: ps.rc, id: uint8(p), subject: frameSubject(uint8(p))})
+		ps.List = append(ps.List, &Partition{e: e, rc: ps.rc, id: uint8(p), name: partitionName(uint8(p)), subject: frameSubject(uint8(p))})
 	}
 	return ps, nil
 }
@@ -129,6 +141,9 @@ func (e *Engine) identity(ctx context.Context) (string, error) {
 	first, err := e.js.Stream(ctx, partitionName(0))
 	if err != nil {
 		return "", translate(err)
+	}
+	if before := first.CachedInfo().Config.Metadata[restoredIdentity]; before != "" {
+		return before, nil
 	}
 	return first.CachedInfo().Created.UTC().Format("20060102T150405.000000000Z"), nil
 }
@@ -190,7 +205,7 @@ func (e *Engine) openPartition(
 			return &made.CachedInfo().Config, nil
 		}
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil, fmt.Errorf("with %d replicas: %w", max(1, e.o.Replicas), translate(err))
+			return nil, fmt.Errorf("with %d replicas: %w", max(1, e.copies()), translate(err))
 		}
 		there, err := e.js.Stream(ctx, partitionName(p)) // another node made it, with limits of its own
 		if err != nil {
@@ -202,34 +217,18 @@ func (e *Engine) openPartition(
 		return nil, err
 	}
 	want := e.partitionConfig(p, keyed, cur, o)
-	if cur.MaxAge == want.MaxAge && cur.MaxBytes == want.MaxBytes && cur.Replicas == want.Replicas {
+	strange := drift(cur, &want)
+	if len(strange) == 0 && cur.MaxAge == want.MaxAge && cur.MaxBytes == want.MaxBytes && cur.Replicas == want.Replicas {
 		return cur, nil
+	}
+	if len(strange) > 0 {
+		e.log.Warn("somebody changed the settings of a stream in the engine; they are put right", "stream", want.Name, "settings", strings.Join(strange, ", "))
 	}
 	s, err := e.js.UpdateStream(ctx, want)
 	if err != nil {
 		return nil, fmt.Errorf("with %d replicas: %w", want.Replicas, translate(err))
 	}
 	return &s.CachedInfo().Config, nil
-}
-
-// ErrDisagree means that an option asks for less than what is there. Nodes that share an engine are started one by one
-// with flags of their own: the last one must not take copies, or time, away from all.
-var ErrDisagree = errors.New("the flags of this node and the engine disagree")
-
-// agrees says whether the options may be applied to a partition that is there.
-func (e *Engine) agrees(cur *jetstream.StreamConfig, o PartitionOptions) error {
-	if e.mode != External { // nobody else decides
-		return nil
-	}
-	switch {
-	case e.o.Replicas != 0 && e.o.Replicas < cur.Replicas:
-		return fmt.Errorf("%w: %d replicas are asked for, there are %d", ErrDisagree, e.o.Replicas, cur.Replicas)
-	case o.MaxAge != 0 && cur.MaxAge != 0 && o.MaxAge < cur.MaxAge:
-		return fmt.Errorf("%w: the stream shall retain events for %v, it retains them for %v", ErrDisagree, o.MaxAge, cur.MaxAge)
-	case o.MaxBytes > 0 && (cur.MaxBytes <= 0 || o.MaxBytes < cur.MaxBytes):
-		return fmt.Errorf("%w: a partition shall hold %d bytes, it may hold %d (-1 is no limit)", ErrDisagree, o.MaxBytes, cur.MaxBytes)
-	}
-	return nil
 }
 
 // partitionConfig is how a partition must be, given how it is, or how the first one is; nil means that there is none.
@@ -243,14 +242,14 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 		Discard:     jetstream.DiscardNew,
 		MaxAge:      frameAge,
 		MaxBytes:    -1,
-		Replicas:    max(1, e.o.Replicas),
+		Replicas:    max(1, e.copies()),
 		Compression: jetstream.NoCompression,
 		AllowDirect: true,
 		Metadata:    map[string]string{keyedPartitions: strconv.Itoa(keyed)},
 	}
 	if cur != nil {
 		cfg.MaxAge, cfg.MaxBytes, cfg.Metadata = cur.MaxAge, cur.MaxBytes, cur.Metadata
-		cfg.Replicas = max(cur.Replicas, e.o.Replicas) // leaving a flag out must not take copies away
+		cfg.Replicas = max(cur.Replicas, e.copies()) // leaving a flag out must not take copies away
 	}
 	if o.MaxAge != 0 {
 		cfg.MaxAge = o.MaxAge
@@ -285,6 +284,15 @@ func (e *Engine) MaxMessage() int { return int(e.nc.MaxPayload()) - 64<<10 }
 
 // Connection numbers the connections: what was sent over one with a lower number gets no acknowledgement any more.
 func (e *Engine) Connection() uint64 { return e.nc.Stats().Reconnects }
+
+// Advance gives up every sequence number up to seq, with what is stored under it. The next message has a higher one.
+func (p *Partition) Advance(ctx context.Context, seq uint64) error {
+	s, err := p.e.js.Stream(ctx, partitionName(p.id))
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSequence(seq+1))
+	}
+	return translate(err)
+}
 
 // ack is the engine's answer to a publish.
 type ack struct {

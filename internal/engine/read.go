@@ -40,9 +40,9 @@ type getRequest struct {
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
 
-func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + partitionName(p.id) }
-func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + partitionName(p.id) }
-func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + partitionName(p.id) }
+func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + p.name }
+func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + p.name }
+func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + p.name }
 
 // State asks the engine for the state of the partition.
 func (p *Partition) State(ctx context.Context) (State, error) {
@@ -74,7 +74,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 		err = info.Error.asError()
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("state of partition %d: %w", p.id, err)
+		return State{}, fmt.Errorf("state of %s: %w", p.name, err)
 	}
 	st := info.State
 	return State{
@@ -130,7 +130,7 @@ func (p *Partition) get(ctx context.Context, r getRequest) (Message, error) {
 		}
 	}
 	if err != nil && err != errNoResponders {
-		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
 	return p.askLeader(ctx, body)
 }
@@ -154,7 +154,7 @@ func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error)
 		err = answer.Error.asError()
 	}
 	if err != nil {
-		return Message{}, fmt.Errorf("read partition %d: %w", p.id, err)
+		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
 	m := answer.Message
 	return Message{Seq: m.Seq, Time: m.Time, Key: keyOf(m.Subject), Data: m.Data}, nil

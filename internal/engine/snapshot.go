@@ -15,6 +15,7 @@ import (
 type PartitionCopy struct {
 	Config json.RawMessage `json:"config"`
 	State  json.RawMessage `json:"state"`
+	Stream string          `json:"stream"` // identity of the stream
 }
 
 const (
@@ -39,6 +40,9 @@ func (e *Engine) CopyPartition(ctx context.Context, p uint8, w io.Writer) (Parti
 	}
 	defer nc.Close()
 	made, err := copyPartition(ctx, nc, p, w)
+	if err == nil {
+		made.Stream, err = e.identity(ctx)
+	}
 	if err != nil {
 		return PartitionCopy{}, fmt.Errorf("copy partition %d: %w", p, translate(err))
 	}
@@ -111,6 +115,11 @@ func restorePartition(ctx context.Context, nc *nats.Conn, p uint8, from Partitio
 	if config["name"] != partitionName(p) {
 		return errors.New("the copy is of something else")
 	}
+	metadata, _ := config["metadata"].(map[string]any)
+	if metadata == nil || from.Stream == "" {
+		return errors.New("the copy does not say which stream it is of")
+	}
+	metadata[restoredIdentity] = from.Stream
 	config["num_replicas"] = 1
 	delete(config, "placement")
 	request, err := json.Marshal(map[string]any{"config": config, "state": from.State})

@@ -132,6 +132,20 @@ func StartCluster(t testing.TB, n int) []*Server {
 // URL returns the server's address.
 func (s *Server) URL() string { return "nats://127.0.0.1:" + strconv.Itoa(s.port) }
 
+// Monitor returns the address of the monitoring port of a server that was started with one: "http: 127.0.0.1:-1".
+func (s *Server) Monitor() string {
+	s.t.Helper()
+	var ports struct{ Monitoring []string }
+	data, err := os.ReadFile(filepath.Join(s.dir, fmt.Sprintf("nats-server_%d.ports", s.cmd.Process.Pid)))
+	if err == nil {
+		err = json.Unmarshal(data, &ports)
+	}
+	if err != nil || len(ports.Monitoring) == 0 {
+		s.t.Fatalf("nats-server has no monitoring port: %v", err)
+	}
+	return ports.Monitoring[0]
+}
+
 // Kill ends the server without warning.
 func (s *Server) Kill() {
 	if s.cmd == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"time"
 
 	"sluice/internal/stream"
 )
@@ -42,6 +43,8 @@ type position struct {
 type Cursor struct {
 	stream uint64 // its identity
 	parts  []position
+
+	read time.Time // when the last frame was stored whose rows were handed out; zero before the first. Not part of the text
 }
 
 // identity tells a stream from another one in its place.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -36,13 +37,19 @@ type Readers interface {
 	Authenticate(token string) (*dataset.Reader, error)
 }
 
-// Options are what a feed needs. Readers is needed by Handler alone.
+// Erasures knows which identifiers were erased.
+type Erasures interface {
+	Current(ctx context.Context) (*erasure.Set, error)
+}
+
+// Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none.
 type Options struct {
-	Stream  Source
-	Tables  Tables
-	Readers Readers
-	IDs     *submission.IDs // so that a row has the submission id that its sender got
-	Log     *slog.Logger
+	Stream   Source
+	Tables   Tables
+	Readers  Readers
+	Erasures Erasures
+	IDs      *submission.IDs // so that a row has the submission id that its sender got
+	Log      *slog.Logger
 }
 
 // Feed hands events out. Its methods may be called by many goroutines.
@@ -56,14 +63,16 @@ type Feed struct {
 
 	followers atomic.Int64
 	rows      atomic.Uint64
+	bytes     atomic.Uint64
 	rejected  atomic.Uint64
 	cut       atomic.Uint64
+	readers   readers
 }
 
 // New makes a feed. Nothing runs.
 func New(o Options) *Feed {
 	f := &Feed{o: o, writeWait: defaultWriteWait}
-	f.pages.stream = o.Stream
+	f.pages.stream, f.pages.erasures = o.Stream, o.Erasures
 	for i := range f.pages.reading {
 		f.pages.reading[i].decoder.IDs = o.IDs
 	}
@@ -236,7 +245,6 @@ func (f *Feed) Read(
 	if err != nil {
 		return 0, false, err
 	}
-	defer func() { f.rows.Add(uint64(rows)) }()
 	c.grow(len(visible))
 	m := merge{f: f, c: c, visible: visible, heads: make([]*frame, len(visible))}
 	for q.Limit > 0 && q.Bytes > 0 {
@@ -258,6 +266,9 @@ func (f *Feed) Read(
 				return rows, false, err
 			}
 			rows += n
+			c.read = head.time
+			f.rows.Add(uint64(n))
+			f.bytes.Add(uint64(len(lines)))
 			q.Limit -= n
 			q.Bytes -= len(lines)
 		}
@@ -309,17 +320,4 @@ func (m *merge) read(ctx context.Context, p uint8, at *position) (*frame, error)
 	}
 	*at = position{seq: h.seq}
 	return h, nil
-}
-
-// Stats are the feed's numbers.
-type Stats struct {
-	Followers int64  // requests that are being answered now
-	Rows      uint64 // handed out since New
-	Rejected  uint64 // requests over the limit of followers, since New
-	Cut       uint64 // requests that ended because the follower did not read, since New
-}
-
-// Stats answers from memory.
-func (f *Feed) Stats() Stats {
-	return Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Rejected: f.rejected.Load(), Cut: f.cut.Load()}
 }

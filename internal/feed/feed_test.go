@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/enginetest"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -56,6 +58,7 @@ type site struct {
 	stream *stream.Stream
 	lake   *lake.Lake
 	tokens *tokens
+	erased *erasure.Tombstones
 	web    *httptest.Server
 	sent   int
 }
@@ -97,7 +100,10 @@ func openSite(t testing.TB, eo engine.Options, so stream.Options) *site {
 		"bound":   {Name: "bound", Allow: []string{"feed"}, DatasetID: "shop"},
 		"catalog": {Name: "catalog", Allow: []string{"catalog"}},
 	}}}
-	s.Feed = New(Options{Stream: st, Tables: l, Readers: s.tokens, Log: slog.New(slog.DiscardHandler)})
+	if s.erased, err = erasure.Open(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	s.Feed = New(Options{Stream: st, Erasures: s.erased, Tables: l, Readers: s.tokens, Log: slog.New(slog.DiscardHandler)})
 	s.web = httptest.NewServer(s.Handler())
 	t.Cleanup(s.web.Close)
 	for st.Ready() != nil {
@@ -123,7 +129,7 @@ func (s *site) send(id string, rows int) *submission.Submission {
 		case 1:
 			r.Privacy, r.PartnerID = event.MeasurementOnly, "person"
 		case 2:
-			r.Late, r.PartnerID = true, "person"
+			r.Late, r.PartnerID = true, "late person"
 		case 3:
 			r.OptimizationEligible, r.PartnerID = true, "person"
 		}
@@ -217,6 +223,30 @@ func same(a, b []string) bool {
 	slices.Sort(a)
 	slices.Sort(b)
 	return slices.Equal(a, b)
+}
+
+// What is erased is not handed out any more, also if other followers have read it before. What comes later is.
+func TestErasedRows(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.send("shop", 40)
+	rows, _ := s.all("purpose=measurement", "earliest")
+	if !same(rows, want(40, Measurement)) {
+		t.Fatalf("got %v", rows)
+	}
+	if _, err := s.erased.Add(t.Context(), erasure.Partner, "late person", "", time.Now(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	left := slices.DeleteFunc(want(40, Measurement), func(id string) bool { // the second of four has the partner id
+		n, _ := strconv.Atoi(id[1:])
+		return n%4 == 2
+	})
+	deadline := time.Now().Add(20 * time.Second)
+	for !same(rows, left) {
+		if time.Now().After(deadline) {
+			t.Fatalf("got %v, want %v", rows, left)
+		}
+		rows, _ = s.all("purpose=measurement", "earliest")
+	}
 }
 
 func TestRead(t *testing.T) {
@@ -392,7 +422,7 @@ func (s *site) load() int64 {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		b := lake.Batch{Partition: uint8(p), From: marks, To: marks.Events}
+		b := lake.Batch{Spans: []lake.Span{{Partition: uint8(p), From: marks, To: marks.Events}}}
 		err = s.stream.Scan(s.t.Context(), uint8(p), marks.Events+1, func(f stream.Frame) error {
 			for slot, record := range f.Records {
 				sub, err := submission.DecodeRecord(string(record), uint8(p), f.Seq, uint16(slot))
@@ -401,10 +431,10 @@ func (s *site) load() int64 {
 				}
 				b.Events = append(b.Events, sub.Rows...)
 			}
-			b.To = f.Seq
+			b.Spans[0].To = f.Seq
 			return nil
 		})
-		if err == nil && b.To > marks.Events {
+		if err == nil && b.Spans[0].To > marks.Events {
 			err = s.lake.Commit(s.t.Context(), b, 0)
 		}
 		if err != nil && !errors.Is(err, stream.ErrBehind) {

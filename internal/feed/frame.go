@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"sluice/event"
+	"sluice/internal/erasure"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -86,6 +87,7 @@ func (f *frame) run(q *Query, from uint64) (lines []byte, rows int, next uint64)
 type encoder struct {
 	decoder submission.Decoder
 	rows    []event.Row
+	erased  *erasure.Set
 	ids     map[string]string // datasets, so that a row does not hold on to the memory of a frame
 }
 
@@ -103,6 +105,9 @@ func (e *encoder) encode(partition uint8, f stream.Frame) *frame {
 		id := e.intern(s.DatasetID)
 		for i := range s.Rows {
 			r := row{dataset: id, purpose: purposeOf(&s.Rows[i]), at: uint32(len(out.text))}
+			if e.erased.Erased(&s.Rows[i]) {
+				r.purpose = 0
+			}
 			if r.purpose != 0 {
 				out.text = append(event.AppendJSON(out.text, &s.Rows[i]), '\n')
 			}
@@ -146,12 +151,18 @@ type place struct {
 
 // pages reads frames for all followers, each once, and keeps the newest.
 type pages struct {
-	stream Source
+	stream   Source
+	erasures Erasures // nil knows of none
 
-	mu    sync.Mutex
-	kept  map[place]*frame
-	order []place // of kept, oldest first
-	bytes int
+	looking sync.Mutex // for erasures: one at a time
+	looked  time.Time
+	erased  *erasure.Set
+
+	mu      sync.Mutex
+	kept    map[place]*frame
+	order   []place // of kept, oldest first
+	bytes   int
+	without *erasure.Set // is in none of kept
 
 	reading [stream.MaxPartitions]struct {
 		sync.Mutex // one page of a partition at a time
@@ -161,6 +172,10 @@ type pages struct {
 
 // next returns the first frame of a partition at a sequence number or behind it, or nil at the end.
 func (p *pages) next(ctx context.Context, partition uint8, from uint64) (*frame, error) {
+	erased, err := p.look(ctx)
+	if err != nil {
+		return nil, err
+	}
 	at := place{partition, from}
 	if f := p.cached(at); f != nil {
 		return f, nil
@@ -168,6 +183,7 @@ func (p *pages) next(ctx context.Context, partition uint8, from uint64) (*frame,
 	r := &p.reading[partition]
 	r.Lock()
 	defer r.Unlock()
+	r.erased = erased
 	if f := p.cached(at); f != nil { // somebody else read it meanwhile
 		return f, nil
 	}
@@ -182,10 +198,38 @@ func (p *pages) next(ctx context.Context, partition uint8, from uint64) (*frame,
 		if first == nil {
 			first = f
 		}
-		p.keep(place{partition, from}, f)
+		p.keep(place{partition, from}, f, erased)
 		from = f.seq + 1
 	}
 	return first, nil
+}
+
+// eraseAfter is how long an erased row may be handed out after the erasure began. Arbitrary: asking costs a question to
+// the engine.
+const eraseAfter = time.Second
+
+// look returns what was erased, and drops the frames of before when that has changed.
+func (p *pages) look(ctx context.Context) (*erasure.Set, error) {
+	if p.erasures == nil {
+		return nil, nil
+	}
+	p.looking.Lock()
+	defer p.looking.Unlock()
+	if p.erased != nil && time.Since(p.looked) < eraseAfter {
+		return p.erased, nil
+	}
+	now, err := p.erasures.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.looked = time.Now()
+	if now != p.erased {
+		p.erased = now
+		p.mu.Lock()
+		p.kept, p.order, p.bytes, p.without = nil, nil, 0, now
+		p.mu.Unlock()
+	}
+	return now, nil
 }
 
 func (p *pages) cached(at place) *frame {
@@ -194,9 +238,13 @@ func (p *pages) cached(at place) *frame {
 	return p.kept[at]
 }
 
-func (p *pages) keep(at place, f *frame) {
+// keep adds a frame that was made without what was erased; one that was made before the last erasure is not kept.
+func (p *pages) keep(at place, f *frame, without *erasure.Set) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if without != p.without {
+		return
+	}
 	if p.kept == nil {
 		p.kept = map[place]*frame{}
 	}

@@ -38,21 +38,28 @@ func (t *table) Files(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// CommittedAt says when the rows up to a position of the stream were committed, as far as the snapshots that are kept
-// can tell exactly; else it is zero.
-func (t *table) CommittedAt(partition uint8, seq uint64) time.Time {
+// Commit is a commit that moved the watermark.
+type Commit struct {
+	Sequence   int64 // of its snapshot; it grows from one to the next
+	At         time.Time
+	Watermarks map[uint8]uint64 // by partition, how far the table reaches with it
+	// First says that the snapshot before it is not kept, so that rows up to the watermark may have been committed earlier.
+	First bool
+}
+
+// Commits returns the commits of the snapshots that are kept, after a sequence number, oldest first. It answers from memory.
+func (t *table) Commits(after int64) (out []Commit) {
 	meta := t.state.Load().meta
 	for i := range meta.Snapshots {
 		snap := &meta.Snapshots[i]
 		text, ok := snap.Summary[watermarkProperty]
-		if !ok || parseWatermarks(text)[partition] < seq {
+		if !ok || snap.Sequence <= after {
 			continue // another program's, or an earlier one
 		}
-		// Only if the snapshot before it is kept, too, is this the commit itself and not one that came later.
-		if snap.Parent != nil && meta.snapshot(*snap.Parent) == nil {
-			return time.Time{}
-		}
-		return time.UnixMilli(snap.TimestampMS).UTC()
+		out = append(out, Commit{
+			Sequence: snap.Sequence, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: parseWatermarks(text),
+			First: snap.Parent != nil && meta.snapshot(*snap.Parent) == nil,
+		})
 	}
-	return time.Time{}
+	return out
 }

@@ -45,7 +45,7 @@ func (t *table) commitRelocation(s *state, c *change) (next *state, written []st
 	m.MetadataLog = []metadataLogEntry{} // it names the old place
 	moved := map[string]*manifest{}      // by the old name
 	m.Snapshots = make([]snapshot, 0, len(s.meta.Snapshots))
-	next = &state{version: s.version + 1, read: s.version + 1, meta: m, watermarks: s.watermarks}
+	next = &state{version: s.version + 1, read: s.version + 1, meta: m, progress: s.progress}
 	for i := range s.meta.Snapshots {
 		snap := s.meta.Snapshots[i]
 		old, err := t.readList(&snap, s.manifests)

@@ -28,6 +28,7 @@ type Stats struct {
 	DamagedFiles    int64         // files, or row groups of files, that could not be read since Open
 	Compactions     int64         // since Open
 	CompactedRows   int64         // since Open
+	Updated         time.Time     // when its metadata changed; it never goes back
 	LastCommit      time.Time     // of anybody; zero before the first
 	LastCommitTook  time.Duration // of this process
 	OldestDay       time.Time     // zero when empty
@@ -43,7 +44,7 @@ func (t *table) Stats() Stats {
 		Name: t.layout.name, Version: s.version, Manifests: len(s.manifests), Snapshots: len(s.meta.Snapshots),
 		Commits: t.commits.Load(), Retries: t.retries.Load(), Damaged: t.damage.Load(), DamagedFiles: t.damagedFiles.Load(),
 		Compactions: t.compactions.Load(), CompactedRows: t.compactedRows.Load(), OldFiles: s.oldFiles(),
-		LastCommitTook: time.Duration(t.took.Load()), LatestWatermark: s.watermarks,
+		Updated: time.UnixMilli(s.meta.LastUpdatedMS).UTC(), LastCommitTook: time.Duration(t.took.Load()), LatestWatermark: s.marks,
 	}
 	if cur := s.meta.current(); cur != nil {
 		out.LastCommit = time.UnixMilli(cur.TimestampMS).UTC()

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"strings"
+	"time"
 
 	"sluice/event"
 	"sluice/internal/iceberg"
@@ -68,6 +69,93 @@ func (l *Lake) Erase(ctx context.Context, p Predicate) (Erased, error) {
 		return Erased{}, err
 	}
 	return l.events.Delete(ctx, c)
+}
+
+// EraseWhere deletes every stored event that match chooses, as Erase does. match sees the identifiers of a row, its dataset
+// and when it was received.
+func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool) (Erased, error) {
+	return l.events.Delete(ctx, iceberg.Condition[event.Row]{
+		Columns: []string{"data_set_id", "received_at", "email_sha256", "ifa", "ip_sha256", "partner_id"}, Match: match,
+	})
+}
+
+// EventsUpdated is when the table events changed, of the version that was read last. It goes back only if an old version of
+// the table is put back.
+func (l *Lake) EventsUpdated() time.Time { return l.events.Stats().Updated }
+
+// Mentions says in which columns other rows hold the same text as an identifier, and in how many: Erase does not delete
+// them, because they may be about somebody else.
+func (l *Lake) Mentions(ctx context.Context, p Predicate) (map[string]int64, error) {
+	carries, err := p.condition()
+	if err != nil {
+		return nil, err
+	}
+	texts := p.texts()
+	out := map[string]int64{}
+	if len(texts) == 0 {
+		return out, nil
+	}
+	match := func(r *event.Row) bool {
+		if carries.Match(r) || p.Dataset != "" && r.DatasetID != p.Dataset {
+			return false
+		}
+		found := false
+		for _, c := range []struct{ name, value string }{
+			{"email_sha256", r.EmailSHA256},
+			{"ip_sha256", r.IPSHA256},
+			{"ifa", r.IFA},
+			{"partner_id", r.PartnerID},
+			{"page_url", r.PageURL},
+			{"referer", r.Referer},
+			{"custom_data", r.CustomData},
+			{"custom_event_name", r.CustomEventName},
+			{"source", r.Source},
+			{"cp_id", r.CampaignID},
+			{"cp_name", r.CampaignName},
+		} {
+			if mentions(c.value, texts) {
+				out[c.name]++
+				found = true
+			}
+		}
+		return found
+	}
+	_, err = l.events.Count(ctx, iceberg.Condition[event.Row]{
+		Columns: []string{
+			"data_set_id", "email_sha256", "ip_sha256", "ifa", "partner_id", "page_url", "referer", "custom_data", "custom_event_name", "source", "cp_id", "cp_name",
+		}, Match: match,
+	})
+	return out, err
+}
+
+// leastMention is how long an identifier is at least that is looked for inside of other texts. Arbitrary: shorter ones
+// occur everywhere.
+const leastMention = 8
+
+// texts are the spellings of an identifier, in lower case.
+func (p Predicate) texts() (out []string) {
+	id := strings.ToLower(p.EmailSHA256 + p.IPSHA256 + p.IFA + p.PartnerID)
+	if len(id) < leastMention {
+		return nil
+	}
+	out = append(out, id)
+	if bare := strings.ReplaceAll(id, "-", ""); p.IFA != "" && bare != id {
+		out = append(out, bare)
+	}
+	return out
+}
+
+func mentions(value string, texts []string) bool {
+	if len(value) < leastMention {
+		return false
+	}
+	value = strings.ToLower(value)
+	for _, text := range texts {
+		if strings.Contains(value, text) {
+			return true
+		}
+	}
+	return false
 }
 
 // Count says how many stored events carry an identifier: those that Erase would delete.

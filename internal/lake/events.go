@@ -13,43 +13,91 @@ import (
 	"sluice/internal/iceberg"
 )
 
-// eventColumns is the table of stored events. How each column is encoded was measured (docs/decisions/0004): hashes
-// do not shrink, so nobody tries; words that repeat go to a dictionary; times and ids are near their neighbours.
-var eventColumns = []iceberg.Column[event.Row]{
-	iceberg.UUID(1, "event_id", "", func(r *event.Row) *[16]byte { return (*[16]byte)(&r.EventID) }).Bound(),
-	iceberg.Text(2, "submission_id", "dict", func(r *event.Row) *string { return &r.SubmissionID }),
-	iceberg.Int32(3, "submission_index", "delta", func(r *event.Row) *int32 { return &r.SubmissionIndex }),
-	iceberg.Time(4, "received_at", "dict", func(r *event.Row) *int64 { return &r.ReceivedAt }).Bound(),
-	iceberg.Text(5, "data_set_id", "dict", func(r *event.Row) *string { return &r.DatasetID }).Bound(),
-	iceberg.Time(6, "event_time", "delta", func(r *event.Row) *int64 { return &r.EventTime }).Bound(),
-	iceberg.Text(7, "event_type", "dict", func(r *event.Row) *string { return &r.EventType }),
-	iceberg.Text(8, "custom_event_name", "dict", func(r *event.Row) *string { return &r.CustomEventName }).Null(),
-	iceberg.Text(9, "source", "dict", func(r *event.Row) *string { return &r.Source }).Null(),
-	iceberg.Text(10, "cp_id", "dict", func(r *event.Row) *string { return &r.CampaignID }).Null(),
-	iceberg.Text(11, "cp_name", "dict", func(r *event.Row) *string { return &r.CampaignName }).Null(),
-	iceberg.Text(12, "referer", "dict", func(r *event.Row) *string { return &r.Referer }).Null(),
-	iceberg.Text(13, "page_url", "dict", func(r *event.Row) *string { return &r.PageURL }).Null(),
-	iceberg.Float(14, "value", func(r *event.Row) *float64 { return &r.Value }, func(r *event.Row) *bool { return &r.HasValue }),
-	iceberg.Text(15, "currency_code", "dict", func(r *event.Row) *string { return &r.CurrencyCode }).Null(),
-	iceberg.Hash(16, "email_sha256", "uncompressed", func(r *event.Row) *string { return &r.EmailSHA256 }),
-	iceberg.Text(17, "ifa", "", func(r *event.Row) *string { return &r.IFA }).Null(),
-	iceberg.Hash(18, "ip_sha256", "uncompressed", func(r *event.Row) *string { return &r.IPSHA256 }),
-	iceberg.Text(19, "partner_id", "", func(r *event.Row) *string { return &r.PartnerID }).Null(),
-	iceberg.Text(20, "gpp_string", "dict", func(r *event.Row) *string { return &r.GPPString }).Null(),
-	iceberg.List(21, 29, "gpp_sid", "dict", func(r *event.Row) *[]int32 { return &r.GPPSID }),
-	iceberg.Text(22, "us_privacy_string", "dict", func(r *event.Row) *string { return &r.USPrivacyString }).Null(),
-	iceberg.Word(23, "privacy", "dict", func(r *event.Row) string { return r.Privacy.String() }, setPrivacy),
-	iceberg.Bool(24, "late", func(r *event.Row) *bool { return &r.Late }),
-	iceberg.Bool(25, "mmt_only", func(r *event.Row) *bool { return &r.MeasurementOnly }),
-	iceberg.Bool(26, "optimization_eligible", func(r *event.Row) *bool { return &r.OptimizationEligible }),
-	iceberg.Text(27, "custom_data", "dict", func(r *event.Row) *string { return &r.CustomData }).Null(),
-	iceberg.Text(28, "schema_version", "dict", func(r *event.Row) *string { return &r.SchemaVersion }),
+// eventStorage says how the columns of an event lie in a table. A field id never changes its meaning; 29 is that of the
+// elements of gpp_sid. How each column is encoded was measured (docs/decisions/0004): hashes do not shrink, so nobody
+// tries; words that repeat go to a dictionary; times and ids are near their neighbours.
+var eventStorage = map[string]struct {
+	id       int
+	encoding string
+	bound    bool // snapshots list its least and greatest value
+}{
+	"event_id":              {1, "", true},
+	"submission_id":         {2, "dict", false},
+	"submission_index":      {3, "delta", false},
+	"received_at":           {4, "dict", true},
+	"data_set_id":           {5, "dict", true},
+	"event_time":            {6, "delta", true},
+	"event_type":            {7, "dict", false},
+	"custom_event_name":     {8, "dict", false},
+	"source":                {9, "dict", false},
+	"cp_id":                 {10, "dict", false},
+	"cp_name":               {11, "dict", false},
+	"referer":               {12, "dict", false},
+	"page_url":              {13, "dict", false},
+	"value":                 {14, "", false},
+	"currency_code":         {15, "dict", false},
+	"email_sha256":          {16, "uncompressed", false},
+	"ifa":                   {17, "", false},
+	"ip_sha256":             {18, "uncompressed", false},
+	"partner_id":            {19, "", false},
+	"gpp_string":            {20, "dict", false},
+	"gpp_sid":               {21, "dict", false},
+	"us_privacy_string":     {22, "dict", false},
+	"privacy":               {23, "dict", false},
+	"late":                  {24, "", false},
+	"mmt_only":              {25, "", false},
+	"optimization_eligible": {26, "", false},
+	"custom_data":           {27, "dict", false},
+	"schema_version":        {28, "dict", false},
+}
+
+const gppSIDElement = 29
+
+// eventColumns is the table of stored events: the columns of event.Columns.
+func eventColumns() (columns []iceberg.Column[event.Row]) {
+	for _, c := range event.Columns() {
+		s, known := eventStorage[c.Name]
+		if !known {
+			panic("lake: a column of events has no storage: " + c.Name)
+		}
+		var column iceberg.Column[event.Row]
+		switch {
+		case c.ID != nil:
+			column = iceberg.UUID(s.id, c.Name, s.encoding, func(r *event.Row) *[16]byte { return (*[16]byte)(c.ID(r)) })
+		case c.Text != nil:
+			column = iceberg.Text(s.id, c.Name, s.encoding, c.Text)
+		case c.JSON != nil:
+			column = iceberg.Text(s.id, c.Name, s.encoding, c.JSON)
+		case c.Hash != nil:
+			column = iceberg.Hash(s.id, c.Name, s.encoding, c.Hash)
+		case c.Index != nil:
+			column = iceberg.Int32(s.id, c.Name, s.encoding, c.Index)
+		case c.Time != nil:
+			column = iceberg.Time(s.id, c.Name, s.encoding, c.Time)
+		case c.Number != nil:
+			column = iceberg.Float(s.id, c.Name, c.Number, c.Has)
+		case c.List != nil:
+			column = iceberg.List(s.id, gppSIDElement, c.Name, s.encoding, c.List)
+		case c.Outcome != nil:
+			column = iceberg.Word(s.id, c.Name, s.encoding, func(r *event.Row) string { return c.Outcome(r).String() }, setPrivacy)
+		case c.Flag != nil:
+			column = iceberg.Bool(s.id, c.Name, c.Flag)
+		}
+		if c.Optional {
+			column = column.Null()
+		}
+		if s.bound {
+			column = column.Bound()
+		}
+		columns = append(columns, column)
+	}
+	return columns
 }
 
 type eventTable = iceberg.Table[event.Row]
 
 var eventSchema = iceberg.NewSchema(iceberg.Definition[event.Row]{
-	Name: eventsTable, Columns: eventColumns, Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
+	Name: eventsTable, Columns: eventColumns(), Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
 	Time: func(r *event.Row) int64 { return r.ReceivedAt }, Compare: compareEvents,
 })
 

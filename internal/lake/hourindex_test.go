@@ -172,3 +172,32 @@ func TestRevenue(t *testing.T) {
 		t.Errorf("got %v, want 100.5", got)
 	}
 }
+
+// The onset is the beginning of what still goes on: an earlier time of the same problem does not count.
+func TestOnset(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		ago  []time.Duration
+		want time.Duration
+	}{
+		"one hour":              {[]time.Duration{3 * time.Hour}, 3 * time.Hour},
+		"all day":               {[]time.Duration{20 * time.Hour, 10 * time.Hour, 0}, 20 * time.Hour},
+		"again after two days":  {[]time.Duration{5 * day, 4 * day, 2 * time.Hour, time.Hour}, 2 * time.Hour},
+		"once a day":            {[]time.Duration{4 * day, 3 * day, 2 * day, day, 0}, 4 * day},
+		"over for a month":      {[]time.Duration{31 * day, 30 * day}, 31 * day},
+		"for two weeks":         {[]time.Duration{14 * day, 13 * day, 12 * day, 11 * day, 10 * day, 9 * day, 8 * day, 7 * day, 6 * day, 5 * day, 4 * day, 3 * day, 2 * day, day}, 14 * day},
+		"months ago, and again": {[]time.Duration{90 * day, 3 * time.Hour, 2 * time.Hour}, 3 * time.Hour},
+	} {
+		x := NewHourIndex()
+		for _, ago := range c.ago {
+			x.Add([]Hour{hourRow(ago, "shop", KindRejections, "MISSING_FIELD", "/timestamp", 1, 1)}, halfPastNoon)
+		}
+		want := halfPastNoon.Add(-c.want).Truncate(time.Hour).Unix()
+		if got := dataset(x, "shop").Onset("MISSING_FIELD", "/timestamp"); got != want {
+			t.Errorf("%s: got %v ago, want %v", name, halfPastNoon.Sub(time.Unix(got, 0)), c.want)
+		}
+		if got := dataset(x, "shop").Onset("MISSING_FIELD", "/value"); got != 0 {
+			t.Errorf("%s: another field: got %d", name, got)
+		}
+	}
+}

@@ -65,6 +65,30 @@ func (d *DatasetHours) Rejected(code, field string, w Window) (events, first int
 	return s.sum(w), s.first
 }
 
+// Onset is since when events are rejected with this code at this field without a pause of more than a day: a time in Unix
+// seconds, exact to the hour within a week and to the day before that; 0 when there was no such event.
+func (d *DatasetHours) Onset(code, field string) int64 {
+	s := d.series[seriesKey{kindRejected, code, field}]
+	if s == nil || len(s.days) == 0 {
+		return 0
+	}
+	i := len(s.hours) - 1
+	for i > 0 && s.hours[i].at-s.hours[i-1].at <= 86400 {
+		i--
+	}
+	if i > 0 {
+		return s.hours[i].at
+	}
+	j := len(s.days) - 1
+	for j > 0 && s.days[j].at-s.days[j-1].at <= 86400 {
+		j--
+	}
+	if i == 0 && s.days[j].at+86400 > s.hours[0].at {
+		return s.hours[0].at
+	}
+	return max(s.days[j].at, s.first)
+}
+
 // weakWeight is what an event counts that carries an address hash as its only identifier: a household, not a person, and it
 // changes. Arbitrary, and written out wherever the number is shown.
 const weakWeight = 0.4

@@ -29,6 +29,10 @@ type Options struct {
 	FileBytes         int64              // compaction merges files up to this size; default 192 MiB
 	Throttle          *throttle.Throttle // slows commits and compaction down; nil does not
 
+	// Stream is the identity of the stream that the tables are loaded from. With it, Watermarks and Commit answer
+	// ErrOtherStream or ErrNoWatermark for tables that do not belong to it. "" is for who does not load.
+	Stream string
+
 	// Step is called before each named step that changes a table; its error ends it there. Tests crash with it. The names
 	// are in the comments of package iceberg.
 	Step func(name string) error
@@ -116,36 +120,19 @@ type anyTable interface {
 	Repair(context.Context, func(done, total int)) (iceberg.Repaired, error)
 	Document(context.Context, *iceberg.Document) (*iceberg.Document, error)
 	CopyTo(context.Context, objectstore.Store, func(done, total int)) error
+	Progress(context.Context) (iceberg.Progress, error)
+	Adopt(ctx context.Context, stream string, marks map[uint8]uint64) (bool, error)
 	Stats() iceberg.Stats
 }
 
 // tables is all of them in the order of commits.
 func (l *Lake) tables() []anyTable { return []anyTable{l.rejections, l.hours, l.events} }
 
-// Watermarks are the sequence numbers in one partition of the stream up to which each table holds everything.
-type Watermarks struct{ Events, Rejections, Hours uint64 }
+// Commit is a commit to the table of events.
+type Commit = iceberg.Commit
 
-// Watermarks says how far the tables are. Events are committed last, and even when there are none: so what they have
-// reached, the others have too, though nothing may have been written to them for long.
-func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, err error) {
-	if w.Rejections, err = l.rejections.Watermark(ctx, partition); err != nil {
-		return w, err
-	}
-	if w.Hours, err = l.hours.Watermark(ctx, partition); err != nil {
-		return w, err
-	}
-	if w.Events, err = l.events.Watermark(ctx, partition); err != nil {
-		return w, err
-	}
-	w.Rejections, w.Hours = max(w.Rejections, w.Events), max(w.Hours, w.Events)
-	return w, nil
-}
-
-// CommittedAt says when the events up to a position of the stream were committed, as far as the snapshots that are kept
-// can tell exactly; else it is zero.
-func (l *Lake) CommittedAt(partition uint8, seq uint64) time.Time {
-	return l.events.CommittedAt(partition, seq)
-}
+// Commits returns the commits to the table of events whose snapshots are kept, after a sequence number, oldest first.
+func (l *Lake) Commits(after int64) []Commit { return l.events.Commits(after) }
 
 // Files lists where the Parquet files of a table lie that its newest snapshot holds, for a program that reads Parquet
 // but not Iceberg. They stay for the retention of snapshots after they were replaced. A name that is none of TableNames

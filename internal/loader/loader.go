@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/engine"
+	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -30,6 +31,11 @@ type Target interface {
 	Commit(ctx context.Context, b lake.Batch, slack time.Duration) error
 }
 
+// Erasures knows which identifiers were erased.
+type Erasures interface {
+	Current(ctx context.Context) (*erasure.Set, error)
+}
+
 // Options say what is loaded, and how. Stream, Lake, Quarantine and Now are required.
 type Options struct {
 	Stream     Source
@@ -45,6 +51,10 @@ type Options struct {
 
 	// IDs gives rows the submission id that their sender has; nil gives the form of earlier versions.
 	IDs *submission.IDs
+
+	// Erasures keeps rows out of the lake that were erased from it: a frame may be loaded again, into an older version of
+	// the tables. nil knows of none.
+	Erasures Erasures
 
 	Age     time.Duration // commit at the latest this long after the first frame; default 5 s
 	MaxRows int           // or when so many rows wait; default 64,000
@@ -107,6 +117,14 @@ func (l *Loader) Run(ctx context.Context) error {
 	return err
 }
 
+// erased is what was erased, as of now: a batch that is decoded later than an erasure began has none of it.
+func (l *Loader) erased(ctx context.Context) (*erasure.Set, error) {
+	if l.o.Erasures == nil {
+		return nil, nil
+	}
+	return l.o.Erasures.Current(ctx)
+}
+
 // Watermark says up to which sequence number of a partition everything is in the lake. It asks nobody.
 func (l *Loader) Watermark(partition uint8) uint64 {
 	l.mu.Lock()
@@ -136,8 +154,9 @@ type PartitionStats struct {
 // Stats is the state of a loader.
 type Stats struct {
 	Partitions []PartitionStats
-	Damaged    int64 // frames and records that could not be read, in quarantine; counted over restarts
-	Missing    int64 // sequence numbers that held nothing when the loader came to them; counted over restarts
+	Damaged    int64  // frames and records that could not be read, in quarantine; counted over restarts
+	Stopped    string // why nothing is loaded until an operator has decided, and what to do; "" is as it should be
+	Missing    int64  // sequence numbers that held nothing when the loader came to them; counted over restarts
 }
 
 // Stats answers from memory.
@@ -148,6 +167,9 @@ func (l *Loader) Stats() Stats {
 	out.Damaged, out.Missing = l.quarantine.counts()
 	for _, p := range l.partitions {
 		out.Partitions = append(out.Partitions, p.stats())
+		if why := p.stopped.Load(); why != nil {
+			out.Stopped = *why
+		}
 	}
 	return out
 }

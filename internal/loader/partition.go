@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type partition struct {
 	held                                       atomic.Bool
 	rows, rejections, frames, commits, retries atomic.Int64
 	pending                                    atomic.Int64
+	stopped                                    atomic.Pointer[string] // why nothing may be loaded; nil is as it should be
 
 	mu         sync.Mutex
 	oldest     time.Time // of the frames that wait
@@ -60,20 +62,33 @@ func (p *partition) rest(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	case <-time.After(d):
 	}
-	if marks, err := p.l.o.Lake.Watermarks(ctx, p.id); err == nil {
-		p.watermark.Store(marks.Events)
-	}
+	_, _ = p.marks(ctx) // the next attempt sees the same error
 	return nil
+}
+
+// marks asks the lake how far it is, and notes it.
+func (p *partition) marks(ctx context.Context) (lake.Watermarks, error) {
+	marks, err := p.l.o.Lake.Watermarks(ctx, p.id)
+	switch {
+	case err == nil:
+		p.watermark.Store(marks.Events)
+		p.stopped.Store(nil)
+	case stopped(err):
+		err = fmt.Errorf("%w. %s", err, remedy(err))
+		why := err.Error()
+		p.watermark.Store(0) // what the tables hold is not of this stream
+		p.stopped.Store(&why)
+	}
+	return marks, err
 }
 
 // load reads frames from the lake's own watermark on and commits them, until ctx ends or another loader has been
 // at work. Reading goes on while rows are being written, a few frames ahead.
 func (p *partition) load(ctx context.Context) error {
-	marks, err := p.l.o.Lake.Watermarks(ctx, p.id)
+	marks, err := p.marks(ctx)
 	if err != nil {
 		return err
 	}
-	p.watermark.Store(marks.Events)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	frames := make(chan stream.Frame, 1) // the stream reads ahead by itself
@@ -136,7 +151,7 @@ func (p *partition) take(ctx context.Context, marks lake.Watermarks, frames <-ch
 				return err
 			}
 			b = newBatch(p, lake.Watermarks{
-				Events: b.To, Rejections: max(b.To, b.From.Rejections), Hours: max(b.To, b.From.Hours),
+				Events: b.to, Rejections: max(b.to, b.from.Rejections), Hours: max(b.to, b.from.Hours),
 			})
 		}
 	}
@@ -151,12 +166,13 @@ const (
 // commit does not give up while there is hope: the batch is in the stream, but the next one cannot go first.
 func (p *partition) commit(ctx context.Context, b *batch) error {
 	b.Batch.Hours = b.tally.Hours()
+	b.Spans = []lake.Span{{Partition: p.id, From: b.from, To: b.to}}
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := p.l.o.Lake.Commit(ctx, b.Batch, b.due.Sub(p.l.o.Now()))
 		if err == nil {
 			break
 		}
-		if errors.Is(err, lake.ErrFenced) || ctx.Err() != nil {
+		if errors.Is(err, lake.ErrFenced) || stopped(err) || ctx.Err() != nil {
 			return err
 		}
 		p.retries.Add(1)
@@ -167,7 +183,7 @@ func (p *partition) commit(ctx context.Context, b *batch) error {
 		case <-time.After(pause):
 		}
 	}
-	p.watermark.Store(b.To)
+	p.watermark.Store(b.to)
 	p.rows.Add(int64(len(b.Events)))
 	p.rejections.Add(int64(len(b.Rejections)))
 	p.commits.Add(1)
@@ -217,6 +233,8 @@ func (p *partition) stats() PartitionStats {
 // garbage collector would follow them again and again while they wait.
 type batch struct {
 	lake.Batch
+	from   lake.Watermarks // how far the tables are
+	to     uint64          // of the last frame
 	p      *partition
 	frames []stream.Frame
 	rows   int // in the frames
@@ -230,8 +248,8 @@ type batch struct {
 
 func newBatch(p *partition, marks lake.Watermarks) *batch {
 	return &batch{
-		Batch: lake.Batch{Partition: p.id, From: marks, To: marks.Events},
-		p:     p, begun: p.l.o.Now(), reader: submission.Decoder{IDs: p.l.o.IDs},
+		from: marks, to: marks.Events,
+		p: p, begun: p.l.o.Now(), reader: submission.Decoder{IDs: p.l.o.IDs},
 	}
 }
 
@@ -266,7 +284,7 @@ func (b *batch) add(f stream.Frame) error {
 		b.rows += submission.CountRows(view(record))
 	}
 	b.frames = append(b.frames, f)
-	b.To = f.Seq
+	b.to = f.Seq
 	return nil
 }
 
@@ -276,7 +294,12 @@ func view(record []byte) string { return unsafe.String(unsafe.SliceData(record),
 // decode makes rows of the frames. A record that cannot be read goes into quarantine, as in add.
 func (b *batch) decode(ctx context.Context) error {
 	job := b.p.l.o.Throttle.Begin(2, b.due)
+	erased, err := b.p.l.erased(ctx)
+	if err != nil {
+		return err
+	}
 	b.Events = make([]event.Row, 0, b.rows)
+	left := 0
 	for _, f := range b.frames {
 		for slot, record := range f.Records {
 			rows, err := b.reader.Decode(&b.read, b.Events, view(record), b.p.id, f.Seq, uint16(slot))
@@ -290,24 +313,30 @@ func (b *batch) decode(ctx context.Context) error {
 				}
 				continue
 			}
-			if f.Seq > b.From.Events {
-				b.Events = rows
+			b.submission(&b.read, f.Seq) // before rows move
+			if f.Seq > b.from.Events {
+				known := len(b.Events)
+				kept := slices.DeleteFunc(rows[known:], func(r event.Row) bool { return erased.Erased(&r) })
+				left += len(rows) - known - len(kept)
+				b.Events = rows[:known+len(kept)]
 			}
-			b.submission(&b.read, f.Seq)
 		}
 		if err := job.Pause(ctx); err != nil {
 			return err
 		}
+	}
+	if left > 0 {
+		b.p.log.Info("rows with erased identifiers were not loaded again", "rows", left)
 	}
 	return nil
 }
 
 // submission adds to each of the other tables what it has not yet.
 func (b *batch) submission(s *submission.Submission, seq uint64) {
-	if seq > b.From.Hours {
+	if seq > b.from.Hours {
 		b.tally.Add(s)
 	}
-	if seq > b.From.Rejections {
+	if seq > b.from.Rejections {
 		id := ""
 		if s.Kind != submission.Rejected {
 			id = submission.FormatID(s.Kind, s.ID)

@@ -98,3 +98,6 @@ func statDisk(dir string) (Disk, error) {
 	d, err := durable.Space(dir)
 	return Disk{Size: d.Size, Free: d.Free, Files: d.Files}, err
 }
+
+// mebibytes writes bytes for people.
+func mebibytes(n int64) string { return fmt.Sprintf("%d MiB", n>>20) }

@@ -110,7 +110,8 @@ func (s *Stream) logMove(from Phase, to *Status) {
 	case to.Phase == Probing && from != Probing && from != NoSpace:
 		s.o.Log.Error("stream takes no records", "error", to.Err)
 	case to.Phase == NoSpace:
-		s.o.Log.Warn("stream takes no records: the disk is nearly full", "free_bytes", s.disk.free.Load())
+		s.o.Log.Warn("stream takes no records: the disk is nearly full",
+			"free", mebibytes(s.disk.free.Load()), "needed", mebibytes(s.disk.need.Load()))
 	}
 }
 

@@ -18,7 +18,9 @@ const recordVersion = 1
 
 const flagKeyed = 0x80 // in the kind byte
 
-// Which members of a row follow. Text members stand in the order of textMembers, then the rest.
+// Which members of a row follow: text members in the order of textMembers, then the rest. The layout is not made from
+// event.Columns, because records of earlier versions are read for as long as the stream retains them: a change to the
+// columns must not move a bit. TestRecordHasEveryColumn fails for a column that the record does not have.
 const (
 	hasEmail = 1 << iota
 	hasIP

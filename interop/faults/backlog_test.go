@@ -54,11 +54,11 @@ func TestBacklog(t *testing.T) {
 			for n := next.Add(1); n <= int64(size/perBatch); n = next.Add(1) {
 				for {
 					a, err := s.post(key, "/v1/events/batch", bodies[int(n)%len(bodies)])
-					if err == nil && a.status == http.StatusOK {
+					if err == nil && a.Status == http.StatusOK {
 						break
 					}
 					if failed.Add(1) > 1000 {
-						t.Errorf("batch %d: %d %v", n, a.status, err)
+						t.Errorf("batch %d: %d %v", n, a.Status, err)
 						return
 					}
 					pause(50 * time.Millisecond)
@@ -68,26 +68,26 @@ func TestBacklog(t *testing.T) {
 	}
 	wg.Wait()
 	accept, acceptCPU := float64(size)/time.Since(begun).Seconds(), s.cpu(t)
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 
 	s = start(t, dir, launch{within: 60 * time.Second})
 	ready := time.Now()
-	t.Logf("%d events taken at %.0f/s (%d batches sent again); ready %v after kill -9", size, accept, failed.Load(), s.started.Round(time.Millisecond))
-	if s.started > 10*time.Second {
-		t.Errorf("ready after %v, want 10 s", s.started)
+	t.Logf("%d events taken at %.0f/s (%d batches sent again); ready %v after kill -9", size, accept, failed.Load(), s.Started.Round(time.Millisecond))
+	if s.Started > 10*time.Second {
+		t.Errorf("ready after %v, want 10 s", s.Started)
 	}
 	a, err := s.post(key, "/v1/events", string(source.Append(nil, "shop", time.Now().Unix())))
 	var receipt struct {
 		ID string `json:"submission_id"`
 	}
-	if err != nil || a.status != http.StatusOK || json.Unmarshal(a.body, &receipt) != nil {
-		t.Fatalf("an event beside the backlog: %d %v", a.status, err)
+	if err != nil || a.Status != http.StatusOK || json.Unmarshal(a.Body, &receipt) != nil {
+		t.Fatalf("an event beside the backlog: %d %v", a.Status, err)
 	}
 	eventually(t, 15*time.Minute, "the backlog loaded", func() error {
-		a, err := s.call(http.MethodGet, key, "/v1/submissions/"+receipt.ID, "")
+		a, err := s.Call(http.MethodGet, key, "/v1/submissions/"+receipt.ID, "")
 		var found struct{ Status string }
-		if err != nil || json.Unmarshal(a.body, &found) != nil || found.Status != "PROCESSED" {
-			return fmt.Errorf("%d %v %s", a.status, err, found.Status)
+		if err != nil || json.Unmarshal(a.Body, &found) != nil || found.Status != "PROCESSED" {
+			return fmt.Errorf("%d %v %s", a.Status, err, found.Status)
 		}
 		pause(200 * time.Millisecond)
 		return nil

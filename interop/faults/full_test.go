@@ -75,14 +75,14 @@ func TestDiskFull(t *testing.T) {
 			dir := d.dir + "/data"
 			l := newLedger("shop", provisioned(t, dir, "shop"))
 			s := start(t, dir, launch{args: []string{"--commit-every", "100ms"}})
-			l.settle(t, s, 30*time.Second)
+			l.Settle(t, s, 30*time.Second)
 			for range rounds(t, 3, 1) {
 				d.fillAndFree(s, l, c.fill)
 			}
-			l.replay(t, s)
-			l.settle(t, s, 60*time.Second)
+			l.Replay(t, s)
+			l.Settle(t, s, 60*time.Second)
 			l.check(t, dir)
-			if lines := strings.Count(s.said(), "\n"); lines > 400 {
+			if lines := strings.Count(s.Said(), "\n"); lines > 400 {
 				t.Errorf("a full disk made %d lines of log", lines)
 			}
 		})
@@ -93,37 +93,35 @@ func TestDiskFull(t *testing.T) {
 func (d *disk) fillAndFree(s *server, l *ledger, fill func(*disk)) {
 	t := d.t
 	var stop atomic.Bool
-	senders := l.load(s, 5, &stop)
+	senders := l.Load(s, 5, &stop)
 	defer senders.Wait()
 	defer stop.Store(true)
 	pause(200 * time.Millisecond)
 	fill(d)
 	eventually(t, 10*time.Second, "rejection", func() error {
-		if s.ready() == nil {
+		if s.Ready() == nil {
 			return fmt.Errorf("still ready")
 		}
 		return nil
 	})
 	rejected := time.Now()
 	pause(2 * time.Second)
-	l.mu.Lock()
 	slowest := time.Duration(0)
-	for _, e := range l.entries {
-		if e.sent.Before(rejected) {
+	for _, e := range l.Entries() {
+		if e.Sent.Before(rejected) {
 			continue
 		}
-		slowest = max(slowest, e.took)
-		if e.status != http.StatusServiceUnavailable {
-			t.Errorf("answer %d while the disk is full, want 503", e.status)
+		slowest = max(slowest, e.Took)
+		if e.Status != http.StatusServiceUnavailable {
+			t.Errorf("answer %d while the disk is full, want 503", e.Status)
 		}
 	}
-	l.mu.Unlock()
 	if slowest > 3*time.Second {
 		t.Errorf("a rejection took %v", slowest)
 	}
 	d.relieve()
 	begun := time.Now()
-	eventually(t, 30*time.Second, "recovery", s.ready)
+	eventually(t, 30*time.Second, "recovery", s.Ready)
 	t.Logf("slowest rejection %v; ready %v after there was space", slowest.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 }
 
@@ -136,9 +134,9 @@ func TestDiskFilledByEvents(t *testing.T) {
 	s := start(t, dir, launch{args: []string{"--headroom", "16MiB", "--commit-every", "500ms"}})
 	d.fill(28 << 20)
 	var stop atomic.Bool
-	senders := l.load(s, 5, &stop)
+	senders := l.Load(s, 5, &stop)
 	eventually(t, 120*time.Second, "rejection", func() error {
-		if err := s.ready(); err == nil || !strings.Contains(err.Error(), "disk") {
+		if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "disk") {
 			return fmt.Errorf("readyz: %v", err)
 		}
 		return nil
@@ -154,18 +152,18 @@ func TestDiskFilledByEvents(t *testing.T) {
 	if least < 4<<20 {
 		t.Errorf("%d bytes were left in the end: the headroom does not hold", least)
 	}
-	if strings.Contains(s.said(), "no space left") || strings.Contains(s.said(), "restarting it") {
-		t.Errorf("the disk was full before anything was rejected:\n%s", s.said())
+	if strings.Contains(s.Said(), "no space left") || strings.Contains(s.Said(), "restarting it") {
+		t.Errorf("the disk was full before anything was rejected:\n%s", s.Said())
 	}
-	for _, e := range l.entries {
-		if e.status != http.StatusOK && e.status != http.StatusServiceUnavailable {
-			t.Errorf("answer %d, want 200 or 503", e.status)
+	for _, e := range l.Entries() {
+		if e.Status != http.StatusOK && e.Status != http.StatusServiceUnavailable {
+			t.Errorf("answer %d, want 200 or 503", e.Status)
 		}
 	}
 	d.relieve()
-	eventually(t, 30*time.Second, "recovery", s.ready)
-	l.settle(t, s, 60*time.Second)
+	eventually(t, 30*time.Second, "recovery", s.Ready)
+	l.Settle(t, s, 60*time.Second)
 	l.check(t, dir)
-	_, events := l.acked()
-	t.Logf("%d events until the disk was nearly full, %d KiB left, answers %v", events, least>>10, l.statuses())
+	_, events := l.Acked()
+	t.Logf("%d events until the disk was nearly full, %d KiB left, answers %v", events, least>>10, l.Statuses())
 }

@@ -127,15 +127,15 @@ func TestIdempotencyIsLinear(t *testing.T) {
 				in := keyed{fmt.Sprintf("k%d", max(0, k)), string(rune('a' + rand.IntN(2)))}
 				event := fmt.Sprintf(`{"data_set_id":"shop","timestamp":%d,"event_type":"purchase","identifiers":{"email_sha256":"%064x","partner_id":"%s-%s"}}`, stamp, stamp, in.key, in.body)
 				call := h.now()
-				a, err := current.Load().post(l.key, "/v1/events", event, "Idempotency-Key", in.key)
+				a, err := current.Load().post(l.Key, "/v1/events", event, "Idempotency-Key", in.key)
 				end := h.now()
-				out := reply{status: a.status, replayed: a.header.Get("Idempotency-Replayed") == "true"}
+				out := reply{status: a.Status, replayed: a.Header.Get("Idempotency-Replayed") == "true"}
 				switch {
-				case err != nil || a.status == http.StatusServiceUnavailable:
+				case err != nil || a.Status == http.StatusServiceUnavailable:
 					out, end = reply{}, never
 					pause(5 * time.Millisecond)
-				case a.status == http.StatusOK:
-					out.receipt = string(a.body)
+				case a.Status == http.StatusOK:
+					out.receipt = string(a.Body)
 				}
 				h.add(client, in, out, call, end)
 				if rand.IntN(6) == 0 {
@@ -147,7 +147,7 @@ func TestIdempotencyIsLinear(t *testing.T) {
 	n := rounds(t, 20, 3)
 	for range n {
 		pause(time.Duration(100+rand.IntN(300)) * time.Millisecond)
-		current.Load().stop(syscall.SIGKILL)
+		current.Load().Stop(syscall.SIGKILL)
 		current.Store(start(t, dir, launch{}))
 	}
 	pause(200 * time.Millisecond)
@@ -171,7 +171,7 @@ func TestIdempotencyIsLinear(t *testing.T) {
 	if replays == 0 || counts[http.StatusUnprocessableEntity] == 0 || counts[0] == 0 {
 		t.Error("not every kind of answer came up: the test shows too little")
 	}
-	l.settle(t, current.Load(), 30*time.Second)
+	l.Settle(t, current.Load(), 30*time.Second)
 	found := stored(t, dir, "shop")
 	for key, body := range won {
 		other := map[string]string{"a": "b", "b": "a"}[body]
@@ -221,9 +221,9 @@ func TestRevocationIsLinear(t *testing.T) {
 		at := h.now()
 		a, err := current.Load().post(keys[i], "/v1/events", fmt.Sprintf(
 			`{"data_set_id":"d%d","timestamp":%d,"event_type":"purchase","identifiers":{"email_sha256":"%064x"}}`, i, time.Now().Unix(), 77))
-		if err == nil && a.status != http.StatusServiceUnavailable {
-			h.add(client, use{key: fmt.Sprint(i)}, a.status, at, h.now())
-			return a.status
+		if err == nil && a.Status != http.StatusServiceUnavailable {
+			h.add(client, use{key: fmt.Sprint(i)}, a.Status, at, h.now())
+			return a.Status
 		}
 		pause(5 * time.Millisecond)
 		return 0
@@ -240,8 +240,8 @@ func TestRevocationIsLinear(t *testing.T) {
 		keys[i] = made.Key
 		eventually(t, within, "key works", func() error { // a new key has the same five seconds
 			a, err := current.Load().post(keys[i], "/v1/events/validate", "{}")
-			if err != nil || a.status == http.StatusForbidden {
-				return fmt.Errorf("%d %v", a.status, err)
+			if err != nil || a.Status == http.StatusForbidden {
+				return fmt.Errorf("%d %v", a.Status, err)
 			}
 			return nil
 		})
@@ -288,7 +288,7 @@ func revokeInUse(t *testing.T, dir string, current *atomic.Pointer[server], h *h
 	}()
 	if i%2 == 1 {
 		pause(time.Duration(rand.IntN(100)) * time.Millisecond)
-		current.Load().stop(syscall.SIGKILL)
+		current.Load().Stop(syscall.SIGKILL)
 		current.Store(start(t, dir, launch{}))
 	}
 	if err := <-revoked; err != nil { // killed in the middle: the operator does it again

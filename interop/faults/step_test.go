@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // commitSteps are the steps of every commit to a table, but for its data files.
@@ -27,13 +29,13 @@ var quick = []string{"--commit-every", "20ms"}
 func (s *server) dies(t *testing.T, at string) {
 	t.Helper()
 	select {
-	case <-s.done:
+	case <-s.Done():
 	case <-time.After(30 * time.Second):
-		t.Fatalf("it never came to %s:\n%s", at, s.said())
+		t.Fatalf("it never came to %s:\n%s", at, s.Said())
 	}
-	s.stop(syscall.SIGKILL)
-	if status, ok := s.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("ended by %v, not by the failpoint %s:\n%s", s.cmd.ProcessState, at, s.said())
+	s.Stop(syscall.SIGKILL)
+	if status, ok := s.State().Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("ended by %v, not by the failpoint %s:\n%s", s.State(), at, s.Said())
 	}
 }
 
@@ -44,15 +46,15 @@ func dieUnderLoad(t *testing.T, dir string, l *ledger, at string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 	eventually(t, 20*time.Second, "serving", func() error {
-		if s.address() == "" && !s.ended() {
-			return fmt.Errorf("no address:\n%s", s.said())
+		if s.URL() == "" && !s.Ended() {
+			return fmt.Errorf("no address:\n%s", s.Said())
 		}
 		return nil
 	})
 	var stop atomic.Bool
-	senders := l.load(s, kinds+1, &stop)
+	senders := l.Load(s, servicetest.Kinds+1, &stop)
 	s.dies(t, at)
 	stop.Store(true)
 	senders.Wait()
@@ -69,21 +71,21 @@ func TestKilledAtSteps(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, launch{})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 	n := rounds(t, 3, 1)
 	for _, step := range steps {
 		for round := range n {
 			dieUnderLoad(t, dir, l, fmt.Sprintf("%s:%d", step, 1+3*round))
 		}
 		s := start(t, dir, launch{args: quick})
-		l.settle(t, s, 30*time.Second)
-		if s.stop(syscall.SIGKILL); !brief() {
+		l.Settle(t, s, 30*time.Second)
+		if s.Stop(syscall.SIGKILL); !brief() {
 			l.check(t, dir)
 		}
 	}
 	s = start(t, dir, launch{args: quick})
-	l.replay(t, s)
-	l.settle(t, s, 30*time.Second)
+	l.Replay(t, s)
+	l.Settle(t, s, 30*time.Second)
 	l.check(t, dir)
 	t.Logf("%d steps, %d kills at each", len(steps), n)
 }
@@ -93,7 +95,7 @@ func many(t *testing.T, dir string, l *ledger) {
 	t.Helper()
 	s := start(t, dir, launch{args: quick})
 	eventually(t, 60*time.Second, "files", func() error {
-		l.send(s, l.request(mixedBatch))
+		l.Send(s, l.Request(servicetest.MixedBatch))
 		for _, table := range tables {
 			if files, err := dataFiles(dir, table); err != nil || len(files) < 18 {
 				return fmt.Errorf("%s: %d files, %v", table, len(files), err)
@@ -101,8 +103,8 @@ func many(t *testing.T, dir string, l *ledger) {
 		}
 		return nil
 	})
-	l.settle(t, s, 30*time.Second)
-	s.stop(syscall.SIGTERM)
+	l.Settle(t, s, 30*time.Second)
+	s.Stop(syscall.SIGTERM)
 }
 
 // upkeep lets a process do nothing but upkeep until it comes to a step and is killed there.
@@ -113,7 +115,7 @@ func upkeep(t *testing.T, dir string, at string, env ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.stop(syscall.SIGKILL) })
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 	s.dies(t, at)
 }
 
@@ -129,7 +131,7 @@ func compacted(t *testing.T, dir string) {
 		}
 		return nil
 	})
-	s.stop(syscall.SIGTERM)
+	s.Stop(syscall.SIGTERM)
 }
 
 // Kill -9 at every step of compaction, of expiry and of the sweep.
@@ -137,7 +139,7 @@ func TestKilledInUpkeep(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, launch{})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
-	s.stop(syscall.SIGKILL)
+	s.Stop(syscall.SIGKILL)
 	which := tables
 	if brief() {
 		which = tables[2:]
@@ -163,9 +165,9 @@ func TestKilledInUpkeep(t *testing.T) {
 			kill(table+"."+strings.ReplaceAll(step, "T.", table+"."), "SLUICE_FAILPOINT_CLOCK="+clock)
 		}
 		s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
-		l.settle(t, s, 30*time.Second)
+		l.Settle(t, s, 30*time.Second)
 		l.check(t, dir)
-		s.stop(syscall.SIGTERM)
+		s.Stop(syscall.SIGTERM)
 	}
 	t.Logf("%d kills", kills)
 }
@@ -180,17 +182,17 @@ func TestKilledInErase(t *testing.T) {
 	for _, step := range commitSteps {
 		steps = append(steps, "events.erase:1,events."+step+":1")
 	}
-	steps = append(steps, "events.forget:1", "events.expire:1", "events.expire:2", "events.sweep:1", "events.remove:1")
+	steps = append(steps, "events.forget:1", "events.expire:1", "events.expire:2", "events.sweep:1", "events.remove:1", "erase.noted:1", "erase.deleted:1")
 	if brief() {
-		steps = steps[3:6]
+		steps = append(steps[3:6:6], steps[len(steps)-2:]...)
 	}
 	for _, at := range steps {
-		e := l.send(s, l.request(batch))
-		if e.status != http.StatusOK {
-			t.Fatalf("status %d", e.status)
+		e := l.Send(s, l.Request(servicetest.Batch))
+		if e.Status != http.StatusOK {
+			t.Fatalf("status %d", e.Status)
 		}
-		l.settle(t, s, 30*time.Second)
-		mark := e.marks[7]
+		l.Settle(t, s, 30*time.Second)
+		mark := e.Marks[7]
 		args := []string{"erase", "--partner-id", mark, "--data", dir, "--json"}
 		if out, err := sluice(t, []string{"SLUICE_FAILPOINT=" + at}, args...); err == nil {
 			t.Fatalf("it never came to %s: %s", at, out)
@@ -199,12 +201,12 @@ func TestKilledInErase(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after a kill at %s: %v", at, err)
 		}
-		e.marks = append(e.marks[:7:7], e.marks[8:]...)
+		e.Marks = append(e.Marks[:7:7], e.Marks[8:]...)
 		if left := holding(t, dir, mark); left > 0 {
 			t.Errorf("killed at %s and erased again (%s): still in %d files", at, out, left)
 		}
 	}
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	l.check(t, dir)
 	t.Logf("%d kills", len(steps))
 }

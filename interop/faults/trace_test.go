@@ -29,7 +29,7 @@ func (s *server) tamper(t *testing.T, inject string, files ...string) *tracer {
 	need(t, "strace")
 	r := &tracer{t: t, log: filepath.Join(t.TempDir(), "trace")}
 	calls, _, _ := strings.Cut(inject, ":")
-	args := []string{"-f", "-ttt", "-o", r.log, "-p", strconv.Itoa(s.cmd.Process.Pid), "-e", "trace=" + calls, "-e", "inject=" + inject}
+	args := []string{"-f", "-ttt", "-o", r.log, "-p", strconv.Itoa(s.PID()), "-e", "trace=" + calls, "-e", "inject=" + inject}
 	for _, f := range files {
 		args = append(args, "-P", f)
 	}
@@ -73,7 +73,7 @@ func (r *tracer) first() (at time.Time, count int) {
 // memory is the most memory the process ever had resident, in bytes.
 func (s *server) memory(t *testing.T) int64 {
 	t.Helper()
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/status")
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.PID()) + "/status")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func (s *server) memory(t *testing.T) int64 {
 // cpu is the processor time the process has used.
 func (s *server) cpu(t *testing.T) time.Duration {
 	t.Helper()
-	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/stat")
+	raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.PID()) + "/stat")
 	if err != nil {
 		t.Fatal(err)
 	}

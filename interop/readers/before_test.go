@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/servicetest"
 	"sluice/interop/readers/sent"
 )
 
@@ -39,7 +40,7 @@ func TestDataDirectoryOfTheVersionBefore(t *testing.T) {
 		t.Fatalf("a new key for an old dataset: %v", err)
 	}
 	key := strings.TrimSpace(string(out))
-	err = sent.Eventually(60*time.Second, "loaded and repaired", func() error {
+	err = servicetest.Await(60*time.Second, "loaded and repaired", func() error {
 		if out, err := exec.Command(bin, "lake", "check", "--data", dir).CombinedOutput(); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}
@@ -55,14 +56,14 @@ func TestDataDirectoryOfTheVersionBefore(t *testing.T) {
 	if len(keyed) == 0 {
 		t.Fatal("got no requests with an idempotency key: the test shows nothing")
 	}
-	for once, r := range keyed {
+	for idempotencyKey, r := range keyed {
 		path, body := "/v1/events", strings.Join(r.bodies, ",")
 		if strings.HasPrefix(r.id, "batch.") {
 			path, body = "/v1/events/batch", "["+body+"]"
 		}
-		again, header, err := s.Again(key, path, body, once)
+		again, header, err := s.Again(key, path, body, idempotencyKey)
 		if err != nil || again != r.id || header != "true" {
-			t.Errorf("%s: got %s, replayed %q, %v, want the first receipt %s", once, again, header, err, r.id)
+			t.Errorf("%s: got %s, replayed %q, %v, want the first receipt %s", idempotencyKey, again, header, err, r.id)
 		}
 	}
 	s.Stop()

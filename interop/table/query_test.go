@@ -1,8 +1,6 @@
 package table
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -16,83 +14,51 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // service is the real one, in a process of its own.
 type service struct {
-	t        *testing.T
-	bin      string // the directory of the program
-	data     string
-	api, ops string
-	keys     map[string]string
+	*servicetest.Server
+	t       *testing.T
+	program servicetest.Program
+	data    string
+	keys    map[string]string
 }
 
 func startService(t *testing.T) *service {
 	t.Helper()
 	dir := t.TempDir()
-	s := &service{t: t, bin: dir, data: filepath.Join(dir, "data"), keys: map[string]string{}}
-	build := exec.Command("go", "build", "-o", dir, "./cmd/sluice")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	for _, id := range []string{"app", "shop"} {
-		args := []string{"dataset", "create", id, "--json"}
-		if id == "app" {
-			args = append(args, "--opt-out", "suppress")
-		}
-		var made struct {
-			Key string `json:"api_key"`
-		}
-		if err := json.Unmarshal(s.run(args...), &made); err != nil {
-			t.Fatal(err)
-		}
-		s.keys[id] = made.Key
-	}
-	cmd := exec.Command(filepath.Join(dir, "sluice"), "serve", "--data", s.data, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0",
-		"--log-format", "json", "--commit-every", "200ms")
-	log, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	program, err := servicetest.Build(filepath.Join("..", ".."), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended, ready := make(chan struct{}), make(chan [2]string, 1)
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		<-ended
-	})
-	go func() {
-		defer close(ended)
-		for scan := bufio.NewScanner(log); scan.Scan(); {
-			var line struct{ API, Ops string }
-			if json.Unmarshal(scan.Bytes(), &line) == nil && line.API != "" {
-				ready <- [2]string{line.API, line.Ops}
-			}
+	s := &service{t: t, program: program, data: filepath.Join(dir, "data"), keys: map[string]string{}}
+	for id, args := range map[string][]string{"app": {"--opt-out", "suppress"}, "shop": nil} {
+		if s.keys[id], _, err = program.CreateDataset(t.Context(), s.data, id, args...); err != nil {
+			t.Fatal(err)
 		}
-		_ = cmd.Wait() // it was killed
-	}()
-	select {
-	case at := <-ready:
-		s.api, s.ops = at[0], at[1]
-	case <-time.After(time.Minute):
-		t.Fatal("the service did not start within a minute")
 	}
+	s.Server, err = servicetest.Launch{Program: program, Data: s.data, Args: []string{"--commit-every", "200ms"}, Within: time.Minute}.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop(syscall.SIGKILL) })
 	return s
 }
 
 // run runs a command of sluice and returns what it prints.
 func (s *service) run(args ...string) []byte {
 	s.t.Helper()
-	cmd := exec.CommandContext(s.t.Context(), filepath.Join(s.bin, "sluice"), append(args, "--data", s.data)...)
-	out, err := cmd.Output()
+	out, err := s.program.Run(s.t.Context(), append(args, "--data", s.data)...)
 	if err != nil {
-		s.t.Fatalf("sluice %s: %v", args[0], err)
+		s.t.Fatal(err)
 	}
-	return out
+	return []byte(out)
 }
 
 // post sends events of one dataset and wants this many of them to be accepted.
@@ -105,16 +71,13 @@ func (s *service) post(id string, accepted int, events ...map[string]any) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.api+"/v1/events/batch", bytes.NewReader(body))
+	answer, err := s.Call(http.MethodPost, s.keys[id], "/v1/events/batch", string(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+s.keys[id])
-	r.Header.Set("Content-Type", "application/json")
-	answer := s.do(r)
 	var receipt struct{ Accepted int }
-	if err := json.Unmarshal([]byte(answer), &receipt); err != nil || receipt.Accepted != accepted {
-		s.t.Fatalf("got %s, want %d accepted", answer, accepted)
+	if err := json.Unmarshal(answer.Body, &receipt); err != nil || receipt.Accepted != accepted {
+		s.t.Fatalf("got %d %s, want %d accepted", answer.Status, answer.Body, accepted)
 	}
 }
 
@@ -135,7 +98,7 @@ func (s *service) do(r *http.Request) string {
 // figures reads the named figures off a dataset's page in the console.
 func (s *service) figures(id string) map[string]float64 {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.ops+"/dataset?id="+url.QueryEscape(id), nil)
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.Ops()+"/dataset?id="+url.QueryEscape(id), nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -159,7 +122,7 @@ func (s *service) views(db *sql.DB) {
 	dir := s.t.TempDir()
 	sh := exec.CommandContext(s.t.Context(), "sh", "-euc", blocks(s.t, "run")["views"])
 	sh.Dir = dir
-	sh.Env = append(os.Environ(), "PATH="+s.bin+":"+os.Getenv("PATH"), "SLUICE_DATA="+s.data)
+	sh.Env = append(os.Environ(), "PATH="+filepath.Dir(s.program.Path)+":"+os.Getenv("PATH"), "SLUICE_DATA="+s.data)
 	if out, err := sh.CombinedOutput(); err != nil {
 		s.t.Fatalf("%v\n%s", err, out)
 	}

@@ -111,6 +111,45 @@ export interface Submission {
   events?: SubmissionEvent[];
 }
 
+/** The numbers of a dataset in a window. Times are in UTC. */
+export interface Stats {
+  datasetId: string;
+  window: "1h" | "24h" | "7d" | "30d";
+  from: Date;
+  /** End of the hour or day that is running now. */
+  to: Date;
+  /** False while a server that has just started still reads its tables: the numbers are too small then. */
+  complete: boolean;
+  received: number;
+  accepted: number;
+  rejected: number;
+  late: number;
+  outcomes: { unrestricted: number; measurementOnly: number; suppressed: number };
+  /** The most frequent first. */
+  eventTypes: { eventType: string; accepted: number }[];
+  /** Reasons for rejections, of the most events first. */
+  rejections: StatsRejection[];
+  identifiers: { field: string; events: number; share: number }[];
+  matchReadiness: { points: number; formula: string; terms: { withEmailOrIfa: number; withIpOnly: number; accepted: number } };
+  freshness: { countedAt: Date; delaySeconds: number; lastAcceptedHour?: Date };
+  /** The key of this client: its id, never itself. */
+  key: { keyId: string; createdAt: Date; ageSeconds: number; endsAt?: Date };
+}
+
+export interface StatsRejection {
+  errorCode: string;
+  field: string;
+  /** Events whose first problem it was: they add up to Stats.rejected. */
+  events: number;
+  /** How often it was found at all. */
+  problems: number;
+  firstSeen: Date;
+  lastSeen: Date;
+  hint: string;
+  /** A member with a valid value. */
+  example?: string;
+}
+
 export interface SubmissionEvent {
   index: number;
   eventId: string;
@@ -190,6 +229,8 @@ export class Client {
   submit(options: SubmitOptions): Promise<Receipt>;
   /** Looks up a submission of the key's own dataset. */
   status(submissionId: string, options?: { events?: boolean; signal?: AbortSignal }): Promise<Submission>;
+  /** Reads the numbers of the key's own dataset. An event is counted some seconds after its receipt. */
+  stats(options?: { window?: "1h" | "24h" | "7d" | "30d"; signal?: AbortSignal }): Promise<Stats>;
   /** Closes idle connections. */
   close(): void;
 }

@@ -32,7 +32,8 @@
     const data = [rows.map((r) => +r.dataset.x)];
     heads.forEach((_, i) => data.push(rows.map((r) => +r.children[i + 1].dataset.v)));
     const series = heads.map((h) => ({ name: h.textContent, class: h.dataset.class }));
-    return { data, series, labels: rows.map((r) => r.children[0].textContent) };
+    const labels = rows.map((r) => r.children[0].firstChild.textContent.trim() + ("running" in r.dataset ? ", running" : ""));
+    return { data, series, labels, running: rows.length > 0 && "running" in rows.at(-1).dataset };
   };
 
   // Areas stand on one another, so that the top edge is the sum; the tip still says each number by itself.
@@ -49,7 +50,7 @@
   const draw = (figure) => {
     drop(figure.id);
     const box = $(".plot", figure);
-    const { data, series, labels } = read(figure);
+    const { data, series, labels, running } = read(figure);
     if (!data[0].length) return;
     const color = (s) => css("--c" + s.class.slice(1));
     const card = css("--card");
@@ -88,6 +89,25 @@
       tip.style.left = Math.max(0, x > most ? u.cursor.left - tip.offsetWidth - 14 : x) + "px";
       tip.style.top = "8px";
     };
+    // The running step is drawn pale, behind a dashed line: its numbers still grow.
+    const pale = (u) => {
+      if (!running) return;
+      const from = u.valToPos(data[0].at(-1), "x", true), to = u.valToPos(data[0].at(-1) + step, "x", true);
+      const { top, height } = u.bbox, c = u.ctx;
+      c.save();
+      c.globalAlpha = 0.6;
+      c.fillStyle = card;
+      c.fillRect(from, top, to - from, height);
+      c.globalAlpha = 1;
+      c.strokeStyle = css("--edge");
+      c.setLineDash([4, 4]);
+      c.beginPath();
+      c.moveTo(from, top);
+      c.lineTo(from, top + height);
+      c.stroke();
+      c.restore();
+      u.root.dataset.pale = Math.round(to - from);
+    };
     const axis = {
       stroke: css("--soft"), font: "12px Inter, system-ui, sans-serif",
       grid: { stroke: css("--line"), width: 1, show: true }, ticks: { show: false },
@@ -113,7 +133,7 @@
         label: s.name, stroke: color(s), fill: wash(color(s)), width: 1.5, points: { show: false },
         paths: uPlot.paths.stepped({ align: 1 }),
       })).reverse()),
-      hooks: { setCursor: [show] },
+      hooks: { setCursor: [show], draw: [pale] },
     };
     const stacked = stack(ends);
     const u = new uPlot(options, [stacked[0], ...stacked.slice(1).reverse()], box);
@@ -169,6 +189,29 @@
   };
   if (every > 0) setInterval(() => { if (!document.hidden) refresh(); }, every * 1000);
 
+  // ---- copy: a text that a button carries --------------------------------------------------------------
+  document.addEventListener("click", async (e) => {
+    const button = e.target.closest("[data-copy]");
+    if (!button) return;
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+    } catch {
+      // Without permission for the clipboard the text is shown, marked, to be copied by hand.
+      done = false;
+      const box = document.createElement("textarea");
+      box.value = button.dataset.copy;
+      box.readOnly = true;
+      box.setAttribute("aria-label", "Text for the sender");
+      button.after(box);
+      box.select();
+    }
+    const word = button.textContent;
+    button.textContent = done ? "Copied" : "Copy this text";
+    $("#copied").textContent = done ? "Copied." : "Copy the marked text.";
+    if (done) setTimeout(() => { button.textContent = word; button.blur(); }, 1500);
+  });
+
   // ---- live -----------------------------------------------------------------------------------------
   const tail = $("[data-tail]");
   if (tail) {
@@ -216,6 +259,7 @@
       if (paused) { held.push(line); held = held.slice(-200); } else add(line);
     };
     source.addEventListener("beat", fresh);
+    source.addEventListener("replaced", () => { source.close(); say("too many windows follow: this one stopped, reload to go on", "warn"); });
     source.onerror = () => { say("disconnected", "bad"); stale("The server does not answer."); };
   }
 

@@ -33,6 +33,16 @@ async function main() {
   const closed = await new Client({ url: process.env.SLUICE_URL, key: "wrong", datasetId: "shop" }).send(event()).catch((e) => e);
   assert.deepEqual([closed.keyRejected, closed.code], [true, "INVALID_API_KEY"]);
 
+  // The numbers of the dataset: what was sent above, some seconds later.
+  let stats;
+  for (const end = Date.now() + 20_000; ; await new Promise((done) => setTimeout(done, 200))) {
+    stats = await client.stats({ window: "1h" });
+    if (stats.rejections.some((r) => r.errorCode === "MISSING_IDENTIFIER") || Date.now() > end) break;
+  }
+  assert.equal(stats.datasetId, "shop");
+  assert.equal(stats.received, stats.accepted + stats.rejected);
+  assert.ok(stats.accepted >= 4 && stats.late >= 1 && stats.key.createdAt <= new Date() && stats.rejections[0].hint !== "", stats);
+
   // A certificate that nobody vouches for will not become better: no second try.
   let tries = 0;
   const untrusted = new Client({ url: process.env.UNTRUSTED_URL, key, datasetId: "shop", sleep: async () => void tries++ });

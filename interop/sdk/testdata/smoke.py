@@ -51,6 +51,16 @@ assert raised(lambda: client.submit(f"[{body},{{}}]", batch=True, strict=True), 
 closed = raised(lambda: Client(os.environ["SLUICE_URL"], "wrong", dataset_id="shop").send(event()), ServiceError)
 assert (closed.key_rejected, closed.code) == (True, "INVALID_API_KEY"), closed
 
+# The numbers of the dataset: what was sent above, some seconds later.
+end = time.time() + 20
+while True:
+    stats = client.stats("1h")
+    if any(r.error_code == "MISSING_IDENTIFIER" for r in stats.rejections) or time.time() > end:
+        break
+    time.sleep(0.2)
+assert (stats.data_set_id, stats.received) == ("shop", stats.accepted + stats.rejected), stats
+assert stats.accepted >= 4 and stats.late >= 1 and stats.key.age_seconds >= 0 and stats.rejections[0].hint, stats
+
 # A certificate that nobody vouches for will not become better: no second try.
 waits = []
 untrusted = Client(os.environ["UNTRUSTED_URL"], key, dataset_id="shop", sleep=waits.append)

@@ -25,4 +25,6 @@ def main() -> int:
     found = client.status(receipts[0].submission_id, events=True)
     without: Event = {"timestamp": 1, "event_type": "purchase"}  # pyright: ignore[reportAssignmentType]
     client.send(event, key=1)  # pyright: ignore[reportArgumentType]
+    numbers = client.stats("7d")
+    print([r.first_seen.isoformat() for r in numbers.rejections], numbers.key.ends_at)
     return len(found.events or []) + len(without) + queue.stats().accepted

@@ -19,11 +19,14 @@ export async function main(): Promise<number> {
   await queue.add(event);
   const found = await client.status(receipts[0]!.submissionId, { events: true });
   const privacy: "unrestricted" | "measurement_only" | "suppressed" | undefined = found.events?.[0]?.privacy;
+  const numbers: number | undefined = (await client.stats({ window: "7d" })).rejections[0]?.firstSeen.getTime();
+  // @ts-expect-error there is no such window
+  await client.stats({ window: "2d" });
   // @ts-expect-error an event has identifiers
   await client.send({ timestamp: 1, event_type: "purchase" });
   // @ts-expect-error the value is a number
   await client.send({ ...event, value: "1" });
   // @ts-expect-error the key is needed
   new Client({ url: "http://127.0.0.1" });
-  return privacy === undefined ? 0 : (await queue.close()).accepted;
+  return privacy === undefined && numbers === undefined ? 0 : (await queue.close()).accepted;
 }

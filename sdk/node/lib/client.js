@@ -8,6 +8,7 @@ const zlib = require("node:zlib");
 const { MAX_EVENTS, MAX_BYTES, encode, cut, join } = require("./batch.js");
 const { ServiceError, GiveUpError, BatchError } = require("./errors.js");
 const { exchange, parse, readReceipt } = require("./exchange.js");
+const { readStats } = require("./stats.js");
 const { settings, wait, Budget, retryable } = require("./retry.js");
 
 const gzip = promisify(zlib.gzip);
@@ -119,6 +120,11 @@ class Client {
       }
       return readSubmission(found);
     });
+  }
+
+  async stats({ window, signal } = {}) {
+    const path = window ? `/v1/stats?window=${encodeURIComponent(window)}` : "/v1/stats";
+    return this.#repeat("", signal, async (timeout) => readStats(parse((await this.#exchange("GET", path, {}, undefined, timeout, signal)).body)));
   }
 
   close() {

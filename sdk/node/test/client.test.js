@@ -165,6 +165,31 @@ test("status", async (t) => {
   assert.deepEqual(service.requests.map((r) => r.path), ["/v1/submissions/batch.1", "/v1/submissions/a%2Fb?include=events"]);
 });
 
+test("stats", async (t) => {
+  const numbers = { data_set_id: "spring", window: "7d", from: "2026-11-08T00:00:00Z", to: "2026-11-15T00:00:00Z", complete: true, received: 12, accepted: 10, rejected: 2, late: 1,
+    outcomes: { unrestricted: 8, measurement_only: 1, suppressed: 1 }, event_types: [{ event_type: "purchase", accepted: 10 }],
+    rejections: [{ error_code: "INVALID_IDENTIFIER", field: "/identifiers/ip", events: 2, problems: 3, first_seen: "2026-11-08T01:00:00Z", last_seen: "2026-11-14T23:00:00Z", hint: "Hash it.", example: "e" }],
+    identifiers: [{ field: "email_sha256", events: 9, share: 0.9 }], match_readiness: { points: 90, formula: "f", terms: { with_email_or_ifa: 9, with_ip_only: 0, accepted: 10 } },
+    freshness: { counted_at: "2026-11-14T23:40:00Z", delay_seconds: 2, last_accepted_hour: "2026-11-14T23:00:00Z" }, key: { key_id: "k", created_at: "2026-11-01T00:00:00Z", age_seconds: 9 } };
+  const service = await start(t, (n, request, response) => {
+    response.end(n > 2 ? "{}" : JSON.stringify(numbers));
+    return true;
+  });
+  service.requests.length = 0;
+  const client = open(service.url);
+  const stats = await client.stats();
+  assert.deepEqual(
+    [stats.datasetId, stats.received, stats.outcomes.measurementOnly, stats.eventTypes[0].eventType, stats.matchReadiness.terms.withEmailOrIfa, stats.key.keyId, stats.key.endsAt],
+    ["spring", 12, 1, "purchase", 9, "k", undefined],
+  );
+  const [reason] = stats.rejections;
+  assert.deepEqual([reason.errorCode, reason.events, reason.firstSeen.toISOString(), stats.freshness.countedAt.toISOString()], ["INVALID_IDENTIFIER", 2, "2026-11-08T01:00:00.000Z", "2026-11-14T23:40:00.000Z"]);
+  await client.stats({ window: "7d" });
+  assert.deepEqual(service.requests.map((r) => r.path), ["/v1/stats", "/v1/stats?window=7d"]);
+  const foreign = await client.stats().catch((e) => e);
+  assert.deepEqual([foreign.name, foreign.cause.status], ["GiveUpError", 200]);
+});
+
 test("ESM has the same names", async () => {
   const esm = await import("sluice-client");
   const cjs = require("sluice-client");

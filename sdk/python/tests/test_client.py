@@ -221,6 +221,24 @@ class TestClient(unittest.TestCase):
         self.assertTrue(client.status("a/b", events=True).events[0].optimization_eligible)
         self.assertEqual([r.path for r in service.requests], ["/v1/submissions/batch.1", "/v1/submissions/a%2Fb?include=events"])
 
+    def test_stats(self):
+        numbers = { "data_set_id": "spring", "window": "7d", "from": "2026-11-08T00:00:00Z", "to": "2026-11-15T00:00:00Z", "complete": True, "received": 12, "accepted": 10, "rejected": 2, "late": 1,
+            "outcomes": { "unrestricted": 8, "measurement_only": 1, "suppressed": 1 }, "event_types": [{ "event_type": "purchase", "accepted": 10 }],
+            "rejections": [{ "error_code": "INVALID_IDENTIFIER", "field": "/identifiers/ip", "events": 2, "problems": 3, "first_seen": "2026-11-08T01:00:00Z", "last_seen": "2026-11-14T23:00:00Z", "hint": "Hash it.", "example": "e" }],
+            "identifiers": [{ "field": "email_sha256", "events": 9, "share": 0.9 }], "match_readiness": { "points": 90, "formula": "f", "terms": { "with_email_or_ifa": 9, "with_ip_only": 0, "accepted": 10 } },
+            "freshness": { "counted_at": "2026-11-14T23:40:00Z", "delay_seconds": 2, "last_accepted_hour": "2026-11-14T23:00:00Z" }, "key": { "key_id": "k", "created_at": "2026-11-01T00:00:00Z", "age_seconds": 9 } }
+        service = StandIn(self, lambda n, handler: handler.reply(200, b"{}" if n > 2 else json.dumps(numbers).encode()))
+        client = opened(service.url)
+        stats = client.stats()
+        self.assertEqual((stats.data_set_id, stats.received, stats.outcomes["measurement_only"], stats.event_types, stats.match_readiness.with_email_or_ifa), ("spring", 12, 1, {"purchase": 10}, 9))
+        self.assertEqual((stats.key.key_id, stats.key.ends_at, stats.counted_at), ("k", None, datetime(2026, 11, 14, 23, 40, tzinfo=timezone.utc)))
+        (reason,) = stats.rejections
+        self.assertEqual((reason.error_code, reason.events, reason.first_seen), ("INVALID_IDENTIFIER", 2, datetime(2026, 11, 8, 1, tzinfo=timezone.utc)))
+        client.stats("7d")
+        self.assertEqual([r.path for r in service.requests], ["/v1/stats", "/v1/stats?window=7d"])
+        with self.assertRaises(GiveUpError):
+            client.stats()
+
 
 if __name__ == "__main__":
     unittest.main()

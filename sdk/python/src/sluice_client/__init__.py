@@ -12,7 +12,7 @@
     })
 
 Client.send takes one event, Client.send_batch a list of any length, Client.submit a body that is JSON already. Queue sends
-in the background. Client.status says what became of a submission.
+in the background. Client.status says what became of a submission, Client.stats how the dataset does.
 """
 
 from ._batch import FILL_BYTES, FILL_EVENTS, MAX_BYTES, MAX_EVENTS
@@ -34,11 +34,16 @@ from ._types import (
     Event,
     EventWarning,
     Identifiers,
+    MatchReadiness,
     Privacy,
     Problem,
     QueueFailure,
     QueueReport,
     Receipt,
+    Stats,
+    StatsIdentifier,
+    StatsKey,
+    StatsRejection,
     Submission,
     SubmissionEvent,
     Unsent,
@@ -57,6 +62,7 @@ __all__ = [
     "Identifiers",
     "MAX_BYTES",
     "MAX_EVENTS",
+    "MatchReadiness",
     "Privacy",
     "Problem",
     "Queue",
@@ -69,6 +75,10 @@ __all__ = [
     "Retry",
     "ServiceError",
     "SluiceError",
+    "Stats",
+    "StatsIdentifier",
+    "StatsKey",
+    "StatsRejection",
     "Submission",
     "SubmissionEvent",
     "Unsent",

@@ -9,7 +9,18 @@ from typing import Any, Dict, List, Optional, cast
 from ._errors import ServiceError
 from ._http import Answer
 from ._retry import retry_after
-from ._types import EventWarning, Problem, Receipt, Submission, SubmissionEvent
+from ._types import (
+    EventWarning,
+    MatchReadiness,
+    Problem,
+    Receipt,
+    Stats,
+    StatsIdentifier,
+    StatsKey,
+    StatsRejection,
+    Submission,
+    SubmissionEvent,
+)
 
 _FOREIGN = "the answer is no {}; something between here and the service gave it"
 
@@ -110,3 +121,48 @@ def _submission(value: Dict[str, Any]) -> Submission:
             for e in events
         ],
     )
+
+
+def stats(answer: Answer) -> Stats:
+    """The numbers of the dataset."""
+    try:
+        return _stats(_parse(answer.body))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ServiceError(answer.status, _FOREIGN.format("set of numbers")) from None
+
+
+def _stats(value: Dict[str, Any]) -> Stats:
+    fresh, key, ready = value["freshness"], value["key"], value["match_readiness"]
+    terms = ready["terms"]
+    return Stats(
+        data_set_id=value["data_set_id"],
+        window=value["window"],
+        start=_time(value["from"]),
+        end=_time(value["to"]),
+        complete=value["complete"],
+        received=value["received"],
+        accepted=value["accepted"],
+        rejected=value["rejected"],
+        late=value["late"],
+        outcomes=dict(value["outcomes"]),
+        event_types={e["event_type"]: e["accepted"] for e in value["event_types"]},
+        rejections=[
+            StatsRejection(
+                r["error_code"], r["field"], r["events"], r["problems"], _time(r["first_seen"]), _time(r["last_seen"]), r["hint"],
+                r.get("example", ""),
+            )
+            for r in value["rejections"]
+        ],
+        identifiers=[StatsIdentifier(i["field"], i["events"], i["share"]) for i in value["identifiers"]],
+        match_readiness=MatchReadiness(
+            ready["points"], ready["formula"], terms["with_email_or_ifa"], terms["with_ip_only"], terms["accepted"]
+        ),
+        counted_at=_time(fresh["counted_at"]),
+        delay_seconds=fresh["delay_seconds"],
+        last_accepted_hour=_optional_time(fresh.get("last_accepted_hour")),
+        key=StatsKey(key["key_id"], _time(key["created_at"]), key["age_seconds"], _optional_time(key.get("ends_at"))),
+    )
+
+
+def _optional_time(text: Optional[str]) -> Optional[datetime]:
+    return None if text is None else _time(text)

@@ -17,7 +17,7 @@ from ._batch import MAX_BYTES, MAX_EVENTS, cut, encode, join
 from ._errors import BatchError, GiveUpError, ServiceError
 from ._http import Answer, Connections
 from ._retry import Budget, Retry, retryable
-from ._types import Event, Problem, Receipt, Submission, Unsent
+from ._types import Event, Problem, Receipt, Stats, Submission, Unsent
 from ._version import __version__
 
 _GZIP_OVER = 1024  # bytes from which compression is worth its header
@@ -167,6 +167,14 @@ class Client:
         """Looks up a submission of the key's own dataset; with its accepted events if events is set."""
         path = "/v1/submissions/" + quote(submission_id, safe="") + ("?include=events" if events else "")
         return self._repeat("", lambda timeout: _answer.submission(self._exchange("GET", path, {}, None, timeout)))
+
+    def stats(self, window: str = "") -> Stats:
+        """Reads the numbers of the key's own dataset. window is 1h, 24h, 7d or 30d; without it 24h.
+
+        An event is counted some seconds after its receipt.
+        """
+        path = "/v1/stats" + ("?window=" + quote(window, safe="") if window else "")
+        return self._repeat("", lambda timeout: _answer.stats(self._exchange("GET", path, {}, None, timeout)))
 
     def _exchange(self, method: str, path: str, headers: Dict[str, str], body: Optional[bytes], timeout: float) -> Answer:
         wire = dict(self._headers()) if self._headers else {}

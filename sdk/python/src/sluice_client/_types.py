@@ -118,6 +118,74 @@ class Submission:
 
 
 @dataclass(frozen=True)
+class StatsRejection:
+    """One reason for rejections: an error code at a field."""
+
+    error_code: str
+    field: str
+    events: int  # whose first problem it was: they add up to Stats.rejected
+    problems: int  # how often it was found at all
+    first_seen: datetime
+    last_seen: datetime
+    hint: str
+    example: str = ""  # a member with a valid value
+
+
+@dataclass(frozen=True)
+class StatsIdentifier:
+    """How many accepted events carry an identifier."""
+
+    field: str
+    events: int
+    share: float  # of the accepted events
+
+
+@dataclass(frozen=True)
+class MatchReadiness:
+    """How well accepted events can be matched to persons."""
+
+    points: float  # 0 to 100
+    formula: str
+    with_email_or_ifa: int
+    with_ip_only: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class StatsKey:
+    """The key of the client: its id, never itself."""
+
+    key_id: str
+    created_at: datetime
+    age_seconds: int
+    ends_at: Optional[datetime] = None  # None while it has no end
+
+
+@dataclass(frozen=True)
+class Stats:
+    """The numbers of a dataset in a window. Times are in UTC."""
+
+    data_set_id: str
+    window: str
+    start: datetime
+    end: datetime  # of the hour or day that is running now
+    complete: bool  # False while a server that has just started still reads its tables: the numbers are too small then
+    received: int
+    accepted: int
+    rejected: int
+    late: int
+    outcomes: Dict[str, int]  # accepted events by privacy outcome
+    event_types: Dict[str, int]  # accepted events by type, the most frequent first
+    rejections: List[StatsRejection]  # reasons, of the most events first
+    identifiers: List[StatsIdentifier]
+    match_readiness: MatchReadiness
+    counted_at: datetime  # when the tables were last read
+    delay_seconds: int  # how long the oldest event that is not counted yet has waited
+    last_accepted_hour: Optional[datetime]  # None without an accepted event
+    key: StatsKey
+
+
+@dataclass(frozen=True)
 class Unsent:
     """A run of events that the service did not confirm."""
 

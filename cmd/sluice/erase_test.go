@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/engine"
+	"sluice/internal/erasure"
+)
+
+const (
+	goneHash  = "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
+	otherHash = "84d1edf2dbbd8dbb2f0f8d0b2d3ef6a3d9be0e6f53e9ef1bd3f9d0b7e0d2c3a1"
+)
+
+// sendMarked sends an event with a hash; its mark is the order in custom_data, and page_url may hold more.
+func sendMarked(t *testing.T, s *server, key, mark, hash, page string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"data_set_id":"shop","timestamp":%d,"event_type":"purchase","identifiers":{"email_sha256":%q,"partner_id":%q},"page_url":%q}`,
+		time.Now().Unix(), hash, mark, page)
+	a, err := s.post(key, "/v1/events", body)
+	receiptOf(t, a, err)
+}
+
+// What was erased stays erased: if the tables of before are put back, if frames are loaded again, and if both happen. What
+// the same person sends later is stored.
+func TestErasedStaysErased(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	sendMarked(t, s, key, "gone-1", goneHash, "")
+	sendMarked(t, s, key, "stays-1", otherHash, "")
+	stored(t, dir, "shop") // everything is loaded
+	s.stop(syscall.SIGTERM)
+	before := filepath.Join(t.TempDir(), "lake")
+	copyTree(t, filepath.Join(dir, "lake"), before)
+	s = start(t, dir, "--commit-every", "200ms")
+	sendMarked(t, s, key, "gone-2", goneHash, "")
+	sendMarked(t, s, key, "stays-2", otherHash, "")
+	if out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--json"); !strings.Contains(out, `"rows":2`) && !strings.Contains(out, `"rows": 2`) {
+		t.Fatalf("got %s, want 2 rows", out)
+	}
+	sendMarked(t, s, key, "later", goneHash, "")
+	s.stop(syscall.SIGTERM)
+
+	want := map[string]int{"stays-1": 1, "stays-2": 1, "later": 1}
+	check := func(when string) {
+		t.Helper()
+		found := stored(t, dir, "shop")
+		if fmt.Sprint(found) != fmt.Sprint(want) {
+			t.Errorf("%s: got %v, want %v", when, found, want)
+		}
+	}
+	check("at first")
+	put := func(from string) {
+		t.Helper()
+		if err := os.RemoveAll(filepath.Join(dir, "lake")); err != nil {
+			t.Fatal(err)
+		}
+		if from != "" {
+			copyTree(t, from, filepath.Join(dir, "lake"))
+		}
+	}
+	put("") // the stream is loaded again from its beginning
+	check("without tables")
+	put(before)
+	check("with old tables, by a command")
+	put(before)
+	s = start(t, dir, "--commit-every", "200ms")
+	deadline := time.Now().Add(20 * time.Second)
+	for fmt.Sprint(stored(t, dir, "shop")) != fmt.Sprint(want) && time.Now().Before(deadline) {
+	}
+	check("with old tables, by the server")
+	s.stop(syscall.SIGTERM)
+}
+
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A killed erasure is finished by the server when it starts.
+func TestServerFinishesErasure(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	sendMarked(t, s, key, "gone", goneHash, "")
+	sendMarked(t, s, key, "stays", otherHash, "")
+	stored(t, dir, "shop")
+	s.stop(syscall.SIGTERM)
+	e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stones, err := erasure.Open(t.Context(), e)
+	if err == nil { // as far as a killed command came
+		_, err = stones.Add(t.Context(), erasure.Email, goneHash, "", time.Now(), time.Hour)
+	}
+	if err := errors.Join(err, e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, dir, "--commit-every", "200ms")
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		found := stored(t, dir, "shop")
+		if found["gone"] == 0 && found["stays"] == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %v, want one event", found)
+		}
+	}
+	s.stop(syscall.SIGTERM)
+}
+
+// The same text elsewhere is reported, by the dry run and by the erasure, and stays.
+func TestEraseReportsWhatItLeaves(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	sendMarked(t, s, key, "gone", goneHash, "https://shop.example/?me="+goneHash)
+	sendMarked(t, s, key, "stays", otherHash, "https://shop.example/?hash="+strings.ToUpper(goneHash))
+	sendMarked(t, s, key, goneHash, otherHash, "")
+	stored(t, dir, "shop")
+	quarantine := filepath.Join(dir, "quarantine")
+	raw, err := hex.DecodeString(goneHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"0-7.frame": "xx" + string(raw) + "yy", "0-8.frame": "nothing", "0-9-1.record": strings.ToUpper(goneHash), "0-10.gap": "1"} {
+		if err := os.WriteFile(filepath.Join(quarantine, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"--dry-run"}, nil} {
+		var got struct {
+			Rows        int
+			Also        map[string]int `json:"also_in"`
+			Quarantined []string
+			Searched    int `json:"quarantine_searched"`
+		}
+		out := sluice(t, append([]string{"erase", "--data", dir, "--email-sha256", goneHash, "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatalf("%q: %v", out, err)
+		}
+		if got.Rows != 1 || fmt.Sprint(got.Also) != "map[page_url:1 partner_id:1]" || strings.Join(got.Quarantined, " ") != "0-7.frame 0-9-1.record" || got.Searched != 3 {
+			t.Errorf("%v: got %+v", args, got)
+		}
+	}
+	out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash)
+	for _, text := range []string{"0 rows erased", "1 other rows hold the same text in page_url", "1 other rows hold the same text in partner_id", "quarantine/0-7.frame holds it"} {
+		if !strings.Contains(out, text) {
+			t.Errorf("got %q, want %q in it", out, text)
+		}
+	}
+	if strings.Contains(out, goneHash) {
+		t.Error("the output repeats the identifier")
+	}
+	if found := stored(t, dir, "shop"); len(found) != 2 {
+		t.Errorf("left: %v", found)
+	}
+	s.stop(syscall.SIGTERM)
+}
+
+// A backup from before an erasure brings nothing back if a newer one is named.
+func TestRestoreErasesAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	sendMarked(t, s, key, "gone", goneHash, "")
+	sendMarked(t, s, key, "stays", otherHash, "")
+	older, newer := filepath.Join(t.TempDir(), "older"), filepath.Join(t.TempDir(), "newer")
+	sluice(t, "backup", older, "--data", dir)
+	sluice(t, "erase", "--data", dir, "--email-sha256", goneHash)
+	sluice(t, "backup", newer, "--data", dir)
+	s.stop(syscall.SIGTERM)
+	plain, clean := filepath.Join(t.TempDir(), "plain"), filepath.Join(t.TempDir(), "clean")
+	sluice(t, "restore", older, "--data", plain)
+	if found := stored(t, plain, "shop"); len(found) != 2 {
+		t.Errorf("the older backup alone: got %v, want both events: else the test shows nothing", found)
+	}
+	sluice(t, "restore", older, "--data", clean, "--erasures", newer)
+	if found := stored(t, clean, "shop"); len(found) != 1 || found["stays"] != 1 {
+		t.Errorf("with the newer one: got %v, want one event", found)
+	}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/lake"
+)
+
+// busy is a stream that grows all the time, and a lake that commits one partition after the other.
+type busy struct {
+	partitions int
+	asked      atomic.Int64
+	begun      time.Time
+	commit     time.Duration // of each partition, one after the other; 0 means that nothing is loaded
+}
+
+func (b *busy) Partitions() int { return b.partitions }
+
+func (b *busy) Last(context.Context, uint8) (uint64, error) {
+	b.asked.Add(1)
+	return 1000 + uint64(time.Since(b.begun)/time.Millisecond), nil
+}
+
+func (b *busy) Watermarks(_ context.Context, p uint8) (lake.Watermarks, error) {
+	if b.commit == 0 {
+		return lake.Watermarks{}, nil
+	}
+	// A commit holds what was there when it began.
+	round := b.commit * time.Duration(b.partitions)
+	begun := time.Since(b.begun) - b.commit*time.Duration(p+1)
+	if begun < 0 {
+		return lake.Watermarks{}, nil
+	}
+	return lake.Watermarks{Events: 1000 + uint64(begun/round*round/time.Millisecond)}, nil
+}
+
+// What comes after a command began does not keep it waiting: eight partitions under load that commit one by one are
+// settled after one round.
+func TestSettleUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &busy{partitions: 8, begun: time.Now(), commit: 5 * time.Second}
+		if err := settle(t.Context(), b, b, nil); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(b.begun); took > 41*time.Second {
+			t.Errorf("got %v, want one round of 40 s", took)
+		}
+		if got := b.asked.Load(); got != 8 {
+			t.Errorf("the ends were asked for %d times, want 8", got)
+		}
+	})
+}
+
+func TestSettleGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &busy{partitions: 2, begun: time.Now()}
+		if err := settle(t.Context(), b, b, nil); !errors.Is(err, errNotSettled) {
+			t.Errorf("got %v, want errNotSettled", err)
+		}
+		if took := time.Since(b.begun); took < settleWithin || took > 2*settleWithin {
+			t.Errorf("gave up after %v, want %v", took, settleWithin)
+		}
+	})
+}

@@ -1,0 +1,255 @@
+// Package cluster knows which nodes share an engine, what each of them loads, and how far the tables have come.
+//
+// Every node writes a heartbeat into the engine and reads those of the others. A node that cannot reach the engine keeps
+// what it last read.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/engine"
+)
+
+// every is the time between two heartbeats: a fifth of how long a node counts as running after the last one.
+const every = engine.NodeAge / 5
+
+// Node is what a node says about itself.
+type Node struct {
+	ID       string    `json:"id"` // of its engine; leases name it
+	Host     string    `json:"host"`
+	Version  string    `json:"version"`
+	Started  time.Time `json:"started"`
+	API      string    `json:"api"` // address of the senders' API
+	Loading  bool      `json:"loading"`
+	Draining bool      `json:"draining,omitempty"` // it stops: it takes no requests any more
+	Loads    []Load    `json:"loads,omitempty"`    // the partitions whose lease it has
+
+	Seen time.Time `json:"-"` // when the engine stored its last heartbeat
+}
+
+// Load is how far a partition is loaded, as the node says that loads it.
+type Load struct {
+	Partition uint8         `json:"partition"`
+	Watermark uint64        `json:"watermark"` // everything up to here is in the table
+	Lag       time.Duration `json:"lag"`       // age of the oldest event that is not
+}
+
+// View is what a node knows of all of them.
+type View struct {
+	Nodes  []Node // those that run, by start; the one that asks is among them
+	Loaded map[uint8]uint64
+	At     time.Time // when it was read from the engine; zero before the first time
+}
+
+// Live is how many nodes take requests, at least 1.
+func (v *View) Live() int {
+	n := 0
+	for i := range v.Nodes {
+		if !v.Nodes[i].Draining {
+			n++
+		}
+	}
+	return max(1, n)
+}
+
+// Loader returns the node that loads a partition, and how far it is; nil when none does.
+func (v *View) Loader(partition uint8) (*Node, Load) {
+	for i := range v.Nodes {
+		for _, l := range v.Nodes[i].Loads {
+			if l.Partition == partition {
+				return &v.Nodes[i], l
+			}
+		}
+	}
+	return nil, Load{}
+}
+
+// Options say who a member is. Engine, Node and Now are required.
+type Options struct {
+	Engine *engine.Engine
+	Node   Node
+	Loads  func() []Load // what this node loads now; nil means nothing
+	Now    func() time.Time
+	Log    *slog.Logger // nil means nothing is logged
+}
+
+// Member is this node among the others.
+type Member struct {
+	o        Options
+	nodes    *engine.Bucket
+	ends     *engine.Bucket
+	draining atomic.Bool
+	view     atomic.Pointer[View]
+	beating  sync.Mutex
+	failing  bool             // the last heartbeat did not get through; beating guards it
+	saved    map[uint8]uint64 // what was last saved of Loaded; beating guards it
+}
+
+// Open makes the member and reads who is there. It writes no heartbeat: Run does.
+func Open(ctx context.Context, o Options) (*Member, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Node.ID = o.Engine.ID()
+	m := &Member{o: o, saved: map[uint8]uint64{}}
+	var err error
+	if m.nodes, err = o.Engine.Bucket(ctx, engine.Nodes); err != nil {
+		return nil, err
+	}
+	if m.ends, err = o.Engine.Bucket(ctx, engine.StreamEnds); err != nil {
+		return nil, err
+	}
+	view, err := read(ctx, m.nodes, m.ends)
+	if err != nil {
+		return nil, fmt.Errorf("read the nodes of the cluster: %w", err)
+	}
+	view.At = o.Now()
+	m.view.Store(view)
+	return m, nil
+}
+
+// Read returns the view of one that is no node itself.
+func Read(ctx context.Context, e *engine.Engine) (*View, error) {
+	nodes, err := e.Bucket(ctx, engine.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := e.Bucket(ctx, engine.StreamEnds)
+	if err != nil {
+		return nil, err
+	}
+	return read(ctx, nodes, ends)
+}
+
+// View is what this node knows of the others. It asks nobody.
+func (m *Member) View() *View { return m.view.Load() }
+
+// Run sends heartbeats until ctx ends, then takes this node off the list.
+func (m *Member) Run(ctx context.Context) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		m.beat(ctx)
+		select {
+		case <-ctx.Done():
+			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			m.beating.Lock()
+			defer m.beating.Unlock()
+			m.saveLoaded(bye)
+			_ = m.nodes.Delete(bye, m.o.Node.ID, 0) // else it runs out
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Drain says to the others that this node takes no more requests.
+func (m *Member) Drain(ctx context.Context) {
+	m.draining.Store(true)
+	m.beat(ctx)
+}
+
+// beat sends one heartbeat and reads those of the others.
+func (m *Member) beat(ctx context.Context) {
+	m.beating.Lock()
+	defer m.beating.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, every)
+	defer cancel()
+	view, err := m.exchange(ctx)
+	if err == nil {
+		view.At = m.o.Now()
+		m.view.Store(view)
+	}
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case err != nil && !m.failing:
+		m.o.Log.Warn("the other nodes do not hear from this one", "error", err)
+		m.failing = true
+	case err == nil && m.failing:
+		m.o.Log.Info("the other nodes hear from this one again")
+		m.failing = false
+	}
+}
+
+func (m *Member) exchange(ctx context.Context) (*View, error) {
+	n := m.o.Node
+	n.Draining = m.draining.Load()
+	if m.o.Loads != nil {
+		n.Loads = m.o.Loads()
+	}
+	data, err := json.Marshal(n)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.nodes.Put(ctx, n.ID, data); err != nil {
+		return nil, err
+	}
+	m.saveLoaded(ctx)
+	return read(ctx, m.nodes, m.ends)
+}
+
+// saveLoaded writes down how far the partitions of this node are loaded: the others read it there when it is gone.
+func (m *Member) saveLoaded(ctx context.Context) {
+	if m.o.Loads == nil {
+		return
+	}
+	for _, l := range m.o.Loads() {
+		if l.Watermark <= m.saved[l.Partition] {
+			continue
+		}
+		if _, err := m.ends.Put(ctx, loadedKey(l.Partition), strconv.AppendUint(nil, l.Watermark, 10)); err == nil {
+			m.saved[l.Partition] = l.Watermark
+		}
+	}
+}
+
+const loadedPrefix = "loaded."
+
+func loadedKey(p uint8) string { return loadedPrefix + strconv.Itoa(int(p)) }
+
+// read returns the nodes that run and how far each partition is loaded.
+func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
+	all, err := nodes.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := &View{Loaded: map[uint8]uint64{}}
+	for _, entry := range all {
+		var n Node
+		if err := json.Unmarshal(entry.Value, &n); err != nil {
+			continue // a node of a later version, which says it otherwise
+		}
+		n.Seen = entry.Time
+		v.Nodes = append(v.Nodes, n)
+	}
+	slices.SortFunc(v.Nodes, func(a, b Node) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
+	if all, err = ends.All(ctx); err != nil {
+		return nil, err
+	}
+	for _, entry := range all {
+		number, ok := strings.CutPrefix(entry.Key, loadedPrefix)
+		p, err1 := strconv.ParseUint(number, 10, 8)
+		seq, err2 := strconv.ParseUint(string(entry.Value), 10, 64)
+		if ok && err1 == nil && err2 == nil {
+			v.Loaded[uint8(p)] = seq
+		}
+	}
+	for i := range v.Nodes {
+		for _, l := range v.Nodes[i].Loads {
+			v.Loaded[l.Partition] = max(v.Loaded[l.Partition], l.Watermark)
+		}
+	}
+	return v, nil
+}

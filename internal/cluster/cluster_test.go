@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"sluice/internal/engine"
+	"sluice/internal/enginetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
+
+type node struct {
+	*Member
+	stop func()
+}
+
+func start(t *testing.T, url, host string, loads func() []Load) node {
+	t.Helper()
+	e, err := engine.Open(t.Context(), engine.Options{URL: url, Token: enginetest.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(t.Context(), Options{Engine: e, Now: time.Now, Loads: loads, Node: Node{Host: host, Version: "v", Started: time.Now()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = m.Run(ctx)
+	}()
+	stop := func() { cancel(); <-done; e.Close() }
+	t.Cleanup(stop)
+	return node{m, stop}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("no %s after 20 s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Nodes see each other come, drain and go. How far a partition is loaded stays known when its loader is gone.
+func TestNodesSeeEachOther(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	a := start(t, srv.URL(), "a", func() []Load { return []Load{{Partition: 2, Watermark: 17, Lag: time.Second}} })
+	b := start(t, srv.URL(), "b", nil)
+	eventually(t, "view of both", func() bool { return b.View().Live() == 2 && a.View().Live() == 2 })
+	if n, l := b.View().Loader(2); n == nil || n.Host != "a" || l.Watermark != 17 || l.Lag != time.Second {
+		t.Errorf("loader of partition 2: got %+v, %+v, want a at 17", n, l)
+	}
+	if n, _ := b.View().Loader(0); n != nil {
+		t.Errorf("loader of partition 0: got %+v, want none", n)
+	}
+	a.Drain(t.Context())
+	eventually(t, "drained node", func() bool { return b.View().Live() == 1 && len(b.View().Nodes) == 2 })
+	a.stop()
+	eventually(t, "end of a node", func() bool { return len(b.View().Nodes) == 1 })
+	if n, _ := b.View().Loader(2); n != nil || b.View().Loaded[2] != 17 {
+		t.Errorf("after its end: got loader %+v and watermark %d, want none and 17", n, b.View().Loaded[2])
+	}
+}
+
+// A node that cannot reach the engine keeps what it knows, and comes back.
+func TestEngineAway(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	a := start(t, srv.URL(), "a", nil)
+	eventually(t, "first heartbeat", func() bool { return len(a.View().Nodes) == 1 })
+	srv.Kill()
+	a.beat(t.Context())
+	if got := len(a.View().Nodes); got != 1 {
+		t.Errorf("got %d nodes, want the one of before", got)
+	}
+	srv.Restart()
+	before := a.View().At
+	eventually(t, "new view", func() bool { a.beat(t.Context()); return a.View().At.After(before) })
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Journal is a log of small entries, numbered from 1 on without gaps, whose oldest are dropped when it is full. No
+// client can change or delete an entry. Its methods may be called by many goroutines.
+type Journal struct{ p *Partition }
+
+// Journal opens the journal, and makes it where there is none.
+func (e *Engine) Journal(ctx context.Context) (*Journal, error) {
+	err := e.insist(ctx, func(ctx context.Context) error {
+		cur, err := e.js.Stream(ctx, journalName)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			if cur, err = e.js.CreateStream(ctx, e.journalConfig()); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				return nil // another node made it
+			}
+		}
+		if err == nil && cur.CachedInfo().Config.Replicas < e.copies() {
+			_, err = e.js.UpdateStream(ctx, e.journalConfig())
+		}
+		return translate(err)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", journalName, err)
+	}
+	return &Journal{&Partition{e: e, rc: e.nc, name: journalName, subject: journalSubject}}, nil
+}
+
+func (e *Engine) journalConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: journalName, Description: "Sluice audit log", Subjects: []string{journalSubject},
+		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardOld,
+		MaxBytes: journalBytes, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
+	}
+}
+
+// Append stores an entry after the one with a number, or returns ErrRevision if that one is not the last. After
+// ErrTimeout it may or may not be stored.
+func (j *Journal) Append(ctx context.Context, entry []byte, after uint64) error {
+	_, err := j.p.publish(ctx, &nats.Msg{
+		Subject: j.p.subject, Data: entry, Header: nats.Header{"Nats-Expected-Last-Sequence": {strconv.FormatUint(after, 10)}},
+	})
+	return changed(err)
+}
+
+// Ends returns the numbers of the oldest and the newest entry; none means 1 and 0.
+func (j *Journal) Ends(ctx context.Context) (first, last uint64, err error) {
+	st, err := j.p.State(ctx)
+	return max(1, st.FirstSeq), st.LastSeq, err
+}
+
+// Get returns an entry, or ErrNotFound.
+func (j *Journal) Get(ctx context.Context, number uint64) ([]byte, error) {
+	m, err := j.p.Get(ctx, number)
+	return m.Data, err
+}
+
+// Scan calls yield for each entry from a number on, in order, up to the last one that there was when it was called.
+func (j *Journal) Scan(ctx context.Context, from uint64, yield func(number uint64, entry []byte) error) error {
+	first, last, err := j.Ends(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := j.p.Reader(256, 1<<20)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for next := max(from, first); next <= last; {
+		batch, err := r.Next(ctx, next)
+		if errors.Is(err, ErrInterrupted) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if len(batch) == 0 {
+			return fmt.Errorf("%s: entry %d: %w", journalName, next, ErrNotFound)
+		}
+		for _, m := range batch {
+			if m.Seq > last {
+				return nil
+			}
+			if err := yield(m.Seq, m.Data); err != nil {
+				return err
+			}
+			next = m.Seq + 1
+		}
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// recordKey is where the record is in the bucket of settings.
+const recordKey = "cluster"
+
+// Record is what all nodes of a cluster agree on. It is in the engine once. The first node to start makes it; from then
+// on Change alone changes it. Zero means: not decided yet, or, in what a node wants, not said.
+type Record struct {
+	Cluster         string        `json:"cluster"`          // names the cluster; made with the record
+	Stream          string        `json:"stream,omitempty"` // identity of the stream
+	Replicas        int           `json:"replicas"`         // copies of everything in the engine
+	Partitions      int           `json:"partitions"`
+	StreamRetention time.Duration `json:"stream_retention"`
+	MaxStream       int64         `json:"max_stream"`        // bytes of each partition; -1 is no limit
+	Lake            string        `json:"lake,omitempty"`    // where the tables are
+	LakeID          string        `json:"lake_id,omitempty"` // identity of the tables there
+}
+
+// ErrDisagree means that a node wants what the engine does not have. Nodes that share an engine are started one by one
+// with flags of their own: the last one must not take copies, or time, away from all.
+var ErrDisagree = errors.New("the flags of this node and the engine disagree")
+
+// differences names every value that want says and that the record has otherwise.
+func (r *Record) differences(want *Record) error {
+	var all []string
+	differ := func(what string, said bool, same bool, is, wanted any) {
+		if said && !same {
+			all = append(all, fmt.Sprintf("%s is %v in the cluster and %v here", what, is, wanted))
+		}
+	}
+	differ("the number of replicas", want.Replicas != 0, r.Replicas == want.Replicas, r.Replicas, want.Replicas)
+	differ("the number of partitions", want.Partitions != 0, r.Partitions == want.Partitions, r.Partitions, want.Partitions)
+	differ("the stream retention", want.StreamRetention != 0, r.StreamRetention == want.StreamRetention, r.StreamRetention, want.StreamRetention)
+	differ("the size limit of a partition", want.MaxStream != 0, r.MaxStream == want.MaxStream, bytesText(r.MaxStream), bytesText(want.MaxStream))
+	differ("the stream", want.Stream != "" && r.Stream != "", r.Stream == want.Stream, r.Stream, want.Stream)
+	differ("the lake", want.Lake != "" && r.Lake != "", r.Lake == want.Lake, r.Lake, want.Lake)
+	differ("the identity of the tables", want.LakeID != "" && r.LakeID != "", r.LakeID == want.LakeID, r.LakeID, want.LakeID)
+	if len(all) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; correct the flags of this node, or change the cluster with: sluice cluster set", ErrDisagree, strings.Join(all, "; "))
+}
+
+func bytesText(n int64) string {
+	if n < 0 {
+		return "unlimited"
+	}
+	return fmt.Sprint(n, " bytes")
+}
+
+// fill takes over what the record does not say yet, and reports whether there was something.
+func (r *Record) fill(want *Record) bool {
+	before := *r
+	for _, f := range []struct{ is, want *string }{{&r.Stream, &want.Stream}, {&r.Lake, &want.Lake}, {&r.LakeID, &want.LakeID}} {
+		if *f.is == "" {
+			*f.is = *f.want
+		}
+	}
+	return *r != before
+}
+
+// Agree holds what a node wants against the record and returns the record. Without one it makes it, from what the node
+// wants and from what an earlier version left in the engine. An engine that is not shared has no record: then Agree
+// returns what the node wants.
+func (e *Engine) Agree(ctx context.Context, want Record) (Record, error) {
+	if e.mode != External {
+		return want, nil
+	}
+	b, err := e.Bucket(ctx, Settings)
+	if err != nil {
+		return Record{}, err
+	}
+	for {
+		r, revision, err := readRecord(ctx, b)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			if m, err := readMembership(e.o.Dir); err != nil || m.Cluster != "" {
+				return Record{}, errors.Join(err, fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and the servers at --nats hold no cluster: "+
+					"they are other servers, or have lost their disks", e.o.Dir, m.Cluster))
+			}
+			if r, err = e.firstRecord(ctx, want); err != nil {
+				return Record{}, err
+			}
+			err = writeRecord(ctx, b, r, 0)
+		case err != nil:
+			return Record{}, err
+		default:
+			if err := r.differences(&want); err != nil {
+				return r, err
+			}
+			if r.fill(&want) {
+				err = writeRecord(ctx, b, r, revision)
+			}
+		}
+		if errors.Is(err, ErrExists) || errors.Is(err, ErrRevision) { // another node was first: hold it against what is there
+			continue
+		}
+		if err != nil {
+			return Record{}, fmt.Errorf("write the cluster's configuration: %w", err)
+		}
+		return r, e.adopt(&r)
+	}
+}
+
+// adopt makes the record the one that this engine goes by.
+func (e *Engine) adopt(r *Record) error {
+	if e.o.Replicas != 0 && e.o.Replicas != r.Replicas {
+		return (&Record{Replicas: r.Replicas}).differences(&Record{Replicas: e.o.Replicas})
+	}
+	e.record.Store(r)
+	return nil
+}
+
+// firstRecord is the record of a cluster that has none: what is there already, else what the node wants.
+func (e *Engine) firstRecord(ctx context.Context, want Record) (Record, error) {
+	there, err := e.findPartitions(ctx)
+	if err != nil {
+		return Record{}, err
+	}
+	count, _, err := count(there, want.Partitions)
+	if err != nil {
+		return Record{}, err
+	}
+	r := want
+	r.Cluster, r.Partitions = rand.Text(), count
+	r.Replicas = max(1, r.Replicas, e.copies())
+	if r.StreamRetention == 0 {
+		r.StreamRetention = frameAge
+	}
+	if r.MaxStream == 0 {
+		r.MaxStream = -1
+	}
+	if len(there) == 0 {
+		return r, nil
+	}
+	first := &there[0]
+	if err := e.agrees(first, PartitionOptions{MaxAge: want.StreamRetention, MaxBytes: want.MaxStream}); err != nil {
+		return Record{}, err
+	}
+	r.Replicas = max(r.Replicas, first.Replicas)
+	if want.StreamRetention == 0 {
+		r.StreamRetention = first.MaxAge
+	}
+	if want.MaxStream == 0 {
+		r.MaxStream = max(-1, first.MaxBytes)
+	}
+	return r, nil
+}
+
+// Record returns the record, or ErrNotFound: no node has been started yet, or the engine is not shared.
+func (e *Engine) Record(ctx context.Context) (Record, error) {
+	if e.mode != External {
+		return Record{}, ErrNotFound
+	}
+	kv, err := e.js.KeyValue(ctx, buckets[Settings].name)
+	if err != nil {
+		return Record{}, translate(err)
+	}
+	r, _, err := readRecord(ctx, &Bucket{name: buckets[Settings].name, js: e.js, kv: kv})
+	return r, err
+}
+
+func readRecord(ctx context.Context, b *Bucket) (Record, uint64, error) {
+	var r Record
+	found, err := b.Get(ctx, recordKey)
+	if err != nil {
+		return r, 0, err
+	}
+	if err := json.Unmarshal(found.Value, &r); err != nil || r.Cluster == "" || r.Replicas < 1 || r.Partitions < 1 {
+		return r, 0, errors.New("the cluster's configuration in the engine cannot be read")
+	}
+	return r, found.Revision, nil
+}
+
+// writeRecord creates the record, or replaces the one with a revision.
+func writeRecord(ctx context.Context, b *Bucket, r Record, revision uint64) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if revision == 0 {
+		_, err = b.Create(ctx, recordKey, data)
+	} else {
+		_, err = b.Update(ctx, recordKey, data, revision)
+	}
+	return err
+}
+
+// Change changes the record, then every stream and bucket. A change that was interrupted in between is completed by the
+// same change again.
+func (e *Engine) Change(ctx context.Context, change func(*Record) error) (Record, error) {
+	if e.mode != External {
+		return Record{}, errors.New("this engine is not shared: the flags of its server decide")
+	}
+	b, err := e.Bucket(ctx, Settings)
+	if err != nil {
+		return Record{}, err
+	}
+	for {
+		r, revision, err := readRecord(ctx, b)
+		if errors.Is(err, ErrNotFound) {
+			return r, errors.New("there is no cluster yet: the first sluice serve --nats makes it")
+		}
+		if err != nil {
+			return r, err
+		}
+		cluster, before := r.Cluster, r.Partitions
+		if err := change(&r); err != nil {
+			return r, err
+		}
+		if r.Cluster = cluster; r.Partitions < before || r.Partitions > MaxPartitions {
+			return r, fmt.Errorf("%w: there are %d, and there can be %d to %d", ErrPartitions, before, before, MaxPartitions)
+		}
+		if err = writeRecord(ctx, b, r, revision); errors.Is(err, ErrRevision) {
+			continue
+		}
+		if err != nil {
+			return r, err
+		}
+		e.record.Store(&r)
+		return r, e.apply(ctx, &r)
+	}
+}
+
+// apply makes every stream and bucket as the record says, also where that is less than before.
+func (e *Engine) apply(ctx context.Context, r *Record) error {
+	there, err := e.findPartitions(ctx)
+	if err != nil {
+		return err
+	}
+	keyed := r.Partitions
+	for p := range max(r.Partitions, len(there)) {
+		if p >= len(there) {
+			made, err := e.js.CreateStream(ctx, e.partitionConfig(uint8(p), keyed, nil, r.limits()))
+			if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+				return fmt.Errorf("partition %d: %w", p, translate(err))
+			}
+			if err == nil {
+				there = append(there, made.CachedInfo().Config)
+			}
+			continue
+		}
+		if p == 0 {
+			if keyed, err = keyedOf(&there[0]); err != nil {
+				return err
+			}
+		}
+		want := e.partitionConfig(uint8(p), keyed, &there[p], r.limits())
+		want.Replicas = r.Replicas
+		if _, err := e.js.UpdateStream(ctx, want); err != nil {
+			return fmt.Errorf("partition %d with %d replicas: %w", p, r.Replicas, translate(err))
+		}
+	}
+	_, err = e.js.UpdateStream(ctx, e.journalConfig())
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("%s with %d replicas: %w", journalName, r.Replicas, translate(err))
+	}
+	for k := range buckets {
+		_, err := e.js.UpdateKeyValue(ctx, e.bucketConfig(Kind(k), r.Replicas))
+		if err != nil && !errors.Is(err, jetstream.ErrBucketNotFound) {
+			return fmt.Errorf("bucket %s with %d replicas: %w", buckets[k].name, r.Replicas, translate(err))
+		}
+	}
+	return nil
+}
+
+// agrees says whether the options may be applied to a partition that is there.
+func (e *Engine) agrees(cur *jetstream.StreamConfig, o PartitionOptions) error {
+	if e.mode != External { // nobody else decides
+		return nil
+	}
+	switch {
+	case e.copies() != 0 && e.copies() < cur.Replicas:
+		return fmt.Errorf("%w: %d replicas are asked for, there are %d", ErrDisagree, e.copies(), cur.Replicas)
+	case o.MaxAge != 0 && cur.MaxAge != 0 && o.MaxAge < cur.MaxAge:
+		return fmt.Errorf("%w: the stream shall retain events for %v, it retains them for %v", ErrDisagree, o.MaxAge, cur.MaxAge)
+	case o.MaxBytes > 0 && (cur.MaxBytes <= 0 || o.MaxBytes < cur.MaxBytes):
+		return fmt.Errorf("%w: a partition shall hold %d bytes, it may hold %d (-1 is no limit)", ErrDisagree, o.MaxBytes, cur.MaxBytes)
+	}
+	return nil
+}
+
+// drift names the settings of a partition that are not as Sluice makes them and that no option changes. With another
+// discard policy, for example, a full partition would drop its oldest events instead of rejecting new ones.
+func drift(cur, want *jetstream.StreamConfig) []string {
+	var names []string
+	for name, differs := range map[string]bool{
+		"subjects":             !slices.Equal(cur.Subjects, want.Subjects),
+		"retention policy":     cur.Retention != want.Retention,
+		"discard policy":       cur.Discard != want.Discard || cur.DiscardNewPerSubject,
+		"storage":              cur.Storage != want.Storage,
+		"compression":          cur.Compression != want.Compression,
+		"direct reads":         cur.AllowDirect != want.AllowDirect,
+		"acknowledgements":     cur.NoAck,
+		"messages":             cur.MaxMsgs > 0,
+		"messages per subject": cur.MaxMsgsPerSubject > 0,
+		"message size":         cur.MaxMsgSize > 0,
+	} {
+		if differs {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// copies is how many copies everything has: as the record says, or as the options do where there is none.
+func (e *Engine) copies() int {
+	if r := e.record.Load(); r != nil {
+		return r.Replicas
+	}
+	return e.o.Replicas
+}
+
+// limits are the limits of the partitions as the record has them.
+func (r *Record) limits() PartitionOptions {
+	return PartitionOptions{Count: r.Partitions, MaxAge: r.StreamRetention, MaxBytes: r.MaxStream}
+}

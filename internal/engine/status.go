@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// statusWait bounds the question for one stream. Arbitrary: one without a leader does not answer.
+const statusWait = 3 * time.Second
+
+// StreamStatus is the state of one thing that is stored in the engine: a partition, a bucket or the audit log.
+type StreamStatus struct {
+	Name      string
+	Partition int // -1 for all else
+	Leader    string
+	Replicas  int    // copies it shall have
+	InStep    int    // copies that have everything
+	Behind    []Peer // copies that do not
+	Messages  uint64
+	Bytes     uint64
+	First     uint64
+	Last      uint64
+	Drift     []string // settings of a partition that somebody changed
+	Err       error    // why nothing else is known
+}
+
+// Peer is a server with a copy.
+type Peer struct {
+	Name    string
+	Offline bool
+	Lag     uint64        // operations that it lacks
+	Silent  time.Duration // since it was last heard of
+}
+
+// LeaseStatus says who does a job that one process does.
+type LeaseStatus struct {
+	Name    string
+	Owner   string // the ID of its engine
+	Renewed time.Time
+}
+
+// ID names this process in leases and among the nodes. It is new with each start.
+func (e *Engine) ID() string { return e.owner }
+
+// Streams returns the state of everything stored, partitions first. One that does not answer has an Err.
+func (e *Engine) Streams(ctx context.Context) ([]StreamStatus, error) {
+	var names []string
+	if r := e.record.Load(); r != nil { // a partition without a leader may not be listed
+		for p := range r.Partitions {
+			names = append(names, partitionName(uint8(p)))
+		}
+	}
+	lister := e.js.StreamNames(ctx)
+	for name := range lister.Name() {
+		if strings.HasPrefix(name, "SLUICE_") || strings.HasPrefix(name, "KV_SLUICE_") {
+			names = append(names, name)
+		}
+	}
+	if err := lister.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+		return nil, translate(err)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	out := make([]StreamStatus, len(names))
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() { out[i] = e.streamStatus(ctx, name) })
+	}
+	wg.Wait()
+	slices.SortFunc(out, func(a, b StreamStatus) int {
+		// The partitions by number, then the rest by name.
+		return cmp.Or(cmp.Compare(uint8(a.Partition), uint8(b.Partition)), cmp.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
+	ctx, cancel := context.WithTimeout(ctx, statusWait)
+	defer cancel()
+	st := StreamStatus{Name: name, Partition: -1}
+	for p := range MaxPartitions {
+		if name == partitionName(uint8(p)) {
+			st.Partition = p
+		}
+	}
+	s, err := e.js.Stream(ctx, name)
+	if err != nil {
+		st.Err = translate(err)
+		return st
+	}
+	info := s.CachedInfo()
+	st.Replicas, st.Messages, st.Bytes = info.Config.Replicas, info.State.Msgs, info.State.Bytes
+	st.First, st.Last = info.State.FirstSeq, info.State.LastSeq
+	if st.Partition >= 0 {
+		want := e.partitionConfig(uint8(st.Partition), 1, &info.Config, PartitionOptions{})
+		st.Drift = drift(&info.Config, &want)
+	}
+	if info.Cluster == nil { // a server of its own
+		st.InStep = 1
+		return st
+	}
+	if st.Leader = info.Cluster.Leader; st.Leader != "" {
+		st.InStep = 1
+	}
+	for _, p := range info.Cluster.Replicas {
+		if p.Current && !p.Offline {
+			st.InStep++
+			continue
+		}
+		st.Behind = append(st.Behind, Peer{Name: p.Name, Offline: p.Offline, Lag: p.Lag, Silent: p.Active})
+	}
+	return st
+}
+
+// Leases returns the leases that somebody has.
+func (e *Engine) Leases(ctx context.Context) ([]LeaseStatus, error) {
+	b, err := e.leaseBucket(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]LeaseStatus, 0, len(all))
+	for _, entry := range all {
+		out = append(out, LeaseStatus{Name: entry.Key, Owner: string(entry.Value), Renewed: entry.Time})
+	}
+	slices.SortFunc(out, func(a, b LeaseStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// Facts are what a client can see of the servers.
+type Facts struct {
+	Version    string   // of the server that this process is connected to
+	Cluster    string   // its name; empty for a server of its own
+	Servers    []string // addresses of the servers it names, this process's own among them
+	MaxPayload int64    // bytes of the largest message
+	Used       int64    // bytes that the account has stored
+	Limit      int64    // bytes that it may store; 0 is no limit, or one that only the servers know
+	Streams    int      // of the account
+	MaxStreams int      // -1 is no limit
+}
+
+// LeastPayload is what max_payload of the servers must be at least, for the largest request in its frame; the embedded
+// engine has it.
+const LeastPayload = maxPayload
+
+// Facts asks the server what it is.
+func (e *Engine) Facts(ctx context.Context) (Facts, error) {
+	info, err := e.js.AccountInfo(ctx)
+	if err != nil {
+		return Facts{}, translate(err)
+	}
+	f := Facts{
+		Version: e.nc.ConnectedServerVersion(), Cluster: e.nc.ConnectedClusterName(), Servers: redacted(e.nc.Servers()), MaxPayload: e.nc.MaxPayload(),
+		Streams: info.Streams, MaxStreams: info.Limits.MaxStreams,
+	}
+	f.Used, f.Limit, err = e.Storage(ctx)
+	return f, err
+}
+
+// redacted are addresses without the passwords that may be in them.
+func redacted(addresses []string) []string {
+	out := make([]string, len(addresses))
+	for i, a := range addresses {
+		if at := strings.LastIndex(a, "@"); at >= 0 {
+			a = "nats://" + a[at+1:]
+		}
+		out[i] = a
+	}
+	slices.Sort(out)
+	return out
+}
