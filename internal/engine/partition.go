@@ -142,6 +142,9 @@ func (e *Engine) identity(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", translate(err)
 	}
+	if before := first.CachedInfo().Config.Metadata[restoredIdentity]; before != "" {
+		return before, nil
+	}
 	return first.CachedInfo().Created.UTC().Format("20060102T150405.000000000Z"), nil
 }
 
