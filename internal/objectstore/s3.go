@@ -37,7 +37,7 @@ type S3Options struct {
 type S3 struct {
 	o      S3Options
 	client *minio.Client // repeats what can be repeated
-	once   *minio.Client // sends each request once: for the conditional write, whose answers differ in meaning
+	single *minio.Client // never repeats a request: for the conditional write, whose answers differ in meaning
 	ctx    context.Context
 	tails  *tailCache // of objects that were opened; those of all places in the bucket
 }
@@ -75,7 +75,7 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		return nil, err
 	}
 	options.MaxRetries = 1
-	if s.once, err = minio.New(u.Host, &options); err != nil {
+	if s.single, err = minio.New(u.Host, &options); err != nil {
 		return nil, err
 	}
 	return s, s.probe()
@@ -258,7 +258,7 @@ func (s *S3) tryExclusive(name string, data []byte) error {
 	defer cancel()
 	options := minio.PutObjectOptions{DisableMultipart: true}
 	options.SetMatchETagExcept("*")
-	_, err := s.once.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), options)
+	_, err := s.single.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), options)
 	return err
 }
 

@@ -60,13 +60,14 @@ func (p *place) check(t *testing.T, dir string, l *ledger) {
 		return out
 	}
 	found, counted := map[string]int{}, 0
-	queryFiles(t, files("events"), "select partner_id, count(*) from t where data_set_id = '"+l.id+"' group by 1",
+	queryFiles(t, files("events"), "select partner_id, count(*) from t where data_set_id = '"+l.ID+"' group by 1",
 		func(mark string, n int64) { found[mark] = int(n) })
-	queryFiles(t, files("rejections"), "select '', sum(events)::bigint from t where data_set_id = '"+l.id+"'",
+	queryFiles(t, files("rejections"), "select '', sum(events)::bigint from t where data_set_id = '"+l.ID+"'",
 		func(_ string, n int64) { counted = int(n) })
-	l.judge(t, l.compare(t, found), counted)
+	l.Check(t, found)
+	l.checkRejected(t, counted)
 	counts := 0
-	queryFiles(t, files("hours"), "select '', sum(count)::bigint from t where kind = 'events' and field = 'accepted' and data_set_id = '"+l.id+"'",
+	queryFiles(t, files("hours"), "select '', sum(count)::bigint from t where kind = 'events' and field = 'accepted' and data_set_id = '"+l.ID+"'",
 		func(_ string, n int64) { counts = int(n) })
 	if counts != len(found) {
 		t.Errorf("%d events are counted in hours, want the %d that are stored", counts, len(found))
@@ -87,20 +88,20 @@ func TestKilledCommitter(t *testing.T) {
 	n := rounds(t, 20, 4)
 	for range n {
 		var stop atomic.Bool
-		senders := l.load(s, 4, &stop)
+		senders := l.Load(s, 4, &stop)
 		pause(time.Duration(300+rand.IntN(1500)) * time.Millisecond)
 		s.Stop(syscall.SIGKILL)
 		stop.Store(true)
 		senders.Wait()
 		s = start(t, dir, how)
 	}
-	l.settle(t, s, 60*time.Second)
+	l.Settle(t, s, 60*time.Second)
 	p.run(t, dir, "backup", filepath.Join(t.TempDir(), "backup")) // it waits for all partitions and all tables
 	p.check(t, dir, l)
-	l.settle(t, s, 60*time.Second)
+	l.Settle(t, s, 60*time.Second)
 	if code := s.Stop(syscall.SIGTERM); code != 0 { // a clean stop brings the counts
 		t.Errorf("stopped by SIGTERM: exit code %d", code)
 	}
 	p.check(t, dir, l)
-	t.Logf("%d kills, answers %v", n, l.statuses())
+	t.Logf("%d kills, answers %v", n, l.Statuses())
 }
