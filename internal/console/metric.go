@@ -232,6 +232,15 @@ var Metrics = []Metric{
 	{Name: "sluice_lake_small_files", Type: gauge, Help: "Small files that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.SmallFiles) })},
 	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) })},
 	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) })},
+	{Name: "sluice_objectstore_requests_total", Type: counter, Help: "Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables in a directory.", Labels: []string{"method"}, read: func(s *state, p put) {
+		if r := s.requests; r != nil {
+			p(float64(r.Put), "PUT")
+			p(float64(r.Get), "GET")
+			p(float64(r.Head), "HEAD")
+			p(float64(r.List), "LIST")
+			p(float64(r.Delete), "DELETE")
+		}
+	}},
 	{Name: "sluice_lake_damaged_files_total", Type: counter, Help: "Files found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
 
 	{Name: "sluice_feed_followers", Type: gauge, Help: "Requests of the feed that this node answers now.", read: one(func(s *state) int64 { return s.feed.Followers })},
