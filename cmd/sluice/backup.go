@@ -83,7 +83,7 @@ func backUp(cmd *cobra.Command, to string) error {
 	if err != nil {
 		return err
 	}
-	l, _, err := openSettled(cmd)
+	l, _, err := openSettled(cmd, true)
 	if err != nil {
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}

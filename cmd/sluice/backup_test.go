@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"sluice/internal/servicetest"
 )
 
 // The drill of docs/operate.md: back up under a running server, lose the machine, restore, go on. What was stored is there
@@ -16,22 +18,18 @@ func TestBackupAndRestore(t *testing.T) {
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")
 	reader(t, dir, "analyst")
-	l := newLedger()
-	var first answer
-	send := func(s *server, mark string) {
+	l := servicetest.Ledger{ID: "shop", Key: key}
+	send := func(s *server) (id string) {
 		t.Helper()
-		body, marks := markedBatch("shop", mark, 20)
-		a, err := s.post(key, "/v1/events/batch", body)
-		l.note(marks, a, err)
-		if err != nil || a.status != 200 {
-			t.Fatalf("send: %d %s %v", a.status, a.body, err)
+		e := l.Send(s, l.Request(servicetest.KeyedBatch))
+		if e.Status != http.StatusOK {
+			t.Fatalf("send: got status %d", e.Status)
 		}
-		first = a
+		return e.ID
 	}
-	for _, mark := range []string{"a", "b", "c"} {
-		send(s, mark)
-	}
-	id := strings.Split(string(first.body), "\"")[3]
+	send(s)
+	send(s)
+	id := send(s)
 	backup := filepath.Join(t.TempDir(), "backup")
 	sluice(t, "backup", backup, "--data", dir)
 	s.stop(syscall.SIGKILL)
@@ -48,11 +46,11 @@ func TestBackupAndRestore(t *testing.T) {
 	if a, err := s.call(http.MethodGet, key, "/v1/submissions/"+id, ""); err != nil || a.status != 200 || !strings.Contains(string(a.body), `"accepted":20`) {
 		t.Errorf("look-up after the restore: got %d %s, %v", a.status, a.body, err)
 	}
-	send(s, "d")
+	send(s)
 	if out := sluice(t, "reader", "list", "--data", other); !strings.Contains(out, "analyst") {
 		t.Errorf("got readers %q, want the one of before", out)
 	}
-	l.check(t, stored(t, other, "shop"))
+	l.Check(t, stored(t, other, "shop"))
 	sluice(t, "audit", "verify", "--data", other)
 	if entries, err := os.ReadDir(filepath.Join(other, "quarantine")); err == nil && len(entries) > 0 {
 		t.Errorf("got %d frames that are taken for lost, want none", len(entries))

@@ -53,6 +53,8 @@ func newServe() *cobra.Command {
 	f.BoolVar(&c.loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
 	f.DurationVar(&c.commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
 	f.DurationVar(&c.stopWithin, "stop-within", 30*time.Second, "how long requests in flight may take to end when the service stops")
+	f.DurationVar(&c.drainWait, "drain-wait", 0, "when the service stops: how long /readyz fails before the senders' listener closes, so that load balancers notice")
+	f.DurationVar(&c.natsWait, "nats-wait", 0, "how long to wait at the start for a NATS server that does not answer; 0 is without end, with /readyz failing")
 	f.StringVar(&logFormat, "log-format", "text", "text or json")
 	f.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
 	profile := profileFlag(cmd)

@@ -55,6 +55,8 @@ type config struct {
 	loading         bool
 	commit          time.Duration
 	stopWithin      time.Duration
+	drainWait       time.Duration // between the end of /readyz and the end of the listener
+	natsWait        time.Duration // for NATS at the start; 0 is without end
 	log             *slog.Logger
 }
 
@@ -97,7 +99,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	c.engine.Listen = true
 	c.engine.Log = c.log
 	c.engine.Unsynced = hooks.unsynced
-	if s.engine, err = engine.Open(ctx, c.engine); err != nil {
+	if s.engine, err = s.openEngine(ctx, c.engine); err != nil {
 		return nil, err
 	}
 	if s.engine.Mode() == engine.Attached {
@@ -142,7 +144,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	s.api = &api.Server{
-		Keys: s.registry, Stream: s.stream, Processed: s.processed, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
+		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
 		IDs: ids, BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
@@ -188,8 +190,8 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		return err
 	}
 	o := loader.Options{
-		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
-		Throttle: slow,
+		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
+		Throttle: slow, Maintain: func(ctx context.Context) error { return hooks.maintain(ctx, s.lake) },
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
 		o.Engine = s.engine
@@ -213,7 +215,7 @@ func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(st
 
 // processed says whether what stands at a position of the stream is in the table.
 func (s *service) processed(at stream.Position) bool {
-	return s.loader.Watermark(at.Partition) >= at.Seq
+	return max(s.loader.Watermark(at.Partition), s.member.View().Loaded[at.Partition]) >= at.Seq
 }
 
 // backlog is how long the oldest event not yet in the table has waited.
@@ -221,6 +223,11 @@ func (s *service) backlog() time.Duration {
 	var oldest time.Duration
 	for _, p := range s.loader.Stats().Partitions {
 		oldest = max(oldest, p.Lag)
+	}
+	for _, n := range s.member.View().Nodes {
+		for _, l := range n.Loads {
+			oldest = max(oldest, l.Lag)
+		}
 	}
 	return oldest
 }
@@ -261,8 +268,8 @@ func (s *service) url() string {
 }
 
 // run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing
-// acknowledged can be lost: first the listeners (requests in flight are answered), then the counts of rejected
-// events go into the stream, then the stream, the registry and the loader end.
+// acknowledged can be lost: /readyz fails and load balancers look away, then the listeners (requests in flight are answered), then the counts of rejected
+// events go into the stream, then the stream, the registry and the loader end, and the loader's leases are free.
 func (s *service) run(ctx context.Context) error {
 	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	lower, stopLower := context.WithCancel(partsCtx)
@@ -275,11 +282,14 @@ func (s *service) run(ctx context.Context) error {
 	}
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
-	if s.loading && !hooks.noLoader {
+	switch {
+	case s.loading && !hooks.noLoader:
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
+		parts.Go(named("loader", func() error { return s.flushOnDemand(lower) }))
+	case s.loading:
+		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 	}
 	if s.loading {
-		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
 	}
 	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
@@ -300,6 +310,7 @@ func (s *service) run(ctx context.Context) error {
 		s.log.Info("stopping: requests in flight are answered first")
 	case <-partsCtx.Done():
 	}
+	s.drain(partsCtx)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.stopWithin)
 	defer cancel()
 	if err := s.apiHTTP.Shutdown(grace); err != nil {
@@ -314,6 +325,20 @@ func (s *service) run(ctx context.Context) error {
 		_ = s.traces.Close(grace)
 	}
 	return parts.Wait()
+}
+
+// flushTopic is the announcement by which a command asks the process that loads to commit everything now.
+const flushTopic = "flush"
+
+// flushOnDemand does that until ctx ends.
+func (s *service) flushOnDemand(ctx context.Context) error {
+	stop, err := s.engine.Listen(flushTopic, s.loader.Flush)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stop()
+	return nil
 }
 
 // finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start and

@@ -59,9 +59,9 @@ func (q *request) judge(body string) (*event.Result, time.Time, error) {
 
 // charge counts the events of a request towards the dataset's limit, valid or not: looking at them is what costs.
 func (q *request) charge(res *event.Result, now time.Time) error {
-	rate := q.dataset.EventsPerSecond
-	if wait := q.usage.events.take(now, rate, float64(res.Total)); wait > 0 {
-		return limited("events", rate, wait)
+	limit := q.dataset.EventsPerSecond
+	if wait := q.usage.events.take(now, q.server.rate(limit), float64(res.Total)); wait > 0 {
+		return limited("events", limit, wait)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (q *request) enter() error {
 	if err := q.authenticate(); err != nil {
 		return err
 	}
-	if wait := q.usage.requests.take(q.start, q.dataset.RequestsPerSecond, 1); wait > 0 {
+	if wait := q.usage.requests.take(q.start, q.server.rate(q.dataset.RequestsPerSecond), 1); wait > 0 {
 		return limited("requests", q.dataset.RequestsPerSecond, wait)
 	}
 	if rt.method != http.MethodPost {
@@ -54,9 +54,9 @@ func (q *request) enter() error {
 	}
 	// Without events left in its limit a request is rejected before its body costs anything. One with an idempotency key
 	// may be a retry of what was accepted: it is answered.
-	rate := q.dataset.EventsPerSecond
-	if wait := q.usage.events.wait(q.start, rate, 1); wait > 0 && q.r.Header["Idempotency-Key"] == nil {
-		return limited("events", rate, wait)
+	limit := q.dataset.EventsPerSecond
+	if wait := q.usage.events.wait(q.start, q.server.rate(limit), 1); wait > 0 && q.r.Header["Idempotency-Key"] == nil {
+		return limited("events", limit, wait)
 	}
 	return q.capacity()
 }

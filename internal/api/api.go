@@ -63,6 +63,9 @@ type Server struct {
 	BodyDigest func(body string) [sha256.Size]byte
 	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
 	BacklogAge func() time.Duration
+	// Share is the part of every dataset's rate limits that this node may use, above 0 and up to 1; nil means all. Nodes
+	// of a cluster share the limits.
+	Share func() float64
 	// Live gets samples of what is accepted and rejected. It may be nil.
 	Live   Live
 	Limits Limits

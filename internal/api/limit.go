@@ -89,6 +89,17 @@ type usage struct {
 	count    usageCounts
 }
 
+// rate is a limit, and the part of it that this node may use.
+type rate struct{ perSecond, share float64 }
+
+// rate is a dataset's limit on this node.
+func (s *Server) rate(perSecond float64) rate {
+	if s.Share == nil {
+		return rate{perSecond, 1}
+	}
+	return rate{perSecond, s.Share()}
+}
+
 func (s *Server) usage(id string) *usage {
 	if u, ok := s.usages.Load(id); ok {
 		return u.(*usage)
@@ -100,37 +111,37 @@ func (s *Server) usage(id string) *usage {
 // tokenBucket limits a rate. Its burst is what one second brings, and at least one.
 type tokenBucket struct {
 	mu     sync.Mutex
-	rate   float64
+	limit  rate
 	tokens float64
 	last   time.Time
 }
 
 // take removes n tokens and returns zero, or removes none and returns how long to wait. A request for more than
 // the burst is let through by a full bucket, which it leaves in debt: rejected, it could never be sent at all.
-func (b *tokenBucket) take(now time.Time, rate, n float64) time.Duration {
-	return b.use(now, rate, n, n)
+func (b *tokenBucket) take(now time.Time, limit rate, n float64) time.Duration {
+	return b.use(now, limit, n, n)
 }
 
 // wait returns how long to wait until n tokens are there, and removes none.
-func (b *tokenBucket) wait(now time.Time, rate, n float64) time.Duration {
-	return b.use(now, rate, n, 0)
+func (b *tokenBucket) wait(now time.Time, limit rate, n float64) time.Duration {
+	return b.use(now, limit, n, 0)
 }
 
 // use removes n tokens if there are as many as wanted.
-func (b *tokenBucket) use(now time.Time, rate, wanted, n float64) time.Duration {
+func (b *tokenBucket) use(now time.Time, limit rate, wanted, n float64) time.Duration {
+	rate := limit.perSecond * limit.share
 	if rate <= 0 {
 		return 0
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	burst := max(rate, 1)
-	switch {
-	case b.last.IsZero(), b.rate != rate:
-		b.rate, b.tokens = rate, burst
-	default:
+	if b.last.IsZero() || b.limit.perSecond != limit.perSecond {
+		b.tokens = burst
+	} else { // another share, as of a node less, is no reason for a new burst
 		b.tokens = min(burst, b.tokens+rate*max(0, now.Sub(b.last).Seconds()))
 	}
-	b.last = now
+	b.last, b.limit = now, limit
 	need := min(wanted, burst)
 	if b.tokens < need {
 		return time.Duration((need - b.tokens) / rate * float64(time.Second))

@@ -40,7 +40,7 @@ func TestBucket(t *testing.T) {
 			now := noon
 			for i, k := range c.takes {
 				now = now.Add(k.after)
-				if got := b.take(now, c.rate, k.n).Round(time.Microsecond); got != k.want {
+				if got := b.take(now, rate{c.rate, 1}, k.n).Round(time.Microsecond); got != k.want {
 					t.Fatalf("take %d of %v: got a wait of %v, want %v", i, k.n, got, k.want)
 				}
 			}
@@ -51,16 +51,23 @@ func TestBucket(t *testing.T) {
 // A rate that the operator changes counts from then on.
 func TestBucketChanges(t *testing.T) {
 	var b tokenBucket
-	if b.take(noon, 1, 1) != 0 || b.take(noon, 1, 1) == 0 {
+	if b.take(noon, rate{1, 1}, 1) != 0 || b.take(noon, rate{1, 1}, 1) == 0 {
 		t.Error("the first rate is not held")
 	}
 	for i := range 5 {
-		if b.take(noon, 5, 1) != 0 {
+		if b.take(noon, rate{5, 1}, 1) != 0 {
 			t.Errorf("request %d of 5 is rejected at the new rate", i)
 		}
 	}
-	if b.take(noon, 5, 1) == 0 || b.take(noon, 0, 1) != 0 {
+	if b.take(noon, rate{5, 1}, 1) == 0 || b.take(noon, rate{0, 1}, 1) != 0 {
 		t.Error("the new rates are not held")
+	}
+	// When another node ends, this one gets more of the limit, but no second burst.
+	if b.take(noon, rate{5, 0.5}, 1) == 0 || b.take(noon, rate{5, 1}, 1) == 0 {
+		t.Error("a new share brings new tokens at once")
+	}
+	if b.take(noon.Add(200*time.Millisecond), rate{5, 0.5}, 1) == 0 || b.take(noon.Add(400*time.Millisecond), rate{5, 0.5}, 1) != 0 {
+		t.Error("half of 5/s does not bring one token in 400 ms")
 	}
 }
 

@@ -64,7 +64,7 @@ func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submi
 	}
 	// Anybody can make up an id of an earlier version, and to find that the table has none costs a scan.
 	if !authentic {
-		if wait := q.usage.oldIDs.take(q.start, oldIDsPerSecond, 1); wait > 0 {
+		if wait := q.usage.oldIDs.take(q.start, q.server.rate(oldIDsPerSecond), 1); wait > 0 {
 			r := reject(event.RateLimited, "Too many look-ups of submission ids that an earlier version gave out.")
 			r.wait = wait
 			r.hint = "Wait for Retry-After, then ask again."

@@ -16,10 +16,11 @@ const (
 
 // The edges of the alarms, once for the page and the rules.
 const (
-	backlogWarn   = 2 * time.Minute // the loader commits every few seconds; arbitrary multiple of that
-	backlogRisk   = 24 * time.Hour  // a third of the 72 h that the stream keeps: time left to act
-	diskWarn      = 0.15            // of the disk free
-	diskRisk      = 0.07            // just above the headroom at which the stream rejects events
+	unloadedWarn  = 30 * time.Second // a loader that dies is replaced after 9 s; arbitrary multiple of that
+	backlogWarn   = 2 * time.Minute  // the loader commits every few seconds; arbitrary multiple of that
+	backlogRisk   = 24 * time.Hour   // a third of the 72 h that the stream keeps: time left to act
+	diskWarn      = 0.15             // of the disk free
+	diskRisk      = 0.07             // just above the headroom at which the stream rejects events
 	slowSync      = 250 * time.Millisecond
 	slowSyncs     = 20  // frames; of fewer the slowest says little. Arbitrary
 	rejectedShare = 0.5 // of a dataset's events
@@ -103,6 +104,13 @@ var Alarms = []Alarm{
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s of the requests of the last 5 minutes ended in a 5xx.", pct(share(int64(s.last5.errs), int64(s.last5.requests)))),
 				s.last5.errs > 0 && share(int64(s.last5.errs), int64(s.last5.requests)) > 0.01
+		}, nil,
+	},
+	{
+		"SluiceNoLoader", critical, "1m", `sluice_cluster_unloaded_partitions > 0`,
+		"Events wait in a partition that no node loads.", "Nothing is lost while the stream retains them. Start a node with --loading and the tables of the cluster; sluice cluster status shows nodes and leases.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("%s events that no node carries into the tables.", plural(s.unloaded(), "partition has", "partitions have")), s.unloaded() > 0 && s.unloadedFor > unloadedWarn
 		}, nil,
 	},
 	{

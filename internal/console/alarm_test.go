@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/cluster"
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
@@ -36,8 +37,16 @@ func TestVerdict(t *testing.T) {
 		"no space at the start": {func(s *state) {
 			s.started, s.ready, s.stream.Phase, s.stream.DiskFree = noon, stream.ErrNoSpace, stream.NoSpace, 300<<20
 		}, "bad", "needs you now", []string{"SluiceDiskFull"}},
-		"behind":         {func(s *state) { lag(s, 10*time.Minute) }, "warn", "needs a look", []string{"SluiceLoadBehind"}},
-		"at risk":        {func(s *state) { lag(s, 30*time.Hour) }, "bad", "needs you now", []string{"SluiceBacklogAtRisk"}},
+		"behind":  {func(s *state) { lag(s, 10*time.Minute) }, "warn", "needs a look", []string{"SluiceLoadBehind"}},
+		"at risk": {func(s *state) { lag(s, 30*time.Hour) }, "bad", "needs you now", []string{"SluiceBacklogAtRisk"}},
+		"no loader": {func(s *state) {
+			s.cluster = &cluster.View{Loaded: map[uint8]uint64{0: 5}}
+			s.extents = []stream.Extent{{Last: 7}}
+			s.unloadedFor = time.Minute
+		}, "bad", "needs you now", []string{"SluiceNoLoader"}},
+		"another node is behind": {func(s *state) {
+			s.cluster = &cluster.View{Nodes: []cluster.Node{{Loads: []cluster.Load{{Lag: 10 * time.Minute}}}}}
+		}, "warn", "needs a look", []string{"SluiceLoadBehind"}},
 		"damaged frame":  {func(s *state) { s.loader.Damaged = 1 }, "bad", "needs you now", []string{"SluiceDamagedFrames"}},
 		"gap":            {func(s *state) { s.loader.Missing = 3 }, "bad", "needs you now", []string{"SluiceSequenceGap"}},
 		"damaged file":   {func(s *state) { s.lake = lake.Stats{DamagedFiles: 1} }, "warn", "needs a look", []string{"SluiceDamagedFiles"}},

@@ -19,6 +19,7 @@ import (
 
 	"sluice/internal/api"
 	"sluice/internal/audit"
+	"sluice/internal/cluster"
 	"sluice/internal/dataset"
 	"sluice/internal/durable"
 	"sluice/internal/engine"
@@ -48,7 +49,8 @@ type Sources struct {
 	API      *api.Server
 	Feed     *feed.Feed
 	Audit    *audit.Log
-	Access   *Access // who may look
+	Access   *Access              // who may look
+	Cluster  func() *cluster.View // the nodes; nil when nobody knows
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
@@ -94,11 +96,13 @@ type Console struct {
 
 	bodyTime, writeTime time.Duration // bodyTime and liveWrite; tests wait for less
 
-	rates   rates
-	found   atomic.Pointer[findings]
-	extents atomic.Pointer[[]stream.Extent]
-	audited atomic.Pointer[auditState]
-	close   sync.Once
+	rates    rates
+	found    atomic.Pointer[findings]
+	extents  atomic.Pointer[[]stream.Extent]
+	audited  atomic.Pointer[auditState]
+	draining atomic.Bool
+	unloaded atomic.Int64 // since when frames wait that no node loads, in Unix seconds; 0 when none do
+	close    sync.Once
 }
 
 // New makes the console. Nothing is read until Run.
@@ -190,7 +194,14 @@ func static(w http.ResponseWriter, r *http.Request) {
 	http.ServeFileFS(w, r, staticFiles, r.URL.Path)
 }
 
+// Drain makes /readyz fail, so that load balancers send nothing more. Requests are still answered.
+func (c *Console) Drain() { c.draining.Store(true) }
+
 func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
+	if c.draining.Load() {
+		http.Error(w, "draining: this node stops", http.StatusServiceUnavailable)
+		return
+	}
 	if err := c.s.API.Ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
@@ -206,6 +217,12 @@ func (c *Console) look() *state {
 		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
+	if c.s.Cluster != nil {
+		s.cluster = c.s.Cluster()
+	}
+	if since := c.unloaded.Load(); since != 0 {
+		s.unloadedFor = s.now.Sub(time.Unix(since, 0))
+	}
 	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
 	if f := c.found.Load(); f != nil {
 		s.found = *f
@@ -244,6 +261,7 @@ func (c *Console) Run(ctx context.Context) error {
 	for n := 1; ; n++ {
 		s := c.look()
 		c.minutes.look(s.now, s.counters())
+		c.noteUnloaded(s)
 		c.rates.look(s)
 		c.history.look(s.now, sound(s), c.log)
 		c.commits.look(c.s.Lake.Commits)
@@ -281,6 +299,16 @@ func (c *Console) readExtents(ctx context.Context) {
 	x, err := c.s.Stream.Extents(ctx)
 	if err == nil {
 		c.extents.Store(&x)
+	}
+}
+
+// noteUnloaded remembers since when frames wait that no node loads.
+func (c *Console) noteUnloaded(s *state) {
+	switch n := s.unloaded(); {
+	case n == 0:
+		c.unloaded.Store(0)
+	case c.unloaded.Load() == 0:
+		c.unloaded.Store(s.now.Unix())
 	}
 }
 

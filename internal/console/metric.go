@@ -176,6 +176,16 @@ var Metrics = []Metric{
 		})
 	}},
 
+	{Name: "sluice_cluster_nodes", Type: gauge, Help: "Nodes that this node hears of, itself among them. Of the cluster, not of this node.", read: one(func(s *state) int { return len(s.nodes()) })},
+	{Name: "sluice_cluster_unloaded_partitions", Type: gauge, Help: "Partitions with events that no node loads. Of the cluster, not of this node.", read: one(func(s *state) int { return s.unloaded() })},
+	{Name: "sluice_cluster_watermark", Type: gauge, Help: "Sequence number up to which a partition is in the tables. Of the cluster, not of this node.", Labels: []string{"partition"}, read: func(s *state, p put) {
+		for i := range s.extents {
+			if s.cluster != nil {
+				p(float64(s.cluster.Loaded[uint8(i)]), strconv.Itoa(i))
+			}
+		}
+	}},
+
 	{Name: "sluice_engine_healthy", Type: gauge, Help: "1 when the engine takes writes as far as can be known without one.", read: truth(func(s *state) bool { return s.engine.Healthy })},
 	{Name: "sluice_engine_restarts_total", Type: counter, Help: "Times the embedded engine was restarted after a fault.", read: one(func(s *state) uint64 { return s.engine.Restarts })},
 	{Name: "sluice_stream_frames_total", Type: counter, Help: "Frames acknowledged: each is one synced write.", read: one(func(s *state) uint64 { return s.stream.Frames })},
@@ -204,7 +214,7 @@ var Metrics = []Metric{
 		}
 	}},
 
-	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
+	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited, on whichever node loads it.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
 	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damaged)},
 	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory quarantine.", read: one((*state).missing)},
 	{Name: "sluice_load_stopped", Type: gauge, Help: "1 while nothing is loaded because the tables belong to another stream or have no watermark.", read: one(func(s *state) float64 {

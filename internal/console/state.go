@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sluice/internal/api"
+	"sluice/internal/cluster"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/feed"
@@ -28,6 +29,8 @@ type state struct {
 	lake                  lake.Stats
 	loader                loader.Stats
 	feed                  feed.Stats
+	cluster               *cluster.View // nil when this node knows of no other
+	unloadedFor           time.Duration // how long frames have waited that no node loads
 	disk                  disk
 	retention             time.Duration // of the stream
 	audit                 auditState
@@ -99,6 +102,11 @@ func (s *state) backlog() (age time.Duration) {
 	for i := range s.loader.Partitions {
 		age = max(age, s.loader.Partitions[i].Lag)
 	}
+	for _, n := range s.nodes() {
+		for _, l := range n.Loads {
+			age = max(age, l.Lag)
+		}
+	}
 	return age
 }
 
@@ -110,20 +118,31 @@ func (s *state) pending() (n int) {
 	return n
 }
 
-func (s *state) commits() (n int64) {
-	for i := range s.loader.Partitions {
-		n += s.loader.Partitions[i].Commits
-	}
-	return n
-}
+func (s *state) commits() int64 { return s.loader.Commits }
 
-func (s *state) retries() (n int64) {
-	for i := range s.loader.Partitions {
-		n += s.loader.Partitions[i].Retries
-	}
-	return n
-}
+func (s *state) retries() int64 { return s.loader.Retries }
 
 // damaged are the frames and records that the loader could not read, and missing those that were not there.
 func (s *state) damaged() int64 { return s.loader.Damaged }
 func (s *state) missing() int64 { return s.loader.Missing }
+
+// nodes are those of the cluster that this node hears of, itself among them.
+func (s *state) nodes() []cluster.Node {
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Nodes
+}
+
+// unloaded counts the partitions with frames that wait and that no node loads.
+func (s *state) unloaded() (n int) {
+	if s.cluster == nil {
+		return 0
+	}
+	for p := range s.extents {
+		if loader, _ := s.cluster.Loader(uint8(p)); loader == nil && s.extents[p].Last > s.cluster.Loaded[uint8(p)] {
+			n++
+		}
+	}
+	return n
+}

@@ -1,11 +1,13 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"sluice/internal/histogram"
 	"sluice/internal/stream"
@@ -38,7 +40,7 @@ func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, span(s.now.Sub(s.started)), c.s.DataDir)}
 	p.Cards = []systemCard{
-		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), c.auditCard(r.Context(), s),
+		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), clusterCard(s), c.auditCard(r.Context(), s),
 	}
 	c.show(w, r, http.StatusOK, "system", "System", "/system", refreshEvery, p)
 }
@@ -147,6 +149,27 @@ func feedCard(s *state) systemCard {
 			behind = span(r.Lag)
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{r.Name, num(r.Rows), size(int64(r.Bytes)), behind, ago(s.now, r.Last)})
+	}
+	return card
+}
+
+// clusterCard shows all nodes. Everything else on the page, but for the lake and the oldest event waiting, is of one node.
+func clusterCard(s *state) systemCard {
+	card := systemCard{ID: "cluster", Name: "Cluster", Wide: true, State: good(s.unloaded() == 0, plural(len(s.nodes()), "node", "nodes"), "partitions without a loader")}
+	card.Table = &systemTable{Caption: "Nodes", Head: []string{"Node", "Version", "Role", "Loads", "Heartbeat"}, Empty: "No heartbeat yet."}
+	for _, n := range s.nodes() {
+		role := "accepts"
+		if n.Loading {
+			role = "accepts and loads"
+		}
+		if n.Draining {
+			role = "draining"
+		}
+		var loads []string
+		for _, l := range n.Loads {
+			loads = append(loads, strconv.Itoa(int(l.Partition)))
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{n.Host + " " + n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"), ago(s.now, n.Seen)})
 	}
 	return card
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -261,7 +262,7 @@ func rejectEmbedded(dir string) error {
 func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Option) error {
 	nc, err := e.dial(writeName, address, opts...)
 	if err != nil {
-		return fmt.Errorf("connect to the %s engine: %w", e.mode, err)
+		return fmt.Errorf("connect to the %s engine: %w", e.mode, unreachable(err))
 	}
 	js, err := jetstream.New(nc)
 	if err == nil {
@@ -269,10 +270,28 @@ func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Optio
 	}
 	if err != nil {
 		nc.Close()
-		return fmt.Errorf("connect to the %s engine: JetStream does not answer: %w", e.mode, err)
+		return fmt.Errorf("connect to the %s engine: JetStream does not answer: %w", e.mode, unreachable(err))
 	}
 	e.nc, e.js = nc, js
 	return nil
+}
+
+// unreachable adds ErrUnavailable to what may pass by itself: a server that is not there yet, or a cluster without a
+// leader. Wrong credentials do not pass.
+func unreachable(err error) error {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return err
+	}
+	_, network := errors.AsType[net.Error](err)
+	api, answered := errors.AsType[jetstream.JetStreamError](err)
+	busy := answered && api.APIError() != nil && api.APIError().Code == http.StatusServiceUnavailable
+	for _, passing := range []error{nats.ErrNoServers, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrNoResponders, jetstream.ErrJetStreamNotEnabled, context.DeadlineExceeded} {
+		network = network || errors.Is(err, passing)
+	}
+	if network || busy {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
 }
 
 // awaitAnswer asks until JetStream answers. A cluster whose nodes choose a leader loses the question.

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"sluice/internal/engine"
+)
+
+// openEngine opens the engine. A NATS server that does not answer is waited for: nodes and servers of a cluster start in
+// any order. Meanwhile the operators' listener answers /livez, and /readyz says what is missing.
+func (s *service) openEngine(ctx context.Context, o engine.Options) (*engine.Engine, error) {
+	e, err := engine.Open(ctx, o)
+	if o.URL == "" || !errors.Is(err, engine.ErrUnavailable) {
+		return e, err
+	}
+	if s.natsWait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.natsWait)
+		defer cancel()
+	}
+	stop, listenErr := s.serveWaiting()
+	if listenErr != nil {
+		return nil, listenErr
+	}
+	defer stop()
+	const pause, remind = 500 * time.Millisecond, 20 // a line every 10 s or so
+	for n := 0; errors.Is(err, engine.ErrUnavailable); n++ {
+		if n%remind == 0 {
+			s.log.Warn("NATS does not answer: this node waits for it", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+		e, err = engine.Open(ctx, o)
+	}
+	if err == nil {
+		s.log.Info("NATS answers")
+	}
+	return e, err
+}
+
+// serveWaiting answers on the operators' address until stop is called.
+func (s *service) serveWaiting() (stop func(), err error) {
+	if s.config.ops == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", s.config.ops)
+	if err != nil {
+		return nil, fmt.Errorf("--ops: %w", err)
+	}
+	s.config.ops = l.Addr().String() // any port stays the same one
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "starting: NATS does not answer", http.StatusServiceUnavailable)
+	})
+	h := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if s.opsCert != "" {
+			_ = h.ServeTLS(l, s.opsCert, s.opsKey)
+			return
+		}
+		_ = h.Serve(l)
+	}()
+	s.log.Info("waiting", "ops", s.config.ops)
+	return func() { _ = h.Close(); <-done }, nil
+}
+
+// drain lets load balancers and the other nodes know that this node stops, and gives them time to act on it.
+func (s *service) drain(ctx context.Context) {
+	s.console.Drain()
+	beat, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	s.member.Drain(beat)
+	select {
+	case <-time.After(s.drainWait):
+	case <-ctx.Done(): // a part has given up
+	}
+}
+
+// share is this node's part of the rate limits.
+func (s *service) share() float64 { return 1 / float64(s.member.View().Live()) }
