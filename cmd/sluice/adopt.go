@@ -46,6 +46,9 @@ func adoptLake(cmd *cobra.Command, from string) error {
 		return err
 	}
 	defer e.Close()
+	if err := rightTables(ctx, e, place); err != nil {
+		return err
+	}
 	s, err := stream.Open(ctx, e, stream.Options{})
 	if err != nil {
 		return err

@@ -88,7 +88,7 @@ func backUp(cmd *cobra.Command, to string) error {
 	if err != nil {
 		return err
 	}
-	l, _, err := openSettled(cmd)
+	l, _, err := openSettled(cmd, true)
 	if err != nil && !errors.Is(err, errNotSettled) { // what the tables do not have yet is in the stream
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}

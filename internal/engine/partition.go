@@ -315,6 +315,15 @@ func (p *Partition) PublishNew(ctx context.Context, key string, data []byte) (ui
 	})
 }
 
+// PublishAfter is Publish for a message that must follow the one with a number: if that one is not the last, nothing is
+// stored, and it returns ErrRevision.
+func (p *Partition) PublishAfter(ctx context.Context, last uint64, data []byte) (uint64, error) {
+	seq, err := p.publish(ctx, &nats.Msg{
+		Subject: p.subject, Data: data, Header: nats.Header{"Nats-Expected-Last-Sequence": {strconv.FormatUint(last, 10)}},
+	})
+	return seq, changed(err)
+}
+
 func (p *Partition) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	reply, err := p.e.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. compare orders rows by their
 // positions in the slice; nil takes the schema's own order.
 //
-// Order: data files, then a commit that lists them together with the watermark. A crash before the commit leaves files
-// that nothing lists, for the sweep.
+// Order: data files, manifest and list side by side, then the version that names them together with the watermark. A crash
+// before that leaves files that nothing lists, for the sweep.
 //
 // Steps: T.file, T.manifest, T.list, T.metadata, T.committed.
 func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) int, from Origin, job *throttle.Job) error {
@@ -36,7 +36,8 @@ func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) 
 	if err := t.at("file"); err != nil {
 		return err
 	}
-	files, err := t.writeFiles(ctx, rows, compare, job)
+	with := &uploads{}
+	files, err := t.writeFiles(ctx, rows, compare, job, with)
 	if err == nil {
 		taken := false
 		_, err = t.update(ctx, func(s *state) (*change, error) {
@@ -45,12 +46,13 @@ func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) 
 				return nil, err
 			}
 			taken = true
-			return &change{operation: appended, add: files, progress: s.after(from)}, nil
+			return &change{operation: appended, add: files, with: with, progress: s.after(from)}, nil
 		})
 		if err == nil && taken || errors.Is(err, objectstore.ErrUncertain) {
 			return err
 		}
 	}
+	_ = with.wait() // the commit has seen its error
 	t.discard(files)
 	return err
 }
@@ -83,7 +85,7 @@ func (t *Table[T]) sorted(ctx context.Context, rows []T, compare func(i, j int) 
 
 // writeFiles makes files of rows, one for each day. On an error it says which are there.
 func (t *Table[T]) writeFiles(
-	ctx context.Context, rows []T, compare func(i, j int) int, job *throttle.Job,
+	ctx context.Context, rows []T, compare func(i, j int) int, job *throttle.Job, with *uploads,
 ) (files []*dataFile, err error) {
 	order, err := t.sorted(ctx, rows, compare, job)
 	if err != nil {
@@ -93,7 +95,7 @@ func (t *Table[T]) writeFiles(
 	for _, i := range order {
 		row := &rows[i]
 		if w != nil && w.listed.day != t.schema.dayOf(row) {
-			f, err := w.finish(ctx)
+			f, err := w.finish(ctx, with)
 			if err != nil {
 				return files, err
 			}
@@ -112,7 +114,7 @@ func (t *Table[T]) writeFiles(
 	if w == nil {
 		return files, nil
 	}
-	f, err := w.finish(ctx)
+	f, err := w.finish(ctx, with)
 	if err != nil {
 		return files, err
 	}

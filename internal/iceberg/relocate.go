@@ -66,7 +66,7 @@ func (t *table) commitRelocation(s *state, c *change) (next *state, written []st
 			}
 			manifests = append(manifests, moved[o.name])
 		}
-		list, err := t.writeList(snap.ID, snap.Sequence, snap.Parent, manifests)
+		list, err := t.writeList(snap.ID, snap.Sequence, snap.Parent, manifests, nil)
 		written = append(written, list)
 		if err != nil {
 			return nil, written, err
@@ -94,5 +94,5 @@ func (t *table) moveManifest(m *manifest) (*manifest, error) {
 		}
 		entries = append(entries, entry{p, status})
 	}
-	return t.writeManifest(id, m.file.SequenceNum(), entries)
+	return t.writeManifest(id, m.file.SequenceNum(), entries, nil)
 }

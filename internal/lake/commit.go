@@ -34,7 +34,7 @@ func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) i
 	out := iceberg.Origin{Stream: l.o.Stream}
 	for i := range b.Spans {
 		s := &b.Spans[i]
-		span := iceberg.Span{Partition: s.Partition, From: reached(&s.From), To: s.To, Sparse: sparse, Settled: s.To}
+		span := iceberg.Span{Partition: s.Partition, From: reached(&s.From), To: max(s.To, reached(&s.From)), Sparse: sparse, Settled: s.To}
 		if b.Later {
 			span.Settled = min(s.From.Rejections, s.From.Hours)
 		}
@@ -63,7 +63,7 @@ func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	}
 	if len(b.Hours) > 0 {
 		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Hours }, true)
-		if err := l.hours.Append(ctx, b.Hours, nil, from, job); err != nil {
+		if err := l.appendHours(ctx, b.Hours, from, job); err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,8 @@ type Lake struct {
 	hours      *hourTable
 
 	mu       sync.Mutex    // one Commit at a time: a file that is being written takes megabytes
+	pendMu   sync.RWMutex  // held while the table of hours changes
+	pending  []Hour        // see Pend
 	next     atomic.Uint32 // which table is compacted next
 	failures atomic.Int64
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -111,11 +112,15 @@ func hold(t *testing.T, g *gateway, want []event.Row) {
 // Every step of a commit, and everything that a store or the network can do to it: nothing is lost, nothing is there
 // twice, and every file that is listed is there.
 func TestEveryStepAndEveryAnswer(t *testing.T) {
-	g := startGateway(t)
+	everyAnswer(t, startGateway(t), "data file", "manifest", "list", "version")
+}
+
+func everyAnswer(t *testing.T, g *gateway, steps ...string) {
+	t.Helper()
 	p := newSpoiler(t, g)
 	l := openLake(t, open(t, p.URL))
 	var all []event.Row
-	for _, step := range []string{"data file", "manifest", "list", "version"} {
+	for _, step := range steps {
 		for _, what := range []string{"409", "500", "503", "reset", "delay", "late", "twice", "answer lost", "500 after"} {
 			for _, times := range []int{1, 3} {
 				if times > 1 && what != "answer lost" && what != "500" {
@@ -144,8 +149,10 @@ func TestEveryStepAndEveryAnswer(t *testing.T) {
 
 // Two processes that commit to one table, each for a partition of its own, while one compacts: the conditional write
 // keeps them apart.
-func TestTwoCommitters(t *testing.T) {
-	g := startGateway(t)
+func TestTwoCommitters(t *testing.T) { twoCommitters(t, startGateway(t)) }
+
+func twoCommitters(t *testing.T, g *gateway) {
+	t.Helper()
 	const rounds = 12
 	var all [2][]event.Row
 	done := make(chan struct{}, 2)
@@ -363,4 +370,68 @@ func TestRequestsOfACommit(t *testing.T) {
 	if puts > 4*commits || others > 0 {
 		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.count)
 	}
+}
+
+// Who asks again for what was read lately costs few requests: the ends of files are kept, and a small file is an end.
+func TestReadersCostFewRequests(t *testing.T) {
+	g := startGateway(t)
+	writer := openLake(t, open(t, g.url))
+	var all []event.Row
+	for range 8 {
+		some := rows(50)
+		load(t, writer, 0, some)
+		all = append(all, some...)
+	}
+	p := newSpoiler(t, g)
+	l := openLake(t, open(t, p.URL))
+	requests := func(read func()) (n int) {
+		t.Helper()
+		p.mu.Lock()
+		clear(p.count)
+		p.mu.Unlock()
+		read()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, k := range p.count {
+			n += k
+		}
+		return n
+	}
+	scan := func() {
+		n := 0
+		for _, err := range l.Scan(t.Context(), lake.Query{Dataset: "shop"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != len(all) {
+			t.Errorf("got %d rows, want %d", n, len(all))
+		}
+	}
+	if n := requests(scan); n == 0 {
+		t.Error("got no request for the first scan, so the test shows nothing")
+	}
+	find := func() {
+		if _, err := l.FindEvent(t.Context(), all[7].EventID); err != nil {
+			t.Error(err)
+		}
+	}
+	export := func() {
+		if n, err := l.WriteParquet(t.Context(), lake.Query{}, io.Discard); err != nil || int(n) != len(all) {
+			t.Errorf("got %d rows, %v, want %d", n, err, len(all))
+		}
+	}
+	for name, again := range map[string]func(){"scan": scan, "look-up": find, "export": export} {
+		if n := requests(again); n > 0 {
+			t.Errorf("%s: got %d requests for what was read lately, want none", name, n)
+		}
+	}
+	// What is erased is in no cache, either.
+	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: all[0].EmailSHA256})
+	if err != nil || done.Rows != 1 {
+		t.Fatalf("got %+v, %v, want one row", done, err)
+	}
+	all = all[1:]
+	scan()
 }
