@@ -49,8 +49,8 @@ func event(mark string) string {
 		time.Now().Unix(), len(mark), mark)
 }
 
-// load sends until stop is called: every second event has an idempotency key and is sent again through the other nodes
-// until it is acknowledged.
+// load sends until stop is called. Every second sender uses idempotency keys, and sends an event again through the other
+// nodes until it is acknowledged; the others send each event once.
 func (w *world) load(senders int) (l *ledger, stop func()) {
 	l = &ledger{acked: map[string]string{}, sent: map[string]bool{}, keyed: map[string]bool{}}
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -58,7 +58,7 @@ func (w *world) load(senders int) (l *ledger, stop func()) {
 	for s := range senders {
 		wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				w.send(ctx, l, fmt.Sprintf("m%d-%d", s, i), s+i, i%2 == 0)
+				w.send(ctx, l, fmt.Sprintf("m%d-%d", s, i), s/2+i, s%2 == 0)
 				select {
 				case <-ctx.Done():
 				case <-time.After(10 * time.Millisecond):
