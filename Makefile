@@ -120,6 +120,11 @@ BROWSER := TestEveryPage|TestHostileText|TestScreenshots
 interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) test -timeout 10m ./...
 
+ROUNDS ?= 5
+.PHONY: cluster
+cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, paused, replaced, restarted: ROUNDS=5 (20 min)
+	cd interop && ROUNDS=$(ROUNDS) $(GO) test -count 1 -v -timeout 60m ./cluster
+
 HISTORIES ?= 200
 .PHONY: readers
 readers: setup ## random histories of the tables, read by every reader: HISTORIES=200, SEED=first one

@@ -41,6 +41,14 @@ type Partitions struct {
 // Close ends the connection for reading.
 func (ps *Partitions) Close() { ps.rc.Close() }
 
+// At returns a partition for reading, also one that was added after Partitions was called.
+func (ps *Partitions) At(p uint8) *Partition {
+	if int(p) < len(ps.List) {
+		return ps.List[p]
+	}
+	return &Partition{e: ps.List[0].e, rc: ps.rc, id: p, name: partitionName(p), subject: frameSubject(p)}
+}
+
 // Partition is one durable log of messages, numbered from 1 on. Its methods may be called by many goroutines.
 type Partition struct {
 	e       *Engine

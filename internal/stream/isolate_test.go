@@ -144,3 +144,26 @@ func TestSavedEndNeverFalls(t *testing.T) {
 		t.Errorf("got %q, %v, want 9", got.Value, err)
 	}
 }
+
+// A node that was started before partitions were added reads what others store there.
+func TestAddedPartitionIsRead(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	before := openStream(t, openExternal(t, srv), Options{})
+	after := runStream(t, openExternal(t, srv), Options{Partitions: 3})
+	for {
+		at, err := after.Append(t.Context(), []byte("new"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := before.Read(t.Context(), at); err != nil || string(got) != "new" {
+			t.Errorf("read %v: got %q, %v, want the record", at, got, err)
+		}
+		if at.Partition == 2 {
+			at.Seq += 1000
+			if _, err := before.Read(t.Context(), at); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("behind the end of the new partition: got %v, want ErrUnavailable", err)
+			}
+			return
+		}
+	}
+}
