@@ -136,6 +136,11 @@ faults: ## every fault tried on the running service: kills, power cuts, full dis
 faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)
 	$(FAULT) -timeout 10m -run '^($(FAULTS_CI))$$' ./faults
 
+.PHONY: attack
+attack: export ATTACK_TIME ?= 10m
+attack: ## every attack of docs/laboratory.md at once, in 256 MiB, beside honest senders (root; ATTACK_TIME=10m)
+	$(FAULT) -timeout 30m -run '^TestEveryAttackAtOnce$$' ./faults
+
 FAULTS_CI := TestKilled.*|TestPowerCut.*|TestDiskFull|TestWriteErrors|TestDamagedStream|TestIdempotencyIsLinear|TestClockSteps
 faults-ci: export FAULTS = ci
 

@@ -54,11 +54,11 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake"}},
 	"internal/feed":    {ours: []string{"event", "internal/dataset", "internal/erasure", "internal/lake", "internal/stream", "internal/submission"}},
 	"internal/traffic": {},
-	"internal/bench":   {ours: []string{"internal/dataset", "internal/engine", "internal/histogram", "internal/lake", "internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
+	"internal/bench":   {ours: []string{"internal/dataset", "internal/engine", "internal/histogram", "internal/lake", "internal/objectstore", "internal/traffic"}, modules: []string{"github.com/go-json-experiment/json"}},
 	"internal/console": {
 		ours: []string{
 			"event", "internal/api", "internal/audit", "internal/cluster", "internal/dataset", "internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/iceberg", "internal/lake", "internal/loader",
-			"internal/stream", "internal/submission",
+			"internal/objectstore", "internal/stream", "internal/submission",
 		},
 		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel", "golang.org/x/crypto"},
 	},

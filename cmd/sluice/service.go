@@ -76,7 +76,8 @@ type service struct {
 	audit    *audit.Log
 	stream   *stream.Stream
 	lake     *lake.Lake
-	hours    *lake.HourIndex // of the lake
+	requests func() objectstore.Requests // sent to the bucket of the tables; nil for a directory
+	hours    *lake.HourIndex             // of the lake
 	loader   *loader.Loader
 	erasures *erasure.Tombstones
 	api      *api.Server
@@ -168,6 +169,9 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	store, err := s.tables.open(context.WithoutCancel(ctx)) // until the last commit
 	if err != nil {
 		return fmt.Errorf("--lake: %w", err)
+	}
+	if bucket, ok := store.(*objectstore.S3); ok {
+		s.requests = bucket.Stats
 	}
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{

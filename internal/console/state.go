@@ -11,6 +11,7 @@ import (
 	"sluice/internal/iceberg"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
+	"sluice/internal/objectstore"
 	"sluice/internal/stream"
 )
 
@@ -29,8 +30,9 @@ type state struct {
 	lake                  lake.Stats
 	loader                loader.Stats
 	feed                  feed.Stats
-	cluster               *cluster.View // nil when this node knows of no other
-	unloadedFor           time.Duration // how long frames have waited that no node loads
+	cluster               *cluster.View         // nil when this node knows of no other
+	unloadedFor           time.Duration         // how long frames have waited that no node loads
+	requests              *objectstore.Requests // sent to the bucket; nil for tables in a directory
 	disk                  disk
 	retention             time.Duration // of the stream
 	audit                 auditState

@@ -107,7 +107,7 @@ func Start(t testing.TB, more string) *Server {
 	return s
 }
 
-// StartCluster runs n servers that replicate among each other. They need seconds to agree on a leader.
+// StartCluster runs n servers that replicate among each other; they are called and tagged n0, n1 and so on. They need seconds to agree on a leader.
 func StartCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	var routes []string
@@ -123,8 +123,8 @@ func StartCluster(t testing.TB, n int) []*Server {
 	var servers []*Server
 	for i, l := range listeners {
 		l.Close() // free for the server, which cannot take any free port: the others must know it before
-		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\ncluster: {name: c, listen: %q, routes: [%s]}",
-			i, l.Addr().String(), strings.Join(routes, ", "))))
+		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\nserver_tags: [n%d]\ncluster: {name: c, listen: %q, routes: [%s]}",
+			i, i, l.Addr().String(), strings.Join(routes, ", "))))
 	}
 	return servers
 }

@@ -40,6 +40,7 @@ type S3 struct {
 	single *minio.Client // never repeats a request: for the conditional write, whose answers differ in meaning
 	ctx    context.Context
 	tails  *tailCache // of objects that were opened; those of all places in the bucket
+	sent   *counter   // requests of all places in the bucket
 }
 
 // graceS3 is for how long an object stays that nothing lists. A bucket has no lock that ends with its process, so a
@@ -64,8 +65,14 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	if o.AccessKey != "" {
 		creds = credentials.NewStaticV4(o.AccessKey, o.SecretKey, "")
 	}
+	s.sent = &counter{next: o.Transport}
+	if o.Transport == nil {
+		if s.sent.next, err = minio.DefaultTransport(u.Scheme == "https"); err != nil {
+			return nil, err
+		}
+	}
 	options := minio.Options{
-		Creds: creds, Secure: u.Scheme == "https", Region: o.Region, Transport: o.Transport, BucketLookup: minio.BucketLookupAuto,
+		Creds: creds, Secure: u.Scheme == "https", Region: o.Region, Transport: s.sent, BucketLookup: minio.BucketLookupAuto,
 		MaxRetries: 8, // some ten seconds
 	}
 	if o.PathStyle {

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"sluice/internal/engine"
@@ -40,10 +41,34 @@ func (s *Stream) whyAbsent(ctx context.Context, at Position) error {
 		return err
 	case at.Seq < st.FirstSeq:
 		return ErrGone
+	case at.Seq > st.LastSeq && s.e.Mode() == engine.External:
+		return s.confirmAbsent(ctx, at)
 	case at.Seq > st.LastSeq:
 		return ErrNotFound
 	}
 	return ErrDamaged
+}
+
+// confirmAbsent says whether a partition of a cluster really ends before a position. A server that was the leader and
+// does not know yet that it is none may say so, and be wrong. Only the leader can store a frame, and its number shows
+// where the partition ends.
+func (s *Stream) confirmAbsent(ctx context.Context, at Position) error {
+	w := s.writers[at.Partition]
+	w.confirming.Lock() // one at a time: each costs a sync
+	defer w.confirming.Unlock()
+	if w.high.Load() >= at.Seq {
+		// It was there once. Whether it is lost shows with the next frame that is stored.
+		return fmt.Errorf("%w: the leader of partition %d is not known", ErrUnavailable, at.Partition)
+	}
+	seq, err := w.write(ctx, AppendFrame(nil))
+	if err != nil {
+		return err
+	}
+	w.raise(seq)
+	if seq > at.Seq {
+		return fmt.Errorf("%w: the answer came from a server that lags", ErrUnavailable)
+	}
+	return ErrNotFound
 }
 
 // Last returns the sequence number of a partition's newest frame, 0 when there never was one.

@@ -112,11 +112,15 @@ func hold(t *testing.T, g *gateway, want []event.Row) {
 // Every step of a commit, and everything that a store or the network can do to it: nothing is lost, nothing is there
 // twice, and every file that is listed is there.
 func TestEveryStepAndEveryAnswer(t *testing.T) {
-	g := startGateway(t)
+	everyAnswer(t, startGateway(t), "data file", "manifest", "list", "version")
+}
+
+func everyAnswer(t *testing.T, g *gateway, steps ...string) {
+	t.Helper()
 	p := newSpoiler(t, g)
 	l := openLake(t, open(t, p.URL))
 	var all []event.Row
-	for _, step := range []string{"data file", "manifest", "list", "version"} {
+	for _, step := range steps {
 		for _, what := range []string{"409", "500", "503", "reset", "delay", "late", "twice", "answer lost", "500 after"} {
 			for _, times := range []int{1, 3} {
 				if times > 1 && what != "answer lost" && what != "500" {
@@ -145,8 +149,10 @@ func TestEveryStepAndEveryAnswer(t *testing.T) {
 
 // Two processes that commit to one table, each for a partition of its own, while one compacts: the conditional write
 // keeps them apart.
-func TestTwoCommitters(t *testing.T) {
-	g := startGateway(t)
+func TestTwoCommitters(t *testing.T) { twoCommitters(t, startGateway(t)) }
+
+func twoCommitters(t *testing.T, g *gateway) {
+	t.Helper()
 	const rounds = 12
 	var all [2][]event.Row
 	done := make(chan struct{}, 2)

@@ -23,10 +23,24 @@ const bucket = s3.Bucket
 // program is the S3 server, built once.
 var program = sync.OnceValues(func() (string, error) { return s3.Build("../../tools/s3") })
 
+// built has the directories to remove at the end.
+var built []string
+
+// buildOnce builds a program, and has its directory removed at the end.
+func buildOnce(t *testing.T, program func() (string, error)) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	built = append(built, filepath.Dir(path))
+	return path
+}
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	for _, dir := range built {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -39,11 +53,7 @@ type gateway struct {
 
 func startGateway(t *testing.T) *gateway {
 	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := s3.Start(path, t.TempDir())
+	g, err := s3.Start(buildOnce(t, program), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
