@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // attackTime is how long the attacks last: ATTACK_TIME, or half a minute.
@@ -239,7 +241,7 @@ func TestEveryAttackAtOnce(t *testing.T) {
 	}
 	a.tok = strings.TrimSpace(token)
 
-	send := func(int) bool { return honest.send(s, honest.request(single)).status == http.StatusOK }
+	send := func(int) bool { return honest.Send(s, honest.Request(servicetest.Single)).Status == http.StatusOK }
 	measure := func(d time.Duration) (ok, offered int, p99 time.Duration) {
 		ok, offered, latency := steady(500, d, 2000, send)
 		return ok, offered, percentile(latency, 0.99)
@@ -265,7 +267,7 @@ func TestEveryAttackAtOnce(t *testing.T) {
 	a.work.Wait()
 	_, _, after := measure(last / 3)
 	alone := max(before, after)
-	t.Logf("%d of %d honest events acknowledged in %v; p99 alone %v and %v, during the attacks %v; %d MiB at most; answers %v", ok, offered, last, before, after, during, s.memory(t)>>20, honest.statuses())
+	t.Logf("%d of %d honest events acknowledged in %v; p99 alone %v and %v, during the attacks %v; %d MiB at most; answers %v", ok, offered, last, before, after, during, s.memory(t)>>20, honest.Statuses())
 	for _, attack := range []string{"half a head", "log-in body", "bomb", "validate", "forged id", "log-in flood", "live view", "live view of another site"} {
 		what := map[string]int{}
 		for name, n := range a.tally {
@@ -292,7 +294,7 @@ func TestEveryAttackAtOnce(t *testing.T) {
 			t.Errorf("got %s", name)
 		}
 	}
-	honest.settle(t, s, 2*time.Minute)
+	honest.Settle(t, s, 2*time.Minute)
 	honest.check(t, dir)
 }
 
