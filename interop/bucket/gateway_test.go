@@ -147,6 +147,8 @@ func (p *spoiler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case "delay":
 		time.Sleep(300 * time.Millisecond)
+	case "slow":
+		time.Sleep(200 * time.Millisecond)
 	case "late": // the sender has given up when the answer comes
 		time.Sleep(4 * time.Second)
 	case "twice":

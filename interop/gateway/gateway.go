@@ -1,4 +1,5 @@
-// Package gateway starts a real S3 server, versitygw, as a process of its own, for tests.
+// Package gateway starts real S3 servers as processes of their own, for tests: versitygw over a directory, and gofakes3,
+// which shares no code with it, over a database file.
 package gateway
 
 import (
@@ -7,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -20,58 +22,83 @@ const (
 	Region    = "us-east-1"
 )
 
-// Build builds the server into a new directory and returns its path. source is where tools/s3 lies.
+// Build builds versitygw into a new directory and returns its path. source is where tools/s3 lies.
 func Build(source string) (string, error) {
+	return build(source, "github.com/versity/versitygw/cmd/versitygw")
+}
+
+// BuildSecond builds gofakes3 as Build does versitygw.
+func BuildSecond(source string) (string, error) {
+	return build(source, "github.com/johannesboyne/gofakes3/cmd/gofakes3")
+}
+
+func build(source, name string) (string, error) {
 	dir, err := os.MkdirTemp("", "gateway")
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "versitygw")
-	build := exec.Command("go", "build", "-o", path, "github.com/versity/versitygw/cmd/versitygw")
+	program := filepath.Join(dir, path.Base(name))
+	build := exec.Command("go", "build", "-o", program, name)
 	build.Dir = source
 	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the S3 server: %w\n%s", err, out)
 	}
-	return path, nil
+	return program, nil
 }
 
 // Gateway is a running server with one bucket.
 type Gateway struct {
 	URL string
-	Dir string // of the bucket: objects are files
+	Dir string // of the bucket: objects are files; "" for the second server
 	cmd *exec.Cmd
 }
 
-// Start runs the server over a directory until Stop.
+// Start runs versitygw over a directory until Stop.
 func Start(program, root string) (*Gateway, error) {
 	g := &Gateway{Dir: filepath.Join(root, Bucket)}
 	if err := os.Mkdir(g.Dir, 0o700); err != nil {
 		return nil, err
 	}
+	return g, g.run(func(address string) *exec.Cmd {
+		cmd := exec.Command(program, "--port", address, "posix", root)
+		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+		return cmd
+	})
+}
+
+// StartSecond runs gofakes3 over a database file in a directory until Stop. It verifies no signature.
+func StartSecond(program, root string) (*Gateway, error) {
+	g := &Gateway{}
+	return g, g.run(func(address string) *exec.Cmd {
+		return exec.Command(program, "-host", address, "-backend", "bolt", "-bolt.db", filepath.Join(root, "objects.db"), "-initialbucket", Bucket, "-quiet")
+	})
+}
+
+// run starts a server on a free port of this machine, and waits until it listens.
+func (g *Gateway) run(command func(address string) *exec.Cmd) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	address := l.Addr().String()
 	_ = l.Close()
 	g.URL = "http://" + address
-	g.cmd = exec.Command(program, "--port", address, "posix", root)
-	g.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+	g.cmd = command(address)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var words bytes.Buffer
 	g.cmd.Stdout, g.cmd.Stderr = &words, &words
 	if err := g.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
-			return g, c.Close()
+			return c.Close()
 		}
 		if time.Now().After(deadline) {
 			g.Stop()
-			return nil, fmt.Errorf("the S3 server does not listen: %s", words.String())
+			return fmt.Errorf("the S3 server does not listen: %s", words.String())
 		}
 		<-time.After(20 * time.Millisecond)
 	}
