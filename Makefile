@@ -14,11 +14,38 @@ build: ## bin/sluice and bin/sluice-send, stripped; the same commit and Go give 
 
 # Nothing of the machine and nothing of the clock goes in: no paths, no file times, no state of the work tree but its commit.
 VERSION ?= $(shell git describe --always --abbrev=12 --dirty --match 'v*' 2>/dev/null || echo unknown)
-BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags='-s -w -buildid= -X main.version=$(VERSION)'
+COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags='-s -w -buildid= -X main.version=$(VERSION) -X main.revision=$(COMMIT)'
+DIST ?= dist
 
 .PHONY: reproducible
 reproducible: ## builds the programs twice, in two places and without a cache, and compares the bytes
 	@VERSION=$(VERSION) ./tools/reproducible $(BUILD)
+
+.PHONY: release
+release: ## everything a release gives out, in dist/VERSION: VERSION=v1.2.3, PLATFORMS="linux/amd64 …", SENDERS="windows/amd64 …", DIST=directory
+	@./tools/release $(VERSION) $(if $(filter dist,$(DIST)),dist/$(VERSION),$(DIST)) $(BUILD)
+
+.PHONY: image
+image: ## dist/: the container image for this machine's kind of processor, as docker load reads it
+	mkdir -p dist/image
+	GOOS=linux $(BUILD) -o dist/image/sluice ./cmd/sluice
+	./tools/image dist/image/sluice $$($(GO) env GOARCH) sluice:$(VERSION) dist/sluice-$(VERSION)-linux-$$($(GO) env GOARCH).image.tar.gz
+
+.PHONY: publish-path
+publish-path: ## a copy of the source under the module path with which it is published: MODULE=example.com/owner/sluice, DEST=directory
+	@./tools/publish-path $(MODULE) $(or $(DEST),dist/module)
+
+.PHONY: notice
+notice: ## NOTICE: every module that the programs link, with its license
+	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	bin/tools/sbom -notice > bin/NOTICE && mv bin/NOTICE NOTICE
+
+.PHONY: sbom
+sbom: build ## dist/sluice.cdx.json: what is linked into the programs, as CycloneDX
+	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	mkdir -p dist
+	bin/tools/sbom -version $(VERSION) bin/sluice bin/sluice-send > dist/sluice.cdx.json
 
 .PHONY: sdk
 sdk: ## dist/: the SDKs for Node and Python as users install them
@@ -26,16 +53,20 @@ sdk: ## dist/: the SDKs for Node and Python as users install them
 	cd sdk/node && npm pack --silent --pack-destination ../../dist
 	cd sdk/python && python3 build_wheel.py ../../dist
 
+.PHONY: unit
+unit: build ## verifies the systemd unit: every line of it, and how much it may do
+	@./tools/unit bin/sluice
+
 .PHONY: demo
 demo: ## a server, a dataset, sample traffic and the addresses to look at
 	@echo "The first build takes a few minutes."
 	$(GO) run ./cmd/sluice demo
 
 .PHONY: check
-check: setup format vet lint test interop ## everything a commit needs: format, vet, lint, import rules, tests
+check: setup format vet lint unit test interop ## everything a commit needs: format, vet, lint, import rules, tests
 
 .PHONY: setup
-setup: ## what the tests need beyond Go: a browser, Prometheus, Node, npm, Python, strace (Debian packages, as root), npm packages
+setup: ## what the tests need beyond Go: a browser, Prometheus, Node, npm, Python, strace, buildah (Debian packages, as root), npm packages
 	@./tools/setup
 
 .PHONY: format
@@ -71,8 +102,9 @@ screenshots: ## a picture of every page of the console, light and dark, wide and
 	SCREENSHOTS=$(CURDIR)/screenshots $(GO) test -count 1 -run '^TestScreenshots$$' ./internal/console
 
 .PHONY: followers
-followers: ## 100,000 events while the followers of the feed are killed ten times
-	SLUICE_FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
+followers: ## 100,000 events while the followers of the feed are killed ten times, from the beginning and from a snapshot on
+	FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
+	cd interop && FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestHandOverUnderLoad$$' ./readers
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
@@ -108,6 +140,11 @@ faults: ## every fault tried on the running service: kills, power cuts, full dis
 .PHONY: faults-ci
 faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)
 	$(FAULT) -timeout 10m -run '^($(FAULTS_CI))$$' ./faults
+
+.PHONY: attack
+attack: export ATTACK_TIME ?= 10m
+attack: ## every attack of docs/laboratory.md at once, in 256 MiB, beside honest senders (root; ATTACK_TIME=10m)
+	$(FAULT) -timeout 30m -run '^TestEveryAttackAtOnce$$' ./faults
 
 FAULTS_CI := TestKilled.*|TestPowerCut.*|TestDiskFull|TestWriteErrors|TestDamagedStream|TestIdempotencyIsLinear|TestClockSteps
 faults-ci: export FAULTS = ci

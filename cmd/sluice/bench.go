@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/bench"
+	"sluice/internal/objectstore"
 	"sluice/internal/traffic"
 )
 
@@ -25,6 +27,8 @@ func newBench() *cobra.Command {
 	var mix, jsonFile, plotFile string
 	var keys []string
 	var suite, mine bool
+	var commit time.Duration
+	var partitions int
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the service on this machine",
@@ -32,10 +36,15 @@ func newBench() *cobra.Command {
 it took: events a second, latency, processor time, memory, bytes written, freshness, bytes on disk.
 With --url it measures a server that runs already, as a sender sees it; the events it sends are
 stored there. --rate offers events at a steady rate whatever the answers take (open loop), and counts
-latency from the moment a request was due. Without it each sender waits for its answer (closed loop).`,
+latency from the moment a request was due. Without it each sender waits for its answer (closed loop).
+With --lake s3://bucket/prefix the tables of its own server are in that bucket, below a prefix that
+it empties afterwards. It then counts the requests to the bucket from the first event until all events
+are loaded, and prints what a day of that load costs at the prices of Amazon S3 Standard (us-east-1,
+November 2026). The sweep runs once an hour and is in none of the shorter runs.`,
 		Example: `  sluice bench --reference
   sluice bench --batch 1 --senders 64 --rate 5000
   sluice bench --suite --json bench.json --plot bench.svg
+  sluice bench --lake s3://my-bucket/bench --s3-region eu-central-1 --rate 500 --for 10m --commit-every 15s
   sluice bench --url http://127.0.0.1:8080 --key shop=sluice_…`,
 		Args: cobra.NoArgs,
 	}
@@ -49,6 +58,8 @@ latency from the moment a request was due. Without it each sender waits for its 
 	f.StringVar(&mix, "mix", "standard", "standard, lively, plain, or shares such as gpp=0.5,custom=1,urls=0,value=1,late=0.1,invalid=0.01")
 	f.Uint64Var(&b.Seed, "seed", 1, "the same seed makes the same events")
 	f.BoolVar(&b.Load.Loading, "loading", true, "let the server load events into the table while it accepts; false measures accepting alone")
+	f.DurationVar(&commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
+	f.IntVar(&partitions, "partitions", 0, "partitions of the stream of the own server; 0 is as many as there are, or 1")
 	f.BoolVar(&b.Reference, "reference", false, "send the same to a server that does the least possible, one round each by turns, and print the ratio")
 	f.IntVar(&b.Rounds, "rounds", 4, "with --reference: how many rounds")
 	f.BoolVar(&suite, "suite", false, "measure batches, single events, latency at half of the peak, and a load of --events into the table")
@@ -67,6 +78,10 @@ latency from the moment a request was due. Without it each sender waits for its 
 		if err := checkBench(b, keys, mine); err != nil {
 			return err
 		}
+		if b.Bucket, err = benchBucket(cmd); err != nil {
+			return err
+		}
+		b.Serve = []string{"--commit-every", commit.String(), "--partitions", strconv.Itoa(partitions)}
 		if b.Program, err = os.Executable(); err != nil {
 			return failed(err)
 		}
@@ -86,6 +101,38 @@ latency from the moment a request was due. Without it each sender waits for its 
 		return failed(errors.Join(report.WriteTable(cmd.OutOrStdout()), toFile(jsonFile, report.WriteJSON), toFile(plotFile, report.WritePlot)))
 	}
 	return cmd
+}
+
+// benchBucket is the bucket that --lake names; nil without it.
+func benchBucket(cmd *cobra.Command) (*bench.Bucket, error) {
+	f := cmd.Flags()
+	if !f.Changed("lake") {
+		return nil, nil
+	}
+	if f.Changed("url") {
+		return nil, errors.New("--lake is for the own server of bench, and not for --url")
+	}
+	lake, _ := f.GetString("lake")
+	place, err := parsePlace(cmd, "--lake", lake)
+	if err != nil {
+		return nil, err
+	}
+	if place.dir != "" {
+		return nil, errors.New("--lake of bench is a bucket such as s3://bucket/prefix; use --data for a directory")
+	}
+	b := &bench.Bucket{URL: place.String(), Open: func(ctx context.Context, url string) (objectstore.Store, error) {
+		p, err := parsePlace(cmd, "--lake", url)
+		if err != nil {
+			return nil, err
+		}
+		return p.open(ctx)
+	}}
+	for _, name := range []string{"s3-endpoint", "s3-region", "s3-path-style"} {
+		if f.Changed(name) {
+			b.Args = append(b.Args, "--"+name+"="+f.Lookup(name).Value.String())
+		}
+	}
+	return b, nil
 }
 
 func machine() bench.Machine {

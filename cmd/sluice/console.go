@@ -42,7 +42,7 @@ func (s *service) openConsole(ctx context.Context) error {
 		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},
 	}
 	s.console = console.New(console.Sources{
-		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access, Cluster: s.member.View,
+		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access, Cluster: s.member.View, Requests: s.requests,
 		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: programVersion(), Now: hooks.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console

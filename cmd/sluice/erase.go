@@ -99,7 +99,7 @@ func confirm(cmd *cobra.Command, question string) error {
 
 // countErasure says what an erasure would do.
 func countErasure(cmd *cobra.Command, p lake.Predicate, asJSON bool) error {
-	l, _, err := openSettled(cmd)
+	l, _, err := openSettled(cmd, false)
 	if err != nil {
 		return notErased(err)
 	}
@@ -129,7 +129,7 @@ func countErasure(cmd *cobra.Command, p lake.Predicate, asJSON bool) error {
 // tables: the same command again deletes them, and so does a server when it starts.
 func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error {
 	ctx := cmd.Context()
-	if _, _, err := openSettled(cmd); err != nil {
+	if _, _, err := openSettled(cmd, false); err != nil {
 		return notErased(err)
 	}
 	var stone erasure.Tombstone
@@ -146,7 +146,7 @@ func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error
 	if err := step("erase.noted"); err != nil {
 		return err
 	}
-	l, age, err := openSettled(cmd)
+	l, age, err := openSettled(cmd, false)
 	if err != nil {
 		return notErased(err)
 	}

@@ -23,11 +23,15 @@ import (
 //	SLUICE_FAILPOINT_CLOCK=file    the file holds by how many seconds the clock is off; read twice a second
 //	SLUICE_FAILPOINT_UNSYNCED=1    nothing in the engine is synced
 //	SLUICE_FAILPOINT_NOLOADER=1    what is accepted stays in the stream
+//	SLUICE_FAILPOINT_SETTLE=1      rejections and hours are committed together with their events
 //	SLUICE_FAILPOINT_UPKEEP=1      the lake is compacted, expired and swept without pause
 func init() {
 	foreignVariables = append(foreignVariables, "SLUICE_FAILPOINT", "SLUICE_FAILPOINT_")
 	hooks.unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
 	hooks.noLoader = os.Getenv("SLUICE_FAILPOINT_NOLOADER") != ""
+	if os.Getenv("SLUICE_FAILPOINT_SETTLE") != "" {
+		hooks.settle = 1
+	}
 	if os.Getenv("SLUICE_FAILPOINT_UPKEEP") != "" {
 		hooks.maintain = hurried
 	}

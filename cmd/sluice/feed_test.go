@@ -281,10 +281,10 @@ func (f *follower) kill() {
 }
 
 // Programs that keep the cursor with their effects process each event once, though they are killed ten times: the examples
-// in Go and in Python, on a stream of three partitions. SLUICE_FEED_EVENTS is how many events are sent.
+// in Go and in Python, on a stream of three partitions. FEED_EVENTS is how many events are sent.
 func TestFollowersAreKilled(t *testing.T) {
 	total := 10_000
-	if text := os.Getenv("SLUICE_FEED_EVENTS"); text != "" {
+	if text := os.Getenv("FEED_EVENTS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)

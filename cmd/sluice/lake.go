@@ -24,11 +24,11 @@ import (
 func newLake() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lake",
-		Short: "List, check, repair and copy the stored tables",
+		Short: "List, check, repair, copy and adopt the stored tables",
 		Long: `The stored tables are events, rejections and hours: Iceberg tables of Parquet files.
 docs/tables.md says what is in them and how to read them.`,
 	}
-	cmd.AddCommand(newLakeFiles(), newLakeCheck(), newLakeRepair(), newLakeCopy())
+	cmd.AddCommand(newLakeFiles(), newLakeCheck(), newLakeRepair(), newLakeCopy(), newLakeAdopt())
 	return cmd
 }
 
@@ -115,13 +115,16 @@ func openLake(cmd *cobra.Command) (*lake.Lake, error) {
 	return lakeAt(cmd.Context(), place)
 }
 
-// lakeAt opens the tables of a place for a command.
-func lakeAt(ctx context.Context, place lakePlace) (*lake.Lake, error) {
+// lakeAt opens the tables of a place for a command that does not load.
+func lakeAt(ctx context.Context, place lakePlace) (*lake.Lake, error) { return lakeOf(ctx, place, "") }
+
+// lakeOf opens the tables of a place for a command that loads them from a stream.
+func lakeOf(ctx context.Context, place lakePlace, streamID string) (*lake.Lake, error) {
 	store, err := place.open(ctx)
 	if err != nil {
 		return nil, failed(err)
 	}
-	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.step})
+	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.step, Stream: streamID})
 	return l, failed(err)
 }
 

@@ -74,7 +74,6 @@ func start(t testing.TB, dir string, args ...string) *server {
 }
 
 func (s *server) said() string                   { return s.Said() }
-func (s *server) ready() error                   { return s.Ready() }
 func (s *server) stop(signal syscall.Signal) int { return s.Stop(signal) }
 
 // answer is what came back for a request.
@@ -108,6 +107,13 @@ func provisioned(t testing.TB, dir, id string, args ...string) (key, keyID strin
 func eventually(t testing.TB, within time.Duration, what string, ask func() error) {
 	t.Helper()
 	servicetest.Eventually(t, within, what, ask)
+}
+
+// settle waits until everything that the dataset shop sent is in the table.
+func (s *server) settle(t *testing.T, key string) {
+	t.Helper()
+	l := servicetest.Ledger{ID: "shop", Key: key}
+	l.Settle(t, s, 30*time.Second)
 }
 
 // stored exports a dataset and counts its rows by partner_id, under which the tests send their marks.

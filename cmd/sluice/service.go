@@ -76,7 +76,8 @@ type service struct {
 	audit    *audit.Log
 	stream   *stream.Stream
 	lake     *lake.Lake
-	hours    *lake.HourIndex // of the lake
+	requests func() objectstore.Requests // sent to the bucket of the tables; nil for a directory
+	hours    *lake.HourIndex             // of the lake
 	loader   *loader.Loader
 	erasures *erasure.Tombstones
 	api      *api.Server
@@ -154,8 +155,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	return s, s.openListeners(ctx)
 }
 
-// openLake opens the lake and the loader, and tells the stream how far each partition is loaded: a stream that
-// came back without its newest frames must not give their numbers out again.
+// openLake opens the lake and the loader, and makes sure that the tables and the stream continue each other.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
 	dir := s.config.engine.Dir
 	if s.tableGroup != "" {
@@ -170,9 +170,13 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	if err != nil {
 		return fmt.Errorf("--lake: %w", err)
 	}
+	if bucket, ok := store.(*objectstore.S3); ok {
+		s.requests = bucket.Stats
+	}
 	slow := &throttle.Throttle{}
 	s.lake, err = lake.Open(ctx, lake.Options{
 		Store: store, Now: hooks.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
+		Stream: s.stream.ID(),
 	})
 	if err != nil {
 		return err
@@ -180,12 +184,8 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	if err := s.agreeTables(ctx); err != nil {
 		return err
 	}
-	for p := range s.stream.Partitions() {
-		watermarks, err := s.lake.Watermarks(ctx, uint8(p))
-		if err != nil {
-			return err
-		}
-		s.stream.Resume(uint8(p), watermarks.Events)
+	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
+		return err
 	}
 	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
 		return err
@@ -194,8 +194,8 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		return err
 	}
 	o := loader.Options{
-		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, IDs: ids,
-		Throttle: slow,
+		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
+		Throttle: slow, Maintain: func(ctx context.Context) error { return hooks.maintain(ctx, s.lake) },
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
 		o.Engine = s.engine
@@ -286,11 +286,14 @@ func (s *service) run(ctx context.Context) error {
 	}
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
-	if s.loading && !hooks.noLoader {
+	switch {
+	case s.loading && !hooks.noLoader:
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
+		parts.Go(named("loader", func() error { return s.flushOnDemand(lower) }))
+	case s.loading:
+		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 	}
 	if s.loading {
-		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
 		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
 	}
 	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
@@ -326,6 +329,20 @@ func (s *service) run(ctx context.Context) error {
 		_ = s.traces.Close(grace)
 	}
 	return parts.Wait()
+}
+
+// flushTopic is the announcement by which a command asks the process that loads to commit everything now.
+const flushTopic = "flush"
+
+// flushOnDemand does that until ctx ends.
+func (s *service) flushOnDemand(ctx context.Context) error {
+	stop, err := s.engine.Listen(flushTopic, s.loader.Flush)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	stop()
+	return nil
 }
 
 // finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start and

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,8 +30,9 @@ var errNotSettled = fmt.Errorf("the server has loaded nothing for %v and has not
 
 // openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does
 // the loading and is waited for; without one this process loads what the stream still holds. It also says how
-// long the stream keeps copies. When the server does not get there, the error is errNotSettled.
-func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err error) {
+// long the stream keeps copies. When the server does not get there, the error is errNotSettled. counts asks for rejections
+// and hours, too, which are committed less often.
+func openSettled(cmd *cobra.Command, counts bool) (_ *lake.Lake, copies time.Duration, err error) {
 	ctx := cmd.Context()
 	dir, _ := cmd.Flags().GetString("data")
 	if err := dataExists(cmd); err != nil {
@@ -48,15 +50,18 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if err := rightTables(ctx, e, place); err != nil {
 		return nil, 0, err
 	}
-	l, err := lakeAt(ctx, place)
-	if err != nil {
-		return nil, 0, err
-	}
 	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
 	if err != nil {
 		return nil, 0, err
 	}
 	defer s.Close()
+	l, err := lakeOf(ctx, place, s.ID())
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := loader.Bind(ctx, s, l, slog.New(slog.DiscardHandler)); err != nil {
+		return nil, 0, err
+	}
 	var work func(context.Context) error
 	if e.Mode() == engine.Embedded { // nobody else is here
 		ids, _, err := openSecret(ctx, e)
@@ -81,7 +86,19 @@ func openSettled(cmd *cobra.Command) (_ *lake.Lake, copies time.Duration, err er
 	if copies, err = s.Retention(ctx); err != nil {
 		return nil, 0, err
 	}
-	return l, copies, settle(ctx, s, l, work)
+	var flush func(context.Context)
+	if counts && work == nil {
+		flush = func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a bucket may be slow; settle asks again
+			defer cancel()
+			e.Announce(ctx, flushTopic)
+		}
+	}
+	err = settle(ctx, s, l, work, flush)
+	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
+		err = fmt.Errorf("%w: %w", errNotSettled, err)
+	}
+	return l, copies, err
 }
 
 // reapplyErasures deletes what an old version of the tables brought back.
@@ -114,9 +131,10 @@ type ends interface {
 }
 
 // settle returns when the lake has everything that the stream held when it was called: what comes after that is not
-// waited for. work, if not nil, does the loading. Without progress of any partition for settleWithin it returns
+// waited for. work, if not nil, does the loading, and commits the counts when it ends. flush, if not nil, asks the loader
+// elsewhere for the counts, and settle waits for them, too. Without progress of any partition for settleWithin it returns
 // errNotSettled.
-func settle(ctx context.Context, s ends, l watermarks, work func(context.Context) error) error {
+func settle(ctx context.Context, s ends, l watermarks, work func(context.Context) error, flush func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	goals, err := goals(ctx, s)
@@ -137,11 +155,15 @@ func settle(ctx context.Context, s ends, l watermarks, work func(context.Context
 			if err != nil {
 				return err
 			}
-			if marks.Events > reached[p] {
-				reached[p], progress = marks.Events, time.Now()
+			if sum := marks.Events + marks.Least(); sum > reached[p] {
+				reached[p], progress = sum, time.Now()
 			}
-			if marks.Events >= goal {
+			switch {
+			case marks.Events < goal:
+			case flush == nil || marks.Least() >= goal:
 				delete(goals, p)
+			default:
+				flush(ctx)
 			}
 		}
 		switch {

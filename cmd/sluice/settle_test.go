@@ -44,7 +44,7 @@ func (b *busy) Watermarks(_ context.Context, p uint8) (lake.Watermarks, error) {
 func TestSettleUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 8, begun: time.Now(), commit: 5 * time.Second}
-		if err := settle(t.Context(), b, b, nil); err != nil {
+		if err := settle(t.Context(), b, b, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(b.begun); took > 41*time.Second {
@@ -59,7 +59,7 @@ func TestSettleUnderLoad(t *testing.T) {
 func TestSettleGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 2, begun: time.Now()}
-		if err := settle(t.Context(), b, b, nil); !errors.Is(err, errNotSettled) {
+		if err := settle(t.Context(), b, b, nil, nil); !errors.Is(err, errNotSettled) {
 			t.Errorf("got %v, want errNotSettled", err)
 		}
 		if took := time.Since(b.begun); took < settleWithin || took > 2*settleWithin {

@@ -126,21 +126,7 @@ func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
 	b = append(b, '[')
 	for i := range errs {
 		e := &errs[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '{')
-		if indexed {
-			b = append(b, `"index":`...)
-			b = strconv.AppendInt(b, int64(e.Index), 10)
-			b = append(b, ',')
-		}
-		b = append(b, `"error_code":"`...)
-		b = append(b, e.Code...)
-		b = append(b, `","field":`...)
-		b = event.AppendString(b, e.Field)
-		b = append(b, `,"message":`...)
-		b = event.AppendString(b, e.Message)
+		b = appendProblem(b, i, indexed, e.Index, `"error_code":"`, e.Code, e.Field, e.Message)
 		b = append(b, `,"hint":`...)
 		b = event.AppendString(b, hintOf(e))
 		b = append(b, '}')
@@ -159,22 +145,27 @@ func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {
 	b = append(b, '[')
 	for i := range warnings {
 		w := &warnings[i]
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '{')
-		if indexed {
-			b = append(b, `"index":`...)
-			b = strconv.AppendInt(b, int64(w.Index), 10)
-			b = append(b, ',')
-		}
-		b = append(b, `"code":"`...)
-		b = append(b, w.Code...)
-		b = append(b, `","field":`...)
-		b = event.AppendString(b, w.Field)
-		b = append(b, `,"message":`...)
-		b = event.AppendString(b, w.Message)
+		b = appendProblem(b, i, indexed, w.Index, `"code":"`, w.Code, w.Field, w.Message)
 		b = append(b, '}')
 	}
 	return append(b, ']')
+}
+
+// appendProblem adds what errors and warnings have in common, without the closing brace. name is that of the code.
+func appendProblem(b []byte, i int, indexed bool, index int, name string, code event.Code, field, message string) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	b = append(b, '{')
+	if indexed {
+		b = append(b, `"index":`...)
+		b = strconv.AppendInt(b, int64(index), 10)
+		b = append(b, ',')
+	}
+	b = append(b, name...)
+	b = append(b, code...)
+	b = append(b, `","field":`...)
+	b = event.AppendString(b, field)
+	b = append(b, `,"message":`...)
+	return event.AppendString(b, message)
 }

@@ -129,7 +129,7 @@ func (l *Log) attempt(ctx context.Context, e *Entry, tried *last) error {
 	return l.raiseHead(ctx, *tried)
 }
 
-// end is the last entry. One that was changed is ErrTampered: an entry after it would seal the lie.
+// end is the last entry. One that was changed is ErrTampered: an entry after it would seal the change.
 func (l *Log) end(ctx context.Context) (last, error) {
 	_, number, err := l.journal.Ends(ctx)
 	if err != nil || number == 0 {

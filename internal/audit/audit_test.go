@@ -154,7 +154,7 @@ func headOf(line []byte) string {
 	return fmt.Sprintf("%d %s", e.Seq, seal)
 }
 
-// Append does not go on from a last entry that was changed: it would seal the lie.
+// Append does not go on from a last entry that was changed: the new entry would seal the change.
 func TestAppendAfterTampering(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, "")

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,7 @@ import (
 type child struct {
 	cmd *exec.Cmd
 	url string
+	ops string // address of the operators' listener
 }
 
 // startChild runs a command of the program that logs where it serves, and waits for that line. Everything it
@@ -32,35 +34,41 @@ func startChild(ctx context.Context, program string, words io.Writer, args ...st
 	if err := c.cmd.Start(); err != nil {
 		return nil, err
 	}
-	address := make(chan string, 1)
+	address := make(chan serving, 1)
 	go func() {
 		defer close(address)
 		follow(lines, words, address)
 	}()
 	select {
-	case url, ok := <-address:
+	case at, ok := <-address:
 		if !ok {
 			return nil, errors.Join(errors.New("the server ended before it served"), c.cmd.Wait())
 		}
-		c.url = url
+		c.url, c.ops = at.API, strings.TrimSuffix(at.Ops, "/")
 		return c, nil
 	case <-time.After(30 * time.Second):
 		return nil, errors.Join(errors.New("the server does not begin to serve"), c.stop())
 	}
 }
 
+// serving is where a server serves.
+type serving struct {
+	API string `json:"api"`
+	Ops string `json:"ops"`
+}
+
 // follow reads the log of a child to its end.
-func follow(lines io.Reader, words io.Writer, address chan<- string) {
+func follow(lines io.Reader, words io.Writer, address chan<- serving) {
 	scan := bufio.NewScanner(lines)
 	for scan.Scan() {
 		var line struct {
 			Level string `json:"level"`
 			Msg   string `json:"msg"`
-			API   string `json:"api"`
+			serving
 		}
 		if json.Unmarshal(scan.Bytes(), &line) == nil && (line.Level == "INFO" || line.Level == "DEBUG") {
 			if line.Msg == "serving" && line.API != "" {
-				address <- line.API
+				address <- line.serving
 			}
 			continue
 		}

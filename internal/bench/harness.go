@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/lake"
+	"sluice/internal/objectstore"
 	"sluice/internal/traffic"
 )
 
@@ -24,9 +25,11 @@ type Harness struct {
 	Rounds    int
 	Address   string // of a server that runs already; empty: start one
 	Given     []Dataset
-	Process   int    // of that server; 0: it cannot be measured from inside
-	Data      string // where to keep what is stored; empty: nowhere
-	Profiles  string // directory for the profiles of the servers; empty: none
+	Process   int      // of that server; 0: it cannot be measured from inside
+	Data      string   // where to keep what is stored; empty: nowhere
+	Bucket    *Bucket  // of the tables of an own server; nil: a directory
+	Serve     []string // more arguments of an own server
+	Profiles  string   // directory for the profiles of the servers; empty: none
 	Words     io.Writer
 	Now       func() time.Time
 }
@@ -94,6 +97,9 @@ func (h *Harness) measure(ctx context.Context, s Step) (figures []Figures, err e
 	defer func() {
 		for _, t := range targets {
 			err = errors.Join(err, t.stop())
+			if t.tables != nil {
+				err = errors.Join(err, empty(t.tables))
+			}
 		}
 	}()
 	subject, err := h.openSubject(ctx, s, dir)
@@ -123,7 +129,7 @@ func (h *Harness) measure(ctx context.Context, s Step) (figures []Figures, err e
 		if err := subject.stop(); err != nil {
 			return nil, err
 		}
-		figures[0].StoredEvents, figures[0].StoredBytes, err = h.atRest(ctx, subject.data)
+		figures[0].StoredEvents, figures[0].StoredBytes, err = h.atRest(ctx, subject)
 	}
 	return figures, err
 }
@@ -155,9 +161,15 @@ func (h *Harness) alternate(ctx context.Context, s Step, bodies *Bodies, targets
 
 // atRest merges what is in the table as maintenance does once a day is over, and says how many events there are and
 // how many bytes on disk each takes.
-func (h *Harness) atRest(ctx context.Context, data string) (events int64, bytes float64, err error) {
+func (h *Harness) atRest(ctx context.Context, t *target) (events int64, bytes float64, err error) {
 	tomorrow := func() time.Time { return h.Now().Add(30 * time.Hour) }
-	l, err := lake.OpenDir(ctx, filepath.Join(data, "lake"), lake.Options{Now: tomorrow})
+	store := t.tables
+	if store == nil {
+		if store, err = objectstore.OpenDir(filepath.Join(t.data, "lake")); err != nil {
+			return 0, 0, err
+		}
+	}
+	l, err := lake.Open(ctx, lake.Options{Store: store, Now: tomorrow})
 	if err != nil {
 		return 0, 0, err
 	}

@@ -60,7 +60,8 @@ type Figures struct {
 	StoredBytes   float64 `json:"disk_bytes_per_stored_event,omitempty"`
 	SettleSeconds float64 `json:"seconds_until_all_loaded,omitempty"`
 
-	Freshness *Freshness `json:"freshness_seconds,omitempty"`
+	Freshness *Freshness     `json:"freshness_seconds,omitempty"`
+	Bucket    *BucketFigures `json:"bucket_requests,omitempty"`
 
 	Series    []int64 `json:"events_in_each_second"`
 	Quantiles []Point `json:"latency_quantiles"`
@@ -192,6 +193,30 @@ func (r *Report) WriteTable(w io.Writer) error {
 			return ""
 		}
 		return fmt.Sprintf("%.1f / %.1f", f.Freshness.P50, f.Freshness.Max)
+	})
+	for _, kind := range []struct {
+		name string
+		of   func(*BucketFigures) float64
+	}{
+		{"PUT", func(b *BucketFigures) float64 { return b.Put }},
+		{"GET", func(b *BucketFigures) float64 { return b.Get }},
+		{"HEAD", func(b *BucketFigures) float64 { return b.Head }},
+		{"LIST", func(b *BucketFigures) float64 { return b.List }},
+		{"DELETE", func(b *BucketFigures) float64 { return b.Delete }},
+	} {
+		row("bucket "+kind.name+" / a day", func(f *Figures) string {
+			if f.Bucket == nil {
+				return ""
+			}
+			n := kind.of(f.Bucket)
+			return fmt.Sprintf("%.0f / %.0f", n, f.Bucket.Day(n))
+		})
+	}
+	row("bucket dollars a day", func(f *Figures) string {
+		if f.Bucket == nil {
+			return ""
+		}
+		return fmt.Sprintf("%.2f", f.Bucket.Dollars())
 	})
 	return t.Flush()
 }

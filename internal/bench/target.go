@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/objectstore"
 )
 
 // target is a server under load and what was measured of it.
@@ -27,6 +28,7 @@ type target struct {
 	child    *child // nil: somebody else runs it
 	pid      int    // 0: cannot be looked into
 	datasets []Dataset
+	tables   objectstore.Store // in a bucket; nil: in the data directory
 
 	result    Result
 	cpu, user time.Duration // while events were sent
@@ -36,6 +38,7 @@ type target struct {
 	peak      int64
 	settled   time.Duration // from the last answer until everything was in the table
 	fresh     []time.Duration
+	sent      *BucketFigures // to the bucket
 }
 
 // openSubject starts the server to be measured and makes its datasets, or takes the one that runs.
@@ -52,11 +55,24 @@ func (h *Harness) openSubject(ctx context.Context, s Step, dir string) (*target,
 	if !s.Loading {
 		args = append(args, "--loading=false")
 	}
+	args = append(args, h.Serve...)
+	var tables objectstore.Store
+	if h.Bucket != nil && s.Loading {
+		place := fmt.Sprintf("%s/bench-%d", h.Bucket.URL, h.Now().UnixNano())
+		args = append(append(args, "--lake", place), h.Bucket.Args...)
+		var err error
+		if tables, err = h.Bucket.Open(ctx, place); err != nil {
+			return nil, err
+		}
+	}
 	t, err := h.startTarget(ctx, "sluice", s, args)
 	if err != nil {
 		return nil, err
 	}
-	t.data = data
+	t.data, t.tables = data, tables
+	if tables != nil {
+		t.sent = &BucketFigures{}
+	}
 	if t.datasets, err = h.makeDatasets(ctx, t); err != nil {
 		return nil, errors.Join(err, t.stop())
 	}
@@ -170,8 +186,20 @@ func (t *target) loadAll(ctx context.Context) (time.Duration, error) {
 
 // send runs a load and adds what it took. When the server loads, freshness is probed meanwhile, and then waited
 // until everything is in the table: only that is the whole cost of an event.
-func (t *target) send(ctx context.Context, load Load, loading bool) error {
+func (t *target) send(ctx context.Context, load Load, loading bool) (err error) {
 	loading = loading && t.name != "reference"
+	if t.sent != nil {
+		begun := t.now()
+		from, err := readRequests(ctx, t.child.ops)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			to, failed := readRequests(ctx, t.child.ops)
+			t.sent.add(from, to, t.now().Sub(begun))
+			err = errors.Join(err, failed)
+		}()
+	}
 	probing, stopProbe := context.WithCancel(ctx)
 	defer stopProbe()
 	probed := make(chan []time.Duration, 1)
@@ -221,6 +249,7 @@ func (t *target) figures(s Step, bodies *Bodies) Figures {
 	f.WrittenBytes = float64(t.written) / float64(max(f.Events, 1))
 	f.SettleSeconds = t.settled.Seconds()
 	f.Fresh(t.fresh)
+	f.Bucket = t.sent
 	return f
 }
 

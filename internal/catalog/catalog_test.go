@@ -62,7 +62,7 @@ func (s *site) commit() {
 		EventTime: now.Unix(), EventType: "purchase", SchemaVersion: "1.0",
 	}
 	marks := lake.Watermarks{Events: s.seq - 1, Rejections: s.seq - 1, Hours: s.seq - 1}
-	if err := s.lake.Commit(context.Background(), lake.Batch{From: marks, To: s.seq, Events: []event.Row{row}}, 0); err != nil {
+	if err := s.lake.Commit(context.Background(), lake.Batch{Spans: []lake.Span{{From: marks, To: s.seq}}, Events: []event.Row{row}}, 0); err != nil {
 		s.t.Fatal(err)
 	}
 }

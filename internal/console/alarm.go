@@ -62,6 +62,11 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
+		"SluiceLoadStopped", critical, "0m", `sluice_load_stopped > 0`,
+		"Events are accepted and not stored: the tables belong to another stream, or another program removed their watermarks.", "Nothing is lost until the stream's retention is over. Start with the stream that the tables belong to, or with an empty --lake, or run sluice lake adopt.",
+		func(s *state) (string, bool) { return "Nothing is loaded: " + s.loader.Stopped, s.loader.Stopped != "" }, nil,
+	},
+	{
 		"SluiceBacklogAtRisk", critical, "0m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogRisk.Seconds())),
 		"Events that are not stored yet come near the age at which the stream drops them.", "Repair the loader now (see SluiceLoadBehind), or raise --stream-retention until it works again.",
 		func(s *state) (string, bool) {

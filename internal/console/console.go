@@ -26,6 +26,7 @@ import (
 	"sluice/internal/feed"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
+	"sluice/internal/objectstore"
 	"sluice/internal/stream"
 )
 
@@ -38,7 +39,7 @@ type Registry interface {
 	Stats() dataset.Stats
 }
 
-// Sources are the packages whose numbers are shown. All are required but Audit.
+// Sources are the packages whose numbers are shown. All are required but Audit and Requests.
 type Sources struct {
 	Engine   *engine.Engine
 	Registry Registry
@@ -49,8 +50,9 @@ type Sources struct {
 	API      *api.Server
 	Feed     *feed.Feed
 	Audit    *audit.Log
-	Access   *Access              // who may look
-	Cluster  func() *cluster.View // the nodes; nil when nobody knows
+	Access   *Access                     // who may look
+	Cluster  func() *cluster.View        // the nodes; nil when nobody knows
+	Requests func() objectstore.Requests // sent to the bucket of the tables; nil for a directory
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
@@ -217,6 +219,10 @@ func (c *Console) look() *state {
 		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
+	if c.s.Requests != nil {
+		sent := c.s.Requests()
+		s.requests = &sent
+	}
 	if c.s.Cluster != nil {
 		s.cluster = c.s.Cluster()
 	}

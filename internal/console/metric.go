@@ -126,9 +126,10 @@ var Metrics = []Metric{
 	{Name: "sluice_http_replays_total", Type: counter, Help: "Receipts given again for a repeated Idempotency-Key.", read: one(func(s *state) uint64 { return s.api.Replays })},
 	{Name: "sluice_http_connections", Type: gauge, Help: "Connections of senders that are open now.", read: one(func(s *state) int64 { return s.api.Connections })},
 	{Name: "sluice_http_connections_limit", Type: gauge, Help: "Connections of senders that may be open at one time; one peer may have a half.", read: one(func(s *state) int64 { return s.api.ConnectionsLimit })},
-	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed at once, by which limit was reached: of all connections, or of one peer.", Labels: []string{"limit"}, read: func(s *state, p put) {
+	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed because a limit was reached: of all connections, of one peer, or replaced by a newer one before they carried a valid key.", Labels: []string{"limit"}, read: func(s *state, p put) {
 		p(float64(s.api.ConnectionsFull), "all")
 		p(float64(s.api.ConnectionsPeer), "peer")
+		p(float64(s.api.ConnectionsLost), "replaced")
 	}},
 	{Name: "sluice_idempotency_keys", Type: gauge, Help: "Idempotency keys that were used on this node since it started and are still known.", Labels: []string{"dataset"}, read: func(s *state, p put) {
 		for i := range s.api.Datasets {
@@ -216,6 +217,12 @@ var Metrics = []Metric{
 	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited, on whichever node loads it.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
 	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damaged)},
 	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory quarantine.", read: one((*state).missing)},
+	{Name: "sluice_load_stopped", Type: gauge, Help: "1 while nothing is loaded because the tables belong to another stream or have no watermark.", read: one(func(s *state) float64 {
+		if s.loader.Stopped != "" {
+			return 1
+		}
+		return 0
+	})},
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
 	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
 
@@ -225,6 +232,15 @@ var Metrics = []Metric{
 	{Name: "sluice_lake_small_files", Type: gauge, Help: "Small files that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.SmallFiles) })},
 	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) })},
 	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) })},
+	{Name: "sluice_objectstore_requests_total", Type: counter, Help: "Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables in a directory.", Labels: []string{"method"}, read: func(s *state, p put) {
+		if r := s.requests; r != nil {
+			p(float64(r.Put), "PUT")
+			p(float64(r.Get), "GET")
+			p(float64(r.Head), "HEAD")
+			p(float64(r.List), "LIST")
+			p(float64(r.Delete), "DELETE")
+		}
+	}},
 	{Name: "sluice_lake_damaged_files_total", Type: counter, Help: "Files found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
 
 	{Name: "sluice_feed_followers", Type: gauge, Help: "Requests of the feed that this node answers now.", read: one(func(s *state) int64 { return s.feed.Followers })},

@@ -207,7 +207,7 @@ func past(t *testing.T, s *service) {
 	}
 	marks, err := s.lake.Watermarks(t.Context(), 40)
 	if err == nil {
-		err = s.lake.Commit(t.Context(), lake.Batch{Partition: 40, From: marks, To: 1, Hours: rows}, 0)
+		err = s.lake.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{Partition: 40, From: marks, To: 1}}, Hours: rows}, 0)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"sluice/internal/iceberg"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
+	"sluice/internal/objectstore"
 	"sluice/internal/stream"
 )
 
@@ -29,8 +30,9 @@ type state struct {
 	lake                  lake.Stats
 	loader                loader.Stats
 	feed                  feed.Stats
-	cluster               *cluster.View // nil when this node knows of no other
-	unloadedFor           time.Duration // how long frames have waited that no node loads
+	cluster               *cluster.View         // nil when this node knows of no other
+	unloadedFor           time.Duration         // how long frames have waited that no node loads
+	requests              *objectstore.Requests // sent to the bucket; nil for tables in a directory
 	disk                  disk
 	retention             time.Duration // of the stream
 	audit                 auditState
@@ -118,19 +120,9 @@ func (s *state) pending() (n int) {
 	return n
 }
 
-func (s *state) commits() (n int64) {
-	for i := range s.loader.Partitions {
-		n += s.loader.Partitions[i].Commits
-	}
-	return n
-}
+func (s *state) commits() int64 { return s.loader.Commits }
 
-func (s *state) retries() (n int64) {
-	for i := range s.loader.Partitions {
-		n += s.loader.Partitions[i].Retries
-	}
-	return n
-}
+func (s *state) retries() int64 { return s.loader.Retries }
 
 // damaged are the frames and records that the loader could not read, and missing those that were not there.
 func (s *state) damaged() int64 { return s.loader.Damaged }

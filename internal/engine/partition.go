@@ -150,6 +150,9 @@ func (e *Engine) identity(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", translate(err)
 	}
+	if before := first.CachedInfo().Config.Metadata[restoredIdentity]; before != "" {
+		return before, nil
+	}
 	return first.CachedInfo().Created.UTC().Format("20060102T150405.000000000Z"), nil
 }
 
@@ -289,6 +292,15 @@ func (e *Engine) MaxMessage() int { return int(e.nc.MaxPayload()) - 64<<10 }
 
 // Connection numbers the connections: what was sent over one with a lower number gets no acknowledgement any more.
 func (e *Engine) Connection() uint64 { return e.nc.Stats().Reconnects }
+
+// Advance gives up every sequence number up to seq, with what is stored under it. The next message has a higher one.
+func (p *Partition) Advance(ctx context.Context, seq uint64) error {
+	s, err := p.e.js.Stream(ctx, partitionName(p.id))
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSequence(seq+1))
+	}
+	return translate(err)
+}
 
 // ack is the engine's answer to a publish.
 type ack struct {

@@ -422,7 +422,7 @@ func (s *site) load() int64 {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		b := lake.Batch{Partition: uint8(p), From: marks, To: marks.Events}
+		b := lake.Batch{Spans: []lake.Span{{Partition: uint8(p), From: marks, To: marks.Events}}}
 		err = s.stream.Scan(s.t.Context(), uint8(p), marks.Events+1, func(f stream.Frame) error {
 			for slot, record := range f.Records {
 				sub, err := submission.DecodeRecord(string(record), uint8(p), f.Seq, uint16(slot))
@@ -431,10 +431,10 @@ func (s *site) load() int64 {
 				}
 				b.Events = append(b.Events, sub.Rows...)
 			}
-			b.To = f.Seq
+			b.Spans[0].To = f.Seq
 			return nil
 		})
-		if err == nil && b.To > marks.Events {
+		if err == nil && b.Spans[0].To > marks.Events {
 			err = s.lake.Commit(s.t.Context(), b, 0)
 		}
 		if err != nil && !errors.Is(err, stream.ErrBehind) {

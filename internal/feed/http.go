@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/internal/dataset"
@@ -278,7 +279,8 @@ func (o *output) write(lines []byte) error {
 		h.Set("Content-Type", "application/x-ndjson")
 		h.Set("Cache-Control", "no-store")
 		h.Set("X-Request-Id", requestID(o.r))
-		o.buffer = bufio.NewWriterSize(o, writeBuffer)
+		o.buffer = buffers.Get().(*bufio.Writer)
+		o.buffer.Reset(o)
 	}
 	_, err := o.buffer.Write(lines)
 	return err
@@ -301,8 +303,18 @@ func (o *output) flush() error {
 	return o.buffer.Flush()
 }
 
-// end lets the connection be used for other requests.
-func (o *output) end() { _ = o.control.SetWriteDeadline(time.Time{}) }
+// end lets the connection be used for other requests, and the buffer for other answers.
+func (o *output) end() {
+	_ = o.control.SetWriteDeadline(time.Time{})
+	if o.buffer != nil {
+		o.buffer.Reset(nil)
+		buffers.Put(o.buffer)
+		o.buffer = nil
+	}
+}
+
+// buffers are those of answers. With 20 followers, making a new one for each answer took 4 % of the server's processor time.
+var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeBuffer) }}
 
 // cursor answers with the cursor of a snapshot.
 func (f *Feed) cursor(w http.ResponseWriter, r *http.Request, _ *dataset.Reader) error {

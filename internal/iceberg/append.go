@@ -10,35 +10,16 @@ import (
 	"sluice/internal/throttle"
 )
 
-// ErrFenced says that another writer moved the watermark: start again from Watermark.
-var ErrFenced = errors.New("another writer has moved the watermark")
-
-// Span is what a batch of rows holds of a partition of the stream: everything after From, up to To.
-type Span struct {
-	Partition uint8
-	From, To  uint64
-	// Sparse says that a table may be behind From, because it is not written to when there are no rows for it.
-	Sparse bool
-}
-
-// Watermark says up to which sequence number of a partition the table holds everything.
-func (t *Table[T]) Watermark(ctx context.Context, partition uint8) (uint64, error) {
-	s, err := t.refresh(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return s.watermarks[partition], nil
-}
-
-// Append adds rows, once: if it returns nil they are on stable storage and readers see them, and the same span again
-// changes nothing. After an error they may be there; Watermark says. ErrFenced comes back when the table is not where
-// the span begins. compare orders rows by their positions in the slice; nil takes the schema's own order.
+// Append adds rows, once: if it returns nil they are on stable storage and readers see them, and the same origin again
+// changes nothing. After an error they may be there; Progress says. ErrFenced comes back when the table is not where
+// the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. compare orders rows by their
+// positions in the slice; nil takes the schema's own order.
 //
-// Order: data files, then a commit that lists them together with the watermark. A crash before the commit leaves files
-// that nothing lists, for the sweep.
+// Order: data files, manifest and list side by side, then the version that names them together with the watermark. A crash
+// before that leaves files that nothing lists, for the sweep.
 //
 // Steps: T.file, T.manifest, T.list, T.metadata, T.committed.
-func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) int, span Span, job *throttle.Job) error {
+func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) int, from Origin, job *throttle.Job) error {
 	release, err := t.store.Share(ctx)
 	if err != nil {
 		return err
@@ -49,41 +30,31 @@ func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) 
 	if err != nil {
 		return err
 	}
-	if done, err := s.has(span); done || err != nil {
+	if done, err := s.has(from); done || err != nil {
 		return err
 	}
 	if err := t.at("file"); err != nil {
 		return err
 	}
-	files, err := t.writeFiles(ctx, rows, compare, job)
+	with := &uploads{}
+	files, err := t.writeFiles(ctx, rows, compare, job, with)
 	if err == nil {
 		taken := false
 		_, err = t.update(ctx, func(s *state) (*change, error) {
-			done, err := s.has(span)
+			done, err := s.has(from)
 			if done || err != nil {
 				return nil, err
 			}
 			taken = true
-			return &change{operation: appended, add: files, watermarks: map[uint8]uint64{span.Partition: span.To}}, nil
+			return &change{operation: appended, add: files, with: with, progress: s.after(from)}, nil
 		})
 		if err == nil && taken || errors.Is(err, objectstore.ErrUncertain) {
 			return err
 		}
 	}
+	_ = with.wait() // the commit has seen its error
 	t.discard(files)
 	return err
-}
-
-// has says whether the table has what a span holds already, or fences the caller off.
-func (s *state) has(span Span) (done bool, err error) {
-	at := s.watermarks[span.Partition]
-	switch {
-	case at == span.To:
-		return true, nil
-	case at == span.From || at < span.From && span.Sparse:
-		return false, nil
-	}
-	return false, ErrFenced
 }
 
 // sorted is the order in which rows are written: by day, then as the table wants them.
@@ -114,7 +85,7 @@ func (t *Table[T]) sorted(ctx context.Context, rows []T, compare func(i, j int) 
 
 // writeFiles makes files of rows, one for each day. On an error it says which are there.
 func (t *Table[T]) writeFiles(
-	ctx context.Context, rows []T, compare func(i, j int) int, job *throttle.Job,
+	ctx context.Context, rows []T, compare func(i, j int) int, job *throttle.Job, with *uploads,
 ) (files []*dataFile, err error) {
 	order, err := t.sorted(ctx, rows, compare, job)
 	if err != nil {
@@ -124,7 +95,7 @@ func (t *Table[T]) writeFiles(
 	for _, i := range order {
 		row := &rows[i]
 		if w != nil && w.listed.day != t.schema.dayOf(row) {
-			f, err := w.finish(ctx)
+			f, err := w.finish(ctx, with)
 			if err != nil {
 				return files, err
 			}
@@ -143,7 +114,7 @@ func (t *Table[T]) writeFiles(
 	if w == nil {
 		return files, nil
 	}
-	f, err := w.finish(ctx)
+	f, err := w.finish(ctx, with)
 	if err != nil {
 		return files, err
 	}

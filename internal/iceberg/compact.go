@@ -268,7 +268,7 @@ func (t *Table[T]) rewrite(
 		w.abandon()
 		return nil, err
 	}
-	made, err := w.finish(ctx)
+	made, err := w.finish(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

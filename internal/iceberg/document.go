@@ -46,6 +46,7 @@ type Kept struct {
 	ID         int64
 	At         time.Time
 	Watermarks map[uint8]uint64 // up to where in each partition of the stream it holds everything
+	Stream     string           // the identity of that stream; "" where an earlier version wrote the snapshot
 }
 
 // ErrNoSnapshot says that a table has no such snapshot, or none at all.
@@ -65,9 +66,9 @@ func (t *table) Snapshot(ctx context.Context, id int64) (Kept, error) {
 	if snap == nil {
 		return Kept{}, ErrNoSnapshot
 	}
-	marks, ok := s.meta.watermarksAt(snap)
+	at, ok := s.meta.progressAt(snap)
 	if !ok {
 		return Kept{}, ErrNoSnapshot
 	}
-	return Kept{ID: snap.ID, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: marks}, nil
+	return Kept{ID: snap.ID, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.marks, Stream: at.stream}, nil
 }

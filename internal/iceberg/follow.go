@@ -26,9 +26,10 @@ type Day[T any] struct {
 // Read hands the days from oldest on that have changed to yield, the newest first. A day that only gained files is read
 // on; one of which files are gone was compacted, deleted from or dropped, and is handed over anew. It says whether all
 // days are read now: files can be replaced while it reads, and then the next call finds their successors. An error of
-// yield ends it; days that were handed over before count as read.
-func (f *Follower[T]) Read(ctx context.Context, t *Table[T], oldest time.Time, yield func(Day[T]) error) (all bool, err error) {
+// yield ends it; days that were handed over before count as read. seen is called when it knows which version it reads.
+func (f *Follower[T]) Read(ctx context.Context, t *Table[T], oldest time.Time, seen func(), yield func(Day[T]) error) (all bool, err error) {
 	s, err := t.refresh(ctx)
+	seen()
 	if err != nil || s.version == f.version {
 		return err == nil, err
 	}

@@ -30,8 +30,8 @@ type entry struct {
 	status apache.ManifestEntryStatus
 }
 
-// writeManifest makes a manifest durable that snapshot id, the sequence'th, adds to the table.
-func (t *table) writeManifest(id, sequence int64, entries []entry) (*manifest, error) {
+// writeManifest makes a manifest durable that snapshot id, the sequence'th, adds to the table, with others if there are any.
+func (t *table) writeManifest(id, sequence int64, entries []entry, with *uploads) (*manifest, error) {
 	var list []apache.ManifestEntry
 	m := &manifest{}
 	least := sequence
@@ -63,7 +63,7 @@ func (t *table) writeManifest(id, sequence int64, entries []entry) (*manifest, e
 	}
 	m.name = sealedName(newName(), buf.Bytes(), manifestSuffix)
 	m.file = numbered(file, t.store.Location(m.name), sequence, least)
-	return m, objectstore.WriteAll(t.store, m.name, buf.Bytes())
+	return m, with.do(func() error { return objectstore.WriteAll(t.store, m.name, buf.Bytes()) })
 }
 
 // numbered gives a manifest its location, and the sequence numbers that iceberg-go leaves open until a list is written: ours are
@@ -77,8 +77,8 @@ func numbered(f apache.ManifestFile, location string, sequence, least int64) apa
 		Partitions(f.Partitions()).Build()
 }
 
-// writeList makes the list of a snapshot's manifests durable and returns its name.
-func (t *table) writeList(id, sequence int64, parent *int64, manifests []*manifest) (string, error) {
+// writeList makes the list of a snapshot's manifests durable, with others if there are any, and returns its name.
+func (t *table) writeList(id, sequence int64, parent *int64, manifests []*manifest, with *uploads) (string, error) {
 	var files []apache.ManifestFile
 	for _, m := range manifests {
 		files = append(files, m.file)
@@ -89,7 +89,7 @@ func (t *table) writeList(id, sequence int64, parent *int64, manifests []*manife
 		return "", fmt.Errorf("encode manifest list: %w", err)
 	}
 	name := sealedName(fmt.Sprintf("snap-%d-%s", id, newName()), buf.Bytes(), listSuffix)
-	return name, objectstore.WriteAll(t.store, name, buf.Bytes())
+	return name, with.do(func() error { return objectstore.WriteAll(t.store, name, buf.Bytes()) })
 }
 
 // listFiles reads the list of a snapshot's manifests.

@@ -222,63 +222,6 @@ func (m *metadata) history() (older []snapshot, cur *snapshot) {
 	return older, cur
 }
 
-const watermarkProperty = "sluice.watermark"
-
-// watermarks says up to where in each partition of the stream the table holds everything. A snapshot that
-// another program made does not say, so its parent is asked, and the table's properties where that is gone.
-func (m *metadata) watermarks() map[uint8]uint64 {
-	if cur := m.current(); cur != nil {
-		if marks, ok := m.watermarksAt(cur); ok {
-			return marks
-		}
-	}
-	return parseWatermarks(m.Properties[watermarkProperty])
-}
-
-// watermarksAt is watermarks as of a snapshot. It is not ok if neither the snapshot nor one before it that is kept says.
-func (m *metadata) watermarksAt(s *snapshot) (map[uint8]uint64, bool) {
-	for ; s != nil; s = m.snapshot(*s.Parent) {
-		if text, ok := s.Summary[watermarkProperty]; ok {
-			return parseWatermarks(text), true
-		}
-		if s.Parent == nil {
-			break
-		}
-	}
-	return nil, false
-}
-
-// Watermarks are written as "0:17,1:4".
-func parseWatermarks(text string) map[uint8]uint64 {
-	out := map[uint8]uint64{}
-	for pair := range strings.SplitSeq(text, ",") {
-		p, seq, _ := strings.Cut(pair, ":")
-		partition, err1 := strconv.ParseUint(p, 10, 8)
-		n, err2 := strconv.ParseUint(seq, 10, 64)
-		if err1 == nil && err2 == nil {
-			out[uint8(partition)] = n
-		}
-	}
-	return out
-}
-
-func formatWatermarks(marks map[uint8]uint64) string {
-	var b []byte
-	for p := range 256 {
-		seq, ok := marks[uint8(p)]
-		if !ok {
-			continue
-		}
-		if len(b) > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(p), 10)
-		b = append(b, ':')
-		b = strconv.AppendUint(b, seq, 10)
-	}
-	return string(b)
-}
-
 // Metadata files are named as Hadoop's catalog names them, so that DuckDB and Spark open the directory.
 const (
 	metadataDir = "metadata"

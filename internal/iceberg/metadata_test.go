@@ -1,6 +1,7 @@
 package iceberg
 
 import (
+	"errors"
 	"maps"
 	"testing"
 )
@@ -24,13 +25,54 @@ func TestWatermarksSurviveOthers(t *testing.T) {
 	id, parent := int64(2), int64(1)
 	m := &metadata{
 		CurrentSnapshot: &id, Snapshots: []snapshot{{ID: 2, Parent: &parent, Summary: map[string]string{"operation": "replace"}}},
-		Properties: map[string]string{watermarkProperty: "0:17,3:4"},
+		Properties: map[string]string{watermarkProperty: "0:17,3:4", streamProperty: "a"},
 	}
-	if got := m.watermarks(); !maps.Equal(got, map[uint8]uint64{0: 17, 3: 4}) {
+	if got := m.progress(); got.stream != "a" || !maps.Equal(got.marks, map[uint8]uint64{0: 17, 3: 4}) {
 		t.Errorf("got %v, want those of the properties", got)
 	}
-	m.Snapshots = append(m.Snapshots, snapshot{ID: 1, Summary: map[string]string{watermarkProperty: "0:16"}})
-	if got := m.watermarks(); !maps.Equal(got, map[uint8]uint64{0: 16}) {
+	m.Snapshots = append(m.Snapshots, snapshot{ID: 1, Summary: map[string]string{watermarkProperty: "0:16", streamProperty: "a"}})
+	if got := m.progress(); got.stream != "a" || !maps.Equal(got.marks, map[uint8]uint64{0: 16}) {
 		t.Errorf("got %v, want those of the snapshot before", got)
+	}
+}
+
+// A table takes what continues it, once, and nothing else.
+func TestHas(t *testing.T) {
+	rows := []*manifest{{files: []*dataFile{{}}}}
+	one := func(from, to uint64) []Span { return []Span{{From: from, To: to}} }
+	ours := progress{stream: "a", marks: map[uint8]uint64{0: 7, 1: 3}, settled: map[uint8]uint64{0: 5}}
+	for name, c := range map[string]struct {
+		p     progress
+		empty bool
+		from  Origin
+		done  bool
+		err   error
+	}{
+		"the next frames":                 {ours, false, Origin{"a", one(7, 9)}, false, nil},
+		"the same again":                  {ours, false, Origin{"a", one(4, 7)}, true, nil},
+		"a gap":                           {ours, false, Origin{"a", one(8, 9)}, false, ErrFenced},
+		"an overlap":                      {ours, false, Origin{"a", one(6, 9)}, false, ErrFenced},
+		"behind":                          {ours, false, Origin{"a", one(2, 4)}, false, ErrFenced},
+		"a gap in a sparse table":         {ours, false, Origin{"a", []Span{{From: 8, To: 9, Sparse: true}}}, false, nil},
+		"an overlap in a sparse table":    {ours, false, Origin{"a", []Span{{From: 5, To: 9, Sparse: true}}}, false, ErrFenced},
+		"two partitions":                  {ours, false, Origin{"a", []Span{{From: 7, To: 9}, {Partition: 1, From: 3, To: 4}}}, false, nil},
+		"two, and one brings nothing":     {ours, false, Origin{"a", []Span{{From: 7, To: 9}, {Partition: 1, From: 3, To: 3}}}, false, nil},
+		"two, and one is there":           {ours, false, Origin{"a", []Span{{From: 4, To: 7}, {Partition: 1, From: 3, To: 4}}}, false, ErrFenced},
+		"no frame, no note":               {ours, false, Origin{"a", []Span{{From: 7, To: 7, Settled: 5}}}, true, nil},
+		"no frame, a note":                {ours, false, Origin{"a", []Span{{From: 7, To: 7, Settled: 7}}}, false, nil},
+		"another stream":                  {ours, false, Origin{"b", one(7, 9)}, false, ErrOtherStream},
+		"a stream that nobody named":      {ours, false, Origin{"", one(7, 9)}, false, nil},
+		"a table of an earlier version":   {progress{marks: map[uint8]uint64{0: 7}}, false, Origin{"a", one(7, 9)}, false, nil},
+		"rows without a watermark":        {progress{}, false, Origin{"a", one(0, 9)}, false, ErrNoWatermark},
+		"nothing at all":                  {progress{}, true, Origin{"a", one(0, 9)}, false, nil},
+		"no rows, but another's progress": {ours, true, Origin{"b", one(7, 9)}, false, ErrOtherStream},
+	} {
+		s := &state{progress: c.p, manifests: rows}
+		if c.empty {
+			s.manifests = nil
+		}
+		if done, err := s.has(c.from); done != c.done || !errors.Is(err, c.err) {
+			t.Errorf("%s: got %v, %v, want %v, %v", name, done, err, c.done, c.err)
+		}
 	}
 }

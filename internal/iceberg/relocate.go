@@ -45,7 +45,7 @@ func (t *table) commitRelocation(s *state, c *change) (next *state, written []st
 	m.MetadataLog = []metadataLogEntry{} // it names the old place
 	moved := map[string]*manifest{}      // by the old name
 	m.Snapshots = make([]snapshot, 0, len(s.meta.Snapshots))
-	next = &state{version: s.version + 1, read: s.version + 1, meta: m, watermarks: s.watermarks}
+	next = &state{version: s.version + 1, read: s.version + 1, meta: m, progress: s.progress}
 	for i := range s.meta.Snapshots {
 		snap := s.meta.Snapshots[i]
 		old, err := t.readList(&snap, s.manifests)
@@ -66,7 +66,7 @@ func (t *table) commitRelocation(s *state, c *change) (next *state, written []st
 			}
 			manifests = append(manifests, moved[o.name])
 		}
-		list, err := t.writeList(snap.ID, snap.Sequence, snap.Parent, manifests)
+		list, err := t.writeList(snap.ID, snap.Sequence, snap.Parent, manifests, nil)
 		written = append(written, list)
 		if err != nil {
 			return nil, written, err
@@ -94,5 +94,5 @@ func (t *table) moveManifest(m *manifest) (*manifest, error) {
 		}
 		entries = append(entries, entry{p, status})
 	}
-	return t.writeManifest(id, m.file.SequenceNum(), entries)
+	return t.writeManifest(id, m.file.SequenceNum(), entries, nil)
 }

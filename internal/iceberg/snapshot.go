@@ -26,20 +26,21 @@ const (
 
 // change is what one commit does to a table.
 type change struct {
-	operation  string // "" makes no snapshot, only ends older ones
-	add        []*dataFile
-	remove     map[string]bool // names of files
-	watermarks map[uint8]uint64
-	forget     bool              // expire every snapshot but the new one
-	set        map[string]string // table properties
-	relocate   bool              // makes no snapshot, but writes all lists and manifests anew
+	operation string // "" makes no snapshot, only ends older ones
+	add       []*dataFile
+	with      *uploads          // of what is added; nil if all of it is durable
+	remove    map[string]bool   // names of files
+	progress  *progress         // nil leaves it as it is
+	forget    bool              // expire every snapshot but the new one
+	set       map[string]string // table properties
+	relocate  bool              // makes no snapshot, but writes all lists and manifests anew
 }
 
 // update commits what decide makes of the newest state, and asks again whenever another commit came between. A
 // nil change commits nothing.
 //
-// The order is: files, which the caller wrote; manifest; list; metadata beside its name; the names of the files;
-// its name. Each is on stable storage before the next begins. A crash before the last leaves files that nothing
+// The order is: files, which the caller wrote, manifest and list, side by side; metadata beside its name; the names of the
+// files; its name. All of a group is on stable storage before the next begins. A crash before the last leaves files that nothing
 // lists, for the sweep, which is held off meanwhile. A caller that writes files holds it off from the first of
 // them on.
 func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
@@ -101,6 +102,14 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 	case c.operation == "":
 		return t.commitExpiry(s, c)
 	}
+	if c.with == nil {
+		c.with = &uploads{}
+	}
+	defer func() {
+		if err != nil { // nothing of it may appear after the caller has removed it
+			_ = c.with.wait()
+		}
+	}()
 	id, sequence := newSnapshotID(), s.meta.LastSequence+1
 	if err := t.at("manifest"); err != nil {
 		return nil, nil, err
@@ -119,16 +128,21 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 	if cur := s.meta.current(); cur != nil {
 		parent = &cur.ID
 	}
-	list, err := t.writeList(id, sequence, parent, manifests)
+	list, err := t.writeList(id, sequence, parent, manifests, c.with)
 	written = append(written, list)
 	if err != nil {
 		return nil, written, err
 	}
-	next = &state{version: s.version + 1, read: s.version + 1, manifests: manifests, watermarks: maps.Clone(s.watermarks)}
-	maps.Copy(next.watermarks, c.watermarks)
+	next = &state{version: s.version + 1, read: s.version + 1, manifests: manifests, progress: s.progress}
+	if c.progress != nil {
+		next.progress = *c.progress
+	}
 	next.meta = t.succeed(s, c, next, snapshot{
 		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
 	})
+	if err := c.with.wait(); err != nil {
+		return nil, written, err
+	}
 	if err := t.publish(next); err != nil {
 		return nil, written, err
 	}
@@ -151,7 +165,7 @@ func (t *table) commitExpiry(s *state, c *change) (next *state, written []string
 		m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
 	}
 	m.trimLog()
-	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, watermarks: s.watermarks}
+	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, progress: s.progress}
 	return next, nil, t.publish(next)
 }
 
@@ -233,7 +247,7 @@ func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifes
 			entries = append(entries, entry{p, status})
 		}
 	}
-	made, err = t.writeManifest(id, sequence, entries)
+	made, err = t.writeManifest(id, sequence, entries, c.with)
 	return append(rest, made), made, err
 }
 
@@ -274,7 +288,7 @@ func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metada
 	m.CurrentSnapshot = &snap.ID
 	// Also where other programs' snapshots and expiry do not reach.
 	m.Properties = maps.Clone(m.Properties)
-	m.Properties[watermarkProperty] = snap.Summary[watermarkProperty]
+	next.progress.write(m.Properties)
 	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
 	return m
 }
@@ -304,7 +318,7 @@ func summary(s *state, c *change, next *state) map[string]string {
 	} {
 		out[name] = strconv.FormatInt(n, 10)
 	}
-	out[watermarkProperty] = formatWatermarks(next.watermarks)
+	next.progress.write(out)
 	return out
 }
 

@@ -44,7 +44,7 @@ func (t *table) Stats() Stats {
 		Name: t.layout.name, Version: s.version, Manifests: len(s.manifests), Snapshots: len(s.meta.Snapshots),
 		Commits: t.commits.Load(), Retries: t.retries.Load(), Damaged: t.damage.Load(), DamagedFiles: t.damagedFiles.Load(),
 		Compactions: t.compactions.Load(), CompactedRows: t.compactedRows.Load(), OldFiles: s.oldFiles(),
-		Updated: time.UnixMilli(s.meta.LastUpdatedMS).UTC(), LastCommitTook: time.Duration(t.took.Load()), LatestWatermark: s.watermarks,
+		Updated: time.UnixMilli(s.meta.LastUpdatedMS).UTC(), LastCommitTook: time.Duration(t.took.Load()), LatestWatermark: s.marks,
 	}
 	if cur := s.meta.current(); cur != nil {
 		out.LastCommit = time.UnixMilli(cur.TimestampMS).UTC()

@@ -106,11 +106,11 @@ func (t *table) unreadable(name string) bool {
 
 // state is a table as of one version. It never changes.
 type state struct {
-	version    int64 // the number of the newest file
-	read       int64 // the number of the file this was read from: lower when newer ones are damaged
-	meta       *metadata
-	manifests  []*manifest
-	watermarks map[uint8]uint64
+	version   int64 // the number of the newest file
+	read      int64 // the number of the file this was read from: lower when newer ones are damaged
+	meta      *metadata
+	manifests []*manifest
+	progress
 }
 
 // files is every living file.
@@ -361,5 +361,5 @@ func (t *table) loadVersion(version int64, known []*manifest) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &state{version: version, read: version, meta: meta, manifests: manifests, watermarks: meta.watermarks()}, nil
+	return &state{version: version, read: version, meta: meta, manifests: manifests, progress: meta.progress()}, nil
 }

@@ -215,14 +215,14 @@ func createFile[T any](
 	return &fileWriter[T]{newParquetWriter(s, out, codec, pageBytes, job), at, out, f}, nil
 }
 
-// finish makes the file durable.
-func (w *fileWriter[T]) finish(ctx context.Context) (*dataFile, error) {
+// finish makes the file durable, with others if there are any.
+func (w *fileWriter[T]) finish(ctx context.Context, with *uploads) (*dataFile, error) {
 	meta, err := w.parquetWriter.finish(ctx)
 	if err != nil {
 		w.abandon()
 		return nil, fmt.Errorf("write file: %w", err)
 	}
-	if err := w.file.Close(); err != nil {
+	if err := with.do(w.file.Close); err != nil {
 		return nil, fmt.Errorf("write file: %w", err)
 	}
 	w.listed.bytes = w.out.n

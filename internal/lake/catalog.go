@@ -30,11 +30,15 @@ type Snapshot struct {
 	Watermarks map[uint8]uint64 // up to where in each partition of the stream it holds every event
 }
 
-// Snapshot returns a snapshot of the table of events; 0 is the newest. One that is not kept is ErrNotFound.
+// Snapshot returns a snapshot of the table of events; 0 is the newest. One that is not kept, or whose watermarks belong to
+// another stream, is ErrNotFound.
 func (l *Lake) Snapshot(ctx context.Context, id int64) (Snapshot, error) {
 	kept, err := l.events.Snapshot(ctx, id)
 	if errors.Is(err, iceberg.ErrNoSnapshot) {
 		return Snapshot{}, ErrNotFound
 	}
-	return Snapshot(kept), err
+	if l.o.Stream != "" && kept.Stream != "" && kept.Stream != l.o.Stream {
+		return Snapshot{}, ErrNotFound
+	}
+	return Snapshot{ID: kept.ID, At: kept.At, Watermarks: kept.Watermarks}, err
 }

@@ -12,42 +12,63 @@ import (
 	"sluice/internal/iceberg"
 )
 
-// Batch is what a run of frames of one partition holds, for each table without what it has already.
+// Span is a run of frames of one partition of the stream.
+type Span struct {
+	Partition uint8
+	From      Watermarks // how far each table is
+	To        uint64     // sequence number of the last frame
+}
+
+// Batch is what runs of frames hold, for each table without what it has already.
 type Batch struct {
-	Partition  uint8
-	From       Watermarks // how far each table is
-	To         uint64     // sequence number of the last frame
+	Spans      []Span // one for each partition
 	Events     []event.Row
 	Rejections []Rejection
 	Hours      []Hour
+	// Later says that the rejections and hours of the frames come with a later batch, whose spans begin before these.
+	Later bool
+}
+
+// origin says where the rows of a table come from; reached is how far that table is.
+func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) iceberg.Origin {
+	out := iceberg.Origin{Stream: l.o.Stream}
+	for i := range b.Spans {
+		s := &b.Spans[i]
+		span := iceberg.Span{Partition: s.Partition, From: reached(&s.From), To: max(s.To, reached(&s.From)), Sparse: sparse, Settled: s.To}
+		if b.Later {
+			span.Settled = min(s.From.Rejections, s.From.Hours)
+		}
+		out.Spans = append(out.Spans, span)
+	}
+	return out
 }
 
 // Commit adds a batch, once: if it returns nil the rows are on stable storage and readers see them, and the same
 // batch again changes nothing. After an error it may have reached some tables; Watermarks says which. ErrFenced
-// comes back when the tables are not where the batch begins. Where the lake has a throttle, Commit may take slack
-// longer than it needs, so that requests find a processor.
+// comes back when the tables are not where the batch begins, ErrOtherStream and ErrNoWatermark when they do not belong to
+// the stream. Where the lake has a throttle, Commit may take slack longer than it needs, so that requests find a processor.
 //
 // Order: rejections, hours, events. A crash between tables leaves the later ones behind; Watermarks tells, and the next
-// batches leave out what is there.
+// batches leave out what is there. The commit of events notes how far the other two are, for they are not written to when
+// there is nothing for them.
 func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	job := l.o.Throttle.Begin(2, l.o.Now().Add(slack)) // a third of a processor is left to it, arbitrary
-	span := iceberg.Span{Partition: b.Partition, To: b.To, Sparse: true}
 	if len(b.Rejections) > 0 {
-		span.From = b.From.Rejections
-		if err := l.rejections.Append(ctx, b.Rejections, nil, span, job); err != nil {
+		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Rejections }, true)
+		if err := l.rejections.Append(ctx, b.Rejections, nil, from, job); err != nil {
 			return err
 		}
 	}
 	if len(b.Hours) > 0 {
-		span.From = b.From.Hours
-		if err := l.hours.Append(ctx, b.Hours, nil, span, job); err != nil {
+		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Hours }, true)
+		if err := l.appendHours(ctx, b.Hours, from, job); err != nil {
 			return err
 		}
 	}
-	span.From, span.Sparse = b.From.Events, false
-	return l.events.Append(ctx, b.Events, eventOrder(b.Events), span, job)
+	from := l.origin(&b, func(w *Watermarks) uint64 { return w.Events }, false)
+	return l.events.Append(ctx, b.Events, eventOrder(b.Events), from, job)
 }
 
 // eventOrder orders rows by numbers made of what they are sorted by: comparing texts would cost as much as encoding

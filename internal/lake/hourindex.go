@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 	"unique"
+	"unsafe"
 )
 
 // How long an index keeps numbers. The table keeps hours for 13 months; by the hour an index keeps a week of them.
@@ -38,9 +39,11 @@ type HourIndex struct {
 	complete atomic.Bool
 	readAt   atomic.Int64 // Unix nanoseconds
 
-	mu   sync.RWMutex
-	all  *DatasetHours
-	sets map[string]*DatasetHours
+	mu      sync.RWMutex
+	all     *DatasetHours
+	sets    map[string]*DatasetHours
+	pending map[int32][]Hour // counted, though the table has them not yet, by day
+	pended  []Hour           // what pendAll saw last
 }
 
 // DatasetHours is the numbers of one dataset, or of all together. It is valid until its view is closed.
@@ -83,15 +86,20 @@ func newDatasetHours() *DatasetHours { return &DatasetHours{series: map[seriesKe
 // Read brings the index up to the table, whichever process commits to it. After an error the next call goes on where this
 // one ended. One call at a time.
 func (x *HourIndex) Read(ctx context.Context, l *Lake, now time.Time) error {
-	all, err := x.follower.Read(ctx, l, now.Add(-daysKept), func(d HourDay) error {
+	pending, all, err := x.follower.Read(ctx, l, now.Add(-daysKept), func(d HourDay, pending []Hour) error {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.unpend(d.Day, now)
 		if d.Anew {
-			x.Replace(d.Day, d.Rows, now)
+			x.replace(d.Day, d.Rows, now)
 		} else {
-			x.Add(d.Rows, now)
+			x.add(d.Rows, now)
 		}
+		x.pend(d.Day, pending, now)
 		return nil
 	})
 	if all {
+		x.pendAll(pending, now)
 		x.complete.Store(true)
 	}
 	if err == nil {
@@ -122,12 +130,64 @@ func (x *HourIndex) Add(rows []Hour, now time.Time) {
 func (x *HourIndex) Replace(day int32, rows []Hour, now time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.replace(day, rows, now)
+}
+
+func (x *HourIndex) replace(day int32, rows []Hour, now time.Time) {
 	from := int64(day) * 86400
 	x.all.drop(from)
 	for _, s := range x.sets {
 		s.drop(from)
 	}
 	x.add(rows, now)
+}
+
+// pendAll brings all days to the pending hours of now. The days that changed in the table have them already.
+func (x *HourIndex) pendAll(pending []Hour, now time.Time) {
+	if len(pending) == len(x.pended) && unsafe.SliceData(pending) == unsafe.SliceData(x.pended) {
+		return
+	}
+	x.pended = pending
+	days := map[int32]bool{}
+	for i := range pending {
+		days[int32(pending[i].Hour/86400)] = true
+	}
+	for day := range x.pending {
+		days[day] = true
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for day := range days {
+		x.unpend(day, now)
+		x.pend(day, pending, now)
+	}
+}
+
+// pend counts the pending hours of a day, until unpend takes them back: the table has them then, or more have come.
+func (x *HourIndex) pend(day int32, pending []Hour, now time.Time) {
+	var rows []Hour
+	for i := range pending {
+		if int32(pending[i].Hour/86400) == day {
+			rows = append(rows, pending[i])
+		}
+	}
+	if len(rows) == 0 {
+		return
+	}
+	x.add(rows, now)
+	if x.pending == nil {
+		x.pending = map[int32][]Hour{}
+	}
+	x.pending[day] = rows
+}
+
+func (x *HourIndex) unpend(day int32, now time.Time) {
+	rows := slices.Clone(x.pending[day])
+	for i := range rows {
+		rows[i].Count, rows[i].Value = -rows[i].Count, -rows[i].Value
+	}
+	x.add(rows, now)
+	delete(x.pending, day)
 }
 
 // Prune drops what is too old to be shown.
@@ -195,7 +255,7 @@ func (x *HourIndex) add(rows []Hour, now time.Time) {
 				continue
 			}
 			s.add(seriesKey{kindProblem, r.Name, r.Field}, &Hour{Hour: r.Hour, Count: r.Count}, oldest)
-			if r.Value > 0 {
+			if r.Value != 0 {
 				s.add(seriesKey{kindRejected, r.Name, r.Field}, &Hour{Hour: r.Hour, Count: int64(r.Value)}, oldest)
 			}
 		}

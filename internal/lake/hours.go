@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/iceberg"
+	"sluice/internal/throttle"
 )
 
 // Hour is one number of one dataset in one hour of receipt; see the Kind constants. Rows that agree in everything but Count and
@@ -92,6 +93,34 @@ type HourFollower struct{ f iceberg.Follower[Hour] }
 type HourDay = iceberg.Day[Hour]
 
 // Read hands the days from oldest on that have changed to yield, the newest first, and says whether all are read now.
-func (f *HourFollower) Read(ctx context.Context, l *Lake, oldest time.Time, yield func(HourDay) error) (all bool, err error) {
-	return f.f.Read(ctx, l.hours, oldest, yield)
+// pending are the hours that were not in the version of the table that it read: see Pend.
+func (f *HourFollower) Read(
+	ctx context.Context, l *Lake, oldest time.Time, yield func(d HourDay, pending []Hour) error,
+) (pending []Hour, all bool, err error) {
+	l.pendMu.RLock()
+	seen := func() {
+		pending = l.pending
+		l.pendMu.RUnlock()
+	}
+	all, err = f.f.Read(ctx, l.hours, oldest, seen, func(d HourDay) error { return yield(d, pending) })
+	return pending, all, err
+}
+
+// Pend tells the lake which hours belong to events that are committed, and are not in the table of hours yet: they replace
+// those of the call before. Those who show numbers add them up. A commit of hours ends them. The lake keeps the slice.
+func (l *Lake) Pend(hours []Hour) {
+	l.pendMu.Lock()
+	defer l.pendMu.Unlock()
+	l.pending = hours
+}
+
+// appendHours commits hours. Nobody sees the rows of the table and the pending ones together.
+func (l *Lake) appendHours(ctx context.Context, rows []Hour, from iceberg.Origin, job *throttle.Job) error {
+	l.pendMu.Lock()
+	defer l.pendMu.Unlock()
+	err := l.hours.Append(ctx, rows, nil, from, job)
+	if err == nil {
+		l.pending = nil
+	}
+	return err
 }

@@ -29,6 +29,10 @@ type Options struct {
 	FileBytes         int64              // compaction merges files up to this size; default 192 MiB
 	Throttle          *throttle.Throttle // slows commits and compaction down; nil does not
 
+	// Stream is the identity of the stream that the tables are loaded from. With it, Watermarks and Commit answer
+	// ErrOtherStream or ErrNoWatermark for tables that do not belong to it. "" is for who does not load.
+	Stream string
+
 	// Step is called before each named step that changes a table; its error ends it there. Tests crash with it. The names
 	// are in the comments of package iceberg.
 	Step func(name string) error
@@ -43,6 +47,8 @@ type Lake struct {
 	hours      *hourTable
 
 	mu       sync.Mutex    // one Commit at a time: a file that is being written takes megabytes
+	pendMu   sync.RWMutex  // held while the table of hours changes
+	pending  []Hour        // see Pend
 	next     atomic.Uint32 // which table is compacted next
 	failures atomic.Int64
 }
@@ -116,30 +122,13 @@ type anyTable interface {
 	Repair(context.Context, func(done, total int)) (iceberg.Repaired, error)
 	Document(context.Context, *iceberg.Document) (*iceberg.Document, error)
 	CopyTo(context.Context, objectstore.Store, func(done, total int)) error
+	Progress(context.Context) (iceberg.Progress, error)
+	Adopt(ctx context.Context, stream string, marks map[uint8]uint64) (bool, error)
 	Stats() iceberg.Stats
 }
 
 // tables is all of them in the order of commits.
 func (l *Lake) tables() []anyTable { return []anyTable{l.rejections, l.hours, l.events} }
-
-// Watermarks are the sequence numbers in one partition of the stream up to which each table holds everything.
-type Watermarks struct{ Events, Rejections, Hours uint64 }
-
-// Watermarks says how far the tables are. Events are committed last, and even when there are none: so what they have
-// reached, the others have too, though nothing may have been written to them for long.
-func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, err error) {
-	if w.Rejections, err = l.rejections.Watermark(ctx, partition); err != nil {
-		return w, err
-	}
-	if w.Hours, err = l.hours.Watermark(ctx, partition); err != nil {
-		return w, err
-	}
-	if w.Events, err = l.events.Watermark(ctx, partition); err != nil {
-		return w, err
-	}
-	w.Rejections, w.Hours = max(w.Rejections, w.Events), max(w.Hours, w.Events)
-	return w, nil
-}
 
 // Commit is a commit to the table of events.
 type Commit = iceberg.Commit

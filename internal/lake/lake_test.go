@@ -17,7 +17,7 @@ func commit(t testing.TB, l *Lake, rows []event.Row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Commit(t.Context(), Batch{From: marks, To: marks.Events + 1, Events: rows}, 0); err != nil {
+	if err := l.Commit(t.Context(), Batch{Spans: []Span{{From: marks, To: marks.Events + 1}}, Events: rows}, 0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -128,7 +128,7 @@ func TestFind(t *testing.T) {
 	s := newSampler(1, 5, 7)
 	rows := s.rows(5000, noon)
 	one := rows[777]
-	err := l.Commit(t.Context(), Batch{To: 9, Events: rows, Rejections: []Rejection{
+	err := l.Commit(t.Context(), Batch{Spans: []Span{{To: 9}}, Events: rows, Rejections: []Rejection{
 		{noon.Unix(), one.DatasetID, one.SubmissionID, "MISSING_FIELD", "/timestamp", 2, 1},
 		{noon.Unix(), one.DatasetID, "", "MALFORMED_JSON", "", 4, 4},
 	}}, 0)
@@ -161,7 +161,7 @@ func TestFind(t *testing.T) {
 func TestABatchCountsOnce(t *testing.T) {
 	l := openLake(t, Options{})
 	rows := newSampler(1, 1, 10).rows(10, noon)
-	b := Batch{To: 5, Events: rows, Hours: []Hour{{noon.Unix(), "d", "k", "n", "f", 1, 2}}}
+	b := Batch{Spans: []Span{{To: 5}}, Events: rows, Hours: []Hour{{noon.Unix(), "d", "k", "n", "f", 1, 2}}}
 	for range 2 {
 		if err := l.Commit(t.Context(), b, 0); err != nil {
 			t.Fatal(err)
@@ -174,9 +174,9 @@ func TestABatchCountsOnce(t *testing.T) {
 		t.Errorf("got %d, %v, want one hour", count, err)
 	}
 	for name, b := range map[string]Batch{
-		"behind":  {From: Watermarks{Events: 3}, To: 7, Events: rows},
-		"ahead":   {From: Watermarks{Events: 6}, To: 7, Events: rows},
-		"overrun": {From: Watermarks{Events: 0}, To: 3, Events: rows},
+		"behind":  {Spans: []Span{{From: Watermarks{Events: 3}, To: 7}}, Events: rows},
+		"ahead":   {Spans: []Span{{From: Watermarks{Events: 6}, To: 7}}, Events: rows},
+		"overrun": {Spans: []Span{{From: Watermarks{Events: 0}, To: 3}}, Events: rows},
 	} {
 		if err := l.Commit(t.Context(), b, 0); !errors.Is(err, ErrFenced) {
 			t.Errorf("%s: got %v, want fenced", name, err)
@@ -200,7 +200,8 @@ func TestTwoLoadersOfTwoPartitions(t *testing.T) {
 		go func() {
 			for i := range rounds {
 				err := l.Commit(t.Context(), Batch{
-					Partition: uint8(p), From: Watermarks{Events: uint64(i)}, To: uint64(i + 1), Events: all[p][20*i : 20*i+20],
+					Spans:  []Span{{Partition: uint8(p), From: Watermarks{Events: uint64(i)}, To: uint64(i + 1)}},
+					Events: all[p][20*i : 20*i+20],
 				}, 0)
 				if err != nil {
 					done <- err

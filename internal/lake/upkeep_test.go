@@ -126,7 +126,7 @@ func TestHoursAreAddedUp(t *testing.T) {
 	l := openLake(t, Options{Now: func() time.Time { return now }})
 	hour := noon.Unix()
 	for i := range uint64(20) {
-		err := l.Commit(t.Context(), Batch{From: Watermarks{i, i, i}, To: i + 1, Hours: []Hour{
+		err := l.Commit(t.Context(), Batch{Spans: []Span{{From: Watermarks{i, i, i}, To: i + 1}}, Hours: []Hour{
 			{hour, "a", "events", "purchase", "accepted", 2, 0.5}, {hour, "b", "events", "lead", "accepted", 1, 0},
 		}}, 0)
 		if err != nil {

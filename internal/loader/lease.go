@@ -2,19 +2,80 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"sluice/internal/engine"
 )
 
-// errLeaseLost says that another process loads the partition, or may begin to.
+// errLeaseLost says that another process has the lease, or may have it.
 var errLeaseLost = engine.ErrLeaseLost
 
-// lease calls work while this process has the partition's lease. The lease only saves double work: the lake's commit
-// keeps two loaders apart.
-func (p *partition) lease(ctx context.Context, work func(context.Context) error) error {
-	if p.l.o.Engine == nil {
+// One process commits for all partitions: the one with the lease of the committer takes the leases of the partitions, too,
+// and maintains the tables. So each table gets one commit for each interval, however many partitions and nodes there are.
+// Leases only save double work: the conditional write of the next version keeps two committers apart.
+const committerLease = "committer"
+
+// Another process takes a partition that nobody has loaded for so long: the committer may not know it, because the partition
+// was added after it began. It gives the partition back after a while, in case the committer knows it by then. Arbitrary.
+const (
+	adoptAfter = 30 * time.Second
+	adoptFor   = 10 * time.Minute
+)
+
+// lead maintains the tables whenever this process is the committer, until ctx ends.
+func (l *Loader) lead(ctx context.Context) error {
+	for {
+		err := l.lease(ctx, committerLease, func(ctx context.Context) error {
+			l.leads.Store(true)
+			defer l.leads.Store(false)
+			if l.o.Maintain != nil {
+				return l.o.Maintain(ctx)
+			}
+			<-ctx.Done()
+			return nil
+		})
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil && !errors.Is(err, errLeaseLost) {
+			l.o.Log.Warn("the lease of the committer", "error", err)
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// lease calls work while this process has a lease.
+func (l *Loader) lease(ctx context.Context, name string, work func(context.Context) error) error {
+	if l.o.Engine == nil {
 		return work(ctx)
 	}
-	return p.l.o.Engine.WithLease(ctx, fmt.Sprintf("loader.%d", p.id), work)
+	return l.o.Engine.WithLease(ctx, name, work)
+}
+
+// lease calls work while this process has the partition's lease. It does not try while another process is the committer,
+// unless nobody else seems to load the partition.
+func (p *partition) lease(ctx context.Context, work func(context.Context) error) error {
+	if !p.l.leads.Load() {
+		if time.Since(p.tried) < adoptAfter {
+			return errLeaseLost
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, adoptFor)
+		defer cancel()
+	}
+	p.tried = time.Now() // only differences count
+	return p.l.lease(ctx, fmt.Sprintf("loader.%d", p.id), work)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }

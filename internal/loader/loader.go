@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -29,6 +30,7 @@ type Source interface {
 type Target interface {
 	Watermarks(ctx context.Context, partition uint8) (lake.Watermarks, error)
 	Commit(ctx context.Context, b lake.Batch, slack time.Duration) error
+	Pend(hours []lake.Hour)
 }
 
 // Erasures knows which identifiers were erased.
@@ -56,7 +58,12 @@ type Options struct {
 	// the tables. nil knows of none.
 	Erasures Erasures
 
-	Age     time.Duration // commit at the latest this long after the first frame; default 5 s
+	// Maintain looks after the tables: compaction, expiry, retention, sweep. The process that commits calls it; nil does
+	// nothing. It returns when its context ends.
+	Maintain func(context.Context) error
+
+	Age     time.Duration // commit events at the latest this long after the first frame; default 5 s
+	Settle  time.Duration // and rejections and hours after this; default 12 times Age, 60 s; 20 times if Age is longer than 5 s
 	MaxRows int           // or when so many rows wait; default 64,000
 	MaxSize int           // or bytes of frames; default 16 MiB
 }
@@ -65,6 +72,12 @@ type Options struct {
 type Loader struct {
 	o          Options
 	quarantine *quarantine
+
+	leads            atomic.Bool // this process is the committer
+	commits, retries atomic.Int64
+	arrivals         chan arrival
+	orders           chan order
+	collected        chan struct{} // closed when the collector has ended
 
 	mu         sync.Mutex
 	partitions []*partition
@@ -78,6 +91,14 @@ func New(o Options) (*Loader, error) {
 	if o.Age == 0 {
 		o.Age = 5 * time.Second // half of the promised ten
 	}
+	if o.Settle == 0 {
+		// Each table costs requests with each commit, and a bucket charges for them; between two, memory has the numbers. Who
+		// commits less often wants fewer requests still: at 15 s a day costs fewer than 25,000 writes.
+		o.Settle = 12 * o.Age
+		if o.Age > 5*time.Second {
+			o.Settle = 20 * o.Age
+		}
+	}
 	if o.MaxRows == 0 {
 		o.MaxRows = 64_000 // with their text some 60 MB in memory
 	}
@@ -88,7 +109,8 @@ func New(o Options) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{o: o, quarantine: kept}
+	l := &Loader{o: o, quarantine: kept, arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
+	l.leads.Store(o.Engine == nil)
 	l.grow()
 	return l, nil
 }
@@ -103,10 +125,13 @@ func (l *Loader) grow() []*partition {
 	return l.partitions
 }
 
-// Run loads until ctx ends, then returns nil. It writes files, then commits them with the position they reach.
-// A crash before the commit leaves files that no snapshot lists; after it, the same frames again are passed over.
+// Run loads until ctx ends, then returns nil. It is called once. It writes files, then commits them with the position they
+// reach. A crash before the commit leaves files that no snapshot lists; after it, the same frames again are passed over.
+// When ctx ends it ends a commit that is under way, and settles the counts of what is committed.
 func (l *Loader) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return l.collect(ctx) })
+	g.Go(func() error { return l.lead(ctx) })
 	for _, p := range l.grow() {
 		g.Go(func() error { return p.run(ctx) })
 	}
@@ -116,6 +141,10 @@ func (l *Loader) Run(ctx context.Context) error {
 	}
 	return err
 }
+
+// Flush commits what is collected, with all counts, and returns when it is in the lake. It is an error if this process
+// loads nothing.
+func (l *Loader) Flush() error { return l.tell(order{flush: true}) }
 
 // erased is what was erased, as of now: a batch that is decoded later than an erasure began has none of it.
 func (l *Loader) erased(ctx context.Context) (*erasure.Set, error) {
@@ -143,8 +172,7 @@ type PartitionStats struct {
 	Rows       int64  // loaded since New, as everything below
 	Rejections int64
 	Frames     int64
-	Commits    int64
-	Retries    int64         // commits that had to be tried again
+	Commits    int64         // with rows of the partition; one commit may have those of several
 	Pending    int           // rows read and not yet committed
 	Lag        time.Duration // age of the oldest frame that is not in the lake, of those read
 	LastCommit time.Time
@@ -154,18 +182,24 @@ type PartitionStats struct {
 // Stats is the state of a loader.
 type Stats struct {
 	Partitions []PartitionStats
-	Damaged    int64 // frames and records that could not be read, in quarantine; counted over restarts
-	Missing    int64 // sequence numbers that held nothing when the loader came to them; counted over restarts
+	Commits    int64  // by this process
+	Retries    int64  // commits that had to be tried again
+	Damaged    int64  // frames and records that could not be read, in quarantine; counted over restarts
+	Stopped    string // why nothing is loaded until an operator has decided, and what to do; "" is as it should be
+	Missing    int64  // sequence numbers that held nothing when the loader came to them; counted over restarts
 }
 
 // Stats answers from memory.
 func (l *Loader) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out Stats
+	out := Stats{Commits: l.commits.Load(), Retries: l.retries.Load()}
 	out.Damaged, out.Missing = l.quarantine.counts()
 	for _, p := range l.partitions {
 		out.Partitions = append(out.Partitions, p.stats())
+		if why := p.stopped.Load(); why != nil {
+			out.Stopped = *why
+		}
 	}
 	return out
 }

@@ -77,6 +77,9 @@ func start(t *testing.T, o Options) (*Loader, func()) {
 	if o.Age == 0 {
 		o.Age = 10 * time.Millisecond
 	}
+	if o.Settle == 0 {
+		o.Settle = o.Age // with each commit
+	}
 	l, err := New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +295,7 @@ func TestTroubleIsWaitedOut(t *testing.T) {
 		return nil
 	})
 	l, _ := start(t, Options{Stream: src, Lake: lk, Quarantine: t.TempDir()})
-	until(t, "a second attempt", func() bool { return l.Stats().Partitions[0].Retries >= 2 })
+	until(t, "a second attempt", func() bool { return l.Stats().Retries >= 2 })
 	if l.Stats().Partitions[0].LastError == "" {
 		t.Error("got no error in the stats, want one")
 	}

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"sluice/internal/durable"
@@ -44,6 +45,9 @@ func OpenDir(root string) (*Dir, error) {
 	info, err := os.Stat(root)
 	if err != nil {
 		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: root, Err: syscall.ENOTDIR}
 	}
 	d.shared = info.Mode()&groupReads == groupReads
 	return d, nil

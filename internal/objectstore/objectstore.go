@@ -20,8 +20,8 @@ type Store interface {
 	CreateExclusive(name string, data []byte) error
 	// Replace writes a whole object over what is there. It may be lost in a crash, never torn.
 	Replace(name string, data []byte) error
-	// Open opens an object to be read; fs.ErrNotExist when there is none. An open object stays readable when it is
-	// removed.
+	// Open opens an object to be read; fs.ErrNotExist when there is none. An open file of a directory stays readable
+	// when it is removed; an object of a bucket does not, which is why a bucket has a Grace.
 	Open(name string) (Object, error)
 	// Read reads a small object whole; fs.ErrNotExist when there is none.
 	Read(name string) ([]byte, error)

@@ -37,8 +37,10 @@ type S3Options struct {
 type S3 struct {
 	o      S3Options
 	client *minio.Client // repeats what can be repeated
-	once   *minio.Client // sends each request once: for the conditional write, whose answers differ in meaning
+	single *minio.Client // never repeats a request: for the conditional write, whose answers differ in meaning
 	ctx    context.Context
+	tails  *tailCache // of objects that were opened; those of all places in the bucket
+	sent   *counter   // requests of all places in the bucket
 }
 
 // graceS3 is for how long an object stays that nothing lists. A bucket has no lock that ends with its process, so a
@@ -48,7 +50,7 @@ const graceS3 = 24 * time.Hour
 // OpenS3 opens a bucket, and makes sure that it keeps two writers apart: an object that is written twice on the
 // condition that there is none must be rejected the second time. ctx ends requests of the Store.
 func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
-	s := &S3{o: o, ctx: ctx}
+	s := &S3{o: o, ctx: ctx, tails: newTailCache(tailCacheBytes, time.Now)}
 	if s.o.Timeout == 0 {
 		s.o.Timeout = 30 * time.Second
 	}
@@ -63,8 +65,14 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	if o.AccessKey != "" {
 		creds = credentials.NewStaticV4(o.AccessKey, o.SecretKey, "")
 	}
+	s.sent = &counter{next: o.Transport}
+	if o.Transport == nil {
+		if s.sent.next, err = minio.DefaultTransport(u.Scheme == "https"); err != nil {
+			return nil, err
+		}
+	}
 	options := minio.Options{
-		Creds: creds, Secure: u.Scheme == "https", Region: o.Region, Transport: o.Transport, BucketLookup: minio.BucketLookupAuto,
+		Creds: creds, Secure: u.Scheme == "https", Region: o.Region, Transport: s.sent, BucketLookup: minio.BucketLookupAuto,
 		MaxRetries: 8, // some ten seconds
 	}
 	if o.PathStyle {
@@ -74,7 +82,7 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		return nil, err
 	}
 	options.MaxRetries = 1
-	if s.once, err = minio.New(u.Host, &options); err != nil {
+	if s.single, err = minio.New(u.Host, &options); err != nil {
 		return nil, err
 	}
 	return s, s.probe()
@@ -257,7 +265,7 @@ func (s *S3) tryExclusive(name string, data []byte) error {
 	defer cancel()
 	options := minio.PutObjectOptions{DisableMultipart: true}
 	options.SetMatchETagExcept("*")
-	_, err := s.once.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), options)
+	_, err := s.single.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), options)
 	return err
 }
 
@@ -349,6 +357,7 @@ func (s *S3) List(dir string, deep bool) ([]Entry, error) {
 func (s *S3) Remove(name string) error {
 	ctx, cancel := s.request(0)
 	defer cancel()
+	s.tails.forget(s.key(name))
 	err := missing(s.client.RemoveObject(ctx, s.o.Bucket, s.key(name), minio.RemoveObjectOptions{}))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

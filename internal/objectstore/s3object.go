@@ -26,8 +26,11 @@ type s3Object struct {
 	recent []int64 // the block read last comes last
 }
 
-// Open asks for the end of an object, which tells its size.
+// Open asks for the end of an object, which tells its size, unless it was opened lately.
 func (s *S3) Open(name string) (Object, error) {
+	if tail, size, ok := s.tails.get(s.key(name)); ok {
+		return &s3Object{s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
+	}
 	tail, size, err := s.get(name, fmt.Sprintf("bytes=-%d", blockBytes))
 	if status(err) == 416 { // an empty object has no last bytes
 		tail, size, err = s.get(name, "")
@@ -35,6 +38,7 @@ func (s *S3) Open(name string) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.tails.put(s.key(name), tail, size)
 	return &s3Object{s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
 }
 

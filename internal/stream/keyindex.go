@@ -340,6 +340,17 @@ func (s *Stream) findKey(ctx context.Context, name *key) ([]byte, Position, erro
 	return nil, Position{}, ErrNotFound
 }
 
+// Key returns the idempotency key of a record in the form that an external engine compares, or "" if it has none. A record
+// that moves to another stream takes its key along.
+func (f *Frame) Key(slot int) string {
+	for i := range f.keys {
+		if int(f.keys[i].slot) == slot {
+			return base64.RawURLEncoding.EncodeToString(f.keys[i].key[:])
+		}
+	}
+	return ""
+}
+
 // messageKey returns the key of a message that was published with one, as earlier versions did and an external engine
 // does: it belongs to the one record of the frame.
 func messageKey(m engine.Message) []slotKey {

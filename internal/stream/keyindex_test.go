@@ -91,6 +91,21 @@ func TestKeysOutliveProcess(t *testing.T) {
 	}
 	e = openEngine(t, dir)
 	s := openStream(t, e, Options{})
+	found := map[string]bool{}
+	for p := range uint8(2) {
+		err := s.Scan(t.Context(), p, 0, func(fr Frame) error {
+			for slot := range fr.Records {
+				found[fr.Key(slot)] = true
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(found) != next+20 || found[""] {
+		t.Errorf("got %d keys with the frames, want %d", len(found), next+20)
+	}
 	if got := len(contents(t, s, 0)) + len(contents(t, s, 1)); got != next+20 {
 		t.Errorf("got %d records, want %d", got, next+20)
 	}

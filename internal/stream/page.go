@@ -6,6 +6,15 @@ import (
 	"time"
 )
 
+// ID is the identity of the stream: another one that has, had or will have its place has another.
+func (s *Stream) ID() string { return s.parts.ID }
+
+// Advance makes sure that the next sequence number of an empty partition is above seq: those up to it are in the tables
+// under the name of an earlier stream. What the partition holds above seq stays.
+func (s *Stream) Advance(ctx context.Context, partition uint8, seq uint64) error {
+	return s.writers[partition].log.Advance(ctx, seq)
+}
+
 // Bounds are where a partition begins and ends.
 type Bounds struct {
 	First   uint64 // sequence number of the oldest frame that is kept; one more than Last when there is none

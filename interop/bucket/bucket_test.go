@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"sluice/event"
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
+	"sluice/internal/objectstoretest"
 	"sluice/internal/submission"
 )
 
@@ -63,7 +65,7 @@ func load(t *testing.T, l *lake.Lake, partition uint8, some []event.Row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := lake.Batch{Partition: partition, From: w, To: w.Events + 1, Events: some}
+	b := lake.Batch{Spans: []lake.Span{{Partition: partition, From: w, To: w.Events + 1}}, Events: some}
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		err := l.Commit(t.Context(), b, 0)
 		if err == nil {
@@ -71,10 +73,10 @@ func load(t *testing.T, l *lake.Lake, partition uint8, some []event.Row) {
 		}
 		if errors.Is(err, lake.ErrFenced) {
 			w, werr := l.Watermarks(t.Context(), partition)
-			if werr == nil && w.Events == b.To {
+			if werr == nil && w.Events == b.Spans[0].To {
 				return
 			}
-			t.Fatalf("fenced at %+v, want %d: %v", w, b.To, werr)
+			t.Fatalf("fenced at %+v, want %d: %v", w, b.Spans[0].To, werr)
 		}
 		if time.Now().After(deadline) {
 			t.Fatal(err)
@@ -110,11 +112,15 @@ func hold(t *testing.T, g *gateway, want []event.Row) {
 // Every step of a commit, and everything that a store or the network can do to it: nothing is lost, nothing is there
 // twice, and every file that is listed is there.
 func TestEveryStepAndEveryAnswer(t *testing.T) {
-	g := startGateway(t)
+	everyAnswer(t, startGateway(t), "data file", "manifest", "list", "version")
+}
+
+func everyAnswer(t *testing.T, g *gateway, steps ...string) {
+	t.Helper()
 	p := newSpoiler(t, g)
 	l := openLake(t, open(t, p.URL))
 	var all []event.Row
-	for _, step := range []string{"data file", "manifest", "list", "version"} {
+	for _, step := range steps {
 		for _, what := range []string{"409", "500", "503", "reset", "delay", "late", "twice", "answer lost", "500 after"} {
 			for _, times := range []int{1, 3} {
 				if times > 1 && what != "answer lost" && what != "500" {
@@ -143,8 +149,10 @@ func TestEveryStepAndEveryAnswer(t *testing.T) {
 
 // Two processes that commit to one table, each for a partition of its own, while one compacts: the conditional write
 // keeps them apart.
-func TestTwoCommitters(t *testing.T) {
-	g := startGateway(t)
+func TestTwoCommitters(t *testing.T) { twoCommitters(t, startGateway(t)) }
+
+func twoCommitters(t *testing.T, g *gateway) {
+	t.Helper()
 	const rounds = 12
 	var all [2][]event.Row
 	done := make(chan struct{}, 2)
@@ -271,54 +279,68 @@ func holding(t *testing.T, dir string, want []byte) (out []string) {
 	return out
 }
 
-// Objects of all sizes come back as they were written, whole and in pieces, also those that are sent in parts.
+// A bucket does what the interface says, as a directory does.
 func TestObjects(t *testing.T) {
-	s := open(t, startGateway(t).url)
-	for _, n := range []int{0, 1, 1000, 256 << 10, 300<<10 + 7, 3 << 20, 40<<20 + 3} {
-		content := make([]byte, n)
-		for i := range content {
-			content[i] = byte(i*7 + i>>11)
-		}
-		name := fmt.Sprint("object-", n)
-		w, err := s.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for at := 0; at < n; at += 1 << 20 {
-			if _, err := w.Write(content[at:min(n, at+1<<20)]); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		o, err := s.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.Size() != int64(n) {
-			t.Fatalf("got %d bytes, want %d", o.Size(), n)
-		}
-		piece := make([]byte, 1000)
-		for at := 0; at < n; at += n/50 + 1 {
-			k, _ := o.ReadAt(piece, int64(at))
-			if want := content[at:min(n, at+len(piece))]; !bytes.Equal(piece[:k], want) {
-				t.Fatalf("%d bytes: got another piece at %d", n, at)
-			}
-		}
-		_ = o.Close()
-	}
-	if _, err := s.Open("nothing"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v, want that there is none", err)
-	}
-	given, err := s.Create("given-up")
+	g := startGateway(t)
+	n := 0
+	objectstoretest.Run(t, func(t *testing.T) objectstore.Store {
+		n++
+		return open(t, g.url).Sub(fmt.Sprint("store-", n))
+	})
+	s := open(t, g.url)
+	w, err := s.Create("given-up") // after its first part is on its way
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = given.Write(make([]byte, 20<<20))
-	given.Abort()
+	_, _ = w.Write(make([]byte, 20<<20))
+	w.Abort()
 	if there, err := s.Exists("given-up"); err != nil || there {
 		t.Errorf("got %v, %v, want nothing of an object that was given up", there, err)
+	}
+}
+
+// An open object keeps the blocks that were read last in memory, at most 10 MiB, and asks for others again.
+func TestOpenObjectIsBounded(t *testing.T) {
+	p := newSpoiler(t, startGateway(t))
+	s := open(t, p.URL)
+	const block, kept, blocks = 256 << 10, 40, 60
+	if err := objectstore.WriteAll(s, "object", make([]byte, blocks*block)); err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.Open("object")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	requests := func(i int64) (n int) {
+		t.Helper()
+		p.mu.Lock()
+		clear(p.count)
+		p.mu.Unlock()
+		if _, err := o.ReadAt(make([]byte, 100), i*block+7); err != nil {
+			t.Fatal(err)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, times := range p.count {
+			n += times
+		}
+		return n
+	}
+	for i := range int64(blocks - 1) { // the last block came with Open
+		if n := requests(i); n != 1 {
+			t.Fatalf("block %d: %d requests, want 1", i, n)
+		}
+	}
+	for _, i := range []int64{blocks - 1, blocks - 2, blocks - 1 - kept} {
+		if n := requests(i); n != 0 {
+			t.Errorf("block %d again: %d requests, want none", i, n)
+		}
+	}
+	for _, i := range []int64{blocks - 2 - kept, 0} {
+		if n := requests(i); n != 1 {
+			t.Errorf("block %d again: %d requests, want 1", i, n)
+		}
 	}
 }
 
@@ -348,4 +370,68 @@ func TestRequestsOfACommit(t *testing.T) {
 	if puts > 4*commits || others > 0 {
 		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.count)
 	}
+}
+
+// Who asks again for what was read lately costs few requests: the ends of files are kept, and a small file is an end.
+func TestReadersCostFewRequests(t *testing.T) {
+	g := startGateway(t)
+	writer := openLake(t, open(t, g.url))
+	var all []event.Row
+	for range 8 {
+		some := rows(50)
+		load(t, writer, 0, some)
+		all = append(all, some...)
+	}
+	p := newSpoiler(t, g)
+	l := openLake(t, open(t, p.URL))
+	requests := func(read func()) (n int) {
+		t.Helper()
+		p.mu.Lock()
+		clear(p.count)
+		p.mu.Unlock()
+		read()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, k := range p.count {
+			n += k
+		}
+		return n
+	}
+	scan := func() {
+		n := 0
+		for _, err := range l.Scan(t.Context(), lake.Query{Dataset: "shop"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != len(all) {
+			t.Errorf("got %d rows, want %d", n, len(all))
+		}
+	}
+	if n := requests(scan); n == 0 {
+		t.Error("got no request for the first scan, so the test shows nothing")
+	}
+	find := func() {
+		if _, err := l.FindEvent(t.Context(), all[7].EventID); err != nil {
+			t.Error(err)
+		}
+	}
+	export := func() {
+		if n, err := l.WriteParquet(t.Context(), lake.Query{}, io.Discard); err != nil || int(n) != len(all) {
+			t.Errorf("got %d rows, %v, want %d", n, err, len(all))
+		}
+	}
+	for name, again := range map[string]func(){"scan": scan, "look-up": find, "export": export} {
+		if n := requests(again); n > 0 {
+			t.Errorf("%s: got %d requests for what was read lately, want none", name, n)
+		}
+	}
+	// What is erased is in no cache, either.
+	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: all[0].EmailSHA256})
+	if err != nil || done.Rows != 1 {
+		t.Fatalf("got %+v, %v, want one row", done, err)
+	}
+	all = all[1:]
+	scan()
 }

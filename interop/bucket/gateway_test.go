@@ -5,47 +5,42 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"sluice/internal/objectstore"
+	s3 "sluice/interop/gateway"
 )
 
-const (
-	accessKey = "test"
-	secretKey = "testsecret"
-	bucket    = "tables"
-)
+const bucket = s3.Bucket
 
 // program is the S3 server, built once.
-var program = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gateway")
+var program = sync.OnceValues(func() (string, error) { return s3.Build("../../tools/s3") })
+
+// built has the directories to remove at the end.
+var built []string
+
+// buildOnce builds a program, and has its directory removed at the end.
+func buildOnce(t *testing.T, program func() (string, error)) string {
+	t.Helper()
+	path, err := program()
 	if err != nil {
-		return "", err
+		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "versitygw")
-	build := exec.Command("go", "build", "-o", path, "github.com/versity/versitygw/cmd/versitygw")
-	build.Dir = "../../tools/s3"
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the S3 server: %w\n%s", err, out)
-	}
-	return path, nil
-})
+	built = append(built, filepath.Dir(path))
+	return path
+}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := program(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	for _, dir := range built {
+		_ = os.RemoveAll(dir)
 	}
 	os.Exit(code)
 }
@@ -58,50 +53,17 @@ type gateway struct {
 
 func startGateway(t *testing.T) *gateway {
 	t.Helper()
-	path, err := program()
+	g, err := s3.Start(buildOnce(t, program), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
-	g := &gateway{dir: filepath.Join(root, bucket)}
-	if err := os.Mkdir(g.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	g.url = "http://" + address
-	cmd := exec.Command(path, "--port", address, "posix", root)
-	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var words bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &words, &words
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = c.Close()
-			return g
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the S3 server does not listen: %s", words.String())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	t.Cleanup(g.Stop)
+	return &gateway{url: g.URL, dir: g.Dir}
 }
 
 func options(url string) objectstore.S3Options {
 	return objectstore.S3Options{
-		Bucket: bucket, Prefix: "lake", Endpoint: url, Region: "us-east-1", PathStyle: true, AccessKey: accessKey, SecretKey: secretKey,
+		Bucket: bucket, Prefix: "lake", Endpoint: url, Region: s3.Region, PathStyle: true, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey,
 		Timeout: 3 * time.Second,
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"sluice/internal/servicetest"
 )
 
 // host is where a server listens, without the scheme.
@@ -69,7 +71,7 @@ func TestSlowConnections(t *testing.T) {
 	}
 	begun := time.Now()
 	ok, offered, latency := steady(50, 5*time.Second, 64, func(int) bool {
-		return l.send(s, l.request(single)).status == http.StatusOK
+		return l.Send(s, l.Request(servicetest.Single)).Status == http.StatusOK
 	})
 	t.Logf("%d slow connections; of %d requests beside them %d were answered 200, p99 %v; %d MiB of memory", n, offered, ok, percentile(latency, 0.99), s.memory(t)>>20)
 	if ok < offered*9/10 {
@@ -83,7 +85,7 @@ func TestSlowConnections(t *testing.T) {
 	if int(closed.Load()) < n {
 		t.Errorf("%d of %d connections were never closed", n-int(closed.Load()), n)
 	}
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	l.check(t, dir)
 }
 
@@ -93,8 +95,8 @@ func TestResetsInMidBody(t *testing.T) {
 	s := start(t, dir, launch{})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	var stop atomic.Bool
-	senders := l.load(s, kinds, &stop)
-	half := newLedger("shop", l.key)
+	senders := l.Load(s, servicetest.Kinds, &stop)
+	half := newLedger("shop", l.Key)
 	n := rounds(t, 2000, 300)
 	var wg sync.WaitGroup
 	for w := range 8 {
@@ -110,14 +112,14 @@ func TestResetsInMidBody(t *testing.T) {
 	wg.Wait()
 	stop.Store(true)
 	senders.Wait()
-	for _, e := range l.entries {
-		if e.status != http.StatusOK {
-			t.Errorf("answer %d beside the resets", e.status)
+	for _, e := range l.Entries() {
+		if e.Status != http.StatusOK {
+			t.Errorf("answer %d beside the resets", e.Status)
 		}
 	}
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	l.check(t, dir) // a mark of half a body would be one that was never sent
-	t.Logf("%d resets, %v", n, l.statuses())
+	t.Logf("%d resets, %v", n, l.Statuses())
 }
 
 // reset sends whole events in a body that is cut off before its end.
@@ -127,8 +129,8 @@ func reset(s *server, l *ledger, mark string) error {
 		return err
 	}
 	defer c.Close()
-	body := "[" + l.event(mark, 0) + "," + l.event(mark+"-b", 0) + ","
-	fmt.Fprintf(c, "POST /v1/events/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", l.key, len(body)+500, body)
+	body := "[" + l.Event(mark, 0) + "," + l.Event(mark+"-b", 0) + ","
+	fmt.Fprintf(c, "POST /v1/events/batch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", l.Key, len(body)+500, body)
 	return c.(*net.TCPConn).SetLinger(0) // Close sends a reset
 }
 
@@ -181,7 +183,7 @@ func floodMemory(t *testing.T, how launch) {
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	events := make([]string, 1000) // just below 5 MiB
 	for i := range events {
-		events[i] = strings.TrimSuffix(l.event(fmt.Sprint("large-", i), 0), "}") + fmt.Sprintf(`,"referer":"https://search.example/%d/%s"}`, i, strings.Repeat("x", 4800))
+		events[i] = strings.TrimSuffix(l.Event(fmt.Sprint("large-", i), 0), "}") + fmt.Sprintf(`,"referer":"https://search.example/%d/%s"}`, i, strings.Repeat("x", 4800))
 	}
 	plain := "[" + strings.Join(events, ",") + "]"
 	bodies := []struct{ body, coding string }{{plain, ""}, {gzipped(t, plain), "gzip"}, {zstded(t, plain), "zstd"}}
@@ -196,7 +198,7 @@ func floodMemory(t *testing.T, how launch) {
 		wg.Go(func() {
 			for time.Since(begun) < last {
 				b := bodies[w%len(bodies)]
-				a, err := s.post(l.key, "/v1/events/batch", b.body, "Content-Encoding", b.coding)
+				a, err := s.post(l.Key, "/v1/events/batch", b.body, "Content-Encoding", b.coding)
 				if err != nil {
 					a.Status = 0
 				}
@@ -216,7 +218,7 @@ func floodMemory(t *testing.T, how launch) {
 	if counts[200].Load() == 0 || counts[503].Load() == 0 {
 		t.Error("want some taken and some rejected: the test shows nothing")
 	}
-	l.settle(t, s, 120*time.Second)
+	l.Settle(t, s, 120*time.Second)
 	if most := s.memory(t); most > 256<<20 {
 		t.Errorf("%d MiB of memory after loading, want 256 at most", most>>20)
 	}
@@ -264,7 +266,7 @@ func TestBombs(t *testing.T) {
 	const mebibyte = 1 << 20
 	zeros := strings.Repeat("\x00", 200*mebibyte)
 	spaces := strings.Repeat(" ", 200*mebibyte)
-	event := l.event("bomb", 0)
+	event := l.Event("bomb", 0)
 	with := func(member string) string { return strings.TrimSuffix(event, "}") + "," + member + "}" }
 	members := make([]string, 0, 300_000)
 	for i := range cap(members) {
@@ -304,7 +306,7 @@ func TestBombs(t *testing.T) {
 		for range 8 {
 			wg.Go(func() {
 				begun := time.Now()
-				a, err := s.post(l.key, path, b.body, "Content-Encoding", b.coding)
+				a, err := s.post(l.Key, path, b.body, "Content-Encoding", b.coding)
 				if err != nil {
 					t.Errorf("%s: %v", b.name, err)
 					return
@@ -328,5 +330,5 @@ func TestBombs(t *testing.T) {
 	if most := s.memory(t); most > 256<<20 {
 		t.Errorf("%d MiB of memory, want 256 at most", most>>20)
 	}
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 }

@@ -101,41 +101,41 @@ func newest(t *testing.T, pattern ...string) string {
 func TestDamagedStream(t *testing.T) {
 	for _, h := range harms {
 		t.Run(h.name, func(t *testing.T) {
-			var sum toll
+			var sum servicetest.Toll
 			for range rounds(t, 5, 1) {
 				o := damagedStream(t, h)
-				sum.acked, sum.stored, sum.lost = sum.acked+o.acked, sum.stored+o.stored, sum.lost+o.lost
+				sum.Acked, sum.Stored, sum.Lost = sum.Acked+o.Acked, sum.Stored+o.Stored, sum.Lost+o.Lost
 			}
 			t.Log(sum)
 		})
 	}
 }
 
-func damagedStream(t *testing.T, h harm) toll {
+func damagedStream(t *testing.T, h harm) servicetest.Toll {
 	t.Helper()
 	dir := t.TempDir()
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_NOLOADER=1"}})
 	for i := range 200 {
-		l.send(s, l.request(i%kinds))
+		l.Send(s, l.Request(i%servicetest.Kinds))
 	}
 	s.Stop(syscall.SIGTERM)
 	if err := h.do(newest(t, dir, "engine", "jetstream", "*", "streams", "SLUICE_0", "msgs", "*.blk")); err != nil {
 		t.Fatal(err)
 	}
 	s = start(t, dir, launch{args: quick})
-	l.settle(t, s, 60*time.Second)
-	o := l.hold(t, dir)
+	l.Settle(t, s, 60*time.Second)
+	o := l.compare(t, dir)
 	damaged, missing := s.metric(t, "sluice_load_damaged_frames"), s.metric(t, "sluice_load_missing_frames")
 	t.Logf("%s; %v frames damaged, %v missing", o, damaged, missing)
-	if o.doubled+o.foreign > 0 {
-		t.Errorf("%d events are stored twice, %d were never sent", o.doubled, o.foreign)
+	if o.Doubled+o.Foreign > 0 {
+		t.Errorf("%d events are stored twice, %d were never sent", o.Doubled, o.Foreign)
 	}
 	// Each request went alone, so each has a frame of its own.
-	if float64(o.requests) > damaged+missing {
-		t.Errorf("%d requests are lost, %v frames are reported:\n%s", o.requests, damaged+missing, s.Said())
+	if float64(o.Requests) > damaged+missing {
+		t.Errorf("%d requests are lost, %v frames are reported:\n%s", o.Requests, damaged+missing, s.Said())
 	}
-	if o.lost > 0 {
+	if o.Lost > 0 {
 		eventually(t, 10*time.Second, "alarm", func() error {
 			if !strings.Contains(s.Said(), "alarm=SluiceDamagedFrames") && !strings.Contains(s.Said(), "alarm=SluiceSequenceGap") {
 				return errors.New("no alarm")
@@ -171,15 +171,15 @@ func damagedMetadata(t *testing.T, pattern string, h harm) {
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	s := start(t, dir, launch{args: quick})
 	for i := range 30 {
-		l.send(s, l.request(i%kinds))
+		l.Send(s, l.Request(i%servicetest.Kinds))
 	}
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	s.Stop(syscall.SIGKILL)
 	if err := h.do(youngest(t, filepath.Join(dir, "lake", "events", "metadata"), pattern)); err != nil {
 		t.Fatal(err)
 	}
 	s = start(t, dir, launch{args: quick})
-	l.settle(t, s, 60*time.Second)
+	l.Settle(t, s, 60*time.Second)
 	l.check(t, dir)
 	s.Stop(syscall.SIGTERM)
 	// Our own reader leaves out files by what the manifests say of them: that must be right, too.
@@ -249,7 +249,7 @@ func damagedPart(t *testing.T, h harm) {
 	}
 	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
 	eventually(t, 30*time.Second, "upkeep to find it", func() error {
-		l.send(s, l.request(mixedBatch)) // more files, so that there is something to compact
+		l.Send(s, l.Request(servicetest.MixedBatch)) // more files, so that there is something to compact
 		if n := s.metric(t, "sluice_lake_damaged_files_total"); n == 0 {
 			return errors.New("not counted")
 		}
@@ -264,6 +264,6 @@ func damagedPart(t *testing.T, h harm) {
 		}
 		return nil
 	})
-	l.settle(t, s, 60*time.Second)
+	l.Settle(t, s, 60*time.Second)
 	s.Stop(syscall.SIGTERM)
 }

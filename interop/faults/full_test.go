@@ -75,12 +75,12 @@ func TestDiskFull(t *testing.T) {
 			dir := d.dir + "/data"
 			l := newLedger("shop", provisioned(t, dir, "shop"))
 			s := start(t, dir, launch{args: []string{"--commit-every", "100ms"}})
-			l.settle(t, s, 30*time.Second)
+			l.Settle(t, s, 30*time.Second)
 			for range rounds(t, 3, 1) {
 				d.fillAndFree(s, l, c.fill)
 			}
-			l.replay(t, s)
-			l.settle(t, s, 60*time.Second)
+			l.Replay(t, s)
+			l.Settle(t, s, 60*time.Second)
 			l.check(t, dir)
 			if lines := strings.Count(s.Said(), "\n"); lines > 400 {
 				t.Errorf("a full disk made %d lines of log", lines)
@@ -93,7 +93,7 @@ func TestDiskFull(t *testing.T) {
 func (d *disk) fillAndFree(s *server, l *ledger, fill func(*disk)) {
 	t := d.t
 	var stop atomic.Bool
-	senders := l.load(s, 5, &stop)
+	senders := l.Load(s, 5, &stop)
 	defer senders.Wait()
 	defer stop.Store(true)
 	pause(200 * time.Millisecond)
@@ -106,18 +106,16 @@ func (d *disk) fillAndFree(s *server, l *ledger, fill func(*disk)) {
 	})
 	rejected := time.Now()
 	pause(2 * time.Second)
-	l.mu.Lock()
 	slowest := time.Duration(0)
-	for _, e := range l.entries {
-		if e.sent.Before(rejected) {
+	for _, e := range l.Entries() {
+		if e.Sent.Before(rejected) {
 			continue
 		}
-		slowest = max(slowest, e.took)
-		if e.status != http.StatusServiceUnavailable {
-			t.Errorf("answer %d while the disk is full, want 503", e.status)
+		slowest = max(slowest, e.Took)
+		if e.Status != http.StatusServiceUnavailable {
+			t.Errorf("answer %d while the disk is full, want 503", e.Status)
 		}
 	}
-	l.mu.Unlock()
 	if slowest > 3*time.Second {
 		t.Errorf("a rejection took %v", slowest)
 	}
@@ -136,7 +134,7 @@ func TestDiskFilledByEvents(t *testing.T) {
 	s := start(t, dir, launch{args: []string{"--headroom", "16MiB", "--commit-every", "500ms"}})
 	d.fill(28 << 20)
 	var stop atomic.Bool
-	senders := l.load(s, 5, &stop)
+	senders := l.Load(s, 5, &stop)
 	eventually(t, 120*time.Second, "rejection", func() error {
 		if err := s.Ready(); err == nil || !strings.Contains(err.Error(), "disk") {
 			return fmt.Errorf("readyz: %v", err)
@@ -157,15 +155,15 @@ func TestDiskFilledByEvents(t *testing.T) {
 	if strings.Contains(s.Said(), "no space left") || strings.Contains(s.Said(), "restarting it") {
 		t.Errorf("the disk was full before anything was rejected:\n%s", s.Said())
 	}
-	for _, e := range l.entries {
-		if e.status != http.StatusOK && e.status != http.StatusServiceUnavailable {
-			t.Errorf("answer %d, want 200 or 503", e.status)
+	for _, e := range l.Entries() {
+		if e.Status != http.StatusOK && e.Status != http.StatusServiceUnavailable {
+			t.Errorf("answer %d, want 200 or 503", e.Status)
 		}
 	}
 	d.relieve()
 	eventually(t, 30*time.Second, "recovery", s.Ready)
-	l.settle(t, s, 60*time.Second)
+	l.Settle(t, s, 60*time.Second)
 	l.check(t, dir)
-	_, events := l.acked()
-	t.Logf("%d events until the disk was nearly full, %d KiB left, answers %v", events, least>>10, l.statuses())
+	_, events := l.Acked()
+	t.Logf("%d events until the disk was nearly full, %d KiB left, answers %v", events, least>>10, l.Statuses())
 }

@@ -19,7 +19,7 @@ func TestKilled(t *testing.T) {
 	n, slowest := rounds(t, 100, 5), time.Duration(0)
 	for round := range n {
 		var stop atomic.Bool
-		senders := l.load(s, 6, &stop)
+		senders := l.Load(s, 6, &stop)
 		pause(time.Duration(50+rand.IntN(400)) * time.Millisecond)
 		s.Stop(syscall.SIGKILL)
 		stop.Store(true)
@@ -27,17 +27,17 @@ func TestKilled(t *testing.T) {
 		s = start(t, dir, launch{})
 		slowest = max(slowest, s.Started)
 		if round%25 == 24 {
-			l.settle(t, s, 30*time.Second)
+			l.Settle(t, s, 30*time.Second)
 			l.check(t, dir)
 		}
 	}
 	if slowest > 10*time.Second {
 		t.Errorf("ready after %v, want 10 s at most", slowest)
 	}
-	l.replay(t, s)
-	l.settle(t, s, 30*time.Second)
+	l.Replay(t, s)
+	l.Settle(t, s, 30*time.Second)
 	l.check(t, dir)
-	t.Logf("%d kills, slowest start %v, answers %v", n, slowest, l.statuses())
+	t.Logf("%d kills, slowest start %v, answers %v", n, slowest, l.Statuses())
 	if code := s.Stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("stopped by SIGTERM: exit code %d", code)
 	}

@@ -127,7 +127,7 @@ func TestIdempotencyIsLinear(t *testing.T) {
 				in := keyed{fmt.Sprintf("k%d", max(0, k)), string(rune('a' + rand.IntN(2)))}
 				event := fmt.Sprintf(`{"data_set_id":"shop","timestamp":%d,"event_type":"purchase","identifiers":{"email_sha256":"%064x","partner_id":"%s-%s"}}`, stamp, stamp, in.key, in.body)
 				call := h.now()
-				a, err := current.Load().post(l.key, "/v1/events", event, "Idempotency-Key", in.key)
+				a, err := current.Load().post(l.Key, "/v1/events", event, "Idempotency-Key", in.key)
 				end := h.now()
 				out := reply{status: a.Status, replayed: a.Header.Get("Idempotency-Replayed") == "true"}
 				switch {
@@ -171,7 +171,7 @@ func TestIdempotencyIsLinear(t *testing.T) {
 	if replays == 0 || counts[http.StatusUnprocessableEntity] == 0 || counts[0] == 0 {
 		t.Error("not every kind of answer came up: the test shows too little")
 	}
-	l.settle(t, current.Load(), 30*time.Second)
+	l.Settle(t, current.Load(), 30*time.Second)
 	found := stored(t, dir, "shop")
 	for key, body := range won {
 		other := map[string]string{"a": "b", "b": "a"}[body]

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/servicetest"
 	"sluice/internal/traffic"
 )
 
@@ -83,7 +84,7 @@ func TestOverloadGoodput(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, launch{})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
-	send := func(int) bool { return l.send(s, l.request(keyedSingle)).status == http.StatusOK }
+	send := func(int) bool { return l.Send(s, l.Request(servicetest.KeyedSingle)).Status == http.StatusOK }
 	saturate(16, 500*time.Millisecond, send) // warm
 	best, under, offered := 0.0, 0.0, 0
 	n := rounds(t, 4, 2)
@@ -96,14 +97,14 @@ func TestOverloadGoodput(t *testing.T) {
 		offered += asked
 	}
 	t.Logf("best %.0f/s; at %.0f/s offered %.0f/s are acknowledged, %.2f of it; answers %v",
-		best/float64(n), float64(offered)/float64(n)/last.Seconds(), under/float64(n), under/best, l.statuses())
+		best/float64(n), float64(offered)/float64(n)/last.Seconds(), under/float64(n), under/best, l.Statuses())
 	if under < 0.9*best {
 		t.Errorf("goodput falls to %.2f of its best under five times the load, want 0.9", under/best)
 	}
 	if most := s.memory(t); most > 1<<30 {
 		t.Errorf("%d MiB of memory", most>>20)
 	}
-	l.settle(t, s, 120*time.Second)
+	l.Settle(t, s, 120*time.Second)
 	l.check(t, dir)
 }
 
@@ -120,7 +121,7 @@ func TestFloodOfOneDataset(t *testing.T) {
 		a, err := s.post(loud, "/v1/events/batch", body)
 		return err == nil && a.Status == http.StatusOK
 	}
-	single := func(int) bool { return quiet.send(s, quiet.request(single)).status == http.StatusOK }
+	single := func(int) bool { return quiet.Send(s, quiet.Request(servicetest.Single)).Status == http.StatusOK }
 	measure := func(senders int) (p99 time.Duration, ok, offered, batches int) {
 		var wg sync.WaitGroup
 		const last = 4 * time.Second
@@ -164,7 +165,7 @@ func TestRateLimitHolds(t *testing.T) {
 	loud := newLedger("loud", provisioned(t, dir, "loud", "--requests-per-second", "100"))
 	quiet := newLedger("quiet", provisioned(t, dir, "quiet"))
 	of := func(l *ledger) func(int) bool {
-		return func(int) bool { return l.send(s, l.request(single)).status == http.StatusOK }
+		return func(int) bool { return l.Send(s, l.Request(servicetest.Single)).Status == http.StatusOK }
 	}
 	const last = 4 * time.Second
 	n := rounds(t, 5, 3)
@@ -184,11 +185,11 @@ func TestRateLimitHolds(t *testing.T) {
 		ratios = append(ratios, float64(max(is, 10*time.Millisecond))/float64(max(was, 10*time.Millisecond)))
 	}
 	withinTwice(t, ratios)
-	t.Logf("%d requests of the loud one taken in %d times %v: %v", taken, n, last, loud.statuses())
+	t.Logf("%d requests of the loud one taken in %d times %v: %v", taken, n, last, loud.Statuses())
 	if want := float64(n) * 100 * (last + time.Second).Seconds(); float64(taken) < 0.7*want || float64(taken) > 1.1*want {
 		t.Errorf("%d requests taken, want %v, of which a fifth is what may come at once", taken, want)
 	}
-	for status, n := range loud.statuses() {
+	for status, n := range loud.Statuses() {
 		if status != http.StatusOK && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 			t.Errorf("%d answers %d", n, status)
 		}

@@ -20,13 +20,13 @@ func cutPower(t *testing.T, d *disk, l *ledger, env ...string) {
 	t.Helper()
 	s := start(t, d.dir+"/data", launch{env: env})
 	var stop atomic.Bool
-	senders := l.load(s, 6, &stop)
+	senders := l.Load(s, 6, &stop)
 	pause(time.Duration(150+rand.IntN(500)) * time.Millisecond)
 	began := d.cut()
 	s.Stop(syscall.SIGKILL)
 	stop.Store(true)
 	senders.Wait()
-	l.forget(began)
+	l.Forget(began)
 	if err := d.unmount(); err != nil {
 		t.Fatal(err)
 	}
@@ -44,18 +44,18 @@ func TestPowerCut(t *testing.T) {
 		cutPower(t, d, l)
 		if round%5 == 4 || round == n-1 {
 			s := start(t, dir, launch{})
-			l.settle(t, s, 60*time.Second)
+			l.Settle(t, s, 60*time.Second)
 			l.check(t, dir)
 			if round == n-1 {
-				l.replay(t, s)
-				l.settle(t, s, 60*time.Second)
+				l.Replay(t, s)
+				l.Settle(t, s, 60*time.Second)
 				l.check(t, dir)
 			}
 			s.Stop(syscall.SIGTERM)
 		}
 	}
-	requests, events := l.acked()
-	t.Logf("%d power cuts: %d requests, %d events acknowledged, answers %v", n, requests, events, l.statuses())
+	requests, events := l.Acked()
+	t.Logf("%d power cuts: %d requests, %d events acknowledged, answers %v", n, requests, events, l.Statuses())
 }
 
 // What the cut itself does to plain files: a record whose sync returned before the cut began is there afterwards. Some
@@ -120,15 +120,15 @@ func TestPowerCutControl(t *testing.T) {
 	dir := d.dir + "/data"
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	s := start(t, dir, launch{}) // so that the tables are there, and synced
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	s.Stop(syscall.SIGTERM)
 	d.sync()
 	cutPower(t, d, l, "SLUICE_FAILPOINT_UNSYNCED=1")
 	s = start(t, dir, launch{})
-	l.settle(t, s, 60*time.Second)
-	o := l.hold(t, dir)
+	l.Settle(t, s, 60*time.Second)
+	o := l.compare(t, dir)
 	t.Log(o)
-	if o.lost == 0 {
-		t.Errorf("nothing was lost without syncs (%d acknowledged): the power cut cuts nothing", o.acked)
+	if o.Lost == 0 {
+		t.Errorf("nothing was lost without syncs (%d acknowledged): the power cut cuts nothing", o.Acked)
 	}
 }

@@ -85,7 +85,8 @@ type launch struct {
 }
 
 func (l launch) of(dir string) servicetest.Launch {
-	return servicetest.Launch{Program: program, Data: dir, Args: l.args, Env: l.env, Group: l.group, Within: l.within}
+	env := append([]string{"SLUICE_FAILPOINT_SETTLE=1"}, l.env...) // the ledger is held against all tables
+	return servicetest.Launch{Program: program, Data: dir, Args: l.args, Env: env, Group: l.group, Within: l.within}
 }
 
 // server is a sluice process that serves.

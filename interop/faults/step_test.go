@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // commitSteps are the steps of every commit to a table, but for its data files.
@@ -52,7 +54,7 @@ func dieUnderLoad(t *testing.T, dir string, l *ledger, at string) {
 		return nil
 	})
 	var stop atomic.Bool
-	senders := l.load(s, kinds+1, &stop)
+	senders := l.Load(s, servicetest.Kinds+1, &stop)
 	s.dies(t, at)
 	stop.Store(true)
 	senders.Wait()
@@ -76,14 +78,14 @@ func TestKilledAtSteps(t *testing.T) {
 			dieUnderLoad(t, dir, l, fmt.Sprintf("%s:%d", step, 1+3*round))
 		}
 		s := start(t, dir, launch{args: quick})
-		l.settle(t, s, 30*time.Second)
+		l.Settle(t, s, 30*time.Second)
 		if s.Stop(syscall.SIGKILL); !brief() {
 			l.check(t, dir)
 		}
 	}
 	s = start(t, dir, launch{args: quick})
-	l.replay(t, s)
-	l.settle(t, s, 30*time.Second)
+	l.Replay(t, s)
+	l.Settle(t, s, 30*time.Second)
 	l.check(t, dir)
 	t.Logf("%d steps, %d kills at each", len(steps), n)
 }
@@ -93,7 +95,7 @@ func many(t *testing.T, dir string, l *ledger) {
 	t.Helper()
 	s := start(t, dir, launch{args: quick})
 	eventually(t, 60*time.Second, "files", func() error {
-		l.send(s, l.request(mixedBatch))
+		l.Send(s, l.Request(servicetest.MixedBatch))
 		for _, table := range tables {
 			if files, err := dataFiles(dir, table); err != nil || len(files) < 18 {
 				return fmt.Errorf("%s: %d files, %v", table, len(files), err)
@@ -101,7 +103,7 @@ func many(t *testing.T, dir string, l *ledger) {
 		}
 		return nil
 	})
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	s.Stop(syscall.SIGTERM)
 }
 
@@ -163,7 +165,7 @@ func TestKilledInUpkeep(t *testing.T) {
 			kill(table+"."+strings.ReplaceAll(step, "T.", table+"."), "SLUICE_FAILPOINT_CLOCK="+clock)
 		}
 		s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
-		l.settle(t, s, 30*time.Second)
+		l.Settle(t, s, 30*time.Second)
 		l.check(t, dir)
 		s.Stop(syscall.SIGTERM)
 	}
@@ -185,12 +187,12 @@ func TestKilledInErase(t *testing.T) {
 		steps = append(steps[3:6:6], steps[len(steps)-2:]...)
 	}
 	for _, at := range steps {
-		e := l.send(s, l.request(batch))
-		if e.status != http.StatusOK {
-			t.Fatalf("status %d", e.status)
+		e := l.Send(s, l.Request(servicetest.Batch))
+		if e.Status != http.StatusOK {
+			t.Fatalf("status %d", e.Status)
 		}
-		l.settle(t, s, 30*time.Second)
-		mark := e.marks[7]
+		l.Settle(t, s, 30*time.Second)
+		mark := e.Marks[7]
 		args := []string{"erase", "--partner-id", mark, "--data", dir, "--json"}
 		if out, err := sluice(t, []string{"SLUICE_FAILPOINT=" + at}, args...); err == nil {
 			t.Fatalf("it never came to %s: %s", at, out)
@@ -199,12 +201,12 @@ func TestKilledInErase(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after a kill at %s: %v", at, err)
 		}
-		e.marks = append(e.marks[:7:7], e.marks[8:]...)
+		e.Marks = append(e.Marks[:7:7], e.Marks[8:]...)
 		if left := holding(t, dir, mark); left > 0 {
 			t.Errorf("killed at %s and erased again (%s): still in %d files", at, out, left)
 		}
 	}
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	l.check(t, dir)
 	t.Logf("%d kills", len(steps))
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/internal/servicetest"
 )
 
 // blocks are the files that hold the stream.
@@ -59,8 +61,8 @@ func TestWriteErrors(t *testing.T) {
 			}
 			d.mount()
 			s = start(t, dir, launch{})
-			l.replay(t, s)
-			l.settle(t, s, 60*time.Second)
+			l.Replay(t, s)
+			l.Settle(t, s, 60*time.Second)
 			l.check(t, dir)
 		})
 	}
@@ -70,7 +72,7 @@ func TestWriteErrors(t *testing.T) {
 func (l *ledger) failForAWhile(t *testing.T, s *server, inject string, files []string) {
 	t.Helper()
 	var stop atomic.Bool
-	senders := l.load(s, kinds, &stop)
+	senders := l.Load(s, servicetest.Kinds, &stop)
 	defer senders.Wait()
 	defer stop.Store(true)
 	pause(200 * time.Millisecond)
@@ -90,20 +92,18 @@ func (l *ledger) failForAWhile(t *testing.T, s *server, inject string, files []s
 	eventually(t, 30*time.Second, "recovery", s.Ready)
 	recovered := time.Since(healed)
 	eventually(t, 30*time.Second, "an event accepted", func() error {
-		if e := l.send(s, l.request(single)); e.status != http.StatusOK {
-			return fmt.Errorf("status %d", e.status)
+		if e := l.Send(s, l.Request(servicetest.Single)); e.Status != http.StatusOK {
+			return fmt.Errorf("status %d", e.Status)
 		}
 		return nil
 	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	answers, slowest := map[int]int{}, time.Duration(0)
-	for _, e := range l.entries {
-		if e.sent.Before(failed) || e.sent.Add(e.took).After(healed) {
+	for _, e := range l.Entries() {
+		if e.Sent.Before(failed) || e.Sent.Add(e.Took).After(healed) {
 			continue
 		}
-		answers[e.status]++
-		slowest = max(slowest, e.took)
+		answers[e.Status]++
+		slowest = max(slowest, e.Took)
 	}
 	t.Logf("%d calls failed; answers meanwhile %v, slowest %v; ready after %v", count, answers, slowest.Round(time.Millisecond), recovered.Round(time.Millisecond))
 	if answers[http.StatusOK] > 0 {
@@ -123,25 +123,25 @@ func TestSlowSyncs(t *testing.T) {
 	dir := t.TempDir()
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	s := start(t, dir, launch{})
-	l.settle(t, s, 30*time.Second)
+	l.Settle(t, s, 30*time.Second)
 	r := s.tamper(t, "fsync,fdatasync:delay_enter=200000")
 	var stop atomic.Bool
-	senders := l.load(s, 64, &stop)
+	senders := l.Load(s, 64, &stop)
 	pause(10 * time.Second)
 	stop.Store(true)
 	senders.Wait()
 	_, count := r.first()
 	r.stop()
 	slowest := time.Duration(0)
-	for _, e := range l.entries {
-		slowest = max(slowest, e.took)
-		if e.status != http.StatusOK && e.status != http.StatusServiceUnavailable {
-			t.Errorf("answer %d, want 200 or 503", e.status)
+	for _, e := range l.Entries() {
+		slowest = max(slowest, e.Took)
+		if e.Status != http.StatusOK && e.Status != http.StatusServiceUnavailable {
+			t.Errorf("answer %d, want 200 or 503", e.Status)
 		}
 	}
 	most := s.memory(t)
-	requests, events := l.acked()
-	t.Logf("%d slow syncs: %d requests with %d events acknowledged, answers %v, slowest %v, %d MiB at most", count, requests, events, l.statuses(), slowest.Round(time.Millisecond), most>>20)
+	requests, events := l.Acked()
+	t.Logf("%d slow syncs: %d requests with %d events acknowledged, answers %v, slowest %v, %d MiB at most", count, requests, events, l.Statuses(), slowest.Round(time.Millisecond), most>>20)
 	if lines := strings.Count(s.Said(), "\n"); lines > 100 {
 		t.Errorf("a slow disk made %d lines of log", lines)
 	}
@@ -155,7 +155,7 @@ func TestSlowSyncs(t *testing.T) {
 		t.Errorf("%d MiB of memory", most>>20)
 	}
 	eventually(t, 30*time.Second, "ready", s.Ready)
-	l.replay(t, s)
-	l.settle(t, s, 60*time.Second)
+	l.Replay(t, s)
+	l.Settle(t, s, 60*time.Second)
 	l.check(t, dir)
 }

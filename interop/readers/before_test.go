@@ -56,14 +56,14 @@ func TestDataDirectoryOfTheVersionBefore(t *testing.T) {
 	if len(keyed) == 0 {
 		t.Fatal("got no requests with an idempotency key: the test shows nothing")
 	}
-	for once, r := range keyed {
+	for idempotencyKey, r := range keyed {
 		path, body := "/v1/events", strings.Join(r.bodies, ",")
 		if strings.HasPrefix(r.id, "batch.") {
 			path, body = "/v1/events/batch", "["+body+"]"
 		}
-		again, header, err := s.Again(key, path, body, once)
+		again, header, err := s.Again(key, path, body, idempotencyKey)
 		if err != nil || again != r.id || header != "true" {
-			t.Errorf("%s: got %s, replayed %q, %v, want the first receipt %s", once, again, header, err, r.id)
+			t.Errorf("%s: got %s, replayed %q, %v, want the first receipt %s", idempotencyKey, again, header, err, r.id)
 		}
 	}
 	s.Stop()

@@ -61,6 +61,20 @@ func (s *site) send(n int) (lines []sent.Line) {
 	return lines
 }
 
+// awaitRows waits until a table has rows.
+func (s *site) awaitRows(t *testing.T, table string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; <-time.After(50 * time.Millisecond) {
+		out, err := exec.Command(s.bin, "lake", "files", table, "--data", s.dir).Output()
+		if err == nil && len(out) > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got no rows of %s in time: %v", table, err)
+		}
+	}
+}
+
 // Clients of the protocol attach to the catalog, find the tables, and read the rows that were sent.
 func TestCatalogClients(t *testing.T) {
 	s := startSite(t, "--commit-every", "200ms")
@@ -76,6 +90,8 @@ func TestCatalogClients(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	s.awaitRows(t, "rejections") // the small tables follow their events
+	s.awaitRows(t, "hours")
 	address := s.Ops() + "/iceberg"
 	for name, options := range map[string][]rest.Option{
 		"loopback":           nil,

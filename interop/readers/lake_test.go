@@ -29,7 +29,7 @@ func commit(ctx context.Context, l *lake.Lake, events []event.Row, rejections []
 	if err != nil {
 		return err
 	}
-	return l.Commit(ctx, lake.Batch{From: marks, To: marks.Events + 1, Events: events, Rejections: rejections, Hours: hours}, 0)
+	return l.Commit(ctx, lake.Batch{Spans: []lake.Span{{From: marks, To: marks.Events + 1}}, Events: events, Rejections: rejections, Hours: hours}, 0)
 }
 
 // erase takes away the rows that carry an identifier, and says how many went.

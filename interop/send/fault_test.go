@@ -19,16 +19,16 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ill stands before the service and answers in its place: 500, 503 or 429 before a request reaches it, or a 500 after the
+// faultyProxy is before the service and answers in its place: 500, 503 or 429 before a request reaches it, or a 500 after the
 // service has taken it, which is the one that makes duplicates.
-type ill struct {
+type faultyProxy struct {
 	next     http.Handler
 	before   atomic.Int64
 	after    atomic.Int64
 	requests atomic.Int64
 }
 
-func (i *ill) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (i *faultyProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		i.next.ServeHTTP(w, r)
 		return
@@ -54,8 +54,8 @@ func reject(w http.ResponseWriter, status int) {
 	fmt.Fprintf(w, `{"status":"error","error_code":"UNAVAILABLE","message":"Not now.","retryable":true}`)
 }
 
-// newIll serves the illness on loopback before the service at base.
-func newIll(t *testing.T, base string) (*ill, string) {
+// newFaultyProxy serves on loopback, before the service at base.
+func newFaultyProxy(t *testing.T, base string) (*faultyProxy, string) {
 	t.Helper()
 	target, err := url.Parse(base)
 	must(t, err)
@@ -63,7 +63,7 @@ func newIll(t *testing.T, base string) (*ill, string) {
 		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { reject(w, 503) },
 	}
-	i := &ill{next: proxy}
+	i := &faultyProxy{next: proxy}
 	s := httptest.NewServer(i)
 	t.Cleanup(s.Close)
 	return i, s.Listener.Addr().String()
@@ -82,8 +82,8 @@ func newNetwork(t *testing.T, upstream string) (string, *toxiclient.Proxy) {
 	return proxy.Listen, proxy
 }
 
-// weather are the states of the network, one after the other.
-var weather = []struct {
+// networkFaults come one after the other.
+var networkFaults = []struct {
 	name   string
 	toxic  string
 	stream string
@@ -98,24 +98,24 @@ var weather = []struct {
 	{"a thin line", "bandwidth", "upstream", 1, toxiclient.Attributes{"rate": 500}},
 }
 
-// storm changes the weather until stopped, with a calm between, and gives how often it did. Now and then nobody listens.
-func storm(t *testing.T, proxy *toxiclient.Proxy, stop <-chan struct{}) (changes int) {
+// spoilNetwork makes one network fault after the other until it is stopped, and returns how many. Now and then nobody listens.
+func spoilNetwork(t *testing.T, proxy *toxiclient.Proxy, stop <-chan struct{}) (changes int) {
 	tick := time.NewTicker(150 * time.Millisecond)
 	defer tick.Stop()
 	for i := 0; ; i++ {
-		w := weather[i%len(weather)]
-		if _, err := proxy.AddToxic("weather", w.toxic, w.stream, w.share, w.attrs); err != nil {
+		w := networkFaults[i%len(networkFaults)]
+		if _, err := proxy.AddToxic("fault", w.toxic, w.stream, w.share, w.attrs); err != nil {
 			t.Errorf("%s: %v", w.name, err)
 		}
 		changes++
 		if !wait(tick, stop) {
-			_ = proxy.RemoveToxic("weather") // the proxy goes with the test
+			_ = proxy.RemoveToxic("fault") // the proxy goes with the test
 			return changes
 		}
-		if err := proxy.RemoveToxic("weather"); err != nil {
+		if err := proxy.RemoveToxic("fault"); err != nil {
 			t.Errorf("end of %s: %v", w.name, err)
 		}
-		if i%len(weather) == 0 {
+		if i%len(networkFaults) == 0 {
 			if err := proxy.Disable(); err != nil {
 				t.Errorf("disable: %v", err)
 			}
@@ -147,11 +147,11 @@ func wait(tick *time.Ticker, stop <-chan struct{}) bool {
 func TestUploadThroughFaults(t *testing.T) {
 	const rows = 20_000
 	s := startService(t)
-	ill, addr := newIll(t, s.URL)
+	faulty, addr := newFaultyProxy(t, s.URL)
 	listen, proxy := newNetwork(t, addr)
 
 	stop, stopped := make(chan struct{}), make(chan int)
-	go func() { stopped <- storm(t, proxy, stop) }()
+	go func() { stopped <- spoilNetwork(t, proxy, stop) }()
 	path := writeOrders(t, rows)
 	out, err := s.send(t, "http://"+listen, "upload", path, "--dataset", "spring", "--hash", "email=email_sha256", "--json",
 		"--batch", "50", "--timeout", "1s", "--give-up-after", "3m", "--compress", "gzip")
@@ -163,9 +163,9 @@ func TestUploadThroughFaults(t *testing.T) {
 	if !bytes.Contains(out, fmt.Appendf(nil, `"rows":%d,"accepted":%d,"rejected":0`, rows, rows)) {
 		t.Fatalf("got %s", out)
 	}
-	t.Logf("%d requests for %d batches, %d rejected before and %d after the service took them, %d changes of weather",
-		ill.requests.Load(), rows/50, ill.before.Load(), ill.after.Load(), changes)
-	if ill.before.Load() == 0 || ill.after.Load() == 0 || changes < len(weather) {
+	t.Logf("%d requests for %d batches, %d rejected before and %d after the service took them, %d network faults",
+		faulty.requests.Load(), rows/50, faulty.before.Load(), faulty.after.Load(), changes)
+	if faulty.before.Load() == 0 || faulty.after.Load() == 0 || changes < len(networkFaults) {
 		t.Error("too little went wrong: the test shows nothing")
 	}
 	s.checkStored(t, rows)

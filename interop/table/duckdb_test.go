@@ -232,7 +232,7 @@ func commit(t *testing.T, l *lake.Lake, rows []event.Row) {
 		t.Fatal(err)
 	}
 	err = l.Commit(t.Context(), lake.Batch{
-		From: marks, To: marks.Events + 1, Events: rows,
+		Spans: []lake.Span{{From: marks, To: marks.Events + 1}}, Events: rows,
 		Rejections: []lake.Rejection{{ReceivedAt: rows[0].ReceivedAt, DatasetID: "shop-1", Code: "MISSING_FIELD", Field: "/timestamp", Count: 3, Events: 2}},
 		Hours:      []lake.Hour{{Hour: rows[0].ReceivedAt / 3600 * 3600, DatasetID: "shop-1", Kind: "events", Name: "purchase", Field: "accepted", Count: 4, Value: 0.5}},
 	}, 0)

@@ -142,7 +142,7 @@ func TestRevenueOfEarlierHours(t *testing.T) {
 	row := func(id, kind, currency, field string, count int64, value float64) lake.Hour {
 		return lake.Hour{Hour: hour, DatasetID: id, Kind: kind, Name: currency, Field: field, Count: count, Value: value}
 	}
-	err = l.Commit(t.Context(), lake.Batch{From: marks, To: 1, Hours: []lake.Hour{
+	err = l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: marks, To: 1}}, Hours: []lake.Hour{
 		row("minus", "value", "EUR", "purchase", 2, 100), row("minus", "value", "EUR", "refund", 1, -7), row("minus", "refunds", "EUR", "", 1, 3),
 		row("plus", "value", "EUR", "purchase", 2, 100), row("plus", "value", "EUR", "refund", 1, 7), row("plus", "value", "EUR", "begin_checkout", 1, 55),
 	}}, 0)

@@ -1,0 +1,119 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"sluice/internal/objectstore"
+)
+
+// Bucket is where the tables of measured servers are, if not in a directory.
+type Bucket struct {
+	URL  string   // such as s3://bucket/prefix; each load has a prefix of its own below it
+	Args []string // of serve, beside --lake: how the bucket is reached
+	Open func(ctx context.Context, url string) (objectstore.Store, error)
+}
+
+// Dollars for a thousand requests: Amazon S3 Standard in us-east-1, as published in November 2026. DELETE is free.
+const (
+	dollarsPut = 0.005  // and LIST
+	dollarsGet = 0.0004 // and HEAD
+)
+
+// BucketFigures are the requests that a server sent to its bucket while it was under load and until all was loaded.
+type BucketFigures struct {
+	Seconds float64 `json:"seconds"`
+	Put     float64 `json:"put"`
+	Get     float64 `json:"get"`
+	Head    float64 `json:"head"`
+	List    float64 `json:"list"`
+	Delete  float64 `json:"delete"`
+}
+
+// Day is what a number of requests is in a day.
+func (b *BucketFigures) Day(n float64) float64 {
+	if b.Seconds == 0 {
+		return 0
+	}
+	return n / b.Seconds * 86400
+}
+
+// Dollars is what the requests of a day cost.
+func (b *BucketFigures) Dollars() float64 {
+	return (b.Day(b.Put+b.List)*dollarsPut + b.Day(b.Get+b.Head)*dollarsGet) / 1000
+}
+
+// add adds what was sent between two readings.
+func (b *BucketFigures) add(from, to BucketFigures, took time.Duration) {
+	b.Seconds += took.Seconds()
+	b.Put += to.Put - from.Put
+	b.Get += to.Get - from.Get
+	b.Head += to.Head - from.Head
+	b.List += to.List - from.List
+	b.Delete += to.Delete - from.Delete
+}
+
+// readRequests reads how many requests a server has sent to its bucket, from its metrics.
+func readRequests(ctx context.Context, ops string) (BucketFigures, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, ops+"/metrics", nil)
+	if err != nil {
+		return BucketFigures{}, err
+	}
+	client := http.Client{Timeout: 30 * time.Second}
+	answer, err := client.Do(r)
+	if err != nil {
+		return BucketFigures{}, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return BucketFigures{}, fmt.Errorf("read the metrics of the server: %s", answer.Status)
+	}
+	return parseRequests(answer.Body)
+}
+
+func parseRequests(metrics io.Reader) (BucketFigures, error) {
+	var b BucketFigures
+	into := map[string]*float64{"PUT": &b.Put, "GET": &b.Get, "HEAD": &b.Head, "LIST": &b.List, "DELETE": &b.Delete}
+	found := 0
+	lines := bufio.NewScanner(metrics)
+	for lines.Scan() {
+		rest, ok := strings.CutPrefix(lines.Text(), `sluice_objectstore_requests_total{method="`)
+		if !ok {
+			continue
+		}
+		method, value, _ := strings.Cut(rest, `"}`)
+		if into[method] == nil {
+			continue
+		}
+		if _, err := fmt.Sscan(value, into[method]); err != nil {
+			return b, fmt.Errorf("read the metrics of the server: %w", err)
+		}
+		found++
+	}
+	if err := lines.Err(); err != nil {
+		return b, err
+	}
+	if found != len(into) {
+		return b, errors.New("the metrics of the server do not count requests to a bucket")
+	}
+	return b, nil
+}
+
+// empty deletes everything in a place.
+func empty(s objectstore.Store) error {
+	objects, err := s.List("", true)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, o := range objects {
+		failed = errors.Join(failed, s.Remove(o.Name))
+	}
+	return failed
+}

@@ -1,0 +1,91 @@
+package lake
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/internal/iceberg"
+)
+
+// The tables cannot be loaded from a stream of which their watermarks say nothing: events would be there twice, or never.
+var (
+	ErrOtherStream = iceberg.ErrOtherStream // they were loaded from another stream
+	ErrNoWatermark = iceberg.ErrNoWatermark // they have rows, and no watermark at all
+)
+
+// Watermarks are the sequence numbers in one partition of the stream up to which each table holds everything.
+type Watermarks struct{ Events, Rejections, Hours uint64 }
+
+// Least is the lowest of the three: what comes after it is missing in one table at least.
+func (w Watermarks) Least() uint64 { return min(w.Events, w.Rejections, w.Hours) }
+
+// Watermarks says how far the tables are. Rejections and hours are not written to when there is nothing for them; how far
+// they are is then noted in the table of events. Earlier versions wrote all three at once, events last, and noted nothing:
+// what events had reached, the others had, too.
+func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, err error) {
+	rejections, err := l.progress(ctx, l.rejections)
+	if err != nil {
+		return w, err
+	}
+	hours, err := l.progress(ctx, l.hours)
+	if err != nil {
+		return w, err
+	}
+	events, err := l.progress(ctx, l.events)
+	if err != nil {
+		return w, err
+	}
+	settled := events.Settled
+	if settled == nil {
+		settled = events.Watermarks
+	}
+	return Watermarks{
+		Events:     events.Watermarks[partition],
+		Rejections: max(rejections.Watermarks[partition], settled[partition]),
+		Hours:      max(hours.Watermarks[partition], settled[partition]),
+	}, nil
+}
+
+// progress is that of a table which belongs to the stream.
+func (l *Lake) progress(ctx context.Context, t anyTable) (iceberg.Progress, error) {
+	p, err := t.Progress(ctx)
+	if err == nil {
+		err = p.Belongs(l.o.Stream)
+	}
+	if err != nil {
+		return p, fmt.Errorf("table %s: %w", t.Stats().Name, err)
+	}
+	return p, nil
+}
+
+// Reached is the highest watermark of any table in each partition, of whichever stream it is.
+func (l *Lake) Reached(ctx context.Context) (map[uint8]uint64, error) {
+	out := map[uint8]uint64{}
+	for _, t := range l.tables() {
+		p, err := t.Progress(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for partition, mark := range p.Watermarks {
+			out[partition] = max(out[partition], mark)
+		}
+	}
+	return out, nil
+}
+
+// Adopt makes the tables continue the stream that the lake was opened for, after marks. The caller knows that nothing of the
+// stream after the marks is in the tables, and that everything before them is, or is gone. Tables that belong to the
+// stream already stay as they are; Adopt says whether there were others. After a crash the next call does the rest.
+func (l *Lake) Adopt(ctx context.Context, marks map[uint8]uint64) (adopted bool, err error) {
+	for _, t := range l.tables() {
+		did, err := t.Adopt(ctx, l.o.Stream, marks)
+		if err != nil {
+			return adopted, err
+		}
+		adopted = adopted || did
+	}
+	return adopted, nil
+}
+
+// ParseWatermarks reads watermarks as a snapshot's summary has them, such as "0:17,1:4".
+func ParseWatermarks(text string) (map[uint8]uint64, error) { return iceberg.ParseWatermarks(text) }

@@ -1,0 +1,194 @@
+package loader
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+	"unsafe"
+
+	"sluice/event"
+	"sluice/internal/erasure"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+// share is what this process has of a partition while it loads it: how far the tables are, and the counts that are not in
+// them yet. The collector alone uses it.
+type share struct {
+	p   *partition
+	end func() // called when the collector gives the partition up
+
+	marks lake.Watermarks // how far the tables are
+	to    uint64          // the last frame that was taken in
+	done  uint64          // the last one of a batch that was committed
+	rows  int             // in frames that wait
+	added int             // rows of the batch that is being committed
+
+	// Rejections and hours of frames whose events are in the table, or are being committed. They follow less often.
+	tally      lake.Tally
+	rejections []lake.Rejection
+	tallied    uint64 // up to here
+	rejected   uint64
+}
+
+func newShare(p *partition, marks lake.Watermarks, end func()) *share {
+	from := marks.Least()
+	return &share{
+		p: p, end: end, marks: marks, to: from, done: from, tallied: marks.Hours, rejected: marks.Rejections,
+	}
+}
+
+// unsettled says whether there is something to tell the tables of rejections and hours.
+func (s *share) unsettled() bool { return s.to > min(s.marks.Rejections, s.marks.Hours) }
+
+// waiting is a frame that is not decoded yet. Frames stay as they are until a commit: rows are full of pointers, and the
+// garbage collector would follow them again and again while they wait.
+type waiting struct {
+	s     *share
+	frame stream.Frame
+}
+
+// batch is the frames of all partitions on their way into one commit.
+type batch struct {
+	l      *Loader
+	frames []waiting
+	rows   int // in the frames
+	size   int
+	begun  time.Time // when the batch before was done
+	due    time.Time // until then the work may be slowed down
+	events []event.Row
+	erased *erasure.Set // what may not be loaded again
+	reader submission.Decoder
+	read   submission.Submission // the record that is being decoded
+}
+
+func newBatch(l *Loader) *batch {
+	return &batch{l: l, begun: l.o.Now(), reader: submission.Decoder{IDs: l.o.IDs}}
+}
+
+func (b *batch) full() bool { return b.rows >= b.l.o.MaxRows || b.size >= b.l.o.MaxSize }
+
+// add takes a frame in. What cannot be read goes into quarantine and does not stop what follows; an error comes only
+// from keeping it, for then the frame must come again. Gaps among frames whose events are stored are of no interest: the
+// stream may have dropped them by age since.
+func (b *batch) add(s *share, f stream.Frame) error {
+	p := s.p
+	p.frames.Add(1)
+	if f.Missing > 0 && f.Seq > s.marks.Events+1 {
+		isNew, err := b.l.quarantine.gap(p.id, f.Seq, min(f.Missing, f.Seq-s.marks.Events-1))
+		if err != nil {
+			return fmt.Errorf("note a gap: %w", err)
+		}
+		if isNew {
+			p.log.Error("frames are missing from the stream", "before", f.Seq, "count", f.Missing)
+		}
+	}
+	if f.Damaged != nil {
+		isNew, err := b.l.quarantine.frame(p.id, f.Seq, f.Raw)
+		if err != nil {
+			return fmt.Errorf("keep a damaged frame: %w", err)
+		}
+		if isNew {
+			p.log.Error("frame is damaged", "sequence", f.Seq, "error", f.Damaged)
+		}
+	}
+	if f.Seq > s.marks.Events {
+		p.waiting(f.Time)
+	}
+	for _, record := range f.Records {
+		n := submission.CountRows(view(record))
+		b.size += len(record)
+		b.rows += n
+		s.rows += n
+	}
+	p.pending.Store(int64(s.rows))
+	b.frames = append(b.frames, waiting{s, f})
+	s.to = max(s.to, f.Seq)
+	return nil
+}
+
+// drop forgets the frames of a partition.
+func (b *batch) drop(s *share) {
+	b.frames = slices.DeleteFunc(b.frames, func(w waiting) bool { return w.s == s })
+	b.rows -= s.rows
+}
+
+// view is a record as a string. The frame is ours to keep and nobody writes to it, so rows may share its memory.
+func view(record []byte) string { return unsafe.String(unsafe.SliceData(record), len(record)) }
+
+// decode makes rows of the frames. A record that cannot be read goes into quarantine, as in add.
+func (b *batch) decode(ctx context.Context) error {
+	job := b.l.o.Throttle.Begin(2, b.due)
+	var err error
+	if b.erased, err = b.l.erased(ctx); err != nil {
+		return err
+	}
+	left := 0
+	b.events = make([]event.Row, 0, b.rows)
+	for _, w := range b.frames {
+		w.s.added = 0
+	}
+	for _, w := range b.frames {
+		for slot, record := range w.frame.Records {
+			n, err := b.record(w.s, w.frame.Seq, slot, record)
+			if err != nil {
+				return err
+			}
+			left += n
+		}
+		w.s.tallied, w.s.rejected = max(w.s.tallied, w.frame.Seq), max(w.s.rejected, w.frame.Seq)
+		if err := job.Pause(ctx); err != nil {
+			return err
+		}
+	}
+	if left > 0 {
+		b.l.o.Log.Info("rows with erased identifiers were not loaded again", "rows", left)
+	}
+	return nil
+}
+
+// record decodes one record, and adds to each table what it has not yet. It says how many rows it leaves out because they
+// were erased.
+func (b *batch) record(s *share, seq uint64, slot int, record []byte) (erased int, err error) {
+	rows, err := b.reader.Decode(&b.read, b.events, view(record), s.p.id, seq, uint16(slot))
+	if err != nil {
+		isNew, kept := b.l.quarantine.record(s.p.id, seq, slot, record)
+		if kept != nil {
+			return 0, fmt.Errorf("keep a damaged record: %w", kept)
+		}
+		if isNew {
+			s.p.log.Error("record is damaged", "sequence", seq, "slot", slot, "error", err)
+		}
+		return 0, nil
+	}
+	if seq > s.tallied { // before rows move
+		s.tally.Add(&b.read)
+	}
+	if seq > s.rejected {
+		s.reject(&b.read)
+	}
+	if seq > s.marks.Events {
+		known := len(b.events)
+		kept := slices.DeleteFunc(rows[known:], func(r event.Row) bool { return b.erased.Erased(&r) })
+		erased = len(rows) - known - len(kept)
+		b.events = rows[:known+len(kept)]
+		s.added += len(kept)
+	}
+	return erased, nil
+}
+
+// reject notes the rejections of a submission.
+func (s *share) reject(from *submission.Submission) {
+	id := ""
+	if from.Kind != submission.Rejected {
+		id = submission.FormatID(from.Kind, from.ID)
+	}
+	for _, r := range from.Rejections {
+		s.rejections = append(s.rejections, lake.Rejection{
+			ReceivedAt: from.ReceivedAt, DatasetID: from.DatasetID, SubmissionID: id,
+			Code: string(r.Code), Field: r.Field, Count: int64(r.Count), Events: int64(r.Events),
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+)
+
+// Bind makes sure that a stream and the tables continue each other, before anything is written to the stream. The lake was
+// opened for the stream.
+//
+// Tables that belong to the stream tell it how far they are: a stream that came back without its newest frames must not
+// give their numbers out again. Tables that belong to another one, or have lost their watermarks, are adopted if the
+// stream is empty: then nothing in it can be in the tables. Else Bind does nothing and returns nil, and the loader does
+// not load: see Stopped.
+//
+// Order of an adoption: the stream gives up the numbers that the tables have used, then the tables take its name. A crash
+// in between leaves an empty stream, and the next call does the rest. Numbers go on, so a submission id and a cursor of the
+// feed never mean two things.
+func Bind(ctx context.Context, s *stream.Stream, l *lake.Lake, log *slog.Logger) error {
+	for p := range s.Partitions() {
+		marks, err := l.Watermarks(ctx, uint8(p))
+		if stopped(err) {
+			return adopt(ctx, s, l, log)
+		}
+		if err != nil {
+			return err
+		}
+		bounds, err := s.Bounds(ctx)
+		if err != nil {
+			return err
+		}
+		most := max(marks.Events, marks.Rejections, marks.Hours)
+		if isEmpty(bounds) && bounds[p].Last < most { // everything up to there is in the tables
+			if err := s.Advance(ctx, uint8(p), most); err != nil {
+				return fmt.Errorf("advance partition %d: %w", p, err)
+			}
+			log.Info("the stream is empty and goes on after what the tables hold", "partition", p, "sequence", most)
+		}
+		s.Resume(uint8(p), marks.Events)
+	}
+	return nil
+}
+
+// adopt lets the tables continue an empty stream.
+func adopt(ctx context.Context, s *stream.Stream, l *lake.Lake, log *slog.Logger) error {
+	bounds, err := s.Bounds(ctx)
+	if err != nil || !isEmpty(bounds) {
+		return err
+	}
+	reached, err := l.Reached(ctx)
+	if err != nil {
+		return err
+	}
+	marks := map[uint8]uint64{}
+	for p, b := range bounds {
+		marks[uint8(p)] = max(reached[uint8(p)], b.Last)
+		if err := s.Advance(ctx, uint8(p), marks[uint8(p)]); err != nil {
+			return fmt.Errorf("advance partition %d: %w", p, err)
+		}
+	}
+	// Another node may have been faster, and have records by now. Then the tables have its stream's name, and stay.
+	adopted, err := l.Adopt(ctx, marks)
+	if err != nil {
+		return err
+	}
+	if adopted {
+		log.Info("the tables were loaded from an earlier stream; they go on with this one, which is empty", "stream", s.ID())
+	}
+	for p := range bounds {
+		s.Resume(uint8(p), marks[uint8(p)])
+	}
+	return nil
+}
+
+func isEmpty(bounds []stream.Bounds) bool {
+	for _, b := range bounds {
+		if b.First <= b.Last {
+			return false
+		}
+	}
+	return true
+}
+
+// stopped says whether an error means that nothing may be loaded until an operator has decided.
+func stopped(err error) bool {
+	return errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark)
+}
+
+// remedy says what to do about an error that stops loading.
+func remedy(err error) string {
+	if errors.Is(err, lake.ErrNoWatermark) {
+		return "Another program has removed it. Nothing is lost: events wait in the stream. Roll the table back to a snapshot of Sluice's, " +
+			"or say what of the stream is in the tables with: sluice lake adopt --from WATERMARKS"
+	}
+	return "Nothing is lost: events wait in the stream. Start with the --data or --nats of the stream that the tables belong to, " +
+		"or with --lake and an empty place, or say that nothing of this stream is in the tables with: sluice lake adopt --from oldest"
+}

@@ -1,0 +1,275 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+)
+
+// collector folds the frames of all partitions that this process loads into one commit after another: the cost of a commit
+// does not grow with the number of partitions. Partitions that are faster than the commits wait.
+//
+// Events are committed every Age. Rejections and hours follow every Settle, from memory: a crash loses nothing, for their
+// tables have watermarks of their own, and the next loader reads the frames again that they lack.
+type collector struct {
+	l      *Loader
+	shares []*share
+	batch  *batch
+	due    *time.Timer // the batch is old enough
+	settle *time.Timer // the counts are
+	isDue  bool        // they were when there was a batch to wait for
+	isLate bool        // the settle timer runs
+	last   time.Time   // of the last commit; only differences count
+	stop   <-chan struct{}
+}
+
+// arrival is a frame for the collector.
+type arrival struct {
+	s     *share
+	frame stream.Frame
+}
+
+// order is something that the collector is asked to do. It answers in done, which has space for the answer.
+type order struct {
+	join, leave *share
+	flush       bool
+	done        chan error
+}
+
+// tell gives the collector an order and waits for the answer, unless the collector has ended.
+func (l *Loader) tell(o order) error {
+	o.done = make(chan error, 1)
+	select {
+	case l.orders <- o:
+		return <-o.done
+	case <-l.collected:
+		return errEnded
+	}
+}
+
+var (
+	errEnded = errors.New("the loader has ended")
+	errIdle  = errors.New("this process loads no partition")
+)
+
+// lastWait bounds the last commit of a loader that is being stopped. What does not get through is in the stream.
+const lastWait = 10 * time.Second
+
+// outlasting is a context that ends some time after ctx: a commit that is under way is not cut off.
+func outlasting(ctx context.Context) (context.Context, func()) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastWait, cancel) })
+	return work, func() { stop(); cancel() }
+}
+
+// collect runs until ctx ends. Then the counts of everything that is committed follow: after a clean stop the tables agree.
+func (l *Loader) collect(ctx context.Context) error {
+	c := &collector{l: l, batch: newBatch(l), due: time.NewTimer(time.Hour), settle: time.NewTimer(time.Hour), stop: ctx.Done()}
+	c.due.Stop()
+	c.settle.Stop()
+	defer close(l.collected)
+	work, cancel := outlasting(ctx)
+	defer cancel()
+	defer c.finish(work)
+	for {
+		commit := false
+		select {
+		case a := <-l.arrivals:
+			if !slices.Contains(c.shares, a.s) {
+				continue // given up meanwhile
+			}
+			if len(c.batch.frames) == 0 {
+				c.due.Reset(max(l.o.Age, c.spacing()))
+			}
+			if err := c.batch.add(a.s, a.frame); err != nil {
+				c.giveUp(err)
+			}
+			commit = c.batch.full()
+		case o := <-l.orders:
+			o.done <- c.obey(work, o)
+		case <-c.due.C:
+			commit = true
+		case <-c.settle.C:
+			c.isDue, c.isLate = true, false
+			commit = len(c.batch.frames) == 0 // else it comes with the batch, soon
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if commit {
+			c.commit(work)
+		}
+	}
+}
+
+// spacing is how long it is until the next commit should be: partitions bring frames in steps of a fifth of Age, so the
+// first of a batch may be there right after the commit before. Else the number of commits would grow with the partitions.
+func (c *collector) spacing() time.Duration { return time.Until(c.last.Add(c.l.o.Age + c.l.o.Age/5)) }
+
+func (c *collector) obey(ctx context.Context, o order) error {
+	switch {
+	case o.join != nil:
+		c.shares = append(c.shares, o.join)
+	case o.leave != nil && slices.Contains(c.shares, o.leave):
+		c.shares = slices.DeleteFunc(c.shares, func(s *share) bool { return s == o.leave })
+		c.batch.drop(o.leave)
+		c.l.o.Lake.Pend(c.hours())
+	case o.flush:
+		c.isDue = true
+		c.commit(ctx)
+		if len(c.shares) == 0 {
+			return errIdle
+		}
+	}
+	return nil
+}
+
+// settleSoon starts the time after which counts must be in the tables.
+func (c *collector) settleSoon() {
+	if !c.isLate && !c.isDue {
+		c.isLate = true
+		c.settle.Reset(c.l.o.Settle)
+	}
+}
+
+// commit carries the batch into the lake. After an error the partitions begin again from the watermarks.
+func (c *collector) commit(ctx context.Context) {
+	c.due.Stop()
+	b := c.batch
+	// The longer the batch took to fill, the less of a hurry there is; behind a backlog it fills at once.
+	b.due = c.l.o.Now().Add(c.l.o.Now().Sub(b.begun) / 2)
+	err := b.decode(ctx)
+	if err == nil {
+		err = c.insist(ctx, c.assemble())
+	}
+	if err != nil {
+		c.giveUp(err)
+		return
+	}
+	c.committed(c.isDue)
+}
+
+// maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
+const maxRejections = 64_000
+
+// assemble makes the batch of the lake. It settles the counts when they are due.
+func (c *collector) assemble() lake.Batch {
+	waits := 0
+	for _, s := range c.shares {
+		waits += len(s.rejections)
+	}
+	c.isDue = c.isDue || waits > maxRejections || c.l.o.Settle <= c.l.o.Age
+	out := lake.Batch{Events: c.batch.events, Later: !c.isDue}
+	for _, s := range c.shares {
+		if s.to > s.marks.Events || c.isDue && s.unsettled() {
+			out.Spans = append(out.Spans, lake.Span{Partition: s.p.id, From: s.marks, To: s.to})
+		}
+		if c.isDue {
+			out.Rejections = append(out.Rejections, s.rejections...)
+		}
+	}
+	if c.isDue {
+		out.Hours = c.hours()
+	}
+	return out
+}
+
+// hours are the counts that are not in the table yet.
+func (c *collector) hours() (out []lake.Hour) {
+	for _, s := range c.shares {
+		out = append(out, s.tally.Hours()...)
+	}
+	return out
+}
+
+// Pauses between attempts to commit: a full disk or a slow one needs time, freshness does not allow much.
+const (
+	firstPause = 100 * time.Millisecond
+	longPause  = 5 * time.Second
+)
+
+// insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first.
+func (c *collector) insist(ctx context.Context, b lake.Batch) error {
+	if len(b.Spans) == 0 {
+		return nil
+	}
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		err := c.l.o.Lake.Commit(ctx, b, c.batch.due.Sub(c.l.o.Now()))
+		if err == nil {
+			c.l.commits.Add(1)
+			return nil
+		}
+		if errors.Is(err, lake.ErrFenced) || stopped(err) || ctx.Err() != nil {
+			return err
+		}
+		c.l.retries.Add(1)
+		for _, s := range c.shares {
+			s.p.failed("commit", err)
+		}
+		select {
+		case <-c.stop:
+			return context.Canceled
+		case <-time.After(pause):
+		}
+	}
+}
+
+// committed notes that the batch is in the lake.
+func (c *collector) committed(settled bool) {
+	for _, s := range c.shares {
+		s.marks.Events, s.done = max(s.marks.Events, s.to), s.to
+		s.p.committed(s.marks.Events, s.added)
+		s.rows, s.added = 0, 0
+		if !settled {
+			continue
+		}
+		s.p.rejections.Add(int64(len(s.rejections)))
+		s.marks.Rejections, s.marks.Hours = max(s.marks.Rejections, s.to), max(s.marks.Hours, s.to)
+		s.tally, s.rejections = lake.Tally{}, nil
+	}
+	if settled {
+		c.isDue = false
+		if c.isLate {
+			c.isLate = false
+			c.settle.Stop()
+		}
+	} else {
+		c.l.o.Lake.Pend(c.hours())
+		if slices.ContainsFunc(c.shares, (*share).unsettled) {
+			c.settleSoon()
+		}
+	}
+	c.batch, c.last = newBatch(c.l), time.Now()
+}
+
+// giveUp ends all partitions: they begin again from the watermarks. An error of the lease or of the watermark is no news.
+func (c *collector) giveUp(err error) {
+	for _, s := range c.shares {
+		if !errors.Is(err, lake.ErrFenced) && !errors.Is(err, context.Canceled) {
+			s.p.failed("load", err)
+		}
+		s.end()
+	}
+	c.shares, c.batch = nil, newBatch(c.l)
+	c.l.o.Lake.Pend(nil)
+	c.due.Stop()
+	c.settle.Stop()
+	c.isDue, c.isLate = false, false
+}
+
+// finish settles the counts of what is committed. Frames that wait stay in the stream.
+func (c *collector) finish(ctx context.Context) {
+	c.batch = newBatch(c.l)
+	for _, s := range c.shares {
+		s.to = s.done
+	}
+	c.isDue = true
+	if b := c.assemble(); len(b.Spans) > 0 {
+		if err := c.l.o.Lake.Commit(ctx, b, 0); err != nil && !errors.Is(err, lake.ErrFenced) {
+			c.l.o.Log.Warn("the counts of the last events follow after the next start", "error", err)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package objectstore
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// Requests counts the requests that were sent to a bucket, repeated ones as well, by how stores charge for them. Put has
+// the parts of multipart uploads and what begins and ends them.
+type Requests struct {
+	Put, Get, Head, List, Delete uint64
+}
+
+// counter counts requests on their way to the store.
+type counter struct {
+	next                         http.RoundTripper
+	put, get, head, list, remove atomic.Uint64
+}
+
+// RoundTrip counts a request and sends it.
+func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
+	switch r.Method {
+	case http.MethodPut, http.MethodPost:
+		c.put.Add(1)
+	case http.MethodHead:
+		c.head.Add(1)
+	case http.MethodDelete:
+		c.remove.Add(1)
+	default:
+		if r.URL.Query().Has("list-type") {
+			c.list.Add(1)
+		} else {
+			c.get.Add(1)
+		}
+	}
+	return c.next.RoundTrip(r)
+}
+
+// Stats counts the requests since the bucket was opened, those of all places in it.
+func (s *S3) Stats() Requests {
+	c := s.sent
+	return Requests{Put: c.put.Load(), Get: c.get.Load(), Head: c.head.Load(), List: c.list.Load(), Delete: c.remove.Load()}
+}
