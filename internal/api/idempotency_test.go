@@ -249,7 +249,8 @@ func TestQueueOutage(t *testing.T) {
 		{"ready", stream.ErrUnavailable, func() reply { return s.post("/v1/events/validate", goodEvent("")) }, 200, ""},
 		{"append keyed", lost, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
 		{"read keyed", lost, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
-		{"read keyed", stream.ErrNotFound, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 503, "UNAVAILABLE"},
+		// The key is taken and has no record yet: another node is storing it.
+		{"read keyed", stream.ErrNotFound, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 409, "IDEMPOTENCY_IN_PROGRESS"},
 		{"", nil, func() reply { return s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }, 200, ""},
 		{"read", lost, func() reply { return s.send("GET", "/v1/submissions/"+id, "") }, 503, "UNAVAILABLE"},
 		{"read", stream.ErrGone, func() reply { return s.send("GET", "/v1/submissions/"+id, "") }, 404, "NOT_FOUND"},
