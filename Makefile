@@ -120,6 +120,11 @@ BROWSER := TestEveryPage|TestHostileText|TestScreenshots
 interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) test -timeout 10m ./...
 
+ROUNDS ?= 5
+.PHONY: cluster
+cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, paused, replaced, restarted: ROUNDS=5 (20 min)
+	cd interop && ROUNDS=$(ROUNDS) $(GO) test -count 1 -v -timeout 60m ./cluster
+
 HISTORIES ?= 200
 .PHONY: readers
 readers: setup ## random histories of the tables, read by every reader: HISTORIES=200, SEED=first one
@@ -135,6 +140,11 @@ faults: ## every fault tried on the running service: kills, power cuts, full dis
 .PHONY: faults-ci
 faults-ci: ## fewer rounds of the faults that cost data when they are not withstood (3 min)
 	$(FAULT) -timeout 10m -run '^($(FAULTS_CI))$$' ./faults
+
+.PHONY: attack
+attack: export ATTACK_TIME ?= 10m
+attack: ## every attack of docs/laboratory.md at once, in 256 MiB, beside honest senders (root; ATTACK_TIME=10m)
+	$(FAULT) -timeout 30m -run '^TestEveryAttackAtOnce$$' ./faults
 
 FAULTS_CI := TestKilled.*|TestPowerCut.*|TestDiskFull|TestWriteErrors|TestDamagedStream|TestIdempotencyIsLinear|TestClockSteps
 faults-ci: export FAULTS = ci

@@ -26,12 +26,15 @@ import (
 //	backup.json      what it is; written last, so that half a backup is not taken for one
 //	registry.ndjson  datasets, readers, tombstones of erased identifiers and what all nodes share, an entry a line
 //	lake/            the tables, where they are in a directory
+//	stream/          the partitions of the stream, a description and a copy of each
 //	audit.*          the audit log
 //
-// The stream is not in it: everything that was acknowledged when the backup began is in the tables.
+// The stream is copied after the tables: everything that the tables have not is in it, and idempotency keys are known for
+// as long as it retains them. A restored loader goes on from the watermark of the tables.
 const (
 	backupName   = "backup.json"
 	registryName = "registry.ndjson"
+	backupFormat = 2 // 1 had no stream
 )
 
 // backupFiles are the files of a data directory that are copied as they are. The head of the audit log comes before the
@@ -48,7 +51,8 @@ type backupInfo struct {
 	Format  int       `json:"format"`
 	Program string    `json:"program"`
 	Made    time.Time `json:"made"`
-	Tables  string    `json:"tables"` // "copied", or where they are
+	Tables  string    `json:"tables"`     // "copied", or where they are
+	Stream  int       `json:"partitions"` // copied; 0 in format 1, which had none
 }
 
 // backupEntry is a line of registry.ndjson.
@@ -61,13 +65,14 @@ type backupEntry struct {
 func newBackup() *cobra.Command {
 	return &cobra.Command{
 		Use:   "backup DIR",
-		Short: "Copy registry, tables and audit log into a directory while the server runs",
-		Long: `Waits until everything that was acknowledged up to now is in the tables, then copies datasets, keys (their
-hashes), readers, the audit log and, where they are in a directory, the tables into DIR, which must not exist
-or be empty. Tables in a bucket stay there: use the bucket's own versions and copies.
+		Short: "Copy registry, stream, tables and audit log into a directory while the server runs",
+		Long: `Waits until what was acknowledged up to now is in the tables, for at most 15 s. Then copies datasets, keys (their
+hashes), readers, the audit log, the tables (where they are in a directory) and the stream into DIR, which
+must not exist or be empty. Everything that was acknowledged when the command began is in the backup, and so
+are the Idempotency-Keys that the stream knows. Tables in a bucket stay there: use the bucket's own versions
+and copies.
 
-The stream is not copied: a restored service does not know the Idempotency-Keys of before. The backup holds
-personal data and the secret of submission ids: only its owner can read it.`,
+The backup holds personal data and the secret of submission ids: only its owner can read it.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return failed(backUp(cmd, args[0])) },
 	}
@@ -84,7 +89,7 @@ func backUp(cmd *cobra.Command, to string) error {
 		return err
 	}
 	l, _, err := openSettled(cmd, true)
-	if err != nil {
+	if err != nil && !errors.Is(err, errNotSettled) { // what the tables do not have yet is in the stream
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}
 	err = withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
@@ -96,7 +101,7 @@ func backUp(cmd *cobra.Command, to string) error {
 	if err != nil {
 		return err
 	}
-	info := backupInfo{Format: 1, Program: programVersion(), Made: time.Now().UTC(), Tables: place.String()}
+	info := backupInfo{Format: backupFormat, Program: programVersion(), Made: time.Now().UTC(), Tables: place.String()}
 	if place.dir != "" {
 		info.Tables = "copied"
 		store, err := objectstore.OpenDir(filepath.Join(to, "lake"))
@@ -106,6 +111,9 @@ func backUp(cmd *cobra.Command, to string) error {
 		if err := l.CopyTo(ctx, store, progress(cmd, "copied")); err != nil {
 			return err
 		}
+	}
+	if info.Stream, err = saveStream(cmd, filepath.Join(to, "stream")); err != nil {
+		return err
 	}
 	for _, name := range backupFiles {
 		if err := copyFile(filepath.Join(dir, name), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -184,8 +192,9 @@ func newRestore() *cobra.Command {
 		Use:   "restore DIR",
 		Short: "Make a data directory from a backup",
 		Long: `Makes the data directory --data, which must not exist or be empty, from the backup in DIR. Keys, readers and
-submission ids go on working, the tables hold what they held, and a server that is started on it loads
-nothing twice. With --lake the tables are copied there instead.
+submission ids go on working. The tables hold what they held, the stream holds what was not loaded yet, and a
+server that is started on it stores nothing twice: a retry with an Idempotency-Key gets the first answer.
+With --lake the tables are copied there instead.
 
 What was erased after the backup is in it still. Name a newer backup of the same service with --erasures:
 what was erased until that was made is erased from the restored tables, too.`,
@@ -203,7 +212,7 @@ func restore(cmd *cobra.Command, from, newer string) error {
 	if err == nil {
 		err = json.Unmarshal(b, &info)
 	}
-	if err != nil || info.Format != 1 {
+	if err != nil || info.Format < 1 || info.Format > backupFormat {
 		return fmt.Errorf("%s is not a whole backup that this program knows", from)
 	}
 	if url, _ := cmd.Flags().GetString("nats"); url != "" {
@@ -236,6 +245,9 @@ func restore(cmd *cobra.Command, from, newer string) error {
 		}
 	}
 	if err := loadRegistry(ctx, cmd, filepath.Join(from, registryName)); err != nil {
+		return err
+	}
+	if err := loadStream(cmd, filepath.Join(from, "stream"), info.Stream); err != nil {
 		return err
 	}
 	if err := restoreErasures(ctx, cmd, newer, info.Tables == "copied"); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,5 +58,80 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	if code := s.stop(syscall.SIGTERM); code != 0 {
 		t.Errorf("got exit code %d", code)
+	}
+}
+
+// What was acknowledged and not loaded is in the backup, and so are idempotency keys: a retry after the restore gets the first
+// answer and is not stored again. A server that does not load stands for a loader that is far behind.
+func TestBackupHoldsTheStream(t *testing.T) {
+	dir := t.TempDir()
+	key, _ := provisioned(t, dir, "shop")
+	s := start(t, dir, "--loading=false", "--partitions", "3")
+	bodies, first := map[string]string{}, map[string]answer{}
+	send := func(s *server, mark string) answer {
+		t.Helper()
+		if bodies[mark] == "" { // a body has the time
+			bodies[mark] = "[" + marked("shop", mark) + "]"
+		}
+		a, err := s.post(key, "/v1/events/batch", bodies[mark], "Idempotency-Key", "order-"+mark)
+		if err != nil || a.status != http.StatusOK {
+			t.Fatalf("send %s: got %d %s, %v", mark, a.status, a.body, err)
+		}
+		return a
+	}
+	for i := range 12 {
+		mark := fmt.Sprint("before-", i)
+		first[mark] = send(s, mark)
+	}
+	backup := filepath.Join(t.TempDir(), "backup")
+	sluice(t, "backup", backup, "--data", dir)
+	s.stop(syscall.SIGKILL)
+	if err := os.RemoveAll(dir); err != nil { // the machine is lost
+		t.Fatal(err)
+	}
+
+	other := filepath.Join(t.TempDir(), "other")
+	sluice(t, "restore", backup, "--data", other)
+	s = start(t, other, "--commit-every", "200ms")
+	for mark, before := range first {
+		if a := send(s, mark); string(a.body) != string(before.body) || a.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("retry of %s: got %s, want the first answer %s", mark, a.body, before.body)
+		}
+	}
+	send(s, "new")
+	got := stored(t, other, "shop")
+	for mark := range bodies {
+		if got[mark] != 1 {
+			t.Errorf("%s is stored %d times, want once", mark, got[mark])
+		}
+	}
+	if len(got) != len(bodies) {
+		t.Errorf("got %d different events, want %d", len(got), len(bodies))
+	}
+	if entries, err := os.ReadDir(filepath.Join(other, "quarantine")); err == nil && len(entries) > 0 {
+		t.Errorf("got %d frames that are taken for lost, want none", len(entries))
+	}
+	if code := s.stop(syscall.SIGTERM); code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+}
+
+// A backup of format 1, which had no stream, is restored as before.
+func TestRestoreOfFormat1(t *testing.T) {
+	dir := t.TempDir()
+	key, _ := provisioned(t, dir, "shop")
+	backup := filepath.Join(t.TempDir(), "backup")
+	sluice(t, "backup", backup, "--data", dir)
+	if err := os.RemoveAll(filepath.Join(backup, "stream")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(backup, backupName), []byte(`{"format":1,"program":"dev","made":"2026-11-01T00:00:00Z","tables":"copied"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other")
+	sluice(t, "restore", backup, "--data", other)
+	s := start(t, other)
+	if a, err := s.post(key, "/v1/events", marked("shop", "m")); err != nil || a.status != 200 {
+		t.Errorf("got %d %s, %v", a.status, a.body, err)
 	}
 }

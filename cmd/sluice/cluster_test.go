@@ -97,6 +97,21 @@ func TestNodesAgree(t *testing.T) {
 		}
 		return nil
 	})
+	// A node that does not load knows from the others what is in the tables.
+	a, err := second.post(key, "/v1/events", marked("other", "looked-up"))
+	var receipt struct {
+		ID string `json:"submission_id"`
+	}
+	if err != nil || a.status != 200 || json.Unmarshal(a.body, &receipt) != nil {
+		t.Fatalf("got %d %v %s", a.status, err, a.body)
+	}
+	eventually(t, 15*time.Second, "PROCESSED on the node that does not load", func() error {
+		a, err := second.call("GET", key, "/v1/submissions/"+receipt.ID, "")
+		if err != nil || !strings.Contains(string(a.body), `"PROCESSED"`) {
+			return fmt.Errorf("got %d %v %s", a.status, err, a.body)
+		}
+		return nil
+	})
 	wants(t, "a check of one server", fails(t, 1, "cluster", "check", "--nats", nats, "--monitor", srv.Monitor()), "checks failed")
 	out, _ := program(t.Context(), "cluster", "check", "--nats", nats, "--monitor", srv.Monitor()).Output()
 	wants(t, "check", string(out), "failed   replicas: the cluster's configuration says 1", "sync_interval is always: true", "ok       message size")

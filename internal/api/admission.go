@@ -83,6 +83,7 @@ func (q *request) authenticate() error {
 		}
 		return r
 	}
+	carriedKey(q.r.Context())
 	q.dataset = d
 	q.usage = q.server.usage(d.ID)
 	return nil

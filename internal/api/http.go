@@ -17,6 +17,7 @@ func NewHTTPServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Se
 	protocols.SetUnencryptedHTTP2(true) // behind a balancer that ends TLS
 	s := &http.Server{
 		Handler:                      h,
+		ConnContext:                  withConn,
 		DisableGeneralOptionsHandler: true, // every answer is ours
 		ReadHeaderTimeout:            10 * time.Second,
 		ReadTimeout:                  10 * time.Second, // the same, so that net/http sets one deadline and not two

@@ -105,14 +105,18 @@ func (c *claims) len() int {
 	return len(c.open)
 }
 
+func inProgress() error {
+	r := reject(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.")
+	r.wait = time.Second
+	return r
+}
+
 // submitKeyed is submit for a request with an Idempotency-Key.
 func (q *request) submitKeyed() error {
 	s := q.server
 	mine, ok := s.claims.take(*q.key, q.start)
 	if !ok {
-		r := reject(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.")
-		r.wait = time.Second
-		return r
+		return inProgress()
 	}
 	defer s.claims.drop(*q.key, mine)
 	body, err := q.body()
@@ -142,8 +146,8 @@ func (q *request) submitKeyed() error {
 	}
 	if errors.Is(err, stream.ErrExists) {
 		replayed, rerr := q.replay(body, digest)
-		if !replayed && rerr == nil {
-			return busy("The first request with this Idempotency-Key cannot be read back.")
+		if !replayed && rerr == nil { // it is on its way, on another node
+			return inProgress()
 		}
 		return rerr
 	}

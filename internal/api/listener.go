@@ -1,6 +1,9 @@
 package api
 
 import (
+	"container/list"
+	"context"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"sync"
@@ -12,9 +15,11 @@ import (
 const ConnectionCost = 24 << 10
 
 // Limit returns a listener that accepts so many connections at one time, of which one peer may have a half: others must
-// get in while one holds all it can. What is over the limit is closed at once. Use it for one listener only.
+// get in while one holds all it can. Over a limit, the new connection takes the place of the oldest one that has sent no
+// request with a valid key yet: strangers who hold connections keep out nobody who has a key. Where there is none, the new
+// one is closed at once. Use it for one listener only, with NewHTTPServer.
 func (s *Server) Limit(l net.Listener) net.Listener {
-	s.connections.most = s.Limits.connections()
+	s.connections.most, s.connections.replaces = s.Limits.connections(), true
 	return &limitedListener{Listener: l, c: &s.connections, server: s}
 }
 
@@ -26,13 +31,15 @@ func LimitConnections(l net.Listener, most, perPeer int64) net.Listener {
 
 // connections counts open connections.
 type connections struct {
-	most                      int64
-	share                     int64 // of one peer; 0 for a half
-	open                      atomic.Int64
-	rejectedAll, rejectedPeer atomic.Uint64
+	most                                int64
+	share                               int64 // of one peer; 0 for a half
+	replaces                            bool  // a new one may take the place of a stranger's
+	open                                atomic.Int64
+	rejectedAll, rejectedPeer, replaced atomic.Uint64
 
-	mu    sync.Mutex
-	peers map[netip.Addr]int64
+	mu        sync.Mutex
+	peers     map[netip.Addr]int64
+	strangers list.List // of *limitedConn without a valid key so far, the oldest first
 }
 
 // leastPerPeer is how many connections one peer may have in any case (arbitrary).
@@ -46,32 +53,64 @@ func (c *connections) perPeer() int64 {
 }
 
 // enter counts a connection, or says that there is no place for it.
-func (c *connections) enter(peer netip.Addr) bool {
-	if c.open.Add(1) > c.most {
-		c.open.Add(-1)
-		c.rejectedAll.Add(1)
-		return false
-	}
+func (c *connections) enter(conn *limitedConn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.peers == nil {
 		c.peers = make(map[netip.Addr]int64)
 	}
-	if c.peers[peer] >= c.perPeer() {
-		c.open.Add(-1)
-		c.rejectedPeer.Add(1)
-		return false
+	switch {
+	case c.peers[conn.peer] >= c.perPeer():
+		if !c.replace(func(old *limitedConn) bool { return old.peer == conn.peer }) {
+			c.rejectedPeer.Add(1)
+			return false
+		}
+	case c.open.Load() >= c.most:
+		if !c.replace(func(*limitedConn) bool { return true }) {
+			c.rejectedAll.Add(1)
+			return false
+		}
 	}
-	c.peers[peer]++
+	c.open.Add(1)
+	c.peers[conn.peer]++
+	conn.place = c.strangers.PushBack(conn)
 	return true
 }
 
-func (c *connections) leave(peer netip.Addr) {
+// replace closes the oldest connection of a stranger that fits.
+func (c *connections) replace(fits func(*limitedConn) bool) bool {
+	if !c.replaces {
+		return false
+	}
+	for e := c.strangers.Front(); e != nil; e = e.Next() {
+		if old := e.Value.(*limitedConn); fits(old) {
+			c.remove(old)
+			c.replaced.Add(1)
+			_ = old.Conn.Close() // the goroutine that reads it ends with an error
+			return true
+		}
+	}
+	return false
+}
+
+// remove takes a connection out of the counts, once.
+func (c *connections) remove(conn *limitedConn) {
+	if conn.left {
+		return
+	}
+	conn.left = true
+	c.know(conn)
 	c.open.Add(-1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.peers[peer]--; c.peers[peer] == 0 {
-		delete(c.peers, peer)
+	if c.peers[conn.peer]--; c.peers[conn.peer] == 0 {
+		delete(c.peers, conn.peer)
+	}
+}
+
+// know takes a connection out of the list of strangers.
+func (c *connections) know(conn *limitedConn) {
+	if conn.place != nil {
+		c.strangers.Remove(conn.place)
+		conn.place = nil
 	}
 }
 
@@ -84,15 +123,15 @@ type limitedListener struct {
 // Accept returns the next connection within the limits.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
-		conn, err := l.Listener.Accept()
+		raw, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		peer := peerOf(conn)
-		if l.c.enter(peer) {
-			return &limitedConn{Conn: conn, server: l.server, leave: sync.OnceFunc(func() { l.c.leave(peer) })}, nil
+		conn := &limitedConn{Conn: raw, server: l.server, c: l.c, peer: peerOf(raw)}
+		if l.c.enter(conn) {
+			return conn, nil
 		}
-		_ = conn.Close()
+		_ = raw.Close()
 	}
 }
 
@@ -116,7 +155,38 @@ func peerOf(conn net.Conn) netip.Addr {
 type limitedConn struct {
 	net.Conn
 	server *Server
-	leave  func()
+	c      *connections
+	peer   netip.Addr
+
+	known atomic.Bool   // a request with a valid key came
+	place *list.Element // among the strangers; nil for one that is known
+	left  bool          // it is not counted any more
+}
+
+// connKey is under which NewHTTPServer puts a connection into the context of its requests.
+type connKey struct{}
+
+// withConn is ConnContext of NewHTTPServer.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if limited, ok := conn.(*limitedConn); ok {
+		return context.WithValue(ctx, connKey{}, limited)
+	}
+	return ctx
+}
+
+// carriedKey notes that a connection carried a valid key, so that none takes its place.
+func carriedKey(ctx context.Context) {
+	conn, ok := ctx.Value(connKey{}).(*limitedConn)
+	if !ok || conn.known.Load() {
+		return
+	}
+	conn.c.mu.Lock()
+	defer conn.c.mu.Unlock()
+	conn.known.Store(true)
+	conn.c.know(conn)
 }
 
 // CloseWrite lets net/http end a connection on which the sender still writes without losing the answer.
@@ -129,6 +199,9 @@ func (c *limitedConn) CloseWrite() error {
 
 // Close closes the connection.
 func (c *limitedConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
+	err := c.Conn.Close()
+	c.c.mu.Lock()
+	defer c.c.mu.Unlock()
+	c.c.remove(c)
+	return err
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Connections with half a head are bounded in number, and one peer gets no more than its half: what is over is closed
-// at once. A place is free again when a connection ends.
+// Connections with half a head are bounded in number, and one peer gets no more than its half. A new one takes the place
+// of the oldest, so that whoever has a key gets in; a connection that carried a key stays.
 func TestConnectionsAreLimited(t *testing.T) {
 	s := openServiceIn(t, t.TempDir(), func(s *Server) { s.Limits.Connections = 64 })
 	s.key = s.dataset(specShop)
@@ -21,25 +21,36 @@ func TestConnectionsAreLimited(t *testing.T) {
 		return err == io.EOF || err != nil && !isTimeout(err)
 	}
 	waitFor(t, "no connections", func() bool { return s.Stats().Connections == 0 })
+	if r := s.post("/v1/events", goodEvent("")); r.StatusCode != 200 {
+		t.Fatalf("got %d", r.StatusCode)
+	}
 	var held []net.Conn
-	for range 32 {
+	hold := func() {
 		c := s.dial(t)
 		fmt.Fprint(c, "POST /v1/events HTTP/1.1\r\nHost: x\r\nX-Half")
 		held = append(held, c)
 	}
+	for range 31 {
+		hold()
+	}
 	waitFor(t, "the connections", func() bool { return s.Stats().Connections == 32 })
 	for range 10 {
-		if !closed(s.dial(t)) {
-			t.Error("a connection over the share of its peer stays open")
+		hold()
+	}
+	for _, c := range held[:10] {
+		if !closed(c) {
+			t.Error("the oldest connections of strangers stay open")
 		}
 	}
-	if st := s.Stats(); st.Connections != 32 || st.ConnectionsLimit != 64 || st.ConnectionsPeer != 10 || st.ConnectionsFull != 0 {
-		t.Errorf("got %d of %d open, %d and %d rejected", st.Connections, st.ConnectionsLimit, st.ConnectionsPeer, st.ConnectionsFull)
+	st := s.Stats()
+	if st.Connections != 32 || st.ConnectionsLimit != 64 || st.ConnectionsLost != 10 || st.ConnectionsPeer+st.ConnectionsFull != 0 {
+		t.Errorf("got %d of %d open, %d, %d and %d closed", st.Connections, st.ConnectionsLimit, st.ConnectionsLost, st.ConnectionsPeer, st.ConnectionsFull)
 	}
-	held[0].Close()
-	waitFor(t, "a free place", func() bool { return s.Stats().Connections < 32 })
 	if r := s.post("/v1/events", goodEvent("")); r.StatusCode != 200 {
-		t.Errorf("in the free place: got %d", r.StatusCode)
+		t.Errorf("a sender with a key: got %d", r.StatusCode)
+	}
+	if got := s.Stats().ConnectionsLost; got != 10 {
+		t.Errorf("its connection was closed, it needed another: %d closed, want 10", got)
 	}
 }
 
@@ -83,26 +94,34 @@ func TestLimitedConnectionCanBeHalfClosed(t *testing.T) {
 
 func TestConnectionCounts(t *testing.T) {
 	c := connections{most: 40}
-	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	from := func(addr string) *limitedConn { return &limitedConn{c: &c, peer: netip.MustParseAddr(addr)} }
+	var all []*limitedConn
 	for i := range 40 {
-		if got, want := c.enter(one), i < 20; got != want {
+		conn := from("192.0.2.1")
+		if got, want := c.enter(conn), i < 20; got != want {
 			t.Fatalf("connection %d of one peer: got %v, want %v", i, got, want)
 		}
+		all = append(all, conn)
 	}
 	for i := range 30 {
-		if got, want := c.enter(other), i < 20; got != want {
+		conn := from("192.0.2.2")
+		if got, want := c.enter(conn), i < 20; got != want {
 			t.Fatalf("connection %d of another peer: got %v, want %v", i, got, want)
 		}
+		all = append(all, conn)
 	}
-	if c.rejectedPeer.Load() != 20 || c.rejectedAll.Load() != 10 || c.open.Load() != 40 {
+	if c.rejectedPeer.Load() != 30 || c.rejectedAll.Load() != 0 || c.open.Load() != 40 {
 		t.Errorf("got %d, %d, %d", c.rejectedPeer.Load(), c.rejectedAll.Load(), c.open.Load())
 	}
-	for range 20 {
-		c.leave(one)
-		c.leave(other)
+	if c.enter(from("192.0.2.3")) || c.rejectedAll.Load() != 1 {
+		t.Error("a third peer got a place that is not there")
 	}
-	if c.open.Load() != 0 || len(c.peers) != 0 {
-		t.Errorf("%d open, %d peers after all left", c.open.Load(), len(c.peers))
+	for _, conn := range append(all[:20:20], all[40:60]...) {
+		c.remove(conn)
+		c.remove(conn)
+	}
+	if c.open.Load() != 0 || len(c.peers) != 0 || c.strangers.Len() != 0 {
+		t.Errorf("%d open, %d peers, %d strangers after all left", c.open.Load(), len(c.peers), c.strangers.Len())
 	}
 }
 

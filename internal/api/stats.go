@@ -80,6 +80,7 @@ type Stats struct {
 	ConnectionsLimit   int64
 	ConnectionsFull    uint64 // connections closed at once: as many were open as may be
 	ConnectionsPeer    uint64 // connections closed at once: their peer had its share
+	ConnectionsLost    uint64 // connections without a valid key so far that were closed for a newer one
 	Replays            uint64 // receipts given again
 	ShedMemory         uint64 // rejected: the server holds too many bytes
 	ShedShare          uint64 // rejected: one dataset holds too many bytes
@@ -132,6 +133,7 @@ func (s *Server) Stats() Stats {
 	st.KeysLimited = c.keysLimited.Load()
 	st.Connections, st.ConnectionsLimit = s.connections.open.Load(), s.Limits.connections()
 	st.ConnectionsFull, st.ConnectionsPeer = s.connections.rejectedAll.Load(), s.connections.rejectedPeer.Load()
+	st.ConnectionsLost = s.connections.replaced.Load()
 	st.RejectionsWaiting, st.RejectionsLost = s.tally.stats()
 	for i := range routes {
 		st.Routes = append(st.Routes, c.route(i))

@@ -274,6 +274,8 @@ func (c *Console) Run(ctx context.Context) error {
 		c.guard.noteRejected(ctx, false)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
+		}
+		if n%int(everyExtent/everySecond) == 0 || c.found.Load() == nil { // at once after the start, too
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {

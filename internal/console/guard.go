@@ -35,7 +35,7 @@ type guard struct {
 	log      *slog.Logger
 	audit    *audit.Log
 
-	slow     sync.Mutex // one argon2 at a time: 64 MiB each
+	slow     sync.Mutex // one argon2 at a time: 19 MiB each, 64 MiB for passwords of earlier versions
 	mu       sync.Mutex
 	sessions map[string]*session
 	attempts attempts

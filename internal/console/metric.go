@@ -126,9 +126,10 @@ var Metrics = []Metric{
 	{Name: "sluice_http_replays_total", Type: counter, Help: "Receipts given again for a repeated Idempotency-Key.", read: one(func(s *state) uint64 { return s.api.Replays })},
 	{Name: "sluice_http_connections", Type: gauge, Help: "Connections of senders that are open now.", read: one(func(s *state) int64 { return s.api.Connections })},
 	{Name: "sluice_http_connections_limit", Type: gauge, Help: "Connections of senders that may be open at one time; one peer may have a half.", read: one(func(s *state) int64 { return s.api.ConnectionsLimit })},
-	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed at once, by which limit was reached: of all connections, or of one peer.", Labels: []string{"limit"}, read: func(s *state, p put) {
+	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed because a limit was reached: of all connections, of one peer, or replaced by a newer one before they carried a valid key.", Labels: []string{"limit"}, read: func(s *state, p put) {
 		p(float64(s.api.ConnectionsFull), "all")
 		p(float64(s.api.ConnectionsPeer), "peer")
+		p(float64(s.api.ConnectionsLost), "replaced")
 	}},
 	{Name: "sluice_idempotency_keys", Type: gauge, Help: "Idempotency keys that were used on this node since it started and are still known.", Labels: []string{"dataset"}, read: func(s *state, p put) {
 		for i := range s.api.Datasets {

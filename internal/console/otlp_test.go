@@ -125,3 +125,19 @@ func TestTracesOfAFailingCollector(t *testing.T) {
 		t.Errorf("got the log %s", got)
 	}
 }
+
+// What the SDK finds wrong, such as a setting in its own variables, is in our log.
+func TestErrorsOfTheTraceSDKAreLogged(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "nonsense")
+	var log bytes.Buffer
+	traces, err := OpenTraces("http://127.0.0.1:1", "dev", slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := traces.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "level=WARN msg=traces") || !strings.Contains(log.String(), "nonsense") {
+		t.Errorf("got %q, want a warning about the sampler", log.String())
+	}
+}

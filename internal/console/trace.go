@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -31,6 +32,8 @@ func OpenTraces(url, version string, log *slog.Logger) (*Traces, error) {
 	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
 		return nil, errors.New("an OTLP address begins with http:// or https://")
 	}
+	// What the SDK itself has to say goes to the log, too; it would write to standard error in a form of its own.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", "error", err) }))
 	exporter := newOTLPExporter(strings.TrimSuffix(url, "/")+"/v1/traces", log)
 	return newTraces(sdktrace.WithBatcher(exporter), version), nil
 }

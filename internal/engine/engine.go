@@ -250,7 +250,7 @@ func rejectEmbedded(dir string) error {
 	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
-			"move them there with sluice cluster join, or use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
+			"use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
 	}
 	if err != nil {
 		return fmt.Errorf("open engine: %w", err)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -45,10 +43,8 @@ func (e *Engine) journalConfig() jetstream.StreamConfig {
 // Append stores an entry after the one with a number, or returns ErrRevision if that one is not the last. After
 // ErrTimeout it may or may not be stored.
 func (j *Journal) Append(ctx context.Context, entry []byte, after uint64) error {
-	_, err := j.p.publish(ctx, &nats.Msg{
-		Subject: j.p.subject, Data: entry, Header: nats.Header{"Nats-Expected-Last-Sequence": {strconv.FormatUint(after, 10)}},
-	})
-	return changed(err)
+	_, err := j.p.PublishAfter(ctx, after, entry)
+	return err
 }
 
 // Ends returns the numbers of the oldest and the newest entry; none means 1 and 0.

@@ -69,6 +69,9 @@ const (
 	// keyedPartitions names, in the metadata of a partition, how many partitions hold keyed records. It is fixed when
 	// the first partition is made: were it to follow the number of partitions, a key could be used twice.
 	keyedPartitions = "sluice_once_partitions"
+	// restoredIdentity has, in the metadata of the first partition, the identity of the stream that it is a copy of. The
+	// tables that were loaded from that stream go on with the copy.
+	restoredIdentity = "sluice_restored_identity"
 )
 
 // The journal.

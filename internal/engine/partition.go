@@ -41,6 +41,14 @@ type Partitions struct {
 // Close ends the connection for reading.
 func (ps *Partitions) Close() { ps.rc.Close() }
 
+// At returns a partition for reading, also one that was added after Partitions was called.
+func (ps *Partitions) At(p uint8) *Partition {
+	if int(p) < len(ps.List) {
+		return ps.List[p]
+	}
+	return &Partition{e: ps.List[0].e, rc: ps.rc, id: p, name: partitionName(p), subject: frameSubject(p)}
+}
+
 // Partition is one durable log of messages, numbered from 1 on. Its methods may be called by many goroutines.
 type Partition struct {
 	e       *Engine
@@ -141,6 +149,9 @@ func (e *Engine) identity(ctx context.Context) (string, error) {
 	first, err := e.js.Stream(ctx, partitionName(0))
 	if err != nil {
 		return "", translate(err)
+	}
+	if before := first.CachedInfo().Config.Metadata[restoredIdentity]; before != "" {
+		return before, nil
 	}
 	return first.CachedInfo().Created.UTC().Format("20060102T150405.000000000Z"), nil
 }
@@ -310,6 +321,15 @@ func (p *Partition) PublishNew(ctx context.Context, key string, data []byte) (ui
 	return p.publish(ctx, &nats.Msg{
 		Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
 	})
+}
+
+// PublishAfter is Publish for a message that must follow the one with a number: if that one is not the last, nothing is
+// stored, and it returns ErrRevision.
+func (p *Partition) PublishAfter(ctx context.Context, last uint64, data []byte) (uint64, error) {
+	seq, err := p.publish(ctx, &nats.Msg{
+		Subject: p.subject, Data: data, Header: nats.Header{"Nats-Expected-Last-Sequence": {strconv.FormatUint(last, 10)}},
+	})
+	return seq, changed(err)
 }
 
 func (p *Partition) publish(ctx context.Context, m *nats.Msg) (uint64, error) {

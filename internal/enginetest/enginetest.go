@@ -45,7 +45,14 @@ func build(t testing.TB) string {
 		if program.err != nil {
 			return
 		}
-		out, err := exec.Command("go", "build", "-o", program.dir, "github.com/nats-io/nats-server/v2").CombinedOutput()
+		root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sluice").Output() // whichever module the test is in
+		if err != nil {
+			program.err = fmt.Errorf("find the module of nats-server: %w", err)
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", program.dir, "github.com/nats-io/nats-server/v2")
+		cmd.Dir = strings.TrimSpace(string(root))
+		out, err := cmd.CombinedOutput()
 		if err != nil {
 			program.err = fmt.Errorf("build nats-server: %w\n%s", err, out)
 		}
@@ -107,7 +114,7 @@ func Start(t testing.TB, more string) *Server {
 	return s
 }
 
-// StartCluster runs n servers that replicate among each other. They need seconds to agree on a leader.
+// StartCluster runs n servers that replicate among each other; they are called and tagged n0, n1 and so on. They need seconds to agree on a leader.
 func StartCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	var routes []string
@@ -123,8 +130,8 @@ func StartCluster(t testing.TB, n int) []*Server {
 	var servers []*Server
 	for i, l := range listeners {
 		l.Close() // free for the server, which cannot take any free port: the others must know it before
-		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\ncluster: {name: c, listen: %q, routes: [%s]}",
-			i, l.Addr().String(), strings.Join(routes, ", "))))
+		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\nserver_tags: [n%d]\ncluster: {name: c, listen: %q, routes: [%s]}",
+			i, i, l.Addr().String(), strings.Join(routes, ", "))))
 	}
 	return servers
 }
@@ -184,6 +191,16 @@ func (s *Server) signal(sig syscall.Signal) {
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// Replace runs the server again with an empty disk, as a new machine would.
+func (s *Server) Replace() {
+	s.t.Helper()
+	s.Kill()
+	if err := os.RemoveAll(filepath.Join(s.dir, "store")); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Restart()
 }
 
 // Restart runs the server again on the same files and the same port.

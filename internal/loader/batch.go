@@ -94,7 +94,7 @@ func (b *batch) add(s *share, f stream.Frame) error {
 			p.log.Error("frame is damaged", "sequence", f.Seq, "error", f.Damaged)
 		}
 	}
-	if s.rows == 0 {
+	if f.Seq > s.marks.Events {
 		p.waiting(f.Time)
 	}
 	for _, record := range f.Records {

@@ -118,14 +118,15 @@ func (p *partition) load(ctx context.Context) error {
 
 // committed notes that everything up to a sequence number is in the table of events.
 func (p *partition) committed(to uint64, rows int) {
-	p.watermark.Store(to)
+	moved := p.watermark.Swap(to) != to
 	p.rows.Add(int64(rows))
 	p.pending.Store(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.oldest.IsZero() {
+	p.oldest = time.Time{}
+	if moved {
 		p.commits.Add(1)
-		p.oldest, p.lastCommit = time.Time{}, p.l.o.Now()
+		p.lastCommit = p.l.o.Now()
 	}
 	if p.lastError != "" {
 		p.lastError = ""
@@ -141,10 +142,13 @@ func (p *partition) forget() {
 	p.oldest = time.Time{}
 }
 
+// waiting notes when a frame was stored that is not in the lake; the first one counts.
 func (p *partition) waiting(since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.oldest = since
+	if p.oldest.IsZero() {
+		p.oldest = since
+	}
 }
 
 // failed notes an error, and logs it unless it is the one from before.

@@ -13,13 +13,15 @@ import (
 // writer writes one partition. Records that arrive while a frame is being written gather in the open group; it is sent
 // when the way is free, so an idle stream waits for nobody and a busy one shares each sync among many.
 type writer struct {
-	s     *Stream
-	part  uint8
-	log   *engine.Partition
-	high  atomic.Uint64 // the highest sequence number known to have been given out
-	grown broadcast     // high was raised
-	saved uint64        // the high that was last saved; only watch touches it
-	acks  ackTime
+	s          *Stream
+	part       uint8
+	log        *engine.Partition
+	high       atomic.Uint64 // the highest sequence number known to have been given out
+	grown      broadcast     // high was raised
+	saved      uint64        // the high that was last saved; only watch touches it
+	acks       ackTime
+	down       atomic.Pointer[error] // why it takes no records while others do; nil when it does
+	confirming sync.Mutex            // one question at a time whether the partition ends early
 
 	mu     sync.Mutex
 	ready  sync.Cond // something may be taken, or the writer is closed
@@ -57,10 +59,7 @@ func (s *Stream) Append(ctx context.Context, record []byte) (Position, error) {
 // appendGroup puts an admitted record into a group, with the key that was claimed for it, if any, and waits for its
 // answer.
 func (s *Stream) appendGroup(ctx context.Context, record []byte, name *key) (Position, error) {
-	w := s.writers[0]
-	if len(s.writers) > 1 {
-		w = s.writers[s.next.Add(1)%uint32(len(s.writers))]
-	}
+	w := s.pick()
 	g, slot, err := w.add(record, name)
 	if err != nil {
 		s.queued.Add(-int64(len(record)))

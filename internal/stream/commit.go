@@ -52,7 +52,7 @@ func (w *writer) commit(g *group) {
 }
 
 // publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
-// stream to Probing. The end of ctx does so only if ErrTimeout is its cause: else the caller gave up, which says nothing
+// stream to Probing, or only this partition. The end of ctx does so only if ErrTimeout is its cause: else the caller gave up, which says nothing
 // about the engine. Nor does it while the engine answers others: then it is slow.
 //
 // Steps: append.publish, append.stored; with a key keyed.publish, keyed.stored. A crash before the first leaves nothing,
@@ -70,12 +70,12 @@ func (w *writer) publish(ctx context.Context, what, key string, frame []byte) (u
 	case ctx.Err() != nil && w.acks.alive(w.s.o.Now(), w.s.o.AckTimeout):
 		return 0, ErrTimeout // the disk is slow; the engine goes on
 	default:
-		return 0, w.s.fault(err)
+		return 0, w.fault(err)
 	}
 	if seq <= high {
 		// The engine came back without its newest frames and gives their numbers out again. A reader that is past
 		// them would never see this record, so it must not count as stored.
-		return 0, w.s.fault(errFellBack)
+		return 0, w.fault(errFellBack)
 	}
 	w.raise(seq)
 	if w.s.disk.wrote(len(frame)) {

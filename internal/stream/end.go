@@ -65,10 +65,30 @@ func (s *Stream) saveEnds(ctx context.Context, unwell <-chan struct{}) {
 		if high == w.saved {
 			continue
 		}
-		if _, err := s.ends.Put(ctx, endKey(w.part), strconv.AppendUint(nil, high, 10)); err != nil {
+		if err := s.raiseEnd(ctx, w.part, high); err != nil {
 			s.o.Log.Warn("stream end not saved", "partition", w.part, "error", err)
 			return
 		}
 		w.saved = high
+	}
+}
+
+// raiseEnd saves an end, unless another node has saved a higher one.
+func (s *Stream) raiseEnd(ctx context.Context, partition uint8, high uint64) error {
+	value := strconv.AppendUint(nil, high, 10)
+	for {
+		now, err := s.ends.Get(ctx, endKey(partition))
+		switch {
+		case errors.Is(err, engine.ErrNotFound):
+			_, err = s.ends.Create(ctx, endKey(partition), value)
+		case err == nil:
+			if there, err := strconv.ParseUint(string(now.Value), 10, 64); err == nil && there >= high {
+				return nil
+			}
+			_, err = s.ends.Update(ctx, endKey(partition), value, now.Revision)
+		}
+		if !errors.Is(err, engine.ErrExists) && !errors.Is(err, engine.ErrRevision) {
+			return err
+		}
 	}
 }

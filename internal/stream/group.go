@@ -79,7 +79,7 @@ func (w *writer) expire(g *group) {
 	before := g.phase
 	w.mu.Unlock()
 	if before == sending && !w.acks.alive(w.s.o.Now(), w.s.o.AckTimeout) {
-		_ = w.s.fault(ErrTimeout) // before the callers have their answer: they look at the status
+		_ = w.fault(ErrTimeout) // before the callers have their answer: they look at the status
 	}
 	w.mu.Lock()
 	before = g.phase

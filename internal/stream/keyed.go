@@ -61,6 +61,10 @@ func (s *Stream) claimKey(ctx context.Context, name *key) error {
 // publishKeyed stores a record as a message of its own; the engine rejects a second one with the same key.
 func (w *writer) publishKeyed(ctx context.Context, name *key, record []byte) (Position, error) {
 	s := w.s
+	if down := w.down.Load(); down != nil {
+		s.n.reject(ErrUnavailable)
+		return Position{}, fmt.Errorf("%w: %w", ErrUnavailable, *down)
+	}
 	if err := w.enter(ctx); err != nil {
 		return Position{}, err
 	}

@@ -206,6 +206,27 @@ func TestTooManyKeys(t *testing.T) {
 	}
 }
 
+// Keys of before a restart count: the memory that they take is the same.
+func TestKeysOfBeforeARestartCount(t *testing.T) {
+	dir := t.TempDir()
+	e := openEngine(t, dir)
+	s := openStream(t, e, Options{MaxKeys: 3})
+	stop := run(t, s)
+	for i := range 3 {
+		if _, err := s.AppendKeyed(t.Context(), fmt.Sprint(i), []byte("record")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if err := errors.Join(s.Close(), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = runStream(t, openEngine(t, dir), Options{MaxKeys: 3})
+	if _, err := s.AppendKeyed(t.Context(), "3", []byte("record")); !errors.Is(err, ErrTooManyKeys) {
+		t.Errorf("got %v, want ErrTooManyKeys", err)
+	}
+}
+
 // A process that only reads beside the server finds keys and stores none.
 func TestAttachedProcessReadsKeys(t *testing.T) {
 	dir := t.TempDir()

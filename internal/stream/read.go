@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"sluice/internal/engine"
@@ -11,10 +12,10 @@ import (
 // Read returns the record at a position. It is there from the moment Append returned. ErrGone means it has aged out,
 // ErrNotFound that nothing was ever stored there, ErrDamaged that the engine lost it or its bytes are not whole.
 func (s *Stream) Read(ctx context.Context, at Position) ([]byte, error) {
-	if int(at.Partition) >= len(s.writers) || at.Seq == 0 {
+	if at.Partition >= MaxPartitions || at.Seq == 0 || int(at.Partition) >= len(s.writers) && s.e.Mode() != engine.External {
 		return nil, ErrNotFound
 	}
-	m, err := s.writers[at.Partition].log.Get(ctx, at.Seq)
+	m, err := s.parts.At(at.Partition).Get(ctx, at.Seq) // another node may have added it
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, s.whyAbsent(ctx, at)
 	}
@@ -34,16 +35,42 @@ func (s *Stream) Read(ctx context.Context, at Position) ([]byte, error) {
 
 // whyAbsent says why there is no message at a position.
 func (s *Stream) whyAbsent(ctx context.Context, at Position) error {
-	st, err := s.writers[at.Partition].log.State(ctx)
+	st, err := s.parts.At(at.Partition).State(ctx)
 	switch {
 	case err != nil:
 		return err
 	case at.Seq < st.FirstSeq:
 		return ErrGone
+	case at.Seq > st.LastSeq && int(at.Partition) >= len(s.writers): // this node does not write there, and cannot ask its leader
+		return fmt.Errorf("%w: partition %d was added after this node was started", ErrUnavailable, at.Partition)
+	case at.Seq > st.LastSeq && s.e.Mode() == engine.External:
+		return s.confirmAbsent(ctx, at)
 	case at.Seq > st.LastSeq:
 		return ErrNotFound
 	}
 	return ErrDamaged
+}
+
+// confirmAbsent says whether a partition of a cluster really ends before a position. A server that was the leader and
+// does not know yet that it is none may say so, and be wrong. Only the leader can store a frame, and its number shows
+// where the partition ends.
+func (s *Stream) confirmAbsent(ctx context.Context, at Position) error {
+	w := s.writers[at.Partition]
+	w.confirming.Lock() // one at a time: each costs a sync
+	defer w.confirming.Unlock()
+	if w.high.Load() >= at.Seq {
+		// It was there once. Whether it is lost shows with the next frame that is stored.
+		return fmt.Errorf("%w: the leader of partition %d is not known", ErrUnavailable, at.Partition)
+	}
+	seq, err := w.write(ctx, AppendFrame(nil))
+	if err != nil {
+		return err
+	}
+	w.raise(seq)
+	if seq > at.Seq {
+		return fmt.Errorf("%w: the answer came from a server that lags", ErrUnavailable)
+	}
+	return ErrNotFound
 }
 
 // Last returns the sequence number of a partition's newest frame, 0 when there never was one.

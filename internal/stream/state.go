@@ -7,9 +7,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"sluice/internal/engine"
 )
 
-// Phase says whether the stream takes records. There is one phase for all partitions.
+// Phase says whether the stream takes records. There is one phase for all partitions; isolate.go says when a partition is
+// down by itself.
 //
 //	Starting ──────────── the first probe is stored ─────────────▶ Writing
 //	   │                                                           │ │
@@ -143,10 +146,15 @@ func (s *Stream) watch(ctx context.Context) {
 		s.look(ctx)
 		s.saveEnds(ctx, unwell)
 		s.keepKeys(ctx)
+		var again <-chan time.Time
+		if s.e.Mode() == engine.External && len(s.ailing()) > 0 { // as soon as there is a leader again, senders should know
+			again = time.After(probeAgain)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-again:
 		case <-s.noticed:
 		case <-unwell:
 		case <-changed:
@@ -161,6 +169,9 @@ func (s *Stream) watch(ctx context.Context) {
 		}
 	}
 }
+
+// probeAgain is the time between two probes of a partition that is down (arbitrary).
+const probeAgain = 200 * time.Millisecond
 
 // closed says whether a channel is closed that nobody sends to.
 func closed(ch <-chan struct{}) bool {
@@ -188,6 +199,9 @@ func (s *Stream) look(ctx context.Context) {
 	}
 	if s.status.Load().Phase != Writing {
 		return
+	}
+	if down := s.ailing(); len(down) > 0 {
+		s.revive(ctx, down, nil)
 	}
 	for _, w := range s.writers {
 		if err := w.settle(ctx); err != nil {
@@ -219,7 +233,7 @@ func (s *Stream) timeToLook() {
 	s.checkDisk()
 }
 
-// probe writes to every partition and moves to Writing when all of them stored it.
+// probe writes to every partition and moves to Writing when all of them stored it; on a cluster when one did.
 func (s *Stream) probe(ctx context.Context, since *Status) {
 	if ctx.Err() != nil {
 		return
@@ -231,32 +245,40 @@ func (s *Stream) probe(ctx context.Context, since *Status) {
 		}
 		return
 	}
-	for _, w := range s.writers {
-		err := w.fill(ctx)
-		if err == nil {
-			err = w.probe(ctx)
-		}
-		if err != nil {
-			s.o.Log.Debug("stream probe", "partition", w.part, "error", err)
-			if since.Phase == Starting {
-				s.move(since, Probing, err)
-			}
-			return
-		}
+	var found func()
+	if s.isolated() {
+		found = func() { s.move(since, Writing, nil) }
 	}
-	s.move(since, Writing, nil)
+	errs := slices.DeleteFunc(s.revive(ctx, s.writers, found), func(err error) bool { return err == nil })
+	switch {
+	case len(errs) == 0 && found == nil:
+		s.move(since, Writing, nil)
+	case len(errs) > 0 && since.Phase == Starting:
+		s.move(since, Probing, errs[0])
+	}
 }
 
 // fill makes sure that the next sequence number is above every one that was ever given out. The engine's may have
 // fallen back, because it drops the rest of a block behind a damaged byte without a word. Readers are past those
 // numbers and would not see what is stored under them a second time, so a frame that tells of the loss takes each.
+//
+// A server that was the leader and does not know yet that it is none may answer with an end that lies behind. So the
+// first of these frames is stored only if the partition really ends there: else nothing is lost.
 func (w *writer) fill(ctx context.Context) error {
-	last, err := w.s.Last(ctx, w.part)
+	asked, cancel := context.WithTimeout(ctx, w.s.o.AckTimeout)
+	last, err := w.s.Last(asked, w.part)
+	cancel()
 	high := w.high.Load()
 	if err != nil || last >= high {
 		return err
 	}
-	w.s.o.Log.Error("stream has lost its newest frames", "partition", w.part, "first", last+1, "last", high)
+	seq, err := w.writeLost(ctx, last)
+	if err != nil || seq > high {
+		return err
+	}
+	w.s.o.Log.Error("stream has lost its newest frames", "partition", w.part, "first", seq, "last", high)
+	w.s.n.lost.Add(1)
+	last = seq
 	const together = 32 // each costs a sync, but they queue
 	for last < high {
 		n := min(together, high-last)
@@ -273,6 +295,20 @@ func (w *writer) fill(ctx context.Context) error {
 		w.s.n.lost.Add(n)
 	}
 	return nil
+}
+
+// writeLost stores the first frame that tells of a loss behind the last one, or an empty one if that is not the last.
+func (w *writer) writeLost(ctx context.Context, last uint64) (uint64, error) {
+	if w.s.e.Mode() != engine.External { // what it says is so
+		return w.write(ctx, lostFrame())
+	}
+	sent, cancel := context.WithTimeout(ctx, w.s.o.AckTimeout)
+	defer cancel()
+	seq, err := w.log.PublishAfter(sent, last, lostFrame())
+	if errors.Is(err, engine.ErrRevision) {
+		return w.write(ctx, AppendFrame(nil))
+	}
+	return seq, translate(err)
 }
 
 // probe writes an empty frame.

@@ -38,7 +38,9 @@ func load(t *testing.T) *container {
 	return c
 }
 
-func (c *container) args(more ...string) []string { return append(append([]string{}, c.buildah...), more...) }
+func (c *container) args(more ...string) []string {
+	return append(append([]string{}, c.buildah...), more...)
+}
 
 // command is the image with a volume and arguments, as docker run has them. Its network is that of the machine.
 func (c *container) command(ctx context.Context, volumes []string, env []string, args ...string) *exec.Cmd {

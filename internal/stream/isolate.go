@@ -1,0 +1,87 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"sluice/internal/engine"
+)
+
+// A cluster chooses a leader for each partition by itself. While one partition has none, the others take records: only
+// that partition is down, appends without a key go around it, and the phase of the stream stays Writing. An engine in
+// this process has one disk for all partitions, so there a failed write stops the stream.
+
+// isolated says whether one partition can be down by itself.
+func (s *Stream) isolated() bool { return len(s.writers) > 1 && s.e.Mode() == engine.External }
+
+// up says whether the partition takes records as far as is known.
+func (w *writer) up() bool { return w.down.Load() == nil }
+
+// fault stops the taking of records for this partition, or for the stream if no other partition takes any, because of
+// err. It returns err.
+func (w *writer) fault(err error) error {
+	s := w.s
+	first := w.down.Swap(&err) == nil
+	if !s.isolated() || s.e.Health() != nil || !slices.ContainsFunc(s.writers, (*writer).up) {
+		return s.fault(err)
+	}
+	if first {
+		s.o.Log.Warn("a partition takes no records; the others do", "partition", w.part, "error", err)
+	}
+	s.notice()
+	return err
+}
+
+// pick returns the partition for the next record: the next in turn that is up.
+func (s *Stream) pick() *writer {
+	n := uint32(len(s.writers))
+	if n == 1 {
+		return s.writers[0]
+	}
+	next := s.next.Add(1)
+	for i := range n {
+		if w := s.writers[(next+i)%n]; w.up() {
+			return w
+		}
+	}
+	return s.writers[next%n]
+}
+
+// revive probes partitions at the same time and marks those that stored it as up. It calls found with the first.
+func (s *Stream) revive(ctx context.Context, which []*writer, found func()) (errs []error) {
+	errs = make([]error, len(which))
+	var once sync.Once
+	var wg sync.WaitGroup
+	for i, w := range which {
+		wg.Go(func() {
+			err := w.fill(ctx)
+			if err == nil {
+				err = w.probe(ctx)
+			}
+			if errs[i] = err; err != nil {
+				w.down.Store(&err)
+				s.o.Log.Debug("stream probe", "partition", w.part, "error", err)
+				return
+			}
+			if w.down.Swap(nil) != nil && s.isolated() && s.status.Load().Phase == Writing {
+				s.o.Log.Info("a partition takes records again", "partition", w.part)
+			}
+			if found != nil {
+				once.Do(found)
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+// ailing are the partitions that are down.
+func (s *Stream) ailing() (down []*writer) {
+	for _, w := range s.writers {
+		if !w.up() {
+			down = append(down, w)
+		}
+	}
+	return down
+}

@@ -1,0 +1,169 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"sluice/internal/engine"
+	"sluice/internal/enginetest"
+)
+
+// A partition without a leader takes only itself down: appends go around it, and keys of other partitions work. It is
+// taken up again when its server comes back.
+func TestOnePartitionDown(t *testing.T) {
+	nodes := enginetest.StartCluster(t, 3)
+	var urls []string
+	for _, n := range nodes {
+		urls = append(urls, n.URL())
+	}
+	e := openCluster(t, engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 1})
+	s := runStream(t, e, Options{Partitions: 6, AckTimeout: 900 * time.Millisecond})
+	eventually(t, "readiness", func() bool { return s.Ready() == nil && len(s.ailing()) == 0 })
+
+	// Each partition has one copy. The last one moves to a server of its own, which then dies.
+	leader := func(w *writer) string {
+		st, err := w.log.State(t.Context())
+		if err != nil {
+			return ""
+		}
+		return st.Leader
+	}
+	moved := s.writers[5]
+	home, victim := leader(s.writers[0]), "n2"
+	if home == victim {
+		victim = "n1"
+	}
+	var server *enginetest.Server
+	for i, n := range nodes {
+		if fmt.Sprint("n", i) == victim {
+			server = n
+		}
+	}
+	for _, w := range s.writers {
+		to := home
+		if w == moved {
+			to = victim
+		}
+		place(t, server, fmt.Sprint("SLUICE_", w.part), to)
+		eventually(t, "move", func() bool { return leader(w) == to })
+	}
+	eventually(t, "readiness after the move", func() bool { return s.Ready() == nil && len(s.ailing()) == 0 })
+	lost := map[uint8]bool{moved.part: true}
+	server.Kill()
+	// At most one failure for each partition that is away, and one for the connection.
+	eventually(t, "partition that is known to be down", func() bool {
+		_, err := s.Append(t.Context(), []byte("before"))
+		return err == nil && len(s.ailing()) == len(lost)
+	})
+	for i := range 60 {
+		at, err := s.Append(t.Context(), []byte(fmt.Sprint("around ", i)))
+		if err != nil || lost[at.Partition] {
+			t.Errorf("append %d: got %v, %v, want another partition than %d", i, at, err, moved.part)
+		}
+	}
+	if err := s.Ready(); err != nil {
+		t.Errorf("got %v, want a stream that is ready", err)
+	}
+	for i, seen := 0, [2]bool{}; !seen[0] || !seen[1]; i++ {
+		key := fmt.Sprint("key ", i)
+		_, home := s.keyName(key)
+		start := time.Now()
+		_, err := s.AppendKeyed(t.Context(), key, []byte(key))
+		if away := lost[home.part]; away {
+			seen[0] = true
+			if !errors.Is(err, ErrUnavailable) || time.Since(start) > 500*time.Millisecond {
+				t.Errorf("a key of a partition that is away: got %v after %v, want ErrUnavailable at once", err, time.Since(start))
+			}
+		} else if seen[1] = true; err != nil {
+			t.Errorf("a key of another partition: %v", err)
+		}
+	}
+	server.Restart()
+	eventually(t, "partition that is up again", func() bool { return len(s.ailing()) == 0 })
+	if lost := s.Stats().Lost; lost != 0 {
+		t.Errorf("got %d frames reported as lost, want none", lost)
+	}
+}
+
+// place moves a stream to a server.
+func place(t *testing.T, via *enginetest.Server, name, to string) {
+	t.Helper()
+	js := via.JetStream()
+	st, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := st.CachedInfo().Config
+	cfg.Placement = &jetstream.Placement{Tags: []string{to}}
+	if _, err := js.UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An end that lies behind is not believed before the leader has stored a frame there.
+func TestLossIsConfirmed(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	e := openExternal(t, srv)
+	s := runStream(t, e, Options{})
+	at, err := s.Append(t.Context(), []byte("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.writers[0].log.PublishAfter(t.Context(), at.Seq-1, lostFrame()); !errors.Is(err, engine.ErrRevision) {
+		t.Errorf("a frame after a number that is not the last: got %v, want ErrRevision", err)
+	}
+	// A frame that this node knows to be stored is not called absent.
+	s.writers[0].raise(at.Seq + 10)
+	if _, err := s.Read(t.Context(), Position{Seq: at.Seq + 5}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a number that was given out: got %v, want ErrUnavailable", err)
+	}
+	if _, err := s.Read(t.Context(), Position{Seq: at.Seq + 1000}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a number far behind the end: got %v, want ErrNotFound", err)
+	}
+}
+
+// The saved end of a partition is the highest that any node has seen.
+func TestSavedEndNeverFalls(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	s := openStream(t, openExternal(t, srv), Options{})
+	for _, high := range []uint64{7, 3, 9} {
+		if err := s.raiseEnd(context.Background(), 0, high); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.raiseEnd(t.Context(), 0, 8); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.ends.Get(t.Context(), endKey(0)); err != nil || string(got.Value) != "9" {
+		t.Errorf("got %q, %v, want 9", got.Value, err)
+	}
+}
+
+// A node that was started before partitions were added reads what others store there.
+func TestAddedPartitionIsRead(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	before := openStream(t, openExternal(t, srv), Options{})
+	after := runStream(t, openExternal(t, srv), Options{Partitions: 3})
+	for {
+		at, err := after.Append(t.Context(), []byte("new"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := before.Read(t.Context(), at); err != nil || string(got) != "new" {
+			t.Errorf("read %v: got %q, %v, want the record", at, got, err)
+		}
+		if at.Partition == 2 {
+			at.Seq += 1000
+			if _, err := before.Read(t.Context(), at); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("behind the end of the new partition: got %v, want ErrUnavailable", err)
+			}
+			return
+		}
+	}
+}
