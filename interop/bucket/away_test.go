@@ -2,7 +2,9 @@ package bucket
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -30,6 +32,23 @@ func away(t *testing.T) time.Duration {
 		t.Fatalf("BUCKET_AWAY: %v", err)
 	}
 	return d
+}
+
+// alarmAfter is the backlog at which SluiceLoadBehind is raised. A shorter absence raises no alarm.
+const alarmAfter = 2 * time.Minute
+
+// alarmed says whether the console shows the alarm.
+func (b *badBucket) alarmed() error {
+	answer, err := http.Get(b.server.Ops() + "/")
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	page, err := io.ReadAll(answer.Body)
+	if err == nil && !strings.Contains(string(page), "before they are stored") {
+		return errors.New("the console shows no alarm")
+	}
+	return err
 }
 
 // badBucket is a service whose tables are in a bucket that can be spoiled, and senders that go on all the time.
@@ -165,6 +184,8 @@ func TestBadBucket(t *testing.T) {
 			return fmt.Errorf("the backlog is %.0f s after %v", waited, time.Since(gone))
 		case !strings.Contains(b.server.Said(), "loading stopped"):
 			return fmt.Errorf("the log says nothing after %v", time.Since(gone))
+		case length > alarmAfter:
+			return b.alarmed()
 		}
 		return nil
 	})
