@@ -108,7 +108,7 @@ followers: ## 100,000 events while the followers of the feed are killed ten time
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 20m ./client ./internal/api ./internal/audit ./internal/dataset ./internal/durable ./internal/engine ./internal/feed ./internal/iceberg \
+	$(GO) test -race -timeout 20m ./client ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg \
 		./internal/lake ./internal/loader ./internal/objectstore ./internal/stream ./internal/throttle
 	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
 
