@@ -42,13 +42,15 @@ func (s *Stream) claimKey(ctx context.Context, name *key) error {
 	if s.keys.journal.dir == "" {
 		return fmt.Errorf("%w: another process writes", ErrUnavailable)
 	}
-	if err := s.keys.claim(name, s.o.MaxKeys); err != nil {
+	if err := s.keys.claim(name); err != nil {
 		return err
 	}
 	_, _, err := s.findKey(ctx, name)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, ErrNotFound) && s.keys.table.len() < s.o.MaxKeys:
 		return nil
+	case errors.Is(err, ErrNotFound):
+		err = ErrTooManyKeys
 	case err == nil, errors.Is(err, ErrDamaged):
 		err = ErrExists
 	default:

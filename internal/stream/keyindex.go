@@ -69,10 +69,7 @@ type unsettled struct {
 
 // claim takes a key for a record that is about to be appended. It returns ErrExists where another record has it, or
 // may have it.
-func (k *keyIndex) claim(name *key, most int) error {
-	if k.table.len() >= most {
-		return ErrTooManyKeys
-	}
+func (k *keyIndex) claim(name *key) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.open[*name] != 0 {

@@ -197,6 +197,9 @@ func TestTooManyKeys(t *testing.T) {
 	if _, err := s.AppendKeyed(t.Context(), "3", []byte("record")); !errors.Is(err, ErrTooManyKeys) {
 		t.Errorf("got %v, want ErrTooManyKeys", err)
 	}
+	if _, err := s.AppendKeyed(t.Context(), "1", []byte("record")); !errors.Is(err, ErrExists) {
+		t.Errorf("a known key: got %v, want ErrExists", err)
+	}
 	if _, _, err := s.ReadKeyed(t.Context(), "1"); err != nil {
 		t.Error(err)
 	}
