@@ -36,7 +36,7 @@ func (e *Engine) journalConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: journalName, Description: "Sluice audit log", Subjects: []string{journalSubject},
 		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardOld,
-		MaxBytes: journalBytes, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
+		MaxMsgs: journalEntries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 //
 //	name             kind       what                                                    kept for
 //	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
-//	SLUICE_AUDIT     stream     what operators did, see Journal                         the newest 64 MiB
+//	SLUICE_AUDIT     stream     what operators did, see Journal                         the newest 200,000
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
 //	SLUICE_KEY_USE   key-value  when each key was last used                             for ever
@@ -78,8 +78,8 @@ const (
 const (
 	journalName    = "SLUICE_AUDIT"
 	journalSubject = "SLUICE_AUDIT.entry"
-	// journalBytes bounds the journal. Arbitrary: some 200,000 entries of the usual size.
-	journalBytes = 64 << 20
+	// journalEntries bounds the journal (arbitrary: some 64 MiB). A bound in bytes would be set aside on the disk at once.
+	journalEntries = 200_000
 )
 
 func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }
