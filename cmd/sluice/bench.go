@@ -39,8 +39,8 @@ stored there. --rate offers events at a steady rate whatever the answers take (o
 latency from the moment a request was due. Without it each sender waits for its answer (closed loop).
 With --lake s3://bucket/prefix the tables of its own server are in that bucket, below a prefix that
 it empties afterwards. It then counts the requests to the bucket from the first event until all events
-are loaded, and prints what a day of that load costs at the prices of Amazon S3 Standard (us-east-1,
-November 2026). The sweep runs once an hour and is in none of the shorter runs.`,
+are loaded, and prints what a day of that load costs at the prices of Amazon S3 Standard (us-east-1:
+0.005 dollars for a thousand PUT or LIST, 0.0004 for a thousand GET or HEAD). The sweep runs once an hour and is in none of the shorter runs.`,
 		Example: `  sluice bench --reference
   sluice bench --batch 1 --senders 64 --rate 5000
   sluice bench --suite --json bench.json --plot bench.svg

@@ -20,7 +20,7 @@ type Bucket struct {
 	Open func(ctx context.Context, url string) (objectstore.Store, error)
 }
 
-// Dollars for a thousand requests: Amazon S3 Standard in us-east-1, as published in November 2026. DELETE is free.
+// Dollars for a thousand requests: Amazon S3 Standard in us-east-1. Compare them with the current price list. DELETE is free.
 const (
 	dollarsPut = 0.005  // and LIST
 	dollarsGet = 0.0004 // and HEAD
