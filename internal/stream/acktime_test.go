@@ -8,15 +8,18 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sluice/internal/enginetest"
 )
 
 // A disk that needs a sixth of the time a caller has for each write, and many callers: as many as can be served are
-// served, the others are rejected at once, and nobody takes the engine for broken. A frame holds few records.
+// served, the others are rejected at once, and nobody takes the engine for broken. With an external engine, each record
+// with a key is a write of its own.
 func TestSlowDisk(t *testing.T) {
 	const limit, each = 600 * time.Millisecond, 100 * time.Millisecond
 	const first, last = 2500 * time.Millisecond, 3 * time.Second // at first nobody knows how slow it is
 	var disk sync.Mutex                                          // one write after the other
-	s := runStream(t, openEngine(t, t.TempDir()), Options{AckTimeout: limit, MaxFrame: 20, Step: func(name string) error {
+	s := runStream(t, openExternal(t, enginetest.Start(t, "")), Options{AckTimeout: limit, Step: func(name string) error {
 		if strings.HasSuffix(name, ".publish") {
 			disk.Lock()
 			defer disk.Unlock()
@@ -45,11 +48,11 @@ func TestSlowDisk(t *testing.T) {
 				case errors.Is(err, ErrOverloaded):
 					rejected.Add(1)
 					<-time.After(20 * time.Millisecond)
-				case errors.Is(err, ErrTimeout):
-					late.Add(1)
 				case errors.Is(err, ErrUnavailable):
 					down.Add(1)
 					<-time.After(20 * time.Millisecond)
+				case errors.Is(err, ErrTimeout):
+					late.Add(1)
 				default:
 					t.Errorf("append to a slow disk: %v", err)
 				}

@@ -30,6 +30,9 @@ type writer struct {
 	flying []*group  // sending
 
 	unsettled []unsettled // keys of frames that may or may not be stored
+	taken     uint64      // how many groups were taken to be sent
+	newest    sent        // the frame that is stored and was taken last
+	probed    time.Time   // when settle last wrote a frame; only watch touches it
 	closed    bool
 	keyed     sync.WaitGroup // calls of AppendKeyed
 	places    chan struct{}  // taken by them
@@ -170,7 +173,8 @@ func (w *writer) take() *group {
 	defer w.mu.Unlock()
 	for {
 		if g := w.due(); g != nil {
-			g.phase, g.conn, g.low = sending, notSent, w.high.Load()
+			w.taken++
+			g.phase, g.conn, g.low, g.order = sending, notSent, w.high.Load(), w.taken
 			w.flying = append(w.flying, g)
 			return g
 		}

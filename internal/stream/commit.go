@@ -42,6 +42,9 @@ func (w *writer) commit(g *group) {
 	seq, err := w.publish(g.ctx, what, "", g.buf)
 	w.answered(g, seq, err)
 	w.mu.Lock()
+	if err == nil && g.order > w.newest.order {
+		w.newest = sent{seq, conn, g.order}
+	}
 	first := g.answer(seq, err)
 	w.mu.Unlock()
 	if err == nil {

@@ -23,6 +23,7 @@ type group struct {
 	cancel context.CancelCauseFunc
 	conn   uint64 // the connection that its frame is sent over, or notSent
 	low    uint64 // its frame will have a higher number
+	order  uint64 // which group it is of those that were taken to be sent
 
 	done chan struct{} // closed when answered
 	seq  uint64

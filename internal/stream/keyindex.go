@@ -64,6 +64,7 @@ type unsettled struct {
 	keys []slotKey
 	low  uint64 // the frame has a higher number, if it has one
 	conn uint64 // the connection that it was sent over
+	next uint64 // groups of a higher order were sent later
 	at   time.Time
 }
 
@@ -128,13 +129,21 @@ func (w *writer) answered(g *group, seq uint64, err error) {
 			low = 0
 		}
 		w.mu.Lock()
-		w.unsettled = append(w.unsettled, unsettled{g.keys, low, g.conn, w.s.o.Now()})
+		w.unsettled = append(w.unsettled, unsettled{g.keys, low, g.conn, w.taken, w.s.o.Now()})
 		w.mu.Unlock()
 	}
 }
 
+// sent is a frame that is stored.
+type sent struct {
+	seq   uint64
+	conn  uint64 // the connection that it was sent over
+	order uint64 // see group
+}
+
 // settle finds out about the frames with keys that may or may not be stored. The engine stores in the order in which it
-// gets, so once an empty frame behind them is stored, they are before it or nowhere.
+// gets, so once a frame behind them is stored, they are before it or nowhere. An idle stream writes an empty one, at most
+// one a second.
 func (w *writer) settle(ctx context.Context) error {
 	now, conn := w.s.o.Now(), w.s.e.Connection()
 	w.mu.Lock()
@@ -147,14 +156,21 @@ func (w *writer) settle(ctx context.Context) error {
 			low = u.low
 		}
 	}
-	open := w.unsettled[:n]
+	open, newest := w.unsettled[:n], w.newest
 	w.mu.Unlock()
 	if n == 0 {
 		return nil
 	}
-	end, err := w.write(ctx, AppendFrame(nil))
-	if err != nil {
-		return err
+	end := newest.seq
+	if newest.conn != conn || newest.order <= open[n-1].next {
+		if since := now.Sub(w.probed); since >= 0 && since < time.Second {
+			return nil
+		}
+		w.probed = now
+		var err error
+		if end, err = w.write(ctx, AppendFrame(nil)); err != nil {
+			return err
+		}
 	}
 	if end <= low { // the engine has lost frames: the next probe fills their numbers
 		return errFellBack
