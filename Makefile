@@ -85,9 +85,11 @@ generate: ## writes what is made from the program: docs/{api,flags,metrics}.md, 
 	$(GO) test -count 1 -run '^TestFlagsPage$$' ./cmd/sluice-send -update
 
 .PHONY: vet
-vet: ## go vet
+vet: ## go vet, and that other systems can build what they use
 	$(GO) vet ./...
 	$(GO) vet -tags failpoint ./cmd/sluice
+	GOOS=darwin CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/sluice-send
+	GOOS=windows CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/sluice-send
 
 .PHONY: lint
 lint: ## staticcheck

@@ -57,7 +57,7 @@ func Space(dir string) (Disk, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return Disk{}, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	d := Disk{Free: int64(s.Bavail) * s.Bsize, Size: int64(s.Blocks) * s.Bsize, Files: -1}
+	d := Disk{Free: int64(s.Bavail) * int64(s.Bsize), Size: int64(s.Blocks) * int64(s.Bsize), Files: -1}
 	if s.Files > 0 {
 		d.Files = int64(s.Ffree)
 	}
