@@ -78,7 +78,7 @@ const (
 const (
 	journalName    = "SLUICE_AUDIT"
 	journalSubject = "SLUICE_AUDIT.entry"
-	// journalEntries bounds the journal (arbitrary: some 64 MiB). A bound in bytes would be set aside on the disk at once.
+	// journalEntries bounds the journal (arbitrary: some 64 MiB). A bound in bytes would be reserved on the disk at once.
 	journalEntries = 200_000
 )
 

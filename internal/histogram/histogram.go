@@ -34,7 +34,11 @@ const (
 )
 
 // stretches divide a decade, which is from 100 units to 1,000: the first ends at 200, in steps of 2.
-var stretches = [...]struct{ from, to, step uint64 }{{100, 200, 2}, {200, 500, 5}, {500, 1000, 10}}
+var stretches = [...]stretch{{100, 200, 2}, {200, 500, 5}, {500, 1000, 10}}
+
+type stretch struct{ from, to, step uint64 }
+
+func (s stretch) slots() uint64 { return (s.to - s.from) / s.step }
 
 // Record counts one duration. A negative one counts as zero: the clock may have been set.
 func (h *Histogram) Record(d time.Duration) {
@@ -63,7 +67,7 @@ func slotOf(us uint64) int {
 			if us <= s.to*unit {
 				return slot + int((us-s.from*unit-1)/(s.step*unit))
 			}
-			slot += int((s.to - s.from) / s.step)
+			slot += int(s.slots())
 		}
 	}
 	return slots - 1
@@ -79,14 +83,12 @@ func ceiling(slot int) time.Duration {
 	for ; slot >= perDecade; slot -= perDecade {
 		unit *= 10
 	}
-	n := uint64(slot)
-	for _, s := range stretches {
-		if n < (s.to-s.from)/s.step {
-			return time.Duration((s.from+(n+1)*s.step)*unit) * time.Microsecond
-		}
-		n -= (s.to - s.from) / s.step
+	n, i := uint64(slot), 0
+	for ; n >= stretches[i].slots(); i++ {
+		n -= stretches[i].slots()
 	}
-	panic("unreachable: the stretches fill a decade")
+	s := stretches[i]
+	return time.Duration((s.from+(n+1)*s.step)*unit) * time.Microsecond
 }
 
 // Add counts what other has counted.
