@@ -50,22 +50,30 @@ func (d *disk) init(o Options, e *engine.Engine) {
 }
 
 // askStorage asks an external engine. Events stop near the end of its storage, so that leases and the registry can still
-// be written: else loading would stop, and no key could be revoked. What is not known is not limited here; the engine
-// itself then says that it is full.
+// be written: else loading would stop, and no key could be revoked. Storage without a limit that we can see is not
+// limited here; the engine itself then says that it is full.
 func askStorage(e *engine.Engine) (Disk, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	used, limit, err := e.Storage(ctx)
-	if err != nil || limit == 0 {
+	if err != nil {
+		return Disk{}, err
+	}
+	if limit == 0 {
 		return Disk{}, nil
 	}
 	return Disk{Size: limit, Free: max(0, limit-used), Files: -1}, nil
 }
 
-// look asks the disk, and says whether there is enough space. A disk that cannot be asked has none.
+// look asks the disk, and says whether there is enough space. A disk that cannot be asked has none. An external engine
+// may be slow to answer: until it does, the last answer counts, less what was written since.
 func (d *disk) look() (enough bool, err error) {
-	d.written.Store(0)
+	before := d.written.Swap(0)
 	now, err := d.ask()
+	if err != nil && d.remote {
+		d.written.Add(before)
+		return !d.usedUp(), nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("look at the disk: %w", err)
 	}
@@ -89,8 +97,13 @@ func (d *disk) wrote(n int) (look bool) {
 		return false
 	}
 	now := d.written.Add(int64(n))
-	step := min(spaceStep, d.free.Load()-d.need.Load())
-	return now >= step && now-int64(n) < step
+	crossed := func(step int64) bool { return now >= step && now-int64(n) < step }
+	return crossed(spaceStep) || crossed(d.free.Load()-d.need.Load())
+}
+
+// usedUp says whether as much was written since the last look as was free then.
+func (d *disk) usedUp() bool {
+	return d.free.Load() > 0 && d.written.Load() >= d.free.Load()-d.need.Load()
 }
 
 // statDisk asks the file system that holds dir.

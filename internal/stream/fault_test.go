@@ -150,6 +150,35 @@ func TestDiskIsAskedByBytesToo(t *testing.T) {
 	}
 }
 
+// An external engine that does not answer must not be taken for one without a limit: what it said last counts.
+func TestStorageThatDoesNotAnswer(t *testing.T) {
+	answers := true
+	d := disk{remote: true, headroom: 100, ask: func() (Disk, error) {
+		if !answers {
+			return Disk{}, errors.New("no answer")
+		}
+		return Disk{Size: 10_000, Free: 1000, Files: -1}, nil
+	}}
+	look := func(want bool) {
+		t.Helper()
+		if enough, err := d.look(); err != nil || enough != want {
+			t.Errorf("enough: %v, %v; want %v", enough, err, want)
+		}
+	}
+	look(true)
+	answers = false
+	if d.wrote(899) || d.usedUp() {
+		t.Error("899 of 900 bytes are too many")
+	}
+	look(true)
+	if !d.wrote(1) || !d.usedUp() {
+		t.Error("900 of 900 bytes are not enough")
+	}
+	look(false)
+	answers = true
+	look(true)
+}
+
 // The storage of an account ends for events before it ends for leases and the registry.
 func TestAccountStorage(t *testing.T) {
 	srv := enginetest.Start(t, "max_payload: 8MB\naccounts: {A: {users: [{user: u, password: p}], jetstream: {max_file: 64MB}}}")

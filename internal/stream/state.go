@@ -224,9 +224,13 @@ func (s *Stream) checkDisk() {
 	}
 }
 
-// timeToLook asks the disk now, because much was written; in the background where the question goes over a network.
+// timeToLook asks the disk now, because much was written; in the background where the question goes over a network. No
+// answer is waited for when what was free is used up.
 func (s *Stream) timeToLook() {
 	if s.disk.remote {
+		if s.disk.usedUp() {
+			s.move(nil, NoSpace, nil)
+		}
 		s.notice()
 		return
 	}
