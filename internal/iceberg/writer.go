@@ -37,7 +37,7 @@ const (
 // Fresh files are written in a hurry and live for minutes; packed ones stay for a year.
 var (
 	fresh  = newCodec(zstd.SpeedFastest)
-	packed = newCodec(zstd.SpeedBetterCompression)
+	packed = newCodec(zstd.SpeedDefault)
 )
 
 // codec is zstd with no more memory than pages need: parquet-go's own keeps windows of megabytes.
