@@ -26,7 +26,7 @@ func (t *Table[T]) Append(ctx context.Context, rows []T, compare func(i, j int) 
 	}
 	defer release()
 	// Before the work: a writer that has been overtaken need not write anything.
-	s, err := t.refresh(ctx)
+	s, err := t.lately(ctx)
 	if err != nil {
 		return err
 	}

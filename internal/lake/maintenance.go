@@ -131,6 +131,8 @@ const (
 // commits and readers have the machine for the other half. One process of those that share a lake should run it;
 // more do no harm.
 func (l *Lake) Run(ctx context.Context) error {
+	l.running.Store(true)
+	defer l.running.Store(false)
 	wait := maintainEvery
 	next := l.o.Now().Add(time.Minute)
 	for {

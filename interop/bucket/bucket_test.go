@@ -3,6 +3,7 @@ package bucket
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 	"sluice/internal/objectstoretest"
+	"sluice/internal/servicetest"
 	"sluice/internal/submission"
 )
 
@@ -370,6 +372,67 @@ func TestRequestsOfACommit(t *testing.T) {
 	if puts > 4*commits || others > 0 {
 		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.count)
 	}
+}
+
+// The process that commits and maintains the tables asks the bucket nothing while it does: by its own commits it knows which
+// version is the newest, so neither a commit nor compaction nor the hourly numbers ask for it. Who does not commit asks now
+// and then.
+func TestCommitterDoesNotAsk(t *testing.T) {
+	p := newSpoiler(t, startGateway(t))
+	var passed atomic.Int64
+	now := func() time.Time { return noon.Add(time.Duration(passed.Load())) }
+	l, err := lake.Open(t.Context(), lake.Options{Store: open(t, p.URL), Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := lake.NewHourIndex()
+	var reached uint64 // a loader asks for watermarks when it begins, and then knows them
+	minute := func() (asked int) {
+		t.Helper()
+		p.mu.Lock()
+		clear(p.count)
+		p.mu.Unlock()
+		for range 20 {
+			passed.Add(int64(3 * time.Second))
+			from := lake.Watermarks{Events: reached, Rejections: reached, Hours: reached}
+			reached++
+			if err := l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: from, To: reached}}, Events: rows(10)}, 0); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := index.Read(t.Context(), l, now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for kind, n := range p.count {
+			if strings.HasPrefix(kind, "HEAD") {
+				asked += n
+			}
+		}
+		return asked
+	}
+	if n := minute(); n == 0 {
+		t.Error("got no question before the process is the one that commits, so the test shows nothing")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	servicetest.Eventually(t, 10*time.Second, "a minute without a question", func() error {
+		if n := minute(); n > 0 {
+			return fmt.Errorf("%d questions", n)
+		}
+		return nil
+	})
 }
 
 // Who asks again for what was read lately costs few requests: the ends of files are kept, and a small file is an end.
