@@ -252,7 +252,7 @@ func rejectEmbedded(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	found, err := embeddedStream(dir)
+	found, err := HoldsStream(dir)
 	if err == nil && found {
 		var m membership
 		m, err = readMembership(dir)
@@ -271,8 +271,8 @@ func rejectEmbedded(dir string) error {
 	return nil
 }
 
-// embeddedStream says whether a data directory has an embedded engine with a stream.
-func embeddedStream(dir string) (bool, error) {
+// HoldsStream says whether a data directory has an embedded engine with a stream. It opens nothing.
+func HoldsStream(dir string) (bool, error) {
 	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
 	return len(found) > 0, err
 }

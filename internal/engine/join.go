@@ -259,7 +259,7 @@ func (j *Join) Begin(ctx context.Context) error {
 func (j *Join) writeBegun(ctx context.Context) error {
 	b, err := j.to.Bucket(ctx, Settings)
 	if err != nil {
-		return err
+		return fmt.Errorf("with %d replicas: %w", j.Record.Replicas, err)
 	}
 	j.Record.Cluster = rand.Text()
 	data, err := json.Marshal(struct {
