@@ -105,9 +105,24 @@ const nodes, partitions = 3, 3
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	w := newServers(t)
+	for i := range w.nodes {
+		w.startNode(i)
+	}
+	var err error
+	w.key, _, err = w.program.CreateDataset(t.Context(), filepath.Join(w.dir, "operator"), "shop", w.flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// newServers is a world without nodes. build is added to go build.
+func newServers(t *testing.T, build ...string) *world {
+	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
 	var err error
-	if w.program, err = servicetest.Build("../..", w.dir); err != nil {
+	if w.program, err = servicetest.Build("../..", w.dir, build...); err != nil {
 		t.Fatal(err)
 	}
 	w.program.Env = []string{"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + secretKey}
@@ -125,20 +140,13 @@ func newWorld(t *testing.T) *world {
 				n.Stop(syscall.SIGKILL)
 			}
 		}
-		if t.Failed() {
-			for i := range w.nodes {
-				said := w.node(i).Said()
+		for i := range w.nodes {
+			if n := w.node(i); n != nil && t.Failed() {
+				said := n.Said()
 				t.Logf("node %d said:\n%s", i, said[max(0, len(said)-3000):])
 			}
 		}
 	})
-	for i := range w.nodes {
-		w.startNode(i)
-	}
-	w.key, _, err = w.program.CreateDataset(t.Context(), filepath.Join(w.dir, "operator"), "shop", w.flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
 	return w
 }
 
