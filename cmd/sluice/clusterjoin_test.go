@@ -82,7 +82,8 @@ func TestClusterJoin(t *testing.T) {
 	wants(t, "a command on it", fails(t, 1, "dataset", "list", "--data", dir), "was moved into the cluster")
 
 	other := filepath.Join(t.TempDir(), "other")
-	tables := "file://" + filepath.Join(dir, "lake")
+	tables := "file://" + filepath.Join(t.TempDir(), "copy")
+	sluice(t, "lake", "copy", "--data", dir, "--nats", nats, "--to", tables) // the tables may move later
 	wants(t, "other tables", fails(t, 1, "serve", "--data", other, "--nats", nats, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0"), "identity of the tables")
 	node := start(t, other, "--nats", nats, "--lake", tables, "--commit-every", "200ms")
 	l.Replay(t, node)

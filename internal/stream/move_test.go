@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -280,4 +281,47 @@ func TestReference(t *testing.T) {
 			t.Errorf("%s: got %v, want no reference", name, at)
 		}
 	}
+}
+
+// A move into a cluster outlives the death of the leader: frames that were on their way are stored once, under their number.
+func TestMoveOverElection(t *testing.T) {
+	o := newOrigin(t)
+	nodes := enginetest.StartCluster(t, 3)
+	var urls []string
+	for _, n := range nodes {
+		urls = append(urls, n.URL())
+	}
+	options := engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 3, Join: true}
+	to := openCluster(t, options)
+	calls, killed := 0, make(chan struct{})
+	var m *Move
+	m, err := OpenMove(t.Context(), MoveOptions{From: o.engine, To: to, Limits: o.limits(2), Step: func(string) error {
+		calls++
+		if calls != 2 {
+			return nil
+		}
+		st, err := m.to.List[0].State(t.Context())
+		if err != nil {
+			return err
+		}
+		for i, n := range nodes {
+			if st.Leader == fmt.Sprint("n", i) {
+				time.AfterFunc(time.Millisecond, func() { n.Kill(); close(killed) }) // while frames are on their way
+			}
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, err := m.Frames(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Keys(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-killed
+	options.Join = false
+	o.check(t, runStream(t, openCluster(t, options), Options{}))
 }
