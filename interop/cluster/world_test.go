@@ -65,9 +65,33 @@ func soon() time.Time { return time.Now().Add(300 * time.Millisecond) }
 // newWorld starts a cluster. dirs are directories for the NATS servers, or none.
 func newWorld(t *testing.T, dirs ...string) *world {
 	t.Helper()
+	w := newServers(t, dirs)
+	for i := range w.nodes {
+		w.startNode(i)
+	}
+	var err error
+	w.key, _, err = w.program.CreateDataset(t.Context(), w.operator(), "shop", w.flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.nodes {
+		servicetest.Eventually(t, 10*time.Second, "a node that knows the key", func() error {
+			a, err := w.node(i).Call("POST", w.key, "/v1/events/validate", event("first"))
+			if err == nil && a.Status != http.StatusOK {
+				err = fmt.Errorf("got %d", a.Status)
+			}
+			return err
+		})
+	}
+	return w
+}
+
+// newServers is a world without nodes. dirs are directories for the NATS servers, or none; build is added to go build.
+func newServers(t *testing.T, dirs []string, build ...string) *world {
+	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
 	var err error
-	if w.program, err = servicetest.Build("../..", w.dir); err != nil {
+	if w.program, err = servicetest.Build("../..", w.dir, build...); err != nil {
 		t.Fatal(err)
 	}
 	w.program.Env = []string{"AWS_ACCESS_KEY_ID=" + s3.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3.SecretKey}
@@ -89,22 +113,6 @@ func newWorld(t *testing.T, dirs ...string) *world {
 	}
 	w.flags = where(direct, w.spoiler.URL)
 	t.Cleanup(w.stopNodes)
-	for i := range w.nodes {
-		w.startNode(i)
-	}
-	w.key, _, err = w.program.CreateDataset(t.Context(), w.operator(), "shop", w.flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range w.nodes {
-		servicetest.Eventually(t, 10*time.Second, "a node that knows the key", func() error {
-			a, err := w.node(i).Call("POST", w.key, "/v1/events/validate", event("first"))
-			if err == nil && a.Status != http.StatusOK {
-				err = fmt.Errorf("got %d", a.Status)
-			}
-			return err
-		})
-	}
 	return w
 }
 
