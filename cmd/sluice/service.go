@@ -86,7 +86,7 @@ type service struct {
 	apiHTTP  *http.Server
 	opsHTTP  *http.Server
 	senders  net.Listener
-	ops      net.Listener
+	ops      *api.LimitedListener // nil when there is none
 }
 
 // openService opens everything, listeners last, and starts nothing. After an error nothing stays open.
@@ -247,9 +247,11 @@ func (s *service) openListeners(ctx context.Context) (err error) {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	if s.config.ops != "" {
-		if s.ops, err = net.Listen("tcp", s.config.ops); err != nil {
+		l, err := net.Listen("tcp", s.config.ops)
+		if err != nil {
 			return fmt.Errorf("--ops: %w", err)
 		}
+		s.ops = s.limitOps(l)
 	}
 	senders := s.api.Handler()
 	if s.otlp != "" {
@@ -304,7 +306,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.limitOps(s.ops), s.opsCert != "") }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
@@ -405,10 +407,11 @@ func named(part string, run func() error) func() error {
 }
 
 func (s *service) close() {
-	for _, l := range []net.Listener{s.senders, s.ops} {
-		if l != nil {
-			_ = l.Close()
-		}
+	if s.senders != nil {
+		_ = s.senders.Close()
+	}
+	if s.ops != nil {
+		_ = s.ops.Close()
 	}
 	if s.stream != nil {
 		_ = s.stream.Close()
