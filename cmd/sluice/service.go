@@ -119,6 +119,10 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
+	made, err := s.engine.SecretMade(ctx, submissionSecret)
+	if err != nil {
+		return nil, err
+	}
 	if err = s.openLake(ctx, ids); err != nil {
 		return nil, err
 	}
@@ -146,7 +150,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
-		IDs: ids, BodyDigest: digest,
+		IDs: ids, OldIDs: made.Add(upgradeTime), BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
 	if s.audit, err = audit.Open(ctx, s.engine, c.engine.Dir, hooks.now()); err != nil {
@@ -204,9 +208,15 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	return err
 }
 
+// submissionSecret is the secret of submission ids. The first version that authenticates ids made it when it started.
+const submissionSecret = "submissions"
+
+// upgradeTime is how long nodes of an earlier version may go on beside the first one of a later version (arbitrary).
+const upgradeTime = 24 * time.Hour
+
 // openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
 func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(string) [32]byte, error) {
-	secret, err := e.Secret(ctx, "submissions")
+	secret, err := e.Secret(ctx, submissionSecret)
 	if err != nil {
 		return nil, nil, err
 	}
