@@ -158,6 +158,9 @@ type revoked struct {
 	keys, datasets []string
 }
 
+// at names a key on a node: each node learns of a revocation at its own time.
+func at(key, node int) string { return fmt.Sprint(key, "@", node) }
+
 // use sends an event with a key, and notes what came back unless nobody knows.
 func (r *revoked) use(client, i, node int, key string) int {
 	call := r.h.Now()
@@ -166,7 +169,7 @@ func (r *revoked) use(client, i, node int, key string) int {
 		<-time.After(20 * time.Millisecond)
 		return 0
 	}
-	r.h.Add(client, linear.Use{Key: fmt.Sprint(i)}, a.Status, call, r.h.Now())
+	r.h.Add(client, linear.Use{Key: at(i, node)}, a.Status, call, r.h.Now())
 	return a.Status
 }
 
@@ -222,12 +225,14 @@ func (r *revoked) revoke(t *testing.T, i int) {
 	r.insist(t, func(ctx context.Context) error {
 		call := r.h.Now()
 		_, err := w.program.Run(ctx, append([]string{"key", "revoke", id, "--data", w.operator()}, w.flags...)...)
+		status, end := http.StatusOK, r.h.Now()+int64(takesHold)
 		if err != nil {
-			r.h.Add(20, linear.Use{Key: fmt.Sprint(i), Revoke: true}, 0, call, linear.Never)
-			return err
+			status, end = 0, linear.Never
 		}
-		r.h.Add(20, linear.Use{Key: fmt.Sprint(i), Revoke: true}, http.StatusOK, call, r.h.Now()+int64(takesHold))
-		return nil
+		for node := range nodes {
+			r.h.Add(20+node, linear.Use{Key: at(i, node), Revoke: true}, status, call, end)
+		}
+		return err
 	})
 	<-time.After(500 * time.Millisecond)
 	stop.Store(true)
