@@ -202,7 +202,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		Throttle: slow, Maintain: func(ctx context.Context) error { return hooks.maintain(ctx, s.lake) },
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
-		o.Engine = s.engine
+		o.Engine, o.Patience = s.engine, bucketPatience
 	}
 	s.loader, err = loader.New(o)
 	return err
@@ -213,6 +213,10 @@ const submissionSecret = "submissions"
 
 // upgradeTime is how long nodes of an earlier version may go on beside the first one of a later version (arbitrary).
 const upgradeTime = 24 * time.Hour
+
+// bucketPatience is how long a node tries to commit before it leaves loading to another node, which may reach the bucket
+// (arbitrary: longer than most outages of a bucket, shorter than the alarm SluiceLoadBehind waits).
+const bucketPatience = 20 * time.Second
 
 // openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
 func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(string) [32]byte, error) {
