@@ -72,6 +72,7 @@ type partitionStatus struct {
 type leaseStatus struct {
 	Name    string    `json:"name"`
 	Node    string    `json:"node"`
+	NodeID  string    `json:"node_id"` // hosts may have the same name
 	Renewed time.Time `json:"renewed"`
 }
 
@@ -153,7 +154,7 @@ func readStatus(ctx context.Context, e *engine.Engine) (*clusterStatus, error) {
 		if node == "" {
 			node = "unknown " + l.Owner
 		}
-		st.Leases = append(st.Leases, leaseStatus{l.Name, node, l.Renewed})
+		st.Leases = append(st.Leases, leaseStatus{l.Name, node, l.Owner, l.Renewed})
 	}
 	if len(versions) > 1 {
 		st.problem("the nodes run %d versions", len(versions))

@@ -81,6 +81,7 @@ type Server struct {
 	inFlight    atomic.Int64
 	decoding    fairSemaphore // processors for large bodies
 	queueing    fairSemaphore // bytes of large records on their way into the stream
+	pacing      pacing        // of large bodies
 	claims      claims
 	connections connections
 	tally       tally

@@ -137,6 +137,8 @@ var Metrics = []Metric{
 		}
 	}},
 	{Name: "sluice_idempotency_keys_limit", Type: gauge, Help: "Idempotency keys that one dataset may have in use.", read: one(func(s *state) int64 { return s.api.KeysLimit })},
+	{Name: "sluice_large_requests_limited_total", Type: counter, Help: "Large requests rejected because those of their dataset delay the requests of others.", read: one(func(s *state) uint64 { return s.api.Paced })},
+	{Name: "sluice_large_requests_rest_seconds_total", Type: counter, Help: "Time that datasets waited between large requests for that reason, together.", read: one(func(s *state) float64 { return s.api.Rested.Seconds() })},
 	{Name: "sluice_idempotency_keys_limited_total", Type: counter, Help: "Requests rejected because their dataset has as many idempotency keys in use as it may.", read: one(func(s *state) uint64 { return s.api.KeysLimited })},
 	{Name: "sluice_http_body_bytes_total", Type: counter, Help: "Bytes of request bodies, as they came and decompressed.", Labels: []string{"form"}, read: func(s *state, p put) {
 		p(float64(s.api.BytesWire), "wire")

@@ -90,6 +90,7 @@ type Engine struct {
 	changed chan struct{} // closed when the connection comes back
 	unwell  chan struct{} // closed when Health may have become an error
 	closed  bool
+	readers []*nats.Conn // connections beside nc
 
 	restartMu sync.Mutex // one restart at a time
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -301,6 +302,9 @@ func (e *Engine) dialReader() (*nats.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the %s engine: %w", e.mode, err)
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readers = append(slices.DeleteFunc(e.readers, (*nats.Conn).IsClosed), nc)
 	return nc, nil
 }
 

@@ -91,32 +91,39 @@ func (t *Table[T]) writeFiles(
 	if err != nil {
 		return nil, err
 	}
-	var w *fileWriter[T]
-	for _, i := range order {
-		row := &rows[i]
-		if w != nil && w.listed.day != t.schema.dayOf(row) {
-			f, err := w.finish(ctx, with)
-			if err != nil {
-				return files, err
-			}
-			files, w = append(files, f), nil
+	for len(order) > 0 {
+		day := t.schema.dayOf(&rows[order[0]])
+		n := 1
+		for n < len(order) && t.schema.dayOf(&rows[order[n]]) == day {
+			n++
 		}
-		if w == nil {
-			if w, err = createFile(t.store, t.schema, t.schema.dayOf(row), fresh, freshPage, job); err != nil {
-				return files, err
-			}
-		}
-		if err := w.add(ctx, row); err != nil {
-			w.abandon()
+		f, err := t.writeFile(ctx, rows, order[:n], day, job, with)
+		if err != nil {
 			return files, err
 		}
+		files, order = append(files, f), order[n:]
 	}
-	if w == nil {
-		return files, nil
-	}
-	f, err := w.finish(ctx, with)
+	return files, nil
+}
+
+// writeFile makes a file of the rows at these places, in this order, all of one day.
+func (t *Table[T]) writeFile(
+	ctx context.Context, rows []T, order []int32, day int32, job *throttle.Job, with *uploads,
+) (*dataFile, error) {
+	w, err := createFile(t.store, t.schema, day, fresh, freshPage, job)
 	if err != nil {
-		return files, err
+		return nil, err
 	}
-	return append(files, f), nil
+	block := make([]*T, 0, writeRows)
+	for some := range slices.Chunk(order, writeRows) {
+		block = block[:0]
+		for _, i := range some {
+			block = append(block, &rows[i])
+		}
+		if err := w.write(ctx, block); err != nil {
+			w.abandon()
+			return nil, err
+		}
+	}
+	return w.finish(ctx, with)
 }

@@ -144,6 +144,10 @@ func (s *Stream) watch(ctx context.Context) {
 	for {
 		changed, unwell := s.e.Changed(), s.e.Unwell()
 		s.look(ctx)
+		if s.e.Mode() == engine.External && s.search.due(s.o.Now(), len(s.ailing()), len(s.writers)) {
+			s.o.Log.Warn("the NATS server does not store records; trying another one", "partitions_down", len(s.ailing()))
+			s.e.Move()
+		}
 		s.saveEnds(ctx, unwell)
 		s.keepKeys(ctx)
 		var again <-chan time.Time

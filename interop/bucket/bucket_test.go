@@ -24,6 +24,7 @@ import (
 	"sluice/internal/objectstoretest"
 	"sluice/internal/servicetest"
 	"sluice/internal/submission"
+	s3 "sluice/interop/gateway"
 )
 
 var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
@@ -129,8 +130,8 @@ func everyAnswer(t *testing.T, g *gateway, steps ...string) {
 					continue // waits take seconds, and once more shows nothing new
 				}
 				left := times
-				p.set(func(r *http.Request) string {
-					if left > 0 && r.Method == http.MethodPut && kindOf(r) == step && strings.Contains(r.URL.Path, "/events/") {
+				p.Set(func(r *http.Request) string {
+					if left > 0 && r.Method == http.MethodPut && s3.KindOf(r) == step && strings.Contains(r.URL.Path, "/events/") {
 						left--
 						return what
 					}
@@ -145,7 +146,7 @@ func everyAnswer(t *testing.T, g *gateway, steps ...string) {
 			}
 		}
 	}
-	p.set(nil)
+	p.Set(nil)
 	hold(t, g, all)
 }
 
@@ -184,7 +185,7 @@ func twoCommitters(t *testing.T, g *gateway) {
 func TestProbe(t *testing.T) {
 	g := startGateway(t)
 	p := newSpoiler(t, g)
-	p.set(func(r *http.Request) string {
+	p.Set(func(r *http.Request) string {
 		if r.Method == http.MethodPut {
 			return "unconditional"
 		}
@@ -193,7 +194,7 @@ func TestProbe(t *testing.T) {
 	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err == nil || !strings.Contains(err.Error(), "conditional writes") {
 		t.Errorf("got %v, want an error that names conditional writes", err)
 	}
-	p.set(nil)
+	p.Set(nil)
 	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err != nil {
 		t.Errorf("got %v, want the same store with conditions", err)
 	}
@@ -316,15 +317,15 @@ func TestOpenObjectIsBounded(t *testing.T) {
 	defer o.Close()
 	requests := func(i int64) (n int) {
 		t.Helper()
-		p.mu.Lock()
-		clear(p.count)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		clear(p.Count)
+		p.Mu.Unlock()
 		if _, err := o.ReadAt(make([]byte, 100), i*block+7); err != nil {
 			t.Fatal(err)
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, times := range p.count {
+		p.Mu.Lock()
+		defer p.Mu.Unlock()
+		for _, times := range p.Count {
 			n += times
 		}
 		return n
@@ -352,17 +353,17 @@ func TestRequestsOfACommit(t *testing.T) {
 	p := newSpoiler(t, g)
 	l := openLake(t, open(t, p.URL))
 	load(t, l, 0, rows(10))
-	p.mu.Lock()
-	clear(p.count)
-	p.mu.Unlock()
+	p.Mu.Lock()
+	clear(p.Count)
+	p.Mu.Unlock()
 	const commits = 10
 	for range commits {
 		load(t, l, 0, rows(10))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	puts, others := 0, 0
-	for kind, n := range p.count {
+	for kind, n := range p.Count {
 		if strings.HasPrefix(kind, "PUT") {
 			puts += n
 		} else {
@@ -370,7 +371,7 @@ func TestRequestsOfACommit(t *testing.T) {
 		}
 	}
 	if puts > 4*commits || others > 0 {
-		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.count)
+		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.Count)
 	}
 }
 
@@ -389,9 +390,9 @@ func TestCommitterDoesNotAsk(t *testing.T) {
 	var reached uint64 // a loader asks for watermarks when it begins, and then knows them
 	minute := func() (asked int) {
 		t.Helper()
-		p.mu.Lock()
-		clear(p.count)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		clear(p.Count)
+		p.Mu.Unlock()
 		for range 20 {
 			passed.Add(int64(3 * time.Second))
 			from := lake.Watermarks{Events: reached, Rejections: reached, Hours: reached}
@@ -406,9 +407,9 @@ func TestCommitterDoesNotAsk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for kind, n := range p.count {
+		p.Mu.Lock()
+		defer p.Mu.Unlock()
+		for kind, n := range p.Count {
 			if strings.HasPrefix(kind, "HEAD") {
 				asked += n
 			}
@@ -449,13 +450,13 @@ func TestReadersCostFewRequests(t *testing.T) {
 	l := openLake(t, open(t, p.URL))
 	requests := func(read func()) (n int) {
 		t.Helper()
-		p.mu.Lock()
-		clear(p.count)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		clear(p.Count)
+		p.Mu.Unlock()
 		read()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, k := range p.count {
+		p.Mu.Lock()
+		defer p.Mu.Unlock()
+		for _, k := range p.Count {
 			n += k
 		}
 		return n

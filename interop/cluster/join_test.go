@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/servicetest"
+	s3 "sluice/interop/gateway"
 )
 
 // joinSteps are where the join is killed, one after the other. Each run does what the run before has left.
@@ -139,9 +140,9 @@ func (o *single) join(env ...string) error {
 // A service on one machine with a backlog becomes a cluster of three, over a join that is killed at each of its steps. Every
 // receipt, key, retry and cursor works on every node, and every event is in the tables once.
 func TestJoin(t *testing.T) {
-	w := newServers(t, "-tags", "failpoint")
+	w := newServers(t, nil, "-tags", "failpoint")
 	o := newSingle(w)
-	if _, err := w.program.Run(t.Context(), append([]string{"lake", "copy", "--data", o.dir, "--to", "s3://" + bucket + "/lake"}, w.without()...)...); err != nil {
+	if _, err := w.program.Run(t.Context(), append([]string{"lake", "copy", "--data", o.dir, "--to", "s3://" + s3.Bucket + "/lake"}, w.without()...)...); err != nil {
 		t.Fatal(err)
 	}
 	for i, step := range joinSteps {
