@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -154,6 +155,7 @@ func TestJoin(t *testing.T) {
 		if err := opens(t, Options{URL: srv.URL(), Token: enginetest.Token}); !errors.Is(err, ErrJoining) && !strings.Contains(stopped.Error(), "join.noted") {
 			t.Errorf("%v: a node opens the cluster with %v, want ErrJoining", stopped, err)
 		}
+		checkEarlierStops(t, srv, stopped)
 		if err := opens(t, Options{URL: srv.URL(), Token: enginetest.Token, Dir: dir}); err == nil {
 			t.Errorf("%v: a node opens the cluster and the directory", stopped)
 		}
@@ -168,6 +170,24 @@ func TestJoin(t *testing.T) {
 		t.Errorf("once more: got %v, %v, want that it is finished", again, err)
 	}
 	checkJoined(t, dir, srv)
+}
+
+// checkEarlierStops compares what is stored during a join with what versions before it look at: a record without replicas
+// stops them.
+func checkEarlierStops(t *testing.T, srv *enginetest.Server, stopped error) {
+	t.Helper()
+	kv, err := srv.JetStream().KeyValue(t.Context(), "SLUICE_SETTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := kv.Get(t.Context(), "cluster")
+	var earlier struct{ Cluster, Replicas, Partitions any }
+	if err == nil {
+		err = json.Unmarshal(found.Value(), &earlier)
+	}
+	if finished := strings.Contains(stopped.Error(), "join.noted"); err != nil || earlier.Cluster == nil || (earlier.Replicas != nil) != finished {
+		t.Errorf("%v: got %+v, %v", stopped, earlier, err)
+	}
 }
 
 func checkJoined(t *testing.T, dir string, srv *enginetest.Server) {
