@@ -37,7 +37,7 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], order []int32,
 	}
 	defer release()
 	// Before the work: a writer that has been overtaken need not write anything.
-	s, err := t.refresh(ctx)
+	s, err := t.lately(ctx)
 	if err != nil {
 		return err
 	}

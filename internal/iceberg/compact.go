@@ -113,7 +113,7 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 		return false, err
 	}
 	defer release()
-	s, err := t.refresh(ctx)
+	s, err := t.lately(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -143,6 +143,9 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 	m.files = t.lighten(m.files)
 	made, err := t.mergeSorted(ctx, m.files, codec, page, job)
 	if errors.Is(err, errUnreadable) {
+		if same, err := t.lists(ctx, m.files); err != nil || !same {
+			return err == nil, err // another program replaced them, and what it replaced may be gone
+		}
 		t.damagedFiles.Add(1)
 		t.log.Error("file is damaged and cannot be compacted", "error", err)
 		return true, nil // without that file the next merge is another

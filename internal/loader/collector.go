@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -145,6 +146,9 @@ func (c *collector) commit(ctx context.Context) {
 	if err == nil {
 		err = c.insist(ctx, c.assemble())
 	}
+	if errors.Is(err, errUnable) {
+		c.l.resign() // first: else the partitions would begin again here
+	}
 	if err != nil {
 		c.giveUp(err)
 		return
@@ -191,11 +195,13 @@ const (
 	longPause  = 5 * time.Second
 )
 
-// insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first.
+// insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first. After Patience
+// another process may have more success.
 func (c *collector) insist(ctx context.Context, b lake.Batch) error {
 	if len(b.Spans) == 0 {
 		return nil
 	}
+	begun := time.Now() // only differences count
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := c.l.o.Lake.Commit(ctx, b, c.batch.due.Sub(c.l.o.Now()))
 		if err == nil {
@@ -208,6 +214,9 @@ func (c *collector) insist(ctx context.Context, b lake.Batch) error {
 		c.l.retries.Add(1)
 		for _, s := range c.shares {
 			s.p.failed("commit", err)
+		}
+		if c.l.o.Patience > 0 && time.Since(begun) > c.l.o.Patience {
+			return fmt.Errorf("%w: %w", errUnable, err)
 		}
 		select {
 		case <-c.stop:

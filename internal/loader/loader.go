@@ -52,6 +52,10 @@ type Options struct {
 	// Engine keeps the leases that let one loader at a time work on a partition; nil takes none, for a single process.
 	Engine *engine.Engine
 
+	// Patience is how long commits may fail before this process leaves loading to another one, which may reach the tables;
+	// 0 is for ever. It tries again if no other process takes over.
+	Patience time.Duration
+
 	// IDs gives rows the submission id that their sender has; nil gives the form of earlier versions.
 	IDs *submission.IDs
 
@@ -74,7 +78,8 @@ type Loader struct {
 	o          Options
 	quarantine *quarantine
 
-	leads            atomic.Bool // this process is the committer
+	leads            atomic.Bool   // this process is the committer
+	unable           chan struct{} // it cannot commit
 	commits, retries atomic.Int64
 	arrivals         chan arrival
 	orders           chan order
@@ -113,7 +118,7 @@ func New(o Options) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{o: o, quarantine: kept, arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
+	l := &Loader{o: o, quarantine: kept, unable: make(chan struct{}, 1), arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
 	l.rows = lake.NewEventRows()
 	l.leads.Store(o.Engine == nil)
 	l.grow()
