@@ -18,12 +18,12 @@ import (
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show, check and change what the nodes of a cluster share",
+		Short: "Show, check and change what the nodes of a cluster share; move a data directory into one",
 		Long: `Nodes that share NATS servers agree on one configuration, which is recorded there: replicas, partitions,
 retention and size of the stream, and where the tables are. docs/cluster.md explains how to run a cluster.`,
 		Args: cobra.NoArgs, RunE: needsSubcommand,
 	}
-	cmd.AddCommand(newClusterStatus(), newClusterCheck(), newClusterSet())
+	cmd.AddCommand(newClusterStatus(), newClusterCheck(), newClusterSet(), newClusterJoin())
 	return cmd
 }
 
@@ -72,6 +72,7 @@ type partitionStatus struct {
 type leaseStatus struct {
 	Name    string    `json:"name"`
 	Node    string    `json:"node"`
+	NodeID  string    `json:"node_id"` // hosts may have the same name
 	Renewed time.Time `json:"renewed"`
 }
 
@@ -153,7 +154,7 @@ func readStatus(ctx context.Context, e *engine.Engine) (*clusterStatus, error) {
 		if node == "" {
 			node = "unknown " + l.Owner
 		}
-		st.Leases = append(st.Leases, leaseStatus{l.Name, node, l.Renewed})
+		st.Leases = append(st.Leases, leaseStatus{l.Name, node, l.Owner, l.Renewed})
 	}
 	if len(versions) > 1 {
 		st.problem("the nodes run %d versions", len(versions))

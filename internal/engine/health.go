@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 )
 
 // Health returns nil when the engine would take a write as far as can be known without making one. It asks nobody
@@ -45,6 +46,21 @@ func (e *Engine) Suspect() {
 	select {
 	case e.suspect <- struct{}{}:
 	default:
+	}
+}
+
+// Move takes the connections of an external engine to another of its servers. Who gets no answer over a connection that
+// stands calls it: a server that is cut off from the others answers its clients, and stores nothing. What is on its way
+// gets no acknowledgement any more.
+func (e *Engine) Move() {
+	if e.mode != External {
+		return
+	}
+	e.mu.Lock()
+	conns := append([]*nats.Conn{e.nc}, e.readers...)
+	e.mu.Unlock()
+	for _, nc := range conns {
+		_ = nc.ForceReconnect() // fails only when it is closed
 	}
 }
 

@@ -108,7 +108,13 @@ type Server struct {
 // may say otherwise. With accounts in them there is no token.
 func Start(t testing.TB, more string) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: t.TempDir(), more: more, port: -1}
+	return StartIn(t, t.TempDir(), more)
+}
+
+// StartIn is Start with a directory of the caller for the files of the server.
+func StartIn(t testing.TB, dir, more string) *Server {
+	t.Helper()
+	s := &Server{t: t, dir: dir, more: more, port: -1}
 	t.Cleanup(s.Kill)
 	s.Restart()
 	return s
@@ -151,6 +157,22 @@ func (s *Server) Monitor() string {
 		s.t.Fatalf("nats-server has no monitoring port: %v", err)
 	}
 	return ports.Monitoring[0]
+}
+
+// PID is the process id of the server.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Running says whether the server was started and not killed.
+func (s *Server) Running() bool { return s.cmd != nil }
+
+// Log returns what the server has logged.
+func (s *Server) Log() string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Kill ends the server without warning.

@@ -28,7 +28,7 @@ type Day[T any] struct {
 // days are read now: files can be replaced while it reads, and then the next call finds their successors. An error of
 // yield ends it; days that were handed over before count as read. seen is called when it knows which version it reads.
 func (f *Follower[T]) Read(ctx context.Context, t *Table[T], oldest time.Time, seen func(), yield func(Day[T]) error) (all bool, err error) {
-	s, err := t.refresh(ctx)
+	s, err := t.lately(ctx)
 	seen()
 	if err != nil || s.version == f.version {
 		return err == nil, err
@@ -49,6 +49,7 @@ func (f *Follower[T]) Read(ctx context.Context, t *Table[T], oldest time.Time, s
 	for _, day := range slices.Backward(slices.Sorted(maps.Keys(listed))) {
 		err := f.readDay(t, day, listed[day], yield)
 		if isMissing(err) {
+			t.checked.Store(0)
 			all = false
 			continue
 		}

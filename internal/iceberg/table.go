@@ -30,6 +30,10 @@ type Options struct {
 	// Step is called before each named step of a commit, compaction, deletion or repair; its error ends it there. Tests
 	// crash with it. The names are in the comments of the functions that take the steps.
 	Step func(name string) error
+
+	// Committing says whether this process is the only one that commits, as far as it knows; nil says no. In a bucket
+	// it then asks less often whether another process has committed.
+	Committing func() bool
 }
 
 // Table is an Iceberg table of rows of type T, in a place of its own. It may be used by many goroutines, and by several
@@ -46,7 +50,7 @@ func Open[T any](ctx context.Context, s *Schema[T], o Options) (*Table[T], error
 	}
 	t := &Table[T]{schema: s, table: &table{
 		layout: &s.layout, store: o.Store, now: o.Now, log: o.Log.With("table", s.name), step: o.Step,
-		retention: o.SnapshotRetention, fileBytes: o.FileBytes, remote: o.Store.Grace() > 0,
+		retention: o.SnapshotRetention, fileBytes: o.FileBytes, remote: o.Store.Grace() > 0, committing: o.Committing,
 	}}
 	if err := t.open(ctx); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", s.name, err)
@@ -76,9 +80,10 @@ type table struct {
 	counters
 
 	// Of a table in a bucket, where each look costs a request.
-	remote  bool
-	checked atomic.Int64 // when state was last known to be the newest, in nanoseconds
-	hinted  atomic.Int64 // when the hint was last written
+	remote     bool
+	checked    atomic.Int64 // when state was last known to be the newest, in nanoseconds
+	hinted     atomic.Int64 // when the hint was last written
+	committing func() bool
 
 	hintedVersion atomic.Int64 // and which version it names
 	swept         atomic.Int64 // when the last sweep began
@@ -183,6 +188,33 @@ func (t *table) refresh(ctx context.Context) (*state, error) {
 	return t.refreshLocked(ctx)
 }
 
+// lately answers the table as this process last knew it to be, if that is not long ago. It is for work that asks again and
+// again: in a bucket each question is a request. A process that commits learns of other commits by its next one.
+func (t *table) lately(ctx context.Context) (*state, error) {
+	within := backgroundFresh
+	if t.committing != nil && t.committing() {
+		within = committerFresh
+	}
+	if s := t.state.Load(); s != nil && t.remote && t.isRecent(&t.checked, within) {
+		return s, ctx.Err()
+	}
+	return t.refresh(ctx)
+}
+
+// lists says whether the newest version lists all of these files.
+func (t *table) lists(ctx context.Context, files []*dataFile) (bool, error) {
+	t.checked.Store(0)
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return false, err
+	}
+	listed := map[string]bool{}
+	for _, f := range s.files() {
+		listed[f.name] = true
+	}
+	return !slices.ContainsFunc(files, func(f *dataFile) bool { return !listed[f.name] }), nil
+}
+
 // newest is the state we know if it is the newest, else nil.
 func (t *table) newest(ctx context.Context) (*state, error) {
 	if err := ctx.Err(); err != nil {
@@ -211,9 +243,13 @@ func (t *table) newest(ctx context.Context) (*state, error) {
 	return s, nil
 }
 
-// remoteFresh is how old what we know of a table in a bucket may be when somebody reads. Commits need no fresher
-// knowledge, for it is their conditional write that decides.
-const remoteFresh = 2 * time.Second
+// How old what we know of a table in a bucket may be. Commits need no fresher knowledge, for it is their conditional
+// write that decides.
+const (
+	remoteFresh     = 2 * time.Second  // when somebody reads
+	backgroundFresh = 15 * time.Second // for lately
+	committerFresh  = 5 * time.Minute  // for lately, in the process that commits
+)
 
 // isRecent says whether a moment that touch noted is less than d ago.
 func (t *table) isRecent(at *atomic.Int64, d time.Duration) bool {

@@ -50,6 +50,7 @@ type Lake struct {
 	pendMu   sync.RWMutex  // held while the table of hours changes
 	pending  []Hour        // see Pend
 	next     atomic.Uint32 // which table is compacted next
+	running  atomic.Bool   // Run runs: this process commits and maintains
 	failures atomic.Int64
 }
 
@@ -107,7 +108,7 @@ func OpenDir(ctx context.Context, dir string, o Options) (*Lake, error) {
 func (l *Lake) table(name string) iceberg.Options {
 	return iceberg.Options{
 		Store: l.o.Store.Sub(name), Now: l.o.Now, Log: l.o.Log, Step: l.o.Step,
-		SnapshotRetention: l.o.SnapshotRetention, FileBytes: l.o.FileBytes,
+		SnapshotRetention: l.o.SnapshotRetention, FileBytes: l.o.FileBytes, Committing: l.running.Load,
 	}
 }
 

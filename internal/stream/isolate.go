@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"sluice/internal/engine"
 )
@@ -84,4 +85,40 @@ func (s *Stream) ailing() (down []*writer) {
 		}
 	}
 	return down
+}
+
+// search says when to try another server of a cluster. The one that the connection goes to may be cut off from the others:
+// it answers and stores nothing, or nothing for partitions that are led by a server that it does not reach.
+type search struct {
+	since time.Time // when partitions were first down, or the last move; only differences count
+	moves int       // without success so far
+}
+
+// While no partition takes records, a server gets this long: a probe takes up to two time-outs. While some do, a move costs
+// them what is on its way; so first there is time for an election, which takes up to 8 s, and then more and more.
+const (
+	tryAll     = 2500 * time.Millisecond
+	trySome    = 10 * time.Second
+	trySomeMax = 2 * time.Minute // arbitrary
+)
+
+// due says whether to move now, with so many partitions of all down.
+func (f *search) due(now time.Time, down, all int) bool {
+	if down == 0 {
+		*f = search{}
+		return false
+	}
+	if f.since.IsZero() {
+		f.since = now
+	}
+	wait := tryAll
+	if down < all {
+		wait = min(trySome<<min(f.moves, 4), trySomeMax)
+	}
+	if now.Sub(f.since) < wait {
+		return false
+	}
+	f.since = now
+	f.moves++
+	return true
 }

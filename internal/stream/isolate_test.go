@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,29 @@ func TestAddedPartitionIsRead(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// Another server is tried soon while no partition takes records, and later and later while others do.
+func TestSearch(t *testing.T) {
+	var f search
+	begun := time.Now()
+	var moved []time.Duration
+	for at := time.Duration(0); at < 3*time.Minute; at += 100 * time.Millisecond {
+		down := 0
+		switch {
+		case at < 6*time.Second:
+			down = 3
+		case at > time.Minute:
+			down = 1
+		}
+		if f.due(begun.Add(at), down, 3) {
+			moved = append(moved, at)
+		}
+	}
+	first := time.Minute + 100*time.Millisecond
+	want := []time.Duration{tryAll, 2 * tryAll, first + trySome, first + 3*trySome, first + 7*trySome}
+	if !slices.Equal(moved, want) {
+		t.Errorf("got moves after %v, want %v", moved, want)
 	}
 }

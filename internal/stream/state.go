@@ -144,6 +144,10 @@ func (s *Stream) watch(ctx context.Context) {
 	for {
 		changed, unwell := s.e.Changed(), s.e.Unwell()
 		s.look(ctx)
+		if s.e.Mode() == engine.External && s.search.due(s.o.Now(), len(s.ailing()), len(s.writers)) {
+			s.o.Log.Warn("the NATS server does not store records; trying another one", "partitions_down", len(s.ailing()))
+			s.e.Move()
+		}
 		s.saveEnds(ctx, unwell)
 		s.keepKeys(ctx)
 		var again <-chan time.Time
@@ -328,7 +332,7 @@ func (w *writer) probe(ctx context.Context) error {
 func (w *writer) write(ctx context.Context, frame []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	return w.send(ctx, "probe", "", frame)
+	return w.send(ctx, "probe", address{}, frame)
 }
 
 // Resume tells how far the reader of a partition has come, before Run. The engine normally is past that; if it came

@@ -106,6 +106,7 @@ type Stream struct {
 	moving  sync.Mutex             // one move at a time
 	begun   chan struct{}          // closed when Starting is over
 	noticed chan struct{}          // the phase is Probing: watch acts at once
+	search  search                 // only watch touches it
 
 	n counters
 }

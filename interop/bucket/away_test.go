@@ -54,7 +54,7 @@ func (b *badBucket) alarmed() error {
 // badBucket is a service whose tables are in a bucket that can be spoiled, and senders that go on all the time.
 type badBucket struct {
 	t      *testing.T
-	proxy  *spoiler
+	proxy  *s3.Spoiler
 	server *servicetest.Server
 	ledger *servicetest.Ledger
 }
@@ -148,13 +148,13 @@ func TestBadBucket(t *testing.T) {
 	caughtUp("before")
 	before := b.peak()
 
-	b.proxy.set(func(*http.Request) string { return "slow" })
+	b.proxy.Set(func(*http.Request) string { return "slow" })
 	b.accepts("slow")
 	caughtUp("slow")
 
 	random := rand.New(rand.NewPCG(1, 2))
 	failed := 0
-	b.proxy.set(func(*http.Request) string {
+	b.proxy.Set(func(*http.Request) string {
 		if random.IntN(20) > 0 {
 			return ""
 		}
@@ -163,8 +163,8 @@ func TestBadBucket(t *testing.T) {
 	})
 	b.accepts("flaky")
 	servicetest.Eventually(t, time.Minute, "failed requests", func() error {
-		b.proxy.mu.Lock()
-		defer b.proxy.mu.Unlock()
+		b.proxy.Mu.Lock()
+		defer b.proxy.Mu.Unlock()
 		if failed < 3 {
 			return fmt.Errorf("%d requests failed, want 3", failed)
 		}
@@ -173,7 +173,7 @@ func TestBadBucket(t *testing.T) {
 	caughtUp("flaky")
 
 	gone := time.Now()
-	b.proxy.set(func(*http.Request) string { return "reset" })
+	b.proxy.Set(func(*http.Request) string { return "reset" })
 	length := away(t)
 	servicetest.Eventually(t, length+2*time.Minute, "a backlog that the service reports", func() error {
 		waited, err := b.metric("sluice_load_backlog_seconds") // SluiceLoadBehind is made of it
@@ -193,7 +193,7 @@ func TestBadBucket(t *testing.T) {
 	if err := b.server.Ready(); err != nil {
 		t.Errorf("got %v, want a service that is ready while its bucket is away", err)
 	}
-	b.proxy.set(nil)
+	b.proxy.Set(nil)
 	caughtUp("away")
 	stop.Store(true)
 	senders.Wait()

@@ -3,6 +3,7 @@ package bucket
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,7 +22,9 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 	"sluice/internal/objectstoretest"
+	"sluice/internal/servicetest"
 	"sluice/internal/submission"
+	s3 "sluice/interop/gateway"
 )
 
 var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
@@ -127,8 +130,8 @@ func everyAnswer(t *testing.T, g *gateway, steps ...string) {
 					continue // waits take seconds, and once more shows nothing new
 				}
 				left := times
-				p.set(func(r *http.Request) string {
-					if left > 0 && r.Method == http.MethodPut && kindOf(r) == step && strings.Contains(r.URL.Path, "/events/") {
+				p.Set(func(r *http.Request) string {
+					if left > 0 && r.Method == http.MethodPut && s3.KindOf(r) == step && strings.Contains(r.URL.Path, "/events/") {
 						left--
 						return what
 					}
@@ -143,7 +146,7 @@ func everyAnswer(t *testing.T, g *gateway, steps ...string) {
 			}
 		}
 	}
-	p.set(nil)
+	p.Set(nil)
 	hold(t, g, all)
 }
 
@@ -182,7 +185,7 @@ func twoCommitters(t *testing.T, g *gateway) {
 func TestProbe(t *testing.T) {
 	g := startGateway(t)
 	p := newSpoiler(t, g)
-	p.set(func(r *http.Request) string {
+	p.Set(func(r *http.Request) string {
 		if r.Method == http.MethodPut {
 			return "unconditional"
 		}
@@ -191,7 +194,7 @@ func TestProbe(t *testing.T) {
 	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err == nil || !strings.Contains(err.Error(), "conditional writes") {
 		t.Errorf("got %v, want an error that names conditional writes", err)
 	}
-	p.set(nil)
+	p.Set(nil)
 	if _, err := objectstore.OpenS3(t.Context(), options(p.URL)); err != nil {
 		t.Errorf("got %v, want the same store with conditions", err)
 	}
@@ -314,15 +317,15 @@ func TestOpenObjectIsBounded(t *testing.T) {
 	defer o.Close()
 	requests := func(i int64) (n int) {
 		t.Helper()
-		p.mu.Lock()
-		clear(p.count)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		clear(p.Count)
+		p.Mu.Unlock()
 		if _, err := o.ReadAt(make([]byte, 100), i*block+7); err != nil {
 			t.Fatal(err)
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, times := range p.count {
+		p.Mu.Lock()
+		defer p.Mu.Unlock()
+		for _, times := range p.Count {
 			n += times
 		}
 		return n
@@ -350,17 +353,17 @@ func TestRequestsOfACommit(t *testing.T) {
 	p := newSpoiler(t, g)
 	l := openLake(t, open(t, p.URL))
 	load(t, l, 0, rows(10))
-	p.mu.Lock()
-	clear(p.count)
-	p.mu.Unlock()
+	p.Mu.Lock()
+	clear(p.Count)
+	p.Mu.Unlock()
 	const commits = 10
 	for range commits {
 		load(t, l, 0, rows(10))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Mu.Lock()
+	defer p.Mu.Unlock()
 	puts, others := 0, 0
-	for kind, n := range p.count {
+	for kind, n := range p.Count {
 		if strings.HasPrefix(kind, "PUT") {
 			puts += n
 		} else {
@@ -368,8 +371,69 @@ func TestRequestsOfACommit(t *testing.T) {
 		}
 	}
 	if puts > 4*commits || others > 0 {
-		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.count)
+		t.Errorf("got %d writes and %d other requests in %d commits, want %d and none: %v", puts, others, commits, 4*commits, p.Count)
 	}
+}
+
+// The process that commits and maintains the tables asks the bucket nothing while it does: by its own commits it knows which
+// version is the newest, so neither a commit nor compaction nor the hourly numbers ask for it. Who does not commit asks now
+// and then.
+func TestCommitterDoesNotAsk(t *testing.T) {
+	p := newSpoiler(t, startGateway(t))
+	var passed atomic.Int64
+	now := func() time.Time { return noon.Add(time.Duration(passed.Load())) }
+	l, err := lake.Open(t.Context(), lake.Options{Store: open(t, p.URL), Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := lake.NewHourIndex()
+	var reached uint64 // a loader asks for watermarks when it begins, and then knows them
+	minute := func() (asked int) {
+		t.Helper()
+		p.Mu.Lock()
+		clear(p.Count)
+		p.Mu.Unlock()
+		for range 20 {
+			passed.Add(int64(3 * time.Second))
+			from := lake.Watermarks{Events: reached, Rejections: reached, Hours: reached}
+			reached++
+			if err := l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: from, To: reached}}, Events: rows(10)}, 0); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Compact(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := index.Read(t.Context(), l, now()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Mu.Lock()
+		defer p.Mu.Unlock()
+		for kind, n := range p.Count {
+			if strings.HasPrefix(kind, "HEAD") {
+				asked += n
+			}
+		}
+		return asked
+	}
+	if n := minute(); n == 0 {
+		t.Error("got no question before the process is the one that commits, so the test shows nothing")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	servicetest.Eventually(t, 10*time.Second, "a minute without a question", func() error {
+		if n := minute(); n > 0 {
+			return fmt.Errorf("%d questions", n)
+		}
+		return nil
+	})
 }
 
 // Who asks again for what was read lately costs few requests: the ends of files are kept, and a small file is an end.
@@ -386,13 +450,13 @@ func TestReadersCostFewRequests(t *testing.T) {
 	l := openLake(t, open(t, p.URL))
 	requests := func(read func()) (n int) {
 		t.Helper()
-		p.mu.Lock()
-		clear(p.count)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		clear(p.Count)
+		p.Mu.Unlock()
 		read()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for _, k := range p.count {
+		p.Mu.Lock()
+		defer p.Mu.Unlock()
+		for _, k := range p.Count {
 			n += k
 		}
 		return n

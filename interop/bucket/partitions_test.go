@@ -63,9 +63,9 @@ func TestWritesForAnyNumberOfPartitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.mu.Lock()
-		clear(p.count)
-		p.mu.Unlock()
+		p.Mu.Lock()
+		clear(p.Count)
+		p.Mu.Unlock()
 		begun := time.Now()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -92,15 +92,15 @@ func TestWritesForAnyNumberOfPartitions(t *testing.T) {
 		if n != 3*frames*partitions {
 			t.Errorf("got %d rows of %d partitions, want %d", n, partitions, 3*frames*partitions)
 		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
+		p.Mu.Lock()
+		defer p.Mu.Unlock()
 		n = 0
-		for kind, k := range p.count {
+		for kind, k := range p.Count {
 			if strings.HasPrefix(kind, "PUT") {
 				n += k
 			}
 		}
-		t.Logf("%d partitions: %v", partitions, p.count)
+		t.Logf("%d partitions: %v", partitions, p.Count)
 		return n, 4*(int(took/interval)+2) + 2*4*(int(took/(12*interval))+2) + 6 // and hints
 	}
 	for _, partitions := range []int{1, 6} {

@@ -38,7 +38,7 @@ func TestRequestsAreCounted(t *testing.T) {
 		}
 	}
 	spoiled := false
-	p.set(func(r *http.Request) string {
+	p.Set(func(r *http.Request) string {
 		if r.Method == http.MethodGet && !spoiled {
 			spoiled = true
 			return "503"
@@ -73,11 +73,11 @@ func TestRequestsAreCounted(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	sent := 0
-	p.mu.Lock()
-	for _, n := range p.count {
+	p.Mu.Lock()
+	for _, n := range p.Count {
 		sent += n
 	}
-	p.mu.Unlock()
+	p.Mu.Unlock()
 	if got := int(want.Put + want.Get + want.Head + want.List + want.Delete); sent != got {
 		t.Errorf("the store saw %d requests, want %d", sent, got)
 	}

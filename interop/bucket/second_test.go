@@ -2,7 +2,6 @@ package bucket
 
 import (
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
@@ -29,8 +28,7 @@ func TestSecondServer(t *testing.T) {
 	// Over TLS, as stores are reached in earnest: without it the client signs bodies in chunks, and this server stores
 	// the signatures of a part as content.
 	t.Run("objects", func(t *testing.T) {
-		p := &spoiler{target: start(t).url, count: map[string]int{}, client: http.DefaultClient}
-		p.Server = httptest.NewTLSServer(p)
+		p := s3.NewSpoiler(&s3.Gateway{URL: start(t).url}, httptest.NewTLSServer)
 		t.Cleanup(p.Close)
 		o := options(p.URL)
 		o.Transport = p.Client().Transport

@@ -1,13 +1,15 @@
 // Package cluster tries faults on a whole cluster: three NATS servers, three nodes and a bucket, under a load whose every
-// answer is noted. All are processes of their own.
+// answer is noted. All are processes of their own, and every connection between them goes over a link that a test can cut.
 package cluster
 
 import (
-	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,29 +19,11 @@ import (
 
 	"sluice/internal/enginetest"
 	"sluice/internal/servicetest"
-)
-
-const (
-	accessKey = "test"
-	secretKey = "testsecret"
-	bucket    = "tables"
+	s3 "sluice/interop/gateway"
 )
 
 // gateway is the S3 server, built once.
-var gateway = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gateway")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "versitygw")
-	build := exec.Command("go", "build", "-o", path, "github.com/versity/versitygw/cmd/versitygw")
-	build.Dir = "../../tools/s3"
-	build.Env = append(os.Environ(), "GOFLAGS=-mod=mod")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the S3 server: %w\n%s", err, out)
-	}
-	return path, nil
-})
+var gateway = sync.OnceValues(func() (string, error) { return s3.Build("../../tools/s3") })
 
 func TestMain(m *testing.M) {
 	code := enginetest.Main(m)
@@ -49,97 +33,171 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startGateway runs the S3 server and returns its address.
-func startGateway(t *testing.T) string {
-	t.Helper()
-	path, err := gateway()
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	if err := os.Mkdir(filepath.Join(root, bucket), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	_ = l.Close()
-	cmd := exec.Command(path, "--port", address, "posix", root)
-	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var words bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &words, &words
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	servicetest.Eventually(t, 20*time.Second, "the S3 server", func() error {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err
-	})
-	return "http://" + address
-}
-
 // world is a cluster.
 type world struct {
 	t       *testing.T
 	program servicetest.Program
 	dir     string
 	servers []*enginetest.Server
-	flags   []string // that every node and command needs
+	routes  [][]*link // from a server to another one
+	spoiler *s3.Spoiler
+	flags   []string // that every command needs: addresses without links
 	key     string   // of the dataset
+	sites   []*site  // of the nodes
 
 	mu    sync.Mutex
 	nodes []*servicetest.Server
 }
 
-const nodes, partitions = 3, 3
+// site is what a node has around it.
+type site struct {
+	program servicetest.Program
+	env     []string
+	listen  string  // it has the same address after a restart
+	servers []*link // to each NATS server
+	bucket  *link
+}
 
-func newWorld(t *testing.T) *world {
+const nodes, servers, partitions = 3, 3, 3
+
+func soon() time.Time { return time.Now().Add(300 * time.Millisecond) }
+
+// newWorld starts a cluster. dirs are directories for the NATS servers, or none.
+func newWorld(t *testing.T, dirs ...string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
-	var err error
-	if w.program, err = servicetest.Build("../..", w.dir); err != nil {
-		t.Fatal(err)
-	}
-	w.program.Env = []string{"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + secretKey}
-	w.servers = enginetest.StartCluster(t, 3)
-	var urls []string
-	for _, s := range w.servers {
-		urls = append(urls, strings.Replace(s.URL(), "nats://", "nats://"+enginetest.Token+"@", 1))
-	}
-	w.flags = []string{
-		"--nats", strings.Join(urls, ","), "--lake", "s3://" + bucket + "/lake", "--s3-endpoint", startGateway(t), "--s3-region", "us-east-1", "--s3-path-style",
-	}
-	t.Cleanup(func() {
-		for i := range w.nodes {
-			if n := w.node(i); n != nil {
-				n.Stop(syscall.SIGKILL)
-			}
-		}
-		if t.Failed() {
-			for i := range w.nodes {
-				said := w.node(i).Said()
-				t.Logf("node %d said:\n%s", i, said[max(0, len(said)-3000):])
-			}
-		}
-	})
+	w := newServers(t, dirs)
 	for i := range w.nodes {
 		w.startNode(i)
 	}
-	w.key, _, err = w.program.CreateDataset(t.Context(), filepath.Join(w.dir, "operator"), "shop", w.flags...)
+	var err error
+	w.key, _, err = w.program.CreateDataset(t.Context(), w.operator(), "shop", w.flags...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range w.nodes {
+		servicetest.Eventually(t, 10*time.Second, "a node that knows the key", func() error {
+			a, err := w.node(i).Call("POST", w.key, "/v1/events/validate", event("first"))
+			if err == nil && a.Status != http.StatusOK {
+				err = fmt.Errorf("got %d", a.Status)
+			}
+			return err
+		})
+	}
 	return w
+}
+
+// newServers is a world without nodes. dirs are directories for the NATS servers, or none; build is added to go build.
+func newServers(t *testing.T, dirs []string, build ...string) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
+	var err error
+	if w.program, err = servicetest.Build("../..", w.dir, build...); err != nil {
+		t.Fatal(err)
+	}
+	w.program.Env = []string{"AWS_ACCESS_KEY_ID=" + s3.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3.SecretKey}
+	for range servers {
+		dirs = append(dirs, t.TempDir())
+	}
+	w.startServers(dirs[:servers])
+	w.startBucket()
+	for range nodes {
+		at := &site{program: w.program, listen: freePort(t), bucket: newLink(t, strings.TrimPrefix(w.spoiler.URL, "http://"))}
+		for _, s := range w.servers {
+			at.servers = append(at.servers, newLink(t, strings.TrimPrefix(s.URL(), "nats://")))
+		}
+		w.sites = append(w.sites, at)
+	}
+	var direct []string
+	for _, s := range w.servers {
+		direct = append(direct, strings.TrimPrefix(s.URL(), "nats://"))
+	}
+	w.flags = where(direct, w.spoiler.URL)
+	t.Cleanup(w.stopNodes)
+	return w
+}
+
+// freePort is an address where nobody listens: others must know it before the process that will listen there.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// operator is the data directory of commands.
+func (w *world) operator() string { return filepath.Join(w.dir, "operator") }
+
+// where are the flags that name NATS servers and a bucket.
+func where(nats []string, bucket string) []string {
+	urls := make([]string, len(nats))
+	for i, address := range nats {
+		urls[i] = "nats://" + enginetest.Token + "@" + address
+	}
+	return []string{
+		"--nats", strings.Join(urls, ","), "--lake", "s3://" + s3.Bucket + "/lake",
+		"--s3-endpoint", bucket, "--s3-region", s3.Region, "--s3-path-style",
+	}
+}
+
+// startServers starts the NATS servers, with a link from each to each. They advertise nothing that goes around a link: no
+// address to clients, and to each other one where nobody listens.
+func (w *world) startServers(dirs []string) {
+	t := w.t
+	t.Helper()
+	var ports []string
+	for range servers {
+		ports = append(ports, freePort(t))
+	}
+	for i := range servers {
+		var routes []string
+		w.routes = append(w.routes, make([]*link, servers))
+		for j := range servers {
+			if j != i {
+				w.routes[i][j] = newLink(t, ports[j])
+				routes = append(routes, "nats://"+w.routes[i][j].address())
+			}
+		}
+		config := fmt.Sprintf(`max_payload: 8MB
+server_name: n%d
+server_tags: [n%d]
+http: "127.0.0.1:-1"
+logtime_utc: true
+cluster: {name: c, listen: %q, advertise: "127.0.0.1:%d", no_advertise: true, routes: [%s]}`, i, i, ports[i], i+1, strings.Join(routes, ", "))
+		w.servers = append(w.servers, enginetest.StartIn(t, dirs[i], config))
+	}
+}
+
+func (w *world) startBucket() {
+	t := w.t
+	t.Helper()
+	path, err := gateway()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := s3.Start(path, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Stop)
+	w.spoiler = s3.NewSpoiler(g, httptest.NewServer)
+	w.spoiler.Late = 32 * time.Second // a node waits for 30 s
+	t.Cleanup(w.spoiler.Close)
+}
+
+func (w *world) stopNodes() {
+	for i := range w.nodes {
+		n := w.node(i)
+		if n == nil {
+			continue
+		}
+		n.Stop(syscall.SIGKILL)
+		if said := n.Said(); w.t.Failed() {
+			w.t.Logf("node %d said:\n%s", i, said[max(0, len(said)-3000):])
+		}
+	}
 }
 
 // startNode starts a node with an empty disk.
@@ -149,8 +207,13 @@ func (w *world) startNode(i int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	args := append([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", "1s"}, w.flags...)
-	n, err := servicetest.Launch{Program: w.program, Data: dir, Args: args, Within: 60 * time.Second}.Start()
+	at := w.sites[i]
+	var nats []string
+	for _, k := range at.servers {
+		nats = append(nats, k.address())
+	}
+	args := append([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", "1s"}, where(nats, "http://"+at.bucket.address())...)
+	n, err := servicetest.Launch{Program: at.program, Env: at.env, Listen: at.listen, Data: dir, Args: args, Within: 60 * time.Second}.Start()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -170,27 +233,101 @@ func (w *world) leader(partition int) int {
 	w.t.Helper()
 	found := -1
 	servicetest.Eventually(w.t, 30*time.Second, "a leader", func() error {
-		for _, s := range w.servers {
-			st, err := s.JetStream().Stream(w.t.Context(), fmt.Sprint("SLUICE_", partition))
-			if err != nil {
-				continue
+		name, err := w.leaders()
+		if err == nil {
+			_, err = fmt.Sscanf(name[fmt.Sprint("SLUICE_", partition)], "n%d", &found)
+		}
+		return err
+	})
+	return found
+}
+
+// leaders are the leaders of the streams, as the first server that runs knows them.
+func (w *world) leaders() (map[string]string, error) {
+	for _, s := range w.servers {
+		if !s.Running() {
+			continue
+		}
+		var jsz struct {
+			Accounts []struct {
+				Streams []struct {
+					Name    string
+					Cluster struct{ Leader string }
+				} `json:"stream_detail"`
+			} `json:"account_details"`
+		}
+		answer, err := servicetest.Client.Get(s.Monitor() + "/jsz?streams=true")
+		if err != nil {
+			return nil, err
+		}
+		defer answer.Body.Close()
+		if err := json.NewDecoder(answer.Body).Decode(&jsz); err != nil {
+			return nil, err
+		}
+		found := map[string]string{}
+		for _, a := range jsz.Accounts {
+			for _, stream := range a.Streams {
+				found[stream.Name] = stream.Cluster.Leader
 			}
-			if info := st.CachedInfo().Cluster; info != nil {
-				if _, err := fmt.Sscanf(info.Leader, "n%d", &found); err == nil {
+		}
+		return found, nil
+	}
+	return nil, errors.New("no server runs")
+}
+
+// status is what sluice cluster status says that these tests use.
+type status struct {
+	Leases []struct {
+		Name   string
+		NodeID string `json:"node_id"`
+	}
+	Nodes []struct {
+		ID, API, Version string
+		Started          time.Time
+	}
+	Problems []string
+}
+
+func (w *world) status() (st status, err error) {
+	out, err := w.program.Run(w.t.Context(), append([]string{"cluster", "status", "--json", "--data", w.operator()}, w.flags...)...)
+	if wrong := json.Unmarshal([]byte(out), &st); wrong != nil {
+		return st, errors.Join(err, wrong)
+	}
+	return st, err
+}
+
+// holder is the number of the node that has a lease, and the id of its process.
+func (w *world) holder(lease string) (node int, id string) {
+	w.t.Helper()
+	servicetest.Eventually(w.t, 30*time.Second, "a node with the lease "+lease, func() error {
+		st, err := w.status()
+		newest := map[string]int{} // by address: a process that was killed is listed for a while
+		for i, n := range st.Nodes {
+			if before, found := newest[n.API]; !found || n.Started.After(st.Nodes[before].Started) {
+				newest[n.API] = i
+			}
+		}
+		for _, l := range st.Leases {
+			for i, at := range w.sites {
+				if k, found := newest[at.listen]; found && l.Name == lease && st.Nodes[k].ID == l.NodeID {
+					node, id = i, l.NodeID
 					return nil
 				}
 			}
 		}
-		return fmt.Errorf("none")
+		return fmt.Errorf("got %+v %v", st, err)
 	})
-	return found
+	return node, id
 }
 
 // whole waits until every stream has all its copies in step.
 func (w *world) whole() {
 	w.t.Helper()
 	servicetest.Eventually(w.t, 90*time.Second, "all replicas in step", func() error {
-		_, err := w.program.Run(w.t.Context(), append([]string{"cluster", "status", "--data", filepath.Join(w.dir, "operator")}, w.flags...)...)
+		st, err := w.status()
+		if err != nil {
+			err = fmt.Errorf("%q, leases %v, nodes %v: %w", st.Problems, st.Leases, st.Nodes, err)
+		}
 		return err
 	})
 }

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// cutFor is how long the network is cut (arbitrary: longer than an election).
+const cutFor = 12 * time.Second
+
+// cuts are faults of the network. Packets vanish (silent, deaf) or connections are reset.
+var cuts = []fault{
+	{"server cut off from the others, packets vanish", false, cutServer(silent)},
+	{"server cut off from the others, connections reset", true, cutServer(reset)},
+	{"two servers cut off from each other", true, func(t *testing.T, w *world, l *ledger) {
+		a := w.leader(0)
+		b := (a + 1) % servers
+		w.hold(t, l, silent, w.routes[a][b], w.routes[b][a])
+	}},
+	{"a node loses its servers, packets vanish", false, cutNodes(silent, 0)},
+	{"a node loses its servers, connections reset", true, cutNodes(reset, 0)},
+	{"a node loses the answers of its servers", true, cutNodes(deaf, 0)},
+	{"all nodes lose their servers, packets vanish", true, cutNodes(silent, 0, 1, 2)},
+	{"all nodes lose their servers, connections reset", true, cutNodes(reset, 0, 1, 2)},
+	{"a node cut off from all servers", true, func(_ *testing.T, w *world, _ *ledger) {
+		setAll(silent, w.sites[0].servers...)
+		time.Sleep(cutFor) // the fault itself
+		setAll(whole, w.sites[0].servers...)
+	}},
+	{"all nodes cut off from the bucket", true, func(_ *testing.T, w *world, _ *ledger) {
+		for _, at := range w.sites {
+			at.bucket.set(silent)
+		}
+		time.Sleep(cutFor) // the fault itself
+		for _, at := range w.sites {
+			at.bucket.set(whole)
+		}
+	}},
+}
+
+func setAll(to wire, links ...*link) {
+	for _, k := range links {
+		k.set(to)
+	}
+}
+
+// moveWithin is how long nodes may need to find a server that answers. Measured: 1.5 to 5 s; an election takes up to 8 s.
+const moveWithin = 10 * time.Second
+
+// hold cuts links for a while. All nodes must accept events soon, while it lasts.
+func (w *world) hold(t *testing.T, l *ledger, how wire, links ...*link) {
+	t.Helper()
+	begun := time.Now()
+	setAll(how, links...)
+	defer setAll(whole, links...)
+	t.Logf("every node accepted an event %v after the cut", w.served(t, l, moveWithin).Round(time.Millisecond))
+	time.Sleep(cutFor - time.Since(begun)) // the fault itself
+	t.Logf("and %v at its end", w.served(t, l, moveWithin).Round(time.Millisecond))
+}
+
+// cutServer takes the leader of a partition from the other servers. It still answers its clients.
+func cutServer(how wire) func(*testing.T, *world, *ledger) {
+	return func(t *testing.T, w *world, l *ledger) {
+		i := w.leader(0)
+		var links []*link
+		for j := range servers {
+			if j != i {
+				links = append(links, w.routes[i][j], w.routes[j][i])
+			}
+		}
+		w.hold(t, l, how, links...)
+	}
+}
+
+// cutNodes takes nodes from the servers that they are connected to; others answer.
+func cutNodes(how wire, which ...int) func(*testing.T, *world, *ledger) {
+	return func(t *testing.T, w *world, l *ledger) {
+		var links []*link
+		for _, i := range which {
+			for n, k := range w.sites[i].servers {
+				if k.busy() && n < servers-1 { // one stays whole
+					links = append(links, k)
+				}
+			}
+			if len(links) == 0 {
+				t.Logf("node %d is connected to the last server only: that one is cut", i)
+				links = append(links, w.sites[i].servers[servers-1])
+			}
+		}
+		w.hold(t, l, how, links...)
+	}
+}
+
+// spoils are faults of the bucket itself.
+var spoils = []fault{
+	{"bucket slow", true, spoil("slow", cutFor)},
+	{"bucket refuses", false, spoil("503", 5*time.Second)},
+	{"bucket answers late", true, spoil("late", 40*time.Second)},
+	{"bucket loses its answers", true, spoil("answer lost", cutFor)},
+}
+
+// spoil spoils every request to the bucket for a while.
+func spoil(what string, length time.Duration) func(*testing.T, *world, *ledger) {
+	return func(_ *testing.T, w *world, _ *ledger) {
+		w.spoiler.Set(func(*http.Request) string { return what })
+		time.Sleep(length) // the fault itself
+		w.spoiler.Set(nil)
+	}
+}
