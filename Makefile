@@ -127,6 +127,11 @@ ROUNDS ?= 5
 cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, cut off, paused, replaced, upgraded, power cuts: ROUNDS=5 (root, loop devices; 2 h)
 	cd interop && $(GO) vet -tags faults ./cluster && ROUNDS=$(ROUNDS) $(GO) test -tags faults -count 1 -v -timeout 4h ./cluster
 
+THROUGHPUT ?= 3s
+.PHONY: throughput
+throughput: ## the rate of a cluster of three NATS servers beside the embedded engine, by turns: THROUGHPUT=3s for each load (6 min)
+	cd interop && $(GO) vet -tags throughput ./cluster && THROUGHPUT=$(THROUGHPUT) $(GO) test -tags throughput -count 1 -v -timeout 60m -run '^TestThroughput$$' ./cluster
+
 HISTORIES ?= 200
 .PHONY: readers
 readers: setup ## random histories of the tables, read by every reader: HISTORIES=200, SEED=first one

@@ -26,7 +26,9 @@ func newBench() *cobra.Command {
 	b := &bench.Harness{Now: time.Now}
 	var mix, jsonFile, plotFile string
 	var keys []string
-	var suite, mine bool
+	var suite, mine, reference bool
+	var repeat int
+	var page string
 	var commit time.Duration
 	var partitions int
 	cmd := &cobra.Command{
@@ -54,15 +56,18 @@ are loaded, and prints what a day of that load costs at the prices of Amazon S3 
 	f.Float64Var(&b.Load.Rate, "rate", 0, "events a second to offer, whatever the answers take; 0: as many as are answered")
 	f.DurationVar(&b.Load.Length, "for", 10*time.Second, "how long to send, at most an hour")
 	f.Int64Var(&b.Load.Events, "events", 0, "stop after so many events; 0: when the time is over")
+	f.BoolVar(&b.Load.Keyed, "keyed", false, "give each request an idempotency key of its own")
 	f.IntVar(&b.Datasets, "datasets", 1, "datasets to make and send to")
 	f.StringVar(&mix, "mix", "standard", "standard, lively, plain, or shares such as gpp=0.5,custom=1,urls=0,value=1,late=0.1,invalid=0.01")
 	f.Uint64Var(&b.Seed, "seed", 1, "the same seed makes the same events")
 	f.BoolVar(&b.Load.Loading, "loading", true, "let the server load events into the table while it accepts; false measures accepting alone")
 	f.DurationVar(&commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
 	f.IntVar(&partitions, "partitions", 0, "partitions of the stream of the own server; 0 is as many as there are, or 1")
-	f.BoolVar(&b.Reference, "reference", false, "send the same to a server that does the least possible, one round each by turns, and print the ratio")
+	f.BoolVar(&reference, "reference", false, "send the same to a server that does the least possible, one round each by turns, and print the ratio")
 	f.IntVar(&b.Rounds, "rounds", 4, "with --reference: how many rounds")
-	f.BoolVar(&suite, "suite", false, "measure batches, single events, latency at half of the peak, and a load of --events into the table")
+	f.BoolVar(&suite, "suite", false, "measure everything that docs/performance.md gives, and print it beside its goals; --for and --events set the size")
+	f.IntVar(&repeat, "repeat", 1, "with --suite: how often")
+	f.StringVar(&page, "write", "", "with --suite: put the table into this Markdown page, in place of the one before")
 	f.StringVar(&b.Address, "url", "", "measure the server at this address instead of an own one")
 	f.StringArrayVar(&keys, "key", nil, "with --url: DATASET=KEY; may be repeated")
 	f.IntVar(&b.Process, "pid", 0, "with --url: process id of that server, to read its processor time, memory and writes")
@@ -90,17 +95,60 @@ are loaded, and prints what a day of that load costs at the prices of Amazon S3 
 		if !cmd.Flags().Changed("data") {
 			b.Data = ""
 		}
-		plan := []bench.Step{b.Load}
 		if suite {
-			plan = b.Suite()
+			return failed(runSuite(cmd, b, repeat, page, jsonFile))
+		}
+		if reference {
+			b.Load.Rival = bench.Least
 		}
 		report := &bench.Report{Machine: machine()}
-		if err := b.Run(cmd.Context(), plan, report); err != nil {
+		if err := b.Run(cmd.Context(), []bench.Step{b.Load}, report); err != nil {
 			return failed(err)
 		}
 		return failed(errors.Join(report.WriteTable(cmd.OutOrStdout()), toFile(jsonFile, report.WriteJSON), toFile(plotFile, report.WritePlot)))
 	}
 	return cmd
+}
+
+// runSuite runs the suite several times, prints the goals, and puts them into a page.
+func runSuite(cmd *cobra.Command, b *bench.Harness, repeat int, page, jsonFile string) error {
+	if repeat < 1 || repeat > 20 {
+		return errors.New("--repeat is 1 to 20")
+	}
+	var reports []*bench.Report
+	for i := range repeat {
+		fmt.Fprintf(b.Words, "run %d of %d\n", i+1, repeat)
+		report := &bench.Report{Machine: machine()}
+		if err := b.Run(cmd.Context(), b.Suite(), report); err != nil {
+			return err
+		}
+		reports = append(reports, report)
+		if err := report.WriteTable(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+	}
+	if err := bench.WriteGoals(cmd.OutOrStdout(), reports); err != nil {
+		return err
+	}
+	err := toFile(jsonFile, func(w io.Writer) error {
+		for _, r := range reports {
+			if err := r.WriteJSON(w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if page == "" || err != nil {
+		return err
+	}
+	text, err := os.ReadFile(page)
+	if err == nil {
+		text, err = bench.PutGoals(text, reports)
+	}
+	if err == nil {
+		err = os.WriteFile(page, text, 0o644)
+	}
+	return err
 }
 
 // benchBucket is the bucket that --lake names; nil without it.
@@ -252,7 +300,7 @@ func newReference() *cobra.Command {
 		if err != nil {
 			return failed(err)
 		}
-		server := &http.Server{Handler: ref, ReadHeaderTimeout: 10 * time.Second}
+		server := &http.Server{Handler: ref} // no deadlines: they would cost something
 		go func() { <-cmd.Context().Done(); _ = server.Close() }()
 		done := make(chan error, 1)
 		go func() { done <- ref.Run(cmd.Context()) }()

@@ -18,12 +18,12 @@ import (
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show, check and change what the nodes of a cluster share",
+		Short: "Show, check and change what the nodes of a cluster share; move a data directory into one",
 		Long: `Nodes that share NATS servers agree on one configuration, which is recorded there: replicas, partitions,
 retention and size of the stream, and where the tables are. docs/cluster.md explains how to run a cluster.`,
 		Args: cobra.NoArgs, RunE: needsSubcommand,
 	}
-	cmd.AddCommand(newClusterStatus(), newClusterCheck(), newClusterSet())
+	cmd.AddCommand(newClusterStatus(), newClusterCheck(), newClusterSet(), newClusterJoin())
 	return cmd
 }
 

@@ -52,7 +52,11 @@ func (s *service) agreeTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.engine.Agree(ctx, engine.Record{LakeID: id})
+	place, err := s.tables.address()
+	if err != nil {
+		return err
+	}
+	_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: id})
 	return err
 }
 

@@ -124,9 +124,14 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 		q.sub.Keyed, q.sub.BodyDigest = true, *digest
 	}
 	q.server.IDs.Seal(&q.sub)
-	q.record = submission.AppendRecord(q.record[:0], &q.sub)
-	q.stopDecoding()
+	q.record = submission.AppendRecord(grow(q.record[:0], q.recordSize(res)), &q.sub)
+	if !q.paced {
+		q.stopDecoding()
+	}
 	pos, err := q.append()
+	if now := q.server.Now(); len(q.record) < fairSize {
+		q.server.pacing.small(q.usage, now, now.Sub(received))
+	}
 	if err != nil {
 		return err
 	}
@@ -140,6 +145,19 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	}
 	q.show(&q.sub)
 	return nil
+}
+
+// recordSize is about how long the record of a large body gets; 0 for a small one. Memory for all of it at once is a
+// fifth of what growing to it would use.
+func (q *request) recordSize(res *event.Result) int {
+	body := len(q.wire)
+	if q.coding != identity {
+		body = len(q.plain)
+	}
+	if body < fairSize {
+		return 0
+	}
+	return body / res.Total * len(res.Rows)
 }
 
 // show gives the live view a copy of a submission, as far as it wants one.

@@ -57,7 +57,9 @@ func (q *request) body() (string, error) {
 		}
 		raw = q.plain
 	}
-	q.startDecoding(len(raw))
+	if err := q.startDecoding(len(raw)); err != nil {
+		return "", err
+	}
 	q.server.counts.bytesPlain.Add(uint64(len(raw)))
 	return unsafe.String(unsafe.SliceData(raw), len(raw)), nil // the bytes stay as they are until the request ends
 }
@@ -133,6 +135,9 @@ func grow(b []byte, n int) []byte {
 
 var gzipReaders sync.Pool
 
+// deflateMost is how many bytes one byte of deflate can become: a length of 258 in two bits.
+const deflateMost = 1032
+
 // decompress fills q.plain from q.wire and stops at the limit, so that a bomb costs no more than a large body.
 func (q *request) decompress() error {
 	if q.coding == zstandard {
@@ -147,15 +152,18 @@ func (q *request) decompress() error {
 	if err := z.Reset(src); err != nil {
 		return malformed("The body is not gzip.", hintCompress)
 	}
-	claim := int64(binary.LittleEndian.Uint32(q.wire[len(q.wire)-4:])) // of the trailer: a hint, not a promise
+	// The trailer says how long the body gets: a hint, not a promise. Nothing gets longer than deflate can make it.
+	claim := min(int64(binary.LittleEndian.Uint32(q.wire[len(q.wire)-4:])), deflateMost*int64(len(q.wire)))
 	b, have := q.plain[:0], int64(0)
 	for {
 		if int64(len(b)) >= have {
-			have = min(MaxBody+1, max(min(claim+1, 1<<20), 2*have))
+			have = min(MaxBody+1, max(claim+1, 2*have))
 			if err := q.reserve(int64(len(q.wire)) + held*have + overhead); err != nil {
 				return err
 			}
-			q.startDecoding(int(have)) // by what comes out: 9 KB of gzip can be 4.7 MB
+			if err := q.startDecoding(int(have)); err != nil { // by what comes out: 9 KB of gzip can be 4.7 MB
+				return err
+			}
 			b = grow(b, int(have))
 		}
 		n, err := z.Read(b[len(b):have])
@@ -207,7 +215,9 @@ func (q *request) unzstd() error {
 		if err := q.reserve(int64(len(q.wire)+held*size) + overhead); err != nil {
 			return err
 		}
-		q.startDecoding(size)
+		if err := q.startDecoding(size); err != nil {
+			return err
+		}
 		b, err := zstdDecoder().DecodeAll(q.wire, grow(q.plain[:0], size)[:0:size])
 		if err == nil && len(b) <= MaxBody {
 			q.plain = b

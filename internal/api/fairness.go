@@ -57,6 +57,13 @@ func (s *fairSemaphore) release(n, limit int64) {
 	}
 }
 
+// waiting is how many requests of a dataset wait.
+func (s *fairSemaphore) waiting(w *waiters) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(*w)
+}
+
 // fairSize is from how many bytes on a body waits for a place: with less the work is shorter than the waiting
 // (arbitrary: some twenty events).
 const fairSize = 16 << 10

@@ -86,6 +86,7 @@ type usage struct {
 	keys     keyWindow
 	decoding waiters
 	queueing waiters
+	turn     turn // of its large bodies
 	count    usageCounts
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"sync"
+	"time"
 
 	"sluice/event"
 )
@@ -58,6 +59,8 @@ type holding struct {
 	usage    *usage // of its dataset; nil without a valid key
 	reserved int64  // bytes
 	decoding bool
+	paced    bool      // it is the one large body of its dataset on its way
+	since    time.Time // when it got its place
 }
 
 func (h *holding) release() {
@@ -94,18 +97,38 @@ func (h *holding) reserve(n int64) error {
 	return nil
 }
 
-// startDecoding waits until the request may work on a body of size bytes.
-func (h *holding) startDecoding(size int) {
-	if size >= fairSize && !h.decoding {
-		h.server.decoding.acquire(&h.usage.decoding, 1, processors())
-		h.decoding = true
+// startDecoding waits until the request may work on a body of size bytes. It returns an error if so many of its dataset
+// wait that it would be in vain.
+func (h *holding) startDecoding(size int) error {
+	if size < fairSize || h.decoding {
+		return nil
 	}
+	s, u := h.server, h.usage
+	if s.pacing.on() {
+		if wait := u.turn.take(s.Now()); wait > 0 {
+			s.counts.paced.Add(1)
+			return resting(wait)
+		}
+		h.paced = true
+	}
+	s.decoding.acquire(&u.decoding, 1, processors())
+	h.decoding, h.since = true, s.Now()
+	s.pacing.begin(u, h.since)
+	return nil
 }
 
-// stopDecoding ends that, if it began: before the request waits for anything else.
+// stopDecoding gives the place back, if there is one, before the request waits for anything else. While large bodies are
+// slowed down, the next one of the dataset begins after a rest.
 func (h *holding) stopDecoding() {
-	if h.decoding {
-		h.decoding = false
-		h.server.decoding.release(1, processors())
+	if !h.decoding {
+		return
 	}
+	s, u, now := h.server, h.usage, h.server.Now()
+	s.decoding.release(1, processors())
+	rest := s.pacing.end(now, now.Sub(h.since))
+	if h.paced {
+		s.pacing.rested.Add(int64(rest))
+		u.turn.give(now, rest)
+	}
+	h.decoding, h.paced = false, false
 }

@@ -60,7 +60,9 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := s.begin(w, r)
 	defer q.end()
-	status := q.answer(q.act())
+	err := q.act()
+	q.stopDecoding() // a sender that does not read its answer keeps no place
+	status := q.answer(err)
 	took := s.Now().Sub(q.start)
 	s.counts.answered(q.route, status, took)
 	if s.Log.Enabled(r.Context(), slog.LevelDebug) {

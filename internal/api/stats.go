@@ -27,6 +27,7 @@ type counts struct {
 	shedMemory  atomic.Uint64
 	shedShare   atomic.Uint64
 	shedStream  atomic.Uint64
+	paced       atomic.Uint64
 	slowBodies  atomic.Uint64
 	replays     atomic.Uint64
 	keysLimited atomic.Uint64
@@ -78,17 +79,19 @@ type Stats struct {
 	KeysLimited        uint64 // requests rejected because their dataset has that many
 	Connections        int64  // open now
 	ConnectionsLimit   int64
-	ConnectionsFull    uint64 // connections closed at once: as many were open as may be
-	ConnectionsPeer    uint64 // connections closed at once: their peer had its share
-	ConnectionsLost    uint64 // connections without a valid key so far that were closed for a newer one
-	Replays            uint64 // receipts given again
-	ShedMemory         uint64 // rejected: the server holds too many bytes
-	ShedShare          uint64 // rejected: one dataset holds too many bytes
-	ShedStream         uint64 // rejected: the stream is not ready, or did not take it
-	SlowBodies         uint64 // cut off: the body took too long
-	Faults             uint64 // 500s
-	RejectionsWaiting  int    // counts of rejected events not yet in the stream
-	RejectionsLost     uint64 // counts that were dropped: too many different ones
+	ConnectionsFull    uint64        // connections closed at once: as many were open as may be
+	ConnectionsPeer    uint64        // connections closed at once: their peer had its share
+	ConnectionsLost    uint64        // connections without a valid key so far that were closed for a newer one
+	Replays            uint64        // receipts given again
+	ShedMemory         uint64        // rejected: the server holds too many bytes
+	ShedShare          uint64        // rejected: one dataset holds too many bytes
+	ShedStream         uint64        // rejected: the stream is not ready, or did not take it
+	Paced              uint64        // rejected: large requests of their dataset delay the requests of others
+	Rested             time.Duration // what datasets waited between large requests for that reason, together
+	SlowBodies         uint64        // cut off: the body took too long
+	Faults             uint64        // 500s
+	RejectionsWaiting  int           // counts of rejected events not yet in the stream
+	RejectionsLost     uint64        // counts that were dropped: too many different ones
 }
 
 // RouteStats is one path's answers.
@@ -131,6 +134,7 @@ func (s *Server) Stats() Stats {
 	}
 	st.KeysLimit, _ = s.Limits.keys()
 	st.KeysLimited = c.keysLimited.Load()
+	st.Paced, st.Rested = c.paced.Load(), time.Duration(s.pacing.rested.Load())
 	st.Connections, st.ConnectionsLimit = s.connections.open.Load(), s.Limits.connections()
 	st.ConnectionsFull, st.ConnectionsPeer = s.connections.rejectedAll.Load(), s.connections.rejectedPeer.Load()
 	st.ConnectionsLost = s.connections.replaced.Load()

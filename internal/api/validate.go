@@ -12,6 +12,9 @@ func (q *request) validate() error {
 	if err != nil {
 		return err
 	}
+	if err := q.startDecoding(max(len(body), fairSize)); err != nil { // it may cost much, and nobody waits for it
+		return err
+	}
 	q.decoder.Explain = true
 	defer func() { q.decoder.Explain = false }()
 	now := q.server.Now()

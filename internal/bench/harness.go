@@ -16,65 +16,61 @@ import (
 
 // Harness measures a server: one of its own, which it starts, or one that runs already.
 type Harness struct {
-	Program   string // the file of the program sluice, to start servers with
-	Load      Step
-	Mix       traffic.Mix
-	Seed      uint64
-	Datasets  int
-	Reference bool // measure the reference, too, by turns
-	Rounds    int
-	Address   string // of a server that runs already; empty: start one
-	Given     []Dataset
-	Process   int      // of that server; 0: it cannot be measured from inside
-	Data      string   // where to keep what is stored; empty: nowhere
-	Bucket    *Bucket  // of the tables of an own server; nil: a directory
-	Serve     []string // more arguments of an own server
-	Profiles  string   // directory for the profiles of the servers; empty: none
-	Words     io.Writer
-	Now       func() time.Time
+	Program  string // the file of the program sluice, to start servers with
+	Load     Step
+	Mix      traffic.Mix
+	Seed     uint64
+	Datasets int
+	Rounds   int    // of a step with a rival
+	Address  string // of a server that runs already; empty: start one
+	Given    []Dataset
+	Process  int      // of that server; 0: it cannot be measured from inside
+	Data     string   // where to keep what is stored; empty: nowhere
+	Bucket   *Bucket  // of the tables of an own server; nil: a directory
+	Serve    []string // more arguments of an own server
+	Profiles string   // directory for the profiles of the servers; empty: none
+	Words    io.Writer
+	Now      func() time.Time
 }
 
-// Step is one load, measured from a server's beginning to its end.
+// Step is one load, measured from a server's beginning to its end. Rivals meet the same load in turns with the server.
 type Step struct {
-	Name    string
-	Batch   int
-	Senders int
-	Rate    float64
-	Length  time.Duration
-	Events  int64
-	Loading bool
+	Name     string
+	Batch    int
+	Senders  int
+	Rate     float64
+	Length   time.Duration
+	Events   int64
+	Loading  bool
+	Keyed    bool // each request has an idempotency key of its own
+	Datasets int  // 0: as many as the harness says
+	Rival    Rival
 
-	half  bool // offer half of what the step before reached
-	alone bool // without the reference
+	half  string // offer half of what the server reached in the step of this name
+	drain bool   // load only after everything was accepted, in a process of its own
 }
 
-// Suite is the loads whose figures docs/performance.md gives.
-func (h *Harness) Suite() []Step {
-	length, events := h.Load.Length, h.Load.Events
-	if events == 0 {
-		events = 1_000_000
-	}
-	h.Reference = true
-	return []Step{
-		{Name: "accept batches", Batch: 500, Senders: 16, Length: length},
-		{Name: "accept singles", Batch: 1, Senders: 64, Length: length},
-		{Name: "singles at half", Batch: 1, Senders: 64, Length: length, half: true, Loading: true, alone: true},
-		{Name: "accept and load", Batch: 500, Senders: 16, Length: time.Hour, Events: events, Loading: true, alone: true},
-	}
-}
+// Rival is whom a step compares the server with.
+type Rival string
+
+// The rivals.
+const (
+	Nobody    Rival = ""
+	Least     Rival = "reference" // a server that does the least possible
+	Keyed     Rival = "keyed"     // the same server, where each request has an idempotency key
+	Invalid   Rival = "invalid"   // the same server, and no event that is valid
+	Forbidden Rival = "forbidden" // the same server, and a key that it does not know
+	Resting   Rival = "resting"   // another server, which does not load
+)
 
 // Run takes the steps one after the other, and adds their figures to the report.
 func (h *Harness) Run(ctx context.Context, plan []Step, report *Report) error {
-	for i, s := range plan {
+	for _, s := range plan {
 		if s.Name == "" {
 			s.Name = "load"
 		}
-		if s.half && i > 0 {
-			for _, f := range report.Figures {
-				if f.Name == plan[i-1].Name && f.Server == "sluice" {
-					s.Rate = f.EventsPerSecond / 2
-				}
-			}
+		if s.half != "" {
+			s.Rate = report.subject(s.half).EventsPerSecond / 2
 		}
 		fmt.Fprintf(h.Words, "%s …\n", s.Name)
 		figures, err := h.measure(ctx, s)
@@ -86,7 +82,7 @@ func (h *Harness) Run(ctx context.Context, plan []Step, report *Report) error {
 	return nil
 }
 
-// measure runs one step against the subject and the reference, one round after the other.
+// measure runs one step against the server and its rival, one round after the other.
 func (h *Harness) measure(ctx context.Context, s Step) (figures []Figures, err error) {
 	dir, err := os.MkdirTemp("", "sluice-bench-")
 	if err != nil {
@@ -107,25 +103,30 @@ func (h *Harness) measure(ctx context.Context, s Step) (figures []Figures, err e
 		return nil, err
 	}
 	targets = append(targets, subject)
+	if subject.bodies, err = NewBodies(h.Mix, s.Batch, s.Senders, subject.datasets, h.Seed, h.Now().Unix()); err != nil {
+		return nil, err
+	}
+	subject.keyed = s.Keyed
 	rounds := 1
-	if h.Reference && !s.alone {
-		ref, err := h.openReference(ctx, s, dir, subject.datasets)
+	if s.Rival != Nobody {
+		rival, err := h.openRival(ctx, s, dir, subject)
 		if err != nil {
 			return nil, err
 		}
-		targets, rounds = append(targets, ref), h.Rounds
+		targets, rounds = append(targets, rival), h.Rounds
 	}
-	bodies, err := NewBodies(h.Mix, s.Batch, s.Senders, subject.datasets, h.Seed, h.Now().Unix())
-	if err != nil {
+	if err := h.alternate(ctx, s, targets, rounds); err != nil {
 		return nil, err
 	}
-	if err := h.alternate(ctx, s, bodies, targets, rounds); err != nil {
-		return nil, err
+	if s.drain {
+		if err := h.drain(ctx, s, subject); err != nil {
+			return nil, err
+		}
 	}
 	for _, t := range targets {
-		figures = append(figures, t.figures(s, bodies))
+		figures = append(figures, t.figures(s))
 	}
-	if subject.child != nil && s.Loading {
+	if subject.child != nil && subject.loading {
 		if err := subject.stop(); err != nil {
 			return nil, err
 		}
@@ -135,23 +136,23 @@ func (h *Harness) measure(ctx context.Context, s Step) (figures []Figures, err e
 }
 
 // alternate sends to one target after the other, so that a machine busy with something else is so to all of them.
-func (h *Harness) alternate(ctx context.Context, s Step, bodies *Bodies, targets []*target, rounds int) error {
+func (h *Harness) alternate(ctx context.Context, s Step, targets []*target, rounds int) error {
 	for _, t := range targets { // connections, buffers and the heap find their size first
-		warm := Load{Dial: t.dial, Host: t.url.Host, Bodies: bodies, For: time.Second, Now: h.Now}
+		warm := Load{Dial: t.dial, Host: t.url.Host, Bodies: t.bodies, Keyed: t.keyed, Want: t.want, For: time.Second, Now: h.Now}
 		if _, err := warm.Run(ctx); err != nil {
 			return err
 		}
-		if err := t.begin(ctx, s.Loading, h.Profiles != ""); err != nil {
+		if err := t.begin(ctx, h.Profiles != ""); err != nil {
 			return err
 		}
 	}
 	for range rounds {
 		for _, t := range targets {
 			load := Load{
-				Dial: t.dial, Host: t.url.Host, Bodies: bodies, Rate: s.Rate, For: s.Length / time.Duration(rounds),
-				Events: s.Events / int64(rounds), Now: h.Now,
+				Dial: t.dial, Host: t.url.Host, Bodies: t.bodies, Keyed: t.keyed, Want: t.want, Rate: s.Rate,
+				For: s.Length / time.Duration(rounds), Events: s.Events / int64(rounds), Now: h.Now,
 			}
-			if err := t.send(ctx, load, s.Loading); err != nil {
+			if err := t.send(ctx, load); err != nil {
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
 		}

@@ -28,12 +28,14 @@ type Load struct {
 	Rate   float64
 	For    time.Duration
 	Events int64 // at most so many are sent; 0: as many as fit into For
+	Keyed  bool  // each request has an idempotency key of its own
+	Want   int   // the status that counts as an answer; 0 is 200
 	Now    func() time.Time
 }
 
 // Result is what came of a load. Add sums the results of several rounds.
 type Result struct {
-	Requests int64 // answered with 200
+	Requests int64 // answered as wanted
 	Events   int64 // in those
 	Failed   int64 // requests answered otherwise, or not at all
 	Elapsed  time.Duration
@@ -172,7 +174,7 @@ func (s *sender) send(ctx context.Context) {
 	}
 }
 
-// fail counts a request that got no 200, and gives the server a moment.
+// fail counts a request that got another answer or none, and gives the server a moment.
 func (s *sender) fail(ctx context.Context, err error) {
 	s.result.Failed++
 	if s.result.First == nil {
@@ -218,28 +220,33 @@ func (s *sender) exchange(ctx context.Context) error {
 	s.head = append(s.head, bodies.datasets[d].Key()...)
 	s.head = append(s.head, "\r\nContent-Type: application/json\r\nContent-Length: "...)
 	s.head = strconv.AppendInt(s.head, int64(len(body.text)), 10)
+	if s.run.Keyed {
+		s.head = append(s.head, "\r\nIdempotency-Key: bench-"...)
+		s.head = append(strconv.AppendInt(s.head, s.run.start.UnixNano(), 36), '-') // the same seed may have been sent before
+		s.head = strconv.AppendUint(s.head, s.own.rand.Uint64(), 16)
+	}
 	s.head = append(s.head, "\r\n\r\n"...)
 	if len(body.text) < 4<<10 { // one write is cheaper than a vector of two
 		s.head = append(s.head, body.text...)
 		if _, err := s.conn.Write(s.head); err != nil {
 			return err
 		}
-		return readAnswer(s.answers)
+		return readAnswer(s.answers, s.run.Want)
 	}
 	parts := net.Buffers{s.head, body.text}
 	if _, err := parts.WriteTo(s.conn); err != nil {
 		return err
 	}
-	return readAnswer(s.answers)
+	return readAnswer(s.answers, s.run.Want)
 }
 
-// statusError is the status of an answer other than 200.
+// statusError is the status of an answer that was not wanted.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("answered with status %d", int(e)) }
 
 // readAnswer reads one answer with a Content-Length and forgets it.
-func readAnswer(r *bufio.Reader) error {
+func readAnswer(r *bufio.Reader, want int) error {
 	status, length := 0, -1
 	for {
 		line, err := r.ReadSlice('\n')
@@ -261,7 +268,7 @@ func readAnswer(r *bufio.Reader) error {
 			if _, err := r.Discard(length); err != nil {
 				return err
 			}
-			if status != 200 {
+			if status != cmp.Or(want, 200) {
 				return statusError(status)
 			}
 			return nil

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -16,19 +15,18 @@ import (
 // tokens once with a strict decoder, appends the body to a file that is synced in groups, answers, and does
 // nothing else. No key, no rule, no row, no table. Our speed is given as a ratio to it.
 type Reference struct {
-	file *os.File
-	wake chan struct{}
-
-	mu   sync.Mutex
-	next *commit
+	file  *os.File
+	queue chan waiting
 }
 
-// commit is a group of bodies that share one sync.
-type commit struct {
-	data []byte
-	done chan struct{}
-	err  error
+// waiting is a body whose sender waits until it is on stable storage.
+type waiting struct {
+	body []byte
+	done chan error
 }
+
+// maxGroup is how many bodies share one sync at most.
+const maxGroup = 4096
 
 // OpenReference makes the file. Requests wait until Run is called.
 func OpenReference(path string) (*Reference, error) {
@@ -36,30 +34,40 @@ func OpenReference(path string) (*Reference, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reference{file: f, wake: make(chan struct{}, 1)}, nil
+	return &Reference{file: f, queue: make(chan waiting, maxGroup)}, nil
 }
 
 // Close closes the file. Call it after Run has returned.
 func (f *Reference) Close() error { return f.file.Close() }
 
-// Run writes and syncs until ctx ends.
+// Run writes and syncs until ctx ends: all bodies that wait share one write and one sync.
 func (f *Reference) Run(ctx context.Context) error {
+	var data []byte
+	var group []waiting
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-f.wake:
+		case w := <-f.queue:
+			group = append(group[:0], w)
 		}
-		f.mu.Lock()
-		c := f.next
-		f.next = nil
-		f.mu.Unlock()
-		if c == nil {
-			continue
+		for more := true; more && len(group) < maxGroup; {
+			select {
+			case w := <-f.queue:
+				group = append(group, w)
+			default:
+				more = false
+			}
 		}
-		_, err := f.file.Write(c.data)
-		c.err = errors.Join(err, f.file.Sync())
-		close(c.done)
+		data = data[:0]
+		for _, w := range group {
+			data = append(data, w.body...)
+		}
+		_, err := f.file.Write(data)
+		err = errors.Join(err, f.file.Sync())
+		for _, w := range group {
+			w.done <- err
+		}
 	}
 }
 
@@ -88,18 +96,7 @@ func (f *Reference) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *Reference) append(body []byte) error {
-	f.mu.Lock()
-	c := f.next
-	if c == nil {
-		c = &commit{done: make(chan struct{})}
-		f.next = c
-	}
-	c.data = append(c.data, body...)
-	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
-	<-c.done
-	return c.err
+	done := make(chan error, 1)
+	f.queue <- waiting{body, done}
+	return <-done
 }

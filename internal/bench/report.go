@@ -52,6 +52,7 @@ type Figures struct {
 	CPU          float64 `json:"server_cpu_seconds_per_million,omitempty"`
 	UserCPU      float64 `json:"server_user_seconds_per_million,omitempty"`
 	LoadedCPU    float64 `json:"server_cpu_seconds_per_million_loaded,omitempty"` // until all of it was in the table
+	StoredCPU    float64 `json:"server_cpu_seconds_per_million_stored,omitempty"` // until the server was at rest: compaction, too
 	GeneratorCPU float64 `json:"generator_cpu_seconds_per_million"`
 
 	Memory        int64   `json:"peak_memory_bytes,omitempty"`
@@ -59,6 +60,8 @@ type Figures struct {
 	StoredEvents  int64   `json:"stored_events,omitempty"`
 	StoredBytes   float64 `json:"disk_bytes_per_stored_event,omitempty"`
 	SettleSeconds float64 `json:"seconds_until_all_loaded,omitempty"`
+	// DrainedPerSecond is how many events of a backlog were loaded in a second.
+	DrainedPerSecond float64 `json:"drained_events_per_second,omitempty"`
 
 	Freshness *Freshness     `json:"freshness_seconds,omitempty"`
 	Bucket    *BucketFigures `json:"bucket_requests,omitempty"`
@@ -183,10 +186,12 @@ func (r *Report) WriteTable(w io.Writer) error {
 	number("server CPU s/million", "%.2f", func(f *Figures) float64 { return f.CPU })
 	number("… of it in user mode", "%.2f", func(f *Figures) float64 { return f.UserCPU })
 	number("… until all is loaded", "%.2f", func(f *Figures) float64 { return f.LoadedCPU })
+	number("… until it is at rest", "%.2f", func(f *Figures) float64 { return f.StoredCPU })
 	number("generator CPU s/million", "%.2f", func(f *Figures) float64 { return f.GeneratorCPU })
 	number("peak memory MiB", "%.0f", func(f *Figures) float64 { return float64(f.Memory) / (1 << 20) })
 	number("bytes written/event", "%.0f", func(f *Figures) float64 { return f.WrittenBytes })
 	number("seconds until all is loaded", "%.1f", func(f *Figures) float64 { return f.SettleSeconds })
+	number("drained events/s", "%.0f", func(f *Figures) float64 { return f.DrainedPerSecond })
 	number("disk bytes/stored event", "%.0f", func(f *Figures) float64 { return f.StoredBytes })
 	row("freshness p50 / max s", func(f *Figures) string {
 		if f.Freshness == nil {
@@ -223,10 +228,28 @@ func (r *Report) WriteTable(w io.Writer) error {
 
 // ratio is the events a second compared with the reference's under the same load; 0 when it was not run.
 func (r *Report) ratio(f *Figures) float64 {
-	for i := range r.Figures {
-		if o := &r.Figures[i]; o.Name == f.Name && o.Server == "reference" && f.Server != "reference" {
-			return f.EventsPerSecond / o.EventsPerSecond
-		}
+	if o := r.find(f.Name, string(Least)); o.EventsPerSecond > 0 && f.Server != string(Least) {
+		return f.EventsPerSecond / o.EventsPerSecond
 	}
 	return 0
+}
+
+// subject returns the figures of the server that a step measures, which are its first.
+func (r *Report) subject(step string) *Figures {
+	for i := range r.Figures {
+		if f := &r.Figures[i]; f.Name == step {
+			return f
+		}
+	}
+	return &Figures{}
+}
+
+// find returns the figures of a server in a step; zeros where there are none.
+func (r *Report) find(step, server string) *Figures {
+	for i := range r.Figures {
+		if f := &r.Figures[i]; f.Name == step && f.Server == server {
+			return f
+		}
+	}
+	return &Figures{}
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/objectstore"
+	"sluice/internal/traffic"
 )
 
 // target is a server under load and what was measured of it.
@@ -29,10 +31,16 @@ type target struct {
 	pid      int    // 0: cannot be looked into
 	datasets []Dataset
 	tables   objectstore.Store // in a bucket; nil: in the data directory
+	loading  bool              // it carries events into the table
+	bodies   *Bodies
+	keyed    bool // requests have idempotency keys
+	want     int  // see Load
 
 	result    Result
 	cpu, user time.Duration // while events were sent
 	loaded    time.Duration // and until they were in the table
+	quiet     time.Duration // and until the server had nothing left to do
+	drained   time.Duration // how long it took to load a backlog
 	generator time.Duration
 	written   int64
 	peak      int64
@@ -45,12 +53,20 @@ type target struct {
 func (h *Harness) openSubject(ctx context.Context, s Step, dir string) (*target, error) {
 	if h.Address != "" {
 		u, err := url.Parse(h.Address)
-		return &target{now: h.Now, name: u.Host, url: u, pid: h.Process, datasets: h.Given}, err
+		return &target{now: h.Now, name: u.Host, url: u, pid: h.Process, datasets: h.Given, loading: s.Loading}, err
 	}
 	data := h.Data
 	if data == "" {
 		data = filepath.Join(dir, "data")
 	}
+	return h.openServer(ctx, s, subjectName, data)
+}
+
+// subjectName is the name of the server to be measured in a report.
+const subjectName = "sluice"
+
+// openServer starts a server of ours.
+func (h *Harness) openServer(ctx context.Context, s Step, name, data string) (*target, error) {
 	args := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0"}
 	if !s.Loading {
 		args = append(args, "--loading=false")
@@ -65,28 +81,58 @@ func (h *Harness) openSubject(ctx context.Context, s Step, dir string) (*target,
 			return nil, err
 		}
 	}
-	t, err := h.startTarget(ctx, "sluice", s, args)
+	t, err := h.startTarget(ctx, name, s, args)
 	if err != nil {
 		return nil, err
 	}
-	t.data, t.tables = data, tables
+	t.data, t.tables, t.loading = data, tables, s.Loading
 	if tables != nil {
 		t.sent = &BucketFigures{}
 	}
-	if t.datasets, err = h.makeDatasets(ctx, t); err != nil {
+	if t.datasets, err = h.makeDatasets(ctx, t, cmp.Or(s.Datasets, h.Datasets)); err != nil {
 		return nil, errors.Join(err, t.stop())
 	}
 	return t, nil
 }
 
-// openReference starts the reference. It has no keys and takes those of the subject for what they are to it: bytes.
-func (h *Harness) openReference(ctx context.Context, s Step, dir string, datasets []Dataset) (*target, error) {
-	t, err := h.startTarget(ctx, "reference", s, []string{"bench", "reference", filepath.Join(dir, "reference")})
-	if err != nil {
-		return nil, err
+// openRival makes whom the step compares the server with.
+func (h *Harness) openRival(ctx context.Context, s Step, dir string, subject *target) (*target, error) {
+	same := &target{
+		now: h.Now, name: string(s.Rival), url: subject.url, pid: subject.pid, datasets: subject.datasets, bodies: subject.bodies,
+		loading: subject.loading,
 	}
-	t.datasets = datasets
-	return t, nil
+	bodies := func(mix traffic.Mix, datasets []Dataset) (err error) {
+		same.bodies, err = NewBodies(mix, s.Batch, s.Senders, datasets, h.Seed, h.Now().Unix())
+		return err
+	}
+	switch s.Rival {
+	case Least: // it has no keys, and takes those of the server for what they are to it: bytes
+		t, err := h.startTarget(ctx, string(Least), s, []string{"bench", "reference", filepath.Join(dir, "reference")})
+		if err == nil {
+			t.datasets, t.bodies = subject.datasets, subject.bodies
+		}
+		return t, err
+	case Keyed:
+		same.keyed = true
+		return same, nil
+	case Invalid:
+		same.want = http.StatusBadRequest
+		mix := h.Mix
+		mix.Invalid = 1
+		return same, bodies(mix, subject.datasets)
+	case Forbidden:
+		same.want = http.StatusForbidden
+		unknown := Dataset{ID: subject.datasets[0].ID, Key: func() string { return unknownKey }}
+		return same, bodies(h.Mix, []Dataset{unknown})
+	case Resting:
+		s.Loading = false
+		t, err := h.openServer(ctx, s, string(Resting), filepath.Join(dir, "resting"))
+		if err == nil {
+			t.bodies, err = NewBodies(h.Mix, s.Batch, s.Senders, t.datasets, h.Seed, h.Now().Unix())
+		}
+		return t, err
+	}
+	return nil, fmt.Errorf("%q is no rival", s.Rival)
 }
 
 func (h *Harness) startTarget(ctx context.Context, name string, s Step, args []string) (*target, error) {
@@ -105,7 +151,7 @@ func (h *Harness) startTarget(ctx context.Context, name string, s Step, args []s
 }
 
 // makeDatasets makes datasets with ids of one length and waits until the server knows the last of them.
-func (h *Harness) makeDatasets(ctx context.Context, t *target) ([]Dataset, error) {
+func (h *Harness) makeDatasets(ctx context.Context, t *target, n int) ([]Dataset, error) {
 	e, err := engine.Open(ctx, engine.Options{Dir: t.data})
 	if err != nil {
 		return nil, err
@@ -116,7 +162,7 @@ func (h *Harness) makeDatasets(ctx context.Context, t *target) ([]Dataset, error
 		return nil, err
 	}
 	var out []Dataset
-	for i := range h.Datasets {
+	for i := range n {
 		id := fmt.Sprintf("bench-%06d", i)
 		_, _, key, err := registry.Create(ctx, dataset.Spec{ID: id, Name: "Benchmark"})
 		if errors.Is(err, dataset.ErrExists) { // the directory is from an earlier run
@@ -127,7 +173,7 @@ func (h *Harness) makeDatasets(ctx context.Context, t *target) ([]Dataset, error
 		}
 		out = append(out, Dataset{ID: id, Key: key.Reveal})
 	}
-	probe := t.probe(out[h.Datasets-1])
+	probe := t.probe(out[n-1])
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return out, probe.Known(ctx)
@@ -157,12 +203,15 @@ func (t *target) usage() (server, own Usage, err error) {
 	return server, own, err
 }
 
+// unknownKey has the form of a key, and is none.
+const unknownKey = "sluice_unknown_0000000000000000000000000000000000000000000"
+
 // settleAtMost is how long a server may take to load what it was sent.
 const settleAtMost = 15 * time.Minute
 
 // begin ends what came before the measured load: its events are loaded, and it is in no profile.
-func (t *target) begin(ctx context.Context, loading, profiled bool) error {
-	if loading && t.name != "reference" {
+func (t *target) begin(ctx context.Context, profiled bool) error {
+	if t.loading {
 		if _, err := t.loadAll(ctx); err != nil {
 			return err
 		}
@@ -186,8 +235,7 @@ func (t *target) loadAll(ctx context.Context) (time.Duration, error) {
 
 // send runs a load and adds what it took. When the server loads, freshness is probed meanwhile, and then waited
 // until everything is in the table: only that is the whole cost of an event.
-func (t *target) send(ctx context.Context, load Load, loading bool) (err error) {
-	loading = loading && t.name != "reference"
+func (t *target) send(ctx context.Context, load Load) (err error) {
 	if t.sent != nil {
 		begun := t.now()
 		from, err := readRequests(ctx, t.child.ops)
@@ -207,7 +255,7 @@ func (t *target) send(ctx context.Context, load Load, loading bool) (err error) 
 	if err != nil {
 		return err
 	}
-	if loading {
+	if t.loading {
 		go func() { probed <- t.probe(t.datasets[0]).Run(probing) }()
 	}
 	r, err := load.Run(ctx)
@@ -222,7 +270,7 @@ func (t *target) send(ctx context.Context, load Load, loading bool) (err error) 
 	t.cpu += after.CPU() - server.CPU()
 	t.user += after.User - server.User
 	t.generator += ownAfter.CPU() - own.CPU()
-	if loading {
+	if t.loading {
 		stopProbe()
 		t.fresh = append(t.fresh, <-probed...)
 		took, err := t.loadAll(ctx)
@@ -234,16 +282,86 @@ func (t *target) send(ctx context.Context, load Load, loading bool) (err error) 
 			return err
 		}
 		t.loaded += after.CPU() - server.CPU()
+		if err := t.rest(ctx); err != nil {
+			return err
+		}
+		if after, _, err = t.usage(); err != nil {
+			return err
+		}
+		t.quiet += after.CPU() - server.CPU()
 	}
 	t.written += after.Written - server.Written
 	t.peak = max(t.peak, after.Peak)
 	return nil
 }
 
+// A server is at rest when it has used next to no processor time for a while: compaction has ended, too.
+const (
+	restingFor    = 3 * time.Second
+	restingShare  = 0.05 // of one processor
+	restingAtMost = 2 * time.Minute
+)
+
+// rest waits until the server is at rest.
+func (t *target) rest(ctx context.Context) error {
+	if t.pid == 0 {
+		return nil
+	}
+	for begun := t.now(); t.now().Sub(begun) < restingAtMost; {
+		before, _, err := t.usage()
+		if err != nil {
+			return err
+		}
+		if !sleep(ctx, restingFor) {
+			return ctx.Err()
+		}
+		after, _, err := t.usage()
+		if err != nil {
+			return err
+		}
+		if (after.CPU() - before.CPU()).Seconds() < restingShare*restingFor.Seconds() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// drain starts a server that loads what another has accepted, and measures how long that takes.
+func (h *Harness) drain(ctx context.Context, s Step, t *target) error {
+	if t.child == nil {
+		return errors.New("a backlog is measured on a server of its own")
+	}
+	if err := t.stop(); err != nil {
+		return err
+	}
+	begun := h.Now()
+	args := append([]string{"serve", "--data", t.data, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0"}, h.Serve...)
+	s.Name += " drained"
+	loader, err := h.startTarget(ctx, subjectName, s, args)
+	if err != nil {
+		return err
+	}
+	t.child, t.pid, t.url, t.loading = loader.child, loader.pid, loader.url, true
+	if _, err := t.loadAll(ctx); err != nil {
+		return err
+	}
+	t.drained = h.Now().Sub(begun)
+	after, _, err := t.usage()
+	if err != nil {
+		return err
+	}
+	t.loaded = t.cpu + after.CPU()
+	t.peak = max(t.peak, after.Peak)
+	return nil
+}
+
 // figures sums up what was measured.
-func (t *target) figures(s Step, bodies *Bodies) Figures {
-	f := t.result.Summarize(s.Name, t.name, bodies, s.Rate)
-	f.CPU, f.UserCPU, f.LoadedCPU = f.Million(t.cpu), f.Million(t.user), f.Million(t.loaded)
+func (t *target) figures(s Step) Figures {
+	f := t.result.Summarize(s.Name, t.name, t.bodies, s.Rate)
+	f.CPU, f.UserCPU, f.LoadedCPU, f.StoredCPU = f.Million(t.cpu), f.Million(t.user), f.Million(t.loaded), f.Million(t.quiet)
+	if t.drained > 0 {
+		f.DrainedPerSecond = float64(f.Events) / t.drained.Seconds()
+	}
 	f.GeneratorCPU = f.Million(t.generator)
 	f.Memory = t.peak
 	f.WrittenBytes = float64(t.written) / float64(max(f.Events, 1))

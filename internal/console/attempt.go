@@ -11,13 +11,15 @@ import (
 	"time"
 )
 
-// The rate of log-ins, in attempts a minute: of one address or one known browser, and of all addresses together. All are
-// arbitrary. The first leaves a password of MinPassword characters out of reach. The second bounds the cost: an attempt
-// takes about 0.1 s of a processor. It is far more than a few addresses can use up.
+// The rate of log-ins: of one address or one known browser in a minute, and of all strangers together. All are arbitrary.
+// The first leaves a password of MinPassword characters out of reach. The others bound the cost: an attempt takes 30 to 100
+// ms of a processor and 19 MiB of memory, so a flood may use a tenth of a processor and not a whole one for seconds. The
+// burst is more than a few addresses can use up.
 const (
 	attemptsPerAddr = 5
-	attemptsInAll   = 120
-	rejectedAddrs   = 100 // addresses of a minute that get an audit line of their own
+	attemptsAtOnce  = 40
+	attemptEvery    = time.Second // how long a stranger's attempt takes to come back, once attemptsAtOnce are used up
+	rejectedAddrs   = 100         // addresses of a minute that get an audit line of their own
 )
 
 // A browser that has logged in once is known by a cookie. It has attempts of its own, so that strangers can use up
@@ -33,12 +35,14 @@ type attempt struct {
 	device string // "" for a browser that never did
 }
 
-// attempts counts those of one minute. It is bounded: strangers have attemptsInAll, and a device cookie costs a log-in.
+// attempts counts those of one minute. It is bounded: strangers have attemptsAtOnce and what comes back in a minute, and a
+// device cookie costs a log-in.
 type attempts struct {
 	minute  int64
-	all     int            // of strangers
 	addrs   map[string]int // of strangers
 	devices map[string]int
+
+	free time.Time // when strangers have all of attemptsAtOnce again
 }
 
 // mayTry counts an attempt and says whether it is within the rate.
@@ -46,18 +50,31 @@ func (g *guard) mayTry(who attempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a := &g.attempts
-	if m := g.now().Unix() / 60; m != a.minute || a.addrs == nil {
-		*a = attempts{minute: m, addrs: map[string]int{}, devices: map[string]int{}}
+	now := g.now()
+	if m := now.Unix() / 60; m != a.minute || a.addrs == nil {
+		*a = attempts{minute: m, addrs: map[string]int{}, devices: map[string]int{}, free: a.free}
 	}
 	if who.device != "" && a.devices[who.device] < attemptsPerAddr {
 		a.devices[who.device]++
 		return true
 	}
-	if a.all >= attemptsInAll || a.addrs[who.addr] >= attemptsPerAddr {
+	if a.addrs[who.addr] >= attemptsPerAddr || !a.takeOne(now) {
 		return false
 	}
-	a.all++
 	a.addrs[who.addr]++
+	return true
+}
+
+// takeOne takes one of the attempts that all strangers share. A clock that was set back gives them all again.
+func (a *attempts) takeOne(now time.Time) bool {
+	const all = attemptsAtOnce * attemptEvery
+	if owed := a.free.Sub(now); owed <= 0 || owed > all {
+		a.free = now
+	}
+	if a.free.Add(attemptEvery).Sub(now) > all {
+		return false
+	}
+	a.free = a.free.Add(attemptEvery)
 	return true
 }
 

@@ -282,6 +282,37 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 	}
 }
 
+// A flood of log-ins from many addresses uses a little of the processor all the time, and not all of it for a while: each
+// attempt costs an argon2.
+func TestLogInFloodIsSpread(t *testing.T) {
+	s := openSite(t, false, false)
+	address := 0
+	tried := func(within time.Duration) (n int) {
+		for range int(within / (100 * time.Millisecond)) {
+			s.at = s.at.Add(100 * time.Millisecond)
+			for range 10 {
+				address++
+				if s.guard.mayTry(attempt{addr: fmt.Sprint("stranger ", address)}) {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	if got := tried(time.Second); got < attemptsAtOnce || got > attemptsAtOnce+2 {
+		t.Errorf("in the first second: got %d attempts, want %d", got, attemptsAtOnce)
+	}
+	for i := range 120 {
+		if got := tried(time.Second); got > 2 {
+			t.Fatalf("in second %d: got %d attempts, want 2 at most", i+1, got)
+		}
+	}
+	s.at = s.at.Add(-time.Hour) // the clock was set
+	if got := tried(time.Second); got < attemptsAtOnce {
+		t.Errorf("after the clock was set back: got %d attempts, want %d", got, attemptsAtOnce)
+	}
+}
+
 func TestAccess(t *testing.T) {
 	remote, local, proxied := openSite(t, false, false), openSite(t, true, false), openSite(t, false, true)
 	token, err := remote.access.NewToken(t.Context())

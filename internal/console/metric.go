@@ -131,12 +131,20 @@ var Metrics = []Metric{
 		p(float64(s.api.ConnectionsPeer), "peer")
 		p(float64(s.api.ConnectionsLost), "replaced")
 	}},
+	{Name: "sluice_ops_connections", Type: gauge, Help: "Connections to the operators' listener that are open now.", read: one(func(s *state) int64 { return s.ops.Open })},
+	{Name: "sluice_ops_connections_limit", Type: gauge, Help: "Connections to the operators' listener that may be open at one time.", read: one(func(s *state) int64 { return s.ops.Limit })},
+	{Name: "sluice_ops_connections_rejected_total", Type: counter, Help: "Connections to the operators' listener closed because a limit was reached: of all connections, or of one peer.", Labels: []string{"limit"}, read: func(s *state, p put) {
+		p(float64(s.ops.RejectedAll), "all")
+		p(float64(s.ops.RejectedPeers), "peer")
+	}},
 	{Name: "sluice_idempotency_keys", Type: gauge, Help: "Idempotency keys that were used on this node since it started and are still known.", Labels: []string{"dataset"}, read: func(s *state, p put) {
 		for i := range s.api.Datasets {
 			p(float64(s.api.Datasets[i].Keys), s.api.Datasets[i].DatasetID)
 		}
 	}},
 	{Name: "sluice_idempotency_keys_limit", Type: gauge, Help: "Idempotency keys that one dataset may have in use.", read: one(func(s *state) int64 { return s.api.KeysLimit })},
+	{Name: "sluice_large_requests_limited_total", Type: counter, Help: "Large requests rejected because those of their dataset delay the requests of others.", read: one(func(s *state) uint64 { return s.api.Paced })},
+	{Name: "sluice_large_requests_rest_seconds_total", Type: counter, Help: "Time that datasets waited between large requests for that reason, together.", read: one(func(s *state) float64 { return s.api.Rested.Seconds() })},
 	{Name: "sluice_idempotency_keys_limited_total", Type: counter, Help: "Requests rejected because their dataset has as many idempotency keys in use as it may.", read: one(func(s *state) uint64 { return s.api.KeysLimited })},
 	{Name: "sluice_http_body_bytes_total", Type: counter, Help: "Bytes of request bodies, as they came and decompressed.", Labels: []string{"form"}, read: func(s *state, p put) {
 		p(float64(s.api.BytesWire), "wire")

@@ -198,7 +198,7 @@ func memoryCard(s *state) systemCard {
 	runtime.ReadMemStats(&m)
 	return systemCard{ID: "memory", Name: "Requests and memory", State: good(s.ready == nil, "open", "closed"), Facts: []fact{
 		{"In flight", size(s.api.BytesInFlight) + " of " + size(s.api.BytesInFlightLimit)},
-		{"Rejected under load", fmt.Sprintf("%s memory, %s share, %s stream", num(s.api.ShedMemory), num(s.api.ShedShare), num(s.api.ShedStream))},
+		{"Rejected under load", fmt.Sprintf("%s memory, %s share, %s stream, %s large", num(s.api.ShedMemory), num(s.api.ShedShare), num(s.api.ShedStream), num(s.api.Paced))},
 		{"Bodies", size(int64(s.api.BytesWire)) + " received, " + size(int64(s.api.BytesPlain)) + " decompressed"},
 		{"Faults", num(s.api.Faults)},
 		{"Heap", size(int64(m.HeapAlloc)) + " in use, " + size(int64(m.Sys)) + " from the system"},

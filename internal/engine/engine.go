@@ -64,6 +64,7 @@ type Options struct {
 	Wait        time.Duration // how long to wait for a directory in use; 0 means 10 s
 	MaxStore    int64         // bytes the embedded engine may fill; 0 means the size of the disk
 	Log         *slog.Logger  // nil means nothing is logged
+	Join        bool          // for the two engines of a Join alone: open them also while it is under way
 
 	// Unsynced leaves writes to the operating system. It exists only as the control of the power-cut proof, which must
 	// lose data with it; anything acknowledged with it may be gone after a power cut.
@@ -115,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		err = e.openExternal(ctx)
 	case o.Dir == "":
 		err = errors.New("open engine: neither a data directory nor an address is given")
-	case belongsToCluster(o.Dir) != nil:
+	case !o.Join && belongsToCluster(o.Dir) != nil:
 		err = fmt.Errorf("open engine: %w", belongsToCluster(o.Dir))
 	case o.Replicas > 1:
 		err = fmt.Errorf("open engine: %d replicas need a cluster; the embedded engine is one node", o.Replicas)
@@ -218,6 +219,9 @@ func (e *Engine) openExternal(ctx context.Context) error {
 	if got := e.nc.MaxPayload(); got < minPayload {
 		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got, maxPayload)
 	}
+	if e.o.Join { // PlanJoin looks at it
+		return nil
+	}
 	return e.findRecord(ctx)
 }
 
@@ -243,20 +247,35 @@ func (e *Engine) findRecord(ctx context.Context) error {
 }
 
 // rejectEmbedded rejects a data directory whose embedded engine holds a stream: events that are accepted and not in the
-// table yet, datasets, keys and idempotency keys are in it, and would seem to be gone.
+// table yet, datasets, keys and idempotency keys are in it, and would seem to be gone. One that was moved is empty in
+// that sense.
 func rejectEmbedded(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
-	if err == nil && len(found) > 0 {
-		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
-			"use another directory, or, if nothing in it is needed, move %s away", dir, filepath.Join(dir, storeName))
+	found, err := HoldsStream(dir)
+	if err == nil && found {
+		var m membership
+		m, err = readMembership(dir)
+		switch {
+		case err != nil || m.Join == joinDone:
+		case m.Join == joinBegun:
+			err = m.refusal(dir)
+		default:
+			err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
+				"move them with: sluice cluster join --data %s --nats …; or use another directory", dir, dir)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("open engine: %w", err)
 	}
 	return nil
+}
+
+// HoldsStream says whether a data directory has an embedded engine with a stream. It opens nothing.
+func HoldsStream(dir string) (bool, error) {
+	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
+	return len(found) > 0, err
 }
 
 // connect makes the connection and waits for JetStream to answer on it.

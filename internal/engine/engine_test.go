@@ -356,7 +356,7 @@ func TestEmbeddedDirectoryWithAnAddress(t *testing.T) {
 	e = open(t, Options{Dir: dir})
 	partitions(t, e, PartitionOptions{})
 	e.Close()
-	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "holds an embedded engine") {
-		t.Errorf("a directory with a stream: got %v, want a refusal", err)
+	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sluice cluster join --data "+dir) {
+		t.Errorf("a directory with a stream: got %v, want the command that moves it", err)
 	}
 }

@@ -69,6 +69,13 @@ const (
 	// keyedPartitions names, in the metadata of a partition, how many partitions hold keyed records. It is fixed when
 	// the first partition is made: were it to follow the number of partitions, a key could be used twice.
 	keyedPartitions = "sluice_once_partitions"
+	// hashedPartitions is keyedPartitions for a stream that was moved here from an embedded engine. Its frames have 24 bytes
+	// of the hash of a key, so the partition of a key is found from these. An earlier version does not know the name, and
+	// does not open the stream: it would look for keys in other partitions.
+	hashedPartitions = "sluice_keyed_partitions"
+	// movedCreation has, in the metadata of a stream that was moved here, when its first partition was made where it was.
+	// Cursors of the feed name that time.
+	movedCreation = "sluice_moved_creation"
 	// restoredIdentity has, in the metadata of the first partition, the identity of the stream that it is a copy of. The
 	// tables that were loaded from that stream go on with the copy.
 	restoredIdentity = "sluice_restored_identity"

@@ -17,6 +17,26 @@ const clusterName = "cluster.json"
 
 type membership struct {
 	Cluster string `json:"cluster"`
+	Join    string `json:"join,omitempty"` // how far the move of the directory's own engine into the cluster is; "" where there was none
+}
+
+// The states of a move.
+const (
+	joinBegun = "begun"
+	joinDone  = "done"
+)
+
+// refusal says why the directory's own engine is not opened.
+func (m *membership) refusal(dir string) error {
+	switch m.Join {
+	case joinBegun:
+		return fmt.Errorf("the data directory %s is being moved into the cluster %s: finish that with: sluice cluster join --data %s --nats …; or give it up with the same and --undo",
+			dir, m.Cluster, dir)
+	case joinDone:
+		return fmt.Errorf("the data directory %s was moved into the cluster %s, which has its events, datasets and keys: name the cluster's NATS servers with --nats or SLUICE_NATS",
+			dir, m.Cluster)
+	}
+	return fmt.Errorf("the data directory %s belongs to a node of the cluster %s: name its NATS servers with --nats or SLUICE_NATS", dir, m.Cluster)
 }
 
 // KeepDir makes the data directory one of this cluster: from now on it opens no other engine. The node that uses it calls
@@ -35,7 +55,7 @@ func belongsToCluster(dir string) error {
 	if err != nil || m.Cluster == "" {
 		return err
 	}
-	return fmt.Errorf("the data directory %s belongs to a node of the cluster %s: name its NATS servers with --nats or SLUICE_NATS", dir, m.Cluster)
+	return m.refusal(dir)
 }
 
 // rememberCluster holds the directory against the cluster. With join it writes the cluster's name down where there is none.
@@ -49,14 +69,7 @@ func rememberCluster(dir, cluster string, join bool) error {
 	}
 	switch {
 	case m.Cluster == "" && join:
-		data, err := json.Marshal(membership{cluster})
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return err
-		}
-		return durable.WriteFile(filepath.Join(dir, clusterName), data)
+		return writeMembership(dir, membership{Cluster: cluster})
 	case m.Cluster != "" && m.Cluster != cluster:
 		return fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and --nats names the cluster %s", dir, m.Cluster, cluster)
 	}
@@ -75,4 +88,15 @@ func readMembership(dir string) (m membership, err error) {
 		return m, fmt.Errorf("read %s: %w", filepath.Join(dir, clusterName), err)
 	}
 	return m, nil
+}
+
+func writeMembership(dir string, m membership) error {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(dir, clusterName), data)
 }

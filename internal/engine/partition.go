@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,14 @@ type PartitionOptions struct {
 	Count    int           // may grow, never shrink; without any there is 1
 	MaxAge   time.Duration // how long a message is kept; without any partition 72 h
 	MaxBytes int64         // of each partition; negative means no limit
+	Origin   *Origin       // for a stream that does not exist yet: the one that it continues
+}
+
+// Origin is a stream that is moved into another engine. What names it and its numbers there (submission ids, watermarks,
+// cursors) is valid for the new one.
+type Origin struct {
+	ID      string
+	Created time.Time // of its first partition
 }
 
 // Partitions are all partitions of the stream, with a connection for reading, so that reading does not delay
@@ -36,7 +45,9 @@ type Partitions struct {
 	List  []*Partition
 	Keyed int    // the first so many hold keyed messages, fixed when the first partition was made
 	ID    string // of the stream: the time at which its first partition was made
-	rc    *nats.Conn
+	// ByHash says that the stored bytes of a key name its partition. Else the last byte of the whole hash does.
+	ByHash bool
+	rc     *nats.Conn
 }
 
 // Close ends the connection for reading.
@@ -99,6 +110,7 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 			if ps.Keyed, err = keyedOf(first); err != nil {
 				return nil, err
 			}
+			ps.ByHash = first.Metadata[hashedPartitions] != ""
 		}
 	}
 	err = e.insist(ctx, func(ctx context.Context) (err error) {
@@ -196,7 +208,7 @@ func count(there []jetstream.StreamConfig, want int) (all, keyed int, err error)
 
 // keyedOf returns how many partitions hold keys.
 func keyedOf(first *jetstream.StreamConfig) (int, error) {
-	n, err := strconv.Atoi(first.Metadata[keyedPartitions])
+	n, err := strconv.Atoi(cmp.Or(first.Metadata[keyedPartitions], first.Metadata[hashedPartitions]))
 	if err != nil || n < 1 || n > MaxPartitions {
 		return 0, fmt.Errorf("the stream %s was not made by Sluice", partitionName(0))
 	}
@@ -255,6 +267,11 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 		Compression: jetstream.NoCompression,
 		AllowDirect: true,
 		Metadata:    map[string]string{keyedPartitions: strconv.Itoa(keyed)},
+	}
+	if o.Origin != nil {
+		cfg.Metadata = map[string]string{
+			hashedPartitions: strconv.Itoa(keyed), restoredIdentity: o.Origin.ID, movedCreation: o.Origin.Created.UTC().Format(time.RFC3339Nano),
+		}
 	}
 	if cur != nil {
 		cfg.MaxAge, cfg.MaxBytes, cfg.Metadata = cur.MaxAge, cur.MaxBytes, cur.Metadata
@@ -327,6 +344,13 @@ func (p *Partition) PublishNew(ctx context.Context, key string, data []byte) (ui
 	})
 }
 
+// PublishOver is PublishNew for a key whose newest message has a number: another one is ErrExists.
+func (p *Partition) PublishOver(ctx context.Context, key string, last uint64, data []byte) (uint64, error) {
+	return p.publish(ctx, &nats.Msg{
+		Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(last, 10)}},
+	})
+}
+
 // PublishAfter is Publish for a message that must follow the one with a number: if that one is not the last, nothing is
 // stored, and it returns ErrRevision.
 func (p *Partition) PublishAfter(ctx context.Context, last uint64, data []byte) (uint64, error) {
@@ -343,6 +367,14 @@ func (p *Partition) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 			return 0, ErrTimeout
 		}
 		return 0, translate(err)
+	}
+	return acknowledged(reply)
+}
+
+// acknowledged reads the engine's answer to a publish.
+func acknowledged(reply *nats.Msg) (uint64, error) {
+	if len(reply.Data) == 0 && reply.Header.Get("Status") != "" {
+		return 0, errNoResponders
 	}
 	var a ack
 	if err := json.Unmarshal(reply.Data, &a); err != nil {

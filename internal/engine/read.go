@@ -27,7 +27,7 @@ type State struct {
 	Messages  uint64
 	Bytes     uint64
 	MaxAge    time.Duration // how long a message is kept
-	Created   time.Time     // of the partition; another one under the same name has another
+	Created   time.Time     // of the partition; another one under the same name has another. One that was moved keeps it
 	Replicas  int
 	Leader    string // the server that decides; empty for a partition of one copy without a cluster
 }
@@ -59,8 +59,9 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 			Bytes     uint64    `json:"bytes"`
 		} `json:"state"`
 		Config struct {
-			MaxAge   time.Duration `json:"max_age"`
-			Replicas int           `json:"num_replicas"`
+			MaxAge   time.Duration     `json:"max_age"`
+			Replicas int               `json:"num_replicas"`
+			Metadata map[string]string `json:"metadata"`
 		} `json:"config"`
 		Cluster struct {
 			Leader string `json:"leader"`
@@ -75,6 +76,9 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("state of %s: %w", p.name, err)
+	}
+	if moved, err := time.Parse(time.RFC3339Nano, info.Config.Metadata[movedCreation]); err == nil {
+		info.Created = moved
 	}
 	st := info.State
 	return State{

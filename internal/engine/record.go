@@ -64,7 +64,12 @@ func bytesText(n int64) string {
 // fill takes over what the record does not say yet, and reports whether there was something.
 func (r *Record) fill(want *Record) bool {
 	before := *r
-	for _, f := range []struct{ is, want *string }{{&r.Stream, &want.Stream}, {&r.Lake, &want.Lake}, {&r.LakeID, &want.LakeID}} {
+	// Where only the identity of the tables is known, what has other tables does not say where they are.
+	place := &want.Lake
+	if r.LakeID != "" && r.LakeID != want.LakeID {
+		place = &r.Lake
+	}
+	for _, f := range []struct{ is, want *string }{{&r.Stream, &want.Stream}, {&r.Lake, place}, {&r.LakeID, &want.LakeID}} {
 		if *f.is == "" {
 			*f.is = *f.want
 		}
@@ -174,15 +179,19 @@ func (e *Engine) Record(ctx context.Context) (Record, error) {
 }
 
 func readRecord(ctx context.Context, b *Bucket) (Record, uint64, error) {
-	var r Record
+	var r anyRecord
 	found, err := b.Get(ctx, recordKey)
 	if err != nil {
-		return r, 0, err
+		return Record{}, 0, err
 	}
-	if err := json.Unmarshal(found.Value, &r); err != nil || r.Cluster == "" || r.Replicas < 1 || r.Partitions < 1 {
-		return r, 0, errors.New("the cluster's configuration in the engine cannot be read")
+	err = json.Unmarshal(found.Value, &r)
+	if err == nil && r.Join != nil {
+		return Record{}, 0, ErrJoining
 	}
-	return r, found.Revision, nil
+	if err != nil || r.Cluster == "" || r.Replicas < 1 || r.Partitions < 1 {
+		return Record{}, 0, errors.New("the cluster's configuration in the engine cannot be read")
+	}
+	return r.Record, found.Revision, nil
 }
 
 // writeRecord creates the record, or replaces the one with a revision.

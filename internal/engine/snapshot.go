@@ -120,6 +120,7 @@ func restorePartition(ctx context.Context, nc *nats.Conn, p uint8, from Partitio
 		return errors.New("the copy does not say which stream it is of")
 	}
 	metadata[restoredIdentity] = from.Stream
+	delete(metadata, movedCreation) // the copy gives numbers out again that cursors may name
 	config["num_replicas"] = 1
 	delete(config, "placement")
 	request, err := json.Marshal(map[string]any{"config": config, "state": from.State})

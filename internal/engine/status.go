@@ -3,13 +3,10 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // statusWait bounds the question for one stream. Arbitrary: one without a leader does not answer.
@@ -57,15 +54,11 @@ func (e *Engine) Streams(ctx context.Context) ([]StreamStatus, error) {
 			names = append(names, partitionName(uint8(p)))
 		}
 	}
-	lister := e.js.StreamNames(ctx)
-	for name := range lister.Name() {
-		if strings.HasPrefix(name, "SLUICE_") || strings.HasPrefix(name, "KV_SLUICE_") {
-			names = append(names, name)
-		}
+	listed, err := e.ourStreams(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if err := lister.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
-		return nil, translate(err)
-	}
+	names = append(names, listed...)
 	slices.Sort(names)
 	names = slices.Compact(names)
 	out := make([]StreamStatus, len(names))

@@ -10,6 +10,7 @@ import (
 
 	apache "github.com/apache/iceberg-go"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // Column is one column of a table: what Iceberg and Parquet call it, and how it becomes a member of a row and back.
@@ -23,8 +24,8 @@ type Column[T any] struct {
 	element  int    // field id of a list's elements
 	bounded  bool   // snapshots list the least and greatest value; never of a column that can name a person
 
-	// get appends the values of rows, with their levels. A value may point into the row, and into s.
-	get func(s *vector, rows []T)
+	// put adds the values of rows to a chunk, with their levels.
+	put func(c *chunk, rows []*T)
 	// set puts the values of consecutive rows into them. It copies what it keeps.
 	set func(rows []T, values []parquet.Value)
 }
@@ -34,18 +35,19 @@ type kind struct {
 	iceberg apache.Type
 	golang  reflect.Type // from which parquet-go derives its own
 	logical string       // parquet-go's name for what the bytes mean
+	leaf    leafType
 }
 
 var (
-	uuidKind  = kind{apache.PrimitiveTypes.UUID, reflect.TypeFor[[16]byte](), "uuid"}
-	textKind  = kind{apache.PrimitiveTypes.String, reflect.TypeFor[string](), ""}
-	hashKind  = kind{apache.FixedTypeOf(32), reflect.TypeFor[[32]byte](), ""}
-	timeKind  = kind{apache.PrimitiveTypes.TimestampTz, reflect.TypeFor[int64](), "timestamp(microsecond:utc)"}
-	int32Kind = kind{apache.PrimitiveTypes.Int32, reflect.TypeFor[int32](), ""}
-	int64Kind = kind{apache.PrimitiveTypes.Int64, reflect.TypeFor[int64](), ""}
-	floatKind = kind{apache.PrimitiveTypes.Float64, reflect.TypeFor[float64](), ""}
-	boolKind  = kind{apache.PrimitiveTypes.Bool, reflect.TypeFor[bool](), ""}
-	listKind  = kind{nil, reflect.TypeFor[[]int32](), "list"}
+	uuidKind  = kind{apache.PrimitiveTypes.UUID, reflect.TypeFor[[16]byte](), "uuid", leafType{physical: format.FixedLenByteArray, width: 16}}
+	textKind  = kind{apache.PrimitiveTypes.String, reflect.TypeFor[string](), "", leafType{physical: format.ByteArray, text: true}}
+	hashKind  = kind{apache.FixedTypeOf(32), reflect.TypeFor[[32]byte](), "", leafType{physical: format.FixedLenByteArray, width: 32}}
+	timeKind  = kind{apache.PrimitiveTypes.TimestampTz, reflect.TypeFor[int64](), "timestamp(microsecond:utc)", leafType{physical: format.Int64, width: 8}}
+	int32Kind = kind{apache.PrimitiveTypes.Int32, reflect.TypeFor[int32](), "", leafType{physical: format.Int32, width: 4}}
+	int64Kind = kind{apache.PrimitiveTypes.Int64, reflect.TypeFor[int64](), "", leafType{physical: format.Int64, width: 8}}
+	floatKind = kind{apache.PrimitiveTypes.Float64, reflect.TypeFor[float64](), "", leafType{physical: format.Double, width: 8}}
+	boolKind  = kind{apache.PrimitiveTypes.Bool, reflect.TypeFor[bool](), "", leafType{physical: format.Boolean, width: 1}}
+	listKind  = kind{nil, reflect.TypeFor[[]int32](), "list", leafType{physical: format.Int32, width: 4}}
 )
 
 // Null makes a column optional.
@@ -108,53 +110,30 @@ func parquetSchema[T any](name string, columns []Column[T]) *parquet.Schema {
 	return parquet.NewSchema(name, parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface()))
 }
 
-// vector is values on their way into one column of a file, each with its definition level: 0 is null. The level is
-// always given and never inferred, because parquet-go infers it wrongly (docs/decisions/0040).
-type vector struct {
-	values  []parquet.Value
-	present int    // the definition level of a value that is there: 1 in an optional column, else 0
-	bytes   []byte // memory for values that are not members as they are
-}
-
-func (s *vector) put(v parquet.Value) {
-	v.SetDefinitionLevel(s.present)
-	s.values = append(s.values, v)
-}
-
-func (s *vector) null() { s.values = append(s.values, parquet.Value{}) }
-
-func (s *vector) text(v string) {
-	if v == "" && s.present > 0 {
-		s.null()
-		return
+// leaf is how the column's values lie in a file.
+func (c *Column[T]) leaf() leafType {
+	l := c.kind.leaf
+	l.path, l.encoding = c.path(), format.Plain
+	l.dict, l.raw = c.encoding == "dict", c.encoding == "uncompressed"
+	if c.encoding == "delta" {
+		l.encoding = format.DeltaBinaryPacked
 	}
-	s.put(parquet.ByteArrayValue(unsafe.Slice(unsafe.StringData(v), len(v))))
-}
-
-// fixed is room for n bytes that stay as they are until the vector is cleared.
-func (s *vector) fixed(n int) []byte {
-	if cap(s.bytes)-len(s.bytes) < n {
-		s.bytes = make([]byte, 0, max(n*writeRows, 2*cap(s.bytes))) // the old ones stay with the values that need them
+	if c.optional {
+		l.maxDef = 1
 	}
-	s.bytes = s.bytes[:len(s.bytes)+n]
-	return s.bytes[len(s.bytes)-n:]
-}
-
-// begin makes the vector ready for a column.
-func (s *vector) begin(optional bool) {
-	s.values, s.bytes, s.present = s.values[:0], s.bytes[:0], 0
-	if optional {
-		s.present = 1
+	if c.element != 0 {
+		l.maxDef, l.maxRep = 2, 1
 	}
+	return l
 }
 
 // Text is a text; an empty one is null in an optional column.
 func Text[T any](id int, name, encoding string, member func(*T) *string) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: textKind, encoding: encoding,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				s.text(*member(&rows[i]))
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.putText(*member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -182,9 +161,9 @@ func Text[T any](id int, name, encoding string, member func(*T) *string) Column[
 func Word[T any](id int, name, encoding string, get func(*T) string, set func(*T, string)) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: textKind, encoding: encoding,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				s.text(get(&rows[i]))
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.putText(get(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -200,19 +179,9 @@ func Hash[T any](id int, name, encoding string, member func(*T) *string) Column[
 	const size = 32
 	return Column[T]{
 		id: id, name: name, kind: hashKind, encoding: encoding, optional: true,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				text := *member(&rows[i])
-				if len(text) != 2*size {
-					s.null()
-					continue
-				}
-				b := s.fixed(size)
-				if !unhex(b, text) {
-					s.null()
-					continue
-				}
-				s.put(parquet.FixedLenByteArrayValue(b))
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.putHash(*member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -237,18 +206,14 @@ func isZero(b []byte) bool {
 	return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
 }
 
-func unhex(dst []byte, text string) bool {
-	n, err := hex.Decode(dst, unsafe.Slice(unsafe.StringData(text), len(text)))
-	return err == nil && n == len(dst)
-}
-
 // UUID is 16 bytes.
 func UUID[T any](id int, name, encoding string, member func(*T) *[16]byte) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: uuidKind, encoding: encoding,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				s.put(parquet.FixedLenByteArrayValue(member(&rows[i])[:]))
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.present()
+				c.putBytes(unsafe.String(&member(r)[0], 16))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -266,9 +231,10 @@ const micro = 1_000_000
 func Time[T any](id int, name, encoding string, member func(*T) *int64) Column[T] {
 	c := Int64(id, name, encoding, member)
 	c.kind = timeKind
-	c.get = func(s *vector, rows []T) {
-		for i := range rows {
-			s.put(parquet.Int64Value(*member(&rows[i]) * micro))
+	c.put = func(c *chunk, rows []*T) {
+		for _, r := range rows {
+			c.present()
+			c.putInt64(*member(r) * micro)
 		}
 	}
 	c.set = func(rows []T, values []parquet.Value) {
@@ -283,9 +249,10 @@ func Time[T any](id int, name, encoding string, member func(*T) *int64) Column[T
 func Int64[T any](id int, name, encoding string, member func(*T) *int64) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: int64Kind, encoding: encoding,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				s.put(parquet.Int64Value(*member(&rows[i])))
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.present()
+				c.putInt64(*member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -300,9 +267,10 @@ func Int64[T any](id int, name, encoding string, member func(*T) *int64) Column[
 func Int32[T any](id int, name, encoding string, member func(*T) *int32) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: int32Kind, encoding: encoding,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				s.put(parquet.Int32Value(*member(&rows[i])))
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.present()
+				c.putInt32(*member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -317,9 +285,10 @@ func Int32[T any](id int, name, encoding string, member func(*T) *int32) Column[
 func Bool[T any](id int, name string, member func(*T) *bool) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: boolKind,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				s.put(parquet.BooleanValue(*member(&rows[i])))
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.present()
+				c.putBool(*member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -334,13 +303,14 @@ func Bool[T any](id int, name string, member func(*T) *bool) Column[T] {
 func Float[T any](id int, name string, member func(*T) *float64, has func(*T) *bool) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: floatKind, optional: has != nil,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				if has != nil && !*has(&rows[i]) {
-					s.null()
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				if has != nil && !*has(r) {
+					c.null()
 					continue
 				}
-				s.put(parquet.DoubleValue(*member(&rows[i])))
+				c.present()
+				c.putFloat(*member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -362,15 +332,9 @@ func Float[T any](id int, name string, member func(*T) *float64, has func(*T) *b
 func List[T any](id, element int, name, encoding string, member func(*T) *[]int32) Column[T] {
 	return Column[T]{
 		id: id, name: name, kind: listKind, optional: true, element: element, encoding: encoding,
-		get: func(s *vector, rows []T) {
-			for i := range rows {
-				list := *member(&rows[i])
-				if len(list) == 0 {
-					s.null()
-				}
-				for k, n := range list {
-					s.values = append(s.values, parquet.Int32Value(n).Level(min(k, 1), 2, 0))
-				}
+		put: func(c *chunk, rows []*T) {
+			for _, r := range rows {
+				c.putList(*member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {

@@ -141,7 +141,7 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 		codec, page = packed, packedPage
 	}
 	m.files = t.lighten(m.files)
-	made, err := t.rewrite(ctx, m.files, codec, page, nil, job)
+	made, err := t.mergeSorted(ctx, m.files, codec, page, job)
 	if errors.Is(err, errUnreadable) {
 		if same, err := t.lists(ctx, m.files); err != nil || !same {
 			return err == nil, err // another program replaced them, and what it replaced may be gone
@@ -241,9 +241,20 @@ func (t *Table[T]) rewrite(
 ) ([]*dataFile, error) {
 	var in merger[T]
 	in.compare = t.schema.Compare
-	defer in.close()
+	var objects []objectstore.Object
+	defer func() {
+		in.close()
+		for _, o := range objects {
+			_ = o.Close()
+		}
+	}()
 	for _, f := range files {
-		if err := in.open(t, f); err != nil {
+		o, err := t.openFile(f)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, o)
+		if err := in.open(t, f, o, t.schema.Columns); err != nil {
 			return nil, err
 		}
 	}

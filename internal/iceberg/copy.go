@@ -78,6 +78,25 @@ func (t *table) CopyTo(ctx context.Context, to objectstore.Store, progress func(
 	return errors.Join(to.Replace(hintName, strconv.AppendInt(nil, s.version, 10)), to.Sync())
 }
 
+// TableID is the identity of the table at a place, which a copy shares; "" where there is none. It changes nothing.
+func TableID(at objectstore.Store) (string, error) {
+	versions, err := (&table{store: at}).versions()
+	if errors.Is(err, errNoTable) {
+		return "", nil
+	}
+	for _, version := range versions { // the newest may be damaged; the identity never changes
+		var b []byte
+		if b, err = at.Read(metadataName(version)); err != nil {
+			continue
+		}
+		var m *metadata
+		if m, err = decodeMetadata(b); err == nil {
+			return m.TableUUID, nil
+		}
+	}
+	return "", err
+}
+
 // unused says whether a place holds no table that was opened there: one that was names its own place.
 func unused(at objectstore.Store) error {
 	hint, err := at.Read(hintName)

@@ -11,6 +11,7 @@ import (
 // holds one row group in memory.
 func (t *Table[T]) WriteParquet(ctx context.Context, q Query[T], w io.Writer) (rows int64, err error) {
 	out := newParquetWriter(t.schema, w, fresh, freshPage, nil)
+	defer out.close()
 	err = t.Scan(ctx, q, func(chunk []T) error {
 		for i := range chunk {
 			if err := out.add(ctx, &chunk[i]); err != nil {

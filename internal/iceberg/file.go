@@ -188,7 +188,12 @@ func cutUpper(l *layout, id int, v []byte) ([]byte, bool) {
 	if !l.isText(id) || utf8.RuneCount(v) <= boundLength {
 		return v, true
 	}
-	r := []rune(string(v))[:boundLength]
+	up, ok := raise([]rune(string(v))[:boundLength])
+	return []byte(string(up)), ok
+}
+
+// raise is the least text above all that begin with r, cut where a character can be raised; false where none can.
+func raise(r []rune) ([]rune, bool) {
 	for i := len(r) - 1; i >= 0; i-- {
 		next := r[i] + 1
 		if next == 0xd800 {
@@ -196,7 +201,7 @@ func cutUpper(l *layout, id int, v []byte) ([]byte, bool) {
 		}
 		if next <= utf8.MaxRune {
 			r[i] = next
-			return []byte(string(r[:i+1])), true
+			return r[:i+1], true
 		}
 	}
 	return nil, false

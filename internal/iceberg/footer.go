@@ -34,74 +34,34 @@ func indexOffset(meta *format.FileMetaData) int64 {
 	return meta.RowGroups[0].Columns[0].ColumnIndexOffset
 }
 
-// encodeTail is what follows the pages of a file: the indexes, the footer, and the checksum of both. written is what
-// parquet-go made of it, which begins at offset index of the file; the offsets in meta change. We write it anew because
-// parquet-go leaves the bounds of pages without values out of the index of a column of fixed length, so that the bounds
-// of the others stand at wrong pages (docs/decisions/0040).
-func encodeTail(written []byte, meta *format.FileMetaData, index int64) ([]byte, error) {
-	out := make([]byte, 0, len(written)+1024)
+// encodeTail is what follows the pages of a file, which end at offset at: the indexes, the footer, and the checksum of both.
+// It puts the places of the indexes into meta.
+func encodeTail(meta *format.FileMetaData, columns []format.ColumnIndex, offsets []format.OffsetIndex, at int64) (out []byte, err error) {
+	add := func(v any) (offset int64, length int32) {
+		b, merr := thrift.Marshal(new(thrift.CompactProtocol), v)
+		err = errors.Join(err, merr)
+		out = append(out, b...)
+		return at + int64(len(out)-len(b)), int32(len(b))
+	}
+	all := make([]*format.ColumnChunk, 0, len(columns))
 	for g := range meta.RowGroups {
 		for i := range meta.RowGroups[g].Columns {
-			c := &meta.RowGroups[g].Columns[i]
-			raw, err := cut(written, c.ColumnIndexOffset-index, c.ColumnIndexLength)
-			if err != nil {
-				return nil, err
-			}
-			if raw, err = withNullPages(raw); err != nil {
-				return nil, err
-			}
-			c.ColumnIndexOffset, c.ColumnIndexLength = index+int64(len(out)), int32(len(raw))
-			out = append(out, raw...)
+			all = append(all, &meta.RowGroups[g].Columns[i])
 		}
 	}
-	for g := range meta.RowGroups {
-		for i := range meta.RowGroups[g].Columns {
-			c := &meta.RowGroups[g].Columns[i]
-			raw, err := cut(written, c.OffsetIndexOffset-index, c.OffsetIndexLength)
-			if err != nil {
-				return nil, err
-			}
-			c.OffsetIndexOffset = index + int64(len(out))
-			out = append(out, raw...)
-		}
+	for i, c := range all {
+		c.ColumnIndexOffset, c.ColumnIndexLength = add(&columns[i])
 	}
-	footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
+	for i, c := range all {
+		c.OffsetIndexOffset, c.OffsetIndexLength = add(&offsets[i])
+	}
+	_, length := add(meta)
 	if err != nil {
 		return nil, err
 	}
-	out = append(out, footer...)
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(footer)))
+	out = binary.LittleEndian.AppendUint32(out, uint32(length))
 	out = append(out, "PAR1"...)
 	return out, putCheck(out)
-}
-
-func cut(b []byte, at int64, n int32) ([]byte, error) {
-	if at < 0 || n <= 0 || at+int64(n) > int64(len(b)) {
-		return nil, errors.New("an index that is not in the tail of its file")
-	}
-	return b[at : at+int64(n)], nil
-}
-
-// withNullPages gives every page of a column index a bound; that of a page without values is empty.
-func withNullPages(raw []byte) ([]byte, error) {
-	var index format.ColumnIndex
-	if err := thrift.Unmarshal(new(thrift.CompactProtocol), raw, &index); err != nil {
-		return nil, err
-	}
-	if len(index.MinValues) == len(index.NullPages) {
-		return raw, nil
-	}
-	spread := func(values [][]byte) [][]byte {
-		out := make([][]byte, len(index.NullPages))
-		for i, null := range index.NullPages {
-			if out[i] = []byte{}; !null && len(values) > 0 {
-				out[i], values = values[0], values[1:]
-			}
-		}
-		return out
-	}
-	index.MinValues, index.MaxValues = spread(index.MinValues), spread(index.MaxValues)
-	return thrift.Marshal(new(thrift.CompactProtocol), &index)
 }
 
 // checkAt finds the checksum in the end of a file. Key-value pairs come after everything that senders wrote, so the

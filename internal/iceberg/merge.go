@@ -12,7 +12,7 @@ import (
 type merger[T any] struct {
 	compare func(a, b *T) int
 	heads   []*head[T] // a heap: the least row is the first of the first
-	files   []objectstore.Object
+	files   int        // how many were opened
 	begun   bool
 }
 
@@ -21,23 +21,17 @@ type head[T any] struct {
 	next func() ([]T, error, bool)
 	stop func()
 	rows []T
+	file int // which of the files that were opened
 }
 
 // errUnreadable says that a file could not be read to its end.
 var errUnreadable = errors.New("file cannot be read")
 
-func (m *merger[T]) open(t *Table[T], p *dataFile) error {
-	o, err := t.store.Open(p.name)
-	if isMissing(err) {
-		t.markUnreadable(p.name)
-		return fmt.Errorf("%w: %s is missing", errUnreadable, p.name)
-	}
-	if err != nil {
-		return err
-	}
-	m.files = append(m.files, o)
-	h := &head[T]{}
-	h.next, h.stop = iter.Pull2(chunks(t, p, o))
+// open adds a file, of which it reads some columns. The file stays open until everything is read.
+func (m *merger[T]) open(t *Table[T], p *dataFile, o objectstore.Object, columns []Column[T]) error {
+	h := &head[T]{file: m.files}
+	m.files++
+	h.next, h.stop = iter.Pull2(chunks(t, p, o, columns))
 	more, err := h.fill()
 	if err != nil || !more {
 		h.stop()
@@ -54,17 +48,14 @@ func (m *merger[T]) close() {
 	for _, h := range m.heads {
 		h.stop()
 	}
-	for _, o := range m.files {
-		_ = o.Close()
-	}
 }
 
 // chunks is a whole file, some rows at a time; it ends with an error where the file cannot be read.
-func chunks[T any](t *Table[T], p *dataFile, o objectstore.Object) iter.Seq2[[]T, error] {
+func chunks[T any](t *Table[T], p *dataFile, o objectstore.Object, columns []Column[T]) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var broken error
 		rows := int64(0)
-		err := readRowsOf(p, o, &selection[T]{rest: t.schema.Columns}, func(err error) { broken = err }, func(some []T) error {
+		err := readRowsOf(p, o, &selection[T]{rest: columns}, func(err error) { broken = err }, func(some []T) error {
 			rows += int64(len(some))
 			if broken != nil || !yield(some, nil) {
 				return errEnough
@@ -78,8 +69,7 @@ func chunks[T any](t *Table[T], p *dataFile, o objectstore.Object) iter.Seq2[[]T
 			broken = fmt.Errorf("%d rows instead of %d", rows, p.rows)
 		}
 		if broken != nil {
-			t.markUnreadable(p.name)
-			yield(nil, fmt.Errorf("%w: %s: %w", errUnreadable, p.name, broken))
+			yield(nil, t.unreadableFile(p, broken))
 		}
 	}
 }

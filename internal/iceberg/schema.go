@@ -9,6 +9,7 @@ import (
 
 	apache "github.com/apache/iceberg-go"
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // layout is what a table looks like to other programs.
@@ -37,6 +38,8 @@ type Schema[T any] struct {
 	layout
 	Definition[T]
 	parquet func() *parquet.Schema
+	footer  func() format.FileMetaData // of a file without rows
+	writers chan *parquetWriter[T]     // that have written their file; their memory is used again
 }
 
 const (
@@ -47,9 +50,10 @@ const (
 // NewSchema makes the schema of a definition.
 func NewSchema[T any](d Definition[T]) *Schema[T] {
 	s := &Schema[T]{
-		layout: layout{name: d.Name}, Definition: d,
+		layout: layout{name: d.Name}, Definition: d, writers: make(chan *parquetWriter[T], 2), // a commit and a compaction
 		parquet: sync.OnceValue(func() *parquet.Schema { return parquetSchema(d.Name, d.Columns) }),
 	}
+	s.footer = sync.OnceValue(func() format.FileMetaData { return emptyFooter(s.parquet()) })
 	var fields []apache.NestedField
 	ids := map[string]int{}
 	for i := range d.Columns {

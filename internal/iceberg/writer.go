@@ -16,8 +16,10 @@ import (
 )
 
 const (
-	// rowsPerGroup bounds what a writer of a file holds in memory: about 8 MB of events.
+	// rowsPerGroup and groupBytes bound what a writer of a file holds in memory: about 12 MB of usual events, and not much
+	// more of long ones.
 	rowsPerGroup = 128 << 10
+	groupBytes   = 16 << 20
 	// dictionaryBytes is where a dictionary has lost its sense and the column goes on in plain. Larger ones were
 	// tried: slower, no smaller files, and compaction holds one for each column of each file it merges.
 	dictionaryBytes = 256 << 10
@@ -35,7 +37,7 @@ const (
 // Fresh files are written in a hurry and live for minutes; packed ones stay for a year.
 var (
 	fresh  = newCodec(zstd.SpeedFastest)
-	packed = newCodec(zstd.SpeedBetterCompression)
+	packed = newCodec(zstd.SpeedDefault)
 )
 
 // codec is zstd with no more memory than pages need: parquet-go's own keeps windows of megabytes.
@@ -71,41 +73,76 @@ func (c *codec) Encode(dst, src []byte) ([]byte, error) {
 }
 func (c *codec) Decode(dst, src []byte) ([]byte, error) { return c.decoder().DecodeAll(src, dst[:0]) }
 
-// parquetWriter writes one Parquet file. There is one for each: parquet-go's Reset spoils the names of the columns in every
-// file but the first (docs/decisions/0040).
+// parquetWriter writes one Parquet file: rows into the chunks of their columns, chunks into row groups, and the footer. The
+// encodings are those of parquet-go (docs/decisions/0048).
 type parquetWriter[T any] struct {
 	schema  *Schema[T]
-	w       *parquet.GenericWriter[any]
-	columns []*parquet.ColumnWriter
-	out     *tailWriter
-	rows    []T // not yet handed to the columns
-	group   int // rows in the row group so far
-	values  vector
+	out     io.Writer
+	n       int64 // bytes so far
+	chunks  []chunk
+	rows    []T  // that were added and are not yet in the chunks
+	block   []*T // memory for write
+	group   int  // rows in the row group so far
+	meta    format.FileMetaData
+	columns []format.ColumnIndex // of all row groups, column after column
+	offsets []format.OffsetIndex
 	job     *throttle.Job
 }
 
+// newParquetWriter begins a file. close gives the memory back.
 func newParquetWriter[T any](s *Schema[T], out io.Writer, codec *codec, pageBytes int, job *throttle.Job) *parquetWriter[T] {
-	w := &parquetWriter[T]{schema: s, out: &tailWriter{out: out}, rows: make([]T, 0, writeRows), job: job}
-	w.values.values = make([]parquet.Value, 0, writeRows)
-	w.w = parquet.NewGenericWriter[any](
-		w.out,
-		s.parquet(),
-		parquet.Compression(codec),
-		parquet.PageBufferSize(pageBytes),
-		parquet.WriteBufferSize(256<<10),
-		parquet.DictionaryMaxBytes(dictionaryBytes),
-		parquet.DataPageVersion(1),        // every reader knows it
-		parquet.DataPageStatistics(false), // the page index has them
-		parquet.CreatedBy("sluice", writerVersion, ""),
-		parquet.ColumnIndexSizeLimit(func([]string) int { return 32 }), // a whole hash
-	)
-	w.columns = w.w.ColumnWriters()
+	var w *parquetWriter[T]
+	select {
+	case w = <-s.writers:
+	default:
+		w = &parquetWriter[T]{schema: s, chunks: make([]chunk, len(s.Columns))}
+		for i := range s.Columns {
+			w.chunks[i].leafType = s.Columns[i].leaf()
+		}
+	}
+	w.out, w.n, w.group, w.job = out, 0, 0, job
+	w.meta, w.columns, w.offsets = s.footer(), nil, nil
+	for i := range w.chunks {
+		w.chunks[i].codec, w.chunks[i].pageBytes = codec, pageBytes
+		w.chunks[i].begin()
+	}
 	return w
 }
 
-// add takes a row in. What is in it must stay as it is until the file is finished or writeRows more were added.
+// close gives the writer's memory to the next one.
+func (w *parquetWriter[T]) close() {
+	clear(w.rows)
+	clear(w.block)
+	w.rows, w.block, w.out, w.job = w.rows[:0], w.block[:0], nil, nil
+	for i := range w.chunks {
+		if c := &w.chunks[i]; cap(c.pages) > largePages {
+			c.pages = nil
+		}
+	}
+	select {
+	case w.schema.writers <- w:
+	default:
+	}
+}
+
+// largePages is the most memory that a column keeps for the pages of the next file: hashes of a row group have 4 MiB.
+const largePages = 6 << 20
+
+// emptyFooter is the footer of a file without rows, as parquet-go makes it of a schema.
+func emptyFooter(s *parquet.Schema) format.FileMetaData {
+	w := parquet.NewGenericWriter[any](io.Discard, s, parquet.CreatedBy("sluice", writerVersion, ""))
+	if err := w.Close(); err != nil {
+		panic(err) // nothing is written that could fail
+	}
+	meta := *w.File().Metadata()
+	meta.RowGroups = nil
+	meta.KeyValueMetadata = []format.KeyValue{{Key: checkKey, Value: noCheck}}
+	return meta
+}
+
+// add takes a copy of a row in. What it points to must stay as it is until the next flush.
 func (w *parquetWriter[T]) add(ctx context.Context, row *T) error {
-	if len(w.rows) == cap(w.rows) {
+	if len(w.rows) == writeRows {
 		if err := w.flush(ctx); err != nil {
 			return err
 		}
@@ -122,34 +159,86 @@ func (w *parquetWriter[T]) last() *T {
 	return &w.rows[len(w.rows)-1]
 }
 
-// flush hands the rows to the columns, one column after the other.
+// flush hands the rows that were added to the columns.
 func (w *parquetWriter[T]) flush(ctx context.Context) error {
-	for i := range w.schema.Columns {
-		c := &w.schema.Columns[i]
-		w.values.begin(c.optional)
-		c.get(&w.values, w.rows)
-		n, err := w.columns[i].WriteRowValues(w.values.values)
-		if err == nil && n != len(w.rows) {
-			err = fmt.Errorf("%d rows became %d", len(w.rows), n)
-		}
-		if err != nil {
-			return fmt.Errorf("column %s: %w", c.name, err)
-		}
+	w.block = w.block[:0]
+	for i := range w.rows {
+		w.block = append(w.block, &w.rows[i])
 	}
-	w.group += len(w.rows)
 	w.rows = w.rows[:0]
+	return w.write(ctx, w.block)
+}
+
+// write hands some rows to the columns, one column after the other. It keeps nothing of them.
+func (w *parquetWriter[T]) write(ctx context.Context, rows []*T) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	held := 0
+	for i := range w.chunks {
+		c := &w.chunks[i]
+		w.schema.Columns[i].put(c, rows)
+		if err := c.end(len(rows)); err != nil {
+			return fmt.Errorf("column %s: %w", w.schema.Columns[i].name, err)
+		}
+		held += len(c.pages)
+	}
+	w.group += len(rows)
 	if err := w.job.Pause(ctx); err != nil {
 		return err
 	}
-	if w.group < rowsPerGroup {
+	if w.group < rowsPerGroup && held < groupBytes {
 		return nil
 	}
 	return w.endGroup()
 }
 
+// endGroup writes the chunks of a row group.
 func (w *parquetWriter[T]) endGroup() error {
+	if w.group == 0 {
+		return nil
+	}
+	if w.n == 0 {
+		if err := w.emit([]byte("PAR1")); err != nil {
+			return err
+		}
+	}
+	group := format.RowGroup{NumRows: int64(w.group), FileOffset: w.n, Ordinal: int16(len(w.meta.RowGroups))}
+	for i := range w.chunks {
+		c := &w.chunks[i]
+		words, pages, err := c.finish()
+		if err != nil {
+			return fmt.Errorf("column %s: %w", w.schema.Columns[i].name, err)
+		}
+		meta := c.meta
+		if len(words) > 0 {
+			meta.DictionaryPageOffset = w.n
+		}
+		meta.DataPageOffset = w.n + int64(len(words))
+		for k := range c.locations {
+			c.locations[k].Offset += meta.DataPageOffset
+		}
+		if err := errors.Join(w.emit(words), w.emit(pages)); err != nil {
+			return err
+		}
+		c.index.BoundaryOrder = c.order()
+		w.columns = append(w.columns, c.index)
+		w.offsets = append(w.offsets, format.OffsetIndex{PageLocations: c.locations})
+		group.Columns = append(group.Columns, format.ColumnChunk{MetaData: meta})
+		group.TotalByteSize += meta.TotalUncompressedSize
+		group.TotalCompressedSize += meta.TotalCompressedSize
+		c.begin()
+	}
+	w.meta.NumRows += group.NumRows
+	w.meta.RowGroups = append(w.meta.RowGroups, group)
 	w.group = 0
-	return w.w.Flush()
+	return nil
+}
+
+func (w *parquetWriter[T]) emit(b []byte) error {
+	n, err := w.out.Write(b)
+	w.n += int64(n)
+	return err
 }
 
 // finish writes what is left and the footer, and says what is in the file.
@@ -157,42 +246,17 @@ func (w *parquetWriter[T]) finish(ctx context.Context) (*format.FileMetaData, er
 	if err := errors.Join(w.flush(ctx), w.endGroup()); err != nil {
 		return nil, err
 	}
-	w.w.SetKeyValueMetadata(checkKey, noCheck)
-	w.out.hold = true
-	if err := w.w.Close(); err != nil {
-		return nil, err
+	if w.n == 0 {
+		if err := w.emit([]byte("PAR1")); err != nil {
+			return nil, err
+		}
 	}
-	meta := w.w.File().Metadata()
-	index := indexOffset(meta)
-	pages := index - w.out.n // that were still in a buffer
-	if pages < 0 || pages > int64(len(w.out.tail)) {
-		return nil, errors.New("the footer was written early")
-	}
-	tail, err := encodeTail(w.out.tail[pages:], meta, index)
+	tail, err := encodeTail(&w.meta, w.columns, w.offsets, w.n)
 	if err != nil {
 		return nil, err
 	}
-	w.out.hold = false
-	_, err = w.out.Write(append(w.out.tail[:pages:pages], tail...))
-	return meta, err
-}
-
-// tailWriter keeps back what parquet-go writes at the end of a file: encodeTail writes it instead.
-type tailWriter struct {
-	out  io.Writer
-	n    int64 // bytes so far
-	hold bool
-	tail []byte
-}
-
-func (w *tailWriter) Write(p []byte) (int, error) {
-	if w.hold {
-		w.tail = append(w.tail, p...)
-		return len(p), nil
-	}
-	n, err := w.out.Write(p)
-	w.n += int64(n)
-	return n, err
+	meta := w.meta
+	return &meta, w.emit(tail)
 }
 
 // fileWriter writes a file of a table, and learns what a manifest has to say of it.
@@ -225,8 +289,9 @@ func (w *fileWriter[T]) finish(ctx context.Context, with *uploads) (*dataFile, e
 	if err := with.do(w.file.Close); err != nil {
 		return nil, fmt.Errorf("write file: %w", err)
 	}
-	w.listed.bytes = w.out.n
+	w.listed.bytes = w.n
 	w.listed.measure(&w.schema.layout, meta)
+	w.close()
 	return w.listed, nil
 }
 

@@ -58,3 +58,32 @@ func TestCopyIsGoneOnWith(t *testing.T) {
 		}
 	}
 }
+
+// A copy has the identity of its source, before and after it is used; other tables have another. To ask makes no tables.
+func TestIdentity(t *testing.T) {
+	from, to, empty := at(t, t.TempDir()), at(t, t.TempDir()), at(t, t.TempDir())
+	l := openLake(t, Options{Store: from})
+	commit(t, l, newSampler(5, 2, 9).rows(40, noon))
+	if err := l.CopyTo(t.Context(), to, silent); err != nil {
+		t.Fatal(err)
+	}
+	want, err := Identity(from)
+	if err != nil || want == "" {
+		t.Fatalf("got %q, %v, want an identity", want, err)
+	}
+	for range 2 {
+		if got, err := Identity(to); err != nil || got != want {
+			t.Errorf("the copy: got %q, %v, want %q", got, err, want)
+		}
+		commit(t, openLake(t, Options{Store: to}), newSampler(6, 2, 9).rows(10, noon))
+	}
+	for range 2 {
+		if got, err := Identity(empty); err != nil || got != "" {
+			t.Errorf("an empty place: got %q, %v, want none", got, err)
+		}
+	}
+	openLake(t, Options{Store: empty})
+	if got, err := Identity(empty); err != nil || got == "" || got == want {
+		t.Errorf("other tables: got %q, %v, want another identity than %q", got, err, want)
+	}
+}

@@ -121,6 +121,10 @@ func (l *Lake) CopyTo(ctx context.Context, to objectstore.Store, progress func(d
 	return nil
 }
 
+// Identity tells the tables at a place from others; a copy that CopyTo made has the same. "" means that there are none. It
+// changes nothing, unlike Open.
+func Identity(at objectstore.Store) (string, error) { return iceberg.TableID(at.Sub(eventsTable)) }
+
 // How often Run looks. A day's compaction is a matter of minutes, and each look costs next to nothing.
 const (
 	maintainEvery = 5 * time.Second

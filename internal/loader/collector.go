@@ -166,7 +166,7 @@ func (c *collector) assemble() lake.Batch {
 		waits += len(s.rejections)
 	}
 	c.isDue = c.isDue || waits > maxRejections || c.l.o.Settle <= c.l.o.Age
-	out := lake.Batch{Events: c.batch.events, Later: !c.isDue}
+	out := lake.Batch{Rows: c.l.rows, Later: !c.isDue}
 	for _, s := range c.shares {
 		if s.to > s.marks.Events || c.isDue && s.unsettled() {
 			out.Spans = append(out.Spans, lake.Span{Partition: s.p.id, From: s.marks, To: s.to})
@@ -272,6 +272,7 @@ func (c *collector) giveUp(err error) {
 // finish settles the counts of what is committed. Frames that wait stay in the stream.
 func (c *collector) finish(ctx context.Context) {
 	c.batch = newBatch(c.l)
+	c.l.rows.Reset()
 	for _, s := range c.shares {
 		s.to = s.done
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/event"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
@@ -84,6 +85,9 @@ type Loader struct {
 	orders           chan order
 	collected        chan struct{} // closed when the collector has ended
 
+	rows    *lake.EventRows // the events of the batch that is being committed; the collector alone uses it
+	decoded []event.Row     // the events of one record, in memory that is used again
+
 	mu         sync.Mutex
 	partitions []*partition
 }
@@ -115,6 +119,7 @@ func New(o Options) (*Loader, error) {
 		return nil, err
 	}
 	l := &Loader{o: o, quarantine: kept, unable: make(chan struct{}, 1), arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
+	l.rows = lake.NewEventRows()
 	l.leads.Store(o.Engine == nil)
 	l.grow()
 	return l, nil

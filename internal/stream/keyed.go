@@ -15,8 +15,15 @@ import (
 // within one partition.
 func (s *Stream) keyName(text string) (key, *writer) {
 	sum := sha256.Sum256([]byte(text))
-	return key(sum[:24]), s.writers[int(sum[31])%s.parts.Keyed]
+	name := key(sum[:24])
+	if s.parts.ByHash {
+		return name, s.writers[name.home(s.parts.Keyed)]
+	}
+	return name, s.writers[int(sum[31])%s.parts.Keyed]
 }
+
+// home is the partition that a key belongs to in a stream that was moved to an external engine, if so many have keys.
+func (k *key) home(keyed int) int { return int(k[len(k)-1]) % keyed }
 
 // AppendKeyed stores a record under a key, unless there is one: then it returns ErrExists and ReadKeyed has it, or will
 // have it as soon as the other call succeeds. This holds after any crash, and between processes, for as long as records
@@ -78,7 +85,13 @@ func (w *writer) publishKeyed(ctx context.Context, name *key, record []byte) (Po
 	start := s.o.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	seq, err := w.publish(ctx, "keyed", base64.RawURLEncoding.EncodeToString(name[:]), frame)
+	to := address{key: base64.RawURLEncoding.EncodeToString(name[:])}
+	seq, err := w.publish(ctx, "keyed", to, frame)
+	if errors.Is(err, ErrExists) && s.parts.ByHash { // it may be a reference
+		if to.over, err = w.expired(ctx, to.key); err == nil {
+			seq, err = w.publish(ctx, "keyed", to, frame)
+		}
+	}
 	if cap(frame) <= maxPooled {
 		*buf = frame[:0]
 		frames.Put(buf)
@@ -120,11 +133,39 @@ func (w *writer) readPublished(ctx context.Context, name *key) ([]byte, Position
 	if err != nil {
 		return nil, Position{}, err
 	}
+	if at, ok := reference(m.Data); ok {
+		record, err := w.s.Read(ctx, at)
+		switch {
+		case errors.Is(err, ErrGone): // and its key with it
+			err = ErrNotFound
+		case errors.Is(err, ErrNotFound): // it was there when the reference was written
+			err = ErrDamaged
+		}
+		return record, at, err
+	}
 	records, err := DecodeFrame(m.Data)
 	if err != nil || len(records) != 1 {
 		return nil, Position{}, ErrDamaged
 	}
 	return records[0], Position{Partition: w.part, Seq: m.Seq}, nil
+}
+
+// expired returns the number of the message with a key that is a reference to a record that has aged out: the key is free
+// again. Else it returns ErrExists.
+func (w *writer) expired(ctx context.Context, name string) (uint64, error) {
+	m, err := w.log.GetKey(ctx, name)
+	if errors.Is(err, engine.ErrNotFound) { // another one is on its way
+		return 0, ErrExists
+	}
+	if err != nil {
+		return 0, translate(err)
+	}
+	if at, ok := reference(m.Data); ok {
+		if _, err := w.s.Read(ctx, at); errors.Is(err, ErrGone) {
+			return m.Seq, nil
+		}
+	}
+	return 0, ErrExists
 }
 
 // maxKeyed is how many messages with keys are on their way at once. The engine writes one after the other, so more

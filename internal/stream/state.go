@@ -332,7 +332,7 @@ func (w *writer) probe(ctx context.Context) error {
 func (w *writer) write(ctx context.Context, frame []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	return w.send(ctx, "probe", "", frame)
+	return w.send(ctx, "probe", address{}, frame)
 }
 
 // Resume tells how far the reader of a partition has come, before Run. The engine normally is past that; if it came

@@ -82,7 +82,7 @@ func TestUpgradeFromFirst(t *testing.T) {
 }
 
 func upgradeFrom(t *testing.T, old servicetest.Program) {
-	w := prepare(t, true)
+	w := newServers(t, nil)
 	shared := filepath.Join(w.dir, "shared")
 	for _, at := range w.sites {
 		at.program, at.data, at.tables = old, shared, []string{}

@@ -69,17 +69,23 @@ func soon() time.Time { return time.Now().Add(300 * time.Millisecond) }
 // newWorld starts a cluster. dirs are directories for the NATS servers, or none.
 func newWorld(t *testing.T, dirs ...string) *world {
 	t.Helper()
-	w := prepare(t, true, dirs...)
+	w := newServers(t, dirs)
 	w.startNodes()
 	return w
 }
 
-// prepare starts what the nodes of a cluster need. Servers that do not sync each write are a control.
-func prepare(t *testing.T, synced bool, dirs ...string) *world {
+// newServers is a world without nodes. dirs are directories for the NATS servers, or none; build is added to go build.
+func newServers(t *testing.T, dirs []string, build ...string) *world {
+	t.Helper()
+	return prepare(t, true, dirs, build...)
+}
+
+// prepare is newServers, also with servers that do not sync each write: they are a control.
+func prepare(t *testing.T, synced bool, dirs []string, build ...string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
 	var err error
-	if w.program, err = servicetest.Build("../..", w.dir); err != nil {
+	if w.program, err = servicetest.Build("../..", w.dir, build...); err != nil {
 		t.Fatal(err)
 	}
 	w.program.Env = []string{"AWS_ACCESS_KEY_ID=" + s3.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3.SecretKey}

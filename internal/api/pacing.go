@@ -1,0 +1,143 @@
+package api
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/event"
+)
+
+// pacing slows large bodies down while small requests of other datasets are slow beside them. A large body costs more
+// than its time with a place to be decoded: its record goes through the stream and the loader, and all of it is memory
+// that the garbage collector looks for. So while they make more than one small request in a hundred slow, a dataset has
+// one large body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that
+// the one before took. A dataset that sends little rests little. The multiple doubles while small requests stay slow, and
+// falls one by one when they are not.
+//
+// A disk or a machine that is slow by itself is no reason to slow large bodies down: as many requests are slow while no
+// large body has a place.
+type pacing struct {
+	mu     sync.Mutex
+	begun  time.Time // of the interval
+	sender *usage    // whose large body began last
+	places int       // of large bodies, in use now
+	worked bool      // a large body had a place in this interval
+	n      int       // small requests of this interval
+	slow   int       // those of them that took longer than the target
+	share  float64   // of small requests that are slow, smoothed
+	alone  float64   // the same of intervals without a large body
+
+	factor atomic.Int64 // a dataset rests so many times as long as its large body took; 0 is off
+	rested atomic.Int64 // nanoseconds, since the start
+}
+
+// All are arbitrary. A small request takes one to ten milliseconds on a machine that does nothing else.
+const (
+	paceInterval = 200 * time.Millisecond
+	paceTarget   = 30 * time.Millisecond // what takes longer is slow
+	paceShare    = 0.01                  // of small requests that large bodies may make slow
+	paceMemory   = 32                    // intervals over which that share is smoothed: some 6 s
+	maxFactor    = 128
+	maxRest      = 10 * time.Second
+	maxRestWait  = 2 * time.Second // a request waits so long for the end of a rest, and no longer
+	maxWaiting   = 4               // requests of a dataset that wait for it
+)
+
+// small notes that a small request of a dataset took so long. Those of the dataset that sends large bodies say nothing
+// about others.
+func (p *pacing) small(u *usage, now time.Time, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next(now)
+	if u == p.sender {
+		return
+	}
+	if p.n++; took > paceTarget {
+		p.slow++
+	}
+}
+
+// begin notes that a large body of a dataset has a place.
+func (p *pacing) begin(u *usage, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next(now)
+	p.places++
+	p.worked, p.sender = true, u
+}
+
+// end notes that the place is no longer used, and returns how long its dataset rests.
+func (p *pacing) end(now time.Time, used time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.next(now)
+	p.places--
+	return min(time.Duration(p.factor.Load())*max(0, used), maxRest)
+}
+
+// next decides what follows from an interval that is over. The lock is held.
+func (p *pacing) next(now time.Time) {
+	past := now.Sub(p.begun)
+	if past >= 0 && past < paceInterval {
+		return
+	}
+	factor := p.factor.Load()
+	if p.n == 0 { // nobody is there to be slowed down
+		factor /= 2
+	} else {
+		share := float64(p.slow) / float64(p.n)
+		p.share += (share - p.share) / paceMemory
+		if !p.worked {
+			p.alone += (share - p.alone) / paceMemory
+		}
+		switch {
+		case p.worked && share > 10*paceShare && p.share > 1.5*p.alone+paceShare:
+			factor = min(maxFactor, max(1, 2*factor))
+		case p.share < 1.2*p.alone+paceShare/2:
+			factor = max(0, factor-1)
+		}
+	}
+	p.factor.Store(factor)
+	p.begun, p.worked, p.n, p.slow = now, p.places > 0, 0, 0
+}
+
+// on says whether large bodies are slowed down now.
+func (p *pacing) on() bool { return p.factor.Load() > 0 }
+
+// turn is a dataset's right to have a large body on its way while large bodies are slowed down.
+type turn struct {
+	one   fairSemaphore
+	wait  waiters
+	until atomic.Int64 // end of the rest, in Unix nanoseconds
+}
+
+// take waits for the right, or says how long the dataset rests if that is too long to wait.
+func (t *turn) take(now time.Time) time.Duration {
+	left := time.Duration(t.until.Load() - now.UnixNano())
+	if left > maxRestWait && left <= maxRest || t.one.waiting(&t.wait) >= maxWaiting {
+		return max(left, time.Second)
+	}
+	t.one.acquire(&t.wait, 1, 1)
+	return 0
+}
+
+// give gives the right to the next one after a rest.
+func (t *turn) give(now time.Time, rest time.Duration) {
+	if rest <= 0 {
+		t.one.release(1, 1)
+		return
+	}
+	t.until.Store(now.Add(rest).UnixNano())
+	time.AfterFunc(rest, func() { t.one.release(1, 1) })
+}
+
+// resting says that the dataset's next large request comes too early.
+func resting(wait time.Duration) *rejection {
+	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+strconv.Itoa(fairSize)+
+		" bytes and more delay the requests of others at the moment.")
+	r.wait = wait
+	r.hint = "Wait for Retry-After, then send the same again; put fewer events into each request."
+	return r
+}

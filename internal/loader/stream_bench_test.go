@@ -1,0 +1,140 @@
+package loader
+
+import (
+	"context"
+	"path/filepath"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+	"sluice/internal/traffic"
+)
+
+// backlog is how many events BenchmarkStream loads: as many as sixteen commits take, which one compaction makes one file.
+const backlog = 16 * 64_000
+
+// BenchmarkStream carries a backlog of about a million events from a stream of a real engine into a table on disk, and
+// compacts it. It reports the processor time of both per million events, the bytes per event before and after the
+// compaction, and the most memory that the heap had.
+func BenchmarkStream(b *testing.B) {
+	e, err := engine.Open(b.Context(), engine.Options{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { e.Close() })
+	st, err := stream.Open(b.Context(), e, stream.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- st.Run(ctx) }()
+	b.Cleanup(func() { cancel(); <-ran; st.Close() })
+	last := fill(b, st, backlog)
+
+	var loading, compacting time.Duration
+	var written, compacted, peak int64
+	b.ReportAllocs()
+	for b.Loop() {
+		dir := b.TempDir()
+		lk, err := lake.OpenDir(b.Context(), filepath.Join(dir, "lake"), lake.Options{Now: time.Now})
+		if err != nil {
+			b.Fatal(err)
+		}
+		stop := watchHeap(&peak)
+		before := used(b)
+		loadAll(b, st, lk, dir, last)
+		between := used(b)
+		written += stored(lk)
+		for more := true; more; {
+			if more, err = lk.Compact(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		loading, compacting = loading+between-before, compacting+used(b)-between
+		compacted += stored(lk)
+		stop()
+	}
+	million := float64(b.N) * backlog / 1e6
+	b.ReportMetric(loading.Seconds()/million, "load-cpu-s/million")
+	b.ReportMetric(compacting.Seconds()/million, "compact-cpu-s/million")
+	b.ReportMetric((loading+compacting).Seconds()/million, "cpu-s/million")
+	b.ReportMetric(float64(written)/million/1e6, "fresh-bytes/event")
+	b.ReportMetric(float64(compacted)/million/1e6, "bytes/event")
+	b.ReportMetric(float64(peak)/(1<<20), "heap-MiB")
+}
+
+// fill appends batches of 500 events, and returns the position of the last one.
+func fill(b *testing.B, st *stream.Stream, events int) (last uint64) {
+	source := traffic.New(traffic.Standard, 1)
+	var d event.Decoder
+	now := time.Now()
+	for range events / 500 {
+		body := string(source.AppendBatch(nil, "shop", now.Unix(), 500))
+		res, problem := d.Decode(body, event.Batch, event.Policy{DatasetID: "shop"}, now)
+		if problem != nil {
+			b.Fatal(problem)
+		}
+		s := &submission.Submission{
+			Kind: submission.Batch, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: "shop", Rows: res.Rows,
+		}
+		at, err := st.Append(b.Context(), record(s))
+		if err != nil {
+			b.Fatal(err)
+		}
+		last = at.Seq
+	}
+	return last
+}
+
+// loadAll returns when everything up to last is in the table.
+func loadAll(b *testing.B, st *stream.Stream, lk *lake.Lake, dir string, last uint64) {
+	l, err := New(Options{Stream: st, Lake: lk, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	for l.Watermark(0) < last {
+		<-time.After(time.Millisecond)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+}
+
+// stored is how many bytes the files of the table of events have.
+func stored(lk *lake.Lake) int64 {
+	for _, t := range lk.Stats().Tables {
+		if t.Name == "events" {
+			return t.Bytes
+		}
+	}
+	return 0
+}
+
+// watchHeap raises peak to the most that live and dead objects take, until the returned function is called.
+func watchHeap(peak *int64) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+		for {
+			metrics.Read(sample)
+			*peak = max(*peak, int64(sample[0].Value.Uint64()))
+			select {
+			case <-end:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
+}
