@@ -208,15 +208,15 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	return err
 }
 
+// bucketPatience is how long a node tries to commit before it leaves loading to another node, which may reach the bucket
+// (arbitrary: longer than most outages of a bucket, shorter than the alarm SluiceLoadBehind waits).
+const bucketPatience = 20 * time.Second
+
 // submissionSecret is the secret of submission ids. The first version that authenticates ids made it when it started.
 const submissionSecret = "submissions"
 
 // upgradeTime is how long nodes of an earlier version may go on beside the first one of a later version (arbitrary).
 const upgradeTime = 24 * time.Hour
-
-// bucketPatience is how long a node tries to commit before it leaves loading to another node, which may reach the bucket
-// (arbitrary: longer than most outages of a bucket, shorter than the alarm SluiceLoadBehind waits).
-const bucketPatience = 20 * time.Second
 
 // openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
 func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(string) [32]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,13 @@ func (e *Engine) Move() {
 	for _, nc := range conns {
 		_ = nc.ForceReconnect() // fails only when it is closed
 	}
+}
+
+// Settled says whether every connection stands. One that does not is looking for a server by itself.
+func (e *Engine) Settled() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.nc.IsConnected() && !slices.ContainsFunc(e.readers, func(nc *nats.Conn) bool { return nc.IsReconnecting() })
 }
 
 // fail records the first cause for which the engine has to be restarted.

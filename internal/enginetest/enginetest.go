@@ -237,7 +237,10 @@ func (s *Server) Restart() {
 	if s.more == "" {
 		s.more = "max_payload: 8MB\n"
 	}
-	text += fmt.Sprintf("%s\njetstream: {store_dir: %q, sync_interval: always}\n", s.more, filepath.Join(s.dir, "store"))
+	text += s.more + "\n"
+	if !strings.Contains(s.more, "jetstream:") {
+		text += fmt.Sprintf("jetstream: {store_dir: %q, sync_interval: always}\n", filepath.Join(s.dir, "store"))
+	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}

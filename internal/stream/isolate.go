@@ -90,7 +90,7 @@ func (s *Stream) ailing() (down []*writer) {
 // search says when to try another server of a cluster. The one that the connection goes to may be cut off from the others:
 // it answers and stores nothing, or nothing for partitions that are led by a server that it does not reach.
 type search struct {
-	since time.Time // when partitions were first down, or the last move; only differences count
+	since time.Time // when partitions were first down, or the connections were last made; only differences count
 	moves int       // without success so far
 }
 
@@ -102,13 +102,13 @@ const (
 	trySomeMax = 2 * time.Minute // arbitrary
 )
 
-// due says whether to move now, with so many partitions of all down.
-func (f *search) due(now time.Time, down, all int) bool {
+// due says whether to move now, with so many partitions of all down. A server has its time from when all connections stand.
+func (f *search) due(now time.Time, settled bool, down, all int) bool {
 	if down == 0 {
 		*f = search{}
 		return false
 	}
-	if f.since.IsZero() {
+	if f.since.IsZero() || !settled {
 		f.since = now
 	}
 	wait := tryAll

@@ -177,17 +177,18 @@ func TestSearch(t *testing.T) {
 	for at := time.Duration(0); at < 3*time.Minute; at += 100 * time.Millisecond {
 		down := 0
 		switch {
-		case at < 6*time.Second:
+		case at < 8*time.Second:
 			down = 3
 		case at > time.Minute:
 			down = 1
 		}
-		if f.due(begun.Add(at), down, 3) {
+		settled := at < 3*time.Second || at > 4*time.Second // the first move takes a while
+		if f.due(begun.Add(at), settled, down, 3) {
 			moved = append(moved, at)
 		}
 	}
 	first := time.Minute + 100*time.Millisecond
-	want := []time.Duration{tryAll, 2 * tryAll, first + trySome, first + 3*trySome, first + 7*trySome}
+	want := []time.Duration{tryAll, 4*time.Second + tryAll, first + trySome, first + 3*trySome, first + 7*trySome}
 	if !slices.Equal(moved, want) {
 		t.Errorf("got moves after %v, want %v", moved, want)
 	}

@@ -144,7 +144,7 @@ func (s *Stream) watch(ctx context.Context) {
 	for {
 		changed, unwell := s.e.Changed(), s.e.Unwell()
 		s.look(ctx)
-		if s.e.Mode() == engine.External && s.search.due(s.o.Now(), len(s.ailing()), len(s.writers)) {
+		if s.e.Mode() == engine.External && s.search.due(s.o.Now(), s.e.Settled(), len(s.ailing()), len(s.writers)) {
 			s.o.Log.Warn("the NATS server does not store records; trying another one", "partitions_down", len(s.ailing()))
 			s.e.Move()
 		}

@@ -77,6 +77,12 @@ func newWorld(t *testing.T, dirs ...string) *world {
 // newServers is a world without nodes. dirs are directories for the NATS servers, or none; build is added to go build.
 func newServers(t *testing.T, dirs []string, build ...string) *world {
 	t.Helper()
+	return prepare(t, true, dirs, build...)
+}
+
+// prepare is newServers, also with servers that do not sync each write: they are a control.
+func prepare(t *testing.T, synced bool, dirs []string, build ...string) *world {
+	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
 	var err error
 	if w.program, err = servicetest.Build("../..", w.dir, build...); err != nil {
@@ -86,7 +92,7 @@ func newServers(t *testing.T, dirs []string, build ...string) *world {
 	for range servers {
 		dirs = append(dirs, t.TempDir())
 	}
-	w.startServers(dirs[:servers])
+	w.startServers(dirs[:servers], synced)
 	w.startBucket()
 	for range nodes {
 		at := &site{program: w.program, listen: freePort(t), bucket: newLink(t, strings.TrimPrefix(w.spoiler.URL, "http://"))}
@@ -160,7 +166,7 @@ func inBucket(url string) []string {
 
 // startServers starts the NATS servers, with a link from each to each. They advertise nothing that goes around a link: no
 // address to clients, and to each other one where nobody listens.
-func (w *world) startServers(dirs []string) {
+func (w *world) startServers(dirs []string, synced bool) {
 	t := w.t
 	t.Helper()
 	var ports []string
@@ -182,6 +188,9 @@ server_tags: [n%d]
 http: "127.0.0.1:-1"
 logtime_utc: true
 cluster: {name: c, listen: %q, advertise: "127.0.0.1:%d", no_advertise: true, routes: [%s]}`, i, i, ports[i], i+1, strings.Join(routes, ", "))
+		if !synced {
+			config += fmt.Sprintf("\njetstream: {store_dir: %q}", filepath.Join(dirs[i], "store"))
+		}
 		w.servers = append(w.servers, enginetest.StartIn(t, dirs[i], config))
 	}
 }
@@ -265,18 +274,34 @@ func (w *world) leader(partition int) int {
 	return found
 }
 
-// leaders are the leaders of the streams, as the first server that runs knows them.
+// leaders are the leaders of the streams.
 func (w *world) leaders() (map[string]string, error) {
+	streams, err := w.streams()
+	found := map[string]string{}
+	for _, stream := range streams {
+		found[stream.Name] = stream.Cluster.Leader
+	}
+	return found, err
+}
+
+// streamInfo is what a server says of a stream.
+type streamInfo struct {
+	Name    string
+	Cluster struct{ Leader string }
+	State   struct {
+		Last uint64 `json:"last_seq"`
+	}
+}
+
+// streams are the streams as the first server that runs knows them.
+func (w *world) streams() (found []streamInfo, err error) {
 	for _, s := range w.servers {
 		if !s.Running() {
 			continue
 		}
 		var jsz struct {
 			Accounts []struct {
-				Streams []struct {
-					Name    string
-					Cluster struct{ Leader string }
-				} `json:"stream_detail"`
+				Streams []streamInfo `json:"stream_detail"`
 			} `json:"account_details"`
 		}
 		answer, err := servicetest.Client.Get(s.Monitor() + "/jsz?streams=true")
@@ -287,11 +312,8 @@ func (w *world) leaders() (map[string]string, error) {
 		if err := json.NewDecoder(answer.Body).Decode(&jsz); err != nil {
 			return nil, err
 		}
-		found := map[string]string{}
 		for _, a := range jsz.Accounts {
-			for _, stream := range a.Streams {
-				found[stream.Name] = stream.Cluster.Leader
-			}
+			found = append(found, a.Streams...)
 		}
 		return found, nil
 	}
