@@ -124,8 +124,13 @@ interop: setup ## tables read back by programs that are not ours, uploads throug
 
 ROUNDS ?= 5
 .PHONY: cluster
-cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, paused, replaced, restarted: ROUNDS=5 (20 min)
-	cd interop && ROUNDS=$(ROUNDS) $(GO) test -count 1 -v -timeout 60m ./cluster
+cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, cut off, paused, replaced, upgraded, power cuts: ROUNDS=5 (root, loop devices; 2 h)
+	cd interop && $(GO) vet -tags faults ./cluster && ROUNDS=$(ROUNDS) $(GO) test -tags faults -count 1 -v -timeout 4h ./cluster
+
+THROUGHPUT ?= 3s
+.PHONY: throughput
+throughput: ## the rate of a cluster of three NATS servers beside the embedded engine, by turns: THROUGHPUT=3s for each load (6 min)
+	cd interop && $(GO) vet -tags throughput ./cluster && THROUGHPUT=$(THROUGHPUT) $(GO) test -tags throughput -count 1 -v -timeout 60m -run '^TestThroughput$$' ./cluster
 
 HISTORIES ?= 200
 .PHONY: readers

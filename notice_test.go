@@ -57,6 +57,31 @@ func TestNoticeIsComplete(t *testing.T) {
 	}
 }
 
+// What is installed from the SDKs names the license of LICENSE.
+func TestSDKsNameTheLicense(t *testing.T) {
+	license, err := os.ReadFile("LICENSE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(license); !strings.Contains(text, "Apache License") || !strings.Contains(text, "Version 2.0") {
+		t.Fatal("LICENSE is another one: change what the SDKs name")
+	}
+	var node struct{ License string }
+	b, err := os.ReadFile(filepath.Join("sdk", "node", "package.json"))
+	if err == nil {
+		err = json.Unmarshal(b, &node)
+	}
+	if err != nil || node.License != "Apache-2.0" {
+		t.Errorf("sdk/node: got license %q, %v, want Apache-2.0", node.License, err)
+	}
+	wheel := strings.TrimSpace(string(run(t, "python3", filepath.Join("sdk", "python", "build_wheel.py"), t.TempDir())))
+	metadata := run(t, "python3", "-c", "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); print(z.read(next(n for n in z.namelist() if n.endswith('/METADATA'))).decode())", wheel)
+	head, _, _ := strings.Cut(string(metadata), "\n\n")
+	if !strings.Contains(head, "\nLicense: Apache-2.0\n") {
+		t.Errorf("sdk/python: the wheel's metadata names no license:\n%s", head)
+	}
+}
+
 // The document about a program has every module that Go says is in it, each with a license, and is the same each time.
 func TestSBOM(t *testing.T) {
 	dir := t.TempDir()

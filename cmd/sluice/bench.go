@@ -56,6 +56,7 @@ are loaded, and prints what a day of that load costs at the prices of Amazon S3 
 	f.Float64Var(&b.Load.Rate, "rate", 0, "events a second to offer, whatever the answers take; 0: as many as are answered")
 	f.DurationVar(&b.Load.Length, "for", 10*time.Second, "how long to send, at most an hour")
 	f.Int64Var(&b.Load.Events, "events", 0, "stop after so many events; 0: when the time is over")
+	f.BoolVar(&b.Load.Keyed, "keyed", false, "give each request an idempotency key of its own")
 	f.IntVar(&b.Datasets, "datasets", 1, "datasets to make and send to")
 	f.StringVar(&mix, "mix", "standard", "standard, lively, plain, or shares such as gpp=0.5,custom=1,urls=0,value=1,late=0.1,invalid=0.01")
 	f.Uint64Var(&b.Seed, "seed", 1, "the same seed makes the same events")

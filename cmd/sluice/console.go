@@ -41,8 +41,12 @@ func (s *service) openConsole(ctx context.Context) error {
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},
 		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},
 	}
+	var connections func() api.ConnectionStats
+	if s.ops != nil {
+		connections = s.ops.Stats
+	}
 	s.console = console.New(console.Sources{
-		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access, Cluster: s.member.View, Requests: s.requests,
+		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access, Cluster: s.member.View, Requests: s.requests, Connections: connections,
 		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: programVersion(), Now: hooks.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console
@@ -69,10 +73,10 @@ const opsConnections = 512
 
 // limitOps bounds the connections of the operators' listener. One peer may have a quarter, unless all come from one: on
 // loopback, and behind a proxy.
-func (s *service) limitOps(l net.Listener) net.Listener {
+func (s *service) limitOps(l net.Listener) *api.LimitedListener {
 	perPeer := int64(opsConnections / 4)
 	if isLoopback(l.Addr()) || s.opsProxy {
-		perPeer = opsConnections
+		perPeer = opsConnections + 1 // no share: only the limit of all counts
 	}
 	return api.LimitConnections(l, opsConnections, perPeer)
 }

@@ -86,7 +86,7 @@ type service struct {
 	apiHTTP  *http.Server
 	opsHTTP  *http.Server
 	senders  net.Listener
-	ops      net.Listener
+	ops      *api.LimitedListener // nil when there is none
 }
 
 // openService opens everything, listeners last, and starts nothing. After an error nothing stays open.
@@ -119,6 +119,10 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
+	made, err := s.engine.SecretMade(ctx, submissionSecret)
+	if err != nil {
+		return nil, err
+	}
 	if err = s.openLake(ctx, ids); err != nil {
 		return nil, err
 	}
@@ -146,7 +150,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 	}
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
-		IDs: ids, BodyDigest: digest,
+		IDs: ids, OldIDs: made.Add(upgradeTime), BodyDigest: digest,
 		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
 	}
 	if s.audit, err = audit.Open(ctx, s.engine, c.engine.Dir, hooks.now()); err != nil {
@@ -198,15 +202,25 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		Throttle: slow, Maintain: func(ctx context.Context) error { return hooks.maintain(ctx, s.lake) },
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
-		o.Engine = s.engine
+		o.Engine, o.Patience = s.engine, bucketPatience
 	}
 	s.loader, err = loader.New(o)
 	return err
 }
 
+// submissionSecret is the secret of submission ids. The first version that authenticates ids made it when it started.
+const submissionSecret = "submissions"
+
+// upgradeTime is how long nodes of an earlier version may go on beside the first one of a later version (arbitrary).
+const upgradeTime = 24 * time.Hour
+
+// bucketPatience is how long a node tries to commit before it leaves loading to another node, which may reach the bucket
+// (arbitrary: longer than most outages of a bucket, shorter than the alarm SluiceLoadBehind waits).
+const bucketPatience = 20 * time.Second
+
 // openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
 func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(string) [32]byte, error) {
-	secret, err := e.Secret(ctx, "submissions")
+	secret, err := e.Secret(ctx, submissionSecret)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -247,9 +261,11 @@ func (s *service) openListeners(ctx context.Context) (err error) {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	if s.config.ops != "" {
-		if s.ops, err = net.Listen("tcp", s.config.ops); err != nil {
+		l, err := net.Listen("tcp", s.config.ops)
+		if err != nil {
 			return fmt.Errorf("--ops: %w", err)
 		}
+		s.ops = s.limitOps(l)
 	}
 	senders := s.api.Handler()
 	if s.otlp != "" {
@@ -304,7 +320,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.limitOps(s.ops), s.opsCert != "") }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
@@ -405,10 +421,11 @@ func named(part string, run func() error) func() error {
 }
 
 func (s *service) close() {
-	for _, l := range []net.Listener{s.senders, s.ops} {
-		if l != nil {
-			_ = l.Close()
-		}
+	if s.senders != nil {
+		_ = s.senders.Close()
+	}
+	if s.ops != nil {
+		_ = s.ops.Close()
 	}
 	if s.stream != nil {
 		_ = s.stream.Close()

@@ -58,6 +58,9 @@ type Server struct {
 	Numbers func(datasetID string, w NumbersWindow, now time.Time) Numbers
 	// IDs makes and reads submission ids; nil makes those of earlier versions.
 	IDs *submission.IDs
+	// OldIDs is when an earlier version may have given out an id for the last time; zero for any time. Ids of earlier
+	// versions cannot be authenticated: one of a later time is made up.
+	OldIDs time.Time
 	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the
 	// same. It is required.
 	BodyDigest func(body string) [sha256.Size]byte

@@ -25,8 +25,22 @@ func (s *Server) Limit(l net.Listener) net.Listener {
 
 // LimitConnections returns a listener that accepts so many connections at one time, of which one peer may have perPeer.
 // What is over a limit is closed at once.
-func LimitConnections(l net.Listener, most, perPeer int64) net.Listener {
-	return &limitedListener{Listener: l, c: &connections{most: most, share: perPeer}}
+func LimitConnections(l net.Listener, most, perPeer int64) *LimitedListener {
+	return &LimitedListener{limitedListener{Listener: l, c: &connections{most: most, share: perPeer}}}
+}
+
+// LimitedListener is a listener with a limit of connections.
+type LimitedListener struct{ limitedListener }
+
+// ConnectionStats are the connections of a listener.
+type ConnectionStats struct {
+	Open, Limit                int64
+	RejectedAll, RejectedPeers uint64 // closed at once: as many were open as may be, or their peer had its share
+}
+
+// Stats counts the connections.
+func (l *LimitedListener) Stats() ConnectionStats {
+	return ConnectionStats{Open: l.c.open.Load(), Limit: l.c.most, RejectedAll: l.c.rejectedAll.Load(), RejectedPeers: l.c.rejectedPeer.Load()}
 }
 
 // connections counts open connections.

@@ -42,7 +42,7 @@ const oldIDsPerSecond = 5
 func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submission, processed bool, err error) {
 	ctx, s := q.r.Context(), q.server
 	partition, seq, slot, authentic, ok := s.IDs.Locate(kind, id)
-	if !ok {
+	if !ok || !authentic && !s.OldIDs.IsZero() && submission.Time(id).After(s.OldIDs) {
 		return nil, false, nil
 	}
 	at := stream.Position{Partition: partition, Seq: seq, Slot: slot}

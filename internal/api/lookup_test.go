@@ -62,6 +62,30 @@ func TestForgedIDs(t *testing.T) {
 	}
 }
 
+// An id in the form of an earlier version, from a time at which no earlier version ran any more, is made up: 404 without a
+// read, a scan or a limit. Older ones are looked for.
+func TestForgedOldIDs(t *testing.T) {
+	c := &counting{}
+	s := openServiceIn(t, t.TempDir(), func(s *Server) {
+		c.Stream = s.Stream
+		s.Stream, s.Lookup, s.OldIDs = c, c, noon.Add(-time.Hour)
+	})
+	s.key = s.dataset(specShop)
+	id := func(at time.Time) string {
+		return "/v1/submissions/" + submission.FormatID(submission.Single, submission.NewID(submission.NewBase(at), 0, 1<<30, 0))
+	}
+	for range 3 * oldIDsPerSecond {
+		checkAnswer(t, s.send("GET", id(noon.Add(-time.Minute)), ""), "NOT_FOUND")
+	}
+	if c.reads != 0 || c.scans != 0 {
+		t.Errorf("%d reads and %d scans for made-up ids, want none", c.reads, c.scans)
+	}
+	checkAnswer(t, s.send("GET", id(noon.Add(-2*time.Hour)), ""), "NOT_FOUND")
+	if c.reads != 1 || c.scans != 1 {
+		t.Errorf("%d reads and %d scans for an id that may be real, want one each", c.reads, c.scans)
+	}
+}
+
 // What earlier versions wrote is replayed: records with the plain hash of the body, and ids that show the place.
 func TestReplayOfAnEarlierVersion(t *testing.T) {
 	s := openShop(t)

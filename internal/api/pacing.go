@@ -11,25 +11,23 @@ import (
 
 // pacing slows large bodies down while small requests of other datasets are slow beside them. A large body costs more
 // than its time with a place to be decoded: its record goes through the stream and the loader, and all of it is memory
-// that the garbage collector looks for. So while more than one small request in a hundred is slow, a dataset has one
-// large body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that the
-// one before took. A dataset that sends little rests little. The multiple doubles while small requests stay slow, and
+// that the garbage collector looks for. So while they make more than one small request in a hundred slow, a dataset has
+// one large body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that
+// the one before took. A dataset that sends little rests little. The multiple doubles while small requests stay slow, and
 // falls one by one when they are not.
 //
-// A disk that is slow by itself is no reason to slow large bodies down: slow is measured against what small requests take
-// while no large body has a place.
+// A disk or a machine that is slow by itself is no reason to slow large bodies down: as many requests are slow while no
+// large body has a place.
 type pacing struct {
 	mu     sync.Mutex
-	begun  time.Time     // of the interval
-	sender *usage        // whose large body began last
-	places int           // of large bodies, in use now
-	last   time.Time     // when one was last given back
-	worked bool          // a large body had a place in this interval
-	n      int           // small requests of this interval
-	slow   int           // those of them that took longer than the target
-	sum    time.Duration // what they took together
-	share  float64       // of small requests that are slow, smoothed
-	alone  time.Duration // what one takes while no large body has a place, smoothed
+	begun  time.Time // of the interval
+	sender *usage    // whose large body began last
+	places int       // of large bodies, in use now
+	worked bool      // a large body had a place in this interval
+	n      int       // small requests of this interval
+	slow   int       // those of them that took longer than the target
+	share  float64   // of small requests that are slow, smoothed
+	alone  float64   // the same of intervals without a large body
 
 	factor atomic.Int64 // a dataset rests so many times as long as its large body took; 0 is off
 	rested atomic.Int64 // nanoseconds, since the start
@@ -39,9 +37,8 @@ type pacing struct {
 const (
 	paceInterval = 200 * time.Millisecond
 	paceTarget   = 30 * time.Millisecond // what takes longer is slow
-	paceShare    = 0.01                  // of small requests that may be slow
+	paceShare    = 0.01                  // of small requests that large bodies may make slow
 	paceMemory   = 32                    // intervals over which that share is smoothed: some 6 s
-	paceAfter    = time.Second           // so long after a large body slowness may be because of it
 	maxFactor    = 128
 	maxRest      = 10 * time.Second
 	maxRestWait  = 2 * time.Second // a request waits so long for the end of a rest, and no longer
@@ -57,9 +54,7 @@ func (p *pacing) small(u *usage, now time.Time, took time.Duration) {
 	if u == p.sender {
 		return
 	}
-	p.n++
-	p.sum += took
-	if took > max(paceTarget, 3*p.alone) {
+	if p.n++; took > paceTarget {
 		p.slow++
 	}
 }
@@ -79,7 +74,6 @@ func (p *pacing) end(now time.Time, used time.Duration) time.Duration {
 	defer p.mu.Unlock()
 	p.next(now)
 	p.places--
-	p.last = now
 	return min(time.Duration(p.factor.Load())*max(0, used), maxRest)
 }
 
@@ -89,29 +83,24 @@ func (p *pacing) next(now time.Time) {
 	if past >= 0 && past < paceInterval {
 		return
 	}
-	factor, share := p.factor.Load(), 0.0
-	if p.n > 0 {
-		share = float64(p.slow) / float64(p.n)
-	}
-	p.share += (share - p.share) / paceMemory
-	switch {
-	case p.n == 0: // nobody is there to be slowed down
+	factor := p.factor.Load()
+	if p.n == 0 { // nobody is there to be slowed down
 		factor /= 2
-	case share > 10*paceShare && p.share > paceShare && (p.worked || now.Sub(p.last) < paceAfter):
-		factor = min(maxFactor, max(1, 2*factor))
-	case p.share < paceShare/2:
-		factor = max(0, factor-1)
+	} else {
+		share := float64(p.slow) / float64(p.n)
+		p.share += (share - p.share) / paceMemory
+		if !p.worked {
+			p.alone += (share - p.alone) / paceMemory
+		}
+		switch {
+		case p.worked && share > 10*paceShare && p.share > 1.5*p.alone+paceShare:
+			factor = min(maxFactor, max(1, 2*factor))
+		case p.share < 1.2*p.alone+paceShare/2:
+			factor = max(0, factor-1)
+		}
 	}
 	p.factor.Store(factor)
-	if p.n > 0 && !p.worked {
-		mean := p.sum / time.Duration(p.n)
-		weight := time.Duration(64) // what large bodies leave behind is not what small requests take alone
-		if mean < p.alone {
-			weight = 4
-		}
-		p.alone += (mean - p.alone) / weight
-	}
-	p.begun, p.worked, p.n, p.slow, p.sum = now, p.places > 0, 0, 0, 0
+	p.begun, p.worked, p.n, p.slow = now, p.places > 0, 0, 0
 }
 
 // on says whether large bodies are slowed down now.

@@ -42,7 +42,8 @@ type Step struct {
 	Length   time.Duration
 	Events   int64
 	Loading  bool
-	Datasets int // 0: as many as the harness says
+	Keyed    bool // each request has an idempotency key of its own
+	Datasets int  // 0: as many as the harness says
 	Rival    Rival
 
 	half  string // offer half of what the server reached in the step of this name
@@ -105,6 +106,7 @@ func (h *Harness) measure(ctx context.Context, s Step) (figures []Figures, err e
 	if subject.bodies, err = NewBodies(h.Mix, s.Batch, s.Senders, subject.datasets, h.Seed, h.Now().Unix()); err != nil {
 		return nil, err
 	}
+	subject.keyed = s.Keyed
 	rounds := 1
 	if s.Rival != Nobody {
 		rival, err := h.openRival(ctx, s, dir, subject)

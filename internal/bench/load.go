@@ -222,6 +222,7 @@ func (s *sender) exchange(ctx context.Context) error {
 	s.head = strconv.AppendInt(s.head, int64(len(body.text)), 10)
 	if s.run.Keyed {
 		s.head = append(s.head, "\r\nIdempotency-Key: bench-"...)
+		s.head = append(strconv.AppendInt(s.head, s.run.start.UnixNano(), 36), '-') // the same seed may have been sent before
 		s.head = strconv.AppendUint(s.head, s.own.rand.Uint64(), 16)
 	}
 	s.head = append(s.head, "\r\n\r\n"...)

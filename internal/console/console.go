@@ -39,7 +39,7 @@ type Registry interface {
 	Stats() dataset.Stats
 }
 
-// Sources are the packages whose numbers are shown. All are required but Audit and Requests.
+// Sources are the packages whose numbers are shown. All are required but Audit, Requests and Connections.
 type Sources struct {
 	Engine   *engine.Engine
 	Registry Registry
@@ -53,6 +53,8 @@ type Sources struct {
 	Access   *Access                     // who may look
 	Cluster  func() *cluster.View        // the nodes; nil when nobody knows
 	Requests func() objectstore.Requests // sent to the bucket of the tables; nil for a directory
+
+	Connections func() api.ConnectionStats // of the operators' listener
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
@@ -222,6 +224,9 @@ func (c *Console) look() *state {
 	if c.s.Requests != nil {
 		sent := c.s.Requests()
 		s.requests = &sent
+	}
+	if c.s.Connections != nil {
+		s.ops = c.s.Connections()
 	}
 	if c.s.Cluster != nil {
 		s.cluster = c.s.Cluster()

@@ -131,6 +131,12 @@ var Metrics = []Metric{
 		p(float64(s.api.ConnectionsPeer), "peer")
 		p(float64(s.api.ConnectionsLost), "replaced")
 	}},
+	{Name: "sluice_ops_connections", Type: gauge, Help: "Connections to the operators' listener that are open now.", read: one(func(s *state) int64 { return s.ops.Open })},
+	{Name: "sluice_ops_connections_limit", Type: gauge, Help: "Connections to the operators' listener that may be open at one time.", read: one(func(s *state) int64 { return s.ops.Limit })},
+	{Name: "sluice_ops_connections_rejected_total", Type: counter, Help: "Connections to the operators' listener closed because a limit was reached: of all connections, or of one peer.", Labels: []string{"limit"}, read: func(s *state, p put) {
+		p(float64(s.ops.RejectedAll), "all")
+		p(float64(s.ops.RejectedPeers), "peer")
+	}},
 	{Name: "sluice_idempotency_keys", Type: gauge, Help: "Idempotency keys that were used on this node since it started and are still known.", Labels: []string{"dataset"}, read: func(s *state, p put) {
 		for i := range s.api.Datasets {
 			p(float64(s.api.Datasets[i].Keys), s.api.Datasets[i].DatasetID)

@@ -33,6 +33,7 @@ type state struct {
 	cluster               *cluster.View         // nil when this node knows of no other
 	unloadedFor           time.Duration         // how long frames have waited that no node loads
 	requests              *objectstore.Requests // sent to the bucket; nil for tables in a directory
+	ops                   api.ConnectionStats   // of the operators' listener
 	disk                  disk
 	retention             time.Duration // of the stream
 	audit                 auditState

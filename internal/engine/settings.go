@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // secretSize is 256 bits.
@@ -34,6 +35,19 @@ func (e *Engine) Secret(ctx context.Context, name string) ([]byte, error) {
 			return nil, fmt.Errorf("make secret %s: %w", name, err)
 		} // another node may have been first: read what is there
 	}
+}
+
+// SecretMade returns when a secret was made, or a later time if it came here with a backup.
+func (e *Engine) SecretMade(ctx context.Context, name string) (time.Time, error) {
+	b, err := e.Bucket(ctx, Settings)
+	if err != nil {
+		return time.Time{}, err
+	}
+	found, err := b.Get(ctx, "secret."+name)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read secret %s: %w", name, err)
+	}
+	return found.Time, nil
 }
 
 // Storage returns how many bytes the account of an external engine has stored, and how many it may store. A limit of 0

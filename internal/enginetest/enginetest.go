@@ -159,6 +159,9 @@ func (s *Server) Monitor() string {
 	return ports.Monitoring[0]
 }
 
+// PID is the process id of the server.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Running says whether the server was started and not killed.
 func (s *Server) Running() bool { return s.cmd != nil }
 

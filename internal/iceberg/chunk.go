@@ -43,8 +43,10 @@ type chunk struct {
 	plain   []byte
 
 	useDict bool // values of this page go into the dictionary
-	words   dictionary
-	used    []bool // which words are in the page; memory for bounds
+	words   *dictionary
+	own     dictionary // of this chunk; see take for another's
+	used    []bool     // which words are in the page; memory for bounds
+	scratch []int32    // memory for places of values
 
 	// The pages that are done.
 	pages     []byte
@@ -63,9 +65,9 @@ func (c *chunk) begin() {
 	c.groups++
 	c.clearPage()
 	c.useDict = c.dict
-	if c.dict {
-		c.words.width = c.width
-		c.words.reset()
+	if c.words = &c.own; c.dict {
+		c.own.width = c.width
+		c.own.reset()
 	}
 	c.pages, c.locations, c.firstRow, c.dictPages = c.pages[:0], nil, 0, 0
 	c.index = format.ColumnIndex{}
@@ -228,6 +230,12 @@ func (c *chunk) leaveDictionary() error {
 		c.useDict = false
 		return nil
 	}
+	c.spellOut()
+	return nil
+}
+
+// spellOut puts the values of the page in the place of their numbers.
+func (c *chunk) spellOut() {
 	c.useDict = false
 	for _, n := range c.numbers {
 		v := c.words.value(n)
@@ -241,7 +249,6 @@ func (c *chunk) leaveDictionary() error {
 		}
 	}
 	c.numbers = c.numbers[:0]
-	return nil
 }
 
 var (

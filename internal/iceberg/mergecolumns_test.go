@@ -20,7 +20,7 @@ func appendSamples(t *testing.T, table *Table[sample], files, n int, change func
 		if change != nil {
 			change(i, rows)
 		}
-		if err := table.Append(t.Context(), rows, nil, Origin{Spans: []Span{{From: uint64(i), To: uint64(i + 1)}}}, nil); err != nil {
+		if err := table.Append(t.Context(), rows, Origin{Spans: []Span{{From: uint64(i), To: uint64(i + 1)}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +116,7 @@ func rowsOf(t *testing.T, table *Table[sample], f *dataFile) (out []sample) {
 	return out
 }
 
-// Row groups end where they have to: by rows, and by bytes.
+// A row group ends where it has enough rows.
 func TestRowGroupsAreBounded(t *testing.T) {
 	table := openSamples(t, t.TempDir())
 	files := appendSamples(t, table, 2, rowsPerGroup/2+1000, func(_ int, rows []sample) {

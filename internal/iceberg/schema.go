@@ -39,7 +39,7 @@ type Schema[T any] struct {
 	Definition[T]
 	parquet func() *parquet.Schema
 	footer  func() format.FileMetaData // of a file without rows
-	writers sync.Pool                  // of *parquetWriter[T] that have written their file
+	writers chan *parquetWriter[T]     // that have written their file; their memory is used again
 }
 
 const (
@@ -50,7 +50,7 @@ const (
 // NewSchema makes the schema of a definition.
 func NewSchema[T any](d Definition[T]) *Schema[T] {
 	s := &Schema[T]{
-		layout: layout{name: d.Name}, Definition: d,
+		layout: layout{name: d.Name}, Definition: d, writers: make(chan *parquetWriter[T], 2), // a commit and a compaction
 		parquet: sync.OnceValue(func() *parquet.Schema { return parquetSchema(d.Name, d.Columns) }),
 	}
 	s.footer = sync.OnceValue(func() format.FileMetaData { return emptyFooter(s.parquet()) })

@@ -103,7 +103,7 @@ func TestRowsComeBack(t *testing.T) {
 			rows[k].Large = int64(len(want) + k)
 		}
 		want = append(want, rows...)
-		if err := table.Append(t.Context(), rows, nil, Origin{Spans: []Span{{From: i, To: i + 1}}}, nil); err != nil {
+		if err := table.Append(t.Context(), rows, Origin{Spans: []Span{{From: i, To: i + 1}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -91,8 +91,10 @@ type parquetWriter[T any] struct {
 
 // newParquetWriter begins a file. close gives the memory back.
 func newParquetWriter[T any](s *Schema[T], out io.Writer, codec *codec, pageBytes int, job *throttle.Job) *parquetWriter[T] {
-	w, _ := s.writers.Get().(*parquetWriter[T])
-	if w == nil {
+	var w *parquetWriter[T]
+	select {
+	case w = <-s.writers:
+	default:
 		w = &parquetWriter[T]{schema: s, chunks: make([]chunk, len(s.Columns))}
 		for i := range s.Columns {
 			w.chunks[i].leafType = s.Columns[i].leaf()
@@ -112,8 +114,19 @@ func (w *parquetWriter[T]) close() {
 	clear(w.rows)
 	clear(w.block)
 	w.rows, w.block, w.out, w.job = w.rows[:0], w.block[:0], nil, nil
-	w.schema.writers.Put(w)
+	for i := range w.chunks {
+		if c := &w.chunks[i]; cap(c.pages) > largePages {
+			c.pages = nil
+		}
+	}
+	select {
+	case w.schema.writers <- w:
+	default:
+	}
 }
+
+// largePages is the most memory that a column keeps for the pages of the next file: hashes of a row group have 4 MiB.
+const largePages = 6 << 20
 
 // emptyFooter is the footer of a file without rows, as parquet-go makes it of a schema.
 func emptyFooter(s *parquet.Schema) format.FileMetaData {

@@ -1,11 +1,7 @@
 package lake
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"sluice/event"
@@ -23,6 +19,7 @@ type Span struct {
 type Batch struct {
 	Spans      []Span // one for each partition
 	Events     []event.Row
+	Rows       *EventRows // the events, for who has collected them so; Events do not count then
 	Rejections []Rejection
 	Hours      []Hour
 	// Later says that the rejections and hours of the frames come with a later batch, whose spans begin before these.
@@ -57,7 +54,7 @@ func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	job := l.o.Throttle.Begin(2, l.o.Now().Add(slack)) // a third of a processor is left to it, arbitrary
 	if len(b.Rejections) > 0 {
 		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Rejections }, true)
-		if err := l.rejections.Append(ctx, b.Rejections, nil, from, job); err != nil {
+		if err := l.rejections.Append(ctx, b.Rejections, from, job); err != nil {
 			return err
 		}
 	}
@@ -67,38 +64,15 @@ func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 			return err
 		}
 	}
+	rows := b.Rows
+	if rows == nil {
+		rows = NewEventRows()
+		rows.Add(b.Events)
+	}
+	order, err := rows.order(ctx, job)
+	if err != nil {
+		return err
+	}
 	from := l.origin(&b, func(w *Watermarks) uint64 { return w.Events }, false)
-	return l.events.Append(ctx, b.Events, eventOrder(b.Events), from, job)
-}
-
-// eventOrder orders rows by numbers made of what they are sorted by: comparing texts would cost as much as encoding
-// them.
-func eventOrder(rows []event.Row) func(i, j int) int {
-	keys := eventKeys(rows)
-	return func(i, j int) int {
-		if c := cmp.Compare(keys[i], keys[j]); c != 0 {
-			return c
-		}
-		return bytes.Compare(rows[i].EventID[:], rows[j].EventID[:])
-	}
-}
-
-// eventKeys are numbers in the order of dataset and event time. The time has the lower half: it fits until 2106.
-func eventKeys(rows []event.Row) []uint64 {
-	ranks := map[string]uint64{}
-	for i := range rows {
-		ranks[rows[i].DatasetID] = 0
-	}
-	for rank, id := range slices.Sorted(maps.Keys(ranks)) {
-		ranks[id] = uint64(rank)
-	}
-	keys := make([]uint64, len(rows))
-	last, rank := "", uint64(0)
-	for i := range rows {
-		if id := rows[i].DatasetID; id != last || i == 0 {
-			last, rank = id, ranks[id]
-		}
-		keys[i] = rank<<32 | uint64(uint32(rows[i].EventTime))
-	}
-	return keys
+	return l.events.AppendRows(ctx, rows.rows, order, from, job)
 }

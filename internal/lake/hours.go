@@ -118,7 +118,7 @@ func (l *Lake) Pend(hours []Hour) {
 func (l *Lake) appendHours(ctx context.Context, rows []Hour, from iceberg.Origin, job *throttle.Job) error {
 	l.pendMu.Lock()
 	defer l.pendMu.Unlock()
-	err := l.hours.Append(ctx, rows, nil, from, job)
+	err := l.hours.Append(ctx, rows, from, job)
 	if err == nil {
 		l.pending = nil
 	}

@@ -56,9 +56,8 @@ type batch struct {
 	frames []waiting
 	rows   int // in the frames
 	size   int
-	begun  time.Time // when the batch before was done
-	due    time.Time // until then the work may be slowed down
-	events []event.Row
+	begun  time.Time    // when the batch before was done
+	due    time.Time    // until then the work may be slowed down
 	erased *erasure.Set // what may not be loaded again
 	reader submission.Decoder
 	read   submission.Submission // the record that is being decoded
@@ -126,7 +125,7 @@ func (b *batch) decode(ctx context.Context) error {
 		return err
 	}
 	left := 0
-	b.events = make([]event.Row, 0, b.rows)
+	b.l.rows.Reset()
 	for _, w := range b.frames {
 		w.s.added = 0
 	}
@@ -143,6 +142,7 @@ func (b *batch) decode(ctx context.Context) error {
 			return err
 		}
 	}
+	clear(b.l.decoded[:cap(b.l.decoded)]) // else they would keep frames in memory
 	if left > 0 {
 		b.l.o.Log.Info("rows with erased identifiers were not loaded again", "rows", left)
 	}
@@ -152,7 +152,7 @@ func (b *batch) decode(ctx context.Context) error {
 // record decodes one record, and adds to each table what it has not yet. It says how many rows it leaves out because they
 // were erased.
 func (b *batch) record(s *share, seq uint64, slot int, record []byte) (erased int, err error) {
-	rows, err := b.reader.Decode(&b.read, b.events, view(record), s.p.id, seq, uint16(slot))
+	rows, err := b.reader.Decode(&b.read, b.l.decoded[:0], view(record), s.p.id, seq, uint16(slot))
 	if err != nil {
 		isNew, kept := b.l.quarantine.record(s.p.id, seq, slot, record)
 		if kept != nil {
@@ -170,12 +170,15 @@ func (b *batch) record(s *share, seq uint64, slot int, record []byte) (erased in
 		s.reject(&b.read)
 	}
 	if seq > s.marks.Events {
-		known := len(b.events)
-		kept := slices.DeleteFunc(rows[known:], func(r event.Row) bool { return b.erased.Erased(&r) })
-		erased = len(rows) - known - len(kept)
-		b.events = rows[:known+len(kept)]
+		kept := rows
+		if b.erased != nil {
+			kept = slices.DeleteFunc(rows, func(r event.Row) bool { return b.erased.Erased(&r) })
+		}
+		erased = len(rows) - len(kept)
+		b.l.rows.Add(kept)
 		s.added += len(kept)
 	}
+	b.l.decoded = rows
 	return erased, nil
 }
 

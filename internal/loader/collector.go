@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -145,6 +146,9 @@ func (c *collector) commit(ctx context.Context) {
 	if err == nil {
 		err = c.insist(ctx, c.assemble())
 	}
+	if errors.Is(err, errUnable) {
+		c.l.resign() // first: else the partitions would begin again here
+	}
 	if err != nil {
 		c.giveUp(err)
 		return
@@ -162,7 +166,7 @@ func (c *collector) assemble() lake.Batch {
 		waits += len(s.rejections)
 	}
 	c.isDue = c.isDue || waits > maxRejections || c.l.o.Settle <= c.l.o.Age
-	out := lake.Batch{Events: c.batch.events, Later: !c.isDue}
+	out := lake.Batch{Rows: c.l.rows, Later: !c.isDue}
 	for _, s := range c.shares {
 		if s.to > s.marks.Events || c.isDue && s.unsettled() {
 			out.Spans = append(out.Spans, lake.Span{Partition: s.p.id, From: s.marks, To: s.to})
@@ -191,11 +195,13 @@ const (
 	longPause  = 5 * time.Second
 )
 
-// insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first.
+// insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first. After Patience
+// another process may have more success.
 func (c *collector) insist(ctx context.Context, b lake.Batch) error {
 	if len(b.Spans) == 0 {
 		return nil
 	}
+	begun := time.Now() // only differences count
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		err := c.l.o.Lake.Commit(ctx, b, c.batch.due.Sub(c.l.o.Now()))
 		if err == nil {
@@ -208,6 +214,9 @@ func (c *collector) insist(ctx context.Context, b lake.Batch) error {
 		c.l.retries.Add(1)
 		for _, s := range c.shares {
 			s.p.failed("commit", err)
+		}
+		if c.l.o.Patience > 0 && time.Since(begun) > c.l.o.Patience {
+			return fmt.Errorf("%w: %w", errUnable, err)
 		}
 		select {
 		case <-c.stop:
@@ -263,6 +272,7 @@ func (c *collector) giveUp(err error) {
 // finish settles the counts of what is committed. Frames that wait stay in the stream.
 func (c *collector) finish(ctx context.Context) {
 	c.batch = newBatch(c.l)
+	c.l.rows.Reset()
 	for _, s := range c.shares {
 		s.to = s.done
 	}

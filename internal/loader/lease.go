@@ -27,24 +27,65 @@ const (
 // lead maintains the tables whenever this process is the committer, until ctx ends.
 func (l *Loader) lead(ctx context.Context) error {
 	for {
-		err := l.lease(ctx, committerLease, func(ctx context.Context) error {
-			l.leads.Store(true)
-			defer l.leads.Store(false)
-			if l.o.Maintain != nil {
-				return l.o.Maintain(ctx)
-			}
-			<-ctx.Done()
-			return nil
-		})
+		pause := time.Second
+		err := l.lease(ctx, committerLease, l.maintain)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && !errors.Is(err, errLeaseLost) {
+		switch {
+		case errors.Is(err, errUnable):
+			l.o.Log.Warn("this node cannot write to the tables; another one may try", "error", err)
+			pause = resigned
+		case err != nil && !errors.Is(err, errLeaseLost):
 			l.o.Log.Warn("the lease of the committer", "error", err)
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
+	}
+}
+
+// errUnable ends the work of a committer that cannot commit.
+var errUnable = errors.New("commits fail")
+
+// resigned is how long a process that could not commit leaves the lease to others, which try every second.
+const resigned = 4 * time.Second
+
+// maintain maintains the tables until ctx ends, or the collector cannot commit.
+func (l *Loader) maintain(ctx context.Context) error {
+	select {
+	case <-l.unable: // of before
+	default:
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() {
+		select {
+		case <-l.unable:
+			end(errUnable)
+		case <-ctx.Done():
+		}
+	}()
+	l.leads.Store(true)
+	defer l.leads.Store(false)
+	var err error
+	if l.o.Maintain != nil {
+		err = l.o.Maintain(ctx)
+	} else {
+		<-ctx.Done()
+	}
+	if errors.Is(context.Cause(ctx), errUnable) {
+		err = errUnable
+	}
+	return err
+}
+
+// resign leaves loading to another process. The leases of the partitions are not taken again meanwhile.
+func (l *Loader) resign() {
+	l.leads.Store(false)
+	select {
+	case l.unable <- struct{}{}:
+	default:
 	}
 }
 
@@ -67,7 +108,8 @@ func (p *partition) lease(ctx context.Context, work func(context.Context) error)
 		ctx, cancel = context.WithTimeout(ctx, adoptFor)
 		defer cancel()
 	}
-	p.tried = time.Now() // only differences count
+	p.tried = time.Now()                    // only differences count
+	defer func() { p.tried = time.Now() }() // it was loaded until now
 	return p.l.lease(ctx, fmt.Sprintf("loader.%d", p.id), work)
 }
 

@@ -2,6 +2,7 @@ package loader
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,4 +97,56 @@ func TestOneCommitter(t *testing.T) {
 	loaded(second)
 	stopSecond()
 	check(t, openLake(t, dir, nil), sent)
+}
+
+// A committer that cannot write to the tables leaves loading to another process that can.
+func TestCommitterResigns(t *testing.T) {
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	st, err := stream.Open(t.Context(), e, stream.Options{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- st.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ran; st.Close() })
+	until(t, "the stream", func() bool { return st.Ready() == nil })
+
+	dir, quarantineDir := t.TempDir(), t.TempDir()
+	var cut atomic.Bool
+	begin := func(step func(string) error) (*Loader, func()) {
+		return start(t, Options{
+			Stream: st, Lake: openLake(t, dir, step), Quarantine: quarantineDir, Engine: e, Settle: time.Hour, Patience: 300 * time.Millisecond,
+		})
+	}
+	first, stopFirst := begin(func(string) error {
+		if cut.Load() {
+			return errors.New("cut off")
+		}
+		return nil
+	})
+	until(t, "a committer", func() bool { return heldBy(first) == 2 })
+	second, stopSecond := begin(nil)
+	cut.Store(true)
+	s := made(2, "shop")
+	at, err := st.Append(t.Context(), record(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "another committer", func() bool { return second.Watermark(at.Partition) >= at.Seq })
+	if n := heldBy(second); n != 2 || heldBy(first) != 0 {
+		t.Errorf("got %d partitions of the second and %d of the first, want all and none", n, heldBy(first))
+	}
+	decoded, err := submission.DecodeRecord(string(record(s)), at.Partition, at.Seq, at.Slot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopSecond()
+	cut.Store(false)
+	stopFirst()
+	check(t, openLake(t, dir, nil), []*submission.Submission{decoded})
 }

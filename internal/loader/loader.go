@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/event"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
@@ -51,6 +52,10 @@ type Options struct {
 	// Engine keeps the leases that let one loader at a time work on a partition; nil takes none, for a single process.
 	Engine *engine.Engine
 
+	// Patience is how long commits may fail before this process leaves loading to another one, which may reach the tables;
+	// 0 is for ever. It tries again if no other process takes over.
+	Patience time.Duration
+
 	// IDs gives rows the submission id that their sender has; nil gives the form of earlier versions.
 	IDs *submission.IDs
 
@@ -73,11 +78,15 @@ type Loader struct {
 	o          Options
 	quarantine *quarantine
 
-	leads            atomic.Bool // this process is the committer
+	leads            atomic.Bool   // this process is the committer
+	unable           chan struct{} // it cannot commit
 	commits, retries atomic.Int64
 	arrivals         chan arrival
 	orders           chan order
 	collected        chan struct{} // closed when the collector has ended
+
+	rows    *lake.EventRows // the events of the batch that is being committed; the collector alone uses it
+	decoded []event.Row     // the events of one record, in memory that is used again
 
 	mu         sync.Mutex
 	partitions []*partition
@@ -109,7 +118,8 @@ func New(o Options) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{o: o, quarantine: kept, arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
+	l := &Loader{o: o, quarantine: kept, unable: make(chan struct{}, 1), arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
+	l.rows = lake.NewEventRows()
 	l.leads.Store(o.Engine == nil)
 	l.grow()
 	return l, nil

@@ -68,19 +68,6 @@ var kills = []fault{
 	{"server replaced with an empty disk", false, func(_ *testing.T, w *world, _ *ledger) { w.servers[w.leader(1)].Replace() }},
 }
 
-var restarts = []fault{
-	{"rolling restart", true, func(_ *testing.T, w *world, _ *ledger) {
-		for i := range w.servers {
-			w.restart(i)
-			w.whole()
-		}
-		for i := range w.nodes {
-			w.node(i).Stop(syscall.SIGTERM)
-			w.startNode(i)
-		}
-	}},
-}
-
 // restart kills a server and runs it again.
 func (w *world) restart(i int) {
 	w.servers[i].Kill()
@@ -211,6 +198,11 @@ func killCommitter(t *testing.T, w *world, l *ledger) {
 // processed sends an event through a node and waits until it is in the table.
 func (w *world) processed(t *testing.T, l *ledger, node int) {
 	t.Helper()
+	w.processedWithin(t, l, node, 90*time.Second)
+}
+
+func (w *world) processedWithin(t *testing.T, l *ledger, node int, within time.Duration) {
+	t.Helper()
 	id := ""
 	servicetest.Eventually(t, 60*time.Second, "an event accepted", func() error {
 		e := l.add(fmt.Sprint("p", time.Now().UnixNano()), node, false)
@@ -224,7 +216,7 @@ func (w *world) processed(t *testing.T, l *ledger, node int) {
 		id = receipt.ID
 		return err
 	})
-	servicetest.Eventually(t, 90*time.Second, "an event in the table", func() error {
+	servicetest.Eventually(t, within, "an event in the table", func() error {
 		a, err := w.node(node).Call("GET", w.key, "/v1/submissions/"+id, "")
 		if err != nil || !strings.Contains(string(a.Body), `"status":"PROCESSED"`) {
 			return fmt.Errorf("%d %s %v", a.Status, a.Body, err)
@@ -281,23 +273,23 @@ func each(all bool) int {
 
 // Nothing acknowledged is lost or doubled, whatever is killed or cut, senders are served again by themselves, and every
 // receipt comes back from other nodes.
-func TestFaults(t *testing.T) {
+func TestFaults(t *testing.T) { newWorld(t).endure(t, faults()) }
+
+// endure tries faults under load, each in several rounds, and compares the tables with what was acknowledged.
+func (w *world) endure(t *testing.T, faults []fault) {
+	t.Helper()
 	n, all := rounds(t)
-	w := newWorld(t)
 	l, stop := w.load(6)
 	defer func() { stop() }()
 	servicetest.Eventually(t, 60*time.Second, "the first acknowledged events", func() error {
 		if l.count() < 100 {
 			return fmt.Errorf("got %d", l.count())
 		}
-		return nil
+		return l.problem()
 	})
-	if err := l.problem(); err != nil {
-		t.Fatal(err)
-	}
 	gaps := map[string]time.Duration{}
 	ran := map[string]int{}
-	for _, f := range faults() {
+	for _, f := range faults {
 		if f.long && !all {
 			t.Logf("%s: only with ROUNDS", f.name)
 			continue

@@ -97,9 +97,10 @@ func (l *ledger) note(e *entry, body string) {
 	}
 }
 
+// event is two hours old: in the past by the clock of every node, also of one whose clock was set back by an hour.
 func event(mark string) string {
 	return fmt.Sprintf(`{"data_set_id":"shop","event_type":"purchase","timestamp":%d,"identifiers":{"email_sha256":"%064x","partner_id":%q}}`,
-		time.Now().Unix(), len(mark), mark)
+		time.Now().Add(-2*time.Hour).Unix(), len(mark), mark)
 }
 
 // load sends until stop is called. Every second sender uses idempotency keys, and sends an event again through the other
@@ -196,7 +197,7 @@ func (w *world) replayOne(e *entry) error {
 		return err
 	}
 	if a, err := w.insist(e.node+1, "GET", "/v1/submissions/"+receipt.ID, ""); err != nil || a != http.StatusOK {
-		return fmt.Errorf("look-up: got %d %w, want 200", a, err)
+		return fmt.Errorf("look-up: got %d %v, want 200", a, err)
 	}
 	if !e.keyed {
 		return nil
@@ -204,7 +205,7 @@ func (w *world) replayOne(e *entry) error {
 	var again string
 	a, err := w.insistBody(e.node+2, &again, "POST", "/v1/events", e.body, "Idempotency-Key", e.mark)
 	if err != nil || a != http.StatusOK || again != e.answer {
-		return fmt.Errorf("sent again: got %d %s %w, want %s", a, again, err, e.answer)
+		return fmt.Errorf("sent again: got %d %s %v, want %s", a, again, err, e.answer)
 	}
 	return nil
 }
@@ -228,8 +229,8 @@ func (w *world) insistBody(node int, answer *string, method, path, body string, 
 // tally is the outcome of a fault.
 type tally struct{ acked, lost, doubled int }
 
-// check compares the tables with the ledger.
-func (w *world) check(t *testing.T, l *ledger) map[string]*tally {
+// stored counts the rows in the tables by mark.
+func (w *world) stored(t *testing.T) map[string]int {
 	t.Helper()
 	out, err := w.program.Run(t.Context(), append([]string{"export", "--data", w.operator(), "--dataset", "shop"}, w.flags...)...)
 	if err != nil {
@@ -245,6 +246,13 @@ func (w *world) check(t *testing.T, l *ledger) map[string]*tally {
 		}
 		stored[row.PartnerID]++
 	}
+	return stored
+}
+
+// check compares the tables with the ledger.
+func (w *world) check(t *testing.T, l *ledger) map[string]*tally {
+	t.Helper()
+	stored := w.stored(t)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := map[string]bool{}

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,6 +28,7 @@ var gateway = sync.OnceValues(func() (string, error) { return s3.Build("../../to
 
 func TestMain(m *testing.M) {
 	code := enginetest.Main(m)
+	removeEarlier()
 	if path, err := gateway(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
@@ -53,8 +55,10 @@ type world struct {
 type site struct {
 	program servicetest.Program
 	env     []string
-	listen  string  // it has the same address after a restart
-	servers []*link // to each NATS server
+	data    string   // its data directory; "" is a new one with each start
+	tables  []string // flags that say where the tables are; nil is the bucket
+	listen  string   // it has the same address after a restart
+	servers []*link  // to each NATS server
 	bucket  *link
 }
 
@@ -66,23 +70,7 @@ func soon() time.Time { return time.Now().Add(300 * time.Millisecond) }
 func newWorld(t *testing.T, dirs ...string) *world {
 	t.Helper()
 	w := newServers(t, dirs)
-	for i := range w.nodes {
-		w.startNode(i)
-	}
-	var err error
-	w.key, _, err = w.program.CreateDataset(t.Context(), w.operator(), "shop", w.flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range w.nodes {
-		servicetest.Eventually(t, 10*time.Second, "a node that knows the key", func() error {
-			a, err := w.node(i).Call("POST", w.key, "/v1/events/validate", event("first"))
-			if err == nil && a.Status != http.StatusOK {
-				err = fmt.Errorf("got %d", a.Status)
-			}
-			return err
-		})
-	}
+	w.startNodes()
 	return w
 }
 
@@ -111,9 +99,35 @@ func newServers(t *testing.T, dirs []string, build ...string) *world {
 	for _, s := range w.servers {
 		direct = append(direct, strings.TrimPrefix(s.URL(), "nats://"))
 	}
-	w.flags = where(direct, w.spoiler.URL)
+	w.flags = append(onServers(direct), inBucket(w.spoiler.URL)...)
 	t.Cleanup(w.stopNodes)
 	return w
+}
+
+// startNodes starts the nodes, and makes a dataset that all of them know.
+func (w *world) startNodes() {
+	t := w.t
+	t.Helper()
+	for i := range w.nodes {
+		w.startNode(i)
+	}
+	err := os.MkdirAll(w.operator(), 0o700) // version 524a9ec does not make it
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.key, _, err = w.sites[0].program.CreateDataset(t.Context(), w.operator(), "shop", w.flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.nodes {
+		servicetest.Eventually(t, 10*time.Second, "a node that knows the key", func() error {
+			a, err := w.node(i).Call("POST", w.key, "/v1/events/validate", event("first"))
+			if err == nil && a.Status != http.StatusOK {
+				err = fmt.Errorf("got %d", a.Status)
+			}
+			return err
+		})
+	}
 }
 
 // freePort is an address where nobody listens: others must know it before the process that will listen there.
@@ -130,16 +144,18 @@ func freePort(t *testing.T) string {
 // operator is the data directory of commands.
 func (w *world) operator() string { return filepath.Join(w.dir, "operator") }
 
-// where are the flags that name NATS servers and a bucket.
-func where(nats []string, bucket string) []string {
-	urls := make([]string, len(nats))
-	for i, address := range nats {
+// onServers are the flags that name NATS servers.
+func onServers(addresses []string) []string {
+	urls := make([]string, len(addresses))
+	for i, address := range addresses {
 		urls[i] = "nats://" + enginetest.Token + "@" + address
 	}
-	return []string{
-		"--nats", strings.Join(urls, ","), "--lake", "s3://" + s3.Bucket + "/lake",
-		"--s3-endpoint", bucket, "--s3-region", s3.Region, "--s3-path-style",
-	}
+	return []string{"--nats", strings.Join(urls, ",")}
+}
+
+// inBucket are the flags that name the bucket.
+func inBucket(url string) []string {
+	return []string{"--lake", "s3://" + s3.Bucket + "/lake", "--s3-endpoint", url, "--s3-region", s3.Region, "--s3-path-style"}
 }
 
 // startServers starts the NATS servers, with a link from each to each. They advertise nothing that goes around a link: no
@@ -203,16 +219,23 @@ func (w *world) stopNodes() {
 // startNode starts a node with an empty disk.
 func (w *world) startNode(i int) {
 	w.t.Helper()
-	dir, err := os.MkdirTemp(w.dir, fmt.Sprint("node", i, "-"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	at := w.sites[i]
+	dir := at.data
+	if dir == "" {
+		var err error
+		if dir, err = os.MkdirTemp(w.dir, fmt.Sprint("node", i, "-")); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 	var nats []string
 	for _, k := range at.servers {
 		nats = append(nats, k.address())
 	}
-	args := append([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", "1s"}, where(nats, "http://"+at.bucket.address())...)
+	tables := at.tables
+	if tables == nil {
+		tables = inBucket("http://" + at.bucket.address())
+	}
+	args := slices.Concat([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", "1s"}, onServers(nats), tables)
 	n, err := servicetest.Launch{Program: at.program, Env: at.env, Listen: at.listen, Data: dir, Args: args, Within: 60 * time.Second}.Start()
 	if err != nil {
 		w.t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sluice/internal/servicetest"
+	"sluice/interop/loopdisk"
 )
 
 // host is where a server listens, without the scheme.
@@ -148,7 +149,7 @@ func TestMemoryLimit(t *testing.T) {
 // controlGroup makes a control group with a limit of memory, in whichever version there is.
 func controlGroup(t *testing.T, limit int64) string {
 	t.Helper()
-	need(t)
+	loopdisk.Need(t)
 	root, file := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
 	if _, err := os.Stat(root); err != nil {
 		root, file = "/sys/fs/cgroup", "memory.max"

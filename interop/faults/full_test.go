@@ -20,14 +20,14 @@ import (
 // fill takes the disk's bytes but for so many, in one file. The server takes some, too, meanwhile: full is full.
 func (d *disk) fill(leave uint64) {
 	d.t.Helper()
-	f, err := os.OpenFile(filepath.Join(d.dir, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(d.Dir, "ballast"), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	defer f.Close()
 	size := int64(0)
 	for step := int64(16 << 20); step >= 4<<10; {
-		bytes, _ := d.space()
+		bytes, _ := d.Space()
 		if bytes < leave+uint64(step) || errors.Is(syscall.Fallocate(int(f.Fd()), 0, size, step), syscall.ENOSPC) {
 			step /= 2
 			continue
@@ -39,7 +39,7 @@ func (d *disk) fill(leave uint64) {
 // fillFiles takes all of the disk's places for files.
 func (d *disk) fillFiles() {
 	d.t.Helper()
-	dir := filepath.Join(d.dir, "ballast-files")
+	dir := filepath.Join(d.Dir, "ballast-files")
 	err := os.MkdirAll(dir, 0o700)
 	for i := 0; err == nil; i++ {
 		err = os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600)
@@ -53,7 +53,7 @@ func (d *disk) fillFiles() {
 func (d *disk) relieve() {
 	d.t.Helper()
 	for _, name := range []string{"ballast", "ballast-files"} {
-		if err := os.RemoveAll(filepath.Join(d.dir, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(d.Dir, name)); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestDiskFull(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDisk(t, 64, "-N", "2048")
-			dir := d.dir + "/data"
+			dir := d.Dir + "/data"
 			l := newLedger("shop", provisioned(t, dir, "shop"))
 			s := start(t, dir, launch{args: []string{"--commit-every", "100ms"}})
 			l.Settle(t, s, 30*time.Second)
@@ -129,7 +129,7 @@ func (d *disk) fillAndFree(s *server, l *ledger, fill func(*disk)) {
 // the engine ever fails. With more space it goes on.
 func TestDiskFilledByEvents(t *testing.T) {
 	d := newDisk(t, 64)
-	dir := d.dir + "/data"
+	dir := d.Dir + "/data"
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	s := start(t, dir, launch{args: []string{"--headroom", "16MiB", "--commit-every", "500ms"}})
 	d.fill(28 << 20)
@@ -144,7 +144,7 @@ func TestDiskFilledByEvents(t *testing.T) {
 	least := uint64(math.MaxUint64)
 	for range 20 {
 		pause(100 * time.Millisecond)
-		bytes, _ := d.space()
+		bytes, _ := d.Space()
 		least = min(least, bytes)
 	}
 	stop.Store(true)

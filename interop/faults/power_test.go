@@ -18,26 +18,26 @@ import (
 // the disk mounted again.
 func cutPower(t *testing.T, d *disk, l *ledger, env ...string) {
 	t.Helper()
-	s := start(t, d.dir+"/data", launch{env: env})
+	s := start(t, d.Dir+"/data", launch{env: env})
 	var stop atomic.Bool
 	senders := l.Load(s, 6, &stop)
 	pause(time.Duration(150+rand.IntN(500)) * time.Millisecond)
-	began := d.cut()
+	began := d.Cut()
 	s.Stop(syscall.SIGKILL)
 	stop.Store(true)
 	senders.Wait()
 	l.Forget(began)
-	if err := d.unmount(); err != nil {
+	if err := d.Unmount(); err != nil {
 		t.Fatal(err)
 	}
-	d.mount()
+	d.Mount()
 }
 
 // A power cut under load, again and again on the same disk: everything acknowledged is stored once, and the server
 // starts by itself.
 func TestPowerCut(t *testing.T) {
 	d := newDisk(t, 2048)
-	dir := d.dir + "/data"
+	dir := d.Dir + "/data"
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	n := rounds(t, 20, 3)
 	for round := range n {
@@ -69,7 +69,7 @@ func TestSyncsDuringTheCut(t *testing.T) {
 		var stop atomic.Bool
 		var all sync.WaitGroup
 		var synced [writers][]time.Time // when the sync of each record returned
-		name := func(w int) string { return fmt.Sprintf("%s/%d-%d", d.dir, round, w) }
+		name := func(w int) string { return fmt.Sprintf("%s/%d-%d", d.Dir, round, w) }
 		for w := range writers {
 			all.Go(func() {
 				f, err := os.Create(name(w))
@@ -88,14 +88,14 @@ func TestSyncsDuringTheCut(t *testing.T) {
 			})
 		}
 		pause(time.Duration(50+rand.IntN(100)) * time.Millisecond)
-		began := d.cut()
+		began := d.Cut()
 		pause(20 * time.Millisecond)
 		stop.Store(true)
 		all.Wait()
-		if err := d.unmount(); err != nil {
+		if err := d.Unmount(); err != nil {
 			t.Fatal(err)
 		}
-		d.mount()
+		d.Mount()
 		for w := range writers {
 			content, _ := os.ReadFile(name(w)) // a file that is not there has no record
 			there := 0
@@ -117,12 +117,12 @@ func TestSyncsDuringTheCut(t *testing.T) {
 // prove nothing.
 func TestPowerCutControl(t *testing.T) {
 	d := newDisk(t, 1024)
-	dir := d.dir + "/data"
+	dir := d.Dir + "/data"
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	s := start(t, dir, launch{}) // so that the tables are there, and synced
 	l.Settle(t, s, 30*time.Second)
 	s.Stop(syscall.SIGTERM)
-	d.sync()
+	d.Sync()
 	cutPower(t, d, l, "SLUICE_FAILPOINT_UNSYNCED=1")
 	s = start(t, dir, launch{})
 	l.Settle(t, s, 60*time.Second)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/servicetest"
+	"sluice/interop/loopdisk"
 )
 
 // program is the sluice under test.
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	code = m.Run()
-	if left := leftovers(); left != "" {
+	if left := loopdisk.Leftovers(); left != "" {
 		fmt.Fprintf(os.Stderr, "loop devices are left:\n%s\n", left)
 		code = 1
 	}

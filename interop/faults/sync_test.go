@@ -41,7 +41,7 @@ func TestWriteErrors(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDisk(t, 1024)
-			dir := d.dir + "/data"
+			dir := d.Dir + "/data"
 			l := newLedger("shop", provisioned(t, dir, "shop"))
 			s := start(t, dir, launch{args: []string{"--commit-every", "100ms"}})
 			for range rounds(t, 2, 1) {
@@ -54,12 +54,12 @@ func TestWriteErrors(t *testing.T) {
 			if most := s.memory(t); most > 512<<20 {
 				t.Errorf("%d MiB of memory", most>>20)
 			}
-			d.cut()
+			d.Cut()
 			s.Stop(syscall.SIGKILL)
-			if err := d.unmount(); err != nil {
+			if err := d.Unmount(); err != nil {
 				t.Fatal(err)
 			}
-			d.mount()
+			d.Mount()
 			s = start(t, dir, launch{})
 			l.Replay(t, s)
 			l.Settle(t, s, 60*time.Second)

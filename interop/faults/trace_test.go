@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sluice/interop/loopdisk"
 )
 
 // tracer is a strace that makes a server's system calls fail or wait.
@@ -26,7 +28,7 @@ type tracer struct {
 // touched, on any file if there are none.
 func (s *server) tamper(t *testing.T, inject string, files ...string) *tracer {
 	t.Helper()
-	need(t, "strace")
+	loopdisk.Need(t, "strace")
 	r := &tracer{t: t, log: filepath.Join(t.TempDir(), "trace")}
 	calls, _, _ := strings.Cut(inject, ":")
 	args := []string{"-f", "-ttt", "-o", r.log, "-p", strconv.Itoa(s.PID()), "-e", "trace=" + calls, "-e", "inject=" + inject}

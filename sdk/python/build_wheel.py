@@ -20,6 +20,7 @@ Metadata-Version: 2.1
 Name: sluice-client
 Version: {version}
 Summary: Sends conversion events to a Sluice service: hashes, batches, retries, a background queue. No dependency.
+License: Apache-2.0
 Requires-Python: >=3.9
 Classifier: Typing :: Typed
 Description-Content-Type: text/markdown

@@ -1,0 +1,216 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sluice/internal/servicetest"
+)
+
+// before is the commit of the version that is upgraded from: the first one after which nothing changed that nodes of two
+// versions would have to agree on.
+const before = "68fb61d384c887f6820ee3875527c28ef325f6c0"
+
+var restarts = []fault{
+	{"rolling restart", true, func(_ *testing.T, w *world, _ *ledger) {
+		for i := range w.servers {
+			w.restart(i)
+			w.whole()
+		}
+		w.roll()
+	}},
+	{"rolling upgrade from the version before", true, upgrade},
+	{"clock of a node steps", true, stepClock},
+}
+
+// roll restarts the nodes one by one, as an operator does.
+func (w *world) roll() {
+	for i := range w.nodes {
+		w.node(i).Stop(syscall.SIGTERM)
+		w.startNode(i)
+	}
+}
+
+// upgrade runs the cluster with the version before, and replaces its nodes one by one under load.
+func upgrade(t *testing.T, w *world, l *ledger) {
+	old, err := earlier(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Env = w.program.Env
+	for i, at := range w.sites {
+		w.node(i).Stop(syscall.SIGTERM)
+		at.program = old
+	}
+	for i := range w.nodes {
+		w.startNode(i)
+	}
+	t.Logf("the version before served after %v", w.served(t, l, time.Minute).Round(time.Millisecond))
+	w.processed(t, l, 0)
+	for i, at := range w.sites {
+		at.program = w.program
+		w.node(i).Stop(syscall.SIGTERM)
+		w.startNode(i)
+		w.served(t, l, moveWithin) // both versions
+		w.processed(t, l, i)
+	}
+}
+
+// first is the last commit before a cluster had a record of its configuration and tables in a bucket: its nodes share one data
+// directory, and have leases of another name.
+const first = "524a9ec95399f3b79600b633bbabcbc01ae1e43d"
+
+// Nodes of that version cannot run beside nodes of this one: they do not know the submission ids that these give. So an
+// operator stops all of them, and starts the new ones; nothing is lost or doubled, and receipts come back.
+func TestUpgradeFromFirst(t *testing.T) {
+	n := onlyWithRounds(t)
+	old, err := earlier(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		t.Run("round", func(t *testing.T) { upgradeFrom(t, old) })
+	}
+}
+
+func upgradeFrom(t *testing.T, old servicetest.Program) {
+	w := newServers(t, nil)
+	shared := filepath.Join(w.dir, "shared")
+	for _, at := range w.sites {
+		at.program, at.data, at.tables = old, shared, []string{}
+	}
+	flags := w.flags
+	w.flags = flags[:2] // it knows no other tables than those in its data directory
+	w.startNodes()
+	l, stop := w.load(6)
+	l.begin("version " + first[:7])
+	servicetest.Eventually(t, 60*time.Second, "acknowledged events", func() error {
+		if l.count() < 500 {
+			return fmt.Errorf("got %d", l.count())
+		}
+		return nil
+	})
+	down := time.Now()
+	for i := range w.nodes {
+		w.node(i).Stop(syscall.SIGTERM)
+	}
+	l.begin("this version")
+	tables := []string{"--lake", "file://" + filepath.Join(shared, "lake")}
+	w.flags = append(slices.Clone(flags[:2]), tables...)
+	for i, at := range w.sites {
+		at.program, at.data, at.tables = w.program, "", tables
+		if i == 0 {
+			at.data = shared // its audit log and the password of its console move into the engine
+		}
+		w.startNode(i)
+	}
+	t.Logf("no node ran for %v", time.Since(down).Round(time.Millisecond))
+	before := l.count()
+	servicetest.Eventually(t, 60*time.Second, "events after it", func() error {
+		if got := l.count(); got < before+500 {
+			return fmt.Errorf("got %d more", got-before)
+		}
+		return nil
+	})
+	w.whole()
+	w.processed(t, l, 1)
+	stop()
+	t.Logf("%d looked up and sent again", w.replay(t, l, 1))
+	for version, o := range w.check(t, l) {
+		t.Logf("%s: %d acknowledged, %d lost, %d doubled", version, o.acked, o.lost, o.doubled)
+	}
+}
+
+var builds struct {
+	sync.Mutex
+	program map[string]servicetest.Program
+}
+
+// earlier builds the program of a commit, once. The history must be there: a shallow clone does not have it.
+func earlier(commit string) (servicetest.Program, error) {
+	builds.Lock()
+	defer builds.Unlock()
+	if p, found := builds.program[commit]; found {
+		return p, nil
+	}
+	dir, err := os.MkdirTemp("", "sluice-earlier")
+	if err != nil {
+		return servicetest.Program{}, err
+	}
+	unpack := exec.Command("sh", "-c", `git archive "$0" | tar -x -C "$1"`, commit, dir)
+	unpack.Dir = "../.."
+	if out, err := unpack.CombinedOutput(); err != nil || len(out) > 0 {
+		return servicetest.Program{}, fmt.Errorf("the files of commit %s: %w %s", commit, err, out)
+	}
+	p, err := servicetest.Build(dir, filepath.Join(dir, "bin"))
+	if builds.program == nil {
+		builds.program = map[string]servicetest.Program{}
+	}
+	builds.program[commit] = p
+	return p, err
+}
+
+// removeEarlier removes what earlier has built.
+func removeEarlier() {
+	for _, p := range builds.program {
+		_ = os.RemoveAll(filepath.Dir(filepath.Dir(p.Path)))
+	}
+}
+
+// stepClock sets the clock of one node an hour forward and back under load.
+func stepClock(t *testing.T, w *world, l *ledger) {
+	program, err := w.failpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := filepath.Join(t.TempDir(), "clock")
+	set := func(seconds int) {
+		t.Helper()
+		if err := os.WriteFile(clock+".new", []byte(strconv.Itoa(seconds)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(clock+".new", clock); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(0)
+	node, _ := w.holder("committer") // its clock is that of the rows
+	at := w.sites[node]
+	restart := func() {
+		w.node(node).Stop(syscall.SIGTERM)
+		w.startNode(node)
+	}
+	at.program, at.env = program, []string{"SLUICE_FAILPOINT_CLOCK=" + clock}
+	defer func() {
+		at.program, at.env = w.program, nil
+		restart()
+	}()
+	restart()
+	const hour = 3600
+	for _, offset := range []int{hour, -hour, hour, 0} {
+		set(offset)
+		time.Sleep(2 * time.Second) // the fault itself; the node reads the file twice a second
+		w.served(t, l, moveWithin)
+		w.processed(t, l, node)
+	}
+}
+
+// failpoint builds the program with a clock that can be set, once.
+func (w *world) failpoint() (servicetest.Program, error) {
+	dir := filepath.Join(w.dir, "failpoint")
+	p := servicetest.Program{Path: filepath.Join(dir, "sluice"), Env: w.program.Env}
+	if _, err := os.Stat(p.Path); err == nil {
+		return p, nil
+	}
+	built, err := servicetest.Build("../..", dir, "-tags", "failpoint")
+	built.Env = p.Env
+	return built, err
+}
