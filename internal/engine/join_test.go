@@ -303,6 +303,9 @@ func TestJoinContinues(t *testing.T) {
 		t.Errorf("used since: got %v, want that the copy must be deleted", err)
 	}
 	undo(t, dir, srv)
+	if opens(t, Options{Dir: dir}) != nil {
+		t.Error("the directory does not open after the undo")
+	}
 	if _, err := join(t, dir, srv, Record{Partitions: 3, LakeID: "tables"}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -329,6 +332,9 @@ func undo(t *testing.T, dir string, srv *enginetest.Server) {
 		if !errors.Is(err, errStopped) {
 			t.Fatal(err)
 		}
+		if _, err := PlanJoin(t.Context(), from, to, Record{Replicas: 1}); n > 1 && (err == nil || !strings.Contains(err.Error(), "--undo")) {
+			t.Errorf("a join while the one before is given up: got %v, want that it must be finished", err)
+		}
 	}
 }
 
@@ -345,6 +351,9 @@ func TestUndoJoin(t *testing.T) {
 			break
 		}
 		undo(t, dir, srv)
+		if _, err := os.Stat(filepath.Join(dir, clusterName)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("stopped at step %d: the directory has a note: %v", n, err)
+		}
 		if lister := srv.JetStream().StreamNames(t.Context()); len(lister.Name()) > 0 {
 			t.Errorf("stopped at step %d: the servers hold streams", n)
 		}
@@ -355,9 +364,26 @@ func TestUndoJoin(t *testing.T) {
 		closeNow(t, e)
 	}
 	from := open(t, Options{Dir: dir, Join: true})
+	other := open(t, Options{URL: enginetest.Start(t, "").URL(), Token: enginetest.Token, Join: true})
+	if err := UndoJoin(t.Context(), from, other, nil); err == nil || !strings.Contains(err.Error(), "do not have it") {
+		t.Errorf("other servers: got %v, want that they are the wrong ones: the cluster may be complete", err)
+	}
 	to := open(t, Options{URL: srv.URL(), Token: enginetest.Token, Join: true})
 	if err := UndoJoin(t.Context(), from, to, nil); err == nil || !strings.Contains(err.Error(), "is finished") {
 		t.Errorf("got %v, want that a finished join stays", err)
+	}
+}
+
+// Servers that are used again after an undo that was stopped right before its end do not keep the directory from being used.
+func TestUndoJoinOnServersInUse(t *testing.T) {
+	dir, srv := newEmbedded(t), enginetest.Start(t, "")
+	if err := writeMembership(dir, membership{Cluster: "given up", Join: joinUndo}); err != nil {
+		t.Fatal(err)
+	}
+	agree(t, open(t, Options{URL: srv.URL(), Token: enginetest.Token}), Record{})
+	undo(t, dir, srv)
+	if err := opens(t, Options{Dir: dir}); err != nil {
+		t.Error(err)
 	}
 }
 
