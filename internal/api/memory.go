@@ -59,7 +59,8 @@ type holding struct {
 	usage    *usage // of its dataset; nil without a valid key
 	reserved int64  // bytes
 	decoding bool
-	paced    bool      // it is the one large body of its dataset on its way
+	huge     bool      // the body has paceSize bytes or more
+	paced    bool      // it is the one huge body of its dataset on its way
 	since    time.Time // when it got its place
 }
 
@@ -97,27 +98,33 @@ func (h *holding) reserve(n int64) error {
 	return nil
 }
 
-// startDecoding waits until the request may work on a body of size bytes. It returns an error if so many of its dataset
-// wait that it would be in vain.
+// startDecoding waits until the request may work on a body of size bytes. It is called again when the body turns out to be
+// larger. It returns an error if so many huge bodies of its dataset wait that it would be in vain.
 func (h *holding) startDecoding(size int) error {
-	if size < fairSize || h.decoding {
+	if size < fairSize || h.decoding && (h.huge || size < paceSize) {
 		return nil
 	}
 	s, u := h.server, h.usage
-	if s.pacing.on() {
-		if wait := u.turn.take(s.Now()); wait > 0 {
-			s.counts.paced.Add(1)
-			return resting(wait)
+	if size >= paceSize {
+		h.stopDecoding() // nobody waits for a turn with a place
+		if s.pacing.on() {
+			if wait := u.turn.take(s.Now()); wait > 0 {
+				s.counts.paced.Add(1)
+				return resting(wait)
+			}
+			h.paced = true
 		}
-		h.paced = true
 	}
 	s.decoding.acquire(&u.decoding, 1, processors())
 	h.decoding, h.since = true, s.Now()
-	s.pacing.begin(u, h.since)
+	if size >= paceSize {
+		h.huge = true
+		s.pacing.begin(u, h.since)
+	}
 	return nil
 }
 
-// stopDecoding gives the place back, if there is one, before the request waits for anything else. While large bodies are
+// stopDecoding gives the place back, if there is one, before the request waits for anything else. While huge bodies are
 // slowed down, the next one of the dataset begins after a rest.
 func (h *holding) stopDecoding() {
 	if !h.decoding {
@@ -125,10 +132,12 @@ func (h *holding) stopDecoding() {
 	}
 	s, u, now := h.server, h.usage, h.server.Now()
 	s.decoding.release(1, processors())
-	rest := s.pacing.end(now, now.Sub(h.since))
-	if h.paced {
-		s.pacing.rested.Add(int64(rest))
-		u.turn.give(now, rest)
+	if h.huge {
+		rest := s.pacing.end(now, now.Sub(h.since))
+		if h.paced {
+			s.pacing.rested.Add(int64(rest))
+			u.turn.give(now, rest)
+		}
 	}
-	h.decoding, h.paced = false, false
+	h.decoding, h.huge, h.paced = false, false, false
 }

@@ -9,35 +9,39 @@ import (
 	"sluice/event"
 )
 
-// pacing slows large bodies down while small requests of other datasets are slow beside them. A large body costs more
+// pacing slows huge bodies down while small requests of other datasets are slow beside them. Huge is a mebibyte and more: no
+// batch of ordinary events is that large, so a busy server does not slow ordinary senders down. A huge body costs more
 // than its time with a place to be decoded: its record goes through the stream and the loader, and all of it is memory
 // that the garbage collector looks for. So while they make more than one small request in a hundred slow, a dataset has
-// one large body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that
+// one huge body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that
 // the one before took. A dataset that sends little rests little. The multiple doubles while small requests stay slow, and
 // falls one by one when they are not.
 //
-// A disk or a machine that is slow by itself is no reason to slow large bodies down: as many requests are slow while no
-// large body has a place.
+// A disk or a machine that is slow by itself is no reason to slow huge bodies down: as many requests are slow while no
+// huge body has a place.
 type pacing struct {
 	mu     sync.Mutex
 	begun  time.Time // of the interval
-	sender *usage    // whose large body began last
-	places int       // of large bodies, in use now
-	worked bool      // a large body had a place in this interval
+	sender *usage    // whose huge body began last
+	places int       // of huge bodies, in use now
+	worked bool      // a huge body had a place in this interval
 	n      int       // small requests of this interval
 	slow   int       // those of them that took longer than the target
 	share  float64   // of small requests that are slow, smoothed
-	alone  float64   // the same of intervals without a large body
+	alone  float64   // the same of intervals without a huge body
 
-	factor atomic.Int64 // a dataset rests so many times as long as its large body took; 0 is off
+	factor atomic.Int64 // a dataset rests so many times as long as its huge body took; 0 is off
 	rested atomic.Int64 // nanoseconds, since the start
 }
+
+// paceSize is from how many bytes on a body is huge: a thousand events of the usual size are half of it.
+const paceSize = 1 << 20
 
 // All are arbitrary. A small request takes one to ten milliseconds on a machine that does nothing else.
 const (
 	paceInterval = 200 * time.Millisecond
 	paceTarget   = 30 * time.Millisecond // what takes longer is slow
-	paceShare    = 0.01                  // of small requests that large bodies may make slow
+	paceShare    = 0.01                  // of small requests that huge bodies may make slow
 	paceMemory   = 32                    // intervals over which that share is smoothed: some 6 s
 	maxFactor    = 128
 	maxRest      = 10 * time.Second
@@ -45,7 +49,7 @@ const (
 	maxWaiting   = 4               // requests of a dataset that wait for it
 )
 
-// small notes that a small request of a dataset took so long. Those of the dataset that sends large bodies say nothing
+// small notes that a small request of a dataset took so long. Those of the dataset that sends huge bodies say nothing
 // about others.
 func (p *pacing) small(u *usage, now time.Time, took time.Duration) {
 	p.mu.Lock()
@@ -59,7 +63,7 @@ func (p *pacing) small(u *usage, now time.Time, took time.Duration) {
 	}
 }
 
-// begin notes that a large body of a dataset has a place.
+// begin notes that a huge body of a dataset has a place.
 func (p *pacing) begin(u *usage, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,10 +107,10 @@ func (p *pacing) next(now time.Time) {
 	p.begun, p.worked, p.n, p.slow = now, p.places > 0, 0, 0
 }
 
-// on says whether large bodies are slowed down now.
+// on says whether huge bodies are slowed down now.
 func (p *pacing) on() bool { return p.factor.Load() > 0 }
 
-// turn is a dataset's right to have a large body on its way while large bodies are slowed down.
+// turn is a dataset's right to have a huge body on its way while huge bodies are slowed down.
 type turn struct {
 	one   fairSemaphore
 	wait  waiters
@@ -135,7 +139,7 @@ func (t *turn) give(now time.Time, rest time.Duration) {
 
 // resting says that the dataset's next large request comes too early.
 func resting(wait time.Duration) *rejection {
-	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+strconv.Itoa(fairSize)+
+	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+strconv.Itoa(paceSize)+
 		" bytes and more delay the requests of others at the moment.")
 	r.wait = wait
 	r.hint = "Wait for Retry-After, then send the same again; put fewer events into each request."

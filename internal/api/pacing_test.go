@@ -110,8 +110,9 @@ func TestLargeRequestsRest(t *testing.T) {
 	s := openShop(t)
 	bulk := s.dataset(dataset.Spec{ID: "bulk"})
 	batch := func(id string) string {
-		e := strings.ReplaceAll(goodEvent(""), `"shop"`, strconv.Quote(id))
-		return "[" + strings.TrimSuffix(strings.Repeat(e+",", 200), ",") + "]"
+		note := `,"custom_data":{"note":"` + strings.Repeat("x", 2000) + `"}`
+		e := strings.ReplaceAll(goodEvent(note), `"shop"`, strconv.Quote(id))
+		return "[" + strings.TrimSuffix(strings.Repeat(e+",", paceSize/len(e)+1), ",") + "]"
 	}
 	send := func(key, path, body string) reply {
 		s.key = key
@@ -142,7 +143,10 @@ func TestLargeRequestsRest(t *testing.T) {
 	if r := send(shop, "/v1/events/batch", batch("shop")); r.StatusCode != http.StatusOK {
 		t.Errorf("a large request of another dataset: got %d %s", r.StatusCode, r.text)
 	}
-	if r := send(bulk, "/v1/events/validate", small); r.StatusCode != http.StatusTooManyRequests {
+	if r := send(bulk, "/v1/events/batch", "["+strings.TrimSuffix(strings.Repeat(small+",", 500), ",")+"]"); r.StatusCode != http.StatusOK {
+		t.Errorf("a batch of ordinary events: got %d %s", r.StatusCode, r.text)
+	}
+	if r := send(bulk, "/v1/events/validate", batch("bulk")); r.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("validate: got %d, want 429", r.StatusCode)
 	}
 	s.pacing.factor.Store(0)
