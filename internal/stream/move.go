@@ -116,7 +116,11 @@ func (c *partitionCopy) run(ctx context.Context) error {
 	if err := c.look(ctx); err != nil {
 		return err
 	}
-	there, err := c.to.State(ctx)
+	var there engine.State
+	err := insist(ctx, func() (err error) {
+		there, err = c.to.State(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -124,7 +128,7 @@ func (c *partitionCopy) run(ctx context.Context) error {
 		if err := c.m.step("advance"); err != nil {
 			return err
 		}
-		if err := c.to.Advance(ctx, c.first-1); err != nil {
+		if err := insist(ctx, func() error { return c.to.Advance(ctx, c.first-1) }); err != nil {
 			return err
 		}
 		there.LastSeq = c.first - 1
@@ -272,6 +276,25 @@ func (c *partitionCopy) send(ctx context.Context, run [][]byte) (uint64, error) 
 	return max(last, st.LastSeq), err
 }
 
+// insist repeats what may be done twice while the engine does not answer.
+func insist(ctx context.Context, do func() error) error {
+	patience := time.NewTimer(moveWait)
+	defer patience.Stop()
+	for {
+		err := do()
+		if !again(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-patience.C:
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
 // again says whether an error may pass by itself.
 func again(err error) bool {
 	return errors.Is(err, engine.ErrTimeout) || errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrRevision)
@@ -367,28 +390,16 @@ func (k *keyCopy) flush(ctx context.Context, home int) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	patience := time.NewTimer(moveWait)
-	defer patience.Stop()
-	for stored := false; !stored; {
+	err := insist(ctx, func() error {
 		if err := k.m.step("keys"); err != nil {
 			return err
 		}
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		err := k.m.to.List[home].PublishKeys(attempt, keys)
-		cancel()
-		if stored = err == nil; stored {
-			continue
-		}
-		if !again(err) {
-			return explain(err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-patience.C:
-			return err
-		case <-time.After(100 * time.Millisecond):
-		}
+		defer cancel()
+		return k.m.to.List[home].PublishKeys(attempt, keys)
+	})
+	if err != nil {
+		return explain(err)
 	}
 	k.done += uint64(len(keys))
 	k.waiting[home] = keys[:0]
