@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -124,6 +126,71 @@ func TestNodesAgree(t *testing.T) {
 	for _, s := range []*server{first, second, third} {
 		s.stop(15)
 	}
+}
+
+// Replicas and tables of a running cluster are changed by one command, and by nothing else.
+func TestClusterSet(t *testing.T) {
+	servers := enginetest.StartCluster(t, 3)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, address(s))
+	}
+	nats, dir := strings.Join(urls, ","), t.TempDir()
+	old, moved := filepath.Join(dir, "old"), filepath.Join(dir, "moved")
+	node := func(name, tables string, args ...string) []string {
+		return append([]string{"serve", "--data", filepath.Join(dir, name), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--nats", nats, "--lake", "file://" + tables}, args...)
+	}
+	first := start(t, filepath.Join(dir, "one"), "--nats", nats, "--lake", "file://"+old, "--replicas", "1", "--commit-every", "200ms")
+	key, _ := provisioned(t, filepath.Join(dir, "one"), "shop", "--nats", nats)
+	sent := func(s *server, mark string) {
+		t.Helper()
+		eventually(t, 20*time.Second, "an event accepted", func() error {
+			a, err := s.post(key, "/v1/events", marked("shop", mark), "Idempotency-Key", mark)
+			if err != nil || a.status != 200 {
+				return fmt.Errorf("got %d %v %s", a.status, err, a.body)
+			}
+			return nil
+		})
+	}
+	sent(first, "before")
+	wants(t, "too many replicas", fails(t, 2, "cluster", "set", "--nats", nats, "--replicas", "6"), "1 to 5")
+	sluice(t, "cluster", "set", "--nats", nats, "--replicas", "3")
+	eventually(t, 60*time.Second, "three replicas in step", func() error {
+		st := statusOf(t, "--nats", nats)
+		if st.Record == nil || st.Record.Replicas != 3 || len(st.Problems) != 0 {
+			return fmt.Errorf("got %+v, %v", st.Record, st.Problems)
+		}
+		for _, s := range st.Streams {
+			if s.Replicas != 3 || s.InStep != 3 {
+				return fmt.Errorf("%s: got %d replicas, %d in step", s.Name, s.Replicas, s.InStep)
+			}
+		}
+		return nil
+	})
+	sent(first, "with-three")
+	wants(t, "a node of before", fails(t, 1, node("two", old, "--replicas", "1")...), "is 3 in", "1 here")
+	first.stop(15)
+
+	wants(t, "no tables", fails(t, 1, "cluster", "set", "--nats", nats, "--tables", "file://"+moved), "no tables", "sluice lake copy")
+	if _, err := os.Stat(moved); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a rejected place was made: %v", err)
+	}
+	sluice(t, "lake", "copy", "--data", filepath.Join(dir, "one"), "--nats", nats, "--lake", "file://"+old, "--to", "file://"+moved)
+	sluice(t, "cluster", "set", "--nats", nats, "--tables", "file://"+moved)
+	if st := statusOf(t, "--nats", nats); st.Record.Lake != "file://"+moved || st.Record.LakeID == "" {
+		t.Errorf("got %+v, want the tables at %s", st.Record, moved)
+	}
+	wants(t, "a node with the old tables", fails(t, 1, node("two", old)...), old, moved)
+	second := start(t, filepath.Join(dir, "two"), "--nats", nats, "--lake", "file://"+moved, "--commit-every", "200ms")
+	sent(second, "after")
+	second.settle(t, key)
+	out := sluice(t, "export", "--nats", nats, "--lake", "file://"+moved, "--dataset", "shop")
+	for _, mark := range []string{"before", "with-three", "after"} {
+		if n := strings.Count(out, fmt.Sprintf("%q", mark)); n != 1 {
+			t.Errorf("%s is in the tables %d times, want once", mark, n)
+		}
+	}
+	wants(t, "audit", sluice(t, "audit", "list", "--nats", nats), "cluster.set")
 }
 
 // The commands work on an embedded engine, too, whether or not its server runs.

@@ -114,13 +114,9 @@ func tablesAt(cmd *cobra.Command, url string) (address, id string, err error) {
 	if address, err = place.address(); err != nil {
 		return "", "", err
 	}
-	if err := cmd.Root().PersistentFlags().Set("lake", url); err != nil {
-		return "", "", err
+	id, err = tablesThere(cmd.Context(), place)
+	if err == nil && id == "" {
+		err = fmt.Errorf("there are no tables at %s: copy them with sluice lake copy --to first", place)
 	}
-	l, err := openLake(cmd)
-	if err != nil {
-		return "", "", err
-	}
-	id, err = tablesID(cmd.Context(), l)
 	return address, id, failed(err)
 }

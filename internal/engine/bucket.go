@@ -47,6 +47,12 @@ func (e *Engine) openBucket(ctx context.Context, k Kind) (*Bucket, error) {
 	if err == nil && e.mode == External {
 		kv, err = e.correctBucket(ctx, k, kv)
 	}
+	if err == nil && e.mode == External {
+		// A cluster answers that a bucket is made before a server answers for what is in it.
+		if _, err = kv.Get(ctx, "ready"); errors.Is(err, jetstream.ErrKeyNotFound) {
+			err = nil
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", spec.name, translate(err))
 	}

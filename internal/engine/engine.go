@@ -259,7 +259,7 @@ func rejectEmbedded(dir string) error {
 		m, err = readMembership(dir)
 		switch {
 		case err != nil || m.Join == joinDone:
-		case m.Join == joinBegun:
+		case m.Join != "":
 			err = m.refusal(dir)
 		default:
 			err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+

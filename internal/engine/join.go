@@ -85,6 +85,9 @@ func PlanJoin(ctx context.Context, from, to *Engine, want Record) (*Join, error)
 		return nil, err
 	}
 	dir, err := readMembership(from.o.Dir)
+	if err == nil && dir.Join == joinUndo {
+		err = dir.refusal(from.o.Dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -169,10 +172,16 @@ var errUsedSince = errors.New("a move of this data directory into these NATS ser
 // compareEmpty is compare for an external engine without a record.
 func (j *Join) compareEmpty(ctx context.Context, dir membership) error {
 	if dir.Cluster != "" {
-		return fmt.Errorf("the data directory %s belongs to the cluster %s, and the servers at --nats do not have it: name the right servers, or give the move up with --undo",
-			j.from.o.Dir, dir.Cluster)
+		return dir.missing(j.from.o.Dir)
 	}
 	return j.onlySettings(ctx)
+}
+
+// missing says that the servers do not have the cluster that the directory is, or was, moved into. That cluster may be
+// complete elsewhere, so the program does not decide that it is gone.
+func (m *membership) missing(dir string) error {
+	return fmt.Errorf("the data directory %s was being moved into the cluster %s, and the servers at --nats do not have it: name the right servers. "+
+		"Only if that cluster is gone for good, delete %s: then the directory starts as before", dir, m.Cluster, filepath.Join(dir, clusterName))
 }
 
 // onlySettings returns an error if the external engine holds more than the bucket of settings, which a join, or a node, left
@@ -447,12 +456,12 @@ func UndoJoin(ctx context.Context, from, to *Engine, step func(string) error) er
 	}
 	there, _, err := to.readJoin(ctx)
 	switch {
-	case errors.Is(err, ErrNotFound):
-		if dir.Join == joinDone {
-			return fmt.Errorf("the data directory %s was moved into the cluster %s, and the servers at --nats do not have it: name the right servers", from.o.Dir, dir.Cluster)
-		}
+	case errors.Is(err, ErrNotFound) && (dir.Join == joinBegun || dir.Join == joinDone):
+		return dir.missing(from.o.Dir)
+	case errors.Is(err, ErrNotFound): // nothing was begun, or everything is deleted
 	case err != nil:
 		return err
+	case dir.Join == joinUndo && dir.Cluster != there.Cluster: // everything is deleted, and the servers are used again
 	case there.Join == nil || dir.Join == joinDone:
 		return fmt.Errorf("the move into the cluster %s is finished: its nodes may have accepted events that the directory does not have", there.Cluster)
 	case dir.Cluster != "" && dir.Cluster != there.Cluster:
@@ -461,7 +470,7 @@ func UndoJoin(ctx context.Context, from, to *Engine, step func(string) error) er
 		if id, err := from.identity(ctx); err != nil || id != there.Join.Stream {
 			return errors.Join(err, errors.New("the servers at --nats have a move of another data directory"))
 		}
-		if err := j.deleteCopy(ctx); err != nil {
+		if err := j.deleteCopy(ctx, there.Cluster); err != nil {
 			return fmt.Errorf("delete what was copied: %w", err)
 		}
 	}
@@ -475,9 +484,12 @@ func UndoJoin(ctx context.Context, from, to *Engine, step func(string) error) er
 	return errors.Join(err, durable.Sync(from.o.Dir))
 }
 
-// deleteCopy deletes everything of Sluice's from the external engine. While the record of a join is there, nobody else
-// stores anything: so that goes last.
-func (j *Join) deleteCopy(ctx context.Context) error {
+// deleteCopy notes in the directory that the join is given up. Then it deletes everything of Sluice's from the external
+// engine. While the record of a join is there, nobody else stores anything: so that goes last.
+func (j *Join) deleteCopy(ctx context.Context, cluster string) error {
+	if err := writeMembership(j.from.o.Dir, membership{Cluster: cluster, Join: joinUndo}); err != nil {
+		return err
+	}
 	names, err := j.to.ourStreams(ctx)
 	if err != nil {
 		return err

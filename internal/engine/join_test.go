@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -154,6 +155,7 @@ func TestJoin(t *testing.T) {
 		if err := opens(t, Options{URL: srv.URL(), Token: enginetest.Token}); !errors.Is(err, ErrJoining) && !strings.Contains(stopped.Error(), "join.noted") {
 			t.Errorf("%v: a node opens the cluster with %v, want ErrJoining", stopped, err)
 		}
+		checkEarlierStops(t, srv, stopped)
 		if err := opens(t, Options{URL: srv.URL(), Token: enginetest.Token, Dir: dir}); err == nil {
 			t.Errorf("%v: a node opens the cluster and the directory", stopped)
 		}
@@ -168,6 +170,24 @@ func TestJoin(t *testing.T) {
 		t.Errorf("once more: got %v, %v, want that it is finished", again, err)
 	}
 	checkJoined(t, dir, srv)
+}
+
+// checkEarlierStops compares what is stored during a join with what versions before it look at: a record without replicas
+// stops them.
+func checkEarlierStops(t *testing.T, srv *enginetest.Server, stopped error) {
+	t.Helper()
+	kv, err := srv.JetStream().KeyValue(t.Context(), "SLUICE_SETTINGS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := kv.Get(t.Context(), "cluster")
+	var earlier struct{ Cluster, Replicas, Partitions any }
+	if err == nil {
+		err = json.Unmarshal(found.Value(), &earlier)
+	}
+	if finished := strings.Contains(stopped.Error(), "join.noted"); err != nil || earlier.Cluster == nil || (earlier.Replicas != nil) != finished {
+		t.Errorf("%v: got %+v, %v", stopped, earlier, err)
+	}
 }
 
 func checkJoined(t *testing.T, dir string, srv *enginetest.Server) {
@@ -283,6 +303,9 @@ func TestJoinContinues(t *testing.T) {
 		t.Errorf("used since: got %v, want that the copy must be deleted", err)
 	}
 	undo(t, dir, srv)
+	if opens(t, Options{Dir: dir}) != nil {
+		t.Error("the directory does not open after the undo")
+	}
 	if _, err := join(t, dir, srv, Record{Partitions: 3, LakeID: "tables"}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -309,6 +332,9 @@ func undo(t *testing.T, dir string, srv *enginetest.Server) {
 		if !errors.Is(err, errStopped) {
 			t.Fatal(err)
 		}
+		if _, err := PlanJoin(t.Context(), from, to, Record{Replicas: 1}); n > 1 && (err == nil || !strings.Contains(err.Error(), "--undo")) {
+			t.Errorf("a join while the one before is given up: got %v, want that it must be finished", err)
+		}
 	}
 }
 
@@ -325,6 +351,9 @@ func TestUndoJoin(t *testing.T) {
 			break
 		}
 		undo(t, dir, srv)
+		if _, err := os.Stat(filepath.Join(dir, clusterName)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("stopped at step %d: the directory has a note: %v", n, err)
+		}
 		if lister := srv.JetStream().StreamNames(t.Context()); len(lister.Name()) > 0 {
 			t.Errorf("stopped at step %d: the servers hold streams", n)
 		}
@@ -335,9 +364,26 @@ func TestUndoJoin(t *testing.T) {
 		closeNow(t, e)
 	}
 	from := open(t, Options{Dir: dir, Join: true})
+	other := open(t, Options{URL: enginetest.Start(t, "").URL(), Token: enginetest.Token, Join: true})
+	if err := UndoJoin(t.Context(), from, other, nil); err == nil || !strings.Contains(err.Error(), "do not have it") {
+		t.Errorf("other servers: got %v, want that they are the wrong ones: the cluster may be complete", err)
+	}
 	to := open(t, Options{URL: srv.URL(), Token: enginetest.Token, Join: true})
 	if err := UndoJoin(t.Context(), from, to, nil); err == nil || !strings.Contains(err.Error(), "is finished") {
 		t.Errorf("got %v, want that a finished join stays", err)
+	}
+}
+
+// Servers that are used again after an undo that was stopped right before its end do not keep the directory from being used.
+func TestUndoJoinOnServersInUse(t *testing.T) {
+	dir, srv := newEmbedded(t), enginetest.Start(t, "")
+	if err := writeMembership(dir, membership{Cluster: "given up", Join: joinUndo}); err != nil {
+		t.Fatal(err)
+	}
+	agree(t, open(t, Options{URL: srv.URL(), Token: enginetest.Token}), Record{})
+	undo(t, dir, srv)
+	if err := opens(t, Options{Dir: dir}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -23,6 +23,7 @@ type membership struct {
 // The states of a move.
 const (
 	joinBegun = "begun"
+	joinUndo  = "undo" // it is given up, and what was copied is being deleted
 	joinDone  = "done"
 )
 
@@ -32,6 +33,8 @@ func (m *membership) refusal(dir string) error {
 	case joinBegun:
 		return fmt.Errorf("the data directory %s is being moved into the cluster %s: finish that with: sluice cluster join --data %s --nats …; or give it up with the same and --undo",
 			dir, m.Cluster, dir)
+	case joinUndo:
+		return fmt.Errorf("the move of the data directory %s into the cluster %s is being given up: finish that with: sluice cluster join --data %s --nats … --undo", dir, m.Cluster, dir)
 	case joinDone:
 		return fmt.Errorf("the data directory %s was moved into the cluster %s, which has its events, datasets and keys: name the cluster's NATS servers with --nats or SLUICE_NATS",
 			dir, m.Cluster)

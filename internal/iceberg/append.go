@@ -83,7 +83,7 @@ func (t *Table[T]) writeFiles(
 		if err != nil {
 			return files, err
 		}
-		if err := w.writeRows(ctx, rows, order[:n], job); err != nil {
+		if err := w.writeRows(ctx, rows, order[:n]); err != nil {
 			w.abandon()
 			return files, err
 		}

@@ -3,7 +3,11 @@ package iceberg
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go/format"
 
@@ -17,7 +21,6 @@ type Rows[T any] struct {
 	columns []chunk // each one page that does not end
 	days    []int32
 	block   []*T
-	at      []int32 // memory for chunk.take
 }
 
 // NewRows returns an empty collection.
@@ -86,14 +89,10 @@ func (r *Rows[T]) groupRows() int {
 }
 
 // writeRows writes the rows at these places to w, in this order.
-func (w *parquetWriter[T]) writeRows(ctx context.Context, r *Rows[T], order []int32, job *throttle.Job) error {
+func (w *parquetWriter[T]) writeRows(ctx context.Context, r *Rows[T], order []int32) error {
 	for group := range slices.Chunk(order, r.groupRows()) {
-		for i := range w.chunks {
-			from := &r.columns[i]
-			r.at = from.places(r.at)
-			if err := w.chunks[i].take(ctx, from, r.at, group, job); err != nil {
-				return err
-			}
+		if err := w.takeColumns(ctx, r, group); err != nil {
+			return err
 		}
 		w.group = len(group)
 		if err := w.endGroup(); err != nil {
@@ -101,6 +100,35 @@ func (w *parquetWriter[T]) writeRows(ctx context.Context, r *Rows[T], order []in
 		}
 	}
 	return nil
+}
+
+// takeColumns fills the chunks of a row group. A job that is in a hurry, because there is a backlog, encodes columns side by
+// side; else one processor stays free for requests.
+func (w *parquetWriter[T]) takeColumns(ctx context.Context, r *Rows[T], order []int32) error {
+	var next atomic.Int64
+	work := func(job *throttle.Job) error {
+		var at []int32
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(w.chunks) {
+				return nil
+			}
+			from := &r.columns[i]
+			at = from.places(at)
+			if err := w.chunks[i].take(ctx, from, at, order, job); err != nil {
+				return fmt.Errorf("column %s: %w", w.schema.Columns[i].name, err)
+			}
+		}
+	}
+	if w.job.Sleeps() || len(order) < copyRows {
+		return work(w.job)
+	}
+	var wg sync.WaitGroup
+	var other error
+	wg.Go(func() { other = work(nil) }) // no more: zstd encodes two pages at a time
+	err := work(nil)
+	wg.Wait()
+	return errors.Join(err, other)
 }
 
 // places finds the values of all rows: for each the number of its value, or for texts that are not in a dictionary the place
@@ -162,7 +190,7 @@ func (c *chunk) take(ctx context.Context, from *chunk, at, order []int32, job *t
 			return err
 		}
 	}
-	return nil
+	return c.endPage()
 }
 
 // takeLevels adds the levels of rows, and returns the places of those that have a value.

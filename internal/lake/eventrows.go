@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"math/bits"
 	"slices"
 
 	"sluice/event"
@@ -22,8 +23,8 @@ type EventRows struct {
 
 // eventKey is what a row is sorted by: comparing texts would cost as much as encoding them.
 type eventKey struct {
-	dataset   uint32 // its number, and in order its rank
-	row       int32
+	dataset   uint32 // its number
+	rank      uint32 // of the dataset among all
 	time      int64
 	high, low uint64 // halves of the event id
 }
@@ -52,7 +53,7 @@ func (e *EventRows) Add(rows []event.Row) {
 			last, number = r.DatasetID, e.number(r.DatasetID)
 		}
 		e.keys = append(e.keys, eventKey{
-			number, int32(len(e.keys)), r.EventTime, binary.BigEndian.Uint64(r.EventID[:8]), binary.BigEndian.Uint64(r.EventID[8:]),
+			number, 0, r.EventTime, binary.BigEndian.Uint64(r.EventID[:8]), binary.BigEndian.Uint64(r.EventID[8:]),
 		})
 	}
 	e.rows.Add(rows)
@@ -69,35 +70,93 @@ func (e *EventRows) number(dataset string) uint32 {
 	return n
 }
 
-// order is the places of the rows in the order of the table: dataset, event time, event id.
+// order is the places of the rows in the order of the table: dataset, event time, event id. It sorts by digits of the first two,
+// which costs a fraction of comparing, and then what has the same time by id; events come nearly in the order of their ids.
 func (e *EventRows) order(ctx context.Context, job *throttle.Job) ([]int32, error) {
+	e.rank()
+	order := make([]int32, len(e.keys))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	first, last := e.times()
+	times := bits.Len64(uint64(last - first))
+	other := make([]int32, len(order))
+	for shift := 0; shift < times; shift += digitBits {
+		order, other = byDigit(order, other, func(row int32) uint64 { return uint64(e.keys[row].time-first) >> shift })
+		if err := job.Pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for shift := 0; shift < bits.Len(uint(len(e.names))); shift += digitBits {
+		order, other = byDigit(order, other, func(row int32) uint64 { return uint64(e.keys[row].rank) >> shift })
+		if err := job.Pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for begin := 0; begin < len(order); {
+		end := begin + 1
+		for end < len(order) && e.keys[order[begin]].same(&e.keys[order[end]]) {
+			end++
+		}
+		if end-begin > 1 {
+			slices.SortFunc(order[begin:end], func(a, b int32) int { return e.keys[a].compareIDs(&e.keys[b]) })
+			if err := job.Pause(ctx); err != nil {
+				return nil, err
+			}
+		}
+		begin = end
+	}
+	return order, nil
+}
+
+// rank gives keys the rank of their dataset.
+func (e *EventRows) rank() {
 	ranks := make([]uint32, len(e.names))
 	for rank, name := range slices.Sorted(slices.Values(e.names)) {
 		ranks[e.datasets[name]] = uint32(rank)
 	}
-	keys := slices.Clone(e.keys)
-	for i := range keys {
-		keys[i].dataset = ranks[keys[i].dataset]
+	for i := range e.keys {
+		e.keys[i].rank = ranks[e.keys[i].dataset]
 	}
-	compared := 0
-	var ended error
-	slices.SortFunc(keys, func(a, b eventKey) int {
-		if compared++; compared%4096 == 0 && ended == nil {
-			ended = job.Pause(ctx)
+}
+
+// times are the earliest and the latest event time.
+func (e *EventRows) times() (first, last int64) {
+	for i := range e.keys {
+		if t := e.keys[i].time; i == 0 {
+			first, last = t, t
+		} else {
+			first, last = min(first, t), max(last, t)
 		}
-		switch {
-		case a.dataset != b.dataset:
-			return cmp.Compare(a.dataset, b.dataset)
-		case a.time != b.time:
-			return cmp.Compare(a.time, b.time)
-		case a.high != b.high:
-			return cmp.Compare(a.high, b.high)
-		}
-		return cmp.Compare(a.low, b.low)
-	})
-	out := make([]int32, len(keys))
-	for i := range keys {
-		out[i] = keys[i].row
 	}
-	return out, ended
+	return first, last
+}
+
+func (k *eventKey) same(other *eventKey) bool { return k.rank == other.rank && k.time == other.time }
+
+func (k *eventKey) compareIDs(other *eventKey) int {
+	if k.high != other.high {
+		return cmp.Compare(k.high, other.high)
+	}
+	return cmp.Compare(k.low, other.low)
+}
+
+const digitBits = 11
+
+// byDigit sorts places by the lowest digit of a number, and leaves equal ones in their order. It returns the sorted places and
+// the memory that is free.
+func byDigit(places, into []int32, number func(int32) uint64) (sorted, free []int32) {
+	var begin [1<<digitBits + 1]int32
+	for _, p := range places {
+		begin[number(p)&(1<<digitBits-1)+1]++
+	}
+	for i := 1; i < len(begin); i++ {
+		begin[i] += begin[i-1]
+	}
+	for _, p := range places {
+		d := number(p) & (1<<digitBits - 1)
+		into[begin[d]] = p
+		begin[d]++
+	}
+	return into, places
 }

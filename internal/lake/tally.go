@@ -2,6 +2,7 @@ package lake
 
 import (
 	"math"
+	"unique"
 
 	"sluice/event"
 	"sluice/internal/submission"
@@ -62,7 +63,7 @@ func ageClass(age int64) int {
 	return len(ageEnds)
 }
 
-// Tally adds up the numbers of the table hours for the submissions of one batch. The zero value is empty.
+// Tally adds up the numbers of the table hours for submissions. It keeps nothing of them. The zero value is empty.
 type Tally struct {
 	cells map[cellKey]*cell
 }
@@ -106,6 +107,7 @@ func (t *Tally) Add(s *submission.Submission) {
 	}
 	c := t.cells[key]
 	if c == nil {
+		key.dataset = keep(key.dataset)
 		c = &cell{types: map[string]*typeCell{}, values: map[valueKey]*sum{}, rejections: map[rejectionKey]*sum{}}
 		t.cells[key] = c
 	}
@@ -117,11 +119,13 @@ func (t *Tally) Add(s *submission.Submission) {
 	}
 	for _, r := range s.Rejections {
 		k := rejectionKey{string(r.Code), r.Field}
-		if c.rejections[k] == nil {
-			c.rejections[k] = &sum{}
+		n := c.rejections[k]
+		if n == nil {
+			n = &sum{}
+			c.rejections[rejectionKey{keep(k.code), keep(k.field)}] = n
 		}
-		c.rejections[k].count += int64(r.Count)
-		c.rejections[k].value += float64(r.Events)
+		n.count += int64(r.Count)
+		n.value += float64(r.Events)
 	}
 }
 
@@ -129,7 +133,7 @@ func (c *cell) row(r *event.Row) {
 	t := c.types[r.EventType]
 	if t == nil {
 		t = &typeCell{}
-		c.types[r.EventType] = t
+		c.types[keep(r.EventType)] = t
 	}
 	t.accepted++
 	t.late += one(r.Late)
@@ -148,17 +152,23 @@ func (c *cell) row(r *event.Row) {
 	c.ages[ageClass(r.ReceivedAt-r.EventTime)]++
 	if r.HasValue {
 		k := valueKey{r.CurrencyCode, r.EventType}
-		if c.values[k] == nil {
-			c.values[k] = &sum{}
+		n := c.values[k]
+		if n == nil {
+			n = &sum{}
+			c.values[valueKey{keep(k.currency), keep(k.eventType)}] = n
 		}
-		c.values[k].count++
+		n.count++
 		if r.EventType == TypeRefund {
-			c.values[k].value += math.Abs(r.Value)
+			n.value += math.Abs(r.Value)
 		} else {
-			c.values[k].value += r.Value
+			n.value += r.Value
 		}
 	}
 }
+
+// keep is a text in memory of its own. Texts of a submission are parts of its frame: a tally of a thousand datasets that kept
+// them would keep a thousand frames.
+func keep(text string) string { return unique.Make(text).Value() }
 
 func one(b bool) int64 {
 	if b {

@@ -1,8 +1,10 @@
 package lake
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"sluice/event"
 	"sluice/internal/submission"
@@ -44,5 +46,34 @@ func TestTallyOfValues(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("got %d numbers, want %d: %v", len(got), len(want), got)
+	}
+}
+
+// A tally keeps no text of a submission: each would keep the frame in memory that it is a part of.
+func TestTallyKeepsNoFrame(t *testing.T) {
+	frame := "shop\x00purchase\x00EUR\x00INVALID_VALUE\x00/value"
+	part := func(text string) string {
+		at := strings.Index(frame, text)
+		return frame[at : at+len(text)]
+	}
+	tally := Tally{}
+	tally.Add(&submission.Submission{
+		ReceivedAt: noon.Unix(), DatasetID: part("shop"), Kind: submission.Batch,
+		Rows: []event.Row{{
+			ReceivedAt: noon.Unix(), EventTime: noon.Unix(), EventType: part("purchase"), CurrencyCode: part("EUR"), Value: 1, HasValue: true,
+		}},
+		Rejections: []event.Rejection{{Code: event.Code(part("INVALID_VALUE")), Field: part("/value"), Count: 1, Events: 1}},
+	})
+	begin := uintptr(unsafe.Pointer(unsafe.StringData(frame)))
+	hours := tally.Hours()
+	for _, h := range hours {
+		for _, text := range []string{h.DatasetID, h.Kind, h.Name, h.Field} {
+			if at := uintptr(unsafe.Pointer(unsafe.StringData(text))); at >= begin && at < begin+uintptr(len(frame)) {
+				t.Errorf("%s: got a text that is a part of the frame, want a copy", h.Kind)
+			}
+		}
+	}
+	if len(hours) < 4 {
+		t.Errorf("got %d numbers, want those of the event and the rejection", len(hours))
 	}
 }

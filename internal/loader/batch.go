@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unique"
 	"unsafe"
 
 	"sluice/event"
@@ -182,7 +183,7 @@ func (b *batch) record(s *share, seq uint64, slot int, record []byte) (erased in
 	return erased, nil
 }
 
-// reject notes the rejections of a submission.
+// reject notes the rejections of a submission. They wait for longer than its frame, so their texts are copies.
 func (s *share) reject(from *submission.Submission) {
 	id := ""
 	if from.Kind != submission.Rejected {
@@ -190,8 +191,9 @@ func (s *share) reject(from *submission.Submission) {
 	}
 	for _, r := range from.Rejections {
 		s.rejections = append(s.rejections, lake.Rejection{
-			ReceivedAt: from.ReceivedAt, DatasetID: from.DatasetID, SubmissionID: id,
-			Code: string(r.Code), Field: r.Field, Count: int64(r.Count), Events: int64(r.Events),
+			ReceivedAt: from.ReceivedAt, DatasetID: unique.Make(from.DatasetID).Value(), SubmissionID: id,
+			Code: unique.Make(string(r.Code)).Value(), Field: unique.Make(r.Field).Value(),
+			Count: int64(r.Count), Events: int64(r.Events),
 		})
 	}
 }

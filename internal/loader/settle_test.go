@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
+	"sluice/event"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -237,5 +239,24 @@ func TestCrashWhileCountsWait(t *testing.T) {
 			stop()
 			check(t, lk, sent)
 		})
+	}
+}
+
+// Rejections that wait for their commit keep no text of a submission: each would keep a frame in memory.
+func TestRejectionsKeepNoFrame(t *testing.T) {
+	frame := "shop\x00INVALID_VALUE\x00/value"
+	s := &share{}
+	s.reject(&submission.Submission{
+		Kind: submission.Rejected, DatasetID: frame[:4],
+		Rejections: []event.Rejection{{Code: event.Code(frame[5:18]), Field: frame[19:], Count: 1, Events: 1}},
+	})
+	begin := uintptr(unsafe.Pointer(unsafe.StringData(frame)))
+	for _, text := range []string{s.rejections[0].DatasetID, s.rejections[0].Code, s.rejections[0].Field} {
+		if at := uintptr(unsafe.Pointer(unsafe.StringData(text))); at >= begin && at < begin+uintptr(len(frame)) {
+			t.Errorf("got a text that is a part of the frame, want a copy")
+		}
+	}
+	if got := s.rejections[0]; got.DatasetID != "shop" || got.Code != "INVALID_VALUE" || got.Field != "/value" {
+		t.Errorf("got %+v, want the rejection", got)
 	}
 }

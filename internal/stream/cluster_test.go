@@ -88,7 +88,7 @@ func TestCluster(t *testing.T) {
 }
 
 // openCluster waits for the nodes to have found each other.
-func openCluster(t *testing.T, o engine.Options) *engine.Engine {
+func openCluster(t testing.TB, o engine.Options) *engine.Engine {
 	t.Helper()
 	var e *engine.Engine
 	eventually(t, "cluster", func() bool {

@@ -84,6 +84,8 @@ func FuzzFrame(f *testing.F) {
 	f.Add(lostFrame(), true)
 	f.Add(keyedFrame(), false)
 	f.Add(keyedFrame(), true)
+	f.Add(referenceTo(Position{1, 2, 3}), false)
+	f.Add(referenceTo(Position{1, 2, 3}), true)
 	f.Add([]byte("SLF\x01\x00\x00\x00\x00\x02\x00\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), true)
 	f.Fuzz(func(t *testing.T, data []byte, reseal bool) {
 		if reseal && len(data) >= frameHeader {
@@ -95,6 +97,9 @@ func FuzzFrame(f *testing.F) {
 				t.Fatalf("error %v is not ErrFrame", err)
 			}
 			return
+		}
+		if at, ok := reference(data); ok && !bytes.Equal(referenceTo(at), data) {
+			t.Fatalf("the reference to %v does not survive a second round", at)
 		}
 		again, err := DecodeFrame(AppendFrame(nil, records...))
 		if err != nil || !slices.EqualFunc(again, records, bytes.Equal) {

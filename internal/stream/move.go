@@ -280,7 +280,8 @@ func again(err error) bool {
 // explain adds what to do.
 func explain(err error) error {
 	if errors.Is(err, engine.ErrFull) {
-		return fmt.Errorf("%w: give the account or the servers more storage, and run the same command again", err)
+		return fmt.Errorf("%w: give the account or the servers more storage, and run the same command again. If the stream has a limit (--max-stream), "+
+			"undo the move, start the directory once with a larger one, and begin again", err)
 	}
 	return err
 }

@@ -58,6 +58,9 @@ func (j *Job) Pause(ctx context.Context) error {
 	return err
 }
 
+// Sleeps says whether Pause may sleep now. A job that does not is in a hurry: it may use more than one processor.
+func (j *Job) Sleeps() bool { return j != nil && (j.until.IsZero() || j.t.now().Before(j.until)) }
+
 func (t *Throttle) now() time.Time {
 	if t.Now == nil {
 		return time.Now()

@@ -54,6 +54,25 @@ func TestPause(t *testing.T) {
 	})
 }
 
+func TestSleeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := new(Throttle).Begin(2, time.Now().Add(time.Second))
+		if !j.Sleeps() {
+			t.Error("got a job in a hurry, want one with time left")
+		}
+		time.Sleep(time.Second)
+		if j.Sleeps() {
+			t.Error("got a job with time left, want one in a hurry")
+		}
+		if !new(Throttle).Begin(1, time.Time{}).Sleeps() {
+			t.Error("got a job in a hurry, want one that sleeps for ever")
+		}
+		if (*Job)(nil).Sleeps() {
+			t.Error("got sleep without a throttle, want none")
+		}
+	})
+}
+
 func TestPauseEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
