@@ -252,6 +252,21 @@ func TestLastCopyStaysInForce(t *testing.T) {
 	within(t, 5*time.Second, "disabling after the engine came back", func() bool { return !opens(r, k) })
 }
 
+// A server whose disk was replaced may answer before it has a copy: a valid key is not rejected because of that.
+func TestOlderAnswerIsNotBelieved(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	r := openRegistry(t, openEngine(t, engine.Options{URL: srv.URL(), Token: enginetest.Token}), nil)
+	run(t, r)
+	_, k := create(t, r, Spec{ID: "shop"})
+	srv.Replace()
+	openRegistry(t, openEngine(t, engine.Options{URL: srv.URL(), Token: enginetest.Token}), nil) // makes the bucket, empty
+	before := r.Stats().Failures
+	within(t, 10*time.Second, "answers of the empty bucket", func() bool { return r.Stats().Failures > before+2 || !opens(r, k) })
+	if !opens(r, k) {
+		t.Error("got a key rejected after an answer that is older than the copy, want it to stay valid")
+	}
+}
+
 func TestRestartedEngine(t *testing.T) {
 	e := openEngine(t, engine.Options{Dir: t.TempDir()})
 	r := openRegistry(t, e, nil)
