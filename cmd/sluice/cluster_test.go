@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,9 @@ func address(s *enginetest.Server) string {
 // fails runs a command that must fail with a code, and returns what it said.
 func fails(t *testing.T, code int, args ...string) string {
 	t.Helper()
-	cmd := program(t.Context(), args...)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // one that serves would not end
+	defer cancel()
+	cmd := program(ctx, args...)
 	var words bytes.Buffer
 	cmd.Stderr = &words
 	err := cmd.Run()

@@ -238,7 +238,7 @@ func (s *Server) Restart() {
 		s.more = "max_payload: 8MB\n"
 	}
 	text += s.more + "\n"
-	if !strings.Contains(s.more, "jetstream:") {
+	if !strings.Contains("\n"+s.more, "\njetstream:") { // that of an account is in a line with it
 		text += fmt.Sprintf("jetstream: {store_dir: %q, sync_interval: always}\n", filepath.Join(s.dir, "store"))
 	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
