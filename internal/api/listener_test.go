@@ -42,6 +42,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 			t.Error("the oldest connections of strangers stay open")
 		}
 	}
+	waitFor(t, "the new connections", func() bool { return s.Stats().Connections == 32 }) // the old one is closed first
 	st := s.Stats()
 	if st.Connections != 32 || st.ConnectionsLimit != 64 || st.ConnectionsLost != 10 || st.ConnectionsPeer+st.ConnectionsFull != 0 {
 		t.Errorf("got %d of %d open, %d, %d and %d closed", st.Connections, st.ConnectionsLimit, st.ConnectionsLost, st.ConnectionsPeer, st.ConnectionsFull)
