@@ -120,7 +120,7 @@ BROWSER := TestEveryPage|TestHostileText|TestScreenshots
 
 .PHONY: interop
 interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
-	cd interop && $(GO) vet ./... && $(GO) test -timeout 10m ./...
+	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test -timeout 10m ./...
 
 ROUNDS ?= 5
 .PHONY: cluster

@@ -307,7 +307,9 @@ func TestTroubleIsWaitedOut(t *testing.T) {
 	}
 }
 
-func TestRealStream(t *testing.T) {
+// openStream runs a stream on an embedded engine until the test ends.
+func openStream(t testing.TB) (*engine.Engine, *stream.Stream) {
+	t.Helper()
 	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -321,6 +323,11 @@ func TestRealStream(t *testing.T) {
 	ran := make(chan error, 1)
 	go func() { ran <- st.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ran; st.Close() })
+	return e, st
+}
+
+func TestRealStream(t *testing.T) {
+	e, st := openStream(t)
 
 	lk := openLake(t, t.TempDir(), nil)
 	quarantineDir := t.TempDir()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"sluice/event"
-	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -22,19 +21,7 @@ const backlog = 16 * 64_000
 // compacts it. It reports the processor time of both per million events, the bytes per event before and after the
 // compaction, and the most memory that the heap had.
 func BenchmarkStream(b *testing.B) {
-	e, err := engine.Open(b.Context(), engine.Options{Dir: b.TempDir()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { e.Close() })
-	st, err := stream.Open(b.Context(), e, stream.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- st.Run(ctx) }()
-	b.Cleanup(func() { cancel(); <-ran; st.Close() })
+	_, st := openStream(b)
 	last := fill(b, st, backlog)
 
 	var loading, compacting time.Duration

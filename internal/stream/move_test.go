@@ -280,6 +280,13 @@ func TestMoveOverRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	moveAll(t, m)
+	o.check(t, runStream(t, openExternal(t, srv), Options{}))
+}
+
+// moveAll moves frames and keys.
+func moveAll(t *testing.T, m *Move) {
+	t.Helper()
 	defer m.Close()
 	if _, err := m.Frames(t.Context()); err != nil {
 		t.Fatal(err)
@@ -287,7 +294,6 @@ func TestMoveOverRestart(t *testing.T) {
 	if _, err := m.Keys(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o.check(t, runStream(t, openExternal(t, srv), Options{}))
 }
 
 func TestReference(t *testing.T) {
@@ -348,13 +354,7 @@ func TestMoveOverElection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
-	if _, err := m.Frames(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Keys(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	moveAll(t, m)
 	<-killed
 	options.Join = false
 	o.check(t, runStream(t, openCluster(t, options), Options{}))

@@ -209,22 +209,8 @@ func (o *single) checkNodes(t *testing.T) {
 func (o *single) checkTables(t *testing.T) {
 	t.Helper()
 	w := o.w
-	operator := append([]string{"--data", filepath.Join(w.dir, "operator")}, w.flags...)
-	out, err := w.program.Run(t.Context(), append([]string{"export", "--dataset", "shop"}, operator...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored := map[string]int{}
-	for line := range strings.Lines(out) {
-		var row struct {
-			PartnerID string `json:"partner_id"`
-		}
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
-		stored[row.PartnerID]++
-	}
-	o.ledger.Check(t, stored)
+	operator := append([]string{"--data", w.operator()}, w.flags...)
+	o.ledger.Check(t, w.stored(t))
 	before := len(o.read)
 	o.follow(t, w.node(0))
 	if before == 0 || len(o.read) <= before {

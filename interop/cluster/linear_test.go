@@ -1,3 +1,5 @@
+//go:build faults
+
 package cluster
 
 import (
@@ -25,20 +27,10 @@ func (w *world) strikes(n int) {
 	}
 }
 
-// onlyWithRounds says whether to do a test that a commit need not wait for.
-func onlyWithRounds(t *testing.T) int {
-	t.Helper()
-	n, all := rounds(t)
-	if !all {
-		t.Skip("only with ROUNDS")
-	}
-	return n
-}
-
 // Many clients use the same few keys with two bodies through all nodes while leaders are killed: what they see is a register
 // that is written once, and what it says is stored.
 func TestIdempotencyIsLinear(t *testing.T) {
-	n := onlyWithRounds(t)
+	n, _ := rounds(t)
 	w := newWorld(t)
 	h := linear.NewHistory()
 	var wg sync.WaitGroup
@@ -61,21 +53,8 @@ func TestIdempotencyIsLinear(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	h.Check(t, linear.Register.ToModel())
-	counts, replays, won := map[int]int{}, 0, map[string]string{}
-	for _, op := range h.Ops {
-		in, out := op.Input.(linear.Keyed), op.Output.(linear.Reply)
-		counts[out.Status]++
-		if out.Replayed {
-			replays++
-		}
-		if out.Status == http.StatusOK {
-			won[in.Key] = in.Body
-		}
-	}
-	t.Logf("%d leaders killed, %d operations on %d keys: %v, %d of the 200 were replays", n, len(h.Ops), keys.Load(), counts, replays)
-	if replays == 0 || counts[http.StatusUnprocessableEntity] == 0 || counts[0] == 0 {
-		t.Error("not every kind of answer came up: the test shows too little")
-	}
+	won := h.Won(t)
+	t.Logf("%d leaders killed, %d operations on %d keys", n, len(h.Ops), keys.Load())
 	stored := w.stored(t)
 	for key, body := range won {
 		other := map[string]string{"a": "b", "b": "a"}[body]
@@ -113,7 +92,7 @@ func (w *world) ask(h *linear.History, client int, in linear.Keyed) {
 // Keys are revoked while all nodes use them and leaders are killed: a revocation takes hold everywhere within five seconds of
 // the command's end, and then for good.
 func TestRevocationIsLinear(t *testing.T) {
-	n := onlyWithRounds(t)
+	n, _ := rounds(t)
 	w := newWorld(t)
 	h := linear.NewHistory()
 	r := &revoked{w: w, h: h}

@@ -50,6 +50,28 @@ func (h *History) Check(t *testing.T, m porcupine.Model) {
 	t.Errorf("%d operations: %v, see %s", len(h.Ops), result, path)
 }
 
+// Won returns the body that has each key, after a history of keyed requests. It fails where a kind of answer did not come up:
+// then the history shows too little.
+func (h *History) Won(t *testing.T) map[string]string {
+	t.Helper()
+	counts, replays, won := map[int]int{}, 0, map[string]string{}
+	for _, op := range h.Ops {
+		in, out := op.Input.(Keyed), op.Output.(Reply)
+		counts[out.Status]++
+		if out.Replayed {
+			replays++
+		}
+		if out.Status == http.StatusOK {
+			won[in.Key] = in.Body
+		}
+	}
+	t.Logf("answers: %v, %d of the 200 were replays", counts, replays)
+	if replays == 0 || counts[http.StatusUnprocessableEntity] == 0 || counts[0] == 0 {
+		t.Error("not every kind of answer came up: the test shows too little")
+	}
+	return won
+}
+
 // partition splits a history by the name in its input.
 func partition[T any](name func(T) string) func([]porcupine.Operation) [][]porcupine.Operation {
 	return func(all []porcupine.Operation) [][]porcupine.Operation {
