@@ -40,10 +40,10 @@ const paceSize = 1 << 20
 // All are arbitrary. A small request takes one to ten milliseconds on a machine that does nothing else.
 const (
 	paceInterval = 200 * time.Millisecond
-	paceTarget   = 30 * time.Millisecond // what takes longer is slow
-	paceShare    = 0.01                  // of small requests that huge bodies may make slow
+	paceTarget   = 15 * time.Millisecond // what takes longer is slow
+	paceShare    = 0.003                 // of small requests that huge bodies may make slow
 	paceMemory   = 32                    // intervals over which that share is smoothed: some 6 s
-	maxFactor    = 128
+	maxFactor    = 512
 	maxRest      = 10 * time.Second
 	maxRestWait  = 2 * time.Second // a request waits so long for the end of a rest, and no longer
 	maxWaiting   = 4               // requests of a dataset that wait for it

@@ -13,13 +13,13 @@ import (
 
 // The rate of log-ins: of one address or one known browser in a minute, and of all strangers together. All are arbitrary.
 // The first leaves a password of MinPassword characters out of reach. The others bound the cost: an attempt takes 30 to 100
-// ms of a processor and 19 MiB of memory, so a flood may use a tenth of a processor and not a whole one for seconds. The
-// burst is more than a few addresses can use up.
+// ms of a processor and 19 MiB of memory, which makes the garbage collector run. So a flood may have one each five seconds, and
+// not a whole processor for seconds. The burst is more than a few addresses can use up.
 const (
 	attemptsPerAddr = 5
 	attemptsAtOnce  = 40
-	attemptEvery    = time.Second // how long a stranger's attempt takes to come back, once attemptsAtOnce are used up
-	rejectedAddrs   = 100         // addresses of a minute that get an audit line of their own
+	attemptEvery    = 5 * time.Second // how long a stranger's attempt takes to come back, once attemptsAtOnce are used up
+	rejectedAddrs   = 100             // addresses of a minute that get an audit line of their own
 )
 
 // A browser that has logged in once is known by a cookie. It has attempts of its own, so that strangers can use up

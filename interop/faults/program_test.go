@@ -23,6 +23,10 @@ var program servicetest.Program
 func TestMain(m *testing.M) {
 	code := 1
 	defer func() { os.Exit(code) }()
+	if os.Getenv(attackVariable) != "" {
+		code = attackFromInput()
+		return
+	}
 	dir, err := os.MkdirTemp("", "sluice-faults-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

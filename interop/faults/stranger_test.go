@@ -21,7 +21,10 @@ func TestCompressedFlood(t *testing.T) {
 	s := start(t, dir, launch{})
 	loud := provisioned(t, dir, "loud")
 	quiet := newLedger("quiet", provisioned(t, dir, "quiet"))
-	body := bomb(t, "loud")
+	body, err := bomb("loud")
+	if err != nil {
+		t.Fatal(err)
+	}
 	flood := func(int) bool {
 		a, err := s.post(loud, "/v1/events/batch", body, "Content-Encoding", "gzip")
 		return err == nil && a.Status == http.StatusOK
