@@ -209,8 +209,8 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 }
 
 // bucketPatience is how long a node tries to commit before it leaves loading to another node, which may reach the bucket
-// (arbitrary: longer than most outages of a bucket, shorter than the alarm SluiceLoadBehind waits).
-const bucketPatience = 20 * time.Second
+// (as long as one request waits for its answer, and shorter than the alarm SluiceLoadBehind waits).
+const bucketPatience = 15 * time.Second
 
 // submissionSecret is the secret of submission ids. The first version that authenticates ids made it when it started.
 const submissionSecret = "submissions"

@@ -30,7 +30,7 @@ type S3Options struct {
 	AccessKey, SecretKey string
 
 	Transport http.RoundTripper // default: the client's own; tests count and spoil requests with it
-	Timeout   time.Duration     // of one request without its body; default 30 s
+	Timeout   time.Duration     // of one request without its body; default 15 s
 }
 
 // S3 is a Store in a bucket of an S3-compatible store.
@@ -52,7 +52,7 @@ const graceS3 = 24 * time.Hour
 func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 	s := &S3{o: o, ctx: ctx, tails: newTailCache(tailCacheBytes, time.Now)}
 	if s.o.Timeout == 0 {
-		s.o.Timeout = 30 * time.Second
+		s.o.Timeout = 15 * time.Second // arbitrary: a committer that is cut off must notice before it keeps others waiting
 	}
 	u, err := url.Parse(o.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
@@ -212,7 +212,7 @@ func (s *S3) Replace(name string, data []byte) error { return s.put(name, data) 
 
 // How long CreateExclusive tries to learn what became of its object. Arbitrary; the lease of a loader is shorter.
 const (
-	exclusiveFor   = 45 * time.Second
+	exclusiveFor   = 20 * time.Second
 	exclusivePause = 100 * time.Millisecond
 )
 
