@@ -43,7 +43,7 @@ func newServe() *cobra.Command {
 	f.Int64Var(&c.connections, "max-connections", 0, "connections that senders may have open at one time, one peer a half of them; 0 is 10000, or as many as an eighth of its control group's memory holds")
 	f.Int64Var(&c.maxKeys, "max-idempotency-keys", 0, "idempotency keys that one dataset may have in use on this node; 0 is 1000000")
 	f.IntVar(&c.maxAllKeys, "max-idempotency-keys-total", 0, "idempotency keys that all datasets may have in use on this node with the embedded engine, 16 bytes of memory each; 0 is 32 Mi")
-	f.Var(&memory, "memory", "bytes the program stays below while it can; 0 is 384MiB, or half of what its control group allows; not used when GOGC or GOMEMLIMIT is set")
+	f.Var(&memory, "memory", "bytes the program stays below while it can; 0 is 256MiB, or half of what its control group allows; not used when GOGC or GOMEMLIMIT is set")
 	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "reject events while the oldest one not yet in the table is older than this; 0 is never")
 	f.Var(&snapshots, "snapshot-retention", "how long a snapshot of a table, with its files, stays readable after the next one has come")
 	f.StringVar(&c.tableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")

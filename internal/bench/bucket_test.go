@@ -17,7 +17,11 @@ sluice_objectstore_requests_total{method="LIST"} 3
 sluice_objectstore_requests_total{method="DELETE"} 1e+03
 sluice_other_total{method="PUT"} 7
 `
-	to, err := parseRequests(strings.NewReader(metrics))
+	all, err := parseMetrics(strings.NewReader(metrics))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := readRequests(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +39,7 @@ sluice_other_total{method="PUT"} 7
 	if got := b.Dollars(); math.Abs(got-(0.36+0.0072)) > 1e-9 {
 		t.Errorf("got %v dollars a day, want 0.3672", got)
 	}
-	if _, err := parseRequests(strings.NewReader("sluice_other_total 7\n")); err == nil {
+	if _, err := readRequests(map[string]float64{"sluice_other_total": 7}); err == nil {
 		t.Error("got figures of a server that has no bucket")
 	}
 }

@@ -63,6 +63,9 @@ type Figures struct {
 	// DrainedPerSecond is how many events of a backlog were loaded in a second.
 	DrainedPerSecond float64 `json:"drained_events_per_second,omitempty"`
 
+	// CommitSeconds is how long a commit took, from its beginning until its rows were visible; the mean.
+	CommitSeconds float64 `json:"commit_seconds,omitempty"`
+
 	Freshness *Freshness     `json:"freshness_seconds,omitempty"`
 	Bucket    *BucketFigures `json:"bucket_requests,omitempty"`
 
@@ -193,6 +196,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	number("seconds until all is loaded", "%.1f", func(f *Figures) float64 { return f.SettleSeconds })
 	number("drained events/s", "%.0f", func(f *Figures) float64 { return f.DrainedPerSecond })
 	number("disk bytes/stored event", "%.0f", func(f *Figures) float64 { return f.StoredBytes })
+	number("start of a commit to visible row, mean s", "%.1f", func(f *Figures) float64 { return f.CommitSeconds })
 	row("freshness p50 / max s", func(f *Figures) string {
 		if f.Freshness == nil {
 			return ""

@@ -95,6 +95,7 @@ func goals() []goal {
 		{"memory while accepting and loading, MiB", 0, 300, "%.0f", of(load, memory)},
 		{"the same with 1,000 datasets, MiB", 0, 300, "%.0f", of(loadMany, memory)},
 		{"a backlog: events/s loaded beside events/s accepted", 1, 0, "%.2f", of(backlog, func(f *Figures) float64 { return f.DrainedPerSecond / f.EventsPerSecond })},
+		{"start of a commit to visible row at 10,000 events/s, mean, s", 0, 3, "%.1f", of(fresh, func(f *Figures) float64 { return f.CommitSeconds })},
 		{"receipt to visible row at 10,000 events/s, median, s", 0, 0, "%.1f", of(fresh, func(f *Figures) float64 {
 			if f.Freshness == nil {
 				return 0

@@ -36,17 +36,18 @@ type target struct {
 	keyed    bool // requests have idempotency keys
 	want     int  // see Load
 
-	result    Result
-	cpu, user time.Duration // while events were sent
-	loaded    time.Duration // and until they were in the table
-	quiet     time.Duration // and until the server had nothing left to do
-	drained   time.Duration // how long it took to load a backlog
-	generator time.Duration
-	written   int64
-	peak      int64
-	settled   time.Duration // from the last answer until everything was in the table
-	fresh     []time.Duration
-	sent      *BucketFigures // to the bucket
+	result              Result
+	cpu, user           time.Duration // while events were sent
+	loaded              time.Duration // and until they were in the table
+	quiet               time.Duration // and until the server had nothing left to do
+	drained             time.Duration // how long it took to load a backlog
+	generator           time.Duration
+	written             int64
+	peak                int64
+	settled             time.Duration // from the last answer until everything was in the table
+	fresh               []time.Duration
+	sent                *BucketFigures // to the bucket
+	commits, commitTime float64        // by the loader of the server, in seconds
 }
 
 // openSubject starts the server to be measured and makes its datasets, or takes the one that runs.
@@ -236,15 +237,17 @@ func (t *target) loadAll(ctx context.Context) (time.Duration, error) {
 // send runs a load and adds what it took. When the server loads, freshness is probed meanwhile, and then waited
 // until everything is in the table: only that is the whole cost of an event.
 func (t *target) send(ctx context.Context, load Load) (err error) {
-	if t.sent != nil {
+	if t.loading && t.child != nil {
 		begun := t.now()
-		from, err := readRequests(ctx, t.child.ops)
+		from, err := scrape(ctx, t.child.ops)
 		if err != nil {
 			return err
 		}
 		defer func() {
-			to, failed := readRequests(ctx, t.child.ops)
-			t.sent.add(from, to, t.now().Sub(begun))
+			to, failed := scrape(ctx, t.child.ops)
+			if failed == nil {
+				failed = t.between(from, to, t.now().Sub(begun))
+			}
 			err = errors.Join(err, failed)
 		}()
 	}
@@ -355,6 +358,23 @@ func (h *Harness) drain(ctx context.Context, s Step, t *target) error {
 	return nil
 }
 
+// between adds what the metrics of the server say about the time between two readings.
+func (t *target) between(from, to map[string]float64, took time.Duration) error {
+	const commits, seconds = "sluice_load_commits_total", "sluice_load_commit_seconds_total"
+	t.commits += to[commits] - from[commits]
+	t.commitTime += to[seconds] - from[seconds]
+	if t.sent == nil {
+		return nil
+	}
+	sent, err := readRequests(from)
+	if err != nil {
+		return err
+	}
+	all, err := readRequests(to)
+	t.sent.add(sent, all, took)
+	return err
+}
+
 // figures sums up what was measured.
 func (t *target) figures(s Step) Figures {
 	f := t.result.Summarize(s.Name, t.name, t.bodies, s.Rate)
@@ -368,6 +388,9 @@ func (t *target) figures(s Step) Figures {
 	f.SettleSeconds = t.settled.Seconds()
 	f.Fresh(t.fresh)
 	f.Bucket = t.sent
+	if t.commits > 0 {
+		f.CommitSeconds = t.commitTime / t.commits
+	}
 	return f
 }
 

@@ -232,6 +232,7 @@ var Metrics = []Metric{
 		return 0
 	})},
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
+	{Name: "sluice_load_commit_seconds_total", Type: counter, Help: "Time that commits by the loader of this node took, each from its beginning until its rows are visible.", read: one(func(s *state) float64 { return s.loader.CommitTime.Seconds() })},
 	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
 
 	{Name: "sluice_lake_rows", Type: gauge, Help: "Rows of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Rows) })},

@@ -165,11 +165,9 @@ func (x *HourIndex) pendAll(pending []Hour, now time.Time) {
 
 // pend counts the pending hours of a day, until unpend takes them back: the table has them then, or more have come.
 func (x *HourIndex) pend(day int32, pending []Hour, now time.Time) {
-	var rows []Hour
-	for i := range pending {
-		if int32(pending[i].Hour/86400) == day {
-			rows = append(rows, pending[i])
-		}
+	rows := pending // nearly always they are all of one day; a copy of them would be megabytes
+	if another := func(h Hour) bool { return int32(h.Hour/86400) != day }; slices.ContainsFunc(rows, another) {
+		rows = slices.DeleteFunc(slices.Clone(rows), another)
 	}
 	if len(rows) == 0 {
 		return
@@ -182,11 +180,7 @@ func (x *HourIndex) pend(day int32, pending []Hour, now time.Time) {
 }
 
 func (x *HourIndex) unpend(day int32, now time.Time) {
-	rows := slices.Clone(x.pending[day])
-	for i := range rows {
-		rows[i].Count, rows[i].Value = -rows[i].Count, -rows[i].Value
-	}
-	x.add(rows, now)
+	x.count(x.pending[day], -1, now)
 	delete(x.pending, day)
 }
 
@@ -240,7 +234,10 @@ func (v HourView) Datasets() iter.Seq2[string, *DatasetHours] {
 	}
 }
 
-func (x *HourIndex) add(rows []Hour, now time.Time) {
+func (x *HourIndex) add(rows []Hour, now time.Time) { x.count(rows, 1, now) }
+
+// count adds rows, or takes them back: sign is 1 or -1.
+func (x *HourIndex) count(rows []Hour, sign int64, now time.Time) {
 	oldest := now.Add(-hoursKept).Unix()
 	for i := range rows {
 		r := &rows[i]
@@ -251,46 +248,46 @@ func (x *HourIndex) add(rows []Hour, now time.Time) {
 		}
 		for _, s := range [...]*DatasetHours{set, x.all} {
 			if r.Kind != KindRejections {
-				s.add(seriesKey{r.Kind, r.Name, r.Field}, r, oldest)
+				s.add(seriesKey{r.Kind, r.Name, r.Field}, r.Hour, sign*r.Count, float64(sign)*r.Value, oldest)
 				continue
 			}
-			s.add(seriesKey{kindProblem, r.Name, r.Field}, &Hour{Hour: r.Hour, Count: r.Count}, oldest)
+			s.add(seriesKey{kindProblem, r.Name, r.Field}, r.Hour, sign*r.Count, 0, oldest)
 			if r.Value != 0 {
-				s.add(seriesKey{kindRejected, r.Name, r.Field}, &Hour{Hour: r.Hour, Count: int64(r.Value)}, oldest)
+				s.add(seriesKey{kindRejected, r.Name, r.Field}, r.Hour, sign*int64(r.Value), 0, oldest)
 			}
 		}
 	}
 }
 
-// add counts a row in a series; of the row only hour, count and value matter.
-func (d *DatasetHours) add(k seriesKey, r *Hour, oldest int64) {
+// add counts in a series.
+func (d *DatasetHours) add(k seriesKey, hour, count int64, value float64, oldest int64) {
 	s := d.series[k]
 	if s == nil && len(d.series) >= seriesMax {
 		k.name = "other" // the fields of a kind are few, its names may be many
 		s = d.series[k]
 	}
 	if s == nil {
-		s = &series{first: r.Hour}
+		s = &series{first: hour}
 		s.hours, s.days = s.inline[0:0:1], s.inline[1:1:2]
 		d.series[k.shared()] = s
 	}
-	day := r.Hour - r.Hour%86400
-	s.days = addPoint(s.days, day, r.Count)
-	if r.Hour >= oldest {
-		s.hours = addPoint(s.hours, r.Hour, r.Count)
+	day := hour - hour%86400
+	s.days = addPoint(s.days, day, count)
+	if hour >= oldest {
+		s.hours = addPoint(s.hours, hour, count)
 	}
-	s.first, s.last = min(s.first, r.Hour), max(s.last, r.Hour)
-	if r.Value != 0 {
+	s.first, s.last = min(s.first, hour), max(s.last, hour)
+	if value != 0 {
 		if s.values == nil {
 			s.values = map[int64]float64{}
 		}
-		s.values[day] += r.Value
-		if r.Hour >= oldest {
-			s.values[-r.Hour] += r.Value
+		s.values[day] += value
+		if hour >= oldest {
+			s.values[-hour] += value
 		}
 	}
 	if k.accepted() {
-		d.last = max(d.last, r.Hour)
+		d.last = max(d.last, hour)
 	}
 }
 

@@ -24,7 +24,7 @@ type collector struct {
 	settle *time.Timer // the counts are
 	isDue  bool        // they were when there was a batch to wait for
 	isLate bool        // the settle timer runs
-	last   time.Time   // of the last commit; only differences count
+	last   time.Time   // when the last commit began; only differences count
 	stop   <-chan struct{}
 }
 
@@ -84,7 +84,7 @@ func (l *Loader) collect(ctx context.Context) error {
 				continue // given up meanwhile
 			}
 			if len(c.batch.frames) == 0 {
-				c.due.Reset(max(l.o.Age, c.spacing()))
+				c.due.Reset(max(l.o.Age/5, c.spacing()))
 			}
 			if err := c.batch.add(a.s, a.frame); err != nil {
 				c.giveUp(err)
@@ -106,8 +106,8 @@ func (l *Loader) collect(ctx context.Context) error {
 	}
 }
 
-// spacing is how long it is until the next commit should be: partitions bring frames in steps of a fifth of Age, so the
-// first of a batch may be there right after the commit before. Else the number of commits would grow with the partitions.
+// spacing is how long it is until the next commit may begin: commits begin Age and a fifth of it apart, however many
+// partitions there are. After a pause the first events wait only a fifth of Age for others.
 func (c *collector) spacing() time.Duration { return time.Until(c.last.Add(c.l.o.Age + c.l.o.Age/5)) }
 
 func (c *collector) obey(ctx context.Context, o order) error {
@@ -139,6 +139,7 @@ func (c *collector) settleSoon() {
 // commit carries the batch into the lake. After an error the partitions begin again from the watermarks.
 func (c *collector) commit(ctx context.Context) {
 	c.due.Stop()
+	begun := time.Now() // only differences count
 	b := c.batch
 	// The longer the batch took to fill, the less of a hurry there is; behind a backlog it fills at once.
 	b.due = c.l.o.Now().Add(c.l.o.Now().Sub(b.begun) / 2)
@@ -154,6 +155,8 @@ func (c *collector) commit(ctx context.Context) {
 		return
 	}
 	c.committed(c.isDue)
+	c.last = begun
+	c.l.commitTime.Add(int64(time.Since(begun)))
 }
 
 // maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
@@ -251,7 +254,7 @@ func (c *collector) committed(settled bool) {
 			c.settleSoon()
 		}
 	}
-	c.batch, c.last = newBatch(c.l), time.Now()
+	c.batch = newBatch(c.l)
 }
 
 // giveUp ends all partitions: they begin again from the watermarks. An error of the lease or of the watermark is no news.
