@@ -39,14 +39,16 @@ type subject struct {
 	data  string   // data directory of the last node
 	args  []string // of every command
 	nodes []*servicetest.Server
-	pids  []int // of the processes whose processor time counts: nodes and NATS servers
+	pids  []int // of the nodes
+	nats  []int // of the NATS servers
 	got   map[string][]figures
 }
 
 type figures struct {
 	events float64
 	rate   float64 // events a second
-	cpu    float64 // seconds for a million events
+	cpu    float64 // seconds for a million events, of nodes and NATS servers
+	nats   float64 // of NATS servers alone
 	p99    float64 // milliseconds
 }
 
@@ -75,11 +77,12 @@ func TestThroughput(t *testing.T) {
 			alone := subjects[0].middle(kind.name)
 			for _, s := range subjects[1:] {
 				f := s.middle(kind.name)
-				t.Logf("%d partitions, %s, %s: %.0f events/s, %.2f of embedded (goal %.2f); %.1f s of processor time a million, %.1f times; p99 %.1f ms, embedded %.1f",
-					partitions, s.name, kind.name, f.rate, f.rate/alone.rate, kind.goal, f.cpu, f.cpu/alone.cpu, f.p99, alone.p99)
+				t.Logf("%d partitions, %s, %s: %.0f events/s, %.2f of embedded (goal %.2f); %.1f s of processor time a million, of it %.1f in NATS, %.1f times; p99 %.1f ms, embedded %.1f",
+					partitions, s.name, kind.name, f.rate, f.rate/alone.rate, kind.goal, f.cpu, f.nats, f.cpu/alone.cpu, f.p99, alone.p99)
 			}
 		}
 		for _, s := range subjects {
+			t.Logf("%d partitions, %s: memory of the largest node %d MiB, of the largest NATS server %d MiB", partitions, s.name, b.memory(s.pids), b.memory(s.nats))
 			for _, n := range s.nodes {
 				n.Stop(syscall.SIGKILL)
 			}
@@ -129,7 +132,7 @@ func (b *bench) external(partitions, nodes int) *subject {
 	var urls []string
 	for _, server := range b.servers {
 		urls = append(urls, strings.Replace(server.URL(), "nats://", "nats://"+enginetest.Token+"@", 1))
-		s.pids = append(s.pids, server.PID())
+		s.nats = append(s.nats, server.PID())
 	}
 	s.args = []string{"--nats", strings.Join(urls, ",")}
 	for range nodes {
@@ -175,7 +178,7 @@ func (b *bench) dataset(s *subject) {
 // measure sends a load to all nodes of a subject at once.
 func (b *bench) measure(s *subject, kind string, args []string, length time.Duration) {
 	b.t.Helper()
-	before := b.used(s)
+	nodes, nats := b.used(s.pids), b.used(s.nats)
 	var wg sync.WaitGroup
 	all := make([]figures, len(s.nodes))
 	for i, n := range s.nodes {
@@ -194,14 +197,15 @@ func (b *bench) measure(s *subject, kind string, args []string, length time.Dura
 		sum.p99 = max(sum.p99, f.p99)
 		events += f.events
 	}
-	sum.cpu = (b.used(s) - before) / events * 1e6
+	sum.nats = (b.used(s.nats) - nats) / events * 1e6
+	sum.cpu = (b.used(s.pids)-nodes)/events*1e6 + sum.nats
 	s.got[kind] = append(s.got[kind], sum)
 }
 
-// used is the processor time of all processes of a subject so far, in seconds.
-func (b *bench) used(s *subject) (seconds float64) {
+// used is the processor time of processes so far, in seconds.
+func (b *bench) used(pids []int) (seconds float64) {
 	b.t.Helper()
-	for _, pid := range s.pids {
+	for _, pid := range pids {
 		u, err := load.ReadUsage(pid)
 		if err != nil {
 			b.t.Fatal(err)
@@ -209,6 +213,19 @@ func (b *bench) used(s *subject) (seconds float64) {
 		seconds += u.CPU().Seconds()
 	}
 	return seconds
+}
+
+// memory is the most that one of the processes had so far, in MiB.
+func (b *bench) memory(pids []int) (most int64) {
+	b.t.Helper()
+	for _, pid := range pids {
+		u, err := load.ReadUsage(pid)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		most = max(most, u.Peak>>20)
+	}
+	return most
 }
 
 // send sends a load to one node with sluice bench.

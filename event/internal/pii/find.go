@@ -225,7 +225,15 @@ func decodedName(s string) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 func isLower(c byte) bool  { return c >= 'a' && c <= 'z' }
-func isWord(c byte) bool   { return isLetter(c) || isDigit(c) }
+func isWord(c byte) bool   { return words[c] }
+
+// words are the letters and digits. In random ids a table is much faster than comparisons.
+var words = func() (t [256]bool) {
+	for i := range t {
+		t[i] = isLetter(byte(i)) || isDigit(byte(i))
+	}
+	return t
+}()
 
 func allDigits(s string) bool {
 	for i := 0; i < len(s); i++ {

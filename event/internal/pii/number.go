@@ -18,24 +18,54 @@ type grouped struct {
 }
 
 // findNumber looks for phone, social security and card numbers. Digits without separators do
-// not count: ids of orders and users, and times, are written that way.
+// not count: ids of orders and users, and times, are written that way. Nor do groups that letters touch,
+// and these are passed over as a whole.
 func findNumber(s string, loose bool) Finding {
 	for i := 0; i < len(s); {
-		if !isDigit(s[i]) {
+		if !isWord(s[i]) {
 			i++
 			continue
 		}
-		g, end := readGroups(s, i)
-		if f := g.find(loose); f != Nothing {
-			return f
+		if isDigit(s[i]) { // no letter is before it: the loop below would have passed it
+			end := groupsEnd(s, i)
+			if end == len(s) || !isWord(s[end]) {
+				g := readGroups(s, i)
+				if f := g.find(loose); f != Nothing {
+					return f
+				}
+			}
+			i = end
+			continue
 		}
-		i = end
+		for i < len(s) && isWord(s[i]) {
+			i++
+		}
+		if isDigit(s[i-1]) {
+			i = groupsEnd(s, i-1)
+		}
 	}
 	return Nothing
 }
 
-// readGroups reads the number at s[i], a digit, and returns its end.
-func readGroups(s string, i int) (g grouped, end int) {
+// groupsEnd is where groups of digits end of which one has a digit at s[i].
+func groupsEnd(s string, i int) int {
+	for {
+		for i < len(s) && isDigit(s[i]) {
+			i++
+		}
+		next := i
+		for next < len(s) && next-i < 3 && separates(s[next]) {
+			next++
+		}
+		if next == i || next == len(s) || !isDigit(s[next]) {
+			return i
+		}
+		i = next
+	}
+}
+
+// readGroups reads the number at s[i], a digit.
+func readGroups(s string, i int) (g grouped) {
 	before := i
 	if before > 0 && s[before-1] == '(' {
 		g.paren = true
@@ -77,7 +107,7 @@ func readGroups(s string, i int) (g grouped, end int) {
 	if attached && (!g.plus || g.length[0] < 10) || i < len(s) && isWord(s[i]) {
 		g.spliced = true
 	}
-	return g, i
+	return g
 }
 
 func separates(c byte) bool {
