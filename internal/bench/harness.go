@@ -135,7 +135,8 @@ func (h *Harness) measure(ctx context.Context, s Step) (figures []Figures, err e
 	return figures, err
 }
 
-// alternate sends to one target after the other, so that a machine busy with something else is so to all of them.
+// alternate sends to one target after the other, so that a machine busy with something else is so to all of them. The
+// servers that wait are stopped: one that compacts its tables meanwhile would be what the other one is measured by.
 func (h *Harness) alternate(ctx context.Context, s Step, targets []*target, rounds int) error {
 	for _, t := range targets { // connections, buffers and the heap find their size first
 		warm := Load{Dial: t.dial, Host: t.url.Host, Bodies: t.bodies, Keyed: t.keyed, Want: t.want, For: time.Second, Now: h.Now}
@@ -152,7 +153,11 @@ func (h *Harness) alternate(ctx context.Context, s Step, targets []*target, roun
 				Dial: t.dial, Host: t.url.Host, Bodies: t.bodies, Keyed: t.keyed, Want: t.want, Rate: s.Rate,
 				For: s.Length / time.Duration(rounds), Events: s.Events / int64(rounds), Now: h.Now,
 			}
-			if err := t.send(ctx, load); err != nil {
+			resume, err := t.alone(targets)
+			if err == nil {
+				err = errors.Join(t.send(ctx, load), resume())
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", t.name, err)
 			}
 		}

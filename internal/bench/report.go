@@ -42,6 +42,7 @@ type Figures struct {
 	Requests          int64   `json:"requests"`
 	Events            int64   `json:"events"`
 	Failed            int64   `json:"failed_requests"`
+	FirstFailure      string  `json:"first_failure,omitempty"`
 	EventsPerSecond   float64 `json:"events_per_second"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 
@@ -107,6 +108,9 @@ func (r *Result) Summarize(name, server string, bodies *Bodies, rate float64) Fi
 		Seconds:   r.Elapsed.Seconds(), Requests: r.Requests, Events: r.Events, Failed: r.Failed,
 		EventsPerSecond: float64(r.Events) / r.Elapsed.Seconds(), RequestsPerSecond: float64(r.Requests) / r.Elapsed.Seconds(),
 		Latency: summary(&r.Latency), Service: summary(&r.Service), Series: r.Series,
+	}
+	if r.First != nil {
+		f.FirstFailure = r.First.Error()
 	}
 	for _, share := range shares {
 		if float64(r.Requests)*(1-share) >= 1 { // else it would be a guess
@@ -178,6 +182,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	number("seconds", "%.1f", func(f *Figures) float64 { return f.Seconds })
 	number("requests", "%.0f", func(f *Figures) float64 { return float64(f.Requests) })
 	number("failed requests", "%.0f", func(f *Figures) float64 { return float64(f.Failed) })
+	row("first failure", func(f *Figures) string { return f.FirstFailure })
 	number("events/s", "%.0f", func(f *Figures) float64 { return f.EventsPerSecond })
 	number("requests/s", "%.0f", func(f *Figures) float64 { return f.RequestsPerSecond })
 	number("ratio to the reference", "%.2f", r.ratio)

@@ -358,6 +358,27 @@ func (h *Harness) drain(ctx context.Context, s Step, t *target) error {
 	return nil
 }
 
+// alone stops the processes of all other targets. The function that it returns lets them go on.
+func (t *target) alone(all []*target) (resume func() error, err error) {
+	var waiting []*child
+	resume = func() (err error) {
+		for _, c := range waiting {
+			err = errors.Join(err, c.cmd.Process.Signal(syscall.SIGCONT))
+		}
+		return err
+	}
+	for _, o := range all {
+		if t.child == nil || o.child == nil || o.child == t.child {
+			continue
+		}
+		if err := o.child.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			return nil, errors.Join(err, resume())
+		}
+		waiting = append(waiting, o.child)
+	}
+	return resume, nil
+}
+
 // between adds what the metrics of the server say about the time between two readings.
 func (t *target) between(from, to map[string]float64, took time.Duration) error {
 	const commits, seconds = "sluice_load_commits_total", "sluice_load_commit_seconds_total"

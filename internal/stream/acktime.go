@@ -25,19 +25,21 @@ func (a *ackTime) leave() { a.inFlight.Add(-1) }
 func (a *ackTime) answered(n int64, now time.Time, took time.Duration) {
 	a.leave()
 	a.last.Store(int64(now.Sub(a.begun)))
-	a.learn(int64(took) / n)
+	a.learn(int64(took)/n, n)
 }
 
 // late ends a message, one of n, whose answer did not come in time. It would have taken longer; twice is a guess.
 func (a *ackTime) late(n int64, took time.Duration) {
 	a.leave()
-	a.learn(2 * int64(took) / n)
+	a.learn(2*int64(took)/n, 8)
 }
 
-func (a *ackTime) learn(one int64) {
+// learn takes in what one of n messages took. A message that was nearly alone says little about many: most of its time may
+// be the way to the engine and back, which many would share.
+func (a *ackTime) learn(one, n int64) {
 	old, weight := a.each.Load(), int64(8)
 	if one > old {
-		weight = 2 // callers who come in the meantime wait in vain
+		weight = max(2, 16/n) // callers who come in the meantime wait in vain
 	}
 	a.each.Store(max(0, old+(one-old)/weight)) // another's figure may be lost here: one is as good as the other
 }

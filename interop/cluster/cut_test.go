@@ -94,7 +94,7 @@ func cutNodes(how wire, which ...int) func(*testing.T, *world, *ledger) {
 }
 
 // cutBucket takes the node that commits from the bucket. Another one must load instead. Measured: 28 s when connections are
-// reset, 128 s when packets vanish, since each request waits for its answer for 30 s.
+// reset, 62 to 70 s when packets vanish, since each request waits for its answer for 15 s.
 func cutBucket(how wire) func(*testing.T, *world, *ledger) {
 	return func(t *testing.T, w *world, l *ledger) {
 		i, _ := w.holder("committer")

@@ -244,8 +244,12 @@ func (b *bench) send(n *servicetest.Server, s *subject, args []string, length ti
 		return f, err
 	}
 	got := report.Figures[0]
+	// Eight processes share the processors, so a node may reject a request rather than let it wait in vain.
 	if got.Failed > 0 {
-		err = fmt.Errorf("%d requests failed", got.Failed)
+		b.t.Logf("%d of %d requests failed, the first: %s", got.Failed, got.Failed+got.Requests, got.FirstFailure)
+	}
+	if got.Failed*100 > got.Requests {
+		err = fmt.Errorf("%d of %d requests failed, want one in a hundred at most: %s", got.Failed, got.Failed+got.Requests, got.FirstFailure)
 	}
 	return figures{rate: got.EventsPerSecond, p99: got.Latency.P99, events: float64(got.Events)}, err
 }
