@@ -4,6 +4,7 @@ package enginetest
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -126,10 +127,7 @@ func StartCluster(t testing.TB, n int) []*Server {
 	var routes []string
 	var listeners []net.Listener
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := reserve(t)
 		listeners = append(listeners, l)
 		routes = append(routes, "nats://"+l.Addr().String())
 	}
@@ -140,6 +138,19 @@ func StartCluster(t testing.TB, n int) []*Server {
 			i, i, l.Addr().String(), strings.Join(routes, ", "))))
 	}
 	return servers
+}
+
+// reserve returns a listener whose port nobody takes after it was closed: it is below those that the system gives to
+// connections.
+func reserve(t testing.TB) net.Listener {
+	t.Helper()
+	for range 100 {
+		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 15_000+rand.IntN(17_000))); err == nil {
+			return l
+		}
+	}
+	t.Fatal("no port is free")
+	return nil
 }
 
 // URL returns the server's address.
