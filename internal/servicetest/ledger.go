@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"errors"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -175,7 +176,14 @@ func (l *Ledger) Replay(t *testing.T, s Caller) {
 		if e.IdempotencyKey == "" {
 			continue
 		}
-		a, err := s.Call(http.MethodPost, l.Key, e.Path, e.Body, "Idempotency-Key", e.IdempotencyKey)
+		var a Answer
+		err := Await(10*time.Second, "an answer other than 503", func() (err error) { // which a sender repeats
+			a, err = s.Call(http.MethodPost, l.Key, e.Path, e.Body, "Idempotency-Key", e.IdempotencyKey)
+			if err == nil && a.Status == http.StatusServiceUnavailable {
+				err = errors.New("got 503")
+			}
+			return err
+		})
 		if err != nil || a.Status != http.StatusOK {
 			t.Fatalf("key %s sent again: %d %v %s", e.IdempotencyKey, a.Status, err, a.Body)
 		}
