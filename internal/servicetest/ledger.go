@@ -1,8 +1,8 @@
 package servicetest
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
