@@ -202,14 +202,23 @@ func (b *bench) measure(s *subject, kind string, args []string, length time.Dura
 	s.got[kind] = append(s.got[kind], sum)
 }
 
-// used is the processor time of processes so far, in seconds.
-func (b *bench) used(pids []int) (seconds float64) {
+// usage is what processes have used so far.
+func (b *bench) usage(pids []int) (all []load.Usage) {
 	b.t.Helper()
 	for _, pid := range pids {
 		u, err := load.ReadUsage(pid)
 		if err != nil {
 			b.t.Fatal(err)
 		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// used is the processor time of processes so far, in seconds.
+func (b *bench) used(pids []int) (seconds float64) {
+	b.t.Helper()
+	for _, u := range b.usage(pids) {
 		seconds += u.CPU().Seconds()
 	}
 	return seconds
@@ -218,11 +227,7 @@ func (b *bench) used(pids []int) (seconds float64) {
 // memory is the most that one of the processes had so far, in MiB.
 func (b *bench) memory(pids []int) (most int64) {
 	b.t.Helper()
-	for _, pid := range pids {
-		u, err := load.ReadUsage(pid)
-		if err != nil {
-			b.t.Fatal(err)
-		}
+	for _, u := range b.usage(pids) {
 		most = max(most, u.Peak>>20)
 	}
 	return most
