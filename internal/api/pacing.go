@@ -12,7 +12,7 @@ import (
 // pacing slows huge bodies down while small requests of other datasets are slow beside them. Huge is a mebibyte and more: no
 // batch of ordinary events is that large, so a busy server does not slow ordinary senders down. A huge body costs more
 // than its time with a place to be decoded: its record goes through the stream and the loader, and all of it is memory
-// that the garbage collector looks for. So while they make more than one small request in a hundred slow, a dataset has
+// that the garbage collector looks for. So while they make more than three small requests in a thousand slow, a dataset has
 // one huge body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that
 // the one before took. A dataset that sends little rests little. The multiple doubles while small requests stay slow, and
 // falls one by one when they are not.

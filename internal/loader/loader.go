@@ -67,7 +67,7 @@ type Options struct {
 	// nothing. It returns when its context ends.
 	Maintain func(context.Context) error
 
-	Age     time.Duration // commit events at the latest this long after the first frame; default 5 s
+	Age     time.Duration // commits of events begin this long apart, and a fifth of it; default 5 s
 	Settle  time.Duration // and rejections and hours after this; default 12 times Age, 60 s; 20 times if Age is longer than 5 s
 	MaxRows int           // or when so many rows wait; default 64,000
 	MaxSize int           // or bytes of frames; default 16 MiB
