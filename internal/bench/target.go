@@ -40,7 +40,7 @@ type target struct {
 	cpu, user           time.Duration // while events were sent
 	loaded              time.Duration // and until they were in the table
 	quiet               time.Duration // and until the server had nothing left to do
-	drained             time.Duration // how long it took to load a backlog
+	drained             float64       // how many events of a backlog were loaded in a second
 	generator           time.Duration
 	written             int64
 	peak                int64
@@ -329,7 +329,11 @@ func (t *target) rest(ctx context.Context) error {
 	return nil
 }
 
-// drain starts a server that loads what another has accepted, and measures how long that takes.
+// lastBatch is what is left of a backlog when it is none: the last events are too few for a commit of their own, and wait for
+// their time as others do.
+const lastBatch = 64_000
+
+// drain starts a server that loads what another has accepted, and measures how fast that goes.
 func (h *Harness) drain(ctx context.Context, s Step, t *target) error {
 	if t.child == nil {
 		return errors.New("a backlog is measured on a server of its own")
@@ -345,10 +349,23 @@ func (h *Harness) drain(ctx context.Context, s Step, t *target) error {
 		return err
 	}
 	t.child, t.pid, t.url, t.loading = loader.child, loader.pid, loader.url, true
+	for {
+		now, err := scrape(ctx, t.child.ops)
+		if err != nil {
+			return err
+		}
+		rows := now[`sluice_lake_rows{table="events"}`]
+		t.drained = rows / h.Now().Sub(begun).Seconds()
+		if rows >= float64(t.result.Events-lastBatch) {
+			break
+		}
+		if !sleep(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
 	if _, err := t.loadAll(ctx); err != nil {
 		return err
 	}
-	t.drained = h.Now().Sub(begun)
 	after, _, err := t.usage()
 	if err != nil {
 		return err
@@ -400,9 +417,7 @@ func (t *target) between(from, to map[string]float64, took time.Duration) error 
 func (t *target) figures(s Step) Figures {
 	f := t.result.Summarize(s.Name, t.name, t.bodies, s.Rate)
 	f.CPU, f.UserCPU, f.LoadedCPU, f.StoredCPU = f.Million(t.cpu), f.Million(t.user), f.Million(t.loaded), f.Million(t.quiet)
-	if t.drained > 0 {
-		f.DrainedPerSecond = float64(f.Events) / t.drained.Seconds()
-	}
+	f.DrainedPerSecond = t.drained
 	f.GeneratorCPU = f.Million(t.generator)
 	f.Memory = t.peak
 	f.WrittenBytes = float64(t.written) / float64(max(f.Events, 1))

@@ -21,11 +21,13 @@ type share struct {
 	p   *partition
 	end func() // called when the collector gives the partition up
 
-	marks lake.Watermarks // how far the tables are
-	to    uint64          // the last frame that was taken in
-	done  uint64          // the last one of a batch that was committed
-	rows  int             // in frames that wait
-	added int             // rows of the batch that is being committed
+	marks  lake.Watermarks // how far the tables are
+	to     uint64          // the last frame that was taken in
+	done   uint64          // the last one of a batch that was committed
+	rows   int             // in frames of the batch that is being filled
+	flying int             // rows in frames of the batch that is being committed
+	first  time.Time       // when the first one of those frames was stored that is not in the table; zero if there is none
+	added  int             // rows of that batch, once it is decoded
 
 	// Rejections and hours of frames whose events are in the table, or are being committed. They follow less often.
 	tally      lake.Tally
@@ -57,9 +59,10 @@ type batch struct {
 	frames []waiting
 	rows   int // in the frames
 	size   int
-	begun  time.Time    // when the batch before was done
-	due    time.Time    // until then the work may be slowed down
-	erased *erasure.Set // what may not be loaded again
+	begun  time.Time       // when the batch before was done
+	due    time.Time       // until then the work may be slowed down
+	erased *erasure.Set    // what may not be loaded again
+	events *lake.EventRows // the rows, once they are decoded; nil before
 	reader submission.Decoder
 	read   submission.Submission // the record that is being decoded
 }
@@ -68,7 +71,17 @@ func newBatch(l *Loader) *batch {
 	return &batch{l: l, begun: l.o.Now(), reader: submission.Decoder{IDs: l.o.IDs}}
 }
 
-func (b *batch) full() bool { return b.rows >= b.l.o.MaxRows || b.size >= b.l.o.MaxSize }
+// empty says whether there is nothing in the batch. Its frames are gone when it is decoded.
+func (b *batch) empty() bool { return len(b.frames) == 0 && b.events == nil }
+
+// full says whether the batch is large enough for a commit. Beside one that is under way, half as much is: two are in memory.
+func (b *batch) full(beside bool) bool {
+	rows, size := b.l.o.MaxRows, b.l.o.MaxSize
+	if beside {
+		rows, size = rows/2, size/2
+	}
+	return b.rows >= rows || b.size >= size
+}
 
 // add takes a frame in. What cannot be read goes into quarantine and does not stop what follows; an error comes only
 // from keeping it, for then the frame must come again. Gaps among frames whose events are stored are of no interest: the
@@ -96,14 +109,18 @@ func (b *batch) add(s *share, f stream.Frame) error {
 	}
 	if f.Seq > s.marks.Events {
 		p.waiting(f.Time)
+		if s.first.IsZero() {
+			s.first = f.Time
+		}
 	}
+	rows := 0
 	for _, record := range f.Records {
-		n := submission.CountRows(view(record))
+		rows += submission.CountRows(view(record))
 		b.size += len(record)
-		b.rows += n
-		s.rows += n
 	}
-	p.pending.Store(int64(s.rows))
+	b.rows += rows
+	s.rows += rows
+	p.pending.Store(int64(s.flying + s.rows))
 	b.frames = append(b.frames, waiting{s, f})
 	s.to = max(s.to, f.Seq)
 	return nil
@@ -118,15 +135,16 @@ func (b *batch) drop(s *share) {
 // view is a record as a string. The frame is ours to keep and nobody writes to it, so rows may share its memory.
 func view(record []byte) string { return unsafe.String(unsafe.SliceData(record), len(record)) }
 
-// decode makes rows of the frames. A record that cannot be read goes into quarantine, as in add.
-func (b *batch) decode(ctx context.Context) error {
+// decode makes rows of the frames, and lets go of the frames. A record that cannot be read goes into quarantine, as in add.
+func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	job := b.l.o.Throttle.Begin(2, b.due)
 	var err error
 	if b.erased, err = b.l.erased(ctx); err != nil {
 		return err
 	}
 	left := 0
-	b.l.rows.Reset()
+	events.Reset()
+	b.events = events
 	for _, w := range b.frames {
 		w.s.added = 0
 	}
@@ -144,6 +162,7 @@ func (b *batch) decode(ctx context.Context) error {
 		}
 	}
 	clear(b.l.decoded[:cap(b.l.decoded)]) // else they would keep frames in memory
+	b.frames = nil
 	if left > 0 {
 		b.l.o.Log.Info("rows with erased identifiers were not loaded again", "rows", left)
 	}
@@ -176,7 +195,7 @@ func (b *batch) record(s *share, seq uint64, slot int, record []byte) (erased in
 			kept = slices.DeleteFunc(rows, func(r event.Row) bool { return b.erased.Erased(&r) })
 		}
 		erased = len(rows) - len(kept)
-		b.l.rows.Add(kept)
+		b.events.Add(kept)
 		s.added += len(kept)
 	}
 	b.l.decoded = rows

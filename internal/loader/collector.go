@@ -14,6 +14,8 @@ import (
 // collector folds the frames of all partitions that this process loads into one commit after another: the cost of a commit
 // does not grow with the number of partitions. Partitions that are faster than the commits wait.
 //
+// While a commit is under way the next batch fills. If it is full before the commit has ended, it is decoded meanwhile.
+//
 // Events are committed every Age. Rejections and hours follow every Settle, from memory: a crash loses nothing, for their
 // tables have watermarks of their own, and the next loader reads the frames again that they lack.
 type collector struct {
@@ -25,7 +27,29 @@ type collector struct {
 	isDue  bool        // they were when there was a batch to wait for
 	isLate bool        // the settle timer runs
 	last   time.Time   // when the last commit began; only differences count
+	isOld  bool        // the batch is old enough, and may wait for a commit that is under way
+	now    *flight     // the commit that is under way; nil if there is none
+	landed chan error  // what became of it
 	stop   <-chan struct{}
+
+	rows, spare *lake.EventRows // columns of batches. The second is there while there is a backlog
+}
+
+// flight is a commit that is under way.
+type flight struct {
+	begun   time.Time
+	events  *lake.EventRows
+	parts   []part
+	settles bool
+	pends   []lake.Hour // counts that are not in the tables after it
+}
+
+// part is what a commit has of a partition.
+type part struct {
+	s          *share
+	to         uint64
+	added      int // rows
+	rejections int
 }
 
 // arrival is a frame for the collector.
@@ -69,7 +93,10 @@ func outlasting(ctx context.Context) (context.Context, func()) {
 
 // collect runs until ctx ends. Then the counts of everything that is committed follow: after a clean stop the tables agree.
 func (l *Loader) collect(ctx context.Context) error {
-	c := &collector{l: l, batch: newBatch(l), due: time.NewTimer(time.Hour), settle: time.NewTimer(time.Hour), stop: ctx.Done()}
+	c := &collector{
+		l: l, batch: newBatch(l), due: time.NewTimer(time.Hour), settle: time.NewTimer(time.Hour), stop: ctx.Done(),
+		landed: make(chan error, 1), rows: lake.NewEventRows(),
+	}
 	c.due.Stop()
 	c.settle.Stop()
 	defer close(l.collected)
@@ -77,31 +104,31 @@ func (l *Loader) collect(ctx context.Context) error {
 	defer cancel()
 	defer c.finish(work)
 	for {
-		commit := false
 		select {
 		case a := <-l.arrivals:
 			if !slices.Contains(c.shares, a.s) {
 				continue // given up meanwhile
 			}
-			if len(c.batch.frames) == 0 {
+			if c.batch.empty() {
 				c.due.Reset(max(l.o.Age/5, c.spacing()))
 			}
 			if err := c.batch.add(a.s, a.frame); err != nil {
+				c.wait()
 				c.giveUp(err)
 			}
-			commit = c.batch.full()
 		case o := <-l.orders:
 			o.done <- c.obey(work, o)
+		case err := <-c.landed:
+			c.land(err)
 		case <-c.due.C:
-			commit = true
+			c.isOld = true
 		case <-c.settle.C:
 			c.isDue, c.isLate = true, false
-			commit = len(c.batch.frames) == 0 // else it comes with the batch, soon
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if commit {
-			c.commit(work)
+		if c.batch.full(c.now != nil) || c.now == nil && (c.isOld || c.isDue && c.batch.empty()) {
+			c.commit(work) // counts that are due come with the batch, if there is one
 		}
 	}
 }
@@ -115,12 +142,15 @@ func (c *collector) obey(ctx context.Context, o order) error {
 	case o.join != nil:
 		c.shares = append(c.shares, o.join)
 	case o.leave != nil && slices.Contains(c.shares, o.leave):
+		c.wait()
 		c.shares = slices.DeleteFunc(c.shares, func(s *share) bool { return s == o.leave })
 		c.batch.drop(o.leave)
 		c.l.o.Lake.Pend(c.hours())
 	case o.flush:
+		c.wait()
 		c.isDue = true
 		c.commit(ctx)
+		c.wait()
 		if len(c.shares) == 0 {
 			return errIdle
 		}
@@ -136,17 +166,76 @@ func (c *collector) settleSoon() {
 	}
 }
 
-// commit carries the batch into the lake. After an error the partitions begin again from the watermarks.
+// commit decodes the batch, and begins to carry it into the lake when the commit before has ended. After an error the
+// partitions begin again from the watermarks.
 func (c *collector) commit(ctx context.Context) {
 	c.due.Stop()
+	c.isOld = false
 	begun := time.Now() // only differences count
 	b := c.batch
-	// The longer the batch took to fill, the less of a hurry there is; behind a backlog it fills at once.
-	b.due = c.l.o.Now().Add(c.l.o.Now().Sub(b.begun) / 2)
-	err := b.decode(ctx)
-	if err == nil {
-		err = c.insist(ctx, c.assemble())
+	b.due = c.l.o.Now()
+	if c.now == nil {
+		// The longer the batch took to fill, the less of a hurry there is; behind a backlog it fills at once.
+		b.due = b.due.Add(b.due.Sub(b.begun) / 2)
 	}
+	err := b.decode(ctx, c.free())
+	c.wait()
+	if c.batch != b {
+		return // the commit before was given up, and the batch with it
+	}
+	if err != nil {
+		c.giveUp(err)
+		return
+	}
+	out := c.assemble()
+	f := &flight{begun: begun, events: b.events, settles: c.isDue}
+	for _, s := range c.shares {
+		p := part{s: s, to: s.to, added: s.added}
+		s.flying, s.rows, s.added, s.first = s.rows, 0, 0, time.Time{}
+		if f.settles {
+			p.rejections = len(s.rejections)
+			s.tally, s.rejections = lake.Tally{}, nil
+		}
+		f.parts = append(f.parts, p)
+	}
+	if f.settles {
+		c.isDue = false
+		if c.isLate {
+			c.isLate = false
+			c.settle.Stop()
+		}
+	} else {
+		f.pends = c.hours()
+	}
+	c.batch, c.last, c.now = newBatch(c.l), begun, f
+	go func() { c.landed <- c.l.insist(ctx, out, b.due, f.parts, c.stop) }()
+}
+
+// free are columns for the next batch: those that no commit uses.
+func (c *collector) free() *lake.EventRows {
+	switch {
+	case c.now == nil:
+		c.spare = nil // there is no backlog
+	case c.now.events == c.rows:
+		if c.spare == nil {
+			c.spare = lake.NewEventRows()
+		}
+		c.rows, c.spare = c.spare, c.rows
+	}
+	return c.rows
+}
+
+// wait returns when no commit is under way.
+func (c *collector) wait() {
+	if c.now != nil {
+		c.land(<-c.landed)
+	}
+}
+
+// land notes what became of a commit.
+func (c *collector) land(err error) {
+	f := c.now
+	c.now = nil
 	if errors.Is(err, errUnable) {
 		c.l.resign() // first: else the partitions would begin again here
 	}
@@ -154,9 +243,8 @@ func (c *collector) commit(ctx context.Context) {
 		c.giveUp(err)
 		return
 	}
-	c.committed(c.isDue)
-	c.last = begun
-	c.l.commitTime.Add(int64(time.Since(begun)))
+	c.committed(f)
+	c.l.commitTime.Add(int64(time.Since(f.begun)))
 }
 
 // maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
@@ -169,7 +257,7 @@ func (c *collector) assemble() lake.Batch {
 		waits += len(s.rejections)
 	}
 	c.isDue = c.isDue || waits > maxRejections || c.l.o.Settle <= c.l.o.Age
-	out := lake.Batch{Rows: c.l.rows, Later: !c.isDue}
+	out := lake.Batch{Rows: c.batch.events, Later: !c.isDue}
 	for _, s := range c.shares {
 		if s.to > s.marks.Events || c.isDue && s.unsettled() {
 			out.Spans = append(out.Spans, lake.Span{Partition: s.p.id, From: s.marks, To: s.to})
@@ -199,62 +287,55 @@ const (
 )
 
 // insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first. After Patience
-// another process may have more success.
-func (c *collector) insist(ctx context.Context, b lake.Batch) error {
+// another process may have more success. The work may be slowed down until due.
+func (l *Loader) insist(ctx context.Context, b lake.Batch, due time.Time, parts []part, stop <-chan struct{}) error {
 	if len(b.Spans) == 0 {
 		return nil
 	}
 	begun := time.Now() // only differences count
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
-		err := c.l.o.Lake.Commit(ctx, b, c.batch.due.Sub(c.l.o.Now()))
+		err := l.o.Lake.Commit(ctx, b, due.Sub(l.o.Now()))
 		if err == nil {
-			c.l.commits.Add(1)
+			l.commits.Add(1)
 			return nil
 		}
 		if errors.Is(err, lake.ErrFenced) || stopped(err) || ctx.Err() != nil {
 			return err
 		}
-		c.l.retries.Add(1)
-		for _, s := range c.shares {
-			s.p.failed("commit", err)
+		l.retries.Add(1)
+		for _, p := range parts {
+			p.s.p.failed("commit", err)
 		}
-		if c.l.o.Patience > 0 && time.Since(begun) > c.l.o.Patience {
+		if l.o.Patience > 0 && time.Since(begun) > l.o.Patience {
 			return fmt.Errorf("%w: %w", errUnable, err)
 		}
 		select {
-		case <-c.stop:
+		case <-stop:
 			return context.Canceled
 		case <-time.After(pause):
 		}
 	}
 }
 
-// committed notes that the batch is in the lake.
-func (c *collector) committed(settled bool) {
-	for _, s := range c.shares {
-		s.marks.Events, s.done = max(s.marks.Events, s.to), s.to
-		s.p.committed(s.marks.Events, s.added)
-		s.rows, s.added = 0, 0
-		if !settled {
-			continue
+// committed notes that a batch is in the lake.
+func (c *collector) committed(f *flight) {
+	for _, p := range f.parts {
+		s := p.s
+		s.marks.Events, s.done = max(s.marks.Events, p.to), p.to
+		s.flying = 0
+		s.p.committed(s.marks.Events, p.added, s.rows, s.first)
+		if f.settles {
+			s.p.rejections.Add(int64(p.rejections))
+			s.marks.Rejections, s.marks.Hours = max(s.marks.Rejections, p.to), max(s.marks.Hours, p.to)
 		}
-		s.p.rejections.Add(int64(len(s.rejections)))
-		s.marks.Rejections, s.marks.Hours = max(s.marks.Rejections, s.to), max(s.marks.Hours, s.to)
-		s.tally, s.rejections = lake.Tally{}, nil
 	}
-	if settled {
-		c.isDue = false
-		if c.isLate {
-			c.isLate = false
-			c.settle.Stop()
-		}
-	} else {
-		c.l.o.Lake.Pend(c.hours())
+	if !f.settles {
+		c.l.o.Lake.Pend(f.pends)
 		if slices.ContainsFunc(c.shares, (*share).unsettled) {
 			c.settleSoon()
 		}
 	}
-	c.batch = newBatch(c.l)
+	c.batch.begun = c.l.o.Now()
 }
 
 // giveUp ends all partitions: they begin again from the watermarks. An error of the lease or of the watermark is no news.
@@ -269,13 +350,15 @@ func (c *collector) giveUp(err error) {
 	c.l.o.Lake.Pend(nil)
 	c.due.Stop()
 	c.settle.Stop()
-	c.isDue, c.isLate = false, false
+	c.isDue, c.isLate, c.isOld = false, false, false
 }
 
 // finish settles the counts of what is committed. Frames that wait stay in the stream.
 func (c *collector) finish(ctx context.Context) {
+	c.wait()
 	c.batch = newBatch(c.l)
-	c.l.rows.Reset()
+	c.batch.events = c.rows
+	c.rows.Reset()
 	for _, s := range c.shares {
 		s.to = s.done
 	}

@@ -86,8 +86,7 @@ type Loader struct {
 	orders           chan order
 	collected        chan struct{} // closed when the collector has ended
 
-	rows    *lake.EventRows // the events of the batch that is being committed; the collector alone uses it
-	decoded []event.Row     // the events of one record, in memory that is used again
+	decoded []event.Row // the events of one record, in memory that is used again; the collector alone uses it
 
 	mu         sync.Mutex
 	partitions []*partition
@@ -120,7 +119,6 @@ func New(o Options) (*Loader, error) {
 		return nil, err
 	}
 	l := &Loader{o: o, quarantine: kept, unable: make(chan struct{}, 1), arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
-	l.rows = lake.NewEventRows()
 	l.leads.Store(o.Engine == nil)
 	l.grow()
 	return l, nil

@@ -111,19 +111,20 @@ func (p *partition) load(ctx context.Context) error {
 			return ctx.Err()
 		}
 	})
-	p.forget()
 	_ = p.l.tell(order{leave: s}) // it waits for the last commit of a collector that is being stopped
+	p.forget()
 	return err
 }
 
-// committed notes that everything up to a sequence number is in the table of events.
-func (p *partition) committed(to uint64, rows int) {
+// committed notes that everything up to a sequence number is in the table of events, with so many rows more. Others wait
+// since oldest; zero if none does.
+func (p *partition) committed(to uint64, added, waiting int, oldest time.Time) {
 	moved := p.watermark.Swap(to) != to
-	p.rows.Add(int64(rows))
-	p.pending.Store(0)
+	p.rows.Add(int64(added))
+	p.pending.Store(int64(waiting))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.oldest = time.Time{}
+	p.oldest = oldest
 	if moved {
 		p.commits.Add(1)
 		p.lastCommit = p.l.o.Now()

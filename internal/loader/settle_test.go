@@ -260,3 +260,58 @@ func TestRejectionsKeepNoFrame(t *testing.T) {
 		t.Errorf("got %+v, want the rejection", got)
 	}
 }
+
+// gated is a lake whose commits wait for a word: nil lets one through, an error is its answer.
+type gated struct {
+	*lake.Lake
+	word chan error
+}
+
+func (g *gated) Commit(ctx context.Context, b lake.Batch, slack time.Duration) error {
+	select {
+	case err := <-g.word: // closed: all are let through
+		if err != nil {
+			return err
+		}
+		return g.Lake.Commit(ctx, b, slack)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// While a commit is under way the next batch fills, to half, and no more. It waits for its turn; if the commit fails, both are
+// loaded again, each row and each count once.
+func TestBatchFillsDuringACommit(t *testing.T) {
+	src, sent := someParts(t, 2, 12)
+	for _, list := range src.list {
+		for i := range list {
+			list[i].Time = noon.Add(-time.Minute)
+		}
+	}
+	lk := &gated{openLake(t, t.TempDir(), nil), make(chan error)}
+	l, stop := start(t, Options{Stream: src, Lake: lk, Quarantine: t.TempDir(), Age: time.Hour, Settle: 2 * time.Hour, MaxRows: 8})
+	waiting := func() (rows int, watermark uint64) {
+		for _, p := range l.Stats().Partitions {
+			rows, watermark = rows+p.Pending, watermark+p.Watermark
+		}
+		return rows, watermark
+	}
+	until(t, "two batches", func() bool { rows, _ := waiting(); return rows == 12 })
+	if _, watermark := waiting(); watermark != 0 {
+		t.Fatal("the watermark moved before a commit")
+	}
+	lk.word <- nil
+	until(t, "the first batch, and one more", func() bool { rows, watermark := waiting(); return watermark == 2 && rows == 8 })
+	if st := l.Stats().Partitions; max(st[0].Lag, st[1].Lag) != time.Minute {
+		t.Errorf("the oldest event waits for %v and %v, want a minute", st[0].Lag, st[1].Lag)
+	}
+	lk.word <- lake.ErrFenced
+	until(t, "two batches again", func() bool { rows, _ := waiting(); return rows >= 8 }) // and frames again whose counts wait
+	close(lk.word)
+	until(t, "all partitions", allLoaded(l, src))
+	if rows, _ := waiting(); rows != 0 {
+		t.Errorf("%d rows wait though all are loaded", rows)
+	}
+	stop()
+	check(t, lk.Lake, sent)
+}
