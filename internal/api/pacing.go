@@ -14,8 +14,8 @@ import (
 // than its time with a place to be decoded: its record goes through the stream and the loader, and all of it is memory
 // that the garbage collector looks for. So while they make more than three small requests in a thousand slow, a dataset has
 // one huge body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that
-// the one before took. A dataset that sends little rests little. The multiple doubles while small requests stay slow, and
-// falls one by one when they are not.
+// the one before took. A dataset that sends little rests little. The multiple grows fourfold while small requests stay slow,
+// and falls little by little when they are not: from the most to nothing in a minute.
 //
 // A disk or a machine that is slow by itself is no reason to slow huge bodies down: as many requests are slow while no
 // huge body has a place.
@@ -43,8 +43,8 @@ const (
 	paceTarget   = 15 * time.Millisecond // what takes longer is slow
 	paceShare    = 0.003                 // of small requests that huge bodies may make slow
 	paceMemory   = 32                    // intervals over which that share is smoothed: some 6 s
-	maxFactor    = 512
-	maxRest      = 10 * time.Second
+	maxFactor    = 4096
+	maxRest      = 30 * time.Second
 	maxRestWait  = 2 * time.Second // a request waits so long for the end of a rest, and no longer
 	maxWaiting   = 4               // requests of a dataset that wait for it
 )
@@ -98,9 +98,9 @@ func (p *pacing) next(now time.Time) {
 		}
 		switch {
 		case p.worked && share > 10*paceShare && p.share > 1.5*p.alone+paceShare:
-			factor = min(maxFactor, max(1, 2*factor))
+			factor = min(maxFactor, max(1, 4*factor))
 		case p.share < 1.2*p.alone+paceShare/2:
-			factor = max(0, factor-1)
+			factor = max(0, factor-1-factor/64)
 		}
 	}
 	p.factor.Store(factor)

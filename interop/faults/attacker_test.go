@@ -58,15 +58,15 @@ func attackFromInput() int {
 	return 0
 }
 
-// attack begins every attack in a process of its own with the lowest priority: strangers do not use the processors of the
-// machine that they attack. The function that it returns ends the attacks and returns what came of them.
+// attack begins every attack in a process of its own, which gets a processor only when nobody else wants it: strangers do not
+// use the processors of the machine that they attack. The function that it returns ends the attacks and returns what came of them.
 func attack(t *testing.T, at target) func() map[string]int {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "nice", "-n", "19", self)
+	cmd := exec.CommandContext(t.Context(), "chrt", "--idle", "0", self)
 	cmd.Env = append(os.Environ(), attackVariable+"=1")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
