@@ -14,7 +14,8 @@ import (
 // collector folds the frames of all partitions that this process loads into one commit after another: the cost of a commit
 // does not grow with the number of partitions. Partitions that are faster than the commits wait.
 //
-// While a commit is under way the next batch fills. If it is full before the commit has ended, it is decoded meanwhile.
+// Behind a backlog the next batch fills while a commit is under way, and is decoded when it is full. Else frames wait in the
+// engine meanwhile: two batches take more memory.
 //
 // Events are committed every Age. Rejections and hours follow every Settle, from memory: a crash loses nothing, for their
 // tables have watermarks of their own, and the next loader reads the frames again that they lack.
@@ -28,6 +29,7 @@ type collector struct {
 	isLate bool        // the settle timer runs
 	last   time.Time   // when the last commit began; only differences count
 	isOld  bool        // the batch is old enough, and may wait for a commit that is under way
+	behind bool        // there is a backlog
 	now    *flight     // the commit that is under way; nil if there is none
 	landed chan error  // what became of it
 	stop   <-chan struct{}
@@ -104,13 +106,18 @@ func (l *Loader) collect(ctx context.Context) error {
 	defer cancel()
 	defer c.finish(work)
 	for {
+		arrivals := l.arrivals
+		if c.now != nil && !c.behind {
+			arrivals = nil
+		}
 		select {
-		case a := <-l.arrivals:
+		case a := <-arrivals:
 			if !slices.Contains(c.shares, a.s) {
 				continue // given up meanwhile
 			}
 			if c.batch.empty() {
 				c.due.Reset(max(l.o.Age/5, c.spacing()))
+				c.behind = l.o.Now().Sub(a.frame.Time) > 2*l.o.Age
 			}
 			if err := c.batch.add(a.s, a.frame); err != nil {
 				c.wait()

@@ -279,13 +279,13 @@ func (g *gated) Commit(ctx context.Context, b lake.Batch, slack time.Duration) e
 	}
 }
 
-// While a commit is under way the next batch fills, to half, and no more. It waits for its turn; if the commit fails, both are
+// Behind a backlog the next batch fills while a commit is under way, to half, and no more. It waits for its turn; if the commit fails, both are
 // loaded again, each row and each count once.
 func TestBatchFillsDuringACommit(t *testing.T) {
 	src, sent := someParts(t, 2, 12)
 	for _, list := range src.list {
 		for i := range list {
-			list[i].Time = noon.Add(-time.Minute)
+			list[i].Time = noon.Add(-3 * time.Hour)
 		}
 	}
 	lk := &gated{openLake(t, t.TempDir(), nil), make(chan error)}
@@ -302,8 +302,8 @@ func TestBatchFillsDuringACommit(t *testing.T) {
 	}
 	lk.word <- nil
 	until(t, "the first batch, and one more", func() bool { rows, watermark := waiting(); return watermark == 2 && rows == 8 })
-	if st := l.Stats().Partitions; max(st[0].Lag, st[1].Lag) != time.Minute {
-		t.Errorf("the oldest event waits for %v and %v, want a minute", st[0].Lag, st[1].Lag)
+	if st := l.Stats().Partitions; max(st[0].Lag, st[1].Lag) != 3*time.Hour {
+		t.Errorf("the oldest event waits for %v and %v, want 3h", st[0].Lag, st[1].Lag)
 	}
 	lk.word <- lake.ErrFenced
 	until(t, "two batches again", func() bool { rows, _ := waiting(); return rows >= 8 }) // and frames again whose counts wait

@@ -84,7 +84,7 @@ func fill(b *testing.B, st *stream.Stream, events int) (last uint64) {
 // loadAll returns when everything up to last is in the table. It says how many events were loaded in a second by the full
 // batches; the last one is not full, and waits for its time.
 func loadAll(b *testing.B, st *stream.Stream, lk *lake.Lake, dir string, last uint64) (rate float64) {
-	l, err := New(Options{Stream: st, Lake: lk, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now})
+	l, err := New(Options{Stream: st, Lake: lk, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now, Age: time.Second})
 	if err != nil {
 		b.Fatal(err)
 	}
