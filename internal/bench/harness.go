@@ -154,6 +154,11 @@ func (h *Harness) alternate(ctx context.Context, s Step, targets []*target, roun
 				For: s.Length / time.Duration(rounds), Events: s.Events / int64(rounds), Now: h.Now,
 			}
 			resume, err := t.alone(targets)
+			if err == nil && s.Rate > 0 && rounds > 1 { // a server that was stopped catches up with its timers first
+				warm := load
+				warm.For = min(time.Second, load.For)
+				_, err = warm.Run(ctx)
+			}
 			if err == nil {
 				err = errors.Join(t.send(ctx, load), resume())
 			}

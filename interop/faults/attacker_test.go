@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -58,21 +59,28 @@ func attackFromInput() int {
 	return 0
 }
 
-// attack begins every attack in a process of its own, which gets a processor only when nobody else wants it: strangers do not
-// use the processors of the machine that they attack. The function that it returns ends the attacks and returns what came of them.
-func attack(t *testing.T, at target) func() map[string]int {
+// attack is every attack, in a process of its own, which gets a processor only when nobody else wants it: strangers do not use
+// the processors of the machine that they attack.
+type attack struct {
+	t         *testing.T
+	cmd       *exec.Cmd
+	in        io.Closer
+	out, said bytes.Buffer
+}
+
+func startAttack(t *testing.T, at target) *attack {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "chrt", "--idle", "0", self)
-	cmd.Env = append(os.Environ(), attackVariable+"=1")
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	in, err := cmd.StdinPipe()
+	a := &attack{t: t, cmd: exec.CommandContext(t.Context(), "chrt", "--idle", "0", self)}
+	a.cmd.Env = append(os.Environ(), attackVariable+"=1")
+	a.cmd.Stdout, a.cmd.Stderr = &a.out, &a.said
+	in, err := a.cmd.StdinPipe()
 	if err == nil {
-		err = cmd.Start()
+		a.in = in
+		err = a.cmd.Start()
 	}
 	if err == nil {
 		err = json.NewEncoder(in).Encode(at)
@@ -80,17 +88,28 @@ func attack(t *testing.T, at target) func() map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() (tally map[string]int) {
-		t.Helper()
-		_ = in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Fatalf("the attacks: %v\n%s", err, said.String())
-		}
-		if err := json.Unmarshal(out.Bytes(), &tally); err != nil {
-			t.Fatal(err)
-		}
-		return tally
+	return a
+}
+
+// tell sends the attackers a signal: SIGSTOP and SIGCONT make them pause and go on.
+func (a *attack) tell(s syscall.Signal) {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(s); err != nil {
+		a.t.Fatal(err)
 	}
+}
+
+// end ends the attacks and returns what came of them.
+func (a *attack) end() (tally map[string]int) {
+	a.t.Helper()
+	_ = a.in.Close()
+	if err := a.cmd.Wait(); err != nil {
+		a.t.Fatalf("the attacks: %v\n%s", err, a.said.String())
+	}
+	if err := json.Unmarshal(a.out.Bytes(), &tally); err != nil {
+		a.t.Fatal(err)
+	}
+	return tally
 }
 
 // dialer connects from one of the attacker's addresses; all of 127.0.0.0/8 is this machine.
