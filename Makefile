@@ -150,7 +150,7 @@ faults-ci: ## fewer rounds of the faults that cost data when they are not withst
 
 .PHONY: attack
 attack: export ATTACK_TIME ?= 10m
-attack: ## every attack of docs/laboratory.md at once, in 256 MiB, beside honest senders (root; ATTACK_TIME=10m)
+attack: ## every attack of docs/guarantees.md at once, in 256 MiB, beside honest senders (root; ATTACK_TIME=10m)
 	$(FAULT) -timeout 30m -run '^TestEveryAttackAtOnce$$' ./faults
 
 FAULTS_CI := TestKilled.*|TestPowerCut.*|TestDiskFull|TestWriteErrors|TestDamagedStream|TestIdempotencyIsLinear|TestClockSteps

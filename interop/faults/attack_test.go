@@ -60,15 +60,17 @@ func TestEveryAttackAtOnce(t *testing.T) {
 	var alone, during []time.Duration
 	for turn := range turns {
 		_, _, quiet := measure(last / time.Duration(turns) / 3)
-		if turn == 0 {
+		if turn > 0 {
+			attackers.tell(syscall.SIGCONT)
+		} else {
 			attackers = startAttack(t, at)
-			measure(rampUp)
+		}
+		measure(rampUp) // the service learns who delays others
+		if turn == 0 {
 			go func() { // an operator, in the middle
 				pause(last / time.Duration(turns) / 2)
 				operator <- seenByOperator(t, at)
 			}()
-		} else {
-			attackers.tell(syscall.SIGCONT)
 		}
 		good, all, latency := measure(last / time.Duration(turns))
 		ok, offered = ok+good, offered+all

@@ -232,7 +232,7 @@ func bomb(id string) (string, error) {
 	return b.String(), err
 }
 
-// begin starts every attack of the list in docs/laboratory.md.
+// begin starts every attack of the list in docs/guarantees.md.
 func (a *attacker) begin() error {
 	url, bearer := "http://"+a.API, "Bearer "+a.Key
 	now := time.Now().Unix()
