@@ -21,13 +21,17 @@ type share struct {
 	p   *partition
 	end func() // called when the collector gives the partition up
 
-	marks  lake.Watermarks // how far the tables are
-	to     uint64          // the last frame that was taken in
-	done   uint64          // the last one of a batch that was committed
-	rows   int             // in frames of the batch that is being filled
-	flying int             // rows in frames of the batch that is being committed
-	first  time.Time       // when the first one of those frames was stored that is not in the table; zero if there is none
-	added  int             // rows of that batch, once it is decoded
+	marks lake.Watermarks // how far the tables are
+	to    uint64          // the last frame that was taken in
+	done  uint64          // the last one of a batch that was committed
+
+	// Of the batch that is being filled: rows in its frames, when the first of those that are not in the table was stored, and
+	// how many rows it adds, once it is decoded.
+	rows  int
+	first time.Time // zero if there is none
+	added int
+
+	committing int // rows in frames of the batch that is being committed
 
 	// Rejections and hours of frames whose events are in the table, or are being committed. They follow less often.
 	tally      lake.Tally
@@ -71,8 +75,7 @@ func newBatch(l *Loader) *batch {
 	return &batch{l: l, begun: l.o.Now(), reader: submission.Decoder{IDs: l.o.IDs}}
 }
 
-// empty says whether there is nothing in the batch. Its frames are gone when it is decoded.
-func (b *batch) empty() bool { return len(b.frames) == 0 && b.events == nil }
+func (b *batch) empty() bool { return len(b.frames) == 0 }
 
 // full says whether the batch is large enough for a commit. Beside one that is under way, half as much is: two are in memory.
 func (b *batch) full(beside bool) bool {
@@ -120,7 +123,7 @@ func (b *batch) add(s *share, f stream.Frame) error {
 	}
 	b.rows += rows
 	s.rows += rows
-	p.pending.Store(int64(s.flying + s.rows))
+	p.pending.Store(int64(s.committing + s.rows))
 	b.frames = append(b.frames, waiting{s, f})
 	s.to = max(s.to, f.Seq)
 	return nil

@@ -43,7 +43,7 @@ type flight struct {
 	events  *lake.EventRows
 	parts   []part
 	settles bool
-	pends   []lake.Hour // counts that are not in the tables after it
+	pending []lake.Hour // counts that are not in the tables after it
 }
 
 // part is what a commit has of a partition.
@@ -198,7 +198,7 @@ func (c *collector) commit(ctx context.Context) {
 	f := &flight{begun: begun, events: b.events, settles: c.isDue}
 	for _, s := range c.shares {
 		p := part{s: s, to: s.to, added: s.added}
-		s.flying, s.rows, s.added, s.first = s.rows, 0, 0, time.Time{}
+		s.committing, s.rows, s.added, s.first = s.rows, 0, 0, time.Time{}
 		if f.settles {
 			p.rejections = len(s.rejections)
 			s.tally, s.rejections = lake.Tally{}, nil
@@ -212,7 +212,7 @@ func (c *collector) commit(ctx context.Context) {
 			c.settle.Stop()
 		}
 	} else {
-		f.pends = c.hours()
+		f.pending = c.hours()
 	}
 	c.batch, c.last, c.now = newBatch(c.l), begun, f
 	go func() { c.landed <- c.l.insist(ctx, out, b.due, f.parts, c.stop) }()
@@ -329,7 +329,7 @@ func (c *collector) committed(f *flight) {
 	for _, p := range f.parts {
 		s := p.s
 		s.marks.Events, s.done = max(s.marks.Events, p.to), p.to
-		s.flying = 0
+		s.committing = 0
 		s.p.committed(s.marks.Events, p.added, s.rows, s.first)
 		if f.settles {
 			s.p.rejections.Add(int64(p.rejections))
@@ -337,7 +337,7 @@ func (c *collector) committed(f *flight) {
 		}
 	}
 	if !f.settles {
-		c.l.o.Lake.Pend(f.pends)
+		c.l.o.Lake.Pend(f.pending)
 		if slices.ContainsFunc(c.shares, (*share).unsettled) {
 			c.settleSoon()
 		}
