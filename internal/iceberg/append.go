@@ -79,7 +79,7 @@ func (t *Table[T]) writeFiles(
 		for n < len(order) && rows.days[order[n]] == day {
 			n++
 		}
-		w, err := createFile(t.store, t.schema, day, fresh, freshPage, job)
+		w, err := createFile(t.store, t.schema, day, freshPage, job)
 		if err != nil {
 			return files, err
 		}

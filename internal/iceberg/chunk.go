@@ -29,7 +29,6 @@ type leafType struct {
 // every value is given, never inferred. One goroutine uses it.
 type chunk struct {
 	leafType
-	codec     *codec
 	pageBytes int
 
 	// The page that is being filled. Values are in numbers if there is a dictionary, in int32s or int64s if they will be
@@ -346,10 +345,7 @@ func (c *chunk) endPage() error {
 func (c *chunk) appendPage(dst []byte, header *format.PageHeader, page []byte) ([]byte, error) {
 	body := page
 	if !c.raw {
-		var err error
-		if c.packed, err = c.codec.Encode(c.packed, page); err != nil {
-			return dst, err
-		}
+		c.packed = encoder().EncodeAll(page, c.packed[:0])
 		body = c.packed
 	}
 	header.UncompressedPageSize, header.CompressedPageSize = int32(len(page)), int32(len(body))

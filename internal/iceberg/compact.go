@@ -136,12 +136,15 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 	if err := t.at("compact"); err != nil {
 		return false, err
 	}
-	codec, page := fresh, freshPage
+	page := freshPage
 	if m.packed {
-		codec, page = packed, packedPage
+		page = packedPage
 	}
-	m.files = t.lighten(m.files)
-	made, err := t.mergeSorted(ctx, m.files, codec, page, job)
+	made, err := t.copyGroups(ctx, m.files, job)
+	if err == nil && made == nil {
+		m.files = t.lighten(m.files)
+		made, err = t.mergeSorted(ctx, m.files, page, job)
+	}
 	if errors.Is(err, errUnreadable) {
 		if same, err := t.lists(ctx, m.files); err != nil || !same {
 			return err == nil, err // another program replaced them, and what it replaced may be gone
@@ -237,7 +240,7 @@ func (t *table) discard(files []*dataFile) {
 
 // rewrite merges sorted files into new ones, leaving out the rows drop chooses. Nothing is committed.
 func (t *Table[T]) rewrite(
-	ctx context.Context, files []*dataFile, codec *codec, page int, drop func(*T) bool, job *throttle.Job,
+	ctx context.Context, files []*dataFile, page int, drop func(*T) bool, job *throttle.Job,
 ) ([]*dataFile, error) {
 	var in merger[T]
 	in.compare = t.schema.Compare
@@ -264,7 +267,7 @@ func (t *Table[T]) rewrite(
 			return nil
 		}
 		if w == nil {
-			if w, err = createFile(t.store, t.schema, files[0].day, codec, page, job); err != nil {
+			if w, err = createFile(t.store, t.schema, files[0].day, page, job); err != nil {
 				return err
 			}
 		}
@@ -282,6 +285,7 @@ func (t *Table[T]) rewrite(
 		w.abandon()
 		return nil, err
 	}
+	w.listed.unsorted = anyUnsorted(files)
 	made, err := w.finish(ctx, nil)
 	if err != nil {
 		return nil, err

@@ -146,7 +146,7 @@ func (t *Table[T]) deleteFrom(ctx context.Context, f *dataFile, match func(*T) b
 	if err := t.at("erase"); err != nil {
 		return err
 	}
-	made, err := t.rewrite(ctx, []*dataFile{f}, packed, packedPage, match, nil)
+	made, err := t.rewrite(ctx, []*dataFile{f}, packedPage, match, nil)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // WriteParquet writes the chosen rows to w as one Parquet file with the columns of the table, and says how many. It
 // holds one row group in memory.
 func (t *Table[T]) WriteParquet(ctx context.Context, q Query[T], w io.Writer) (rows int64, err error) {
-	out := newParquetWriter(t.schema, w, fresh, freshPage, nil)
+	out := newParquetWriter(t.schema, w, freshPage, nil)
 	defer out.close()
 	err = t.Scan(ctx, q, func(chunk []T) error {
 		for i := range chunk {

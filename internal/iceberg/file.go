@@ -27,6 +27,8 @@ type dataFile struct {
 	splits []int64       // where row groups begin
 	sizes  map[int]int64 // bytes by field id, compressed
 	old    *oldCheck     // of a file that version 1 wrote
+	// unsorted says that rows are sorted by the first column of the table's order only: see copyGroups.
+	unsorted bool
 
 	snapshot int64 // that added it, 0 before
 	sequence int64
@@ -74,9 +76,13 @@ func (p *dataFile) dataFile(l *layout, at objectstore.Store) (apache.DataFile, e
 	if p.old != nil { // until the file is written anew, for a repair finds it by this
 		sizes = map[int]int64{oldIndexAt: p.old.index, oldIndexCheck: int64(p.old.sum)}
 	}
-	return b.ColumnSizes(sizes).
+	b = b.ColumnSizes(sizes).
 		ValueCounts(counts).NullValueCounts(p.nulls).LowerBoundValues(p.lower).UpperBoundValues(p.upper).
-		SplitOffsets(p.splits).SortOrderID(sortOrderID).Build(), nil
+		SplitOffsets(p.splits)
+	if !p.unsorted {
+		b = b.SortOrderID(sortOrderID)
+	}
+	return b.Build(), nil
 }
 
 // readDataFile takes a file from a manifest entry.
@@ -94,6 +100,9 @@ func readDataFile(e apache.ManifestEntry) (*dataFile, error) {
 		name: name, day: int32(day), rows: f.Count(), bytes: f.FileSizeBytes(), sizes: f.ColumnSizes(),
 		nulls: f.NullValueCounts(), lower: f.LowerBoundValues(), upper: f.UpperBoundValues(), splits: f.SplitOffsets(),
 		snapshot: e.SnapshotID(), sequence: e.SequenceNum(),
+	}
+	if order := f.SortOrderID(); order == nil || *order != sortOrderID {
+		p.unsorted = true
 	}
 	p.takeOldCheck()
 	return p, nil

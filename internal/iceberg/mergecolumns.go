@@ -103,13 +103,13 @@ func (m *columnMerge[T]) close() {
 }
 
 // write makes the new file. Nothing is committed.
-func (m *columnMerge[T]) write(ctx context.Context, codec *codec, page int) (made []*dataFile, err error) {
+func (m *columnMerge[T]) write(ctx context.Context, page int) (made []*dataFile, err error) {
 	defer m.close()
 	total := int64(0)
 	for _, f := range m.files {
 		total += f.rows
 	}
-	if m.w, err = createFile(m.t.store, m.t.schema, m.files[0].day, codec, page, m.job); err != nil {
+	if m.w, err = createFile(m.t.store, m.t.schema, m.files[0].day, page, m.job); err != nil {
 		return nil, err
 	}
 	per := m.groupRows(total)
@@ -125,6 +125,7 @@ func (m *columnMerge[T]) write(ctx context.Context, codec *codec, page int) (mad
 		m.w.abandon()
 		return nil, err
 	}
+	m.w.listed.unsorted = anyUnsorted(m.files)
 	f, err := m.w.finish(ctx, nil)
 	return []*dataFile{f}, err
 }
@@ -235,13 +236,13 @@ func (t *table) openFile(p *dataFile) (objectstore.Object, error) {
 }
 
 // mergeSorted makes one file of sorted ones, by columns where it can. Nothing is committed.
-func (t *Table[T]) mergeSorted(ctx context.Context, files []*dataFile, codec *codec, page int, job *throttle.Job) ([]*dataFile, error) {
+func (t *Table[T]) mergeSorted(ctx context.Context, files []*dataFile, page int, job *throttle.Job) ([]*dataFile, error) {
 	m, err := t.openColumns(slices.Clone(files), job)
 	if err != nil {
 		return nil, err
 	}
 	if m == nil {
-		return t.rewrite(ctx, files, codec, page, nil, job)
+		return t.rewrite(ctx, files, page, nil, job)
 	}
-	return m.write(ctx, codec, page)
+	return m.write(ctx, page)
 }

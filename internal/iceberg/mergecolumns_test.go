@@ -74,11 +74,11 @@ func TestMergesAgree(t *testing.T) {
 			if err != nil || m == nil {
 				t.Fatalf("got %v, %v, want a merge by columns", m, err)
 			}
-			byColumns, err := m.write(t.Context(), packed, c.page)
+			byColumns, err := m.write(t.Context(), c.page)
 			if err != nil {
 				t.Fatal(err)
 			}
-			byRows, err := table.rewrite(t.Context(), files, packed, c.page, nil, nil)
+			byRows, err := table.rewrite(t.Context(), files, c.page, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestRowGroupsAreBounded(t *testing.T) {
 			rows[i].Note, rows[i].Hash, rows[i].Numbers = "", "", nil
 		}
 	})
-	made, err := table.mergeSorted(t.Context(), files, packed, packedPage, nil)
+	made, err := table.mergeSorted(t.Context(), files, packedPage, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRowGroupsAreBounded(t *testing.T) {
 	if got := len(rowsOf(t, table, made[0])); got != rowsPerGroup+2000 {
 		t.Errorf("got %d rows, want %d", got, rowsPerGroup+2000)
 	}
-	again, err := table.mergeSorted(t.Context(), append(made, files[0]), packed, packedPage, nil)
+	again, err := table.mergeSorted(t.Context(), append(made, files[0]), packedPage, nil)
 	if err != nil || again[0].rows != made[0].rows+files[0].rows {
 		t.Errorf("got %v, want a merge of a file with several row groups", err)
 	}

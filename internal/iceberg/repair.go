@@ -73,7 +73,7 @@ func (t *Table[T]) repairFile(ctx context.Context, f *dataFile) error {
 	if err := t.at("repair"); err != nil {
 		return err
 	}
-	made, err := t.rewrite(ctx, []*dataFile{f}, packed, packedPage, nil, nil)
+	made, err := t.rewrite(ctx, []*dataFile{f}, packedPage, nil, nil)
 	if err != nil {
 		return err
 	}

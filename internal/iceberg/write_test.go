@@ -40,7 +40,7 @@ func TestNullsAreWhereTheyWere(t *testing.T) {
 				}
 			}
 			var out bytes.Buffer
-			w := newParquetWriter(sampleSchema, &out, fresh, freshPage, nil)
+			w := newParquetWriter(sampleSchema, &out, freshPage, nil)
 			for i := range rows {
 				if err := w.add(t.Context(), &rows[i]); err != nil {
 					t.Fatal(err)

@@ -1,0 +1,224 @@
+package iceberg
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+
+	"sluice/internal/objectstore"
+	"sluice/internal/throttle"
+)
+
+// rowGroup is a row group of a file, as it lies there.
+type rowGroup struct {
+	of              *dataFile
+	object          objectstore.Object
+	meta            *format.RowGroup
+	least, greatest []byte // of the first column that rows are sorted by
+}
+
+// copyGroups makes one file of others whose row groups are large, and follow one another in the first column that rows are
+// sorted by: it copies the row groups as they are, for a fraction of the work of a merge. By the other columns, rows are sorted
+// inside of each row group only, so the file does not say that it is sorted; a merge of such a file still sorts by the first
+// one. It answers nil where that cannot be. Nothing is committed.
+func (t *Table[T]) copyGroups(ctx context.Context, files []*dataFile, job *throttle.Job) (made []*dataFile, err error) {
+	if t.schema.Fold != nil || !largeGroups(files, t.fileBytes) {
+		return nil, nil
+	}
+	var groups []rowGroup
+	for _, p := range files {
+		o, err := t.openFile(p)
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		f, err := openParquet(p, o)
+		if err != nil {
+			return nil, t.unreadableFile(p, err)
+		}
+		if !t.schema.wrote(f) {
+			return nil, nil
+		}
+		groups = append(groups, t.groupsOf(p, o, f)...)
+	}
+	if !consecutive(groups) {
+		return nil, nil
+	}
+	w, err := createFile(t.store, t.schema, files[0].day, packedPage, job)
+	if err != nil {
+		return nil, err
+	}
+	w.listed.unsorted = true
+	for i := range groups {
+		if err := w.copyGroup(ctx, &groups[i]); err != nil {
+			w.abandon()
+			if ctx.Err() == nil && errors.Is(err, errPages) {
+				err = t.unreadableFile(groups[i].of, err)
+			}
+			return nil, err
+		}
+	}
+	f, err := w.finish(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return []*dataFile{f}, nil
+}
+
+// largeGroups says whether row groups are large enough to stay as they are: each costs readers a look at every column.
+func largeGroups(files []*dataFile, fileBytes int64) bool {
+	size, groups := int64(0), int64(0)
+	for _, p := range files {
+		size += p.bytes
+		groups += int64(len(p.splits))
+	}
+	return groups > 0 && size/groups >= fileBytes/largestGroups
+}
+
+// largestGroups is how many row groups that are copied make a file of full size: 2 MiB each, or 20,000 usual events.
+const largestGroups = 96
+
+func anyUnsorted(files []*dataFile) bool {
+	return slices.ContainsFunc(files, func(p *dataFile) bool { return p.unsorted })
+}
+
+// groupsOf are the row groups of a file.
+func (t *Table[T]) groupsOf(p *dataFile, o objectstore.Object, f *parquet.File) (out []rowGroup) {
+	first := slices.IndexFunc(t.schema.Columns, func(c Column[T]) bool { return c.name == t.schema.Order[0] })
+	all := f.Metadata().RowGroups
+	for i := range all {
+		s := &all[i].Columns[first].MetaData.Statistics
+		out = append(out, rowGroup{p, o, &all[i], s.MinValue, s.MaxValue})
+	}
+	return out
+}
+
+// consecutive puts row groups into the order of the first column that rows are sorted by, and says whether each begins where
+// the one before ends, or later. The column is text, and every row has it.
+func consecutive(groups []rowGroup) bool {
+	slices.SortStableFunc(groups, func(a, b rowGroup) int { return bytes.Compare(a.least, b.least) })
+	for i := range groups {
+		if groups[i].least == nil || i > 0 && bytes.Compare(groups[i-1].greatest, groups[i].least) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// errPages says that pages are not as they were written.
+var errPages = errors.New("pages differ from their checksums or their index")
+
+// copyGroup adds a row group of another file. Each page is compared with its checksum on the way.
+func (w *parquetWriter[T]) copyGroup(ctx context.Context, from *rowGroup) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	group := *from.meta
+	group.FileOffset, group.Ordinal = w.n, int16(len(w.meta.RowGroups))
+	group.Columns = slices.Clone(group.Columns)
+	for i := range group.Columns {
+		c := &group.Columns[i]
+		var index format.ColumnIndex
+		var offsets format.OffsetIndex
+		if err := errors.Join(
+			readThrift(from.object, c.ColumnIndexOffset, c.ColumnIndexLength, &index),
+			readThrift(from.object, c.OffsetIndexOffset, c.OffsetIndexLength, &offsets),
+		); err != nil {
+			return err
+		}
+		at := c.MetaData.DataPageOffset
+		if d := c.MetaData.DictionaryPageOffset; d > 0 {
+			at = d
+		}
+		b, err := readSpan(w.copied, from.object, at, c.MetaData.TotalCompressedSize)
+		if err != nil {
+			return err
+		}
+		w.copied = b
+		if err := verifyPages(b, at, c.MetaData.DataPageOffset, offsets.PageLocations); err != nil {
+			return err
+		}
+		shift := w.n - at
+		c.MetaData.DataPageOffset += shift
+		if c.MetaData.DictionaryPageOffset > 0 {
+			c.MetaData.DictionaryPageOffset += shift
+		}
+		for k := range offsets.PageLocations {
+			offsets.PageLocations[k].Offset += shift
+		}
+		if err := w.emit(b); err != nil {
+			return err
+		}
+		w.columns, w.offsets = append(w.columns, index), append(w.offsets, offsets)
+		if err := w.job.Pause(ctx); err != nil {
+			return err
+		}
+	}
+	w.meta.NumRows += group.NumRows
+	w.meta.RowGroups = append(w.meta.RowGroups, group)
+	return nil
+}
+
+// readThrift reads a part of a file's indexes.
+func readThrift(o objectstore.Object, at int64, length int32, into any) error {
+	b, err := readSpan(nil, o, at, int64(length))
+	if err != nil {
+		return err
+	}
+	if thrift.Unmarshal(new(thrift.CompactProtocol), b, into) != nil {
+		return errPages
+	}
+	return nil
+}
+
+// readSpan reads n bytes of a file into memory that may be used again.
+func readSpan(memory []byte, o objectstore.Object, at, n int64) ([]byte, error) {
+	if at < 0 || n < 0 || at+n > o.Size() {
+		return nil, errPages
+	}
+	b := slices.Grow(memory[:0], int(n))[:n]
+	if _, err := o.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return b, nil
+}
+
+// verifyPages compares the pages of a column with their checksums, and their places with the index. The bytes begin at offset
+// at of the file, the values behind the dictionary at data.
+func verifyPages(b []byte, at, data int64, places []format.PageLocation) error {
+	if data > at {
+		if data-at > int64(len(b)) || !intact(b[:data-at]) {
+			return errPages
+		}
+	}
+	next := data
+	for _, p := range places {
+		from, to := p.Offset-at, p.Offset-at+int64(p.CompressedPageSize)
+		if p.Offset != next || from < 0 || to < from || to > int64(len(b)) || !intact(b[from:to]) {
+			return errPages
+		}
+		next = at + to
+	}
+	if next != at+int64(len(b)) {
+		return errPages
+	}
+	return nil
+}
+
+// intact says whether a page is as it was written.
+func intact(page []byte) bool {
+	var h format.PageHeader
+	r := new(thrift.CompactProtocol).NewReaderFromBytes(page)
+	if thrift.NewDecoder(r).Decode(&h) != nil {
+		return false
+	}
+	body := page[r.BytesRead():]
+	return len(body) == int(h.CompressedPageSize) && int32(crc32.ChecksumIEEE(body)) == h.CRC
+}
