@@ -6,6 +6,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/throttle"
 )
 
 // Span is a run of frames of one partition of the stream.
@@ -51,7 +52,7 @@ func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) i
 func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	job := l.o.Throttle.Begin(2, l.o.Now().Add(slack)) // a third of a processor is left to it, arbitrary
+	job := l.o.Throttle.Begin(throttle.Loading, l.o.Now().Add(slack))
 	if len(b.Rejections) > 0 {
 		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Rejections }, true)
 		if err := l.rejections.Append(ctx, b.Rejections, from, job); err != nil {

@@ -147,7 +147,7 @@ func (l *Lake) Run(ctx context.Context) error {
 		}
 		wait = maintainEvery
 		begun := l.o.Now()
-		more, err := l.compact(ctx, l.o.Throttle.Begin(1, time.Time{}))
+		more, err := l.compact(ctx, l.o.Throttle.Begin(throttle.Upkeep, time.Time{}))
 		if err == nil && !more && !begun.Before(next) {
 			next = begun.Add(sweepEvery)
 			_, err1 := l.Retain(ctx)

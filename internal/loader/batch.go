@@ -13,6 +13,7 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
+	"sluice/internal/throttle"
 )
 
 // share is what this process has of a partition while it loads it: how far the tables are, and the counts that are not in
@@ -140,7 +141,7 @@ func view(record []byte) string { return unsafe.String(unsafe.SliceData(record),
 
 // decode makes rows of the frames, and lets go of the frames. A record that cannot be read goes into quarantine, as in add.
 func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
-	job := b.l.o.Throttle.Begin(2, b.due)
+	job := b.l.o.Throttle.Begin(throttle.Loading, b.due)
 	var err error
 	if b.erased, err = b.l.erased(ctx); err != nil {
 		return err

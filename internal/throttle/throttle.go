@@ -13,6 +13,13 @@ type Throttle struct {
 	Sleep func(context.Context, time.Duration) error // default: until the time is over or the context ends
 }
 
+// How many times as long as they work jobs sleep. Loading gets a sixth of a processor: with a third, the p99 of single events
+// beside it was 9 to 12 ms in place of 6 to 8, and a commit took half a second less.
+const (
+	Loading = 5
+	Upkeep  = 1
+)
+
 // Job is one piece of background work. Nobody but the goroutine that does the work uses it. A nil Job never sleeps.
 type Job struct {
 	t       *Throttle
