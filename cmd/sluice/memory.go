@@ -15,7 +15,7 @@ import (
 
 // By default Go collects garbage whenever the heap has doubled. Ours is small most of the time and filled fast, so
 // that rule has the collector at work all the time: a tenth to a fifth of all processor time (docs/performance.md).
-// So the heap may grow to five times what is alive as long as all memory together stays below a limit, and by a third
+// So the heap may grow to five times what is alive as long as all memory together stays below a limit, and by a quarter
 // above it: a limit kept at any price would stop the service. Only a control group's limit is kept at any price, for
 // there the price of passing it is the service's life.
 const (
@@ -81,9 +81,9 @@ func (c *collector) run(ctx context.Context) error {
 	}
 }
 
-// adjust leaves a third as much memory again as is in use. Small changes are not worth stopping the world.
+// adjust leaves a quarter as much memory again as is in use. Small changes are not worth stopping the world.
 func (c *collector) adjust(live int64) {
-	want := max(c.limit, live+live/3+c.limit/8)
+	want := max(c.limit, live+live/4+c.limit/8)
 	if c.most > 0 {
 		want = min(want, c.most)
 	}

@@ -54,8 +54,8 @@ func TestCollector(t *testing.T) {
 	c := collector{limit: 1 << 30}
 	for _, step := range []struct{ live, want int64 }{
 		{10 << 20, 1 << 30},
-		{1 << 30, 1<<30 + (1<<30)/3 + 1<<27},
-		{1<<30 - 1<<20, 1<<30 + (1<<30)/3 + 1<<27}, // hardly less: not worth a change
+		{1 << 30, 1<<30 + (1<<30)/4 + 1<<27},
+		{1<<30 - 1<<20, 1<<30 + (1<<30)/4 + 1<<27}, // hardly less: not worth a change
 		{10 << 20, 1 << 30},
 	} {
 		c.adjust(step.live)

@@ -117,12 +117,12 @@ var errPages = errors.New("pages differ from their checksums or their index")
 
 // copyGroup adds a row group of another file. Each page is compared with its checksum on the way.
 func (w *parquetWriter[T]) copyGroup(ctx context.Context, from *rowGroup) error {
-	if err := w.begin(); err != nil {
+	group, err := w.beginGroup()
+	if err != nil {
 		return err
 	}
-	group := *from.meta
-	group.FileOffset, group.Ordinal = w.n, int16(len(w.meta.RowGroups))
-	group.Columns = slices.Clone(group.Columns)
+	group.TotalByteSize, group.TotalCompressedSize = from.meta.TotalByteSize, from.meta.TotalCompressedSize
+	group.Columns = slices.Clone(from.meta.Columns)
 	for i := range group.Columns {
 		c := &group.Columns[i]
 		var index format.ColumnIndex
@@ -161,8 +161,7 @@ func (w *parquetWriter[T]) copyGroup(ctx context.Context, from *rowGroup) error 
 			return err
 		}
 	}
-	w.meta.NumRows += group.NumRows
-	w.meta.RowGroups = append(w.meta.RowGroups, group)
+	w.closeGroup(group, int(from.meta.NumRows))
 	return nil
 }
 

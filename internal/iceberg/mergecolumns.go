@@ -22,7 +22,8 @@ type columnMerge[T any] struct {
 	objects []objectstore.Object
 	sources [][]source // by file and column
 	order   merger[T]
-	runs    []run // of the row group that is being written
+	runs    []run  // of the row group that is being written
+	pages   []byte // memory for those of a column
 	w       *fileWriter[T]
 	job     *throttle.Job
 }
@@ -139,18 +140,28 @@ func (m *columnMerge[T]) groupRows(total int64) int64 {
 	return max(writeRows, min(rowsPerGroup, groupBytes*total/max(size, 1)))
 }
 
-// group writes a row group.
+// group writes a row group, one column after the other. All of them use the same memory for their pages.
 func (m *columnMerge[T]) group(ctx context.Context, rows int) error {
 	if err := m.plan(ctx, rows); err != nil {
 		return err
 	}
+	group, err := m.w.beginGroup()
+	if err != nil {
+		return err
+	}
 	for i := range m.w.chunks {
+		c := &m.w.chunks[i]
+		c.pages, m.pages = m.pages, nil
 		if err := m.column(ctx, i); err != nil {
 			return err
 		}
+		if err := m.w.endColumn(group, i); err != nil {
+			return err
+		}
+		c.pages, m.pages = nil, c.pages
 	}
-	m.w.group = rows
-	return m.w.endGroup()
+	m.w.closeGroup(group, rows)
+	return nil
 }
 
 // plan finds out from which files the next rows come.

@@ -172,39 +172,61 @@ func (w *parquetWriter[T]) endGroup() error {
 	if w.group == 0 {
 		return nil
 	}
-	if err := w.begin(); err != nil {
+	group, err := w.beginGroup()
+	if err != nil {
 		return err
 	}
-	group := format.RowGroup{NumRows: int64(w.group), FileOffset: w.n, Ordinal: int16(len(w.meta.RowGroups))}
 	for i := range w.chunks {
-		c := &w.chunks[i]
-		words, pages, err := c.finish()
-		if err != nil {
-			return fmt.Errorf("column %s: %w", w.schema.Columns[i].name, err)
-		}
-		meta := c.meta
-		if len(words) > 0 {
-			meta.DictionaryPageOffset = w.n
-		}
-		meta.DataPageOffset = w.n + int64(len(words))
-		for k := range c.locations {
-			c.locations[k].Offset += meta.DataPageOffset
-		}
-		if err := errors.Join(w.emit(words), w.emit(pages)); err != nil {
+		if err := w.endColumn(group, i); err != nil {
 			return err
 		}
-		c.index.BoundaryOrder = c.order()
-		w.columns = append(w.columns, c.index)
-		w.offsets = append(w.offsets, format.OffsetIndex{PageLocations: c.locations})
-		group.Columns = append(group.Columns, format.ColumnChunk{MetaData: meta})
-		group.TotalByteSize += meta.TotalUncompressedSize
-		group.TotalCompressedSize += meta.TotalCompressedSize
-		c.begin()
 	}
-	w.meta.NumRows += group.NumRows
-	w.meta.RowGroups = append(w.meta.RowGroups, group)
-	w.group = 0
+	w.closeGroup(group, w.group)
 	return nil
+}
+
+// beginGroup describes a row group whose columns follow.
+func (w *parquetWriter[T]) beginGroup() (*format.RowGroup, error) {
+	if err := w.begin(); err != nil {
+		return nil, err
+	}
+	return &format.RowGroup{FileOffset: w.n, Ordinal: int16(len(w.meta.RowGroups))}, nil
+}
+
+// endColumn writes the chunk of a column, and makes it ready for the next row group.
+func (w *parquetWriter[T]) endColumn(group *format.RowGroup, i int) error {
+	c := &w.chunks[i]
+	words, pages, err := c.finish()
+	if err != nil {
+		return fmt.Errorf("column %s: %w", w.schema.Columns[i].name, err)
+	}
+	meta := c.meta
+	if len(words) > 0 {
+		meta.DictionaryPageOffset = w.n
+	}
+	meta.DataPageOffset = w.n + int64(len(words))
+	for k := range c.locations {
+		c.locations[k].Offset += meta.DataPageOffset
+	}
+	if err := errors.Join(w.emit(words), w.emit(pages)); err != nil {
+		return err
+	}
+	c.index.BoundaryOrder = c.order()
+	w.columns = append(w.columns, c.index)
+	w.offsets = append(w.offsets, format.OffsetIndex{PageLocations: c.locations})
+	group.Columns = append(group.Columns, format.ColumnChunk{MetaData: meta})
+	group.TotalByteSize += meta.TotalUncompressedSize
+	group.TotalCompressedSize += meta.TotalCompressedSize
+	c.begin()
+	return nil
+}
+
+// closeGroup adds a row group whose columns are written to the footer.
+func (w *parquetWriter[T]) closeGroup(group *format.RowGroup, rows int) {
+	group.NumRows = int64(rows)
+	w.meta.NumRows += group.NumRows
+	w.meta.RowGroups = append(w.meta.RowGroups, *group)
+	w.group = 0
 }
 
 // begin writes the first bytes of a file, once.

@@ -52,6 +52,9 @@ func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) i
 func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if slack <= 0 {
+		l.backlog.note(l.o.Now())
+	}
 	job := l.o.Throttle.Begin(throttle.Loading, l.o.Now().Add(slack))
 	if len(b.Rejections) > 0 {
 		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Rejections }, true)

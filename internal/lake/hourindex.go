@@ -48,16 +48,27 @@ type HourIndex struct {
 
 // DatasetHours is the numbers of one dataset, or of all together. It is valid until its view is closed.
 type DatasetHours struct {
-	series map[seriesKey]*series
+	series map[unique.Handle[seriesKey]]*series
 	last   int64 // the latest hour in which an event was accepted
 }
 
-// seriesKey names one number: a kind, and what of that kind.
+// seriesKey names one number: a kind, and what of that kind. Thousands of datasets have the same names, so they share them.
 type seriesKey struct{ kind, name, field string }
 
-// shared is the key with strings that all equal keys share, and that hold no page of a file in memory.
-func (k seriesKey) shared() seriesKey {
-	return seriesKey{unique.Make(k.kind).Value(), unique.Make(k.name).Value(), unique.Make(k.field).Value()}
+// each is every series with its key.
+func (d *DatasetHours) each() iter.Seq2[seriesKey, *series] {
+	return func(yield func(seriesKey, *series) bool) {
+		for k, s := range d.series {
+			if !yield(k.Value(), s) {
+				return
+			}
+		}
+	}
+}
+
+// find is one series; nil when there is none.
+func (d *DatasetHours) find(kind, name, field string) *series {
+	return d.series[unique.Make(seriesKey{kind, name, field})]
 }
 
 // accepted says that the series is one of those that add up to all accepted events, one for each type.
@@ -81,7 +92,9 @@ func NewHourIndex() *HourIndex {
 	return &HourIndex{all: newDatasetHours(), sets: map[string]*DatasetHours{}}
 }
 
-func newDatasetHours() *DatasetHours { return &DatasetHours{series: map[seriesKey]*series{}} }
+func newDatasetHours() *DatasetHours {
+	return &DatasetHours{series: map[unique.Handle[seriesKey]]*series{}}
+}
 
 // Read brings the index up to the table, whichever process commits to it. After an error the next call goes on where this
 // one ended. One call at a time.
@@ -261,15 +274,17 @@ func (x *HourIndex) count(rows []Hour, sign int64, now time.Time) {
 
 // add counts in a series.
 func (d *DatasetHours) add(k seriesKey, hour, count int64, value float64, oldest int64) {
-	s := d.series[k]
+	shared := unique.Make(k)
+	s := d.series[shared]
 	if s == nil && len(d.series) >= seriesMax {
 		k.name = "other" // the fields of a kind are few, its names may be many
-		s = d.series[k]
+		shared = unique.Make(k)
+		s = d.series[shared]
 	}
 	if s == nil {
 		s = &series{first: hour}
 		s.hours, s.days = s.inline[0:0:1], s.inline[1:1:2]
-		d.series[k.shared()] = s
+		d.series[shared] = s
 	}
 	day := hour - hour%86400
 	s.days = addPoint(s.days, day, count)

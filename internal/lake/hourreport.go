@@ -25,7 +25,7 @@ func (r *Reason) AddTo(out []int64, w Window) { r.series.addTo(out, w) }
 func (d *DatasetHours) Reasons(w Window) []Reason {
 	type place struct{ code, field string }
 	by := map[place]*Reason{}
-	for k, s := range d.series {
+	for k, s := range d.each() {
 		if k.kind != kindRejected && k.kind != kindProblem {
 			continue
 		}
@@ -58,7 +58,7 @@ func (d *DatasetHours) Reasons(w Window) []Reason {
 // Rejected are the events of the window whose first problem was this code at this field, and the hour of the first one ever
 // seen.
 func (d *DatasetHours) Rejected(code, field string, w Window) (events, first int64) {
-	s := d.series[seriesKey{kindRejected, code, field}]
+	s := d.find(kindRejected, code, field)
 	if s == nil {
 		return 0, 0
 	}
@@ -68,7 +68,7 @@ func (d *DatasetHours) Rejected(code, field string, w Window) (events, first int
 // Onset is since when events are rejected with this code at this field without a pause of more than a day: a time in Unix
 // seconds, exact to the hour within a week and to the day before that; 0 when there was no such event.
 func (d *DatasetHours) Onset(code, field string) int64 {
-	s := d.series[seriesKey{kindRejected, code, field}]
+	s := d.find(kindRejected, code, field)
 	if s == nil || len(s.days) == 0 {
 		return 0
 	}
@@ -152,7 +152,7 @@ func (d *DatasetHours) Revenue(w Window) []Revenue {
 		}
 		return by[currency]
 	}
-	for k, s := range d.series {
+	for k, s := range d.each() {
 		n := s.sum(w)
 		switch {
 		case n == 0:
@@ -183,7 +183,7 @@ func (d *DatasetHours) Revenue(w Window) []Revenue {
 // OtherValues are the values in the window that are no revenue, by type and currency, those of the most events first.
 func (d *DatasetHours) OtherValues(w Window) []TypeValue {
 	var out []TypeValue
-	for k, s := range d.series {
+	for k, s := range d.each() {
 		if k.kind != KindValue || k.field == TypePurchase || k.field == TypeRefund {
 			continue
 		}

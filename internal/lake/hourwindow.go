@@ -99,7 +99,7 @@ func (d *DatasetHours) Last() int64 { return d.last }
 
 // Totals are the sums of the window.
 func (d *DatasetHours) Totals(w Window) (sum Totals) {
-	for k, s := range d.series {
+	for k, s := range d.each() {
 		if p := sum.at(k); p != nil {
 			*p += s.sum(w)
 		}
@@ -110,7 +110,7 @@ func (d *DatasetHours) Totals(w Window) (sum Totals) {
 // TotalsBy are the totals of each step of the window.
 func (d *DatasetHours) TotalsBy(w Window) []Totals {
 	out := make([]Totals, w.Steps)
-	for k, s := range d.series {
+	for k, s := range d.each() {
 		if (&Totals{}).at(k) == nil {
 			continue
 		}
@@ -123,7 +123,7 @@ func (d *DatasetHours) TotalsBy(w Window) []Totals {
 
 // Count is the number of one kind and name without a field, such as KindIdentifiers and "email".
 func (d *DatasetHours) Count(kind, name string, w Window) int64 {
-	if s := d.series[seriesKey{kind, name, ""}]; s != nil {
+	if s := d.find(kind, name, ""); s != nil {
 		return s.sum(w)
 	}
 	return 0
@@ -154,7 +154,7 @@ func (d *DatasetHours) Types(w Window) []Group { return d.groups(w, seriesKey.ac
 
 func (d *DatasetHours) groups(w Window, chosen func(seriesKey) bool) []Group {
 	by := map[string]*Group{}
-	for k, s := range d.series {
+	for k, s := range d.each() {
 		if !chosen(k) {
 			continue
 		}
@@ -186,7 +186,7 @@ func (d *DatasetHours) RejectedBy(w Window) []int64 {
 
 func (d *DatasetHours) by(w Window, chosen func(seriesKey) bool) []int64 {
 	out := make([]int64, w.Steps)
-	for k, s := range d.series {
+	for k, s := range d.each() {
 		if chosen(k) {
 			s.addTo(out, w)
 		}

@@ -46,6 +46,7 @@ type Lake struct {
 	rejections *rejectionTable
 	hours      *hourTable
 
+	backlog  backlog       // commits that leave compaction no time
 	mu       sync.Mutex    // one Commit at a time: a file that is being written takes megabytes
 	pendMu   sync.RWMutex  // held while the table of hours changes
 	pending  []Hour        // see Pend

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"sluice/internal/iceberg"
@@ -131,6 +132,33 @@ const (
 	sweepEvery    = 5 * time.Minute
 )
 
+// backlog knows since when commits follow one another without a pause. Compaction leaves them the processors and the memory
+// for the first minute: small files for that long cost readers less than rows that are not there yet. A backlog that lasts
+// longer has to share, or small files would add up.
+type backlog struct {
+	mu          sync.Mutex
+	first, last time.Time // commits in a hurry
+}
+
+const backlogAlone = time.Minute
+
+// note says that there was a commit in a hurry.
+func (b *backlog) note(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.Sub(b.last) > maintainEvery {
+		b.first = now
+	}
+	b.last = now
+}
+
+// alone says whether compaction should wait.
+func (b *backlog) alone(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Sub(b.last) < maintainEvery && now.Sub(b.first) < backlogAlone
+}
+
 // Run compacts, expires, retains and sweeps until ctx ends. With a throttle it works at most half of the time, so that
 // commits and readers have the machine for the other half. One process of those that share a lake should run it;
 // more do no harm.
@@ -147,6 +175,9 @@ func (l *Lake) Run(ctx context.Context) error {
 		}
 		wait = maintainEvery
 		begun := l.o.Now()
+		if l.backlog.alone(begun) {
+			continue
+		}
 		more, err := l.compact(ctx, l.o.Throttle.Begin(throttle.Upkeep, time.Time{}))
 		if err == nil && !more && !begun.Before(next) {
 			next = begun.Add(sweepEvery)

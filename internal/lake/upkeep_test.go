@@ -362,3 +362,28 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 	same(t, collect(t, l, Query{}), keep)
 }
+
+// Compaction waits while a backlog is loaded, but not for ever.
+func TestCompactionWaitsForABacklog(t *testing.T) {
+	var b backlog
+	at := halfPastNoon
+	if b.alone(at) {
+		t.Error("compaction waits before the first commit")
+	}
+	for ; at.Before(halfPastNoon.Add(backlogAlone)); at = at.Add(time.Second) {
+		b.note(at)
+		if !b.alone(at.Add(time.Millisecond)) {
+			t.Fatalf("compaction does not wait %v after the beginning", at.Sub(halfPastNoon))
+		}
+	}
+	b.note(at)
+	if b.alone(at) {
+		t.Error("compaction waits for longer than it should")
+	}
+	if at = at.Add(2 * maintainEvery); b.alone(at) {
+		t.Error("compaction waits after the end")
+	}
+	if b.note(at); !b.alone(at) {
+		t.Error("compaction does not wait for the next backlog")
+	}
+}
