@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"slices"
@@ -40,6 +41,9 @@ func (t *Table[T]) copyGroups(ctx context.Context, files []*dataFile, job *throt
 		}
 		defer o.Close()
 		f, err := openParquet(p, o)
+		if err == nil && f.NumRows() != p.rows {
+			err = fmt.Errorf("%d rows instead of %d", f.NumRows(), p.rows)
+		}
 		if err != nil {
 			return nil, t.unreadableFile(p, err)
 		}
@@ -59,7 +63,7 @@ func (t *Table[T]) copyGroups(ctx context.Context, files []*dataFile, job *throt
 	for i := range groups {
 		if err := w.copyGroup(ctx, &groups[i]); err != nil {
 			w.abandon()
-			if ctx.Err() == nil && errors.Is(err, errPages) {
+			if errors.Is(err, errPages) {
 				err = t.unreadableFile(groups[i].of, err)
 			}
 			return nil, err
@@ -142,8 +146,8 @@ func (w *parquetWriter[T]) copyGroup(ctx context.Context, from *rowGroup) error 
 			return err
 		}
 		w.copied = b
-		if err := verifyPages(b, at, c.MetaData.DataPageOffset, offsets.PageLocations); err != nil {
-			return err
+		if !intact(b, at, &c.MetaData, offsets.PageLocations) {
+			return errPages
 		}
 		shift := w.n - at
 		c.MetaData.DataPageOffset += shift
@@ -189,35 +193,38 @@ func readSpan(memory []byte, o objectstore.Object, at, n int64) ([]byte, error) 
 	return b, nil
 }
 
-// verifyPages compares the pages of a column with their checksums, and their places with the index. The bytes begin at offset
-// at of the file, the values behind the dictionary at data.
-func verifyPages(b []byte, at, data int64, places []format.PageLocation) error {
-	if data > at {
-		if data-at > int64(len(b)) || !intact(b[:data-at]) {
-			return errPages
+// intact says whether the pages of a column are as they were written: by their checksums, which do not cover the headers, and by
+// what the index and the footer say of all of them. The bytes begin at offset at of the file.
+func intact(b []byte, at int64, c *format.ColumnMetaData, places []format.PageLocation) (ok bool) {
+	defer func() { ok = recover() == nil && ok }() // damaged bytes may be too much for the decoder
+	values, size := int64(0), int64(0)
+	page := func(from, to int64) (h format.PageHeader, ok bool) {
+		if from < 0 || to < from || to > int64(len(b)) {
+			return h, false
+		}
+		r := new(thrift.CompactProtocol).NewReaderFromBytes(b[from:to])
+		if thrift.NewDecoder(r).Decode(&h) != nil {
+			return h, false
+		}
+		body := b[from+int64(r.BytesRead()) : to]
+		size += int64(r.BytesRead()) + int64(h.UncompressedPageSize)
+		return h, len(body) == int(h.CompressedPageSize) && int32(crc32.ChecksumIEEE(body)) == h.CRC
+	}
+	if c.DataPageOffset > at {
+		if h, ok := page(0, c.DataPageOffset-at); !ok || h.Type != format.DictionaryPage || !h.DictionaryPageHeader.Valid {
+			return false
 		}
 	}
-	next := data
+	next := c.DataPageOffset
 	for _, p := range places {
-		from, to := p.Offset-at, p.Offset-at+int64(p.CompressedPageSize)
-		if p.Offset != next || from < 0 || to < from || to > int64(len(b)) || !intact(b[from:to]) {
-			return errPages
+		h, ok := page(p.Offset-at, p.Offset-at+int64(p.CompressedPageSize))
+		d := &h.DataPageHeader.V
+		if !ok || p.Offset != next || h.Type != format.DataPage || !h.DataPageHeader.Valid || !slices.Contains(c.Encoding, d.Encoding) ||
+			d.DefinitionLevelEncoding != format.RLE || d.RepetitionLevelEncoding != format.RLE {
+			return false
 		}
-		next = at + to
+		next += int64(p.CompressedPageSize)
+		values += int64(d.NumValues)
 	}
-	if next != at+int64(len(b)) {
-		return errPages
-	}
-	return nil
-}
-
-// intact says whether a page is as it was written.
-func intact(page []byte) bool {
-	var h format.PageHeader
-	r := new(thrift.CompactProtocol).NewReaderFromBytes(page)
-	if thrift.NewDecoder(r).Decode(&h) != nil {
-		return false
-	}
-	body := page[r.BytesRead():]
-	return len(body) == int(h.CompressedPageSize) && int32(crc32.ChecksumIEEE(body)) == h.CRC
+	return next == at+int64(len(b)) && values == c.NumValues && size == c.TotalUncompressedSize
 }
