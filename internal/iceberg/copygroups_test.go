@@ -122,7 +122,7 @@ func TestCompactionCopiesGroups(t *testing.T) {
 func TestDamagedPageIsNotCopied(t *testing.T) {
 	dir := t.TempDir()
 	table := openSamples(t, dir)
-	files := appendSamples(t, table, 3, 4000, inSets(func(int, int) string { return "set" }))
+	files := appendSamples(t, table, 3, 1000, inSets(func(int, int) string { return "set" }))
 	name := filepath.Join(dir, files[1].name)
 	b, err := os.ReadFile(name)
 	if err != nil {
