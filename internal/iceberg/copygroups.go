@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
@@ -63,7 +62,7 @@ func (t *Table[T]) copyGroups(ctx context.Context, files []*dataFile, job *throt
 	for i := range groups {
 		if err := w.copyGroup(ctx, &groups[i]); err != nil {
 			w.abandon()
-			if errors.Is(err, errPages) {
+			if errors.Is(err, errAltered) {
 				err = t.unreadableFile(groups[i].of, err)
 			}
 			return nil, err
@@ -83,11 +82,11 @@ func largeGroups(files []*dataFile, fileBytes int64) bool {
 		size += p.bytes
 		groups += int64(len(p.splits))
 	}
-	return groups > 0 && size/groups >= fileBytes/largestGroups
+	return groups > 0 && size/groups >= fileBytes/groupsPerFile
 }
 
-// largestGroups is how many row groups that are copied make a file of full size: 2 MiB each, or 20,000 usual events.
-const largestGroups = 96
+// groupsPerFile is how many row groups a file of full size may have: 2 MiB each, or 20,000 usual events.
+const groupsPerFile = 96
 
 func anyUnsorted(files []*dataFile) bool {
 	return slices.ContainsFunc(files, func(p *dataFile) bool { return p.unsorted })
@@ -116,8 +115,8 @@ func consecutive(groups []rowGroup) bool {
 	return true
 }
 
-// errPages says that pages are not as they were written.
-var errPages = errors.New("pages differ from their checksums or their index")
+// errAltered says that bytes are not as they were written.
+var errAltered = errors.New("bytes differ from their checksums or their index")
 
 // copyGroup adds a row group of another file. Each page is compared with its checksum on the way.
 func (w *parquetWriter[T]) copyGroup(ctx context.Context, from *rowGroup) error {
@@ -147,7 +146,7 @@ func (w *parquetWriter[T]) copyGroup(ctx context.Context, from *rowGroup) error 
 		}
 		w.copied = b
 		if !intact(b, at, &c.MetaData, offsets.PageLocations) {
-			return errPages
+			return errAltered
 		}
 		shift := w.n - at
 		c.MetaData.DataPageOffset += shift
@@ -176,21 +175,9 @@ func readThrift(o objectstore.Object, at int64, length int32, into any) error {
 		return err
 	}
 	if thrift.Unmarshal(new(thrift.CompactProtocol), b, into) != nil {
-		return errPages
+		return errAltered
 	}
 	return nil
-}
-
-// readSpan reads n bytes of a file into memory that may be used again.
-func readSpan(memory []byte, o objectstore.Object, at, n int64) ([]byte, error) {
-	if at < 0 || n < 0 || at+n > o.Size() {
-		return nil, errPages
-	}
-	b := slices.Grow(memory[:0], int(n))[:n]
-	if _, err := o.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	return b, nil
 }
 
 // intact says whether the pages of a column are as they were written: by their checksums, which do not cover the headers, and by

@@ -21,7 +21,8 @@ func inSets(set func(file, row int) string) func(int, []sample) {
 	}
 }
 
-// Files whose row groups follow one another become one file without being read, and every program finds the same rows in it.
+// Files whose row groups follow one another become one file without being decoded, with the same rows. How other programs read
+// it is tested in interop/readers.
 func TestCopyGroups(t *testing.T) {
 	for _, c := range []struct {
 		name        string

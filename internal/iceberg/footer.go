@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,12 +118,18 @@ func verify(f *parquet.File, o objectstore.Object) error {
 	return nil
 }
 
+// readFrom reads a file from an offset to its end.
 func readFrom(o objectstore.Object, offset int64) ([]byte, error) {
-	if offset < 0 || offset > o.Size() {
-		return nil, errors.New("no place for a footer")
+	return readSpan(nil, o, offset, o.Size()-offset)
+}
+
+// readSpan reads n bytes of a file into memory that may be used again.
+func readSpan(memory []byte, o objectstore.Object, at, n int64) ([]byte, error) {
+	if at < 0 || n < 0 || at+n > o.Size() {
+		return nil, errAltered
 	}
-	b := make([]byte, o.Size()-offset)
-	if _, err := o.ReadAt(b, offset); err != nil && !errors.Is(err, io.EOF) {
+	b := slices.Grow(memory[:0], int(n))[:n]
+	if _, err := o.ReadAt(b, at); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	return b, nil
