@@ -45,7 +45,7 @@ func (w *writer) commit(g *group) {
 	if err == nil && g.order > w.newest.order {
 		w.newest = sent{seq, conn, g.order}
 	}
-	first := g.answer(seq, err)
+	first := w.answer(g, seq, err)
 	w.mu.Unlock()
 	if err == nil {
 		s.n.committed(g.n, len(g.buf), s.o.Now().Sub(start))

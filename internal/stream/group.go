@@ -62,14 +62,17 @@ func (w *writer) newGroup() *group {
 	return g
 }
 
-// answer gives the callers their answer; only the first one counts. It reports whether this was it. The lock is held.
-func (g *group) answer(seq uint64, err error) bool {
+// answer gives the callers of a group their answer; only the first one counts. It reports whether this was it. The lock is held.
+func (w *writer) answer(g *group, seq uint64, err error) bool {
 	if g.phase == answered {
 		return false
 	}
 	g.phase, g.seq, g.err = answered, seq, err
 	g.timer.Stop()
 	g.cancel(err)
+	if w.waiting.Add(-g.size) == 0 {
+		w.endTurn() // before the callers come back
+	}
 	close(g.done)
 	return true
 }
@@ -84,7 +87,7 @@ func (w *writer) expire(g *group) {
 	}
 	w.mu.Lock()
 	before = g.phase
-	first := g.answer(0, ErrTimeout)
+	first := w.answer(g, 0, ErrTimeout)
 	switch {
 	case !first:
 	case before == gathering:

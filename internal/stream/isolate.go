@@ -34,19 +34,58 @@ func (w *writer) fault(err error) error {
 	return err
 }
 
-// pick returns the partition for the next record: the next in turn that is up.
+// pick returns the partition for the next record: the one whose turn it is, as long as that keeps up, else one after it that
+// does. When none keeps up, it is the next that is up.
+//
+// A turn ends when nothing waits for the partition, and after a second: records that come together share a frame, and
+// partitions grow alike. Each frame costs each server of a cluster a sync, however small it is. When records took turns one
+// by one, six partitions cost twice the processor time of one for 64 senders of single events.
 func (s *Stream) pick() *writer {
 	n := uint32(len(s.writers))
 	if n == 1 {
 		return s.writers[0]
 	}
-	next := s.next.Add(1)
+	now := s.o.Now()
+	turn := s.turn(now)
 	for i := range n {
-		if w := s.writers[(next+i)%n]; w.up() {
+		if w := s.writers[(turn+i)%n]; w.up() && w.keepsUp(now) {
 			return w
 		}
 	}
-	return s.writers[next%n]
+	turn = s.turns.Add(1)
+	for i := range n {
+		if w := s.writers[(turn+i)%n]; w.up() {
+			return w
+		}
+	}
+	return s.writers[turn%n]
+}
+
+// turn is the number of the turn; the partitions have them one after the other.
+func (s *Stream) turn(now time.Time) uint32 { return s.turns.Load() + uint32(now.Unix()) }
+
+// endTurn is called when nothing waits for a partition.
+func (w *writer) endTurn() {
+	s := w.s
+	if turn := s.turn(s.o.Now()); s.writers[turn%uint32(len(s.writers))] == w {
+		s.turns.Add(1)
+	}
+}
+
+// A partition keeps up while less than this waits for it, and no frame is on its way for longer (both arbitrary: some large
+// batches, and some syncs of a slow disk). So records go around a partition that lost its leader before it counts as down.
+const (
+	enoughWaiting = 1 << 20
+	slowFrame     = 100 * time.Millisecond
+)
+
+// keepsUp says whether the partition is as fast as what is sent to it.
+func (w *writer) keepsUp(now time.Time) bool {
+	if w.waiting.Load() >= enoughWaiting {
+		return false
+	}
+	oldest := w.oldest.Load()
+	return oldest == nil || now.Sub(oldest.born) < slowFrame
 }
 
 // revive probes partitions at the same time and marks those that stored it as up. It calls found with the first.

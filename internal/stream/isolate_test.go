@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,6 +90,80 @@ func TestOnePartitionDown(t *testing.T) {
 	eventually(t, "partition that is up again", func() bool { return len(s.ailing()) == 0 })
 	if lost := s.Stats().Lost; lost != 0 {
 		t.Errorf("got %d frames reported as lost, want none", lost)
+	}
+}
+
+// Records that come one by one take turns over the partitions. Those that come together share frames.
+func TestTurns(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	s := runStream(t, openExternal(t, srv), Options{Partitions: 6})
+	const each = 20
+	records := map[uint8]int{}
+	for range 6 * each {
+		at, err := s.Append(t.Context(), []byte("alone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		records[at.Partition]++
+	}
+	for p, n := range records {
+		if len(records) < 6 || n < each/2 || n > each*2 {
+			t.Errorf("partition %d has %d of %d records in a row, want about %d in each of 6: %v", p, n, 6*each, each, records)
+		}
+	}
+
+	const senders, rounds = 64, 20
+	var mu sync.Mutex
+	frames := map[Position]bool{}
+	var wg sync.WaitGroup
+	for range senders {
+		wg.Go(func() {
+			for range rounds {
+				at, err := s.Append(t.Context(), []byte("together"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				frames[Position{Partition: at.Partition, Seq: at.Seq}] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if got := len(frames); got > senders*rounds/16 {
+		t.Errorf("%d records of %d senders are in %d frames, want 16 or more in a frame", senders*rounds, senders, got)
+	}
+}
+
+// Records go around a partition with a frame that is on its way for long, or with much that waits, unless all are so.
+func TestPickGoesAround(t *testing.T) {
+	s := openStream(t, openExternal(t, enginetest.Start(t, "")), Options{Partitions: 3})
+	picked := func() map[uint8]int {
+		got := map[uint8]int{}
+		for range 30 {
+			w := s.pick()
+			got[w.part]++
+			w.endTurn()
+		}
+		return got
+	}
+	s.writers[1].oldest.Store(&group{born: time.Now().Add(-2 * slowFrame)})
+	if got := picked(); got[1] != 0 || len(got) != 2 {
+		t.Errorf("one slow partition: got %v, want the two others", got)
+	}
+	s.writers[2].waiting.Store(enoughWaiting)
+	if got := picked(); got[0] != 30 {
+		t.Errorf("a slow partition and a full one: got %v, want the other", got)
+	}
+	s.writers[0].waiting.Store(enoughWaiting)
+	if got := picked(); len(got) != 3 {
+		t.Errorf("none keeps up: got %v, want all by turns", got)
+	}
+	down := errors.New("down")
+	s.writers[0].down.Store(&down)
+	if got := picked(); got[0] != 0 || len(got) != 2 {
+		t.Errorf("none keeps up and one is down: got %v, want the two others", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ type Stream struct {
 	writers   []*writer
 	maxRecord int
 
-	next   atomic.Uint32 // partition for the next record
+	turns  atomic.Uint32 // of partitions to take records
 	queued atomic.Int64  // bytes waiting or on their way
 	disk   disk
 	ends   *engine.Bucket
@@ -132,6 +133,7 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 	for i, p := range parts.List {
 		s.writers = append(s.writers, newWriter(s, p, uint8(i)))
 	}
+	s.turns.Store(rand.Uint32()) // so that processes use different partitions, as far as chance goes
 	if err := s.openEnds(ctx); err != nil {
 		parts.Close()
 		return nil, fmt.Errorf("open stream: %w", err)
