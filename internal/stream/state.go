@@ -273,9 +273,7 @@ func (s *Stream) probe(ctx context.Context, since *Status) {
 // A server that was the leader and does not know yet that it is none may answer with an end that lies behind. So the
 // first of these frames is stored only if the partition really ends there: else nothing is lost.
 func (w *writer) fill(ctx context.Context) error {
-	asked, cancel := context.WithTimeout(ctx, w.s.o.AckTimeout)
-	last, err := w.s.Last(asked, w.part)
-	cancel()
+	last, err := w.askEnd(ctx)
 	high := w.high.Load()
 	if err != nil || last >= high {
 		return err
@@ -303,6 +301,37 @@ func (w *writer) fill(ctx context.Context) error {
 		w.s.n.lost.Add(n)
 	}
 	return nil
+}
+
+// askEnd asks for the last sequence number, again after a while, and takes the first answer: nobody answers a question that
+// came while the partition had no leader, and by now it may have one.
+func (w *writer) askEnd(ctx context.Context) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.s.o.AckTimeout)
+	defer cancel()
+	type answer struct {
+		last uint64
+		err  error
+	}
+	answers := make(chan answer)
+	ask := func() {
+		last, err := w.s.Last(ctx, w.part)
+		select {
+		case answers <- answer{last, err}:
+		case <-ctx.Done():
+		}
+	}
+	tick := time.NewTicker(probeAgain)
+	defer tick.Stop()
+	for {
+		go ask()
+		select {
+		case a := <-answers:
+			return a.last, a.err
+		case <-ctx.Done():
+			return 0, ErrTimeout
+		case <-tick.C:
+		}
+	}
 }
 
 // writeLost stores the first frame that tells of a loss behind the last one, or an empty one if that is not the last.
