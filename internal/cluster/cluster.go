@@ -94,6 +94,7 @@ type Member struct {
 	beating  sync.Mutex
 	failing  bool             // the last heartbeat did not get through; beating guards it
 	saved    map[uint8]uint64 // what was last saved of Loaded; beating guards it
+	uneven   bool             // servers led unequally many partitions at the last look; only spread touches it
 }
 
 // Open makes the member and reads who is there. It writes no heartbeat: Run does.
@@ -135,8 +136,11 @@ func Read(ctx context.Context, e *engine.Engine) (*View, error) {
 // View is what this node knows of the others. It asks nobody.
 func (m *Member) View() *View { return m.view.Load() }
 
-// Run sends heartbeats until ctx ends, then takes this node off the list.
+// Run sends heartbeats until ctx ends, then takes this node off the list. Meanwhile it spreads the leaders of partitions.
 func (m *Member) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { m.keepSpread(ctx) })
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
