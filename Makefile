@@ -130,7 +130,7 @@ cluster: ## every fault tried on a whole cluster under load: servers and nodes k
 THROUGHPUT ?= 3s
 .PHONY: throughput
 throughput: ## the rate of a cluster of three NATS servers beside the embedded engine, by turns: THROUGHPUT=3s for each load (6 min)
-	cd interop && $(GO) vet -tags throughput ./cluster && THROUGHPUT=$(THROUGHPUT) $(GO) test -tags throughput -count 1 -v -timeout 60m -run '^TestThroughput$$' ./cluster
+	cd interop && $(GO) vet -tags throughput ./cluster && THROUGHPUT=$(THROUGHPUT) $(GO) test -tags throughput -count 1 -v -timeout 60m -run '^(TestThroughput|TestCostOfKeys)$$' ./cluster
 
 HISTORIES ?= 200
 .PHONY: readers

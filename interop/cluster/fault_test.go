@@ -65,6 +65,7 @@ var kills = []fault{
 			s.Restart()
 		}
 	}},
+	{"one server leads all partitions", true, oneLeader},
 	{"server replaced with an empty disk", false, func(_ *testing.T, w *world, _ *ledger) { w.servers[w.leader(1)].Replace() }},
 }
 
@@ -77,7 +78,7 @@ func (w *world) restart(i int) {
 // killLeader kills a server that leads partitions, and restarts it when NATS has chosen others. Senders of keys of these
 // partitions must have their 200 within a second of that, and the other events never stop.
 func killLeader(t *testing.T, w *world, l *ledger) {
-	before := w.spread(t)
+	before := w.lead(t, 0, 1, 2)
 	dead := w.leader(0)
 	begun := time.Now()
 	w.servers[dead].Kill()
@@ -120,17 +121,17 @@ func killLeader(t *testing.T, w *world, l *ledger) {
 	w.servers[dead].Restart()
 }
 
-// spread makes each server the leader of a partition, and returns the leaders of all streams.
-func (w *world) spread(t *testing.T) (leaders map[string]string) {
+// lead makes a server the leader of each partition, and returns the leaders of all streams.
+func (w *world) lead(t *testing.T, server ...int) (leaders map[string]string) {
 	t.Helper()
 	nc := w.servers[0].JetStream().Conn()
 	defer nc.Close()
-	servicetest.Eventually(t, 30*time.Second, "a leader on each server", func() (err error) {
+	servicetest.Eventually(t, 30*time.Second, "the leaders that are wanted", func() (err error) {
 		if leaders, err = w.leaders(); err != nil {
 			return err
 		}
-		for p := range partitions {
-			stream, want := fmt.Sprint("SLUICE_", p), fmt.Sprint("n", p%servers)
+		for p, i := range server {
+			stream, want := fmt.Sprint("SLUICE_", p), fmt.Sprint("n", i)
 			if leaders[stream] == want {
 				continue
 			}
@@ -141,6 +142,24 @@ func (w *world) spread(t *testing.T) (leaders map[string]string) {
 		return err
 	})
 	return leaders
+}
+
+// oneLeader lets one server lead all partitions, and waits until a node has moved their leaders.
+func oneLeader(t *testing.T, w *world, _ *ledger) {
+	w.lead(t, 1, 1, 1)
+	begun := time.Now()
+	servicetest.Eventually(t, 4*time.Minute, "a leader on each server", func() error {
+		leaders, err := w.leaders()
+		led := map[string]bool{}
+		for p := range partitions {
+			led[leaders[fmt.Sprint("SLUICE_", p)]] = true
+		}
+		if err == nil && len(led) < servers {
+			err = fmt.Errorf("got %v", leaders)
+		}
+		return err
+	})
+	t.Logf("each server led a partition after %v", time.Since(begun).Round(time.Second))
 }
 
 // elected is when a server became the leader of a stream, as its own log says.

@@ -13,10 +13,6 @@ import (
 	"sluice/internal/servicetest"
 )
 
-// first is the last commit before a cluster had a record of its configuration and tables in a bucket: its nodes share one data
-// directory, and have leases of another name.
-const first = "524a9ec95399f3b79600b633bbabcbc01ae1e43d"
-
 // Nodes of that version cannot run beside nodes of this one: they do not know the submission ids that these give. So an
 // operator stops all of them, and starts the new ones; nothing is lost or doubled, and receipts come back.
 func TestUpgradeFromFirst(t *testing.T) {
