@@ -29,20 +29,20 @@ func (e *Engine) UnevenLeaders(ctx context.Context) (*LeaderMove, error) {
 			return nil, translate(err)
 		}
 		clusters[p] = s.CachedInfo().Cluster
-		if !inStep(clusters[p], r.Replicas) {
+		if !complete(clusters[p], r.Replicas) {
 			return nil, nil
 		}
 	}
 	return nextMove(clusters), nil
 }
 
-// inStep says whether all copies have everything.
-func inStep(c *jetstream.ClusterInfo, replicas int) bool {
+// complete says whether all copies are in step.
+func complete(c *jetstream.ClusterInfo, replicas int) bool {
 	if c == nil || c.Leader == "" || len(c.Replicas) < replicas-1 {
 		return false
 	}
 	for _, p := range c.Replicas {
-		if !p.Current || p.Offline {
+		if !inStep(p) {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -37,8 +38,26 @@ func TestNextMove(t *testing.T) {
 		}
 	}
 	behind := led("a", "b", "c")
-	behind.Replicas[1].Current = false
-	if inStep(behind, 3) || inStep(led("", "b", "c"), 3) || inStep(led("a", "b"), 3) || !inStep(led("a", "b", "c"), 3) {
-		t.Error("in step: want only a leader with two other copies that have everything")
+	behind.Replicas[1] = &jetstream.PeerInfo{Name: "c", Lag: 5_000}
+	if complete(behind, 3) || complete(led("", "b", "c"), 3) || complete(led("a", "b"), 3) || !complete(led("a", "b", "c"), 3) {
+		t.Error("complete: want only a leader with two other copies that have everything")
+	}
+}
+
+// A copy that lacks what is on its way is in step: under load each lacks a little. One that lacks more, or is silent, is not.
+func TestInStep(t *testing.T) {
+	for name, c := range map[string]struct {
+		peer jetstream.PeerInfo
+		want bool
+	}{
+		"has everything":       {jetstream.PeerInfo{Current: true}, true},
+		"a few are on the way": {jetstream.PeerInfo{Lag: 7, Active: time.Second}, true},
+		"far behind":           {jetstream.PeerInfo{Lag: 5_000, Active: time.Second}, false},
+		"silent":               {jetstream.PeerInfo{Active: 12 * time.Second}, false},
+		"offline":              {jetstream.PeerInfo{Current: true, Offline: true}, false},
+	} {
+		if got := inStep(&c.peer); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // statusWait bounds the question for one stream. Arbitrary: one without a leader does not answer.
@@ -18,7 +20,7 @@ type StreamStatus struct {
 	Partition int // -1 for all else
 	Leader    string
 	Replicas  int    // copies it shall have
-	InStep    int    // copies that have everything
+	InStep    int    // copies that have everything, but for what is on its way
 	Behind    []Peer // copies that do not
 	Messages  uint64
 	Bytes     uint64
@@ -103,7 +105,7 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 		st.InStep = 1
 	}
 	for _, p := range info.Cluster.Replicas {
-		if p.Current && !p.Offline {
+		if inStep(p) {
 			st.InStep++
 			continue
 		}
@@ -111,6 +113,16 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 	}
 	return st
 }
+
+// inStep says whether a copy has everything, but for what is on its way to it: under load that is a little most of the time.
+func inStep(p *jetstream.PeerInfo) bool {
+	return !p.Offline && (p.Current || p.Lag <= lagOnTheWay && p.Active < silentPeer)
+}
+
+const (
+	lagOnTheWay = 100              // operations (arbitrary: ten times what was seen under full load)
+	silentPeer  = 10 * time.Second // as NATS has it for those without any lag
+)
 
 // Leases returns the leases that somebody has.
 func (e *Engine) Leases(ctx context.Context) ([]LeaseStatus, error) {
