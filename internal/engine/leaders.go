@@ -67,7 +67,7 @@ func nextMove(clusters []*jetstream.ClusterInfo) (best *LeaderMove) {
 	return best
 }
 
-// MoveLeader makes a move. Writes to the partition wait for some milliseconds.
+// MoveLeader makes a move. Writes to the partition wait meanwhile, for up to a second, or fail.
 func (e *Engine) MoveLeader(ctx context.Context, m LeaderMove) error {
 	ctx, cancel := context.WithTimeout(ctx, statusWait)
 	defer cancel()

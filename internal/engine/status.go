@@ -120,7 +120,7 @@ func inStep(p *jetstream.PeerInfo) bool {
 }
 
 const (
-	lagOnTheWay = 100              // operations (arbitrary: ten times what was seen under full load)
+	lagOnTheWay = 100              // operations (arbitrary)
 	silentPeer  = 10 * time.Second // as NATS has it for those without any lag
 )
 
