@@ -17,6 +17,7 @@ var (
 	ErrFull        = errors.New("engine: the storage limit is reached")
 	ErrTimeout     = errors.New("engine: no answer in time; a write may or may not be stored")
 	ErrUnavailable = errors.New("engine: unavailable")
+	ErrNoLeader    = fmt.Errorf("%w: no server answers for the partition", ErrUnavailable) // nobody got the question: nothing is stored
 	ErrInterrupted = errors.New("engine: the connection was renewed before the whole answer came")
 	ErrLeaseLost   = errors.New("engine: another process has the lease")
 )

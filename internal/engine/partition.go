@@ -329,8 +329,8 @@ type ack struct {
 	Error *apiError `json:"error"`
 }
 
-// Publish stores a message and returns its sequence number once it is on stable storage. After ErrFull it is not
-// stored; after ErrTimeout, ErrUnavailable or the end of ctx it may or may not be.
+// Publish stores a message and returns its sequence number once it is on stable storage. After ErrFull and ErrNoLeader it is not
+// stored; after ErrTimeout, any other ErrUnavailable or the end of ctx it may or may not be.
 func (p *Partition) Publish(ctx context.Context, data []byte) (uint64, error) {
 	return p.publish(ctx, &nats.Msg{Subject: p.subject, Data: data})
 }
@@ -363,8 +363,11 @@ func (p *Partition) PublishAfter(ctx context.Context, last uint64, data []byte) 
 func (p *Partition) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 	reply, err := p.e.nc.RequestMsgWithContext(ctx, m)
 	if err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return 0, ErrTimeout
+		case errors.Is(err, nats.ErrNoResponders):
+			return 0, ErrNoLeader
 		}
 		return 0, translate(err)
 	}
@@ -374,7 +377,7 @@ func (p *Partition) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
 // acknowledged reads the engine's answer to a publish.
 func acknowledged(reply *nats.Msg) (uint64, error) {
 	if len(reply.Data) == 0 && reply.Header.Get("Status") != "" {
-		return 0, errNoResponders
+		return 0, ErrNoLeader
 	}
 	var a ack
 	if err := json.Unmarshal(reply.Data, &a); err != nil {

@@ -92,7 +92,7 @@ func (p *Partition) ask(ctx context.Context, subject string, body []byte) (*nats
 	for {
 		reply, err := p.rc.RequestWithContext(ctx, subject, body)
 		if errors.Is(err, nats.ErrNoResponders) {
-			return nil, errNoResponders
+			return nil, ErrNoLeader
 		}
 		if !errors.Is(err, nats.ErrReconnectBufExceeded) {
 			return reply, translate(err)
@@ -104,9 +104,6 @@ func (p *Partition) ask(ctx context.Context, subject string, body []byte) (*nats
 		}
 	}
 }
-
-// errNoResponders means that no server has the partition now.
-var errNoResponders = fmt.Errorf("%w: no server answers for the partition", ErrUnavailable)
 
 // Get returns the message at a sequence number, or ErrNotFound.
 func (p *Partition) Get(ctx context.Context, seq uint64) (Message, error) {
@@ -133,7 +130,7 @@ func (p *Partition) get(ctx context.Context, r getRequest) (Message, error) {
 			return m, nil
 		}
 	}
-	if err != nil && err != errNoResponders {
+	if err != nil && err != ErrNoLeader {
 		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
 	return p.askLeader(ctx, body)

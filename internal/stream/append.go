@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -64,10 +65,35 @@ const (
 // together share the cost of one sync. After ErrTimeout or the end of ctx the record may or may not be there; after
 // any other error it is not. The record is the caller's again when Append returns.
 func (s *Stream) Append(ctx context.Context, record []byte) (Position, error) {
+	start := s.o.Now()
+	at, err := s.appendOnce(ctx, record)
+	if err == nil || !s.isolated() || !errors.Is(err, engine.ErrNoLeader) {
+		return at, err
+	}
+	return s.appendElsewhere(ctx, record, s.o.AckTimeout-s.o.Now().Sub(start))
+}
+
+func (s *Stream) appendOnce(ctx context.Context, record []byte) (Position, error) {
 	if err := s.admit(ctx, len(record)); err != nil {
 		return Position{}, err
 	}
 	return s.appendGroup(ctx, record, nil)
+}
+
+// appendElsewhere is Append for a record whose partition had no leader, so that nothing of it is stored. That partition is
+// known to be down now, and another one is picked.
+func (s *Stream) appendElsewhere(ctx context.Context, record []byte, left time.Duration) (Position, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrTimeout)
+	defer cancel()
+	for {
+		at, err := s.appendOnce(ctx, record)
+		if err != nil && err == ctx.Err() && context.Cause(ctx) == ErrTimeout {
+			return Position{}, ErrTimeout
+		}
+		if !errors.Is(err, engine.ErrNoLeader) || s.status.Load().Phase != Writing {
+			return at, err
+		}
+	}
 }
 
 // appendGroup puts an admitted record into a group, with the key that was claimed for it, if any, and waits for its
