@@ -229,26 +229,6 @@ func (w *world) insistBody(node int, answer *string, method, path, body string, 
 // tally is the outcome of a fault.
 type tally struct{ acked, lost, doubled int }
 
-// stored counts the rows in the tables by mark.
-func (w *world) stored(t *testing.T) map[string]int {
-	t.Helper()
-	out, err := w.program.Run(t.Context(), append([]string{"export", "--data", w.operator(), "--dataset", "shop"}, w.flags...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored := map[string]int{}
-	for line := range strings.Lines(out) {
-		var row struct {
-			PartnerID string `json:"partner_id"`
-		}
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
-		stored[row.PartnerID]++
-	}
-	return stored
-}
-
 // check compares the tables with the ledger.
 func (w *world) check(t *testing.T, l *ledger) map[string]*tally {
 	t.Helper()

@@ -42,10 +42,11 @@ type world struct {
 	dir     string
 	servers []*enginetest.Server
 	routes  [][]*link // from a server to another one
-	spoiler *s3.Spoiler
-	flags   []string // that every command needs: addresses without links
-	key     string   // of the dataset
-	sites   []*site  // of the nodes
+	bucket  *s3.Gateway
+	spoiler *s3.Spoiler // before the bucket
+	flags   []string    // that every command needs: addresses without links
+	key     string      // of the dataset
+	sites   []*site     // of the nodes
 
 	mu    sync.Mutex
 	nodes []*servicetest.Server
@@ -207,7 +208,7 @@ func (w *world) startBucket() {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Stop)
-	w.spoiler = s3.NewSpoiler(g, httptest.NewServer)
+	w.bucket, w.spoiler = g, s3.NewSpoiler(g, httptest.NewServer)
 	w.spoiler.Late = 32 * time.Second // a node waits for 30 s
 	t.Cleanup(w.spoiler.Close)
 }

@@ -54,6 +54,14 @@ type Gateway struct {
 	cmd *exec.Cmd
 }
 
+// Properties are the settings by which programs that read Iceberg tables reach the bucket.
+func (g *Gateway) Properties() map[string]string {
+	return map[string]string{
+		"s3.endpoint": g.URL, "s3.region": Region, "s3.access-key-id": AccessKey, "s3.secret-access-key": SecretKey,
+		"s3.force-virtual-addressing": "false",
+	}
+}
+
 // Start runs versitygw over a directory until Stop.
 func Start(program, root string) (*Gateway, error) {
 	g := &Gateway{Dir: filepath.Join(root, Bucket)}

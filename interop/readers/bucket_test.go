@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/catalog/rest"
 	_ "github.com/apache/iceberg-go/io/gocloud/s3" // reads s3:// addresses
 	"github.com/apache/iceberg-go/table"
@@ -50,10 +49,7 @@ type bucketReader struct {
 
 func attach(t *testing.T, s *site, g *gateway.Gateway) *bucketReader {
 	t.Helper()
-	c, err := rest.NewCatalog(t.Context(), "sluice", s.Ops()+"/iceberg", rest.WithOAuthToken(s.token), rest.WithAdditionalProps(iceberg.Properties{
-		"s3.endpoint": g.URL, "s3.region": gateway.Region, "s3.access-key-id": gateway.AccessKey,
-		"s3.secret-access-key": gateway.SecretKey, "s3.force-virtual-addressing": "false",
-	}))
+	c, err := rest.NewCatalog(t.Context(), "sluice", s.Ops()+"/iceberg", rest.WithOAuthToken(s.token), rest.WithAdditionalProps(g.Properties()))
 	if err != nil {
 		t.Fatal(err)
 	}
