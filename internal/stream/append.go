@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -67,10 +66,10 @@ const (
 func (s *Stream) Append(ctx context.Context, record []byte) (Position, error) {
 	start := s.o.Now()
 	at, err := s.appendOnce(ctx, record)
-	if err == nil || !s.isolated() || !errors.Is(err, engine.ErrNoLeader) {
-		return at, err
+	if s.goesElsewhere(err) {
+		return s.appendElsewhere(ctx, record, s.o.AckTimeout-s.o.Now().Sub(start))
 	}
-	return s.appendElsewhere(ctx, record, s.o.AckTimeout-s.o.Now().Sub(start))
+	return at, err
 }
 
 func (s *Stream) appendOnce(ctx context.Context, record []byte) (Position, error) {
@@ -78,22 +77,6 @@ func (s *Stream) appendOnce(ctx context.Context, record []byte) (Position, error
 		return Position{}, err
 	}
 	return s.appendGroup(ctx, record, nil)
-}
-
-// appendElsewhere is Append for a record whose partition had no leader, so that nothing of it is stored. That partition is
-// known to be down now, and another one is picked.
-func (s *Stream) appendElsewhere(ctx context.Context, record []byte, left time.Duration) (Position, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrTimeout)
-	defer cancel()
-	for {
-		at, err := s.appendOnce(ctx, record)
-		if err != nil && err == ctx.Err() && context.Cause(ctx) == ErrTimeout {
-			return Position{}, ErrTimeout
-		}
-		if !errors.Is(err, engine.ErrNoLeader) || s.status.Load().Phase != Writing {
-			return at, err
-		}
-	}
 }
 
 // appendGroup puts an admitted record into a group, with the key that was claimed for it, if any, and waits for its

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"sluice/internal/engine"
 )
@@ -39,6 +40,9 @@ func (w *writer) commit(g *group) {
 	if len(g.keys) > 0 {
 		what = "keyed"
 	}
+	if s.isolated() {
+		defer time.AfterFunc(slowFrame, w.evict).Stop()
+	}
 	seq, err := w.publish(g.ctx, what, address{}, g.buf)
 	w.answered(g, seq, err)
 	w.mu.Lock()
@@ -49,7 +53,7 @@ func (w *writer) commit(g *group) {
 	w.mu.Unlock()
 	if err == nil {
 		s.n.committed(g.n, len(g.buf), s.o.Now().Sub(start))
-	} else if first {
+	} else if first && !s.goesElsewhere(err) {
 		s.n.failed.Add(uint64(g.n))
 	}
 }

@@ -36,7 +36,7 @@ type group struct {
 //	gathering ─────────────▶ queued ─────────────▶ sending ────────────────────────────▶ answered
 //	  │ │                      │                      ▲                                       ▲
 //	  │ └─ a writer is free ───┼──────────────────────┘                                       │
-//	  └────────────────────────┴─ its time is up: it is never sent ──────────────────────────┘
+//	  └────────────────────────┴─ its time is up, or evict: it is never sent ────────────────┘
 //
 // A group whose time is up before it is sent is dropped: its callers got an error, and sending it would only make
 // duplicates of their retries. One whose time is up while it is sent may be stored or not: the callers get ErrTimeout.

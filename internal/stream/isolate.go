@@ -2,6 +2,8 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -86,6 +88,49 @@ const (
 func (w *writer) slow(now time.Time) bool {
 	oldest := w.oldest.Load()
 	return oldest != nil && now.Sub(oldest.born) >= slowFrame
+}
+
+// errElsewhere ends the wait of a record behind a slow frame: another partition can take it.
+var errElsewhere = fmt.Errorf("%w: another partition is faster", ErrUnavailable)
+
+// evict ends the wait of records behind a slow frame, if another partition keeps up. Nothing of them was sent.
+func (w *writer) evict() {
+	s := w.s
+	if to := s.pick(); to == w || to.slow(s.o.Now()) {
+		return
+	}
+	w.mu.Lock()
+	waiting := w.full
+	if w.open != nil {
+		waiting = append(waiting, w.open)
+	}
+	w.full, w.open = nil, nil
+	for _, g := range waiting {
+		w.answer(g, 0, errElsewhere)
+	}
+	w.mu.Unlock()
+	for _, g := range waiting {
+		w.release(g)
+	}
+}
+
+// goesElsewhere says whether err means that nobody got the record, and another partition may take it.
+func (s *Stream) goesElsewhere(err error) bool {
+	return err != nil && (errors.Is(err, engine.ErrNoLeader) || errors.Is(err, errElsewhere)) && s.isolated() && s.status.Load().Phase == Writing
+}
+
+// appendElsewhere is Append for a record that its partition did not get, in the time that is left. That partition is known
+// to be down or slow by now, so others are picked.
+func (s *Stream) appendElsewhere(ctx context.Context, record []byte, left time.Duration) (at Position, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrTimeout)
+	defer cancel()
+	for err = errElsewhere; s.goesElsewhere(err) && ctx.Err() == nil; {
+		at, err = s.appendOnce(ctx, record)
+	}
+	if err == context.DeadlineExceeded && context.Cause(ctx) == ErrTimeout {
+		err = ErrTimeout
+	}
+	return at, err
 }
 
 // revive probes partitions at the same time and marks those that stored it as up. It calls found with the first.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +74,9 @@ func TestOnePartitionDown(t *testing.T) {
 		} else if seen[1] = true; err != nil {
 			t.Errorf("a key of another partition: %v", err)
 		}
+	}
+	if failed := s.Stats().Failed; failed > uint64(unknown) {
+		t.Errorf("got %d records that count as failed, want %d", failed, unknown)
 	}
 	server.Restart()
 	eventually(t, "partition that is up again", func() bool { return len(s.ailing()) == 0 })
@@ -155,6 +159,61 @@ func TestPickGoesAround(t *testing.T) {
 	if got := picked(); got[0] != 0 || len(got) != 2 {
 		t.Errorf("all are full and one is down: got %v, want the two others", got)
 	}
+}
+
+// A record that waits behind a frame which takes long goes to another partition; the frame itself may still be stored.
+func TestWaitingRecordGoesElsewhere(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
+	s := runStream(t, openExternal(t, enginetest.Start(t, "")), Options{Partitions: 3, AckTimeout: 30 * time.Second, Step: func(name string) error {
+		if name == "append.publish" && first.CompareAndSwap(false, true) {
+			close(begun)
+			<-release
+		}
+		return nil
+	}})
+	type answer struct {
+		at  Position
+		err error
+	}
+	begin := func() <-chan answer {
+		ch := make(chan answer, 1)
+		go func() {
+			at, err := s.Append(t.Context(), []byte("record"))
+			ch <- answer{at, err}
+		}()
+		return ch
+	}
+	stuck := begin()
+	<-begun
+	var slow *writer
+	for _, w := range s.writers {
+		if w.oldest.Load() != nil {
+			slow = w
+		}
+	}
+	var others []<-chan answer
+	for range 10 {
+		others = append(others, begin())
+	}
+	s.queued.Add(1)
+	g, _, err := slow.add([]byte("x"), nil) // waits there for sure
+	if err != nil {
+		t.Fatal(err)
+	}
+	if <-g.done; g.err != errElsewhere {
+		t.Errorf("a record that waits behind a slow frame: got %v, want errElsewhere", g.err)
+	}
+	for _, other := range others {
+		if a := <-other; a.err != nil || a.at.Partition == slow.part {
+			t.Errorf("got %v, %v, want another partition than %d", a.at, a.err, slow.part)
+		}
+	}
+	close(release)
+	if a := <-stuck; a.err != nil || a.at.Partition != slow.part {
+		t.Errorf("the frame that took long: got %v, %v, want partition %d", a.at, a.err, slow.part)
+	}
+	eventually(t, "end of waiting", func() bool { return s.queued.Load() == 0 })
 }
 
 // place moves a stream to a server.
