@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -12,15 +11,11 @@ import (
 // After a server led all partitions, each server leads one: the eldest node moves them, when it has seen it twice.
 func TestLeadersAreSpread(t *testing.T) {
 	servers := enginetest.StartCluster(t, 3)
-	var urls []string
-	for _, s := range servers {
-		urls = append(urls, s.URL())
-	}
 	open := func(host string) *Member {
 		var e *engine.Engine
 		eventually(t, "engine", func() (ok bool) {
 			var err error
-			e, err = engine.Open(t.Context(), engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 3})
+			e, err = engine.Open(t.Context(), engine.Options{URL: servers.URL(), Token: enginetest.Token, Replicas: 3})
 			return err == nil
 		})
 		t.Cleanup(func() { e.Close() })

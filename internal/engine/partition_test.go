@@ -181,12 +181,9 @@ func TestEarlierDataIsFound(t *testing.T) {
 
 // Leaving Replicas out takes no copy away. A smaller number does not open anything.
 func TestReplicasNeverShrink(t *testing.T) {
-	var urls []string
-	for _, s := range enginetest.StartCluster(t, 3) {
-		urls = append(urls, s.URL())
-	}
+	servers := enginetest.StartCluster(t, 3)
 	node := func(replicas int) *Engine {
-		return open(t, Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: replicas})
+		return open(t, Options{URL: servers.URL(), Token: enginetest.Token, Replicas: replicas})
 	}
 	e := node(3)
 	deadline := time.Now().Add(20 * time.Second)

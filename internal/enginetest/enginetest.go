@@ -121,8 +121,20 @@ func StartIn(t testing.TB, dir, more string) *Server {
 	return s
 }
 
+// Cluster is servers that replicate among each other.
+type Cluster []*Server
+
+// URL is where clients connect to, with a comma between the addresses.
+func (c Cluster) URL() string {
+	var urls []string
+	for _, s := range c {
+		urls = append(urls, s.URL())
+	}
+	return strings.Join(urls, ",")
+}
+
 // StartCluster runs n servers that replicate among each other; they are called and tagged n0, n1 and so on. They need seconds to agree on a leader.
-func StartCluster(t testing.TB, n int) []*Server {
+func StartCluster(t testing.TB, n int) Cluster {
 	t.Helper()
 	var routes []string
 	var listeners []net.Listener
@@ -131,7 +143,7 @@ func StartCluster(t testing.TB, n int) []*Server {
 		listeners = append(listeners, l)
 		routes = append(routes, "nats://"+l.Addr().String())
 	}
-	var servers []*Server
+	var servers Cluster
 	for i, l := range listeners {
 		l.Close() // free for the server, which cannot take any free port: the others must know it before
 		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\nserver_tags: [n%d]\ncluster: {name: c, listen: %q, routes: [%s]}",

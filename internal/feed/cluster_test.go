@@ -20,11 +20,7 @@ import (
 // NATS servers with three partitions, while the leader of a partition is killed and comes back.
 func TestFollowerOnACluster(t *testing.T) {
 	servers := enginetest.StartCluster(t, 3)
-	var urls []string
-	for _, s := range servers {
-		urls = append(urls, s.URL())
-	}
-	o := engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 3}
+	o := engine.Options{URL: servers.URL(), Token: enginetest.Token, Replicas: 3}
 	awaitCluster(t, o)
 	so := stream.Options{Partitions: 3, AckTimeout: 900 * time.Millisecond}
 	nodes := []*site{openSite(t, o, so), openSite(t, o, so)}

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,11 +15,7 @@ import (
 // stream takes writes again by itself.
 func TestCluster(t *testing.T) {
 	nodes := enginetest.StartCluster(t, 3)
-	var urls []string
-	for _, n := range nodes {
-		urls = append(urls, n.URL())
-	}
-	o := engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 3}
+	o := engine.Options{URL: nodes.URL(), Token: enginetest.Token, Replicas: 3}
 	e := openCluster(t, o)
 	s := runStream(t, e, Options{AckTimeout: 900 * time.Millisecond})
 	eventually(t, "readiness", func() bool { return s.Ready() == nil })

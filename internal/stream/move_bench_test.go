@@ -2,7 +2,6 @@ package stream
 
 import (
 	"encoding/binary"
-	"strings"
 	"testing"
 	"time"
 
@@ -37,11 +36,7 @@ func BenchmarkMove(b *testing.B) {
 		}
 	}
 	nodes := enginetest.StartCluster(b, 3)
-	var urls []string
-	for _, n := range nodes {
-		urls = append(urls, n.URL())
-	}
-	to := openCluster(b, engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 3, Join: true})
+	to := openCluster(b, engine.Options{URL: nodes.URL(), Token: enginetest.Token, Replicas: 3, Join: true})
 	b.ResetTimer()
 	for b.Loop() {
 		m, err := OpenMove(b.Context(), MoveOptions{

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -327,11 +326,7 @@ func TestReference(t *testing.T) {
 func TestMoveOverElection(t *testing.T) {
 	o := newOrigin(t)
 	nodes := enginetest.StartCluster(t, 3)
-	var urls []string
-	for _, n := range nodes {
-		urls = append(urls, n.URL())
-	}
-	options := engine.Options{URL: strings.Join(urls, ","), Token: enginetest.Token, Replicas: 3, Join: true}
+	options := engine.Options{URL: nodes.URL(), Token: enginetest.Token, Replicas: 3, Join: true}
 	to := openCluster(t, options)
 	calls, killed := 0, make(chan struct{})
 	var m *Move
