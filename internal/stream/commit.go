@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"sluice/internal/engine"
 )
@@ -41,7 +40,7 @@ func (w *writer) commit(g *group) {
 		what = "keyed"
 	}
 	if s.isolated() {
-		defer time.AfterFunc(slowFrame, w.evict).Stop()
+		defer w.evictBehind(g).Stop()
 	}
 	seq, err := w.publish(g.ctx, what, address{}, g.buf)
 	w.answered(g, seq, err)

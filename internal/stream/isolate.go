@@ -93,7 +93,20 @@ func (w *writer) slow(now time.Time) bool {
 // errElsewhere ends the wait of a record behind a slow frame: another partition can take it.
 var errElsewhere = fmt.Errorf("%w: another partition is faster", ErrUnavailable)
 
-// evict ends the wait of records behind a slow frame, if another partition keeps up. Nothing of them was sent.
+// evictBehind evicts what waits behind a frame, again and again while the frame is on its way. The caller may stop the
+// first time.
+func (w *writer) evictBehind(g *group) *time.Timer {
+	return time.AfterFunc(slowFrame, func() {
+		w.evict()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if g.phase == sending {
+			w.evictBehind(g)
+		}
+	})
+}
+
+// evict ends the wait of records, if another partition keeps up. Nothing of them was sent.
 func (w *writer) evict() {
 	s := w.s
 	if to := s.pick(); to == w || to.slow(s.o.Now()) {
