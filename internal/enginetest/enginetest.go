@@ -208,6 +208,20 @@ func (s *Server) Kill() {
 	s.cmd = nil
 }
 
+// Stop ends the server as its operator does, by a signal, and waits for its end.
+func (s *Server) Stop(sig syscall.Signal) {
+	s.t.Helper()
+	s.signal(sig)
+	ended := make(chan struct{})
+	go func() { _ = s.cmd.Wait(); close(ended) }() // how it ended does not matter
+	select {
+	case <-ended:
+		s.cmd = nil
+	case <-time.After(time.Minute):
+		s.t.Fatalf("the NATS server did not end within a minute of signal %v", sig)
+	}
+}
+
 // Pause stops the server in its tracks: connections stay, nothing answers. It returns when every thread has stopped.
 func (s *Server) Pause() {
 	s.t.Helper()

@@ -20,11 +20,18 @@ const before = "68fb61d384c887f6820ee3875527c28ef325f6c0"
 
 var restarts = []fault{
 	{"rolling restart", true, func(_ *testing.T, w *world, _ *ledger) {
+		for _, s := range w.servers {
+			s.Stop(syscall.SIGTERM)
+			s.Restart()
+			w.whole()
+		}
+		w.roll()
+	}},
+	{"every server killed, one after the other", true, func(_ *testing.T, w *world, _ *ledger) {
 		for i := range w.servers {
 			w.restart(i)
 			w.whole()
 		}
-		w.roll()
 	}},
 	{"rolling upgrade from the version before", true, upgrade},
 	{"clock of a node steps", true, stepClock},
