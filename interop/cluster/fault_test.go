@@ -43,8 +43,9 @@ var kills = []fault{
 		w.startNode(1)
 		w.startNode(2)
 	}},
-	{"leader paused", true, func(_ *testing.T, w *world, _ *ledger) {
-		s := w.servers[w.leader(0)]
+	{"leader paused", true, func(t *testing.T, w *world, _ *ledger) {
+		w.lead(t, 0, 1, 2)
+		s := w.servers[0]
 		s.Pause()
 		time.Sleep(15 * time.Second) // the fault itself
 		s.Resume()
