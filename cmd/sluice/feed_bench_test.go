@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -64,14 +63,13 @@ func (t *stretch) add(o stretch) {
 func (s *server) drive(b *testing.B, key, token string, followers, rate int, length time.Duration) (out stretch) {
 	b.Helper()
 	const batch, senders = 100, 8
-	ctx, stop := context.WithCancel(b.Context())
-	defer stop()
 	var acks sync.Map // batch → time of its 200
+	sent := make(chan struct{})
 	var mu sync.Mutex
 	var reading, sending sync.WaitGroup
 	for i := range followers {
 		reading.Go(func() {
-			lags := s.consume(ctx, b, token, i == 0, &acks)
+			lags := s.consume(b, token, i == 0, sent, &acks)
 			mu.Lock()
 			defer mu.Unlock()
 			out.feed = append(out.feed, lags...)
@@ -105,18 +103,23 @@ func (s *server) drive(b *testing.B, key, token string, followers, rate int, len
 	close(jobs)
 	sending.Wait()
 	out.cpu = s.processor(b) - before
-	time.Sleep(500 * time.Millisecond * time.Duration(min(followers, 1))) // the last rows
-	stop()
+	close(sent)
 	reading.Wait()
 	return out
 }
 
-// consume follows the feed from now on. Only one follower looks at the rows: the others are to cost this process little.
-func (s *server) consume(ctx context.Context, b *testing.B, token string, look bool, acks *sync.Map) (lags []time.Duration) {
-	cursor, buffer := "", make([]byte, 256<<10)
-	for ctx.Err() == nil {
-		q := url.Values{"purpose": {"measurement"}, "cursor": {cursor}, "wait": {"5s"}, "limit": {"10000"}}
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(s.ops, "/")+"/feed/v1/events?"+q.Encode(), nil)
+// consume follows the feed from now on, until all is sent and read. Only one follower looks at the rows: the others are to cost
+// this process little.
+func (s *server) consume(b *testing.B, token string, look bool, sent <-chan struct{}, acks *sync.Map) (lags []time.Duration) {
+	cursor, buffer, wait, ended := "", make([]byte, 256<<10), "1s", false
+	for {
+		select {
+		case <-sent:
+			wait, ended = "0s", true
+		default:
+		}
+		q := url.Values{"purpose": {"measurement"}, "cursor": {cursor}, "wait": {wait}, "limit": {"10000"}}
+		r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, strings.TrimSuffix(s.ops, "/")+"/feed/v1/events?"+q.Encode(), nil)
 		if err != nil {
 			b.Error(err)
 			return lags
@@ -124,6 +127,7 @@ func (s *server) consume(ctx context.Context, b *testing.B, token string, look b
 		r.Header.Set("Authorization", "Bearer "+token)
 		answer, err := servicetest.Client.Do(r)
 		if err != nil {
+			b.Error(err)
 			return lags
 		}
 		var tail []byte
@@ -145,14 +149,18 @@ func (s *server) consume(ctx context.Context, b *testing.B, token string, look b
 		}
 		answer.Body.Close()
 		var last struct {
-			Cursor string `json:"cursor"`
+			Cursor   string `json:"cursor"`
+			CaughtUp bool   `json:"caught_up"`
 		}
 		if err := json.Unmarshal(tail, &last); err != nil {
+			b.Errorf("the last line: %v", err)
+			return lags
+		}
+		if ended && last.CaughtUp {
 			return lags
 		}
 		cursor = last.Cursor
 	}
-	return lags
 }
 
 // lastLine reads to the end and returns the last line, which is short.
