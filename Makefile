@@ -1,7 +1,7 @@
 # Plain `make` prints this list. CI runs these targets and nothing else.
 
 GO    ?= go
-TOOL  := $(GO) tool -modfile=tools/go.mod
+TOOL  := $(GO) tool -modfile=tools/modules/go.mod
 TESTS ?= ./...
 
 .PHONY: help
@@ -13,17 +13,17 @@ build: ## bin/sluice and bin/sluice-send, stripped; the same commit and Go give 
 	$(BUILD) -o bin/ ./cmd/...
 
 # Nothing of the machine and nothing of the clock goes in: no paths, no file times, no state of the work tree but its commit.
-VERSION ?= $(shell git describe --always --abbrev=12 --dirty --match 'v*' 2>/dev/null || echo unknown)
+VERSION := v$(shell sed -n 's/^const Number = "\(.*\)"/\1/p' internal/version/version.go)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
-BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags='-s -w -buildid= -X main.version=$(VERSION) -X main.revision=$(COMMIT)'
+BUILD = CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags='-s -w -buildid= -X main.revision=$(COMMIT)'
 DIST ?= dist
 
 .PHONY: reproducible
 reproducible: ## builds the programs twice, in two places and without a cache, and compares the bytes
-	@VERSION=$(VERSION) ./tools/reproducible $(BUILD)
+	@./tools/reproducible $(BUILD)
 
 .PHONY: release
-release: ## everything a release gives out, in dist/VERSION: VERSION=v1.2.3, PLATFORMS="linux/amd64 …", SENDERS="windows/amd64 …", DIST=directory
+release: ## everything a release gives out, in dist/VERSION: PLATFORMS="linux/amd64 …", SENDERS="windows/amd64 …", DIST=directory
 	@./tools/release $(VERSION) $(if $(filter dist,$(DIST)),dist/$(VERSION),$(DIST)) $(BUILD)
 
 .PHONY: image
@@ -38,12 +38,12 @@ publish-path: ## a copy of the source under the module path with which it is pub
 
 .PHONY: notice
 notice: ## NOTICE: every module that the programs link, with its license
-	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	$(GO) build -o bin/tools/sbom ./tools/sbom
 	bin/tools/sbom -notice > bin/NOTICE && mv bin/NOTICE NOTICE
 
 .PHONY: sbom
 sbom: build ## dist/sluice.cdx.json: what is linked into the programs, as CycloneDX
-	$(GO) build -C tools -o ../bin/tools/sbom ./sbom
+	$(GO) build -o bin/tools/sbom ./tools/sbom
 	mkdir -p dist
 	bin/tools/sbom -version $(VERSION) bin/sluice bin/sluice-send > dist/sluice.cdx.json
 
@@ -56,6 +56,10 @@ sdk: ## dist/: the SDKs for Node and Python as users install them
 .PHONY: unit
 unit: build ## verifies the systemd unit: every line of it, and how much it may do
 	@./tools/unit bin/sluice
+
+.PHONY: vulnerabilities
+vulnerabilities: ## known vulnerabilities of what the programs link and the tests use, as far as a database can be had; says what is not scanned
+	@./tools/vulnerabilities
 
 .PHONY: demo
 demo: ## a server, a dataset, sample traffic and the addresses to look at
@@ -78,11 +82,20 @@ fmt: ## formats every file
 	$(TOOL) gofumpt -w $$(git ls-files '*.go')
 
 .PHONY: generate
-generate: ## writes what is made from the program: docs/{api,flags,metrics}.md, deploy/alerts.yml, deploy/grafana.json
+generate: ## writes what is made from the program: docs/{api,flags,metrics,tables}.md, deploy/alerts.yml, deploy/grafana.json
 	$(GO) test -count 1 -run '^TestPublished$$' ./internal/console -update
 	$(GO) test -count 1 -run '^TestMarkdown$$' ./internal/api -update
+	$(GO) test -count 1 -run '^TestTablesPage$$' ./internal/lake -update
 	$(GO) test -count 1 -run '^TestFlagsPage$$' ./cmd/sluice -update
 	$(GO) test -count 1 -run '^TestFlagsPage$$' ./cmd/sluice-send -update
+
+.PHONY: lines
+lines: ## lines of product Go by package, and the total: REVISION=commit, or the work tree
+	@./tools/lines $(REVISION)
+
+.PHONY: golden
+golden: build ## interop/readers/testdata/golden: a data directory and a backup as this program leaves them, which later programs must read
+	cd interop && $(GO) run ./readers/golden -program ../bin/sluice -out readers/testdata/golden
 
 .PHONY: vet
 vet: ## go vet, and that other systems can build what they use
@@ -108,28 +121,40 @@ followers: ## 100,000 events while the followers of the feed are killed ten time
 	FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestFollowersAreKilled$$' ./cmd/sluice
 	cd interop && FEED_EVENTS=100000 $(GO) test -count 1 -v -timeout 10m -run '^TestHandOverUnderLoad$$' ./readers
 
+SOAK ?= 20000
+.PHONY: soak
+soak: ## everything that senders, readers and operators do, under a simulated clock; figures at steps, which must not grow: SOAK=20000 commits, SEED=number, SOAK_PROFILE=directory for heap profiles (1 h)
+	SOAK_COMMITS=$(SOAK) SEED=$(SEED) $(GO) test -count 1 -v -timeout 3h -run '^TestSoak$$' ./cmd/sluice
+
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 20m -skip '^($(STEPS))$$' ./client ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg \
+	$(GO) test -race -timeout 20m ./client ./internal/access ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/parquetfile \
 		./internal/lake ./internal/loader ./internal/objectstore ./internal/stream ./internal/throttle
 	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
-
-# This test of the lake crashes at each of fifty steps, in one goroutine each. The race detector has little to say about that,
-# and would take a minute and a half.
-STEPS := TestRepairCrashesAtEveryStep
 
 # These tests of the console wait for a browser, which the race detector does not look into. The handlers that they ask are
 # asked by the others, too.
 BROWSER := TestEveryPage|TestHostileText|TestScreenshots
 
 # These tests build the service by themselves, which go test does not see: it would take an earlier result for this one.
+.PHONY: mistakes
+mistakes: ## single mistakes in the SQL of the views, one after the other: each should be noticed (long)
+	cd interop && $(GO) test -tags mistakes -count 1 -v -timeout 4h -run '^TestMistakesAreNoticed$$' ./measure
+
 .PHONY: interop
 interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test -count 1 -timeout 10m ./...
 
+# These tests look at the files of the bucket, or start a versitygw that keeps versions.
+FILES := TestProbe|TestMaintenance|TestTruthWhileTablesAreAway|TestErasureInABucketWithVersions|TestSecondServer
+.PHONY: minio
+minio: export S3_SERVER = minio
+minio: ## the tests of buckets with MinIO in place of versitygw (10 min, and the build of MinIO)
+	cd interop && $(GO) test -count 1 -v -timeout 30m -skip '^($(FILES))$$' ./bucket
+
 ROUNDS ?= 5
 .PHONY: cluster
-cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, cut off, paused, replaced, upgraded, power cuts: ROUNDS=5 (root, loop devices; 2 h)
+cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, cut off, paused, replaced, restarted, power cuts: ROUNDS=5 (root, loop devices; 2 h)
 	cd interop && $(GO) vet -tags faults ./cluster && ROUNDS=$(ROUNDS) $(GO) test -tags faults -count 1 -v -timeout 4h ./cluster
 
 THROUGHPUT ?= 3s
@@ -141,6 +166,17 @@ HISTORIES ?= 200
 .PHONY: readers
 readers: setup ## random histories of the tables, read by every reader: HISTORIES=200, SEED=first one
 	cd interop && HISTORIES=$(HISTORIES) SEED=$(SEED) $(GO) test -count 1 -timeout 60m ./readers/...
+
+SIZE ?= full
+.PHONY: engines
+engines: ## installs query engines into bin/engines (first time: 2 GB) and has them read the tables, and run the recipes of docs/: ENGINES="duck pyice pola panda dafty click sparky trin", SIZE=small
+	./tools/engines
+	cd interop && $(GO) vet -tags engines ./readers && SIZE=$(SIZE) $(GO) test -tags engines -count 1 -v -timeout 60m -run '^Test(Engine|EveryRecipe)' ./readers
+
+OPERATIONS_TIME ?= 1h
+.PHONY: operations
+operations: ## random sequences of what senders and operators do, held against a model; iceberg-go reads the tables: OPERATIONS_TIME=1h, SEED=first one
+	cd interop && OPERATIONS_TIME=$(OPERATIONS_TIME) SEED=$(SEED) $(GO) test -count 1 -v -timeout 4h ./operations
 
 FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults -count 1 -v
 
@@ -155,7 +191,7 @@ faults-ci: ## fewer rounds of the faults that cost data when they are not withst
 
 .PHONY: attack
 attack: export ATTACK_TIME ?= 10m
-attack: ## every attack of docs/guarantees.md at once, in 256 MiB, beside honest senders (root; ATTACK_TIME=10m)
+attack: ## every attack of docs/internals/guarantees.md at once, in 256 MiB, beside honest senders (root; ATTACK_TIME=10m)
 	$(FAULT) -timeout 30m -run '^TestEveryAttackAtOnce$$' ./faults
 
 FAULTS_CI := TestKilled.*|TestPowerCut.*|TestDiskFull|TestWriteErrors|TestDamagedStream|TestIdempotencyIsLinear|TestClockSteps

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// tool builds a program of the module tools.
+// tool builds a program of the folder tools.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	run(t, "go", "build", "-C", "tools", "-o", path, "./"+name)
+	run(t, "go", "build", "-o", path, "./tools/"+name)
 	return path
 }
 

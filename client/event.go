@@ -8,6 +8,7 @@ import (
 // Event is one conversion event as a sender writes it. Empty members are left out of the request.
 type Event struct {
 	DatasetID       string         // data_set_id; empty: that of the Client
+	ID              string         // your own id of what happened, the same in every report of it
 	Time            time.Time      // timestamp, sent in seconds; a zero Time is left out and rejected by the service
 	EventType       string         // one of the standard types, or "custom"
 	CustomEventName string         // needed by "custom"
@@ -42,6 +43,7 @@ type Privacy struct {
 
 type wireEvent struct {
 	DatasetID       string           `json:"data_set_id,omitempty"`
+	ID              string           `json:"id,omitempty"`
 	Timestamp       *int64           `json:"timestamp,omitempty"`
 	EventType       string           `json:"event_type,omitempty"`
 	CustomEventName string           `json:"custom_event_name,omitempty"`
@@ -75,7 +77,7 @@ type wirePrivacy struct {
 // MarshalJSON writes the event in the words of the API.
 func (e Event) MarshalJSON() ([]byte, error) {
 	w := wireEvent{
-		DatasetID: e.DatasetID, EventType: e.EventType, CustomEventName: e.CustomEventName, Source: e.Source,
+		DatasetID: e.DatasetID, ID: e.ID, EventType: e.EventType, CustomEventName: e.CustomEventName, Source: e.Source,
 		CampaignID: e.CampaignID, CampaignName: e.CampaignName, Referer: e.Referer, PageURL: e.PageURL,
 		Value: e.Value, CurrencyCode: e.CurrencyCode, CustomData: e.CustomData,
 		MeasurementOnly: e.MeasurementOnly, SchemaVersion: e.SchemaVersion,

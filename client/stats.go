@@ -24,6 +24,11 @@ type Stats struct {
 		MeasurementOnly int64 `json:"measurement_only"`
 		Suppressed      int64 `json:"suppressed"`
 	} `json:"outcomes"`
+	Requests struct {
+		Accepted int64            `json:"accepted"` // answered with a receipt, replays included
+		Rejected int64            `json:"rejected"` // rejected whole
+		ByCode   map[string]int64 `json:"by_code"`  // the rejected ones
+	} `json:"requests"`
 	EventTypes []struct {
 		EventType string `json:"event_type"`
 		Accepted  int64  `json:"accepted"`

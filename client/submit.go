@@ -40,7 +40,7 @@ type Request struct {
 	Batch  bool   // Body is an array, not one object
 	Events int    // events in Body, so that a clean receipt can say how many were accepted; 0 counts as 1
 	Body   []byte // not changed, not kept
-	Key    string // Idempotency-Key; empty: a fresh one
+	Key    string // Idempotency-Key, of at least 64 random bits; empty: a fresh one
 	Strict bool   // one invalid event rejects the whole batch
 }
 
@@ -85,7 +85,7 @@ func (c *Client) Submit(ctx context.Context, r Request) (*Receipt, error) {
 	return receipt, nil
 }
 
-// NewKey is a fresh Idempotency-Key.
+// NewKey is a fresh Idempotency-Key of 130 random bits.
 func NewKey() string { return rand.Text() }
 
 // answer is what came back with status 200, read to its end.

@@ -10,6 +10,10 @@ type Error struct {
 	Field   string // JSON Pointer inside the event, "" for the whole of it
 	Message string // what is wrong
 	Hint    string // how to correct it
+
+	// Seen says what the event has instead. It names members that the sender made up, so it is for the answer alone and
+	// is never kept.
+	Seen string
 }
 
 // Error is the message, so that an Error can be returned as one.
@@ -53,8 +57,8 @@ const (
 	MissingAPIKey         Code = "MISSING_API_KEY"
 	InvalidAPIKey         Code = "INVALID_API_KEY"
 	DatasetForbidden      Code = "DATASET_FORBIDDEN"
+	InvalidParameter      Code = "INVALID_PARAMETER"
 	ServerSideOnly        Code = "SERVER_SIDE_ONLY"
-	MalformedRequest      Code = "MALFORMED_REQUEST"
 	NotFound              Code = "NOT_FOUND"
 	MethodNotAllowed      Code = "METHOD_NOT_ALLOWED"
 	PayloadTooLarge       Code = "PAYLOAD_TOO_LARGE"
@@ -84,10 +88,14 @@ const (
 	JunkHash               Code = "JUNK_HASH"
 	PartnerIDLong          Code = "PARTNER_ID_LONG"
 	NegativeValue          Code = "NEGATIVE_VALUE"
+	ValueImplausible       Code = "VALUE_IMPLAUSIBLE"
 	NullDropped            Code = "NULL_DROPPED"
 	PrivacyRestricted      Code = "PRIVACY_RESTRICTED"
 	PrivacySuppressed      Code = "PRIVACY_SUPPRESSED"
 	PrivacyNotUnderstood   Code = "PRIVACY_NOT_UNDERSTOOD"
+	GPPVersionUnknown      Code = "GPP_VERSION_UNKNOWN"
+
+	TCFWithoutDisclosedVendors Code = "TCF_WITHOUT_DISCLOSED_VENDORS"
 )
 
 // Rejection counts rejections for the operator's diagnosis. It names no value: Field is one of the members of
@@ -97,4 +105,10 @@ type Rejection struct {
 	Field  string
 	Count  int32 // problems of this code at this field
 	Events int32 // events of which this was the first problem; their sum is the number of events rejected
+}
+
+// Warned counts accepted events that have a warning of a code, each once, for the operator's diagnosis.
+type Warned struct {
+	Code   Code
+	Events int32
 }

@@ -57,6 +57,8 @@ var columns = []Column{
 	{Name: "optimization_eligible", Flag: func(r *Row) *bool { return &r.OptimizationEligible }},
 	{Name: "custom_data", Optional: true, JSON: func(r *Row) *string { return &r.CustomData }},
 	{Name: "schema_version", Text: func(r *Row) *string { return &r.SchemaVersion }},
+	{Name: "sender_event_id", Optional: true, Text: func(r *Row) *string { return &r.SenderEventID }},
+	{Name: "order_id", Optional: true, Text: func(r *Row) *string { return &r.OrderID }},
 }
 
 // Columns are the columns of a stored event, in the order of the table.

@@ -58,46 +58,6 @@ var consentTable = []struct {
 	}},
 }
 
-// consentPlaces finds the place of a consent name by its folded form.
-var consentPlaces = func() map[string]string {
-	places := map[string]string{}
-	for _, group := range consentTable {
-		for _, name := range group.names {
-			folded, ok := foldName(nil, name)
-			if !ok {
-				panic("consent name " + name + " does not fold")
-			}
-			places[string(folded)] = group.place
-		}
-	}
-	return places
-}()
-
-// consentPlace says whether a name folds to a consent name, and which place that name has. Case and separators do not
-// matter. A flattened path such as privacy.gpp_string counts.
-func consentPlace(name string) (place string, known bool) {
-	var buf [maxName]byte
-	folded, ok := foldName(buf[:0], name)
-	if !ok {
-		return "", false
-	}
-	if place, known = consentPlaces[string(folded)]; known {
-		return place, true
-	}
-	const prefix = "privacy"
-	if len(folded) > len(prefix) && string(folded[:len(prefix)]) == prefix {
-		place, known = consentPlaces[string(folded[len(prefix):])]
-	}
-	return place, known
-}
-
-// IsConsentName reports whether a member name means a consent signal, in any style of writing it. docs/privacy.md lists
-// the names.
-func IsConsentName(name string) bool {
-	_, known := consentPlace(name)
-	return known
-}
-
 // The messages about a consent signal that was not understood. They are constants, because the pointer names the member.
 var consentMessages = map[string]string{
 	placePrivacy:   notUnderstood + "Send consent signals in /privacy.",
@@ -115,6 +75,12 @@ const notUnderstood = "This consent signal was not understood, so the event is r
 // restricted: a signal that was not read is not a permission. The value is searched as that of any unknown member.
 func (d *Decoder) readConsent(name, place string, level int) bool {
 	d.checkName(name, level)
+	return d.walkConsent(place, level)
+}
+
+// walkConsent notes that the member at the end of the path is a consent signal, and reads its value. What else is in the
+// value belongs to the same signal.
+func (d *Decoder) walkConsent(place string, level int) bool {
 	t := &d.draft
 	if place == placeMmtOnly {
 		t.mmtUnread = true
@@ -132,5 +98,9 @@ func (d *Decoder) readConsent(name, place string, level int) bool {
 	if t.unreadAt == "" {
 		t.unreadAt = pointer
 	}
-	return d.walk(level)
+	outer := d.nameless
+	d.nameless = true
+	ok := d.walk(level)
+	d.nameless = outer
+	return ok
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -55,6 +56,11 @@ func TestConsentNamesArePrecise(t *testing.T) {
 		"lat", "lon", "status", "age", "id", "user_id", "order_id", "tags", "options", "settings", "data", "user_data", "attributes", "attribution",
 		"attempts", "consented_at_store", "regional", "region", "usps", "gppx", "measurement", "optimization", "child_sku", "tracking_number", "tracking_url",
 		"data_source", "usage", "mode", "privacy_policy_url", "terms", "npac", "sale", "sale_price", "opt", "optional", "string",
+		// Parts of words, and words that stand apart.
+		"attribution_id", "third_party", "coupon_page", "status_page", "thirdPartyId", "regsite", "optimizer", "adopt_out", "opt_x_out",
+		"unsubscribe_gppx", "concerns", "nonconsensual", "xgdpr", "gpcö", "ＧＰＣ", "doNotSettle",
+		// Documents.
+		"privacy_policy", "privacyPolicyURL", "privacy-policy-version", "user_privacy_policy", "privacy_policies", "consent_form", "consentFormId", "consent.form.id",
 	}
 	for i := range fieldTable {
 		if name := fieldTable[i].Name(); name != "privacy" && name != "mmt_only" && !strings.HasPrefix(fieldTable[i].Pointer, "/privacy/") {
@@ -73,6 +79,63 @@ func TestConsentNamesArePrecise(t *testing.T) {
 				t.Errorf("%s is listed twice, or not in lower case", name)
 			}
 			seen[name] = true
+		}
+	}
+}
+
+// TestConsentNamesAreFound holds that a run of whole words is a consent name wherever it is in a name, and which place it has.
+func TestConsentNamesAreFound(t *testing.T) {
+	for name, want := range map[string]string{
+		"marketing_opt_out": "", "privacy_flags": placePrivacy, "gppString": placeGPPString, "context.privacy": placePrivacy,
+		"app_data.advertiser_tracking_enabled": "", "device.lmt": "", "ext.gpc": "",
+		"user_optout": "", "emailOptOut": "", "EMAIL_OPT_OUT": "", "email opt\u00a0out": "", "x\u200bgpc": "", "g\u200bpc": "", "my_g\u200bpc": "",
+		"USPrivacy": placeUSPrivacy, "theUSPrivacy": placeUSPrivacy, "x.GPPstring": placeGPPString, "IABGPP_HDR_GppString": placeGPPString,
+		"IABTCF_TCString": "", "isGDPRApplicable": "", "iOSAttStatus": "", "v2Consent": placePrivacy, "consent/given": placePrivacy,
+		"privacy.gpp_string": placeGPPString, "privacy_policy_opt_out": "", "consent_form_consent": placePrivacy, "privacy_gpc": placePrivacy,
+		"my_mmt_only": placeMmtOnly, "mmt_only_gpc": "", "measurement_only_consent": placePrivacy,
+		strings.Repeat("a_", 5000) + "gpc" + strings.Repeat("_opted", 5000): "",
+	} {
+		if unquoted, err := strconv.Unquote(`"` + name + `"`); err == nil {
+			name = unquoted
+		}
+		if place, known := consentPlace(name); !known || place != want {
+			t.Errorf("%.40q: got %v, place %q, want %q", name, known, place, want)
+		}
+	}
+}
+
+// TestConsentAtAnyDepth holds that a consent name is found in everything that is not stored, and only there.
+func TestConsentAtAnyDepth(t *testing.T) {
+	var d Decoder
+	for member, want := range map[string][]string{
+		`"ext":{"gpc":true}`:                                     {"PRIVACY_NOT_UNDERSTOOD /ext/gpc", "EXT_IGNORED /ext"},
+		`"context":{"a":[{"b":{"device.lmt":1}}]}`:               {"UNKNOWN_FIELD /context", "PRIVACY_NOT_UNDERSTOOD /context/a/0/b/device.lmt"},
+		`"identifiers":{"ip":"IP","idfa_att_status":3}`:          {"PRIVACY_NOT_UNDERSTOOD /identifiers/idfa_att_status"},
+		`"identifiers":{"ip":"IP","x":{"gdprApplies":1}}`:        {"UNKNOWN_FIELD /identifiers/x", "PRIVACY_NOT_UNDERSTOOD /identifiers/x/gdprApplies"},
+		`"regs":{"gpp":"DBAA","ext":{"us_privacy":1}}`:           {"PRIVACY_NOT_UNDERSTOOD /regs"},
+		`"ext":{"regs":{"gpp":1},"dnt":0}`:                       {"PRIVACY_NOT_UNDERSTOOD /ext/regs", "PRIVACY_NOT_UNDERSTOOD /ext/dnt", "EXT_IGNORED /ext"},
+		`"event_id":{"gpc":1}`:                                   {"PRIVACY_NOT_UNDERSTOOD /event_id/gpc", "EVENT_ID_IGNORED /event_id"},
+		`"custom_data":{"gpc":1,"x":{"consent":0}}`:              nil,
+		`"custom_data":{"gpc":1},"x":{"page":{"coupon_page":1}}`: {"UNKNOWN_FIELD /x"},
+	} {
+		body := plainEvent
+		if strings.HasPrefix(member, `"identifiers"`) {
+			body = `{"data_set_id":"spring","timestamp":` + strconv.FormatInt(testNow.Unix(), 10) + `,"event_type":"page_view"}`
+			member = strings.ReplaceAll(member, "IP", "bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c")
+		}
+		res := decode(t, &d, strings.TrimSuffix(body, "}")+","+member+"}", Single, Policy{})
+		var got []string
+		outcome := Unrestricted
+		for _, w := range res.Warnings {
+			got = append(got, string(w.Code)+" "+w.Field)
+			if w.Code == PrivacyNotUnderstood {
+				outcome = MeasurementOnly
+			}
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) || len(res.Rows) != 1 || res.Rows[0].Privacy != outcome {
+			t.Errorf("%s: got %q, %+v, want %q", member, got, res.Rows, want)
 		}
 	}
 }
@@ -108,13 +171,31 @@ func TestConsentWarningsAreBounded(t *testing.T) {
 	}
 }
 
+// TestWarnedCountsEvents holds that an event is counted once for each code, however many warnings of it there are, and that
+// only accepted events are.
+func TestWarnedCountsEvents(t *testing.T) {
+	var d Decoder
+	one := strings.TrimSuffix(plainEvent, "}")
+	body := "[" + strings.Join([]string{
+		one + `,"gpc":1,"x":{"dnt":1},"y":2,"z":3}`, plainEvent, one + `,"gdpr":1}`, `{"gpc":1}`,
+		one + `,"privacy":{"gpp_string":"DBABLA~DVVVAAAAAAFU","gpp_sid":[7]}}`,
+	}, ",") + "]"
+	for range 2 {
+		res := decode(t, &d, body, Batch, Policy{})
+		want := []Warned{{PrivacyNotUnderstood, 2}, {UnknownField, 1}, {GPPVersionUnknown, 1}, {PrivacySuppressed, 1}}
+		if !slices.Equal(res.Warned, want) {
+			t.Errorf("got %v, want %v", res.Warned, want)
+		}
+	}
+}
+
 // TestSuppressedRow holds that a suppressed row keeps nothing but what can be counted, whatever was in the event: it
 // looks at every member of a row, so a new one cannot be forgotten, and for every form of the removed hash.
 func TestSuppressedRow(t *testing.T) {
 	const hash = "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
 	body := `{"data_set_id":"spring","timestamp":` + fmt.Sprint(testNow.Unix()) + `,"event_type":"custom","custom_event_name":"HASH","source":"HASH","cp_id":"HASH",
 		"cp_name":"HASH","referer":"https://a.example/HASH","page_url":"https://a.example/?u=HASH","value":9.5,"currency_code":"EUR","mmt_only":true,
-		"identifiers":{"email_sha256":"HASH","ifa":"HASH","ip":"HASH","partner_id":"HASH"},"custom_data":{"h":"HASH"},
+		"identifiers":{"email_sha256":"HASH","ifa":"HASH","ip":"HASH","partner_id":"HASH"},"id":"HASH","custom_data":{"h":"HASH","order_id":"HASH"},
 		"privacy":{"gpp_string":"DBABRg~BZUBkFA","gpp_sid":[9],"us_privacy_string":"1YYN"}}`
 	var d Decoder
 	res := decode(t, &d, strings.ReplaceAll(body, "HASH", hash), Single, Policy{})

@@ -2,6 +2,7 @@ package event
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/event/internal/jsonscan"
@@ -50,6 +51,8 @@ type Decoder struct {
 	path  [jsonscan.MaxLevels + 1]segment // where the value being read is, from the event on
 	mute  bool                            // only the syntax of what is read matters
 
+	nameless bool // names in what walk reads mean no consent signal: it is stored, or part of a signal that was noted
+
 	result   Result
 	policy   Policy
 	now      int64
@@ -60,6 +63,7 @@ type Decoder struct {
 	doubled  int       // … names that occur twice among them
 	plain    int       // … finds of plaintext among them
 	warnings []Warning // of the event being read
+	warnedAt []int     // the last event that each of result.Warned counts
 	unknown  int       // its unknown members
 	unread   int       // its consent signals that were not understood
 	sids     []int32   // memory for the gpp_sid of the rows
@@ -82,6 +86,8 @@ type Result struct {
 	Rejections        []Rejection // every problem, summed
 	Warnings          []Warning   // of accepted events, by index; at most 1,000
 	WarningsTruncated bool        // there were more
+	Unknown           []Warning   // unknown members of rejected events, unless Explain puts them among the Warnings; at most 1,000
+	Warned            []Warned    // accepted events by warning code
 	Foreign           bool        // an event names another dataset than the policy's: the request is forbidden
 	ForeignIndex      int         // the first event that does
 	Details           []Detail    // one per row, when asked for
@@ -119,6 +125,8 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 		ok = d.batch()
 	case 0xef: // no value begins so, but a byte order mark does
 		ok = d.scan.Fail(d.scan.Pos, "a byte order mark or another character that is no JSON")
+	case 0:
+		ok = d.scan.Fail(d.scan.Pos, "a byte that is no JSON")
 	default:
 		rejection = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
 		d.mute = true
@@ -128,7 +136,7 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 		ok = d.scan.Fail(d.scan.Pos, "something follows the end of the JSON text")
 	}
 	if !ok {
-		return nil, wholeError(MalformedJSON, "The body is not valid JSON: "+d.scan.Fault+" (byte "+strconv.Itoa(d.scan.FaultAt)+").", codeTable[rank(MalformedJSON)].Remedy)
+		return nil, d.malformed()
 	}
 	if rejection == nil {
 		rejection = d.sizeError()
@@ -137,6 +145,54 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 		return &Result{Batch: d.result.Batch, Total: d.result.Total}, rejection
 	}
 	return &d.result, nil
+}
+
+// malformed says why the body is no JSON, and how bodies get so.
+func (d *Decoder) malformed() *Error {
+	body, at := d.scan.Input, d.scan.FaultAt
+	if strings.Trim(body, " \t\r\n") == "" {
+		return wholeError(MalformedJSON, "The body is not valid JSON: it is empty (byte "+strconv.Itoa(at)+").", "Send the event in the body of the request, and check that the HTTP library sends it: some leave it out after a redirect.")
+	}
+	hint := codeTable[rank(MalformedJSON)].Remedy
+	for _, m := range malformations {
+		from := 0
+		if !m.begins {
+			from = at
+		}
+		if strings.HasPrefix(body[from:], m.text) {
+			hint = m.hint
+			break
+		}
+	}
+	before := strings.TrimRight(body[:at], " \t\r\n")
+	rest := strings.TrimLeft(body[at:], " \t\r\n")
+	switch {
+	case strings.HasSuffix(before, ",") && (strings.HasPrefix(rest, "}") || strings.HasPrefix(rest, "]")):
+		hint = "Remove the comma before the closing brace or bracket."
+	case strings.HasSuffix(before, "}") && strings.HasPrefix(rest, "{"):
+		hint = "Send one JSON text: put the events into an array and send it to /v1/events/batch. sluice-send upload sends files with one event a line."
+	}
+	return wholeError(MalformedJSON, "The body is not valid JSON: "+d.scan.Fault+" (byte "+strconv.Itoa(at)+").", hint)
+}
+
+// malformations are what bodies begin with that are no JSON, or what is at the fault.
+var malformations = []struct {
+	begins     bool
+	text, hint string
+}{
+	{true, "\x1f\x8b", "The body is compressed with gzip: send Content-Encoding: gzip, too."},
+	{true, "\x28\xb5\x2f\xfd", "The body is compressed with zstd: send Content-Encoding: zstd, too."},
+	{true, "\xef\xbb\xbf", "The body begins with a byte order mark: write it as UTF-8 without one (in Python the encoding utf-8, not utf-8-sig)."},
+	{true, "\xff\xfe", "The body is UTF-16: write it as UTF-8 without a byte order mark."},
+	{true, "\xfe\xff", "The body is UTF-16: write it as UTF-8 without a byte order mark."},
+	{false, "NaN", "NaN is no JSON: leave the member out when there is no number."},
+	{false, "nan", "NaN is no JSON: leave the member out when there is no number."},
+	{false, "Infinity", "Infinity is no JSON: leave the member out when there is no number."},
+	{false, "None", "None is Python, not JSON: make the body with json.dumps, which writes null."},
+	{false, "True", "True is Python, not JSON: make the body with json.dumps, which writes true."},
+	{false, "False", "False is Python, not JSON: make the body with json.dumps, which writes false."},
+	{false, "undefined", "undefined is JavaScript, not JSON: make the body with JSON.stringify, which leaves such members out."},
+	{false, "'", "JSON has double quotes: make the body with a JSON library."},
 }
 
 func wholeError(code Code, message, hint string) *Error {
@@ -161,7 +217,7 @@ func (d *Decoder) begin(body string, p Policy, now time.Time) {
 	clear(r.Details)
 	*r = Result{
 		Rows: r.Rows[:0], Errors: r.Errors[:0], Rejections: r.Rejections[:0],
-		Warnings: r.Warnings[:0], Details: r.Details[:0],
+		Warnings: r.Warnings[:0], Unknown: r.Unknown[:0], Warned: r.Warned[:0], Details: r.Details[:0],
 	}
 }
 

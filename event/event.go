@@ -12,7 +12,8 @@
 //   - Nesting is counted from the event, which is the first of eight levels; the array around a batch does not count.
 //   - A value of the wrong type is reported once: the member then counts as neither present nor absent.
 //   - A blank timestamp is a missing one; any other string is an invalid one.
-//   - event_id is dropped whatever its type.
+//   - Of id, event_id and custom_data.event_id the first that is there becomes sender_event_id, also where its type leaves
+//     that empty. An event_id beside an id that it spells alike, such as "7" beside 7, gives no warning.
 //   - gpp_sid without entries is a missing one; what its entries are matters only beside a gpp_string.
 //   - The object custom_data is the first of its three levels; its members are the ones of that object, counted as sent; its
 //     size is that of the text as sent. Nulls are dropped from objects and arrays at every level.

@@ -40,6 +40,7 @@ var findingFaults = func() (t [len(kindHints)][pii.Findings]*fault) {
 		t[k][pii.Macro] = &faultMacro
 		t[k][pii.Placeholder] = &faultPlaceholder
 	}
+	t[kindIP][pii.IPv6] = &fault{PlaintextPII, findingMessages[pii.IPv6], "Only IPv4 addresses are taken, as their SHA-256: leave ip out for IPv6, hashed or not, and send email_sha256 or ifa."}
 	return t
 }()
 

@@ -51,6 +51,7 @@ const (
 	fieldExt
 	fieldSchemaVersion
 	fieldEventID
+	fieldID
 	fieldCount
 
 	fieldUnknown field = -1
@@ -149,7 +150,7 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/privacy/gpp_string", Type: "string", MaxBytes: 16384,
-		Meaning: "The whole Global Privacy Platform string.", Example: `"DBABLA~BVQqAAAAAgA"`,
+		Meaning: "The whole Global Privacy Protocol string.", Example: `"DBABLA~BVQqAAAAAgA"`,
 	},
 	{
 		Pointer: "/privacy/gpp_sid", Type: "array", When: "gpp_string is present",
@@ -176,8 +177,13 @@ var fieldTable = []FieldInfo{
 		Meaning: "Version of this body: 1.0 or v1.", Example: `"1.0"`,
 	},
 	{
-		Pointer: "/event_id", Type: "string",
-		Meaning: "Assigned by the service. An event_id that a sender sends is dropped.", Example: `"0197f3a0-0000-7000-8000-000000000000"`,
+		Pointer: "/event_id", Type: "string", MaxBytes: maxReportID,
+		Meaning: "Another name of id, read where there is no id. The service gives each event an event_id of its own.", Example: `"A-1001-paid"`,
+	},
+	{
+		Pointer: "/id", Type: "string", MaxBytes: maxReportID,
+		Meaning: "Your own id of what happened, the same in every report of it: a string or an integer. " +
+			"It is stored as sender_event_id, and reports that share it are counted as one conversion.", Example: `"A-1001-paid"`,
 	},
 }
 
@@ -220,6 +226,8 @@ func eventField(name string) field {
 		return fieldSchemaVersion
 	case "event_id":
 		return fieldEventID
+	case "id":
+		return fieldID
 	}
 	return fieldUnknown
 }

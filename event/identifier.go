@@ -26,8 +26,8 @@ const partnerIDWarnLength = 512
 // The order is the contract's: allowed shapes first, so that no detector reads personal data into the digits
 // of a hash or a UUID; then junk; then plaintext in the value or a decoded view of it; then the shape again.
 //
-// Hashes in email_sha256 and ip leave in lower case. An ifa leaves as it came, in any case: a device has one
-// spelling of its id, and who compares two has to fold them.
+// Hashes in email_sha256 and ip leave in lower case, and so does an ifa that is a UUID or a hash: operating systems spell
+// the id of one device in capitals or not, and none of that is a mistake of the sender.
 func checkIdentifier(kind identifierKind, value string) (out string, warn, code Code, message, hint string) {
 	var r *fault
 	switch kind {
@@ -88,7 +88,7 @@ func checkIFA(value string) (string, Code, *fault) {
 			if bits.Zero() || allOnes(value) {
 				return "", IFAZeroed, nil
 			}
-			return value, "", nil
+			return lowered(value, bits), "", nil
 		}
 	case 32, 40, 64:
 		if bits := pii.Hex(value); bits.Valid() {
@@ -117,14 +117,35 @@ func acceptIFAHash(value string, bits pii.Digits) (string, Code, *fault) {
 	if pii.SpellsEmail(value) {
 		return "", "", findingFaults[kindIFA][pii.Email]
 	}
-	lower := value
-	if bits.Upper() {
-		lower = strings.ToLower(value)
-	}
-	if pii.Junk(lower) {
+	value = lowered(value, bits)
+	if pii.Junk(value) {
 		return "", JunkHash, nil
 	}
 	return value, "", nil
+}
+
+// lowered is a value of hexadecimal digits in lower case.
+func lowered(value string, bits pii.Digits) string {
+	if bits.Upper() {
+		return strings.ToLower(value)
+	}
+	return value
+}
+
+// FoldIFA is the one spelling of an advertising id under which two are compared: UUIDs and hashes in lower case, any other
+// token as it is. Rows that earlier builds stored have the case that was sent.
+func FoldIFA(ifa string) string {
+	switch len(ifa) {
+	case 36:
+		if bits := pii.UUID(ifa); bits.Valid() {
+			return lowered(ifa, bits)
+		}
+	case 32, 40, 64:
+		if bits := pii.Hex(ifa); bits.Valid() {
+			return lowered(ifa, bits)
+		}
+	}
+	return ifa
 }
 
 // checkPartnerID judges partner_id, which may be anything opaque.
@@ -165,11 +186,7 @@ func acceptPartnerHash(value string, bits pii.Digits) (string, Code, *fault) {
 	if pii.SpellsEmail(value) {
 		return "", "", findingFaults[kindPartner][pii.Email]
 	}
-	lower := value
-	if bits.Upper() {
-		lower = strings.ToLower(value)
-	}
-	if pii.Junk(lower) {
+	if pii.Junk(lowered(value, bits)) {
 		return "", JunkHash, nil
 	}
 	return value, "", nil

@@ -74,7 +74,7 @@ func (c *identifierCase) judge(value, out string, warn, code Code) string {
 	switch c.Verdict {
 	case "accept":
 		want := value
-		if c.Warning == HashCaseNormalized {
+		if c.Warning == HashCaseNormalized || c.Field == "ifa" && c.Warning != IFANonstandard {
 			want = strings.ToLower(value)
 		}
 		if code != "" || out != want || warn != c.Warning {

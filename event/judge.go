@@ -24,6 +24,9 @@ const (
 	nanosecondsFrom  = 1e17
 )
 
+// MaxPlausibleValue is the largest value, either way, that is added up: with larger ones a sum could become infinite.
+const MaxPlausibleValue = 1e15
+
 // schemaVersion is how every row spells its version.
 const schemaVersion = "1.0"
 
@@ -41,6 +44,7 @@ func (d *Decoder) judge() {
 	d.checkPrivacy(t, &signals)
 	d.checkSchemaVersion(t)
 	d.checkCustomData(t, r)
+	d.checkReportIDs(t, r)
 	d.checkLengths(t)
 	d.checkPlaintext(t)
 	d.checkIgnored(t)
@@ -76,7 +80,11 @@ func (d *Decoder) finish(t *draft, r *Row, signals *gpp.Signals) {
 	r.SchemaVersion = schemaVersion
 	d.applyPrivacy(t, r, signals)
 	r.OptimizationEligible = r.Privacy == Unrestricted && !r.Late
+	if r.Privacy == Suppressed && !d.Explain {
+		d.unnameMembers()
+	}
 
+	d.countWarned()
 	n := min(maxWarnings-len(d.result.Warnings), len(d.warnings))
 	d.result.Warnings = append(d.result.Warnings, d.warnings[:n]...)
 	if n < len(d.warnings) {
@@ -88,6 +96,7 @@ func (d *Decoder) finish(t *draft, r *Row, signals *gpp.Signals) {
 func (d *Decoder) lacks(t *draft, f field, message, hint string) {
 	if (t.has|t.faulty)&(1<<f) == 0 {
 		d.problem(MissingField, fieldTable[f].Pointer, message, hint)
+		d.problems[len(d.problems)-1].Seen = d.instead(f)
 	}
 }
 
@@ -163,6 +172,8 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 	// A timestamp that is far below zero would overflow the subtraction; it is too old in any case.
 	age := d.now - max(at, -nanosecondsFrom)
 	switch {
+	case at == 0:
+		d.problem(TimestampTooOld, pointer, "The timestamp is 0, which is the year 1970.", "The time was probably not set: send the time of the event in whole Unix seconds.")
 	case age > maxAgeSeconds:
 		d.problem(TimestampTooOld, pointer, "The event is more than 30 days old.", "")
 	case age < -skewSeconds:
@@ -196,6 +207,10 @@ func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
 	d.identifier(t, fieldPartner, kindPartner, &r.PartnerID)
 	if sent == 0 {
 		d.problem(MissingIdentifier, fieldTable[fieldIdentifiers].Pointer, missingIdentifier(t), "")
+		p := &d.problems[len(d.problems)-1]
+		if p.Seen = d.unknownIdentifiers(); !t.is(fieldIdentifiers) {
+			p.Seen = d.instead(fieldIdentifiers)
+		}
 	}
 }
 
@@ -244,7 +259,7 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 // searched are the string members that may hold anything, and so an e-mail address. What the narrow ones may hold is
 // no address; they are searched only if the event has another problem.
 var (
-	searched = [...]field{fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID}
+	searched = [...]field{fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID, fieldID}
 	narrow   = [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion}
 )
 
@@ -318,6 +333,9 @@ func (d *Decoder) checkValue(t *draft, r *Row) {
 		return
 	}
 	r.Value, r.HasValue = v+0, true // + 0 makes a negative zero a plain one
+	if v > MaxPlausibleValue || v < -MaxPlausibleValue {
+		d.warn(ValueImplausible, fieldTable[f].Pointer, "value is beyond 1e15. It is stored, and left out of every sum.")
+	}
 	if v < 0 && r.EventType != refund {
 		d.warn(NegativeValue, fieldTable[f].Pointer, "value is negative, and the event is not a refund.")
 	}
@@ -355,9 +373,6 @@ func (d *Decoder) checkLengths(t *draft) {
 
 // checkIgnored warns of what is dropped.
 func (d *Decoder) checkIgnored(t *draft) {
-	if t.is(fieldEventID) {
-		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped. The service assigns its own id.")
-	}
 	if t.is(fieldExt) {
 		d.warn(ExtIgnored, fieldTable[fieldExt].Pointer, "The content of ext was dropped. The member is reserved.")
 	}

@@ -30,6 +30,8 @@ type draft struct {
 	arrayNulls       bool // a null was read as an element of an array since this was last cleared
 	customArrayNulls bool
 	customDeepest    int // levels inside custom_data, itself included
+
+	customEventID, orderID, transactionID reportID // of custom_data
 }
 
 func (t *draft) is(f field) bool { return t.has&(1<<f) != 0 }
@@ -117,8 +119,8 @@ func (d *Decoder) readMember(f field) bool {
 		return d.readBoolean(f)
 	case fieldExt:
 		return d.readExt()
-	case fieldEventID:
-		return d.readEventID()
+	case fieldEventID, fieldID:
+		return d.readReportID(f)
 	case fieldDataset:
 		ok := d.readText(f, 1)
 		d.checkDataset(d.draft.text[f])
@@ -147,6 +149,9 @@ func (d *Decoder) readText(f field, level int) bool {
 		return d.scan.Literal("null")
 	}
 	d.wrong(f, "")
+	if d.scan.Peek() == '[' && level == 2 && (f == fieldEmail || f == fieldIFA || f == fieldIP || f == fieldPartner) {
+		d.problems[len(d.problems)-1].Hint = "Send one " + fieldTable[f].Name() + " as a string, not a list of them."
+	}
 	return d.walk(level)
 }
 
@@ -236,11 +241,13 @@ func (d *Decoder) readObject(object field, lookup func(string) field) bool {
 		f := lookup(name)
 		var ok bool
 		switch {
-		case f == fieldUnknown && object == fieldPrivacy:
-			place, _ := consentPlace(name)
-			ok = d.readConsent(name, place, 2)
 		case f == fieldUnknown:
-			ok = d.readUnknown(name, 2)
+			place, consent := consentPlace(name)
+			if consent || object == fieldPrivacy {
+				ok = d.readConsent(name, place, 2)
+			} else {
+				ok = d.readUnknown(name, 2)
+			}
 		case !d.first(f, 2):
 			ok = d.walk(2)
 		case f == fieldGPPSID:
@@ -271,22 +278,13 @@ func (d *Decoder) readUnknown(name string, level int) bool {
 }
 
 func unknownMessage(name, parent string) string {
-	if near := nearestField(name, siblings[parent]); near != "" {
+	if near := likelyField(name, parent); near != "" {
 		return "The member is unknown and was dropped. Did you mean " + near + "?"
 	}
-	return "The member is unknown and was dropped."
-}
-
-func (d *Decoder) readEventID() bool {
-	switch d.scan.Peek() {
-	case 'n':
-		return d.scan.Literal("null")
-	case '"':
-		return d.readText(fieldEventID, 1)
+	if parent == fieldTable[fieldIdentifiers].Pointer {
+		return "The member is unknown and was dropped. Identifiers are email_sha256, ifa, ip and partner_id."
 	}
-	// Whatever it is, it is dropped, so its type is no reason to reject the event.
-	d.draft.has |= 1 << fieldEventID
-	return d.walk(1)
+	return "The member is unknown and was dropped."
 }
 
 func (d *Decoder) readExt() bool {
@@ -322,7 +320,10 @@ func (d *Decoder) readCustomData() bool {
 	t := &d.draft
 	from := d.scan.Pos
 	t.nulls, t.arrayNulls, t.deepest = false, false, 0
-	if !d.walk(1) {
+	d.nameless = true // custom_data is stored as it came
+	ok := d.readCustomMembers()
+	d.nameless = false
+	if !ok {
 		return false
 	}
 	t.customMembers, t.customNulls, t.customArrayNulls, t.customDeepest = t.members, t.nulls, t.arrayNulls, t.deepest-1

@@ -3,6 +3,8 @@ package event
 import (
 	"errors"
 	"hash/maphash"
+	"slices"
+	"strconv"
 	"strings"
 
 	"sluice/event/internal/jsonscan"
@@ -301,6 +303,13 @@ func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Ignored {
 		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid holds ids that name no section. They were ignored.")
 	}
+	if verdict.Newer {
+		d.warn(GPPVersionUnknown, fieldTable[fieldGPPString].Pointer, newerMessage(s.GPP))
+	}
+	if verdict.Undisclosed {
+		d.warn(TCFWithoutDisclosedVendors, fieldTable[fieldGPPString].Pointer,
+			"The TC string was created after 2026-02-28 and has no segment DisclosedVendors. TCF 2.3 demands it, so the string is no consent.")
+	}
 	if verdict.Outcome == gpp.Unrestricted {
 		return
 	}
@@ -323,7 +332,46 @@ func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	}
 }
 
+// newerMessage names the sections that are newer than what is read. Their versions are numbers up to 63: no value of a
+// person.
+func newerMessage(g *gpp.String) string {
+	var names []string
+	for s := range g.Sections() {
+		if s.Newer() {
+			names = append(names, s.Name()+" version "+strconv.Itoa(s.Version()))
+		}
+	}
+	return "The GPP string has sections that are newer than what is read: " + strings.Join(names, ", ") + ". Where one is in force, the event is suppressed."
+}
+
 const suppressedMessage = "The consent signals forbid use. Every identifier and every other text was removed."
+
+// unnameMembers puts one warning in the place of all that name members which are not in the table of fields. It says how many
+// there are. Such a name can be an identifier, and the warnings of an accepted event may be stored with its receipt.
+func (d *Decoder) unnameMembers() {
+	kept := d.warnings[:0]
+	for _, w := range d.warnings {
+		switch w.Code {
+		case UnknownField:
+			w.Field, w.Message = "", counted(d.unknown, "member is unknown and was dropped", "members are unknown and were dropped")
+		case PrivacyNotUnderstood:
+			w.Field, w.Message = "", counted(d.unread, "consent signal was not understood", "consent signals were not understood")
+		default:
+			w.Field = knownPointer(w.Field)
+		}
+		if !slices.Contains(kept, w) {
+			kept = append(kept, w)
+		}
+	}
+	d.warnings = kept
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return strconv.Itoa(n) + " " + many + ". Send the event to /v1/events/validate to see which: the answer about a suppressed event names none."
+}
 
 // suppress keeps of a row what can be counted: dataset, event type, times, value and currency, and the facts that we
 // decided ourselves. cp_id stays only where it is the dataset's own id. Every other member can carry an identifier, also

@@ -30,7 +30,7 @@ func (d *Decoder) problem(code Code, pointer, message, hint string) {
 	if hint == "" {
 		hint = codeTable[r].Remedy
 	}
-	d.problems = append(d.problems, problem{Error{d.index, code, pointer, message, hint}, r})
+	d.problems = append(d.problems, problem{Error{Index: d.index, Code: code, Field: pointer, Message: message, Hint: hint}, r})
 }
 
 // duplicate notes that the last step of the path names a member for the second time.
@@ -98,6 +98,7 @@ func (d *Decoder) reject() {
 		r.Common = ""
 	}
 	r.Rejected++
+	d.reportUnknown()
 	n := min(maxErrors-len(r.Errors), len(d.problems))
 	for i := range d.problems[:n] {
 		r.Errors = append(r.Errors, d.problems[i].Error)
@@ -105,6 +106,66 @@ func (d *Decoder) reject() {
 	if n < d.broken {
 		r.ErrorsTruncated = true
 	}
+}
+
+// reportUnknown keeps the warnings about unknown members of an event that is rejected: one of them may be the member that is
+// missing, misspelled.
+func (d *Decoder) reportUnknown() {
+	r := &d.result
+	to := &r.Unknown
+	if d.Explain {
+		to = &r.Warnings
+	}
+	for _, w := range d.warnings {
+		switch {
+		case w.Code != UnknownField:
+		case len(*to) < maxWarnings:
+			*to = append(*to, w)
+		default:
+			r.WarningsTruncated = r.WarningsTruncated || d.Explain
+		}
+	}
+}
+
+// instead says which unknown member of the event may be the field that is missing, "" if none is.
+func (d *Decoder) instead(f field) string {
+	parent, own := parentOf(fieldTable[f].Pointer), fieldTable[f].Name()
+	for _, w := range d.warnings {
+		if w.Code != UnknownField || w.Field == "" || parentOf(w.Field) != parent {
+			continue
+		}
+		name := unescapePointer(w.Field[len(parent)+1:])
+		if likelyField(name, parent) == own {
+			return "The event has the unknown member " + name + ": send it as " + own + "."
+		}
+	}
+	return ""
+}
+
+// unknownIdentifiers names the unknown members of identifiers, "" if there is none.
+func (d *Decoder) unknownIdentifiers() string {
+	parent := fieldTable[fieldIdentifiers].Pointer
+	var says []string
+	for _, w := range d.warnings {
+		if w.Code != UnknownField || w.Field == "" || parentOf(w.Field) != parent {
+			continue
+		}
+		name := unescapePointer(w.Field[len(parent)+1:])
+		say := "identifiers has " + name + ", which is not read."
+		if near := likelyField(name, parent); near != "" {
+			say = "identifiers has " + name + ", which is not read; did you mean " + near + "?"
+		}
+		if says = append(says, say); len(says) == 4 { // enough to see what is wrong
+			break
+		}
+	}
+	return strings.Join(says, " ")
+}
+
+func parentOf(pointer string) string { return pointer[:max(0, strings.LastIndexByte(pointer, '/'))] }
+
+func unescapePointer(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, "~1", "/"), "~0", "~")
 }
 
 // count is the sum that a problem belongs to.
@@ -118,6 +179,24 @@ func (d *Decoder) count(code Code, pointer string) *Rejection {
 	}
 	r.Rejections = append(r.Rejections, Rejection{Code: code, Field: known})
 	return &r.Rejections[len(r.Rejections)-1]
+}
+
+// countWarned counts the event at the code of each of its warnings, once.
+func (d *Decoder) countWarned() {
+	r := &d.result
+	for i := range d.warnings {
+		code := d.warnings[i].Code
+		at := slices.IndexFunc(r.Warned, func(w Warned) bool { return w.Code == code })
+		if at < 0 {
+			at = len(r.Warned)
+			r.Warned = append(r.Warned, Warned{Code: code})
+			d.warnedAt = append(d.warnedAt[:at], -1)
+		}
+		if d.warnedAt[at] != d.index {
+			d.warnedAt[at] = d.index
+			r.Warned[at].Events++
+		}
+	}
 }
 
 // knownPointer is the longest beginning of a pointer that the table of fields has.

@@ -54,7 +54,7 @@ type Row struct {
 	HasValue             bool
 	CurrencyCode         string
 	EmailSHA256          string // 64 hex digits
-	IFA                  string
+	IFA                  string // UUIDs and hex in lower case
 	IPSHA256             string // 64 hex digits
 	PartnerID            string
 	GPPString            string
@@ -66,6 +66,8 @@ type Row struct {
 	OptimizationEligible bool
 	CustomData           string // JSON object as it came, nulls dropped; "" when absent
 	SchemaVersion        string
+	SenderEventID        string // the sender's own id of what it reports
+	OrderID              string // the sender's own id of the order
 }
 
 // ID is a UUID.

@@ -46,7 +46,6 @@ type node struct {
 	AnyOf       []*node          `json:"anyOf,omitempty"`
 	AllOf       []*node          `json:"allOf,omitempty"`
 	Examples    []any            `json:"examples,omitempty"`
-	ReadOnly    bool             `json:"readOnly,omitempty"`
 }
 
 // Everything that counts as white space when a string is blank, spelled out: engines disagree about \s beyond ASCII.
@@ -130,8 +129,15 @@ func fieldSchema(f field) *node {
 	case fieldCustomData:
 		n.MaxMembers = customDataMembers
 		n.Additional = customSchema(customDataDepth - 1)
-	case fieldEventID:
-		n.Type, n.ReadOnly = nil, true
+	case fieldEventID, fieldID:
+		n.Type, n.MaxLength = nil, 0 // what is neither a string nor an integer is dropped
+		n.AnyOf = []*node{
+			{Type: []string{"string", "null"}, MaxLength: info.MaxBytes},
+			{Type: "number"},
+			{Type: "boolean"},
+			{Type: "array", Items: &node{}},
+			{Type: "object"},
+		}
 	}
 	return n
 }

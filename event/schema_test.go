@@ -51,6 +51,8 @@ var unsaidCases = map[string]string{
 	"identifier-missing-junk":         "a well-formed value that counts as absent",
 	"custom-data-32k-1":               "JSON Schema does not measure bytes",
 	"length-bytes":                    "JSON Schema counts characters, not bytes",
+	"report-id-257-bytes":             "JSON Schema counts characters, not bytes",
+	"report-id-257-digits":            "JSON Schema does not count the digits of a number",
 }
 
 // TestSchemaOnRules runs the rule corpus through the schema. It must accept what the validator accepts, and reject what
@@ -115,7 +117,8 @@ var pools = map[string][]string{
 	"mmt_only":          {``, `true`, `null`, `"true"`, `0`},
 	"ext":               {``, `{}`, `{"a":1}`, `null`, `[]`},
 	"schema_version":    {``, `"1.0"`, `"v1"`, `""`, `"2.0"`, `1.0`, `null`},
-	"event_id":          {``, `"x"`, `5`, `null`},
+	"event_id":          {``, `"x"`, `5`, `null`, `{}`, `"` + strings.Repeat("x", 257) + `"`},
+	"id":                {``, `"x"`, `5`, `5.5`, `null`, `" "`, `[1]`, `"` + strings.Repeat("x", 257) + `"`},
 	"unknown":           {``, `1`, `{"a":[]}`},
 }
 

@@ -73,6 +73,37 @@ func nearestType(s string) (name string, known bool) {
 	return best.name, best.name != ""
 }
 
+// foreignFields are the names that other platforms, and plain speech, have for members of ours, in the form that foldName
+// makes, by the pointer of their parent.
+var foreignFields = map[string]map[string]string{
+	"": {
+		"event": "event_type", "eventname": "event_type", "type": "event_type", "name": "event_type", "conversiontype": "event_type",
+		"time": "timestamp", "eventtime": "timestamp", "ts": "timestamp", "date": "timestamp", "occurredat": "timestamp", "createdat": "timestamp",
+		"dataset": "data_set_id", "pixelid": "data_set_id", "userdata": "identifiers", "user": "identifiers", "ids": "identifiers",
+		"currency": "currency_code", "amount": "value", "price": "value", "revenue": "value", "total": "value",
+		"url": "page_url", "eventsourceurl": "page_url", "campaign": "cp_id", "campaignid": "cp_id", "campaignname": "cp_name",
+		"metadata": "custom_data", "properties": "custom_data", "params": "custom_data", "version": "schema_version",
+	},
+	"/identifiers": {
+		"email": "email_sha256", "em": "email_sha256", "emails": "email_sha256", "hashedemail": "email_sha256", "emailhash": "email_sha256", "emailhashed": "email_sha256",
+		"emailaddress": "email_sha256", "sha256email": "email_sha256", "sha256emailaddress": "email_sha256", "hem": "email_sha256", "useremail": "email_sha256", "emailmd5": "email_sha256",
+		"idfa": "ifa", "gaid": "ifa", "aaid": "ifa", "adid": "ifa", "maid": "ifa", "madid": "ifa", "advertisingid": "ifa", "deviceid": "ifa", "idfv": "ifa", "rida": "ifa", "tifa": "ifa",
+		"ipaddress": "ip", "ipv4": "ip", "clientip": "ip", "clientipaddress": "ip", "iphash": "ip", "ipsha256": "ip", "hashedip": "ip",
+		"userid": "partner_id", "customerid": "partner_id", "externalid": "partner_id", "crmid": "partner_id",
+	},
+}
+
+// likelyField is the member of a parent that an unknown name was most likely meant to be, "" if none is.
+func likelyField(name, parent string) string {
+	var buf [maxName]byte
+	if folded, ok := foldName(buf[:0], name); ok {
+		if ours := foreignFields[parent][string(folded)]; ours != "" {
+			return ours
+		}
+	}
+	return nearestField(name, siblings[parent])
+}
+
 // nearestField is the candidate that an unknown member name was most likely meant to be, "" if none is near.
 func nearestField(name string, candidates []string) string {
 	var buf [maxName]byte

@@ -17,7 +17,7 @@ type segment struct {
 }
 
 // walk reads a value that no rule looks into. It checks the syntax and, unless mute, that no object in it names a
-// member twice and that it holds no e-mail address. level is how many containers are open around the value.
+// member twice, that it holds no e-mail address and, unless nameless, no consent signal. level is how many containers are open around the value.
 func (d *Decoder) walk(level int) bool {
 	switch d.scan.Peek() {
 	case '"':
@@ -64,6 +64,14 @@ func (d *Decoder) walkObject(level int) bool {
 		if !d.mute {
 			d.path[level-1] = segment{name: name}
 			d.checkName(name, level)
+			if !d.nameless {
+				if place, consent := consentPlace(name); consent {
+					if !d.walkConsent(place, level) {
+						return false
+					}
+					continue
+				}
+			}
 		}
 		if !d.walk(level) {
 			return false

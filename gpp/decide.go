@@ -48,6 +48,9 @@ type Verdict struct {
 	Outcome  Outcome
 	Mismatch bool // gpp_sid names a section that the string does not have
 	Ignored  bool // gpp_sid names -1, 0, 3 or 4 beside others, or something without a GPP string
+	Newer    bool // the string has a section that is newer than what is read, in force or not
+	// Undisclosed: a European TC string in force lacks the segment DisclosedVendors, which TCF 2.3 demands.
+	Undisclosed bool
 	// OnlyNotUnderstood: the consent signals that could be read restrict nothing; one that could not does.
 	OnlyNotUnderstood bool
 
@@ -74,8 +77,11 @@ func (s *Signals) Verdict() (v Verdict) {
 	} else {
 		v.selectSections(s.GPP.ids, s.SIDs)
 		for i := range s.GPP.sections {
-			if sec := &s.GPP.sections[i]; v.inForce>>sec.id&1 == 1 {
+			sec := &s.GPP.sections[i]
+			v.Newer = v.Newer || sec.newer
+			if v.inForce>>sec.id&1 == 1 {
 				v.signal = max(v.signal, sec.Outcome())
+				v.Undisclosed = v.Undisclosed || sec.undisclosed()
 			}
 		}
 		if v.Mismatch {

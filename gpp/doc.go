@@ -1,9 +1,10 @@
-// Package gpp reads Global Privacy Platform strings.
+// Package gpp reads strings of the Global Privacy Protocol, GPP, which was the Global Privacy Platform.
 //
 // A string is read strictly: [Parse] accepts it only if every part is well formed, and otherwise returns an [*Error]
 // that names the part. All published sections are decoded: the European and Canadian TC strings, uspv1, the US national
 // section in both versions and the twenty US states, with their subsections, in every encoding that the official
-// libraries have written. Sections without a published layout are kept, marked as opaque.
+// libraries have written. Sections without a published layout, and sections that are newer than what is read, are kept,
+// marked as opaque.
 //
 //	g, err := gpp.Parse("DBABLA~CVQaAAAAAACA")
 //	g.Section(gpp.USNat).Value("SaleOptOut") // 1: opted out
@@ -14,6 +15,4 @@
 //
 // Any input is read in bounded time and memory: vendor lists stay in the encoding of the string until somebody asks,
 // and no number in a string decides how much is allocated. Nothing of a string's content is in an error.
-//
-// [Encode] writes strings of US sections and uspv1, for tests and for senders who have to make them.
 package gpp

@@ -163,7 +163,7 @@ func TestPackagePageCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := strings.Split(document(t, "gpp.md"), "```go\n")[1:]
-	if len(blocks) < 4 {
+	if len(blocks) < 3 {
 		t.Fatalf("got %d blocks, want the page's", len(blocks))
 	}
 	for _, block := range blocks {

@@ -135,25 +135,3 @@ func TestEncodeHeaders(t *testing.T) {
 		}
 	}
 }
-
-func TestEncodeRejects(t *testing.T) {
-	covered := []int{1}
-	for name, parts := range map[string][]gpp.Part{
-		"a section twice": {gpp.USPrivacy{'Y', 'N', 'N'}, gpp.USPrivacy{'Y', 'N', 'N'}},
-		"no us_privacy":   {gpp.USPrivacy{}},
-		"no US section":   {gpp.US{ID: gpp.TCFEUv2}},
-		"an id too high":  {gpp.US{ID: 64}},
-		"a version":       {gpp.US{ID: gpp.USCA, Version: 2, Values: map[string][]int{"MspaCoveredTransaction": covered}}},
-		"a value of 3":    {gpp.US{ID: gpp.USCA, Values: map[string][]int{"MspaCoveredTransaction": {3}}}},
-		"a field":         {gpp.US{ID: gpp.USCA, Values: map[string][]int{"MspaCoveredTransaction": covered, "MspaMode": {1}}}},
-		"too many values": {gpp.US{ID: gpp.USCA, Values: map[string][]int{"MspaCoveredTransaction": {1, 1}}}},
-		"not covered":     {gpp.US{ID: gpp.USCA}},
-		"GPC in Virginia": {gpp.US{ID: gpp.USVA, GPC: new(true), Values: map[string][]int{"MspaCoveredTransaction": covered}}},
-		"a header":        {gpp.US{ID: gpp.USVA, Headed: true, Values: map[string][]int{"MspaCoveredTransaction": covered}}},
-		"an MspaVersion":  {gpp.US{ID: gpp.USMD, Version: 24, Values: map[string][]int{"MspaCoveredTransaction": covered}}},
-	} {
-		if got, err := gpp.Encode(parts...); err == nil {
-			t.Errorf("%s: got %s, want an error", name, got)
-		}
-	}
-}

@@ -71,22 +71,6 @@ func ExampleString_AppendJSON() {
 	// Output: {"uspv1":{"Version":1,"Notice":"Y","OptOutSale":"N","LspaCovered":"N"}}
 }
 
-func ExampleEncode() {
-	s, err := gpp.Encode(gpp.US{
-		ID: gpp.USVA,
-		Values: map[string][]int{
-			"SharingNotice":                   {1},
-			"SaleOptOutNotice":                {1},
-			"SaleOptOut":                      {2},
-			"TargetedAdvertisingOptOutNotice": {1},
-			"TargetedAdvertisingOptOut":       {1},
-			"MspaCoveredTransaction":          {2},
-		},
-	}, gpp.USPrivacy{Notice: 'Y', OptOutSale: 'N', LspaCovered: 'N'})
-	fmt.Println(s, err)
-	// Output: DBACTGA~1YNN~BVkAACA <nil>
-}
-
 // Vendors are kept as they are encoded; asking for one reads no more than it must.
 func ExampleVendors() {
 	g, err := gpp.Parse("DBABMA~COoC-kUOoC-kUAHABAENAwCoAIAAAELAAAwIF5wAoAAgAGAvMACX_ABBAAQAFA")

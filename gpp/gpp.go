@@ -56,7 +56,8 @@ type String struct {
 }
 
 // Parse reads a GPP string. The string is valid only if everything in it is: the error is an *Error that says which
-// part is not. Sections nobody has published a layout for are kept without being read.
+// part is not. Sections nobody has published a layout for, and sections newer than what is read, are kept without being
+// read.
 func Parse(s string) (*String, error) {
 	g := new(String)
 	if err := g.parse(s); err != nil {

@@ -154,6 +154,14 @@ func (l *layout) field(name string) *field {
 	return nil
 }
 
+// newest is the newest version that is read of a section with this layout.
+func (l *layout) newest() uint8 {
+	if l.id == USNat {
+		return uint8(usnatV2.version)
+	}
+	return uint8(max(l.version, 1))
+}
+
 // versionName is the official name of a section's first six bits.
 func (l *layout) versionName() string {
 	if l.version == 0 {

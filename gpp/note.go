@@ -1,11 +1,15 @@
 package gpp
 
+import "strconv"
+
 // Notes are the oddities of a section that is valid all the same: what a sender may want to know, and what the outcome
 // has read carefully. Each begins with the section's name.
 func (s *Section) Notes() []string {
 	var notes []string
 	note := func(text string) { notes = append(notes, s.Name()+": "+text) }
 	switch {
+	case s.newer:
+		note("version " + strconv.Itoa(int(s.version)) + " is newer than what is read, so it cannot be honoured")
 	case s.opaque:
 		note("its content cannot be read, so it cannot be honoured")
 	case s.layout != nil:
@@ -14,6 +18,8 @@ func (s *Section) Notes() []string {
 		if p, _ := s.USPrivacy(); p.OptOutSale == '-' && (p.Notice != '-' || p.LspaCovered != '-') {
 			note("OptOutSale is missing though the law applies")
 		}
+	case s.undisclosed():
+		note("it was created after 2026-02-28 and has no segment DisclosedVendors, which TCF 2.3 demands")
 	case s.legacy:
 		note("vendor ranges as encoders wrote them before 2026")
 	}

@@ -77,6 +77,8 @@ func (s *Section) Outcome() Outcome {
 	switch {
 	case s.layout != nil:
 		return s.usOutcome()
+	case s.undisclosed():
+		return Suppressed
 	case s.tcf != nil:
 		return s.tcf.outcome(s.id)
 	case s.id == USPv1:

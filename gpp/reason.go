@@ -6,6 +6,8 @@ func (s *Section) AppendReasons(b []string) []string {
 	switch {
 	case s.layout != nil:
 		return s.appendUS(b)
+	case s.undisclosed():
+		return append(b, "tcfeuv2.VendorsDisclosed")
 	case s.tcf != nil:
 		return s.tcf.appendReasons(b, s.id)
 	case s.id == USPv1:

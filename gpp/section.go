@@ -16,6 +16,7 @@ type Section struct {
 	subbed    bool // a subsection follows the core
 	legacy    bool // a Canadian TC string with the vendor ranges of old encoders
 	opaque    bool
+	newer     bool // opaque, because its version is newer than what is read
 }
 
 // gpc is what a section says about Global Privacy Control.
@@ -54,15 +55,30 @@ func (s *Section) ID() int { return int(s.id) }
 func (s *Section) Name() string { return names[s.id] }
 
 // Version is the section's version as it says itself; for usmd, usin, usky and usri, which have none of their own,
-// it is the MspaVersion. It is 0 if the section is opaque.
+// it is the MspaVersion. It is 0 if the section is opaque, unless it is newer than what is read.
 func (s *Section) Version() int { return int(s.version) }
 
 // Text is the section as written in the string.
 func (s *Section) Text() string { return s.text }
 
-// Opaque reports whether the section was kept without being read: an id without a published layout, or a European
-// TC string in the place of the Canadian one, as a published example has it. What it says cannot be honoured.
+// Opaque reports whether the section was kept without being read: an id without a published layout, a version that is
+// newer than what is read, or a European TC string in the place of the Canadian one, as a published example has it. What
+// it says cannot be honoured.
 func (s *Section) Opaque() bool { return s.opaque }
+
+// Newer reports whether the section is opaque because it is newer than what is read.
+func (s *Section) Newer() bool { return s.newer }
+
+// newerVersions is how far above the newest version that is read a version is newer. What is farther above is no version
+// but a damaged string. The standard has had two versions of one section in four years.
+const newerVersions = 8
+
+func isNewer(version, newest uint8) bool { return version > newest && version <= newest+newerVersions }
+
+// keepNewer makes the section opaque.
+func (s *Section) keepNewer(version uint8) {
+	*s = Section{id: s.id, text: s.text, version: version, opaque: true, newer: true}
+}
 
 // TCF is the content of a TC string (tcfeuv2, tcfcav1), nil in other sections.
 func (s *Section) TCF() *TCF { return s.tcf }

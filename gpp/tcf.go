@@ -29,6 +29,7 @@ type TCF struct {
 
 	// What the segments after the core say. A segment that is not there leaves zero values.
 	VendorsDisclosed            Vendors
+	HasVendorsDisclosed         bool    // the segment is there; TCF 2.3 demands it
 	VendorsAllowed              Vendors // Europe only
 	PublisherConsents           Set
 	PublisherLegitimateInterest Set
@@ -55,8 +56,24 @@ type Set uint64
 // Has reports whether the id is in the set.
 func (s Set) Has(id int) bool { return id >= 1 && id <= 64 && s>>(id-1)&1 == 1 }
 
+// newestTCF is the newest version of TC strings, European and Canadian: a European one may be in either section.
+const newestTCF = 2
+
+// disclosedFrom is the creation time from which TCF 2.3 holds, 2026-03-01T00:00:00Z.
+const disclosedFrom Decisecond = 17_723_232_000
+
+// undisclosed reports whether a section is a European TC string of TCF 2.3 without the vendors that were disclosed to the
+// person: no vendor may rely on it.
+func (s *Section) undisclosed() bool {
+	return s.id == TCFEUv2 && s.tcf != nil && !s.tcf.HasVendorsDisclosed && s.tcf.Created >= disclosedFrom
+}
+
 // parseTCFEU reads the section as a European TC string, into t.
 func (s *Section) parseTCFEU(t *TCF) *Error {
+	if version := sextet[s.text[0]]; isNewer(version, newestTCF) {
+		s.keepNewer(version)
+		return nil
+	}
 	if err := parseTCF(s, t, intRanges, 2); err != nil {
 		return err
 	}
@@ -66,9 +83,12 @@ func (s *Section) parseTCFEU(t *TCF) *Error {
 
 // parseTCFCA reads the section as a Canadian TC string, into t. Encoders of before 2026 wrote ranges of plain integers
 // where the specification has Fibonacci codes, and publisher restrictions as in Europe; a string that cannot be read one
-// way is read the other ways. A published example
-// of the specification has a European TC string here, which is kept without being read.
+// way is read the other ways. A published example of the specification has a European TC string here, which is kept without being read.
 func (s *Section) parseTCFCA(t *TCF) *Error {
+	if version := sextet[s.text[0]]; isNewer(version, newestTCF) {
+		s.keepNewer(version)
+		return nil
+	}
 	if sextet[s.text[0]] == 2 && parseTCF(s, t, intRanges, 2) == nil {
 		s.opaque = true
 		return nil
@@ -180,6 +200,7 @@ func (p *tcfParser) parseSegment(text string) *Error {
 	case disclosedSegment:
 		field = p.names().disclosed
 		t.VendorsDisclosed, reason = b.vendors(p.coding)
+		t.HasVendorsDisclosed = true
 	case allowedSegment:
 		field = "VendorsAllowed"
 		t.VendorsAllowed, reason = b.vendors(p.coding)

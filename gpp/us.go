@@ -9,10 +9,14 @@ import (
 func (s *Section) parseUS() *Error {
 	s.layout = layoutOf[s.id]
 	core, rest := cut(s.text, '.')
+	if s.layout.version != 0 && sextet[core[0]] == s.id {
+		s.keepHeaded(core)
+		return nil
+	}
 	if s.layout.version == 0 && headID(core) {
 		s.headed = true
 		listed, err := s.parseHead(core)
-		if err != nil {
+		if err != nil || s.newer {
 			return err
 		}
 		if rest == "" {
@@ -23,11 +27,8 @@ func (s *Section) parseUS() *Error {
 			return s.fault("", "its header and its segments disagree about subsections")
 		}
 	}
-	if err := s.parseCore(core); err != nil {
+	if err := s.parseCore(core); err != nil || s.newer || rest == "" {
 		return err
-	}
-	if rest == "" {
-		return nil
 	}
 	s.subbed = true
 	switch {
@@ -56,7 +57,11 @@ func (s *Section) parseHead(head string) (listed bool, err *Error) {
 	if id := b.read(6); id != uint64(s.id) {
 		return false, s.fault("SectionID", "it is the id of another section")
 	}
-	if version := b.read(6); !b.short && version != 1 {
+	if version := uint8(b.read(6)); !b.short && version != 1 {
+		if isNewer(version, 1) {
+			s.keepNewer(version)
+			return false, nil
+		}
 		return false, s.fault("Version", unknownVersion(int(version), "1"))
 	}
 	count := b.read(12)
@@ -77,6 +82,18 @@ func (s *Section) parseHead(head string) (listed bool, err *Error) {
 	return count == 1, nil
 }
 
+// keepHeaded keeps a section of 7 to 23 that begins with a section header, a form that none of them has yet. A header is
+// shorter than any core; a longer text is a core whose version happens to be the section's id.
+func (s *Section) keepHeaded(head string) {
+	version := s.id
+	if short := len(head) < s.layout.length; short || !isNewer(version, s.layout.newest()) {
+		if version = 0; len(head) > 1 {
+			version = sextet[head[1]]
+		}
+	}
+	s.keepNewer(version)
+}
+
 func unknownVersion(version int, known string) string {
 	return "version " + strconv.Itoa(version) + " is not known; read: " + known
 }
@@ -84,6 +101,10 @@ func unknownVersion(version int, known string) string {
 // parseCore reads the version and the two-bit values.
 func (s *Section) parseCore(core string) *Error {
 	s.version = sextet[core[0]]
+	if isNewer(s.version, s.layout.newest()) {
+		s.keepNewer(s.version)
+		return nil
+	}
 	if err := s.chooseLayout(len(core)); err != nil {
 		return err
 	}
@@ -109,8 +130,8 @@ const mislabelled = 12
 func (s *Section) chooseLayout(length int) *Error {
 	l := s.layout
 	switch {
-	case l.version == 0:
-		if s.version == 0 || s.version >= USMD && s.version <= USRI {
+	case l.version == 0: // 0 is read like 1; so is one far above, for the values do not depend on it
+		if s.version >= USMD && s.version <= USRI {
 			return s.fault("MspaVersion", "it cannot be "+strconv.Itoa(int(s.version)))
 		}
 	case l.id == USNat:

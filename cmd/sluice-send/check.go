@@ -94,7 +94,10 @@ func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Opt
 	if o.Mapping != nil && len(o.Mapping.Unused) > 0 {
 		p.say("%s: columns that fill no field and would not be sent: %q", file, o.Mapping.Unused)
 	}
-	pr := &upload.Preparer{Mapping: o.Mapping, Policy: event.Policy{DatasetID: p.dataset}, Fill: p.dataset, Now: func() time.Time { return clock }}
+	pr := &upload.Preparer{
+		Mapping: o.Mapping, Policy: event.Policy{DatasetID: p.dataset}, Fill: p.dataset,
+		Now: func() time.Time { return clock },
+	}
 	cut := &input.Cutter{Rows: o.Rows, MaxRows: client.FillEvents, MaxBytes: client.FillBytes}
 	report := &checkReport{File: file, Warnings: map[event.Code]int{}, Codes: map[event.Code]int{}}
 	for b := new(input.Batch); ; {

@@ -36,7 +36,10 @@ type finding struct {
 func (p *program) doctor(ctx context.Context) error {
 	findings := []finding{hashFinding()}
 	if c, err := p.open(client.Options{Retry: briefly}); err != nil {
-		findings = append(findings, finding{"address and key", false, err.Error(), "Give --url, and the key by SLUICE_API_KEY or --key-file.", exitUsage})
+		findings = append(findings, finding{
+			"address and key", false, err.Error(),
+			"Give --url, and the key by SLUICE_API_KEY or --key-file.", exitUsage,
+		})
 	} else {
 		findings = append(findings, p.examine(ctx, c)...)
 	}
@@ -106,7 +109,10 @@ func contactFault(err error) finding {
 	case ok && e.KeyRejected():
 		return finding{"key", false, err.Error(), "Check that the key is the dataset's, whole, and not revoked.", exitKey}
 	case ok && e.Code == "":
-		return finding{"service", false, err.Error(), "Something else answers at this address; check --url and any proxy.", exitUnreachable}
+		return finding{
+			"service", false, err.Error(), "Something else answers at this address; check --url and any proxy.",
+			exitUnreachable,
+		}
 	case ok:
 		return finding{"service", false, err.Error(), "The service is there but cannot answer now; try again later.", exitUnreachable}
 	}
@@ -119,7 +125,10 @@ const maxSkew = 4 * time.Minute
 
 func (p *program) clockFinding(contact *client.Contact) finding {
 	if contact.Time.IsZero() {
-		return finding{"clock", false, "the service's answer has no Date", "A proxy may remove it; compare the clock by hand.", exitRejected}
+		return finding{
+			"clock", false, "the service's answer has no Date",
+			"A proxy may remove it; compare the clock by hand.", exitRejected,
+		}
 	}
 	skew := p.now().Sub(contact.Time).Round(time.Second)
 	detail := fmt.Sprintf("%v ahead of the service's", skew)
@@ -149,13 +158,19 @@ func (p *program) dryFinding(ctx context.Context, c *client.Client, contact *cli
 	}
 	v, err := c.ValidateRemote(ctx, body)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Code == event.DatasetForbidden {
-		return finding{"sample event", false, "the key does not open the dataset of --dataset", "Use that dataset's key, or the key's dataset.", exitKey}
+		return finding{
+			"sample event", false, "the key does not open the dataset of --dataset",
+			"Use that dataset's key, or the key's dataset.", exitKey,
+		}
 	}
 	if err != nil {
 		return finding{"sample event", false, err.Error(), "", exitUnreachable}
 	}
 	if !v.Valid {
-		return finding{"sample event", false, "the service would reject a plain page_view", "Its rules differ from this program's; update one of them.", exitRejected}
+		return finding{
+			"sample event", false, "the service would reject a plain page_view",
+			"Its rules differ from this program's; update one of them.", exitRejected,
+		}
 	}
 	return finding{Check: "sample event", OK: true, Detail: "would be accepted; nothing was stored"}
 }

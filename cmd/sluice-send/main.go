@@ -20,7 +20,11 @@ import (
 	"sluice/client"
 	"sluice/cmd/sluice-send/internal/input"
 	"sluice/cmd/sluice-send/internal/upload"
+	"sluice/internal/version"
 )
+
+// revision is the commit; it is set by -ldflags, for builds that do not ask git.
+var revision = ""
 
 // The exit codes, the same for every command.
 const (
@@ -100,12 +104,12 @@ func (p *program) run(ctx context.Context, args []string) int {
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "sluice-send",
-		Version: "dev", // versionText says it
+		Version: version.Number,
 		Short:   "Checks, converts, hashes and uploads conversion events",
 		Long: `sluice-send is the sender's program: it checks, converts, hashes and uploads conversion events.
 
 The key of the dataset comes from SLUICE_API_KEY, from the file named by --key-file, or from a prompt on a terminal. It
-is never a flag: flags are seen by everyone on the machine. Every other flag can be given as a variable, for
+is never a flag: flags are seen by everyone on the machine. Flags of every command can be given as a variable, for
 example SLUICE_URL for --url.
 
 Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 the key was rejected,
@@ -113,10 +117,10 @@ Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 th
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			return p.fromEnvironment(cmd.Flags())
+			return p.fromEnvironment(cmd.Root().PersistentFlags())
 		},
 	}
-	root.SetVersionTemplate(versionText())
+	root.SetVersionTemplate(version.Text("sluice-send", revision))
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.url, "url", "", "address of the service, such as https://events.example.com")
 	flags.StringVar(&p.dataset, "dataset", "", "data_set_id for rows that have none; rows of another dataset are rejected")
@@ -124,15 +128,26 @@ Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 th
 	flags.BoolVar(&p.plainHTTP, "plain-http", false, "allow http:// to another machine; the key then travels readable")
 	flags.BoolVar(&p.json, "json", false, "answer in JSON")
 	root.AddCommand(p.uploadCommand(), p.checkCommand(), p.hashCommand(), p.statusCommand(), p.statsCommand(), p.schemaCommand(),
-		p.doctorCommand(), p.convertCommand(), p.conformanceCommand())
+		p.doctorCommand(), p.convertCommand(), p.conformanceCommand(), p.versionCommand())
 	return root
 }
 
-// fromEnvironment gives flags that were not set the value of their variable.
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print version, commit and Go version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(p.stdout, version.Text("sluice-send", revision))
+			return err
+		},
+	}
+}
+
+// fromEnvironment gives flags of every command that were not set the value of their variable. What one command does is
+// said on its command line alone.
 func (p *program) fromEnvironment(flags *pflag.FlagSet) (err error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if v := p.env(name); v != "" && !f.Changed && f.Name != "help" && err == nil {
+		if v := p.env(name); v != "" && !f.Changed && err == nil {
 			if e := flags.Set(f.Name, v); e != nil {
 				err = fmt.Errorf("%s: %w", name, e)
 			}

@@ -25,21 +25,54 @@ func header1(name, value string) func(*http.Request) {
 }
 
 var requestRules = []requestRule{
-	{"request-no-key", "a request without a key is rejected", "POST", "/v1/events", "{}", func(r *http.Request) { r.Header.Del("Authorization") }, 403, event.MissingAPIKey},
-	{"request-wrong-key", "an unknown key is rejected", "POST", "/v1/events", "{}", header1("Authorization", "Bearer no-such-key"), 403, event.InvalidAPIKey},
-	{"request-two-keys", "two Authorization headers are rejected", "POST", "/v1/events", "{}", func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }, 403, event.InvalidAPIKey},
-	{"request-browser", "a browser is rejected", "POST", "/v1/events", "{}", header1("Origin", "https://shop.example.com"), 403, event.ServerSideOnly},
-	{"request-media-type", "only JSON is read", "POST", "/v1/events", "{}", header1("Content-Type", "text/csv"), 415, event.UnsupportedMediaType},
-	{"request-encoding", "an encoding other than gzip and zstd is rejected", "POST", "/v1/events", "{}", header1("Content-Encoding", "br"), 415, event.UnsupportedMediaType},
-	{"request-broken-gzip", "a body that does not unpack is rejected", "POST", "/v1/events", "{}", header1("Content-Encoding", "gzip"), 400, event.MalformedJSON},
+	{
+		"request-no-key", "a request without a key is rejected", "POST", "/v1/events", "{}",
+		func(r *http.Request) { r.Header.Del("Authorization") }, 403, event.MissingAPIKey,
+	},
+	{
+		"request-wrong-key", "an unknown key is rejected", "POST", "/v1/events", "{}",
+		header1("Authorization", "Bearer no-such-key"), 403, event.InvalidAPIKey,
+	},
+	{
+		"request-two-keys", "two Authorization headers are rejected", "POST", "/v1/events", "{}",
+		func(r *http.Request) { r.Header.Add("Authorization", r.Header.Get("Authorization")) }, 403, event.InvalidAPIKey,
+	},
+	{
+		"request-browser", "a browser is rejected", "POST", "/v1/events", "{}", header1("Origin", "https://shop.example.com"),
+		403, event.ServerSideOnly,
+	},
+	{
+		"request-media-type", "only JSON is read", "POST", "/v1/events", "{}", header1("Content-Type", "text/csv"), 415,
+		event.UnsupportedMediaType,
+	},
+	{
+		"request-encoding", "an encoding other than gzip and zstd is rejected", "POST", "/v1/events", "{}",
+		header1("Content-Encoding", "br"), 415, event.UnsupportedMediaType,
+	},
+	{
+		"request-broken-gzip", "a body that does not unpack is rejected", "POST", "/v1/events", "{}",
+		header1("Content-Encoding", "gzip"), 400, event.MalformedJSON,
+	},
 	{"request-unknown-path", "there is nothing elsewhere", "POST", "/v1/event", "{}", nil, 404, event.NotFound},
 	{"request-method", "events are posted", "PUT", "/v1/events", "{}", nil, 405, event.MethodNotAllowed},
 	{"request-array-to-single", "an array belongs to the batch path", "POST", "/v1/events", "[]", nil, 400, event.InvalidType},
-	{"request-object-to-batch", "an object belongs to the single path", "POST", "/v1/events/batch", "{}", nil, 400, event.InvalidType},
+	{
+		"request-object-to-batch", "an object belongs to the single path", "POST", "/v1/events/batch", "{}", nil, 400,
+		event.InvalidType,
+	},
 	{"request-empty-batch", "a batch holds at least one event", "POST", "/v1/events/batch", "[]", nil, 400, event.EmptyBatch},
-	{"request-no-submission", "an unknown submission is not found", "GET", "/v1/submissions/batch.00000000-0000-7000-8000-000000000000", "", nil, 404, event.NotFound},
-	{"request-stats-no-key", "the numbers of a dataset need its key", "GET", "/v1/stats", "", func(r *http.Request) { r.Header.Del("Authorization") }, 403, event.MissingAPIKey},
-	{"request-stats-window", "an unknown window of the numbers is not found", "GET", "/v1/stats?window=2h", "", nil, 404, event.NotFound},
+	{
+		"request-no-submission", "an unknown submission is not found", "GET",
+		"/v1/submissions/batch.00000000-0000-7000-8000-000000000000", "", nil, 404, event.NotFound,
+	},
+	{
+		"request-stats-no-key", "the numbers of a dataset need its key", "GET", "/v1/stats", "",
+		func(r *http.Request) { r.Header.Del("Authorization") }, 403, event.MissingAPIKey,
+	},
+	{
+		"request-stats-window", "an unknown window of the numbers cannot be read", "GET", "/v1/stats?window=2h", "", nil, 400,
+		event.InvalidParameter,
+	},
 	{"request-stats-method", "the numbers are read", "POST", "/v1/stats", "{}", nil, 405, event.MethodNotAllowed},
 }
 
@@ -57,7 +90,10 @@ func (o *conformance) requestRule(ctx context.Context, m requestRule) (diff []st
 	if r.Status != "error" || r.ErrorCode != m.code || r.Message == "" {
 		diff = append(diff, fmt.Sprintf("status %q, error_code %q, want %q, %q and a message", r.Status, r.ErrorCode, "error", m.code))
 	}
-	for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Content-Type": "application/json"} {
+	for name, want := range map[string]string{
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",
+		"Content-Type": "application/json",
+	} {
 		if got := h.Get(name); got != want {
 			diff = append(diff, fmt.Sprintf("%s: %q, want %q", name, got, want))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/client"
+	"sluice/event"
 )
 
 var statsWindows = []string{"1h", "24h", "7d", "30d"}
@@ -61,6 +63,14 @@ func printStats(out io.Writer, s *client.Stats) error {
 	row("unrestricted", s.Outcomes.Unrestricted, of(s.Outcomes.Unrestricted, s.Accepted, "accepted"))
 	row("measurement_only", s.Outcomes.MeasurementOnly, of(s.Outcomes.MeasurementOnly, s.Accepted, "accepted"))
 	row("suppressed", s.Outcomes.Suppressed, of(s.Outcomes.Suppressed, s.Accepted, "accepted"))
+	r := &s.Requests
+	fmt.Fprint(w, "\nRequests\n")
+	row("  accepted", r.Accepted, of(r.Accepted, r.Accepted+r.Rejected, "these requests"))
+	row("  rejected whole", r.Rejected, of(r.Rejected, r.Accepted+r.Rejected, "these requests"))
+	for _, code := range slices.Sorted(maps.Keys(r.ByCode)) {
+		info, _ := event.LookupCode(event.Code(code))
+		row("    "+code, r.ByCode[code], info.Remedy)
+	}
 	fmt.Fprint(w, "\nEvent types\n")
 	for _, t := range s.EventTypes {
 		row("  "+t.EventType, t.Accepted, of(t.Accepted, s.Accepted, "accepted"))
@@ -79,7 +89,8 @@ func printStats(out io.Writer, s *client.Stats) error {
 		if r.Example != "" {
 			fmt.Fprintf(w, "    Example: %s\n", r.Example)
 		}
-		fmt.Fprintf(w, "    Problems found: %d. First seen %s, last seen %s, by the hour.\n", r.Problems, hour(r.FirstSeen), hour(r.LastSeen))
+		fmt.Fprintf(w, "    Problems found: %d. First seen %s, last seen %s, by the hour.\n", r.Problems, hour(r.FirstSeen),
+			hour(r.LastSeen))
 	}
 	f := s.Freshness
 	fmt.Fprintf(w, "\ncounted at\t%s UTC\t%d s behind\n", f.CountedAt.UTC().Format("2006-01-02 15:04:05"), f.DelaySeconds)

@@ -61,7 +61,8 @@ func (p *program) printStatus(s *client.Submission) error {
 		fmt.Fprintf(p.stdout, "%-14s %v\n", line.name, line.value)
 	}
 	for _, e := range s.Events {
-		fmt.Fprintf(p.stdout, "event %-8d %s  %s  %s  late=%v  optimization_eligible=%v\n", e.Index, e.EventID, e.EventType, e.Privacy, e.Late, e.OptimizationEligible)
+		fmt.Fprintf(p.stdout, "event %-8d %s  %s  %s  late=%v  optimization_eligible=%v\n", e.Index, e.EventID, e.EventType,
+			e.Privacy, e.Late, e.OptimizationEligible)
 	}
 	return nil
 }

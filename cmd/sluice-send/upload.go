@@ -55,7 +55,8 @@ addresses by --hash:
 	flags.IntVar(&f.parallel, "parallel", 8, "batches under way at once")
 	flags.StringVar(&f.checkpoint, "checkpoint", "", "checkpoint file (FILE.checkpoint)")
 	flags.StringVar(&f.rejected, "rejected", "", "file for rejected rows (FILE.rejected.ndjson)")
-	flags.BoolVar(&f.keepRows, "rejected-rows", false, "also write the rejected rows of a csv or tsv file, as they are, to FILE.rejected.csv; it holds what the file holds")
+	flags.BoolVar(&f.keepRows, "rejected-rows", false,
+		"also write the rejected rows of a csv or tsv file, as they are, to FILE.rejected.csv; it holds what the file holds")
 	flags.BoolVar(&f.restart, "restart", false, "forget an interrupted upload and begin at the first row")
 	flags.BoolVar(&f.again, "again", false, "send a file that was sent before a second time: its rows are stored twice")
 	flags.DurationVar(&f.giveUp, "give-up-after", 10*time.Minute, "how long one batch is tried before the upload stops")
@@ -118,7 +119,8 @@ func (p *program) upload(ctx context.Context, f *uploadFlags, files []string) er
 	sum := &summary{begin: p.now()}
 	o := &upload.Options{
 		Input: f.input, Stdin: p.stdin, Client: c, URL: p.url, Clock: clock, Now: p.now,
-		BatchRows: f.batch, Parallel: f.parallel, Checkpoint: f.checkpoint, Rejected: f.rejected, KeepRows: f.keepRows, Restart: f.restart, Again: f.again,
+		BatchRows: f.batch, Parallel: f.parallel, Checkpoint: f.checkpoint, Rejected: f.rejected, KeepRows: f.keepRows,
+		Restart: f.restart, Again: f.again,
 		Note: p.say,
 	}
 	o.Input.Dataset = p.dataset

@@ -37,16 +37,13 @@ running server goes on within seconds.`,
 
 func adoptLake(cmd *cobra.Command, from string) error {
 	ctx := cmd.Context()
-	place, err := placeOfLake(cmd)
-	if err != nil {
-		return err
-	}
 	e, err := openEngine(cmd)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	if err := rightTables(ctx, e, place); err != nil {
+	place, err := commandTables(cmd, e)
+	if err != nil {
 		return err
 	}
 	s, err := stream.Open(ctx, e, stream.Options{})
@@ -74,11 +71,7 @@ func adoptLake(cmd *cobra.Command, from string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "The tables belong to this stream already. Nothing was changed.")
 		return nil
 	}
-	log, err := openAudit(cmd, e)
-	if err != nil {
-		return fmt.Errorf("done, but not in the audit log: %w", err)
-	}
-	if err := note(ctx, log, "lake adopt", place.String(), map[string]string{"from": from}); err != nil {
+	if err := noteIn(cmd, e, "lake adopt", place.String(), map[string]string{"from": from}); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), "The tables go on with this stream.")

@@ -115,23 +115,3 @@ func TestBackupHoldsTheStream(t *testing.T) {
 		t.Errorf("got exit code %d, want 0", code)
 	}
 }
-
-// A backup of format 1, which had no stream, is restored as before.
-func TestRestoreOfFormat1(t *testing.T) {
-	dir := t.TempDir()
-	key, _ := provisioned(t, dir, "shop")
-	backup := filepath.Join(t.TempDir(), "backup")
-	sluice(t, "backup", backup, "--data", dir)
-	if err := os.RemoveAll(filepath.Join(backup, "stream")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(backup, backupName), []byte(`{"format":1,"program":"dev","made":"2026-11-01T00:00:00Z","tables":"copied"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	other := filepath.Join(t.TempDir(), "other")
-	sluice(t, "restore", backup, "--data", other)
-	s := start(t, other)
-	if a, err := s.post(key, "/v1/events", marked("shop", "m")); err != nil || a.status != 200 {
-		t.Errorf("got %d %s, %v", a.status, a.body, err)
-	}
-}

@@ -1,8 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -11,80 +10,19 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"sluice/internal/cluster"
-	"sluice/internal/engine"
+	"sluice/internal/clusterstatus"
 )
 
 func newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Show, check and change what the nodes of a cluster share; move a data directory into one",
+		Short: "Show, check and change what the nodes of a cluster share",
 		Long: `Nodes that share NATS servers agree on one configuration, which is recorded there: replicas, partitions,
 retention and size of the stream, and where the tables are. docs/cluster.md explains how to run a cluster.`,
 		Args: cobra.NoArgs, RunE: needsSubcommand,
 	}
-	cmd.AddCommand(newClusterStatus(), newClusterCheck(), newClusterSet(), newClusterJoin())
+	cmd.AddCommand(newClusterStatus(), newClusterCheck(), newClusterSet())
 	return cmd
-}
-
-// clusterStatus is what sluice cluster status prints.
-type clusterStatus struct {
-	Engine     string            `json:"engine"`
-	Record     *recordStatus     `json:"configuration,omitempty"` // none for an embedded engine
-	Streams    []streamStatus    `json:"streams"`
-	Partitions []partitionStatus `json:"partitions"`
-	Leases     []leaseStatus     `json:"leases"`
-	Nodes      []nodeStatus      `json:"nodes"`
-	Problems   []string          `json:"problems"`
-}
-
-type recordStatus struct {
-	Cluster         string `json:"cluster"`
-	Stream          string `json:"stream"`
-	Replicas        int    `json:"replicas"`
-	Partitions      int    `json:"partitions"`
-	StreamRetention string `json:"stream_retention"`
-	MaxStream       int64  `json:"max_stream"` // -1 is no limit
-	Lake            string `json:"lake"`
-	LakeID          string `json:"lake_id"`
-}
-
-type streamStatus struct {
-	Name     string   `json:"name"`
-	Leader   string   `json:"leader"`
-	Replicas int      `json:"replicas"`
-	InStep   int      `json:"replicas_in_step"`
-	Behind   []string `json:"behind,omitempty"`
-	Messages uint64   `json:"messages"`
-	Bytes    uint64   `json:"bytes"`
-	Drift    []string `json:"changed_settings,omitempty"`
-	Error    string   `json:"error,omitempty"`
-}
-
-type partitionStatus struct {
-	Partition  int     `json:"partition"`
-	Last       uint64  `json:"last"`
-	Watermark  uint64  `json:"watermark"`
-	LagSeconds float64 `json:"lag_seconds"` // as its loader says; 0 when there is none
-	Loader     string  `json:"loader"`      // the node that loads it
-}
-
-type leaseStatus struct {
-	Name    string    `json:"name"`
-	Node    string    `json:"node"`
-	NodeID  string    `json:"node_id"` // hosts may have the same name
-	Renewed time.Time `json:"renewed"`
-}
-
-type nodeStatus struct {
-	ID        string    `json:"id"`
-	Host      string    `json:"host"`
-	Version   string    `json:"version"`
-	API       string    `json:"api"`
-	Started   time.Time `json:"started"`
-	Heartbeat time.Time `json:"heartbeat"`
-	Loading   bool      `json:"loading"`
-	Draining  bool      `json:"draining"`
 }
 
 func newClusterStatus() *cobra.Command {
@@ -98,19 +36,22 @@ when there are problems. It works for an embedded engine, too.`,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := dataExists(cmd); err != nil { // this command only looks: it makes nothing
+			return failed(err)
+		}
 		e, err := openEngine(cmd)
 		if err != nil {
 			return failed(err)
 		}
 		defer e.Close()
-		st, err := readStatus(cmd.Context(), e)
+		st, err := clusterstatus.Read(cmd.Context(), e)
 		if err != nil {
 			return failed(err)
 		}
 		if *asJSON {
 			err = printJSON(cmd.OutOrStdout(), st)
 		} else {
-			err = st.print(cmd.OutOrStdout(), time.Now())
+			err = printStatus(cmd.OutOrStdout(), st, time.Now())
 		}
 		if err == nil && len(st.Problems) > 0 {
 			err = fmt.Errorf("%d problems", len(st.Problems))
@@ -120,97 +61,7 @@ when there are problems. It works for an embedded engine, too.`,
 	return cmd
 }
 
-// readStatus asks the engine for everything that sluice cluster status shows.
-func readStatus(ctx context.Context, e *engine.Engine) (*clusterStatus, error) {
-	st := &clusterStatus{Engine: e.Mode().String(), Problems: []string{}, Partitions: []partitionStatus{}, Leases: []leaseStatus{}, Nodes: []nodeStatus{}}
-	r, err := e.Record(ctx)
-	if err == nil {
-		st.Record = &recordStatus{r.Cluster, r.Stream, r.Replicas, r.Partitions, r.StreamRetention.String(), r.MaxStream, r.Lake, r.LakeID}
-	} else if !errors.Is(err, engine.ErrNotFound) {
-		return nil, err
-	}
-	streams, err := e.Streams(ctx)
-	if err != nil {
-		return nil, err
-	}
-	view, err := cluster.Read(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	leases, err := e.Leases(ctx)
-	if err != nil {
-		return nil, err
-	}
-	st.addStreams(streams, view, r.Replicas)
-	hosts := map[string]string{}
-	versions := map[string]bool{}
-	for _, n := range view.Nodes {
-		hosts[n.ID] = n.Host
-		versions[n.Version] = true
-		st.Nodes = append(st.Nodes, nodeStatus{n.ID, n.Host, n.Version, n.API, n.Started, n.Seen, n.Loading, n.Draining})
-	}
-	for _, l := range leases {
-		node := hosts[l.Owner]
-		if node == "" {
-			node = "unknown " + l.Owner
-		}
-		st.Leases = append(st.Leases, leaseStatus{l.Name, node, l.Owner, l.Renewed})
-	}
-	if len(versions) > 1 {
-		st.problem("the nodes run %d versions", len(versions))
-	}
-	if len(st.Nodes) == 0 && e.Mode() != engine.Embedded {
-		st.problem("no node runs")
-	}
-	return st, nil
-}
-
-func (st *clusterStatus) problem(format string, args ...any) {
-	st.Problems = append(st.Problems, fmt.Sprintf(format, args...))
-}
-
-func (st *clusterStatus) addStreams(streams []engine.StreamStatus, view *cluster.View, replicas int) {
-	for _, s := range streams {
-		out := streamStatus{Name: s.Name, Leader: s.Leader, Replicas: s.Replicas, InStep: s.InStep, Messages: s.Messages, Bytes: s.Bytes, Drift: s.Drift}
-		for _, p := range s.Behind {
-			state := fmt.Sprintf("%d behind", p.Lag)
-			if p.Offline {
-				state = "offline"
-			}
-			out.Behind = append(out.Behind, fmt.Sprintf("%s (%s, silent for %v)", p.Name, state, p.Silent.Round(time.Millisecond)))
-		}
-		switch {
-		case s.Err != nil:
-			out.Error = s.Err.Error()
-			st.problem("%s does not answer: %v", s.Name, s.Err)
-		case s.InStep < s.Replicas:
-			st.problem("%s has %d of %d replicas in step", s.Name, s.InStep, s.Replicas)
-		}
-		if s.Err == nil && s.Replicas < replicas {
-			st.problem("%s has %d replicas, the cluster's configuration says %d", s.Name, s.Replicas, replicas)
-		}
-		if len(s.Drift) > 0 {
-			st.problem("settings of %s were changed: %s; the next start of a node puts them right", s.Name, strings.Join(s.Drift, ", "))
-		}
-		st.Streams = append(st.Streams, out)
-		if s.Partition >= 0 {
-			st.addPartition(s, view)
-		}
-	}
-}
-
-func (st *clusterStatus) addPartition(s engine.StreamStatus, view *cluster.View) {
-	p := uint8(s.Partition)
-	out := partitionStatus{Partition: s.Partition, Last: s.Last, Watermark: view.Loaded[p]}
-	if n, l := view.Loader(p); n != nil {
-		out.Loader, out.LagSeconds = n.Host, l.Lag.Seconds()
-	} else if s.Err == nil && s.Last > out.Watermark && len(view.Nodes) > 0 {
-		st.problem("no node loads partition %d", p)
-	}
-	st.Partitions = append(st.Partitions, out)
-}
-
-func (st *clusterStatus) print(out io.Writer, now time.Time) error {
+func printStatus(out io.Writer, st *clusterstatus.Status, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "engine: %s\n", st.Engine)
 	if r := st.Record; r != nil {
@@ -218,24 +69,21 @@ func (st *clusterStatus) print(out io.Writer, now time.Time) error {
 		if r.MaxStream >= 0 {
 			limit = new(size(r.MaxStream)).String()
 		}
-		fmt.Fprintf(w, "cluster: %s, %d replicas, %d partitions, stream retention %s, %s each, tables at %s\n",
-			r.Cluster, r.Replicas, r.Partitions, r.StreamRetention, limit, r.Lake)
+		fmt.Fprintf(w, "cluster: %s, %d replicas, %d partitions, stream retention %s, %s each, %d idempotency keys, tables at %s, table retention %s, snapshot retention %s\n",
+			r.Cluster, r.Replicas, r.Partitions, r.StreamRetention, limit, r.MaxKeys, r.Lake, r.TableRetention, r.Snapshots)
 	}
 	fmt.Fprintln(w, "\nSTREAM\tLEADER\tREPLICAS\tIN STEP\tMESSAGES\tBYTES\tBEHIND")
 	for _, s := range st.Streams {
-		leader := s.Leader
-		if leader == "" {
-			leader = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", s.Name, leader, s.Replicas, s.InStep, s.Messages, s.Bytes, strings.Join(s.Behind, ", ")+s.Error)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", s.Name, cmp.Or(s.Leader, "-"), s.Replicas, s.InStep, s.Messages,
+			s.Bytes, strings.Join(s.Behind, ", ")+s.Error)
 	}
 	fmt.Fprintln(w, "\nPARTITION\tLAST\tWATERMARK\tLAG\tLOADER")
 	for _, p := range st.Partitions {
-		loader := p.Loader
-		if loader == "" {
-			loader = "-"
+		lag := time.Duration(p.LagSeconds * float64(time.Second)).Round(time.Millisecond).String()
+		if !p.LagKnown {
+			lag = "unknown"
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%v\t%s\n", p.Partition, p.Last, p.Watermark, (time.Duration(p.LagSeconds * float64(time.Second))).Round(time.Millisecond), loader)
+		fmt.Fprintf(w, "%d\t%d\t%d\t%v\t%s\n", p.Partition, p.Last, p.Watermark, lag, cmp.Or(p.Loader, "-"))
 	}
 	fmt.Fprintln(w, "\nLEASE\tNODE\tRENEWED")
 	for _, l := range st.Leases {
@@ -250,6 +98,9 @@ func (st *clusterStatus) print(out io.Writer, now time.Time) error {
 		if n.Draining {
 			state = "draining"
 		}
+		if n.Trouble != "" {
+			state = n.Trouble
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v ago\t%s\n", n.ID, n.Host, n.Version, n.API, max(0, now.Sub(n.Heartbeat)).Round(100*time.Millisecond), state)
 	}
 	for _, p := range st.Problems {
@@ -259,4 +110,49 @@ func (st *clusterStatus) print(out io.Writer, now time.Time) error {
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+func newClusterCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check what durability needs of the NATS servers",
+		Long: `Checks versions, message size, credentials, TLS, replicas, storage limits and, with the addresses of the
+servers' monitoring ports, that each of them syncs every write. A client cannot see that without them: then the
+result is "unknown". The exit code is 1 when a check failed.
+
+No check sees whether the servers' disks keep what they say is written, whether two servers share a disk or a
+machine, or whether a file on a server's disk has rotted.`,
+		Example: `  sluice cluster check --monitor http://127.0.0.1:8222`,
+		Args:    cobra.NoArgs,
+	}
+	monitors := cmd.Flags().StringSlice("monitor", nil, "addresses of the monitoring ports of all NATS servers")
+	asJSON := jsonFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		e, err := openEngine(cmd)
+		if err != nil {
+			return failed(err)
+		}
+		defer e.Close()
+		found, err := clusterstatus.Check(cmd.Context(), e, *monitors)
+		if err != nil {
+			return failed(err)
+		}
+		bad := 0
+		for _, f := range found {
+			if f.Result == "failed" {
+				bad++
+			}
+			if !*asJSON {
+				fmt.Fprintf(cmd.OutOrStdout(), "%-8s %s: %s\n", f.Result, f.Check, f.Detail)
+			}
+		}
+		if *asJSON {
+			err = printJSON(cmd.OutOrStdout(), found)
+		}
+		if err == nil && bad > 0 {
+			err = fmt.Errorf("%d checks failed", bad)
+		}
+		return failed(err)
+	}
+	return cmd
 }

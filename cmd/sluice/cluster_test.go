@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/clusterstatus"
 	"sluice/internal/enginetest"
 )
 
@@ -47,14 +48,25 @@ func wants(t *testing.T, what, got string, want ...string) {
 	}
 }
 
-func statusOf(t *testing.T, args ...string) clusterStatus {
+func statusOf(t *testing.T, args ...string) clusterstatus.Status {
 	t.Helper()
 	out, _ := program(t.Context(), append([]string{"cluster", "status", "--json"}, args...)...).Output() // fails when there are problems
-	var st clusterStatus
+	var st clusterstatus.Status
 	if err := json.Unmarshal(out, &st); err != nil {
 		t.Fatalf("cluster status: %v in %q", err, out)
 	}
 	return st
+}
+
+// Servers that ask for no credentials are named: by the check, by a node that starts, and on its page.
+func TestUnprotectedServers(t *testing.T) {
+	srv := enginetest.Start(t, "max_payload: 8MB\naccounts: {}")
+	n := start(t, t.TempDir(), "--nats", srv.URL())
+	const problem = "the NATS server asks for no credentials"
+	wants(t, "the log", n.said(), problem)
+	out, _ := program(t.Context(), "cluster", "check", "--nats", srv.URL()).Output()
+	wants(t, "check", string(out), "failed   protection: "+problem)
+	wants(t, "the page", string(n.ask(t, "", "/system").body), problem)
 }
 
 // Nodes with flags that disagree do not start, and each says both values. Nothing of it changes the cluster.
@@ -119,9 +131,11 @@ func TestNodesAgree(t *testing.T) {
 	})
 	wants(t, "a check of one server", fails(t, 1, "cluster", "check", "--nats", nats, "--monitor", srv.Monitor()), "checks failed")
 	out, _ := program(t.Context(), "cluster", "check", "--nats", nats, "--monitor", srv.Monitor()).Output()
-	wants(t, "check", string(out), "failed   replicas: the cluster's configuration says 1", "sync_interval is always: true", "ok       message size")
+	wants(t, "check", string(out), "failed   replicas: the cluster's configuration says 1", "sync_interval is always: true", "ok       message size", "ok       protection")
 
 	sluice(t, "cluster", "set", "--nats", nats, "--partitions", "3", "--stream-retention", "96h")
+	wants(t, "a shorter retention", fails(t, 2, "cluster", "set", "--nats", nats, "--stream-retention", "48h"), "4d now", "older than 2d are gone", "nothing was changed", "--yes")
+	wants(t, "a smaller stream", fails(t, 2, "cluster", "set", "--nats", nats, "--max-stream", "1GiB"), "beyond 1GiB are gone", "nothing was changed")
 	if st := statusOf(t, "--nats", nats); st.Record.Partitions != 3 || len(st.Partitions) != 3 || st.Record.StreamRetention != "96h0m0s" {
 		t.Errorf("after cluster set: got %+v", st.Record)
 	}
@@ -212,5 +226,26 @@ func TestStatusOfEmbedded(t *testing.T) {
 	s.stop(15)
 	if st := statusOf(t, "--data", dir); st.Engine != "embedded" || len(st.Nodes) != 0 {
 		t.Errorf("without a server: got %+v", st)
+	}
+}
+
+// A command that only looks makes nothing: neither buckets on servers that are empty nor a data directory.
+func TestClusterStatusMakesNothing(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	st := statusOf(t, "--nats", address(srv), "--data", filepath.Join(t.TempDir(), "node"))
+	if len(st.Problems) != 1 || !strings.Contains(st.Problems[0], "hold nothing") {
+		t.Errorf("got problems %q, want one that says that there is no cluster", st.Problems)
+	}
+	names := srv.JetStream().StreamNames(t.Context())
+	for name := range names.Name() {
+		t.Errorf("got a stream %s, want none", name)
+	}
+	if err := names.Err(); err != nil {
+		t.Error(err)
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	wants(t, "no directory", fails(t, 1, "cluster", "status", "--data", dir), "no data directory")
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want no directory", err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,10 +13,10 @@ import (
 )
 
 func newClusterSet() *cobra.Command {
-	var replicas, partitions int
-	var retention days
+	var replicas, partitions, maxKeys int
+	var retention, tableRetention, snapshots days
 	var maxStream size
-	var unlimited bool
+	var unlimited, yes bool
 	var tables string
 	cmd := &cobra.Command{
 		Use:   "set",
@@ -23,20 +24,32 @@ func newClusterSet() *cobra.Command {
 		Long: `Changes the configuration that all nodes share, in the record and in every stream and bucket. Nodes that run go
 on with what they know; restart them one by one. A node that names another value with a flag does not start.
 
-The number of partitions can only grow. Fewer replicas, a shorter retention or a smaller size take effect at once:
-events that are then too old are gone from the stream.`,
-		Example: `  sluice cluster set --nats nats://10.0.0.1:4222 --replicas 3
-  sluice cluster set --nats nats://10.0.0.1:4222 --tables s3://bucket/lake --s3-region eu-central-1`,
+The number of partitions can only grow. A shorter --stream-retention or a smaller --max-stream takes effect at once:
+events that are then too old, or too many, are gone from the stream. The command asks before that; without a terminal
+it needs --yes.
+
+Nodes that run take another --table-retention over within five minutes. If it would drop more days of the tables
+than have passed since retention last ran, and two, nothing is dropped, and the alarm SluiceRetentionHeld says so:
+correct the value, or repeat it with --yes.`,
+		Example: `  sluice cluster set --replicas 3
+  sluice cluster set --table-retention 90d --yes
+  sluice cluster set --tables s3://bucket/lake --s3-region eu-central-1`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.IntVar(&replicas, "replicas", 0, "copies of everything in the engine")
 	f.IntVar(&partitions, "partitions", 0, "partitions of the stream; may grow, never shrink")
 	f.Var(&retention, "stream-retention", "how long the stream retains accepted events, at least 48h")
+	f.Var(&tableRetention, "table-retention", "how long the tables retain events; 0 is for ever")
+	f.BoolVar(&yes, "yes", false, "do not ask; all rows that are older than --table-retention may go, however many they are")
+	f.Var(&snapshots, "snapshot-retention", "how long a snapshot of a table, with its files, stays readable after the next one has come, at least 1m")
 	f.Var(&maxStream, "max-stream", "bytes each partition may hold")
 	f.BoolVar(&unlimited, "no-max-stream", false, "let a partition fill the disks")
+	f.IntVar(&maxKeys, "max-idempotency-keys-total", 0,
+		"idempotency keys that all datasets may have in use, some 170 bytes of memory each in every NATS server that holds them")
 	f.StringVar(&tables, "tables", "", "where the tables are from now on; they must be there: see sluice lake copy")
-	cmd.MarkFlagsOneRequired("replicas", "partitions", "stream-retention", "max-stream", "no-max-stream", "tables")
+	cmd.MarkFlagsOneRequired("replicas", "partitions", "stream-retention", "table-retention", "snapshot-retention",
+		"max-stream", "no-max-stream", "max-idempotency-keys-total", "tables")
 	cmd.MarkFlagsMutuallyExclusive("max-stream", "no-max-stream")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var want engine.Record
@@ -56,10 +69,20 @@ events that are then too old are gone from the stream.`,
 		if changed("stream-retention", retention.String()) && time.Duration(retention) < 48*time.Hour {
 			return errors.New("--stream-retention must be at least 48h: that long an Idempotency-Key is promised to be known")
 		}
+		if changed("snapshot-retention", snapshots.String()) && time.Duration(snapshots) < leastSnapshots {
+			return errSnapshots
+		}
+		changed("table-retention", tableRetention.String())
+		if yes {
+			detail["yes"] = "true"
+		}
 		if changed("max-stream", maxStream.String()) && maxStream == 0 {
 			return errors.New("--max-stream is a number of bytes; for none use --no-max-stream")
 		}
 		changed("no-max-stream", "true")
+		if changed("max-idempotency-keys-total", strconv.Itoa(maxKeys)) && maxKeys < 1 {
+			return errors.New("--max-idempotency-keys-total is at least 1")
+		}
 		if changed("tables", tables) {
 			var err error
 			if want.Lake, want.LakeID, err = tablesAt(cmd, tables); err != nil {
@@ -71,6 +94,14 @@ events that are then too old are gone from the stream.`,
 			return failed(err)
 		}
 		defer e.Close()
+		if is, err := e.Record(cmd.Context()); err == nil && !yes {
+			if loss := streamLoss(&is, time.Duration(retention), int64(maxStream)); loss != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), loss)
+				if err := confirm(cmd, "Change the cluster?"); err != nil {
+					return err
+				}
+			}
+		}
 		r, err := e.Change(cmd.Context(), func(r *engine.Record) error {
 			if replicas != 0 {
 				r.Replicas = replicas
@@ -81,11 +112,21 @@ events that are then too old are gone from the stream.`,
 			if retention != 0 {
 				r.StreamRetention = time.Duration(retention)
 			}
+			if f.Changed("table-retention") {
+				r.TableRetention, r.RetentionConfirmed = cmp.Or(time.Duration(tableRetention), -1), time.Time{}
+			}
+			if yes && f.Changed("table-retention") {
+				r.RetentionConfirmed = hooks.now().UTC()
+			}
+			r.SnapshotRetention = cmp.Or(time.Duration(snapshots), r.SnapshotRetention)
 			if maxStream != 0 {
 				r.MaxStream = int64(maxStream)
 			}
 			if unlimited {
 				r.MaxStream = -1
+			}
+			if maxKeys != 0 {
+				r.MaxKeys = maxKeys
 			}
 			if want.Lake != "" {
 				r.Lake, r.LakeID = want.Lake, want.LakeID
@@ -96,13 +137,22 @@ events that are then too old are gone from the stream.`,
 			return failed(err)
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "The cluster is changed. Restart its nodes one by one.")
-		log, err := openAudit(cmd, e)
-		if err != nil {
-			return failed(err)
-		}
-		return failed(note(cmd.Context(), log, "cluster.set", r.Cluster, detail))
+		return failed(noteIn(cmd, e, "cluster.set", r.Cluster, detail))
 	}
 	return cmd
+}
+
+// streamLoss says what of the stream is gone once a cluster retains less; "" if nothing.
+func streamLoss(is *engine.Record, retention time.Duration, maxStream int64) string {
+	switch {
+	case retention != 0 && retention < is.StreamRetention:
+		return fmt.Sprintf("The stream of all datasets retains events %s now. Those that are older than %s are gone from it at once, stored or not.",
+			engine.AgeText(is.StreamRetention), engine.AgeText(retention))
+	case maxStream != 0 && (is.MaxStream < 0 || maxStream < is.MaxStream):
+		limit := size(maxStream)
+		return fmt.Sprintf("Of each partition of the stream of all datasets the oldest events beyond %s are gone at once, stored or not.", limit.String())
+	}
+	return ""
 }
 
 // tablesAt returns the address and the identity of tables that must be there.
@@ -114,7 +164,7 @@ func tablesAt(cmd *cobra.Command, url string) (address, id string, err error) {
 	if address, err = place.address(); err != nil {
 		return "", "", err
 	}
-	id, err = tablesThere(cmd.Context(), place)
+	id, _, err = tablesThere(cmd.Context(), place)
 	if err == nil && id == "" {
 		err = fmt.Errorf("there are no tables at %s: copy them with sluice lake copy --to first", place)
 	}

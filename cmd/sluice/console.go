@@ -3,13 +3,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -17,50 +14,64 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"sluice/internal/api"
+	"sluice/internal/access"
 	"sluice/internal/audit"
 	"sluice/internal/catalog"
 	"sluice/internal/console"
 	"sluice/internal/engine"
 	"sluice/internal/feed"
+	"sluice/internal/listen"
+	"sluice/internal/version"
 )
 
-// openConsole makes the operators' listener: console, catalog, feed, /metrics, /livez, /readyz. On an address that is not this
-// machine's own it answers only the last two without a log-in, and over TLS only.
+// openConsole makes the operators' listener: console, catalog, feed, /metrics, /livez, /readyz. On an address that is
+// not this machine's own it answers only the last two without a log-in, and over TLS only.
 func (s *service) openConsole(ctx context.Context) error {
-	dir := s.config.engine.Dir
+	dir := s.engineOptions.Dir
 	// Who comes through a proxy on this machine is not on this machine.
-	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: s.url()}
-	access, err := console.OpenAccess(ctx, s.engine, dir)
+	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: s.url(), Webhook: s.webhook}
+	if s.ops != nil {
+		o.URL = s.opsURL()
+	}
+	o.Reader = func(token string) bool { _, err := s.readers.Authenticate(token); return err == nil }
+	credentials, err := access.Open(ctx, s.engine)
 	if err != nil {
 		return err
 	}
 	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
-	follow := feed.New(feed.Options{Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers, IDs: s.api.IDs, Log: s.log})
-	o.Mounts = []console.Mount{
+	secret, err := s.engine.Secret(ctx, submissionSecret)
+	if err != nil {
+		return err
+	}
+	follow := feed.New(feed.Options{
+		Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers,
+		Secret: secret, IDs: s.api.IDs, Log: s.log,
+	})
+	o.Mounts = []access.Mount{
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},
 		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},
 	}
-	var connections func() api.ConnectionStats
+	var connections func() listen.Stats
 	if s.ops != nil {
 		connections = s.ops.Stats
 	}
 	s.console = console.New(console.Sources{
-		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access, Cluster: s.member.View, Requests: s.requests, Connections: connections,
-		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: programVersion(), Now: hooks.now, Log: s.log,
+		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader,
+		Backlog: s.backlog, API: s.api, Feed: follow, Audit: s.audit, Access: credentials, Cluster: s.member.View,
+		Copies: s.member.Copies, Damaged: s.damage.Files, Requests: s.requests, Connections: connections,
+		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: version.Number, Now: hooks.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console
-	s.opsHTTP = &http.Server{
-		Handler: s.console.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	if err := s.console.OpenAlarms(ctx); err != nil {
+		return err
 	}
+	var cert *listen.Certificate
 	if s.opsCert != "" {
-		cert, err := api.OpenCertificate(s.opsCert, s.opsKey, time.Now, s.log)
-		if err != nil {
+		if cert, err = listen.OpenCertificate(s.opsCert, s.opsKey, time.Now, s.log); err != nil {
 			return err
 		}
-		s.opsHTTP.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.Choose}
 	}
+	s.opsHTTP = listen.NewOpsServer(s.console.Handler(), cert, s.log)
 	if !o.Loopback && s.opsCert == "" && !s.opsProxy {
 		s.log.Warn("the operators' listener is not loopback and has no TLS: it answers /livez and /readyz only; see --ops-tls-cert and --ops-proxy")
 	}
@@ -73,12 +84,12 @@ const opsConnections = 512
 
 // limitOps bounds the connections of the operators' listener. One peer may have a quarter, unless all come from one: on
 // loopback, and behind a proxy.
-func (s *service) limitOps(l net.Listener) *api.LimitedListener {
+func (s *service) limitOps(l net.Listener) *listen.Listener {
 	perPeer := int64(opsConnections / 4)
 	if isLoopback(l.Addr()) || s.opsProxy {
 		perPeer = opsConnections + 1 // no share: only the limit of all counts
 	}
-	return api.LimitConnections(l, opsConnections, perPeer)
+	return listen.New(l, opsConnections, perPeer)
 }
 
 // opsURL is how to reach the operators' listener.
@@ -101,7 +112,7 @@ func newConsole() *cobra.Command {
 		Use:   "password",
 		Short: "Set the password of the console; ends every open session",
 		Long: fmt.Sprintf(`Reads the password from standard input, or asks for it on a terminal, and stores its argon2id hash
-in the engine, for all nodes. At least %d characters. A server that runs takes it up at once.`, console.MinPassword),
+in the engine, for all nodes. At least %d characters. A server that runs takes it up at once.`, access.MinPassword),
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			secret, err := readPassword(cmd)
@@ -109,11 +120,11 @@ in the engine, for all nodes. At least %d characters. A server that runs takes i
 				return failed(err)
 			}
 			return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
-				access, err := openAccess(cmd, e)
+				credentials, err := access.Open(cmd.Context(), e)
 				if err != nil {
 					return err
 				}
-				if err := access.SetPassword(cmd.Context(), secret); err != nil {
+				if err := credentials.SetPassword(cmd.Context(), secret); err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.ErrOrStderr(), "The password is set.")
@@ -127,11 +138,11 @@ in the engine, for all nodes. At least %d characters. A server that runs takes i
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
-				access, err := openAccess(cmd, e)
+				credentials, err := access.Open(cmd.Context(), e)
 				if err != nil {
 					return err
 				}
-				secret, err := access.NewToken(cmd.Context())
+				secret, err := credentials.NewToken(cmd.Context())
 				if err != nil {
 					return err
 				}
@@ -143,11 +154,6 @@ in the engine, for all nodes. At least %d characters. A server that runs takes i
 	}
 	cmd.AddCommand(password, token)
 	return cmd
-}
-
-func openAccess(cmd *cobra.Command, e *engine.Engine) (*console.Access, error) {
-	dir, _ := cmd.Flags().GetString("data")
-	return console.OpenAccess(cmd.Context(), e, dir)
 }
 
 // readPassword asks twice on a terminal, and reads a line from anything else.
@@ -195,7 +201,11 @@ func newAudit() *cobra.Command {
 				return err
 			}
 			if *asJSON {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"entries": sum.Entries, "dropped": sum.Dropped, "last": sum.Last.Format(time.RFC3339), "seal": sum.Seal})
+				return printJSON(cmd.OutOrStdout(),
+					map[string]any{
+						"entries": sum.Entries, "dropped": sum.Dropped, "last": sum.Last.Format(time.RFC3339),
+						"seal": sum.Seal,
+					})
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "intact: %d entries\n", sum.Entries)
 			if sum.Dropped > 0 {

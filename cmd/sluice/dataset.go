@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -116,18 +118,30 @@ func newDatasetSet() *cobra.Command {
 }
 
 func newDatasetList() *cobra.Command {
-	cmd := &cobra.Command{Use: "list", Short: "List the datasets", Args: cobra.NoArgs}
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the datasets, by id", Args: cobra.NoArgs,
+		Long: `Lists the datasets in the order of their ids. Where there are thousands, --search finds some of them, and
+--limit with --after lists them page by page: give the last id of a page to --after for the next one.`,
+		Example: `  sluice dataset list --search shop
+  sluice dataset list --limit 100 --after shop-0099 --json`,
+	}
 	asJSON := jsonFlag(cmd)
+	var page datasetPage
+	cmd.Flags().IntVar(&page.limit, "limit", 0, "list at most this many; 0 is all")
+	cmd.Flags().StringVar(&page.after, "after", "", "list only ids after this one")
+	cmd.Flags().StringVar(&page.search, "search", "", "list only datasets whose id or name contains this text, in any case")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
 			all, err := p.List(ctx)
 			if err != nil {
 				return err
 			}
+			some := len(all) > 0
+			all = page.of(all)
 			if *asJSON {
 				return printDatasets(cmd, all)
 			}
-			if len(all) == 0 {
+			if !some {
 				fmt.Fprintln(cmd.ErrOrStderr(), "There is no dataset yet. Make one with: sluice dataset create ID")
 				return nil
 			}
@@ -141,6 +155,25 @@ func newDatasetList() *cobra.Command {
 		})
 	}
 	return cmd
+}
+
+// datasetPage is a part of the list of datasets. The zero value is all of it.
+type datasetPage struct {
+	limit         int
+	after, search string
+}
+
+// of are the datasets of the page, by id.
+func (p datasetPage) of(all []*dataset.Dataset) []*dataset.Dataset {
+	slices.SortFunc(all, func(a, b *dataset.Dataset) int { return strings.Compare(a.ID, b.ID) })
+	search := strings.ToLower(p.search)
+	out := slices.DeleteFunc(all, func(d *dataset.Dataset) bool {
+		return d.ID <= p.after || !strings.Contains(strings.ToLower(d.ID), search) && !strings.Contains(strings.ToLower(d.Name), search)
+	})
+	if p.limit > 0 {
+		out = out[:min(p.limit, len(out))]
+	}
+	return out
 }
 
 // printDatasets prints one object a dataset, in an array.

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -65,8 +63,8 @@ the directory is temporary and the demo removes it at the end.`,
 func demoConfig(cmd *cobra.Command, dir, listen, ops string) config {
 	log, _ := newLogger(cmd.ErrOrStderr(), "text", "warn")
 	return config{
-		engine: engine.Options{Dir: dir}, listen: free(listen), ops: free(ops),
-		loading: true, commit: 2 * time.Second, stopWithin: 5 * time.Second, log: log,
+		engineOptions: engine.Options{Dir: dir}, listen: free(listen), opsListen: free(ops),
+		loading: true, commit: 2 * time.Second, log: log,
 	}
 }
 
@@ -83,8 +81,10 @@ func runDemo(ctx context.Context, cmd *cobra.Command, c config, rate int) error 
 		return err
 	}
 	introduce(cmd.OutOrStdout(), s, key)
-	d := demo{url: s.url(), key: key, source: traffic.New(traffic.Lively, uint64(time.Now().UnixNano()))}
-	d.run(ctx, cmd.ErrOrStderr(), rate)
+	d := traffic.Sender{
+		URL: s.url(), Key: key, Dataset: demoDataset, Source: traffic.New(traffic.Lively, uint64(time.Now().UnixNano())),
+	}
+	d.Run(ctx, cmd.ErrOrStderr(), rate)
 	fmt.Fprintln(cmd.ErrOrStderr(), "\nStopping.")
 	return <-done
 }
@@ -129,7 +129,7 @@ func introduce(w io.Writer, s *service, key string) {
 
   The demo sends sample events. Press Ctrl-C to stop it.
 
-`, s.url(), s.ops.Addr(), s.config.engine.Dir, key, demoDataset, invocation())
+`, s.url(), s.ops.Addr(), s.engineOptions.Dir, key, demoDataset, invocation())
 }
 
 // invocation is how this program was called, so that what it asks people to type works when typed.
@@ -138,65 +138,4 @@ func invocation() string {
 		return "go run ./cmd/sluice"
 	}
 	return os.Args[0]
-}
-
-// demo sends sample events through the API, as a sender would.
-type demo struct {
-	url, key string
-	source   *traffic.Source
-	client   http.Client
-	sent     int
-	accepted int
-	rejected int
-	failed   int
-}
-
-// run sends a batch of a second's events every second until ctx ends, and says every ten seconds how it goes.
-func (d *demo) run(ctx context.Context, words io.Writer, rate int) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for second := 0; ; second++ {
-		for left := rate; left > 0 && ctx.Err() == nil; {
-			n := min(left, 500)
-			d.send(ctx, n)
-			left -= n
-		}
-		if second%10 == 0 && d.sent > 0 {
-			fmt.Fprintf(words, "%s  sent %d · accepted %d · rejected, each with its reason %d · failed %d\n",
-				time.Now().Format("15:04:05"), d.sent, d.accepted, d.rejected, d.failed)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-func (d *demo) send(ctx context.Context, n int) {
-	d.sent += n
-	body := d.source.AppendBatch(nil, demoDataset, time.Now().Unix(), n)
-	// An answer on its way is awaited even when the demo ends: what was accepted is then said to be.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+"/v1/events/batch", bytes.NewReader(body))
-	if err != nil {
-		d.failed += n
-		return
-	}
-	r.Header.Set("Authorization", "Bearer "+d.key)
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := d.client.Do(r)
-	if err != nil {
-		d.failed += n
-		return
-	}
-	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, answer.Body)
-	var accepted, rejected int
-	_, _ = fmt.Sscan(answer.Header.Get("X-Events-Accepted"), &accepted)
-	_, _ = fmt.Sscan(answer.Header.Get("X-Events-Rejected"), &rejected)
-	d.accepted += accepted
-	d.rejected += rejected
-	d.failed += n - accepted - rejected
 }

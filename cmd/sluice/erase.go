@@ -34,13 +34,16 @@ first, so that it is found. The stream keeps its frames until they age out; unti
 What was erased stays erased, also if frames or an old version of the tables are loaded again: for 90
 days, or as long as the stream keeps frames. Events that are received later are not concerned.
 
+A bucket that keeps versions, or has an object lock, keeps what is deleted. Then the exit code is 4: the
+identifier is erased from the tables, and stays in the bucket until its noncurrent versions are deleted.
+
 It also says where else the same text occurs: in other columns of other rows, such as partner_id or
 page_url, and in quarantined frames. It does not delete those.
 
-Without --dataset it spans all datasets, and asks on a terminal. An address or an IP is named by its
-SHA-256, as it is stored.`,
+Without --dataset it spans all datasets. It says what it spans, and asks; without a terminal to ask on it
+needs --yes. An address or an IP is named by its SHA-256, as it is stored.`,
 		Example: `  sluice erase --email-sha256 $(printf %s jane@example.com | sha256sum | cut -c1-64) --dry-run
-  sluice erase --dataset shop --partner-id p-4711`,
+  sluice erase --dataset shop --partner-id p-4711 --yes`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -54,12 +57,17 @@ SHA-256, as it is stored.`,
 		if err != nil {
 			return err
 		}
+		if err := dataExists(cmd); err != nil {
+			return failed(err)
+		}
+		span := "This spans the dataset " + p.Dataset + "."
 		if p.Dataset == "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), "Without --dataset this spans all datasets.")
-			if !dryRun && !yes {
-				if err := confirm(cmd, "Erase from all of them?"); err != nil {
-					return err
-				}
+			span = "Without --dataset this spans all datasets."
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), span)
+		if !dryRun && !yes {
+			if err := confirm(cmd, "Erase?"); err != nil {
+				return err
 			}
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Looking through all stored events …")
@@ -77,17 +85,17 @@ var identifierNames = []string{"email-sha256", "ifa", "ip", "partner-id"}
 // identifierFlags are the flags that name an identifier.
 func identifierFlags(cmd *cobra.Command, p *lake.Predicate) {
 	cmd.Flags().StringVar(&p.EmailSHA256, "email-sha256", "", "SHA-256 of the e-mail address, 64 hex digits")
-	cmd.Flags().StringVar(&p.IFA, "ifa", "", "advertising id, in any case")
+	cmd.Flags().StringVar(&p.IFA, "ifa", "", "advertising id; a UUID or a hash in any case")
 	cmd.Flags().StringVar(&p.IPSHA256, "ip", "", "SHA-256 of the IPv4 address, 64 hex digits")
 	cmd.Flags().StringVar(&p.PartnerID, "partner-id", "", "partner id")
 	cmd.MarkFlagsMutuallyExclusive(identifierNames...)
 }
 
-// confirm asks on a terminal. Where nobody can answer, nothing is asked: a script has said what it wants.
+// confirm asks on a terminal. Where nobody can answer, a script must have said with --yes that it wants it.
 func confirm(cmd *cobra.Command, question string) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil
+		return errors.New("nothing was changed: there is no terminal to ask on; --yes does it without a question, and --dry-run says what it would do")
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	answer, _ := bufio.NewReader(in).ReadString('\n')
@@ -99,7 +107,7 @@ func confirm(cmd *cobra.Command, question string) error {
 
 // countErasure says what an erasure would do.
 func countErasure(cmd *cobra.Command, p lake.Predicate, asJSON bool) error {
-	l, _, err := openSettled(cmd, false)
+	l, _, err := openSettled(cmd, false, lakeToRead)
 	if err != nil {
 		return notErased(err)
 	}
@@ -124,12 +132,12 @@ func countErasure(cmd *cobra.Command, p lake.Predicate, asJSON bool) error {
 }
 
 // erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
-// counted; the tombstone is written; what was acknowledged meanwhile is loaded; the rows are deleted; the tombstone says
-// so. From the tombstone on nothing of the stream gets into the tables again. A crash after it leaves rows in the
+// counted; the tombstone is written; what was acknowledged meanwhile is loaded; the rows are deleted; the tombstone
+// says so. From the tombstone on nothing of the stream gets into the tables again. A crash after it leaves rows in the
 // tables: the same command again deletes them, and so does a server when it starts.
 func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error {
 	ctx := cmd.Context()
-	if _, _, err := openSettled(cmd, false); err != nil {
+	if _, _, err := openSettled(cmd, false, lakeToRead); err != nil {
 		return notErased(err)
 	}
 	var stone erasure.Tombstone
@@ -146,7 +154,7 @@ func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error
 	if err := step("erase.noted"); err != nil {
 		return err
 	}
-	l, age, err := openSettled(cmd, false)
+	l, age, err := openSettled(cmd, false, lakeOf)
 	if err != nil {
 		return notErased(err)
 	}
@@ -173,7 +181,11 @@ func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error
 	if err != nil {
 		return fmt.Errorf("%d rows are erased; where else the identifier occurs is not known: %w", done.Rows, err)
 	}
-	return printErased(cmd, done, left, until, asJSON)
+	if err := printErased(cmd, done, left, until, l.KeepsVersions(), asJSON); err != nil || !l.KeepsVersions() {
+		return err
+	}
+	return &failure{exitVersions, errors.New("the identifier is erased from the tables, and not from the bucket: it keeps versions of objects that were deleted. " +
+		"Delete the noncurrent versions below the prefix of the tables, or let a rule of the bucket do it; docs/operate.md has more about buckets")}
 }
 
 // notErased is the error of an erasure that could not begin.
@@ -236,8 +248,8 @@ func withTombstones(cmd *cobra.Command, do func(*erasure.Tombstones, time.Durati
 const erasureTime = 15 * time.Minute
 
 // applyErasures deletes from the tables what tombstones say was erased, where that is not done: a crash interrupted the
-// erasure, or an old version of the tables was put back. Those that began after since are left to the command that works
-// on them.
+// erasure, or an old version of the tables was put back. Those that began after since are left to the command that
+// works on them.
 func applyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, since time.Time) (rows int64, err error) {
 	all, err := t.All(ctx)
 	if err != nil {
@@ -331,15 +343,16 @@ func isSHA256(s string) bool {
 	return true
 }
 
-func printErased(cmd *cobra.Command, done lake.Erased, left leftover, until time.Time, asJSON bool) error {
+func printErased(cmd *cobra.Command, done lake.Erased, left leftover, until time.Time, versions, asJSON bool) error {
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
 			Rows        int64     `json:"rows"`
 			Rewritten   int       `json:"files_rewritten"`
 			Deleted     int       `json:"files_deleted"`
 			StreamUntil time.Time `json:"stream_until"`
+			Versions    bool      `json:"bucket_keeps_versions"`
 			leftover
-		}{done.Rows, done.Replaced, done.Files, until, left})
+		}{done.Rows, done.Replaced, done.Files, until, versions, left})
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
 		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))

@@ -45,7 +45,7 @@ func TestErasedStaysErased(t *testing.T) {
 	s = start(t, dir, "--commit-every", "200ms")
 	sendMarked(t, s, key, "gone-2", goneHash, "")
 	sendMarked(t, s, key, "stays-2", otherHash, "")
-	if out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--json"); !strings.Contains(out, `"rows":2`) && !strings.Contains(out, `"rows": 2`) {
+	if out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--json", "--yes"); !strings.Contains(out, `"rows":2`) && !strings.Contains(out, `"rows": 2`) {
 		t.Fatalf("got %s, want 2 rows", out)
 	}
 	sendMarked(t, s, key, "later", goneHash, "")
@@ -149,7 +149,7 @@ func TestEraseReportsWhatItLeaves(t *testing.T) {
 			Quarantined []string
 			Searched    int `json:"quarantine_searched"`
 		}
-		out := sluice(t, append([]string{"erase", "--data", dir, "--email-sha256", goneHash, "--json"}, args...)...)
+		out := sluice(t, append([]string{"erase", "--data", dir, "--email-sha256", goneHash, "--json", "--yes"}, args...)...)
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			t.Fatalf("%q: %v", out, err)
 		}
@@ -157,7 +157,7 @@ func TestEraseReportsWhatItLeaves(t *testing.T) {
 			t.Errorf("%v: got %+v", args, got)
 		}
 	}
-	out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash)
+	out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--yes")
 	for _, text := range []string{"0 rows erased", "1 other rows hold the same text in page_url", "1 other rows hold the same text in partner_id", "quarantine/0-7.frame holds it"} {
 		if !strings.Contains(out, text) {
 			t.Errorf("got %q, want %q in it", out, text)
@@ -181,7 +181,7 @@ func TestRestoreErasesAgain(t *testing.T) {
 	sendMarked(t, s, key, "stays", otherHash, "")
 	older, newer := filepath.Join(t.TempDir(), "older"), filepath.Join(t.TempDir(), "newer")
 	sluice(t, "backup", older, "--data", dir)
-	sluice(t, "erase", "--data", dir, "--email-sha256", goneHash)
+	sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--yes")
 	sluice(t, "backup", newer, "--data", dir)
 	s.stop(syscall.SIGTERM)
 	plain, clean := filepath.Join(t.TempDir(), "plain"), filepath.Join(t.TempDir(), "clean")
@@ -193,4 +193,35 @@ func TestRestoreErasesAgain(t *testing.T) {
 	if found := stored(t, clean, "shop"); len(found) != 1 || found["stays"] != 1 {
 		t.Errorf("with the newer one: got %v, want one event", found)
 	}
+}
+
+// An erasure that nobody confirmed changes nothing, and the environment does not say what it spans.
+func TestEraseAsks(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	sendMarked(t, s, key, "gone", goneHash, "")
+	for _, scope := range [][]string{nil, {"--dataset", "shop"}} {
+		for _, answer := range []string{"", "n\n", "y\n"} {
+			cmd := program(t.Context(), append([]string{"erase", "--data", dir, "--email-sha256", goneHash}, scope...)...)
+			cmd.Stdin = strings.NewReader(answer)
+			out, _ := cmd.CombinedOutput()
+			if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "nothing was changed") || !strings.Contains(string(out), "--yes") || !strings.Contains(string(out), "spans") {
+				t.Errorf("%v %q: got %d %s", scope, answer, cmd.ProcessState.ExitCode(), out)
+			}
+		}
+	}
+	if found := stored(t, dir, "shop"); len(found) != 1 {
+		t.Fatalf("got %v, want nothing erased", found)
+	}
+	t.Setenv("SLUICE_DATASET", "another")
+	t.Setenv("SLUICE_YES", "true")
+	if out := fails(t, 2, "erase", "--data", dir, "--email-sha256", goneHash); !strings.Contains(out, "SLUICE_YES is not known") {
+		t.Errorf("SLUICE_YES: got %q, want an error", out)
+	}
+	os.Unsetenv("SLUICE_YES")
+	if out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--yes"); !strings.Contains(out, "1 rows erased") {
+		t.Errorf("with SLUICE_DATASET: got %q, want the row of all datasets", out)
+	}
+	s.stop(syscall.SIGTERM)
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,10 +19,11 @@ import (
 	"sluice/internal/erasure"
 	"sluice/internal/feed"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
-// feedPage is how many rows are printed between two savings of the cursor, and feedPause how often the end of the stream is
-// looked at. Both are arbitrary.
+// feedPage is how many rows are printed between two savings of the cursor, and feedPause how often the end of the
+// stream is looked at. Both are arbitrary.
 const (
 	feedPage  = 1000
 	feedPause = 100 * time.Millisecond
@@ -51,7 +54,7 @@ stores the cursor with its own effects.`,
 	f.StringVar(&p.Dataset, "dataset", "", "only this dataset")
 	f.StringVar(&cursor, "cursor", "", "where to begin: a cursor, or earliest; default: from now on")
 	f.StringVar(&p.file, "cursor-file", "", "keep the position in this file, and begin there when it exists")
-	f.StringVar(&address, "url", "", "follow a server on another machine: the address of its operators' listener; $SLUICE_URL, the senders' API, does not count here")
+	f.StringVar(&address, "url", "", "follow a server on another machine: the address of its operators' listener")
 	f.StringVar(&tokenFile, "token-file", "", "with --url: read the reader's token from this file, not from the variable SLUICE_TOKEN")
 	f.BoolVar(&p.once, "once", false, "end when everything there is now was printed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -67,14 +70,14 @@ stores the cursor with its own effects.`,
 				return failed(err)
 			}
 		}
-		if address == "" || fromVariable["url"] { // that variable is the senders' API, for sluice-send and the SDKs
+		if address == "" {
 			return failed(printFeed(cmd, purpose, cursor, p))
 		}
-		r, err := openRemote(address, tokenFile, purpose)
+		r, err := openRemote(address, tokenFile)
 		if err != nil {
 			return err
 		}
-		return failed(r.follow(cmd, cursor, p))
+		return failed(p.follow(cmd, r, purpose, cursor))
 	}
 	return cmd
 }
@@ -89,16 +92,7 @@ type printing struct {
 // printFeed opens the stream as a running server has it, or by itself, and prints rows.
 func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	ctx := cmd.Context()
-	dir, _ := cmd.Flags().GetString("data")
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
-	}
-	place, err := placeOfLake(cmd)
-	if err != nil {
-		return err
-	}
-	l, err := lakeAt(ctx, place)
-	if err != nil {
+	if err := dataExists(cmd); err != nil {
 		return err
 	}
 	e, err := openEngine(cmd)
@@ -106,12 +100,24 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 		return err
 	}
 	defer e.Close()
+	place, err := commandTables(cmd, e)
+	if err != nil {
+		return err
+	}
+	l, err := lakeToRead(ctx, place, "")
+	if err != nil {
+		return err
+	}
 	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	ids, _, err := openSecret(ctx, e)
+	secret, err := e.Secret(ctx, submissionSecret)
+	if err != nil {
+		return err
+	}
+	ids, err := submission.NewIDs(secret)
 	if err != nil {
 		return err
 	}
@@ -119,16 +125,12 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return err
 	}
-	f := feed.New(feed.Options{Stream: s, Tables: l, Erasures: erasures, IDs: ids, Log: slog.New(slog.DiscardHandler)})
+	f := feed.New(feed.Options{Stream: s, Tables: l, Erasures: erasures, Secret: secret, IDs: ids, Log: slog.New(slog.DiscardHandler)})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {
 		return explainCursor(err)
 	}
-	log, err := openAudit(cmd, e)
-	if err != nil {
-		return err
-	}
-	if err := note(ctx, log, "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
+	if err := noteIn(cmd, e, "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
 		return err
 	}
 	return p.print(cmd, f, c)
@@ -149,7 +151,7 @@ func (p *printing) print(cmd *cobra.Command, f *feed.Feed, c *feed.Cursor) error
 		if err := errors.Join(err, out.Flush()); err != nil {
 			return explainCursor(err)
 		}
-		if err := p.save(c.String()); err != nil {
+		if err := p.save(f.Text(c)); err != nil {
 			return err
 		}
 		if ctx.Err() != nil || caughtUp && p.once {
@@ -188,4 +190,77 @@ func explainCursor(err error) error {
 		return fmt.Errorf("%w; give the cursor as it was printed, or earliest", err)
 	}
 	return err
+}
+
+// openRemote reads the token, which is never an argument: other users of the machine see those.
+func openRemote(address, tokenFile string) (*feed.Remote, error) {
+	token := os.Getenv("SLUICE_TOKEN")
+	if tokenFile != "" {
+		b, err := os.ReadFile(tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(b))
+	}
+	r, err := feed.NewRemote(address, token)
+	if err != nil {
+		return nil, fmt.Errorf("--url: %w", err)
+	}
+	if token == "" {
+		return nil, errors.New("--url needs the token of a reader, in the variable SLUICE_TOKEN or in --token-file; " +
+			"make one on the server with: sluice reader create NAME --allow feed")
+	}
+	return r, nil
+}
+
+// Between two tries after a fault, doubled from the least to the most. Both are arbitrary.
+const (
+	remoteLeast = time.Second
+	remoteMost  = 30 * time.Second
+)
+
+// follow prints rows of a remote feed until ctx ends, or with once until there are no more. The rows of an answer are
+// printed when all of it has come, with its cursor: an answer that breaks off is asked for again, and nothing is
+// printed twice.
+func (p *printing) follow(cmd *cobra.Command, r *feed.Remote, purpose, cursor string) error {
+	ctx, wait := cmd.Context(), remoteLeast
+	for {
+		rows, err := r.Ask(ctx, p.query(purpose, cursor))
+		if ctx.Err() != nil {
+			return nil // the rows before the interruption stand
+		}
+		if fault, ok := errors.AsType[*feed.Fault](err); ok {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v; trying again\n", err)
+			pause(ctx, max(wait, fault.After))
+			wait = min(2*wait, remoteMost)
+			continue
+		}
+		if err != nil {
+			return explainCursor(err)
+		}
+		wait, cursor = remoteLeast, rows.Cursor
+		if _, err := cmd.OutOrStdout().Write(rows.Lines); err != nil {
+			return err
+		}
+		if err := p.save(cursor); err != nil {
+			return err
+		}
+		if rows.CaughtUp && p.once {
+			return nil
+		}
+	}
+}
+
+// query is what a server is asked for.
+func (p *printing) query(purpose, cursor string) url.Values {
+	q := url.Values{"purpose": {purpose}, "limit": {strconv.Itoa(10 * feedPage)}}
+	for name, value := range map[string]string{"dataset": p.Dataset, "cursor": cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if !p.once {
+		q.Set("wait", feed.RemoteWait.String())
+	}
+	return q
 }

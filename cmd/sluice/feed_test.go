@@ -234,6 +234,40 @@ func TestFeedOfAnotherServer(t *testing.T) {
 	}
 }
 
+// The example programs send their token to no other address, whatever the server answers.
+func TestFollowersStay(t *testing.T) {
+	work := t.TempDir()
+	program := filepath.Join(work, "follow")
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/feed").CombinedOutput(); err != nil {
+		t.Fatalf("build the example: %v\n%s", err, out)
+	}
+	for name, args := range map[string][]string{
+		program:   {"--state", filepath.Join(work, "totals.json")},
+		"python3": {"../../examples/feed/follow.py", "--db", filepath.Join(work, "events.db")},
+	} {
+		var asked, lost atomic.Int64
+		elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { lost.Add(1) }))
+		defer elsewhere.Close()
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			http.Redirect(w, r, elsewhere.URL, http.StatusFound)
+		}))
+		defer server.Close()
+		f := &follower{name: name, token: "secret", args: append(args, "--url", server.URL)}
+		f.start(t)
+		eventually(t, time.Minute, "two requests of "+name, func() error {
+			if n := asked.Load(); n < 2 {
+				return fmt.Errorf("%d", n)
+			}
+			return nil
+		})
+		f.kill()
+		if lost.Load() > 0 {
+			t.Errorf("%s follows a redirect with its token", name)
+		}
+	}
+}
+
 func keyFile(t *testing.T, dir, key string) string {
 	t.Helper()
 	name := filepath.Join(dir, "key")

@@ -16,7 +16,18 @@ func environmentName(flag string) string {
 	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment gives every flag that was not set on the command line the value of its variable.
+// hasVariable says whether the environment sets a flag of a command: the flags of every command, and those of serve,
+// which health takes as well. What a command works on is said on its command line alone.
+func hasVariable(cmd *cobra.Command, f *pflag.Flag) bool {
+	root := cmd.Root()
+	if root.PersistentFlags().Lookup(f.Name) == f || cmd.CommandPath() == root.Name()+" serve" {
+		return true
+	}
+	serve, _, err := root.Find([]string{"serve"})
+	return err == nil && cmd.CommandPath() == root.Name()+" health" && serve.Flags().Lookup(f.Name) != nil
+}
+
+// fromEnvironment gives flags that were not set on the command line the value of their variable.
 func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	if err := unknownVariables(cmd.Root()); err != nil {
 		return err
@@ -24,17 +35,12 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	var bad error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(environmentName(f.Name))
-		if f.Changed || !set || bad != nil || replaced(cmd, f) || f.Name == "help" || f.Name == "version" {
+		if f.Changed || !set || !hasVariable(cmd, f) || bad != nil || f.Name == "help" || f.Name == "version" {
 			return
 		}
 		fromVariable[f.Name] = true
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
 			bad = fmt.Errorf("%s: not a value for --%s: %w", environmentName(f.Name), f.Name, err)
-		}
-	})
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if today, ok := newNames[f.Name]; ok {
-			fmt.Fprintf(cmd.ErrOrStderr(), "warning: --%s and %s are old names: use --%s or %s\n", f.Name, environmentName(f.Name), today, environmentName(today))
 		}
 	})
 	return bad
@@ -43,30 +49,10 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 // fromVariable are the flags of this command that the environment has set.
 var fromVariable = map[string]bool{}
 
-// newNames are flags that have another name today, by their old one.
-var newNames = map[string]string{}
-
-// renamed lets an old name of a flag and its variable go on working, with a warning.
-func renamed(flags *pflag.FlagSet, old string, value pflag.Value, today string) {
-	newNames[old] = today
-	flags.Var(value, old, "the old name of --"+today)
-	flags.Lookup(old).Hidden = true
-}
-
-// replaced says whether a flag has another name today, under which it is set as well: then the old one does not count.
-func replaced(cmd *cobra.Command, f *pflag.Flag) bool {
-	today := cmd.Flags().Lookup(newNames[f.Name])
-	if today == nil {
-		return false
-	}
-	_, set := os.LookupEnv(environmentName(today.Name))
-	return set || today.Changed
-}
-
-// documentEnvironment names the variable of every flag in its help text.
+// documentEnvironment names the variable of a flag in its help text.
 func documentEnvironment(cmd *cobra.Command) {
 	name := func(f *pflag.Flag) {
-		if f.Name != "help" && f.Name != "version" && !strings.Contains(f.Usage, "$SLUICE_") {
+		if hasVariable(cmd, f) && f.Name != "help" && f.Name != "version" && !strings.Contains(f.Usage, "$SLUICE_") {
 			f.Usage += " ($" + environmentName(f.Name) + ")"
 		}
 	}

@@ -7,4 +7,4 @@ import (
 )
 
 // docs/flags.md says what the commands say. make generate writes it.
-func TestFlagsPage(t *testing.T) { flagtest.Check(t, "../../docs/flags.md", newRoot()) }
+func TestFlagsPage(t *testing.T) { flagtest.Check(t, "../../docs/flags.md", newRoot(), hasVariable) }

@@ -11,17 +11,12 @@ import (
 	"sluice/internal/engine"
 )
 
-// openEngine opens the engine. A NATS server that does not answer is waited for: nodes and servers of a cluster start in
-// any order. Meanwhile the operators' listener answers /livez, and /readyz says what is missing.
+// openEngine opens the engine. A NATS server that does not answer is waited for: nodes and servers of a cluster start
+// in any order. Meanwhile the operators' listener answers /livez, and /readyz says what is missing.
 func (s *service) openEngine(ctx context.Context, o engine.Options) (*engine.Engine, error) {
 	e, err := engine.Open(ctx, o)
 	if o.URL == "" || !errors.Is(err, engine.ErrUnavailable) {
 		return e, err
-	}
-	if s.natsWait > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.natsWait)
-		defer cancel()
 	}
 	stop, listenErr := s.serveWaiting()
 	if listenErr != nil {
@@ -48,14 +43,14 @@ func (s *service) openEngine(ctx context.Context, o engine.Options) (*engine.Eng
 
 // serveWaiting answers on the operators' address until stop is called.
 func (s *service) serveWaiting() (stop func(), err error) {
-	if s.config.ops == "" {
+	if s.opsListen == "" {
 		return func() {}, nil
 	}
-	l, err := net.Listen("tcp", s.config.ops)
+	l, err := net.Listen("tcp", s.opsListen)
 	if err != nil {
 		return nil, fmt.Errorf("--ops: %w", err)
 	}
-	s.config.ops = l.Addr().String() // any port stays the same one
+	s.opsListen = l.Addr().String() // any port stays the same one
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -71,7 +66,7 @@ func (s *service) serveWaiting() (stop func(), err error) {
 		}
 		_ = h.Serve(l)
 	}()
-	s.log.Info("waiting", "ops", s.config.ops)
+	s.log.Info("waiting", "ops", s.opsListen)
 	return func() { _ = h.Close(); <-done }, nil
 }
 

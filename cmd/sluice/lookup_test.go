@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"testing"
 	"time"
@@ -8,16 +9,21 @@ import (
 	"sluice/internal/submission"
 )
 
-// On a server that never ran an earlier version, an id in the form of earlier versions is made up: it costs nothing, so no
-// limit is needed, however many are asked for. The server's own ids are found.
+// A made-up id costs nothing, so no limit is needed, however many are asked for. The server's own ids are found.
 func TestMadeUpIDs(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, _ := provisioned(t, dir, "shop")
 	a, err := s.post(key, "/v1/events", marked("shop", "mark"))
 	real := receiptOf(t, a, err)
+	ids, err := submission.NewIDs(bytes.Repeat([]byte{1}, 32)) // of another secret
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range 30 {
-		id := submission.FormatID(submission.Single, submission.NewID(submission.NewBase(time.Now().Add(48*time.Hour)), 0, uint64(i+1), 0))
+		made := submission.Submission{Kind: submission.Single, Base: submission.NewBase(time.Now())}
+		ids.Place(&made, 0, uint64(i+1), 0)
+		id := submission.FormatID(made.Kind, made.ID)
 		if a, err := s.call(http.MethodGet, key, "/v1/submissions/"+id, ""); err != nil || a.status != http.StatusNotFound {
 			t.Fatalf("made-up id %d: got %d %s, %v, want 404", i, a.status, a.body, err)
 		}

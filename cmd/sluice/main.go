@@ -9,11 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"sluice/internal/version"
 )
 
 // Exit codes, documented in docs/operate.md and in `sluice help`.
@@ -22,10 +22,11 @@ const (
 	exitFailed   = 1 // it was tried and did not work
 	exitUsage    = 2 // the command line is wrong
 	exitNotFound = 3 // the dataset, key or thing named does not exist
+	exitVersions = 4 // it was erased from the tables, and the bucket keeps versions of what was deleted
 )
 
-// version is set at release by -ldflags; a plain build says which commit it is.
-var version = ""
+// revision is set by -ldflags, for builds that do not ask git.
+var revision = ""
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -84,58 +85,44 @@ Begin with:  sluice demo
 Then:        sluice serve            runs the service in ./sluice-data
              sluice dataset create shop
 
-Every flag can be set by an environment variable: --listen is SLUICE_LISTEN.
+Flags of serve and those of every command can be set by an environment variable:
+--listen is SLUICE_LISTEN.
 Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key or reader`,
-		Version:           programVersion(),
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRunE: fromEnvironment,
+		Version:       version.Number,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+			if err := fromEnvironment(cmd, args); err != nil {
+				return err
+			}
+			return usable(cmd)
+		},
 	}
-	root.SetVersionTemplate(fmt.Sprintf("sluice {{.Version}} (commit %s, %s)\n", commit(), runtime.Version()))
+	root.SetVersionTemplate(version.Text("sluice", revision))
 	flags := root.PersistentFlags()
 	flags.String("data", "sluice-data", "the data directory")
 	flags.String("nats", "", "address of a NATS server or cluster to use instead of the embedded engine")
 	flags.String("nats-credentials", "", "credentials file for --nats")
-	flags.String("nats-ca", "", "certificate authority file for --nats")
+	flags.String("nats-ca", "", "certificate authority file for --nats; read again with each connection")
+	flags.String("nats-cert", "", "certificate file by which --nats knows this program; read again with each connection")
+	flags.String("nats-key", "", "key file of that certificate")
+	root.MarkFlagsRequiredTogether("nats-cert", "nats-key")
 	lakeFlags(root)
 	root.AddCommand(
-		newServe(), newHealth(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(), newLake(), newCluster(), newConfig(), newBackup(), newRestore(),
-		newConsole(), newAudit(), newBench(),
+		newServe(), newHealth(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(),
+		newLake(), newCluster(), newConfig(), newBackup(), newRestore(),
+		newConsole(), newAudit(), newVersion(),
 	)
 	documentEnvironment(root)
 	return root
 }
 
-// revision is set at release by -ldflags, for builds that do not ask git.
-var revision = ""
-
-// commit is what the program was built from, as far as that is known.
-func commit() string {
-	if revision != "" {
-		return revision
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print version, commit and Go version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), version.Text("sluice", revision))
+			return failed(err)
+		},
 	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				return s.Value
-			}
-		}
-	}
-	return "unknown"
-}
-
-func programVersion() string {
-	if version != "" {
-		return version
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return "dev-" + s.Value[:12]
-		}
-	}
-	return "dev"
 }

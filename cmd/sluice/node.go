@@ -1,26 +1,38 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"sluice/internal/cluster"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
+	"sluice/internal/version"
 )
 
-// agree holds the flags of this node against what the nodes of its cluster have agreed on. A node that does not load does
-// not say where the tables are.
+// agree holds the flags of this node against what the engine has recorded: where the tables are, and in a cluster what
+// its nodes have agreed on. A node that does not load does not say where the tables are.
 func (s *service) agree(ctx context.Context) error {
+	if s.engine.Mode() != engine.External {
+		s.maxKeys = idempotencyKeys(s.memory)
+		s.tableRetention = cmp.Or(s.tableRetention, engine.DefaultTableRetention)
+		s.snapshots = cmp.Or(s.snapshots, engine.DefaultSnapshotRetention)
+		var err error
+		s.tables, err = tablesOf(ctx, s.engine, s.engineOptions.Dir, s.tables, s.s3)
+		return err
+	}
 	if s.tables == (lakePlace{}) {
-		s.tables.dir = filepath.Join(s.config.engine.Dir, "lake")
+		s.tables.dir = filepath.Join(s.engineOptions.Dir, "lake")
 	}
 	want := engine.Record{
-		Replicas: s.config.engine.Replicas, Partitions: s.partitions, StreamRetention: s.streamRetention, MaxStream: s.maxStream,
+		Replicas: s.engineOptions.Replicas, Partitions: s.partitions, StreamRetention: s.streamRetention,
+		TableRetention: s.tableRetention, SnapshotRetention: s.snapshots,
 	}
 	place, err := s.tables.address()
 	if err != nil {
@@ -36,17 +48,34 @@ func (s *service) agree(ctx context.Context) error {
 	if err := s.engine.KeepDir(); err != nil {
 		return err
 	}
-	if s.engine.Mode() == engine.External && !s.loading && r.Lake != place {
+	s.maxKeys, s.snapshots = r.MaxKeys, r.SnapshotRetention
+	if !s.loading && r.Lake != place {
 		s.log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream fail, and the console shows no stored numbers; see --lake",
 			"cluster", r.Lake, "here", place)
 	}
 	return nil
 }
 
+// retention is how long the tables retain rows. In a cluster it is as the record says now: a change, and a
+// confirmation, count for nodes that run.
+func (s *service) retention(ctx context.Context) (lake.Retention, error) {
+	if s.engine.Mode() != engine.External {
+		return lake.Retention{Keep: max(0, s.tableRetention)}, nil
+	}
+	r, err := s.engine.Record(ctx)
+	if err != nil {
+		return lake.Retention{}, fmt.Errorf("read how long rows are retained: %w", err)
+	}
+	return lake.Retention{Keep: max(0, r.TableRetention), Confirmed: r.RetentionConfirmed}, nil
+}
+
 // agreeTables makes sure that all nodes that load write to the same tables, and not to tables of the same name.
 func (s *service) agreeTables(ctx context.Context) error {
-	if !s.loading || s.engine.Mode() != engine.External {
+	if !s.loading {
 		return nil
+	}
+	if s.engine.Mode() != engine.External {
+		return keepPlace(ctx, s.engine, s.engineOptions.Dir, s.tables)
 	}
 	id, err := tablesID(ctx, s.lake)
 	if err != nil {
@@ -75,32 +104,6 @@ func tablesID(ctx context.Context, l *lake.Lake) (string, error) {
 	return table.UUID, nil
 }
 
-// address is the place as nodes compare it.
-func (p lakePlace) address() (string, error) {
-	if p.dir == "" {
-		return p.String(), nil
-	}
-	path, err := filepath.Abs(p.dir)
-	return "file://" + path, err
-}
-
-// rightTables rejects a command that would read other tables than those of the cluster: they would look like ones
-// without events.
-func rightTables(ctx context.Context, e *engine.Engine, place lakePlace) error {
-	r, err := e.Record(ctx)
-	if errors.Is(err, engine.ErrNotFound) || err == nil && r.Lake == "" {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	here, err := place.address()
-	if err == nil && here != r.Lake {
-		err = fmt.Errorf("the tables of the cluster are at %s, and this command would read %s: name them with --lake", r.Lake, here)
-	}
-	return err
-}
-
 // openMember makes this node one of the cluster; an embedded engine has one node.
 func (s *service) openMember(ctx context.Context) (err error) {
 	host, err := os.Hostname()
@@ -109,21 +112,61 @@ func (s *service) openMember(ctx context.Context) (err error) {
 	}
 	s.member, err = cluster.Open(ctx, cluster.Options{
 		Engine: s.engine, Now: hooks.now, Log: s.log, Loads: s.loads,
-		Node: cluster.Node{Host: host, Version: programVersion(), Started: hooks.now().UTC(), API: s.listen, Loading: s.loading},
+		Node: cluster.Node{Host: host, Version: version.Number, Started: hooks.now().UTC(), API: s.listen, Loading: s.loading},
 	})
+	if err != nil {
+		return err
+	}
+	damage := cluster.DamageOptions{Engine: s.engine, Found: s.lake.DamagedFiles, Log: s.log}
+	if s.loading { // another node may see other tables, or none
+		damage.Still = s.lake.StillDamaged
+	}
+	s.damage, err = cluster.OpenDamage(ctx, damage)
 	return err
 }
 
-// loads is what this node carries into the tables now.
-func (s *service) loads() []cluster.Load {
-	if !s.loading {
-		return nil
+// nodes is how many nodes write to the engine, this one among them: the others may not know it yet.
+func (s *service) nodes() int {
+	n := 1
+	if s.member == nil {
+		return n
 	}
-	var out []cluster.Load
-	for _, p := range s.loader.Stats().Partitions {
-		if p.Held {
-			out = append(out, cluster.Load{Partition: p.Partition, Watermark: p.Watermark, Lag: p.Lag})
+	for _, other := range s.member.View().Nodes {
+		if other.ID != s.engine.ID() {
+			n++
 		}
 	}
-	return out
+	return n
+}
+
+// loads is what this node carries into the tables now, and why it cannot.
+func (s *service) loads() (out []cluster.Load, trouble *cluster.Trouble) {
+	if !s.loading {
+		return nil, nil
+	}
+	st := s.loader.Stats()
+	for _, p := range st.Partitions {
+		if p.Held {
+			out = append(out, cluster.Load{Partition: p.Partition, Watermark: p.Watermark})
+		}
+	}
+	if st.Trouble.Error != "" {
+		trouble = &cluster.Trouble{Since: st.Trouble.Since, Error: st.Trouble.Error}
+	}
+	return out, trouble
+}
+
+// freshWatermark is for how long a watermark counts that this node has read itself: it reads it every second.
+// Arbitrary.
+const freshWatermark = 3 * time.Second
+
+// watermark is up to which number of a partition everything is in the table: as this node has just read it, else as it
+// or another node has last read it. Nothing may be known of it.
+func (s *service) watermark(partition uint8) (seq uint64, known bool) {
+	own, ago, known := s.loader.Reached(partition)
+	if known && ago < freshWatermark {
+		return own, true
+	}
+	others, said := s.member.View().Loaded[partition]
+	return max(own, others), known || said
 }

@@ -1,38 +1,52 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"sluice/event"
 	"sluice/internal/api"
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 // numbers answers GET /v1/stats from the index that the console shows.
-func (s *service) numbers(datasetID string, window api.NumbersWindow, now time.Time) api.Numbers {
-	n := readNumbers(s.hours, datasetID, lake.NewWindow(window.Step, window.Steps, now))
-	n.Freshness.DelaySeconds = int64(s.backlog().Seconds())
-	return n
+func (s *service) numbers(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) (api.Numbers, error) {
+	n, err := readNumbers(ctx, s.hours, datasetID, hours.NewWindow(window.Step, window.Steps, now))
+	n.Freshness.DelaySeconds = int64(s.backlog.Age().Seconds())
+	return n, err
 }
 
 // memberOf names the members of identifiers as the index counts them.
 var memberOf = []struct{ name, member string }{{"email", "email_sha256"}, {"ifa", "ifa"}, {"ip", "ip"}, {"partner", "partner_id"}}
 
-func readNumbers(x *lake.HourIndex, datasetID string, w lake.Window) api.Numbers {
+func readNumbers(ctx context.Context, x *hours.Index, datasetID string, w hours.Window) (api.Numbers, error) {
 	view := x.View()
+	if w.Step >= 86400 || w.Steps > 24 || !view.Whole(datasetID) { // memory has all of the last 24 hours
+		view.Close()
+		d, err := x.Detail(ctx, datasetID, w)
+		return answerOf(x, d, w), err
+	}
 	defer view.Close()
-	d := view.Dataset(datasetID)
+	return answerOf(x, view.Dataset(datasetID), w), nil
+}
+
+func answerOf(x *hours.Index, d *hours.Dataset, w hours.Window) api.Numbers {
 	t := d.Totals(w)
 	n := api.Numbers{
 		From: unix(w.From), To: unix(w.To()), Complete: x.Complete(),
 		Received: t.Received(), Accepted: t.Accepted, Rejected: t.Rejected, Late: t.Late,
 		Outcomes: api.OutcomeCounts{
-			Unrestricted:    d.Count(lake.KindPrivacy, event.Unrestricted.String(), w),
-			MeasurementOnly: d.Count(lake.KindPrivacy, event.MeasurementOnly.String(), w),
-			Suppressed:      d.Count(lake.KindPrivacy, event.Suppressed.String(), w),
+			Unrestricted:    d.Count(hours.KindPrivacy, event.Unrestricted.String(), w),
+			MeasurementOnly: d.Count(hours.KindPrivacy, event.MeasurementOnly.String(), w),
+			Suppressed:      d.Count(hours.KindPrivacy, event.Suppressed.String(), w),
 		},
 		EventTypes: []api.TypeCount{}, Rejections: []api.RejectionCount{},
 		Freshness: api.Freshness{CountedAt: x.ReadAt().UTC().Truncate(time.Second), LastEventHour: unix(d.Last())},
+	}
+	requests := d.Requests(w)
+	n.Requests = api.RequestCounts{Accepted: requests.Accepted, Rejected: requests.Rejected, ByCode: map[string]int64{}}
+	for _, g := range requests.ByCode {
+		n.Requests.ByCode[g.Name] = g.Count
 	}
 	for _, g := range d.Types(w) {
 		n.EventTypes = append(n.EventTypes, api.TypeCount{EventType: g.Name, Accepted: g.Count})
@@ -43,7 +57,7 @@ func readNumbers(x *lake.HourIndex, datasetID string, w lake.Window) api.Numbers
 		})
 	}
 	for _, m := range memberOf {
-		i := api.IdentifierCount{Field: m.member, Events: d.Count(lake.KindIdentifiers, m.name, w)}
+		i := api.IdentifierCount{Field: m.member, Events: d.Count(hours.KindIdentifiers, m.name, w)}
 		if t.Accepted > 0 {
 			i.Share = float64(i.Events) / float64(t.Accepted)
 		}
@@ -51,7 +65,7 @@ func readNumbers(x *lake.HourIndex, datasetID string, w lake.Window) api.Numbers
 	}
 	r := d.Readiness(w)
 	n.MatchReadiness = api.MatchReadiness{
-		Points: r.Points(), Formula: lake.ReadinessFormula, Terms: api.ReadinessTerms{Strong: r.Strong, Weak: r.Weak, Accepted: r.Accepted},
+		Points: r.Points(), Formula: hours.ReadinessFormula, Terms: api.ReadinessTerms{Strong: r.Strong, Weak: r.Weak, Accepted: r.Accepted},
 	}
 	return n
 }

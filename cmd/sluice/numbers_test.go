@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"sluice/event"
 	"sluice/internal/api"
 	"sluice/internal/dataset"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 )
 
@@ -67,7 +69,7 @@ func TestNumbersEqualTheTables(t *testing.T) {
 	for _, w := range []string{"1h", "24h", "7d", "30d"} {
 		numbers[w] = numbersOf(t, s, key, w)
 	}
-	for path, status := range map[string]int{"/v1/stats?window=2h": 404, "/v1/stats/": 404, "/v1/stats": 200} {
+	for path, status := range map[string]int{"/v1/stats?window=2h": 400, "/v1/stats?window=9y": 400, "/v1/stats?window=": 200, "/v1/stats/": 404, "/v1/stats": 200} {
 		if a, _ := s.call(http.MethodGet, key, path, ""); a.status != status {
 			t.Errorf("%s: got %d, want %d", path, a.status, status)
 		}
@@ -179,8 +181,8 @@ func BenchmarkNumbers(b *testing.B) {
 	s := &service{hours: busyIndex(now, 1000)}
 	handler := &api.Server{
 		Keys: everyKey{}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Numbers: func(id string, w api.NumbersWindow, now time.Time) api.Numbers {
-			return readNumbers(s.hours, id, lake.NewWindow(w.Step, w.Steps, now))
+		Numbers: func(ctx context.Context, id string, w api.NumbersWindow, now time.Time) (api.Numbers, error) {
+			return readNumbers(ctx, s.hours, id, hours.NewWindow(w.Step, w.Steps, now))
 		},
 	}
 	h := httptest.NewServer(handler)
@@ -220,8 +222,8 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // busyIndex has datasets with events in every hour of a week, of the types and with the problems that real ones have.
-func busyIndex(now time.Time, datasets int) *lake.HourIndex {
-	x := lake.NewHourIndex()
+func busyIndex(now time.Time, datasets int) *hours.Index {
+	x := hours.NewIndex(nil)
 	end := now.Unix() - now.Unix()%3600
 	for d := range datasets {
 		var rows []lake.Hour
@@ -230,15 +232,15 @@ func busyIndex(now time.Time, datasets int) *lake.HourIndex {
 		}
 		for h := end - 167*3600; h <= end; h += 3600 {
 			for _, name := range []string{"page_view", "viewed_item", "add_to_cart", "purchase", "search"} {
-				for _, field := range []string{lake.FieldAccepted, lake.FieldLate, lake.FieldRestricted} {
-					put(h, lake.KindEvents, name, field, 100)
+				for _, field := range []string{hours.FieldAccepted, hours.FieldLate, hours.FieldRestricted} {
+					put(h, hours.KindEvents, name, field, 100)
 				}
 			}
 			for _, name := range []string{"email", "ifa", "ip", "partner", "any", "strong"} {
-				put(h, lake.KindIdentifiers, name, "", 50)
+				put(h, hours.KindIdentifiers, name, "", 50)
 			}
 			for _, name := range []string{"MISSING_FIELD", "INVALID_EVENT_TYPE", "PLAINTEXT_PII"} {
-				put(h, lake.KindRejections, name, "/event_type", 5)
+				put(h, hours.KindRejections, name, "/event_type", 5)
 			}
 		}
 		x.Add(rows, now)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os/user"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,9 +52,18 @@ func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provisio
 	return failed(err)
 }
 
+// openEngine opens the engine of --data or --nats. It says which directory it made where there was no service: a server on
+// another directory does not know what the command does.
 func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
 	o := engineOptions(cmd)
-	return engine.Open(cmd.Context(), o)
+	made := o.URL == "" && !engine.Exists(o.Dir) && cmd.Name() != "restore" // which says so itself
+	e, err := engine.Open(cmd.Context(), o)
+	if err == nil && made {
+		dir, _ := filepath.Abs(o.Dir)
+		fmt.Fprintf(cmd.ErrOrStderr(), "There was no service in %s: this command has made one. "+
+			"If your server has another directory, delete this one and name that with --data or SLUICE_DATA.\n", cmp.Or(dir, o.Dir))
+	}
+	return e, err
 }
 
 // engineOptions reads the flags that say where the engine is. Every command has them.
@@ -63,10 +74,12 @@ func engineOptions(cmd *cobra.Command) engine.Options {
 	}
 	return engine.Options{
 		Dir: text("data"), URL: text("nats"), Credentials: text("nats-credentials"), RootCA: text("nats-ca"),
+		ClientCert: text("nats-cert"), ClientKey: text("nats-key"),
 	}
 }
 
-// note writes an action into the audit log. An action that is not in the log must not look done: the caller gets the error.
+// note writes an action into the audit log. An action that is not in the log must not look done: the caller gets the
+// error.
 func (p *provision) note(action, object string, detail map[string]string) error {
 	return note(p.cmd.Context(), p.audit, action, object, detail)
 }
@@ -86,6 +99,11 @@ func noteAlone(cmd *cobra.Command, action, object string, detail map[string]stri
 		return fmt.Errorf("done, but not in the audit log: %w", err)
 	}
 	defer e.Close()
+	return noteIn(cmd, e, action, object, detail)
+}
+
+// noteIn is note for a command that has an engine open, and no audit log.
+func noteIn(cmd *cobra.Command, e *engine.Engine, action, object string, detail map[string]string) error {
 	log, err := openAudit(cmd, e)
 	if err != nil {
 		return fmt.Errorf("done, but not in the audit log: %w", err)
@@ -93,10 +111,8 @@ func noteAlone(cmd *cobra.Command, action, object string, detail map[string]stri
 	return note(cmd.Context(), log, action, object, detail)
 }
 
-// openAudit opens the audit log, and takes over what an earlier version wrote into --data.
 func openAudit(cmd *cobra.Command, e *engine.Engine) (*audit.Log, error) {
-	dir, _ := cmd.Flags().GetString("data")
-	return audit.Open(cmd.Context(), e, dir, time.Now())
+	return audit.Open(cmd.Context(), e)
 }
 
 // withAudit runs work on the audit log of --data or --nats.

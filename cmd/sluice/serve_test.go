@@ -259,7 +259,7 @@ func TestErase(t *testing.T) {
 			Rows  int       `json:"rows"`
 			Until time.Time `json:"stream_until"`
 		}
-		out := sluice(t, append([]string{"erase", "--data", dir, "--json"}, args...)...)
+		out := sluice(t, append([]string{"erase", "--data", dir, "--json", "--yes"}, args...)...)
 		if err := json.Unmarshal([]byte(out), &done); err != nil || time.Until(done.Until) < 70*time.Hour || time.Until(done.Until) > 73*time.Hour {
 			t.Fatalf("erase: %q (%v)", out, err)
 		}

@@ -19,44 +19,43 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
+	"sluice/internal/listen"
 	"sluice/internal/loader"
+	"sluice/internal/memory"
 	"sluice/internal/objectstore"
+	"sluice/internal/secretfile"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 	"sluice/internal/throttle"
+	"sluice/internal/version"
 )
 
 // config is what serve and demo decide about a service.
 type config struct {
-	engine          engine.Options
+	engineOptions   engine.Options
 	listen          string
-	ops             string
+	opsListen       string // "" for none
 	opsCert         string
 	opsKey          string
+	webhook         string // is told of alarms
 	opsProxy        bool   // a proxy before the operators' listener ends TLS
-	otlp            string // where traces go
+	tracing         bool   // the variables of OpenTelemetry say where traces go
 	certFile        string
 	keyFile         string
 	partitions      int
 	streamRetention time.Duration // 0 is as it is
-	maxStream       int64
-	headroom        int64
-	inFlight        int64
-	connections     int64
-	maxKeys         int64 // idempotency keys of a dataset
-	maxAllKeys      int   // idempotency keys of all datasets
-	memory          int64
+	memory          int64         // to plan with; 0 is what the system allows
 	backlogAge      time.Duration
-	tableRetention  time.Duration
-	tables          lakePlace // where the tables are; the zero value is the directory lake beside the engine's
-	tableGroup      string    // may read them
-	snapshots       time.Duration
+	tableRetention  time.Duration         // 0 is as it is, or the default; -1 is for ever
+	tables          lakePlace             // where --lake says that the tables are; agree makes it where they are
+	s3              objectstore.S3Options // the store of tables in a bucket
+	tableGroup      string                // may read them
+	snapshots       time.Duration         // 0 is as it is, or the default
 	loading         bool
 	commit          time.Duration
-	stopWithin      time.Duration
 	drainWait       time.Duration // between the end of /readyz and the end of the listener
-	natsWait        time.Duration // for NATS at the start; 0 is without end
 	log             *slog.Logger
 }
 
@@ -75,93 +74,119 @@ type service struct {
 	member   *cluster.Member
 	audit    *audit.Log
 	stream   *stream.Stream
+	maxKeys  int // idempotency keys of all datasets
 	lake     *lake.Lake
+	opening  opening                     // of the lake
 	requests func() objectstore.Requests // sent to the bucket of the tables; nil for a directory
-	hours    *lake.HourIndex             // of the lake
+	hours    *hours.Index                // of the lake
 	loader   *loader.Loader
+	backlog  *loader.Backlog
+	damage   *cluster.Damage
 	erasures *erasure.Tombstones
+	reopened chan struct{} // erasures have to be applied again
 	api      *api.Server
 	console  *console.Console
 	traces   *console.Traces // nil when nobody wants them
 	apiHTTP  *http.Server
 	opsHTTP  *http.Server
 	senders  net.Listener
-	ops      *api.LimitedListener // nil when there is none
+	ops      *listen.Listener // nil when there is none
 }
 
 // openService opens everything, listeners last, and starts nothing. After an error nothing stays open.
 func openService(ctx context.Context, c config) (_ *service, err error) {
-	s := &service{config: c}
+	s := &service{config: c, reopened: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	c.engine.Listen = true
-	c.engine.Log = c.log
-	c.engine.Unsynced = hooks.unsynced
-	if s.engine, err = s.openEngine(ctx, c.engine); err != nil {
-		return nil, err
-	}
-	if s.engine.Mode() == engine.Attached {
-		return nil, fmt.Errorf("another server runs on %s: stop it first, or use another --data", c.engine.Dir)
-	}
-	if err = s.agree(ctx); err != nil {
-		return nil, err
-	}
-	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: c.partitions, MaxAge: c.streamRetention, MaxBytes: c.maxStream, Headroom: c.headroom, MaxKeys: c.maxAllKeys, Now: hooks.now, Log: c.log, Step: hooks.step,
-	})
-	if err != nil {
+	secretfile.Warn(s.secretFiles(), s.log)
+	if err = s.openStream(ctx); err != nil {
 		return nil, err
 	}
 	ids, digest, err := openSecret(ctx, s.engine)
 	if err != nil {
 		return nil, err
 	}
-	made, err := s.engine.SecretMade(ctx, submissionSecret)
-	if err != nil {
+	if err = s.openLake(ctx, ids); err != nil {
 		return nil, err
 	}
-	if err = s.openLake(ctx, ids); err != nil {
+	if err = secretfile.CheckDataDir(s.engineOptions.Dir); err != nil {
 		return nil, err
 	}
 	if err = s.openMember(ctx); err != nil {
 		return nil, err
 	}
-	if s.registry, err = dataset.Open(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
+	if err = s.stream.Fits(); err != nil {
 		return nil, err
 	}
-	if s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Now: hooks.now, Log: c.log}); err != nil {
+	s.backlog = loader.NewBacklog(loader.BacklogOptions{
+		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark, Now: hooks.now,
+	})
+	s.backlog.Look(ctx) // before the first request asks
+	if err = s.openAPI(ctx, ids, digest); err != nil {
 		return nil, err
 	}
-	s.hours = lake.NewHourIndex()
-	inFlight := c.inFlight
-	if inFlight == 0 {
-		inFlight = bytesInFlight(ownMemory())
-	}
-	open := c.connections
-	if open == 0 {
-		open = connections(ownMemory())
-	}
-	keyAge, err := s.stream.Retention(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.api = &api.Server{
-		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake}, BacklogAge: s.backlog, Numbers: s.numbers,
-		IDs: ids, OldIDs: made.Add(upgradeTime), BodyDigest: digest,
-		Limits: api.Limits{BytesInFlight: inFlight, BacklogAge: c.backlogAge, KeyAge: keyAge, Connections: open, IdempotencyKeys: c.maxKeys}, Now: hooks.now, Log: c.log,
-	}
-	if s.audit, err = audit.Open(ctx, s.engine, c.engine.Dir, hooks.now()); err != nil {
+	if s.audit, err = audit.Open(ctx, s.engine); err != nil {
 		return nil, err
 	}
 	return s, s.openListeners(ctx)
 }
 
-// openLake opens the lake and the loader, and makes sure that the tables and the stream continue each other.
+// openStream opens the engine and the stream in it.
+func (s *service) openStream(ctx context.Context) (err error) {
+	s.engineOptions.Listen, s.engineOptions.Log, s.engineOptions.Unsynced = true, s.log, hooks.unsynced
+	if s.engine, err = s.openEngine(ctx, s.engineOptions); err != nil {
+		return err
+	}
+	for _, problem := range s.engine.Protection().Problems() {
+		s.log.Warn("NATS is not protected", "problem", problem)
+	}
+	if s.engine.Mode() == engine.Attached {
+		return fmt.Errorf("another server runs on %s: stop it first, or use another --data", s.engineOptions.Dir)
+	}
+	if err := s.agree(ctx); err != nil {
+		return err
+	}
+	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
+		Partitions: s.partitions, MaxAge: s.streamRetention, MaxKeys: s.maxKeys, Nodes: s.nodes,
+		Now: hooks.now, Log: s.log, Step: hooks.step,
+	})
+	return err
+}
+
+// openAPI makes what answers senders.
+func (s *service) openAPI(
+	ctx context.Context, ids *submission.IDs, digest func([32]byte, string) [32]byte,
+) (err error) {
+	o := dataset.Options{Now: hooks.now, Log: s.log}
+	if s.registry, err = dataset.Open(ctx, s.engine, o); err != nil {
+		return err
+	}
+	if s.readers, err = dataset.OpenReaders(ctx, s.engine, o); err != nil {
+		return err
+	}
+	keyAge, err := s.stream.Retention(ctx)
+	if err != nil {
+		return err
+	}
+	s.hours = hours.NewIndex(s.lake)
+	s.api = &api.Server{
+		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake},
+		BacklogAge: s.backlog.Age, Numbers: s.numbers, IDs: ids, BodyDigest: digest,
+		Limits: api.Limits{
+			BytesInFlight: bytesInFlight(s.memory), BacklogAge: s.backlogAge, Connections: connections(s.memory),
+			KeyAge: keyAge, IdempotencyKeys: int64(s.maxKeys+1) / 2, // one dataset must leave some to the others
+		},
+		Now: hooks.now, Log: s.log,
+	}
+	return nil
+}
+
+// openLake opens the lake, as far as it answers, and the loader.
 func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
-	dir := s.config.engine.Dir
+	dir := s.engineOptions.Dir
 	if s.tableGroup != "" {
 		if s.tables.dir == "" {
 			return errors.New("--lake-group is for tables in a directory; who may read a bucket is decided by its policy")
@@ -170,7 +195,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 			return fmt.Errorf("--lake-group: %w", err)
 		}
 	}
-	store, err := s.tables.open(context.WithoutCancel(ctx)) // until the last commit
+	store, err := s.tables.connect()
 	if err != nil {
 		return fmt.Errorf("--lake: %w", err)
 	}
@@ -178,28 +203,21 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 		s.requests = bucket.Stats
 	}
 	slow := &throttle.Throttle{}
-	s.lake, err = lake.Open(ctx, lake.Options{
-		Store: store, Now: hooks.now, Log: s.log, Retention: s.tableRetention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
-		Stream: s.stream.ID(),
+	s.lake = lake.New(lake.Options{
+		Store: store, Now: hooks.now, Log: s.log, Retention: s.retention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
+		Stream: s.stream.ID(), PutBack: s.tablesPutBack,
 	})
-	if err != nil {
-		return err
-	}
-	if err := s.agreeTables(ctx); err != nil {
-		return err
-	}
-	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
-		return err
-	}
+	s.opening.store, s.opening.open = store, make(chan struct{})
 	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
 		return err
 	}
-	if err = s.erasures.Reopen(ctx, s.lake.EventsUpdated()); err != nil {
+	if err := s.firstOpen(ctx); err != nil {
 		return err
 	}
 	o := loader.Options{
-		Erasures: s.erasures, Stream: s.stream, Lake: s.lake, Quarantine: filepath.Join(dir, "quarantine"), Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
-		Throttle: slow, Maintain: func(ctx context.Context) error { return hooks.maintain(ctx, s.lake) },
+		Erasures: s.erasures, Stream: s.stream, Lake: loadable{s.lake, s}, Quarantine: filepath.Join(dir, "quarantine"),
+		Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
+		Throttle: slow, Maintain: s.maintain,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
 		o.Engine, o.Patience = s.engine, bucketPatience
@@ -208,18 +226,15 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	return err
 }
 
-// bucketPatience is how long a node tries to commit before it leaves loading to another node, which may reach the bucket
-// (as long as one request waits for its answer, and shorter than the alarm SluiceLoadBehind waits).
+// bucketPatience is how long a node tries to commit before it leaves loading to another node, which may reach the
+// bucket (as long as one request waits for its answer, and shorter than the alarm SluiceLoadBehind waits).
 const bucketPatience = 15 * time.Second
 
-// submissionSecret is the secret of submission ids. The first version that authenticates ids made it when it started.
+// submissionSecret is the secret of submission ids.
 const submissionSecret = "submissions"
 
-// upgradeTime is how long nodes of an earlier version may go on beside the first one of a later version (arbitrary).
-const upgradeTime = 24 * time.Hour
-
 // openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
-func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(string) [32]byte, error) {
+func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func([32]byte, string) [32]byte, error) {
 	secret, err := e.Secret(ctx, submissionSecret)
 	if err != nil {
 		return nil, nil, err
@@ -233,48 +248,35 @@ func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func(st
 
 // processed says whether what stands at a position of the stream is in the table.
 func (s *service) processed(at stream.Position) bool {
-	return max(s.loader.Watermark(at.Partition), s.member.View().Loaded[at.Partition]) >= at.Seq
-}
-
-// backlog is how long the oldest event not yet in the table has waited.
-func (s *service) backlog() time.Duration {
-	var oldest time.Duration
-	for _, p := range s.loader.Stats().Partitions {
-		oldest = max(oldest, p.Lag)
-	}
-	for _, n := range s.member.View().Nodes {
-		for _, l := range n.Loads {
-			oldest = max(oldest, l.Lag)
-		}
-	}
-	return oldest
+	seq, _ := s.watermark(at.Partition)
+	return seq >= at.Seq
 }
 
 func (s *service) openListeners(ctx context.Context) (err error) {
-	var cert *api.Certificate
+	var cert *listen.Certificate
 	if s.certFile != "" {
-		if cert, err = api.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
+		if cert, err = listen.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
 			return err
 		}
 	}
 	if s.senders, err = net.Listen("tcp", s.listen); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	if s.config.ops != "" {
-		l, err := net.Listen("tcp", s.config.ops)
+	if s.opsListen != "" {
+		l, err := net.Listen("tcp", s.opsListen)
 		if err != nil {
 			return fmt.Errorf("--ops: %w", err)
 		}
 		s.ops = s.limitOps(l)
 	}
 	senders := s.api.Handler()
-	if s.otlp != "" {
-		if s.traces, err = console.OpenTraces(s.otlp, programVersion(), s.log); err != nil {
-			return fmt.Errorf("--otlp: %w", err)
+	if s.tracing {
+		if s.traces, err = console.OpenTraces(ctx, version.Number, s.log); err != nil {
+			return fmt.Errorf("traces: %w", err)
 		}
 		senders = s.traces.Wrap(senders)
 	}
-	s.apiHTTP = api.NewHTTPServer(senders, cert, s.log)
+	s.apiHTTP = listen.NewServer(senders, cert, s.log)
 	return s.openConsole(ctx)
 }
 
@@ -287,9 +289,10 @@ func (s *service) url() string {
 	return scheme + "://" + s.senders.Addr().String()
 }
 
-// run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing
-// acknowledged can be lost: /readyz fails and load balancers look away, then the listeners (requests in flight are answered), then the counts of rejected
-// events go into the stream, then the stream, the registry and the loader end, and the loader's leases are free.
+// run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing acknowledged
+// can be lost: /readyz fails and load balancers look away, then the listeners (requests in flight are answered), then
+// the counts of rejected events go into the stream, then the stream, the registry and the loader end, and the loader's
+// leases are free.
 func (s *service) run(ctx context.Context) error {
 	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	lower, stopLower := context.WithCancel(partsCtx)
@@ -297,27 +300,30 @@ func (s *service) run(ctx context.Context) error {
 	upper, stopUpper := context.WithCancel(partsCtx)
 	defer stopUpper()
 
-	if c := newCollector(s.memory); c != nil {
-		parts.Go(named("collector", func() error { return c.run(lower) }))
+	if c := memory.NewCollector(s.memory); c != nil {
+		parts.Go(named("collector", func() error { return c.Run(lower) }))
 	}
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
+	parts.Go(named("tables", func() error { return s.reachTables(lower) }))
 	switch {
 	case s.loading && !hooks.noLoader:
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
 		parts.Go(named("loader", func() error { return s.flushOnDemand(lower) }))
 	case s.loading:
-		parts.Go(named("lake", func() error { return hooks.maintain(lower, s.lake) }))
+		parts.Go(named("lake", func() error { return s.maintain(lower) }))
 	}
 	if s.loading {
 		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
 	}
+	parts.Go(named("backlog", func() error { return s.backlog.Run(lower) }))
+	parts.Go(named("damaged files", func() error { return s.damage.Run(lower) }))
 	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
-	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.lake) }))
+	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, hooks.now, s.log) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
@@ -331,7 +337,7 @@ func (s *service) run(ctx context.Context) error {
 	case <-partsCtx.Done():
 	}
 	s.drain(partsCtx)
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.stopWithin)
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := s.apiHTTP.Shutdown(grace); err != nil {
 		s.log.Warn("some requests did not end in time and were cut off; their senders got no answer")
@@ -347,6 +353,10 @@ func (s *service) run(ctx context.Context) error {
 	return parts.Wait()
 }
 
+// stopWithin is how long requests in flight may take to end when the service stops. The unit and the manifests in
+// deploy/ wait longer.
+const stopWithin = 30 * time.Second
+
 // flushTopic is the announcement by which a command asks the process that loads to commit everything now.
 const flushTopic = "flush"
 
@@ -361,9 +371,24 @@ func (s *service) flushOnDemand(ctx context.Context) error {
 	return nil
 }
 
-// finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start and
-// every hour. Nothing in between: the loader lets nothing in that was erased.
+// tablesPutBack notes that rows which were erased may be there again: an older copy of the tables is in their place.
+func (s *service) tablesPutBack(ctx context.Context, changed time.Time) error {
+	if err := s.erasures.Reopen(ctx, changed); err != nil {
+		return err
+	}
+	select {
+	case s.reopened <- struct{}{}:
+	default: // it is noted already
+	}
+	return nil
+}
+
+// finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start,
+// every hour, and when the tables are put back. Nothing in between: the loader lets nothing in that was erased.
 func (s *service) finishErasures(ctx context.Context) error {
+	if err := s.awaitTables(ctx); err != nil {
+		return err
+	}
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for since := hooks.now(); ; since = hooks.now().Add(-erasureTime) {
@@ -377,6 +402,7 @@ func (s *service) finishErasures(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-s.reopened:
 		}
 	}
 }

@@ -10,6 +10,7 @@
 //	request: CODE, if the whole request is rejected
 //	want: [INDEX] CODE [/pointer], a problem, in the order in which problems are listed
 //	warn: [INDEX] CODE [/pointer], a warning, in any order
+//	validate: [INDEX] CODE [/pointer], a warning of /v1/events/validate, if its warnings are not those of warn
 //	row: [INDEX] member=JSON, what is stored of an accepted event
 //
 // An example without request and want is accepted, with exactly the warnings that are listed. Bodies and rows may
@@ -44,6 +45,7 @@ type Case struct {
 	Request  event.Code // rejects the whole request, "" if it is read
 	Want     []Finding  // problems, in order
 	Warn     []Finding  // warnings, in any order
+	Validate []Finding  // warnings of a validation, in any order; none means those of Warn
 	Row      []Member   // of what is stored
 
 	body string
@@ -82,6 +84,14 @@ func Cases() ([]Case, error) {
 		cases = append(cases, c)
 	}
 	return cases, nil
+}
+
+// Warnings are those of a request, or of its validation.
+func (c *Case) Warnings(validation bool) []Finding {
+	if validation && len(c.Validate) > 0 {
+		return c.Validate
+	}
+	return c.Warn
 }
 
 // Body is the request body for a dataset at a time of receipt.
@@ -156,6 +166,8 @@ func (c *Case) set(key, value string) (err error) {
 		c.Want, err = add(c.Want, value)
 	case "warn":
 		c.Warn, err = add(c.Warn, value)
+	case "validate":
+		c.Validate, err = add(c.Validate, value)
 	case "row":
 		index, rest := leadingIndex(value)
 		name, text, ok := strings.Cut(rest, "=")

@@ -24,6 +24,15 @@ parser.add_argument("--begin", default="", help="where to begin with an empty da
 parser.add_argument("--limit", type=int, default=1000, help="rows of a request")
 args = parser.parse_args()
 
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: the token would go along."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+web = urllib.request.build_opener(Stay)
 db = sqlite3.connect(args.db)
 db.execute("PRAGMA journal_mode=WAL")
 db.execute("CREATE TABLE IF NOT EXISTS position (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT NOT NULL)")
@@ -35,7 +44,7 @@ def follow(cursor):
     """Stores the rows of one answer, and the cursor behind them."""
     query = urllib.parse.urlencode({"purpose": args.purpose, "cursor": cursor, "limit": args.limit, "wait": "30s"})
     request = urllib.request.Request(f"{args.url}/feed/v1/events?{query}", headers={"Authorization": "Bearer " + os.environ["SLUICE_TOKEN"]})
-    with urllib.request.urlopen(request, timeout=60) as answer, db:  # "with db" commits, or rolls back after an error
+    with web.open(request, timeout=60) as answer, db:  # "with db" commits, or rolls back after an error
         for line in answer:
             row = json.loads(line)
             if "cursor" in row:  # the last line

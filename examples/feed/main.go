@@ -70,6 +70,9 @@ func main() {
 	}
 }
 
+// web follows no redirect: the token would go along.
+var web = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 // follow counts the rows of one answer. Without the last line there is no cursor, and the rows do not count.
 func (s *state) follow(address, token string) error {
 	r, err := http.NewRequest(http.MethodGet, address, nil)
@@ -77,7 +80,7 @@ func (s *state) follow(address, token string) error {
 		return err
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := web.Do(r)
 	if err != nil {
 		return err
 	}

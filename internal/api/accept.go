@@ -100,7 +100,7 @@ func none(res *event.Result) *rejection {
 	first := &res.Errors[0]
 	r := &rejection{
 		code: first.Code, field: first.Field, message: first.Message,
-		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections, counted: res.Batch,
+		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections, counted: res.Batch, unknown: res.Unknown,
 	}
 	if res.Batch && res.Common == "" {
 		r.code = event.BatchRejected
@@ -115,7 +115,7 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.extra = appendExtra(q.extra[:0], res)
 	q.sub = submission.Submission{
 		Kind: submission.Single, Base: submission.NewBase(received), ReceivedAt: received.Unix(), DatasetID: q.dataset.ID,
-		Rows: res.Rows, Rejections: res.Rejections, Extra: unsafe.String(unsafe.SliceData(q.extra), len(q.extra)),
+		Rows: res.Rows, Rejections: res.Rejections, Warned: res.Warned, Extra: unsafe.String(unsafe.SliceData(q.extra), len(q.extra)),
 	}
 	if res.Batch {
 		q.sub.Kind = submission.Batch
@@ -123,7 +123,6 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	if digest != nil {
 		q.sub.Keyed, q.sub.BodyDigest = true, *digest
 	}
-	q.server.IDs.Seal(&q.sub)
 	q.record = submission.AppendRecord(grow(q.record[:0], q.recordSize(res)), &q.sub)
 	if !q.paced {
 		q.stopDecoding()
@@ -140,6 +139,7 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
 	q.usage.count.add(q.sub.Counts())
+	q.usage.streak.accepted()
 	if res.Rejected > 0 {
 		q.rememberPart(res)
 	}
@@ -196,14 +196,15 @@ func (q *request) append() (stream.Position, error) {
 		return pos, err
 	case errors.Is(err, stream.ErrTooManyKeys):
 		q.server.counts.keysLimited.Add(1)
-		return pos, nodeKeys()
+		return pos, allKeys()
 	case errors.Is(err, stream.ErrTooLarge):
 		return pos, reject(event.PayloadTooLarge, "The events together are larger than the queue takes at once.")
 	}
 	return pos, q.unavailable("append a submission", err)
 }
 
-// unavailable says that the outcome is unknown or the stream rejected the record: never a claim that something is stored.
+// unavailable says that the outcome is unknown or the stream rejected the record: never a claim that something is
+// stored.
 func (q *request) unavailable(what string, err error) error {
 	s := q.server
 	s.counts.shedStream.Add(1)
@@ -221,7 +222,7 @@ func appendExtra(b []byte, res *event.Result) []byte {
 		b = strconv.AppendInt(b, int64(len(res.Rows)), 10)
 		b = append(b, `,"rejected":`...)
 		b = strconv.AppendInt(b, int64(res.Rejected), 10)
-		b = appendProblems(b, res)
+		b = appendProblems(b, res, false)
 	}
 	return appendRemarks(b, res)
 }
@@ -237,9 +238,9 @@ func appendRemarks(b []byte, res *event.Result) []byte {
 }
 
 // appendProblems adds the errors.
-func appendProblems(b []byte, res *event.Result) []byte {
+func appendProblems(b []byte, res *event.Result, seen bool) []byte {
 	b = append(b, `,"errors":`...)
-	b = appendErrors(b, res.Errors, res.Batch)
+	b = appendErrors(b, res.Errors, res.Batch, seen)
 	if res.ErrorsTruncated {
 		b = append(b, `,"errors_truncated":true`...)
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -245,7 +246,7 @@ func TestStats(t *testing.T) {
 	s.post("/v1/events", "x", "Authorization:")
 	s.send("GET", "/nothing", "")
 	st := s.Stats()
-	if got := st.Datasets; len(got) != 1 || got[0] != (DatasetStats{DatasetID: "shop", Accepted: 3, Rejected: 1, Late: 1, Restricted: 1}) {
+	if got := st.Datasets; len(got) != 1 || !reflect.DeepEqual(got[0], DatasetStats{DatasetID: "shop", Accepted: 3, Rejected: 1, Late: 1, Restricted: 1}) {
 		t.Errorf("datasets: got %+v", got)
 	}
 	count := map[string]uint64{}

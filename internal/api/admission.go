@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/listen"
 )
 
 // One message for every key that does not open a dataset: which of the reasons it was is nobody's business but
@@ -18,7 +19,7 @@ const (
 
 // enter checks everything that can be known before the body is read, in this order:
 //
-//	request id → path → browser → method → key → request rate → media type and encoding → event rate → capacity
+//	request id → path → browser → method → key → memory → request rate → media type and encoding → event rate → queue
 //
 // A path that does not exist is 404 for everyone, with or without a key; a browser gets its error before its
 // preflight is; a wrong method is 405 before a key is asked for. The rate is charged before the request is
@@ -43,6 +44,14 @@ func (q *request) enter() error {
 	if err := q.authenticate(); err != nil {
 		return err
 	}
+	if rt.method == http.MethodPost {
+		if err := q.reserve(overhead); err != nil {
+			return err
+		}
+	} else {
+		q.take(overhead) // reading goes on without: then it counts as a stranger's
+	}
+	q.buffers = q.server.pools.get(q.route)
 	if wait := q.usage.requests.take(q.start, q.server.rate(q.dataset.RequestsPerSecond), 1); wait > 0 {
 		return limited("requests", q.dataset.RequestsPerSecond, wait)
 	}
@@ -58,7 +67,11 @@ func (q *request) enter() error {
 	if wait := q.usage.events.wait(q.start, q.server.rate(limit), 1); wait > 0 && q.r.Header["Idempotency-Key"] == nil {
 		return limited("events", limit, wait)
 	}
-	return q.capacity()
+	if err := q.server.Ready(); err != nil && q.route != routeValidate {
+		q.server.counts.shedStream.Add(1)
+		return busy("The queue cannot take events at the moment.")
+	}
+	return nil
 }
 
 func (q *request) authenticate() error {
@@ -83,7 +96,7 @@ func (q *request) authenticate() error {
 		}
 		return r
 	}
-	carriedKey(q.r.Context())
+	listen.CarriedKey(q.r.Context())
 	q.dataset = d
 	q.usage = q.server.usage(d.ID)
 	return nil
@@ -160,16 +173,6 @@ func contentCoding(values []string) (coding, bool) {
 		return zstandard, true
 	}
 	return identity, false
-}
-
-// capacity says whether the server can take a body at all: better to reject it before it is read than after.
-func (q *request) capacity() error {
-	s := q.server
-	if err := s.Ready(); err != nil && q.route != routeValidate {
-		s.counts.shedStream.Add(1)
-		return busy("The queue cannot take events at the moment.")
-	}
-	return q.reserve(overhead)
 }
 
 // strict says whether the sender prefers all or nothing (RFC 7240, the first handling preference counts).

@@ -256,3 +256,35 @@ func TestRawRequests(t *testing.T) {
 		}
 	}
 }
+
+// An error says what the request shows about its cause.
+func TestErrorsNameTheirCause(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), nil)
+	s.key = s.dataset(specShop)
+	other := strings.Replace(goodEvent(""), `"shop"`, `"another"`, 1)
+	mixed := "[" + badEvent() + "," + badEvent() + ",1]"
+	for name, c := range map[string]struct {
+		path, body string
+		headers    []string
+		want       []string
+	}{
+		"nothing behind Bearer": {"/v1/events", goodEvent(""), []string{"Authorization:", "Authorization: Bearer "}, []string{`"error_code":"MISSING_API_KEY"`, "Nothing follows Bearer", "variable"}},
+		"Basic":                 {"/v1/events", goodEvent(""), []string{"Authorization:", "Authorization: Basic eDp5"}, []string{`"error_code":"INVALID_API_KEY"`, badKeyMessage, "the scheme Basic"}},
+		"another dataset":       {"/v1/events", other, nil, []string{`"error_code":"DATASET_FORBIDDEN"`, "This key is for the dataset shop:"}},
+		"no event is valid":     {"/v1/events/batch", mixed, nil, []string{`"error_code":"BATCH_REJECTED"`, `"events_by_code":{"INVALID_EVENT_TYPE":2,"INVALID_TYPE":1},"errors":[`}},
+		"all for one reason":    {"/v1/events/batch", "[" + badEvent() + "," + badEvent() + "]", nil, []string{`"error_code":"INVALID_EVENT_TYPE"`, `"events_by_code":{"INVALID_EVENT_TYPE":2},"errors":[`}},
+		"a list inside data":    {"/v1/events/batch", `{"data":[]}`, nil, []string{`"error_code":"INVALID_TYPE"`, "sluice-send convert"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := s.post(c.path, c.body, c.headers...).text
+			for _, want := range c.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			}
+			if strings.Contains(got, "another") && name == "another dataset" {
+				t.Errorf("got %s, want nothing of what was sent", got)
+			}
+		})
+	}
+}

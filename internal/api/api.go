@@ -5,12 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/listen"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -20,7 +22,8 @@ type Keys interface {
 	Authenticate(presented string) (d *dataset.Dataset, keyID string, err error)
 }
 
-// Stream is the durable log: a 200 means that it holds the events. *stream.Stream is one; tests have others that fail on demand.
+// Stream is the durable log: a 200 means that it holds the events. *stream.Stream is one; tests have others that fail
+// on demand.
 type Stream interface {
 	Append(ctx context.Context, record []byte) (stream.Position, error)
 	AppendKeyed(ctx context.Context, key string, record []byte) (stream.Position, error)
@@ -53,17 +56,14 @@ type Server struct {
 	Processed func(stream.Position) bool
 	// Lookup may be nil: then only what the stream still holds can be looked up.
 	Lookup Lookup
-	// Numbers are those of a dataset, from the store; the dataset's name, hints, examples and the key are filled in by the server.
-	// It may be nil: then nobody can ask for them.
-	Numbers func(datasetID string, w NumbersWindow, now time.Time) Numbers
-	// IDs makes and reads submission ids; nil makes those of earlier versions.
+	// Numbers are those of a dataset, from the store; the dataset's name, hints, examples and the key are filled in by the
+	// server. It may be nil: then nobody can ask for them.
+	Numbers func(ctx context.Context, datasetID string, w NumbersWindow, now time.Time) (Numbers, error)
+	// IDs makes and reads submission ids. It is required.
 	IDs *submission.IDs
-	// OldIDs is when an earlier version may have given out an id for the last time; zero for any time. Ids of earlier
-	// versions cannot be authenticated: one of a later time is made up.
-	OldIDs time.Time
 	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the
 	// same. It is required.
-	BodyDigest func(body string) [sha256.Size]byte
+	BodyDigest func(key [sha256.Size]byte, body string) [sha256.Size]byte
 	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
 	BacklogAge func() time.Duration
 	// Share is the part of every dataset's rate limits that this node may use, above 0 and up to 1; nil means all. Nodes
@@ -79,24 +79,30 @@ type Server struct {
 	// append, stored, answer, written. It may be nil.
 	Step func(name string)
 
-	pools       pools
-	usages      sync.Map // dataset id → *usage
-	inFlight    atomic.Int64
-	decoding    fairSemaphore // processors for large bodies
-	queueing    fairSemaphore // bytes of large records on their way into the stream
-	pacing      pacing        // of large bodies
-	claims      claims
-	connections connections
-	tally       tally
-	journal     journal
-	sample      sample
-	outage      outage
-	counts      counts
-	pages       pages
+	pools    pools
+	usages   sync.Map // dataset id → *usage
+	inFlight atomic.Int64
+	decoding fairSemaphore // processors for large bodies
+	queueing fairSemaphore // bytes of large records on their way into the stream
+	pacing   pacing        // of large bodies
+	listener atomic.Pointer[listen.Listener]
+	tally    tally
+	journal  journal
+	sample   sample
+	outage   outage
+	counts   counts
+	pages    pages
 }
 
 // Handler is the server itself, under the name by which handlers are asked for.
 func (s *Server) Handler() http.Handler { return s }
+
+// Limit returns the listener with the limits of connections. Use it for one listener only, with listen.NewServer.
+func (s *Server) Limit(l net.Listener) net.Listener {
+	limited := listen.New(l, s.Limits.connections(), 0)
+	s.listener.Store(limited)
+	return limited
+}
 
 // Ready says whether a POST would be taken now: nil, or why not.
 func (s *Server) Ready() error {

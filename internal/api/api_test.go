@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/listen"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -65,6 +66,12 @@ func (l *logBuffer) String() string {
 // openServiceIn opens a service on a directory. change may alter the server before it starts.
 func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 	t.Helper()
+	return openServiceOn(t, dir, stream.Options{}, change)
+}
+
+// openServiceOn is openServiceIn with options of the stream.
+func openServiceOn(t testing.TB, dir string, o stream.Options, change func(*Server)) *service {
+	t.Helper()
 	log := &logBuffer{}
 	logger := slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := &service{t: t, clock: &clock{}, log: log}
@@ -73,7 +80,8 @@ func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := stream.Open(t.Context(), e, stream.Options{Log: logger})
+	o.Log = logger
+	st, err := stream.Open(t.Context(), e, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +107,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Server)) *service {
 		t.Fatal(err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	s.http = NewHTTPServer(s.Handler(), nil, logger)
+	s.http = listen.NewServer(s.Handler(), nil, logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	streamCtx, stopStream := context.WithCancel(context.Background())
 	var apiRun, streamRun sync.WaitGroup
@@ -144,7 +152,7 @@ func openShop(t testing.TB) *service {
 	return s
 }
 
-// reply is an answer read to its end.
+// reply is an answer read to its end, without the newline that every one in JSON ends with.
 type reply struct {
 	*http.Response
 	text string
@@ -207,7 +215,11 @@ func (s *service) roundTrip(r *http.Request) reply {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return reply{resp, string(b)}
+	text, ends := strings.CutSuffix(string(b), "\n")
+	if !ends && len(b) > 0 && resp.Header.Get("Content-Type") == "application/json" {
+		s.t.Errorf("%s %s: the answer does not end with a newline", r.Method, r.URL.Path)
+	}
+	return reply{resp, text}
 }
 
 func (s *service) post(path, body string, headers ...string) reply {

@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/bench"
 	"sluice/internal/dataset"
+	bench "sluice/tools/bench/measure"
 )
 
 // BenchmarkAccept compares the accept path with the least that any such service must do. Both take the same

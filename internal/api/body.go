@@ -21,8 +21,9 @@ import (
 // MaxBody is the most bytes of a body, on the wire and decompressed.
 const MaxBody = 5_242_880
 
-// firstStep is how much memory a sender is trusted with before its bytes arrive (arbitrary: most requests are
-// smaller). A body that is announced larger gets memory reserved for all of it when so much has come, and gets memory as it comes.
+// firstStep is how much memory a sender is trusted with before its bytes arrive (arbitrary: most requests are smaller).
+// A body that is announced larger gets memory reserved for all of it when so much has come, and gets memory as it
+// comes.
 const firstStep = 64 << 10
 
 // held is how many times its plain body a request is counted in memory: the body, and its record on the way into the
@@ -65,7 +66,7 @@ func (q *request) body() (string, error) {
 }
 
 // receive fills q.wire. A sender has time by the size it announced, so that a slow one cannot hold memory for
-// ever; a small body has the time that NewHTTPServer gives every request.
+// ever; a small body has the time that listen.NewServer gives every request.
 func (q *request) receive() error {
 	size := q.r.ContentLength
 	if size < 0 {

@@ -29,8 +29,8 @@ func componentSchemas() (object, error) {
 }
 
 // eventSchema is the schema that /v1/schema/events serves, in the words that generators of clients understand: one type
-// for each member, and no condition that depends on another member. It is looser than the schema it is made from, except
-// that it asks for integers in gpp_sid.
+// for each member, and no condition that depends on another member. It is looser than the schema it is made from,
+// except that it asks for integers in gpp_sid and for a text in id.
 func eventSchema() (map[string]any, error) {
 	var ev map[string]any
 	if err := json.Unmarshal(event.Schema(), &ev); err != nil {
@@ -47,7 +47,8 @@ func eventSchema() (map[string]any, error) {
 		}
 		return n
 	}
-	delete(ev["properties"].(map[string]any), "event_id") // one that is sent is dropped: nobody should send it
+	delete(ev["properties"].(map[string]any), "event_id") // another name of id
+	at("id")["type"] = []string{"string", "null"}
 	at("timestamp")["format"] = "int64"
 	at("value")["format"] = "double" // some take a number without a format for 32 bits
 	delete(at("identifiers"), "anyOf")

@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,15 +28,21 @@ var (
 	docsMarkdown string
 )
 
-// docs serves the documentation: one page, with nothing to load. Its quick start names the address that the reader used.
+// docs serves the documentation: one page, with nothing to load. Its quick start names the address that the reader
+// used.
 func (q *request) docs() error {
-	page, err := docsPage()
-	page = bytes.ReplaceAll(page, []byte(docsAddress), []byte(address(q.r)))
+	parts, err := docsPage()
+	at := []byte(address(q.r))
+	for i, part := range parts {
+		if i > 0 {
+			q.shared = append(q.shared, at)
+		}
+		q.shared = append(q.shared, part)
+	}
 	h := q.w.Header()
 	h["Content-Security-Policy"] = docsPolicy()
 	h["Referrer-Policy"] = []string{"no-referrer"}
 	q.kind = "text/html; charset=utf-8"
-	q.out = append(q.out[:0], page...)
 	return err
 }
 
@@ -44,8 +51,8 @@ const docsAddress = "http://address.invalid"
 
 var plainHost = regexp.MustCompile(`^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
 
-// address is where the reader of a page reached this server. A Host that cannot be part of an address, or of a command in a
-// shell, is not repeated.
+// address is where the reader of a page reached this server. A Host that cannot be part of an address, or of a command
+// in a shell, is not repeated.
 func address(r *http.Request) string {
 	if !plainHost.MatchString(r.Host) {
 		return "http://127.0.0.1:8080"
@@ -63,14 +70,15 @@ var docsPolicy = sync.OnceValue(func() []string {
 		"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}
 })
 
-var docsPage = sync.OnceValues(func() ([]byte, error) {
+// docsPage is the page, cut where the address of the server belongs.
+var docsPage = sync.OnceValues(func() ([][]byte, error) {
 	t, err := template.New("docs").Parse(docsHTML)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
 	err = t.Execute(&b, newGuide())
-	return b.Bytes(), err
+	return bytes.Split(b.Bytes(), []byte(docsAddress)), err
 })
 
 // markdown is docs/api.md, from the same tables.
@@ -97,13 +105,18 @@ type guide struct {
 	Warnings []guideCode
 	Examples []guideExample
 	MaxBody  string
-	Event    string // an event to copy, its timestamp left to the shell
+
+	Parameters, Headers []guideHeader // of requests, of answers
+	Event               string        // an event to copy, its timestamp left to the shell
 }
 
 type guidePath struct {
 	Method, Path, Summary, Detail string
 	Keyed                         bool
 }
+
+// guideHeader is a header or a parameter, and the paths that have it.
+type guideHeader struct{ Name, In, Paths, Meaning string }
 
 type guideCode struct {
 	Code            event.Code
@@ -147,11 +160,57 @@ func newGuide() *guide {
 	for i := range examples {
 		g.Examples = append(g.Examples, newGuideExample(&examples[i]))
 	}
+	g.Parameters, g.Headers = guideParameters(), guideHeaders()
 	g.Address = docsAddress
 	first := &examples[0]
 	stamp := strconv.FormatInt(guideTime.Unix()-60, 10) // as in text
 	g.Event = strings.Replace(pretty([]byte(first.text(guideTime))), stamp, "'$now'", 1)
 	return g
+}
+
+// guideParameters are all that a request may have, as the OpenAPI document has them, and what HTTP itself brings.
+func guideParameters() []guideHeader {
+	out := []guideHeader{
+		{"Authorization", "header", "every path with a key", "Bearer and the dataset's key."},
+		{"Content-Type", "header", "every POST", "application/json, with any parameters, or left out."},
+		{"Content-Encoding", "header", "every POST", "gzip or zstd, or left out."},
+	}
+	for i := range routes[:routeNone] {
+		for _, p := range parameters(i) {
+			out = gather(out, p.text("name"), p.text("in"), routes[i].path, p.text("description"))
+		}
+	}
+	return out
+}
+
+// guideHeaders are those of answers.
+func guideHeaders() []guideHeader {
+	out := []guideHeader{
+		{"Content-Type", "header", "every path", "application/json; text/html for /docs."},
+		{"Cache-Control", "header", "every path", "no-store."},
+		{"X-Content-Type-Options", "header", "every path", "nosniff."},
+	}
+	for i := range routes[:routeNone] {
+		for _, status := range statuses {
+			for _, h := range answerHeaders(i, status) {
+				out = gather(out, h.name, "header", routes[i].path, h.value.(object).text("description"))
+			}
+		}
+	}
+	return out
+}
+
+// gather adds a path to what has this name and meaning.
+func gather(to []guideHeader, name, in, path, meaning string) []guideHeader {
+	for i := range to {
+		if h := &to[i]; h.Name == name && h.In == in && h.Meaning == meaning {
+			if !slices.Contains(strings.Split(h.Paths, ", "), path) {
+				h.Paths += ", " + path
+			}
+			return to
+		}
+	}
+	return append(to, guideHeader{name, in, path, meaning})
 }
 
 func newGuideExample(e *example) guideExample {

@@ -116,10 +116,9 @@ func (e *example) answer(now time.Time) (status int, body []byte) {
 		r = none(res)
 	}
 	if r != nil {
-		return statusOf(r.code), r.append(nil, exampleRequest)
+		return r.status(), r.append(nil, exampleRequest)
 	}
 	sub := submission.Submission{Kind: kind, ReceivedAt: now.Unix(), Extra: string(appendExtra(nil, res))}
-	sub.Base = event.ID{0x01, 0x97, 0xf3, 0xa0, 0x1c, 0x2b, 0x70, 12: 0x5e, 0x21}
-	sub.Place(0, 4711, 3)
+	sub.ID = event.ID{0x01, 0x97, 0xf3, 0xa0, 0x1c, 0x2b, 0x8c, 0x41, 0x9d, 0xb7, 0x52, 0x0e, 0x63, 0xf8, 0x5e, 0x21}
 	return http.StatusOK, sub.AppendReceipt(nil)
 }

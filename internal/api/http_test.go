@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,7 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
-	"log/slog"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/listen"
 )
 
 // writeCertificate makes a self-signed certificate with a serial number, and returns its two files.
@@ -53,69 +55,11 @@ func writeCertificate(t *testing.T, dir string, serial int64) (certFile, keyFile
 	return certFile, keyFile
 }
 
-// A renewed certificate is used without a restart; one that does not load changes nothing.
-func TestCertificate(t *testing.T) {
-	dir := t.TempDir()
-	log := &logBuffer{}
-	var c clock
-	c.Set(noon)
-	certFile, keyFile := writeCertificate(t, dir, 1)
-	cert, err := OpenCertificate(certFile, keyFile, c.Now, slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	serial := func() int64 {
-		t.Helper()
-		got, err := cert.Choose(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaf, err := x509.ParseCertificate(got.Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return leaf.SerialNumber.Int64()
-	}
-	touch := func(after time.Duration) {
-		t.Helper()
-		for _, name := range []string{certFile, keyFile} {
-			if err := os.Chtimes(name, noon.Add(after), noon.Add(after)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, step := range []struct {
-		name   string
-		change func()
-		wait   time.Duration
-		want   int64
-	}{
-		{"at first", func() {}, 0, 1},
-		{"not looked at yet", func() { writeCertificate(t, dir, 2); touch(time.Minute) }, 0, 1},
-		{"renewed", func() {}, checkEvery, 2},
-		{"damaged", func() { _ = os.WriteFile(certFile, []byte("x"), 0o600) }, checkEvery, 2},
-		{"gone", func() { _ = os.Remove(keyFile) }, checkEvery, 2},
-		{"back", func() { writeCertificate(t, dir, 3); touch(time.Hour) }, checkEvery, 3},
-	} {
-		step.change()
-		c.Advance(step.wait)
-		if got := serial(); got != step.want {
-			t.Errorf("%s: got certificate %d, want %d", step.name, got, step.want)
-		}
-	}
-	if got := log.String(); strings.Count(got, "does not load") != 1 || strings.Count(got, "certificate renewed") != 2 {
-		t.Errorf("log: %s", got)
-	}
-	if _, err := OpenCertificate(certFile+"x", keyFile, c.Now, slog.Default()); err == nil {
-		t.Error("a missing file is opened")
-	}
-}
-
 // HTTP/2 with and without TLS, large bodies and rejections included.
 func TestHTTP2(t *testing.T) {
 	s := openShop(t)
 	certFile, keyFile := writeCertificate(t, t.TempDir(), 1)
-	cert, err := OpenCertificate(certFile, keyFile, time.Now, s.Log)
+	cert, err := listen.OpenCertificate(certFile, keyFile, time.Now, s.Log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +67,7 @@ func TestHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secure := NewHTTPServer(s.Handler(), cert, s.Log)
+	secure := listen.NewServer(s.Handler(), cert, s.Log)
 	go secure.ServeTLS(listener, "", "")
 	t.Cleanup(func() { secure.Close() })
 
@@ -252,4 +196,44 @@ func TestStopUnderLoad(t *testing.T) {
 		}
 	}
 	t.Logf("%d acknowledged, %d stored", len(receipts), len(stored))
+}
+
+// A rejected request over HTTP/2 without TLS gets its answer, though its body is still on the way.
+func TestRejectedOverPlainHTTP2(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), nil)
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	c := &http.Client{Transport: &http.Transport{Protocols: &protocols}}
+	body := &slowBody{left: 40, part: bytes.Repeat([]byte(" "), 16<<10)}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/events", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer x")
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 403 || resp.ProtoMajor != 2 {
+		t.Fatalf("got %s %d, %v", resp.Proto, resp.StatusCode, err)
+	}
+	if body.left != 0 {
+		t.Errorf("the server ended the stream with %d parts of the body unread", body.left)
+	}
+}
+
+// slowBody is a body that comes in parts.
+type slowBody struct {
+	left int
+	part []byte
+}
+
+// Read returns the next part.
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	b.left--
+	return copy(p, b.part), nil
 }

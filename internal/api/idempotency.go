@@ -4,16 +4,29 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"sync"
+	"net/http"
 	"time"
 
 	"sluice/event"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
-// idempotencyKey is an Idempotency-Key within its dataset and path, as a digest, because senders make keys
-// out of order numbers and worse, and it goes to disk.
+// idempotencyKey is an Idempotency-Key within its dataset and path, as a digest, because senders make keys out of order
+// numbers and worse. It does not go to disk: the stream stores a digest of its name. So the digest of a body, which is
+// made with it, can be compared with a guess only by who knows the Idempotency-Key.
 type idempotencyKey [sha256.Size]byte
+
+// requestKey is the key of a request.
+func requestKey(dataset, path, header string) (key idempotencyKey) {
+	h := sha256.New()
+	for _, part := range []string{dataset, path, header} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	h.Sum(key[:0])
+	return key
+}
 
 // name is the key as the stream knows it.
 func (k *idempotencyKey) name() string { return hex.EncodeToString(k[:]) }
@@ -27,16 +40,10 @@ func (q *request) readIdempotencyKey() error {
 	}
 	if len(values) > 1 || !visible(values[0]) {
 		r := reject(event.InvalidType, "The Idempotency-Key header is not 1 to 255 visible ASCII characters, sent once.")
-		r.hint = "Send one Idempotency-Key, for example a UUID, and the same one when you send the same request again."
+		r.hint = "Send one Idempotency-Key, for example a random UUID, and the same one when you send the same request again."
 		return r
 	}
-	h := sha256.New()
-	for _, part := range []string{q.dataset.ID, routes[q.route].path, values[0]} {
-		h.Write([]byte(part))
-		h.Write([]byte{0})
-	}
-	q.key = new(idempotencyKey)
-	h.Sum(q.key[:0])
+	q.key = new(requestKey(q.dataset.ID, routes[q.route].path, values[0]))
 	return nil
 }
 
@@ -52,89 +59,41 @@ func visible(s string) bool {
 	return true
 }
 
-// patience is how long a request whose body is still coming holds its key. A sender whose connection stalled
-// tries again after some seconds, and must then not be rejected because of its own first request (arbitrary).
-const patience = 10 * time.Second
-
-// claims are the keys of the requests that run now, on this node. Between nodes, and after a crash, the
-// stream itself lets only one through; claims only spare the others the work.
-type claims struct {
-	mu   sync.Mutex
-	open map[idempotencyKey]*claim
-}
-
-type claim struct {
-	since   time.Time
-	arrived bool // its body is here
-}
-
-// take claims the key, or says that another request holds it.
-func (c *claims) take(key idempotencyKey, now time.Time) (*claim, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if held := c.open[key]; held != nil && (held.arrived || now.Sub(held.since) < patience) {
-		return nil, false
-	}
-	if c.open == nil {
-		c.open = make(map[idempotencyKey]*claim)
-	}
-	mine := &claim{since: now}
-	c.open[key] = mine
-	return mine, true
-}
-
-// arrived says that the request's body is whole: from now on it holds its key to the end.
-func (c *claims) arrived(mine *claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	mine.arrived = true
-}
-
-// drop ends the claim, unless the key has been passed on.
-func (c *claims) drop(key idempotencyKey, mine *claim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open[key] == mine {
-		delete(c.open, key)
-	}
-}
-
-func (c *claims) len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.open)
-}
-
 func inProgress() error {
 	r := reject(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.")
 	r.wait = time.Second
 	return r
 }
 
-// submitKeyed is submit for a request with an Idempotency-Key.
+// keyRestored rejects a key that was used before the service was moved: its receipt did not come along. A sender that
+// tried again would get the same answer for as long as the key is known.
+func keyRestored(at time.Time) error {
+	r := reject(event.IdempotencyKeyReused, "The Idempotency-Key was used before the service was moved on "+
+		at.UTC().Format(time.RFC3339)+". What was sent with it then is stored. Nothing is stored now.")
+	r.hint = "Do not send these events again. Use a new key for a new body."
+	r.other = http.StatusConflict
+	return r
+}
+
+// submitKeyed is submit for a request with an Idempotency-Key. The stream lets one of all requests with a key through,
+// on whatever node: the others get its receipt, or are told to wait while it is on its way.
 func (q *request) submitKeyed() error {
 	s := q.server
-	mine, ok := s.claims.take(*q.key, q.start)
-	if !ok {
-		return inProgress()
-	}
-	defer s.claims.drop(*q.key, mine)
 	body, err := q.body()
 	if err != nil {
 		return err
 	}
-	s.claims.arrived(mine)
-	digest := s.BodyDigest(body)
+	digest := s.BodyDigest(*q.key, body)
 	res, received, err := q.judge(body)
 	if err != nil {
 		// What was accepted once stays accepted, however old it is by now.
-		if replayed, rerr := q.replay(body, digest); replayed || rerr != nil {
+		if replayed, rerr := q.replay(digest); replayed || rerr != nil {
 			return rerr
 		}
 		return err
 	}
 	if most, age := s.Limits.keys(); q.usage.keys.count(received, age) >= most {
-		if replayed, rerr := q.replay(body, digest); replayed || rerr != nil {
+		if replayed, rerr := q.replay(digest); replayed || rerr != nil {
 			return rerr
 		}
 		s.counts.keysLimited.Add(1)
@@ -145,8 +104,8 @@ func (q *request) submitKeyed() error {
 		q.usage.keys.add(received)
 	}
 	if errors.Is(err, stream.ErrExists) {
-		replayed, rerr := q.replay(body, digest)
-		if !replayed && rerr == nil { // it is on its way, on another node
+		replayed, rerr := q.replay(digest)
+		if !replayed && rerr == nil { // it is on its way
 			return inProgress()
 		}
 		return rerr
@@ -155,12 +114,18 @@ func (q *request) submitKeyed() error {
 }
 
 // replay answers with the first receipt, byte for byte, if the key has been used.
-func (q *request) replay(body string, digest [sha256.Size]byte) (bool, error) {
+func (q *request) replay(digest [sha256.Size]byte) (bool, error) {
 	q.stopDecoding()
 	rec, pos, err := q.server.Stream.ReadKeyed(q.r.Context(), q.key.name())
+	if restored, ok := errors.AsType[*stream.RestoredError](err); ok {
+		return false, keyRestored(restored.At)
+	}
 	switch {
 	case errors.Is(err, stream.ErrNotFound):
 		return false, nil
+	case errors.Is(err, stream.ErrTooManyKeys): // it may be in use
+		q.server.counts.keysLimited.Add(1)
+		return false, allKeys()
 	case err != nil:
 		return false, q.unavailable("read back a submission", err)
 	}
@@ -168,12 +133,13 @@ func (q *request) replay(body string, digest [sha256.Size]byte) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Records of earlier versions have the plain hash.
-	if first.BodyDigest != digest && first.BodyDigest != sha256.Sum256([]byte(body)) {
+	if first.BodyDigest != digest {
 		return false, reject(event.IdempotencyKeyReused, "The Idempotency-Key was used before, with another body.")
 	}
 	q.w.Header()["Idempotency-Replayed"] = isTrue
 	q.server.counts.replays.Add(1)
+	q.server.tally.add(q.dataset.ID, counted{requests: []submission.Requests{{Count: 1}}})
+	q.usage.streak.accepted()
 	n := first.Counts()
 	q.accepted, q.rejected = n.Accepted, n.Rejected
 	if n.Rejected > 0 {

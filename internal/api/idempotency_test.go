@@ -121,27 +121,47 @@ func TestParallelKeys(t *testing.T) {
 	if got := s.Stats().Datasets[0].Accepted; got != 1 {
 		t.Errorf("accepted: got %d, want 1", got)
 	}
-	if n := s.Stats().OpenKeys; n != 0 {
-		t.Errorf("%d keys are still open", n)
-	}
 }
 
-// A first request whose body is still coming is running: the second waits. After ten seconds it passes.
+// While the first request with a key is being stored, a second one is told to wait. Then it gets the receipt.
 func TestKeyInProgress(t *testing.T) {
-	s := openShop(t)
-	conn := s.dial(t)
-	body := goodEvent("")
-	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s", s.key, len(body), body[:10])
-	waitFor(t, "the first request", func() bool { return s.Stats().OpenKeys == 1 })
-	r := s.post("/v1/events", body, "Idempotency-Key: k")
+	storing, goOn := make(chan struct{}), make(chan struct{})
+	o := stream.Options{AckTimeout: time.Minute, Step: func(name string) error {
+		if name == "keyed.publish" {
+			storing <- struct{}{}
+			<-goOn
+		}
+		return nil
+	}}
+	s := openServiceOn(t, t.TempDir(), o, nil)
+	s.key = s.dataset(specShop)
+	first := make(chan reply)
+	go func() { first <- s.post("/v1/events", goodEvent(""), "Idempotency-Key: k") }()
+	<-storing
+	r := s.post("/v1/events", goodEvent(""), "Idempotency-Key: k")
+	close(goOn)
 	checkAnswer(t, r, "IDEMPOTENCY_IN_PROGRESS")
 	if r.StatusCode != 409 || r.Header.Get("Retry-After") != "1" {
 		t.Errorf("got %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))
 	}
-	s.clock.Advance(patience)
+	want := <-first
+	r = s.post("/v1/events", goodEvent(""), "Idempotency-Key: k")
+	if want.StatusCode != 200 || r.StatusCode != 200 || r.text != want.text {
+		t.Errorf("got %d %s, then %d %s", want.StatusCode, want.text, r.StatusCode, r.text)
+	}
+}
+
+// A sender whose connection stalled tries again and is served at once. What is left of the first try gets the same receipt.
+func TestRetryOfAStalledRequest(t *testing.T) {
+	s := openShop(t)
+	conn := s.dial(t)
+	body := goodEvent("")
+	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: %s\r\nIdempotency-Key: k\r\nContent-Length: %d\r\n\r\n%s",
+		s.key, len(body), body[:10])
+	waitFor(t, "the first request", func() bool { return s.Stats().BytesInFlight > 0 })
 	second := s.post("/v1/events", body, "Idempotency-Key: k")
 	if second.StatusCode != 200 {
-		t.Fatalf("after ten seconds: got %d %s", second.StatusCode, second.text)
+		t.Fatalf("got %d %s", second.StatusCode, second.text)
 	}
 	if _, err := io.WriteString(conn, body[10:]); err != nil {
 		t.Fatal(err)
@@ -151,7 +171,7 @@ func TestKeyInProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, _ := io.ReadAll(resp.Body)
-	if resp.StatusCode != 200 || string(got) != second.text || resp.Header.Get("Idempotency-Replayed") != "true" {
+	if resp.StatusCode != 200 || string(got) != second.text+"\n" || resp.Header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("the slow one: got %d %s, want %s", resp.StatusCode, got, second.text)
 	}
 }

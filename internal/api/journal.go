@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"container/heap"
 	"container/list"
 	"slices"
 	"strings"
@@ -16,13 +18,14 @@ const (
 	journalAge     = 24 * time.Hour
 	journalMost    = 16384 // requests
 	journalShare   = 2048  // of one dataset, and of all that came without a valid key
+	journalFound   = 16    // given out for one request id
 	journalReasons = 8     // listed for one request
 	saidMost       = 4096  // places, each a code at a field of a dataset
 	saidPlace      = 4     // messages of a place: those that were given last
 )
 
-// RejectedRequest is what is known of a request that was rejected, whole or in part. It holds no value from an event, and no
-// member name that is not in the table of fields.
+// RejectedRequest is what is known of a request that was rejected, whole or in part. It holds no value from an event,
+// and no member name that is not in the table of fields.
 type RejectedRequest struct {
 	RequestID    string
 	At           time.Time
@@ -52,13 +55,43 @@ type Said struct {
 	First, Last   time.Time
 }
 
-// journal remembers rejected requests for a day. The zero value is empty. Only requests that are rejected pay for it.
+// journal remembers rejected requests for a day. Senders choose request ids, so each dataset has its own: nobody hides
+// or pushes out the requests of another. The zero value is empty. Only requests that are rejected pay for it.
 type journal struct {
-	mu    sync.Mutex
-	order list.List                // of *RejectedRequest, oldest first
-	byID  map[string]*list.Element // the last one with this request id
-	byOwn map[string][]*list.Element
-	said  map[saidKey]*saidAt
+	mu     sync.Mutex
+	order  list.List                                 // of *RejectedRequest, oldest first
+	byID   map[string]map[*ownRequests]*list.Element // for each dataset the last one with this request id
+	owners map[string]*ownRequests
+	most   byRequests // the same; the one with the most requests first
+	said   map[saidKey]*saidAt
+}
+
+// ownRequests are those of one dataset, or of all that came without a valid key.
+type ownRequests struct {
+	dataset string
+	all     []*list.Element // oldest first
+	index   int             // in byRequests
+}
+
+// byRequests is a heap.
+type byRequests []*ownRequests
+
+func (h byRequests) Len() int           { return len(h) }
+func (h byRequests) Less(i, j int) bool { return len(h[i].all) > len(h[j].all) }
+func (h byRequests) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
+
+// Push is for container/heap.
+func (h *byRequests) Push(x any) {
+	o := x.(*ownRequests)
+	o.index = len(*h)
+	*h = append(*h, o)
+}
+
+// Pop is for container/heap.
+func (h *byRequests) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }
 
 type saidKey struct {
@@ -77,17 +110,17 @@ func (j *journal) add(r *RejectedRequest, events bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.byID == nil {
-		j.byID, j.byOwn, j.said = map[string]*list.Element{}, map[string][]*list.Element{}, map[saidKey]*saidAt{}
+		j.byID, j.owners, j.said = map[string]map[*ownRequests]*list.Element{}, map[string]*ownRequests{}, map[saidKey]*saidAt{}
 	}
-	for e := j.order.Front(); e != nil && (j.order.Len() >= journalMost || r.At.Sub(e.Value.(*RejectedRequest).At) > journalAge); e = j.order.Front() {
+	for e := j.order.Front(); e != nil && r.At.Sub(e.Value.(*RejectedRequest).At) > journalAge; e = j.order.Front() {
 		j.drop(e)
 	}
-	if own := j.byOwn[r.DatasetID]; len(own) >= journalShare {
-		j.drop(own[0])
+	if own := j.owners[r.DatasetID]; own != nil && len(own.all) >= journalShare {
+		j.drop(own.all[0])
+	} else if j.order.Len() >= journalMost {
+		j.drop(j.most[0].all[0])
 	}
-	e := j.order.PushBack(r)
-	j.byID[r.RequestID] = e
-	j.byOwn[r.DatasetID] = append(j.byOwn[r.DatasetID], e)
+	j.keep(r)
 	if r.DatasetID == "" || !events {
 		return
 	}
@@ -96,20 +129,42 @@ func (j *journal) add(r *RejectedRequest, events bool) {
 	}
 }
 
-// drop forgets a request, which is the oldest of its owner.
-func (j *journal) drop(e *list.Element) {
-	r := j.order.Remove(e).(*RejectedRequest)
-	if j.byID[r.RequestID] == e {
-		delete(j.byID, r.RequestID)
+func (j *journal) keep(r *RejectedRequest) {
+	own := j.owners[r.DatasetID]
+	if own == nil {
+		own = &ownRequests{dataset: r.DatasetID}
+		j.owners[r.DatasetID] = own
+		heap.Push(&j.most, own)
 	}
-	if own := j.byOwn[r.DatasetID][1:]; len(own) > 0 {
-		j.byOwn[r.DatasetID] = own
-	} else {
-		delete(j.byOwn, r.DatasetID)
+	e := j.order.PushBack(r)
+	own.all = append(own.all, e)
+	heap.Fix(&j.most, own.index)
+	if j.byID[r.RequestID] == nil {
+		j.byID[r.RequestID] = map[*ownRequests]*list.Element{}
 	}
+	j.byID[r.RequestID][own] = e
 }
 
-// say counts a message. At a place that has as many as are kept, it takes the place of the one that was given longest ago.
+// drop forgets a request, which is the oldest of its dataset.
+func (j *journal) drop(e *list.Element) {
+	r := j.order.Remove(e).(*RejectedRequest)
+	own := j.owners[r.DatasetID]
+	if same := j.byID[r.RequestID]; same[own] == e {
+		if delete(same, own); len(same) == 0 {
+			delete(j.byID, r.RequestID)
+		}
+	}
+	own.all[0] = nil // the array stays, and would hold the request
+	if own.all = own.all[1:]; len(own.all) > 0 {
+		heap.Fix(&j.most, own.index)
+		return
+	}
+	heap.Remove(&j.most, own.index)
+	delete(j.owners, r.DatasetID)
+}
+
+// say counts a message. At a place that has as many as are kept, it takes the place of the one that was given longest
+// ago.
 func (j *journal) say(dataset string, r *RejectedReason, now time.Time) {
 	key := saidKey{dataset, r.Code, r.Field}
 	at := j.said[key]
@@ -143,22 +198,30 @@ func (j *journal) forget(now time.Time) bool {
 	return len(j.said) < before
 }
 
-// Rejected returns what is known of the last rejected request with an id. It is known for a day, on the node that answered,
-// until that node restarts; while very many requests are rejected, for less.
-func (s *Server) Rejected(requestID string) (RejectedRequest, bool) {
+// Rejected returns what is known of the last rejected request with an id, for each dataset that sent one, the latest
+// first: those with a valid key before the one without. It is known for a day, on the node that answered, until that
+// node restarts; while very many requests of the dataset are rejected, for less.
+func (s *Server) Rejected(requestID string) []RejectedRequest {
 	j := &s.journal
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e := j.byID[requestID]
-	if e == nil {
-		return RejectedRequest{}, false
+	var out []RejectedRequest
+	for _, e := range j.byID[requestID] {
+		if r := e.Value.(*RejectedRequest); s.Now().Sub(r.At) <= journalAge {
+			out = append(out, *r)
+		}
 	}
-	r := e.Value.(*RejectedRequest)
-	return *r, s.Now().Sub(r.At) <= journalAge
+	slices.SortFunc(out, func(a, b RejectedRequest) int {
+		if a.DatasetID == "" || b.DatasetID == "" {
+			return strings.Compare(b.DatasetID, a.DatasetID)
+		}
+		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.DatasetID, b.DatasetID))
+	})
+	return out[:min(len(out), journalFound)]
 }
 
-// Said returns the messages that the senders of a dataset got on this node for a code at a field within a day, the latest
-// first.
+// Said returns the messages that the senders of a dataset got on this node for a code at a field within a day, the
+// latest first.
 func (s *Server) Said(datasetID string, code event.Code, field string) []Said {
 	j := &s.journal
 	j.mu.Lock()
@@ -179,7 +242,7 @@ func (q *request) remember(r *rejection) {
 	if len(problems) == 0 {
 		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
 	}
-	q.note(&RejectedRequest{Status: statusOf(r.code), Code: r.code, Rejected: q.rejected, More: r.truncated}, problems)
+	q.note(&RejectedRequest{Status: r.status(), Code: r.code, Rejected: q.rejected, More: r.truncated}, problems)
 }
 
 // rememberPart notes a request of which a part was accepted, under the id that its receipt has.
@@ -209,7 +272,8 @@ func (q *request) note(r *RejectedRequest, problems []event.Error) {
 	q.server.journal.add(r, q.route == routeEvents || q.route == routeBatch)
 }
 
-// knownField is the longest beginning of a pointer that the table of fields has: the rest may be a name that the sender made.
+// knownField is the longest beginning of a pointer that the table of fields has: the rest may be a name that the sender
+// made.
 func knownField(pointer string) string {
 	for {
 		if f, ok := event.LookupField(pointer); ok {

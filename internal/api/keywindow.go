@@ -41,9 +41,10 @@ func (k *keyWindow) count(now time.Time, age time.Duration) int64 {
 	return k.total
 }
 
-// nodeKeys says that all datasets together have used as many idempotency keys as the node remembers.
-func nodeKeys() *rejection {
-	r := reject(event.RateLimited, "The limit idempotency_keys of this server is reached.")
+// allKeys says that all datasets together have used as many idempotency keys as there may be: this one is new, or can
+// no longer be told from a new one.
+func allKeys() *rejection {
+	r := reject(event.RateLimited, "The limit idempotency_keys_total of this service is reached.")
 	r.wait = time.Minute
 	r.hint = "Put more events into each request with a key, or send without Idempotency-Key."
 	return r

@@ -1,15 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"sluice/event"
+	"sluice/internal/listen"
 )
 
-// LeastInFlight is the smallest BytesInFlight with which a dataset's half holds the largest request: its body as it came,
-// decompressed, and its record.
+// LeastInFlight is the smallest BytesInFlight with which a dataset's half holds the largest request: its body as it
+// came, decompressed, and its record.
 const LeastInFlight = 32 << 20
 
 // Limits hold a server together under load. A zero member takes its default.
@@ -22,7 +24,11 @@ type Limits struct {
 	// MinRate is the slowest a sender may be, in bytes a second, after ten seconds of grace. Default 64 KiB: a
 	// whole body then has 90 seconds.
 	MinRate int64
-	// Connections is how many connections may be open at one time; one peer may have a half. Default: as many as cost a
+	// AnswerTime is how long a sender may take to read a short answer; a long one has more time, by MinRate. Default 10 s
+	// (arbitrary).
+	AnswerTime time.Duration
+	// Connections is how many connections may be open at one time; one peer may have a half. A stream of HTTP/2 without a
+	// valid key counts as one, but for the first of its connection. Default: as many as cost a
 	// fourth of BytesInFlight.
 	Connections int64
 	// IdempotencyKeys is how many idempotency keys a dataset may have in use; the engine keeps each in memory. Default
@@ -52,7 +58,7 @@ func (l *Limits) connections() int64 {
 	if l.Connections > 0 {
 		return l.Connections
 	}
-	return max(leastPerPeer, l.bytesInFlight()/4/ConnectionCost)
+	return max(16, l.bytesInFlight()/4/listen.ConnectionCost)
 }
 
 func (l *Limits) keys() (int64, time.Duration) {
@@ -67,12 +73,20 @@ func (l *Limits) keys() (int64, time.Duration) {
 }
 
 // readTime is how long a body of size bytes may take to arrive.
-func (l *Limits) readTime(size int64) time.Duration {
+func (l *Limits) readTime(size int64) time.Duration { return 10*time.Second + l.slowest(size) }
+
+// answerTime is how long a sender may take to read an answer.
+func (l *Limits) answerTime(size int) time.Duration {
+	return cmp.Or(l.AnswerTime, 10*time.Second) + l.slowest(int64(size))
+}
+
+// slowest is how long size bytes take at the slowest rate.
+func (l *Limits) slowest(size int64) time.Duration {
 	rate := l.MinRate
 	if rate <= 0 {
 		rate = 64 << 10
 	}
-	return 10*time.Second + time.Duration(size)*time.Second/time.Duration(rate)
+	return time.Duration(size) * time.Second / time.Duration(rate)
 }
 
 // usage is what the server remembers of one dataset: its rates, its share of memory, its numbers. There is one for each
@@ -81,13 +95,15 @@ type usage struct {
 	id       string
 	requests tokenBucket
 	events   tokenBucket
-	oldIDs   tokenBucket // look-ups of ids that cannot be authenticated
 	inFlight atomic.Int64
 	keys     keyWindow
 	decoding waiters
 	queueing waiters
 	turn     turn // of its large bodies
 	count    usageCounts
+
+	rejections codeCounts // requests of every path
+	streak     streak
 }
 
 // rate is a limit, and the part of it that this node may use.

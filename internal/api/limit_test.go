@@ -233,12 +233,71 @@ func TestRejectionsAreCounted(t *testing.T) {
 	}
 }
 
+// Requests are counted for the dataset of their key, by the code of the answer. A replay is an accepted request; 409 and 429
+// are neither. The last ones are remembered while all of them fail.
+func TestRequestsAreCounted(t *testing.T) {
+	s := openShop(t)
+	for range 2 {
+		if a := s.post("/v1/events", goodEvent(""), "Idempotency-Key: k1"); a.StatusCode != 200 {
+			t.Fatalf("got %d %s", a.StatusCode, a.text)
+		}
+	}
+	for _, want := range []struct {
+		status  int
+		path    string
+		body    string
+		headers []string
+	}{
+		{400, "/v1/events", goodEvent("") + ",", nil},
+		{415, "/v1/events", goodEvent(""), []string{"Content-Type: text/plain"}},
+		{403, "/v1/events", strings.Replace(goodEvent(""), "shop", "another", 1), nil},
+		{400, "/v1/events", badEvent(), nil},
+		{400, "/v1/events/batch", "[" + badEvent() + "," + goodEvent("") + "]", []string{"Prefer: handling=strict"}},
+		{422, "/v1/events", goodEvent(`,"value":1,"currency_code":"EUR"`), []string{"Idempotency-Key: k1"}},
+		{413, "/v1/events", strings.Repeat(" ", MaxBody+1), nil},
+	} {
+		if a := s.post(want.path, want.body, want.headers...); a.StatusCode != want.status {
+			t.Errorf("got %d %s, want %d", a.StatusCode, a.text, want.status)
+		}
+	}
+	s.post("/v1/events/validate", badEvent()) // tries are not counted
+	s.post("/v1/events", badEvent(), "Authorization:")
+	d := s.Stats().Datasets[0]
+	if d.RejectedRequests != 7 || d.Failing.Requests != 7 || d.Failing.Code != event.PayloadTooLarge {
+		t.Errorf("got %+v", d)
+	}
+	s.flush(t.Context())
+	got := map[event.Code]int32{}
+	for _, r := range s.records(t) {
+		for _, n := range r.Requests {
+			got[n.Code] += n.Count
+		}
+	}
+	want := map[event.Code]int32{
+		"": 1, event.MalformedJSON: 1, event.UnsupportedMediaType: 1, event.DatasetForbidden: 1, event.InvalidEventType: 2, event.IdempotencyKeyReused: 1, event.PayloadTooLarge: 1,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	for range 12 {
+		s.clock.Advance(time.Minute)
+		s.post("/v1/events", "nonsense")
+	}
+	if f := s.Stats().Datasets[0].Failing; f.Requests != FailingLeast || f.Code != event.MalformedJSON || f.Last.Sub(f.First) != 9*time.Minute || !f.Last.Equal(s.clock.Now()) {
+		t.Errorf("got %+v, want the last ten", f)
+	}
+	s.post("/v1/events", goodEvent(""))
+	if f := s.Stats().Datasets[0].Failing; f != (Failing{}) {
+		t.Errorf("after an accepted one: got %+v", f)
+	}
+}
+
 func TestTallyIsBounded(t *testing.T) {
 	var tally tally
 	for i := range 2 * tallyLimit {
-		tally.add(fmt.Sprint(i), []event.Rejection{{Code: event.InvalidType, Count: 1}})
+		tally.add(fmt.Sprint(i), counted{[]event.Rejection{{Code: event.InvalidType, Count: 1}}, []submission.Requests{{Code: event.InvalidType, Count: 1}}})
 	}
-	if waiting, lost := tally.stats(); waiting != tallyLimit || lost != tallyLimit {
-		t.Errorf("got %d waiting and %d lost, want %d each", waiting, lost, tallyLimit)
+	if waiting, lost := tally.stats(); waiting != 2*tallyLimit || lost != 2*tallyLimit {
+		t.Errorf("got %d waiting and %d lost, want %d each", waiting, lost, 2*tallyLimit)
 	}
 }

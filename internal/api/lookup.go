@@ -13,6 +13,12 @@ import (
 // the stream has let go of is in the store.
 func (q *request) lookUp() error {
 	missing := reject(event.NotFound, "This dataset has no such submission.")
+	include := q.r.URL.Query().Get("include")
+	if include != "" && include != "events" {
+		r := reject(event.InvalidParameter, "The parameter include cannot be read.")
+		r.hint = "Use include=events, or leave it out."
+		return r
+	}
 	name := q.r.URL.Path[len(submissionPrefix):]
 	kind, id, ok := submission.ParseID(name)
 	if !ok {
@@ -26,7 +32,7 @@ func (q *request) lookUp() error {
 		return missing
 	}
 	q.out = appendSubmission(q.out[:0], name, sub, processed)
-	if q.r.URL.Query().Get("include") == "events" {
+	if include != "" {
 		q.out = append(q.out, `,"events":`...)
 		q.out = appendOutcomes(q.out, sub.Rows)
 	}
@@ -34,15 +40,11 @@ func (q *request) lookUp() error {
 	return nil
 }
 
-// oldIDsPerSecond is how many look-ups of ids that cannot be authenticated a dataset may have in the table (arbitrary: a
-// person who asks, not a program).
-const oldIDsPerSecond = 5
-
 // find reads a submission back: nil if there is none.
 func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submission, processed bool, err error) {
 	ctx, s := q.r.Context(), q.server
-	partition, seq, slot, authentic, ok := s.IDs.Locate(kind, id)
-	if !ok || !authentic && !s.OldIDs.IsZero() && submission.Time(id).After(s.OldIDs) {
+	partition, seq, slot, ok := s.IDs.Locate(kind, id)
+	if !ok {
 		return nil, false, nil
 	}
 	at := stream.Position{Partition: partition, Seq: seq, Slot: slot}
@@ -62,17 +64,12 @@ func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submi
 	if s.Lookup == nil {
 		return nil, false, nil
 	}
-	// Anybody can make up an id of an earlier version, and to find that the table has none costs a scan.
-	if !authentic {
-		if wait := q.usage.oldIDs.take(q.start, q.server.rate(oldIDsPerSecond), 1); wait > 0 {
-			r := reject(event.RateLimited, "Too many look-ups of submission ids that an earlier version gave out.")
-			r.wait = wait
-			r.hint = "Wait for Retry-After, then ask again."
-			return nil, false, r
-		}
-	}
 	sub, err = s.Lookup.FindSubmission(ctx, q.dataset.ID, submission.FormatID(kind, id))
-	return sub, true, err
+	if err != nil {
+		s.Log.Error("look up a submission", "error", err)
+		return nil, false, busy("The tables cannot be read now.")
+	}
+	return sub, true, nil
 }
 
 func appendSubmission(b []byte, name string, sub *submission.Submission, processed bool) []byte {

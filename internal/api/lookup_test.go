@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"strings"
 	"testing"
-	"time"
 
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -27,7 +26,7 @@ func (c *counting) FindSubmission(context.Context, string, string) (*submission.
 	return nil, nil
 }
 
-// A made-up id is 404 without a look at the stream or the table. Ids of earlier versions are looked for, a few a second.
+// A made-up id is 404 without a look at the stream or the table.
 func TestForgedIDs(t *testing.T) {
 	c := &counting{}
 	s := openServiceIn(t, t.TempDir(), func(s *Server) {
@@ -47,74 +46,48 @@ func TestForgedIDs(t *testing.T) {
 	if c.reads != 1 || c.scans != 0 {
 		t.Errorf("%d reads and %d scans for made-up ids, want none", c.reads-1, c.scans)
 	}
-	old := submission.FormatID(submission.Single, submission.NewID(submission.NewBase(noon.Add(-time.Hour)), 0, 1<<30, 0))
-	limited := 0
-	for range 3 * oldIDsPerSecond {
-		if r := s.send("GET", "/v1/submissions/"+old, ""); r.StatusCode == 429 {
-			checkAnswer(t, r, "RATE_LIMITED")
-			limited++
-		} else if r.StatusCode != 404 {
-			t.Errorf("an id of an earlier version: got %d", r.StatusCode)
-		}
-	}
-	if c.scans != oldIDsPerSecond || limited != 2*oldIDsPerSecond {
-		t.Errorf("%d scans and %d limited, want %d and %d", c.scans, limited, oldIDsPerSecond, 2*oldIDsPerSecond)
-	}
 }
 
-// An id in the form of an earlier version, from a time at which no earlier version ran any more, is made up: 404 without a
-// read, a scan or a limit. Older ones are looked for.
-func TestForgedOldIDs(t *testing.T) {
-	c := &counting{}
-	s := openServiceIn(t, t.TempDir(), func(s *Server) {
-		c.Stream = s.Stream
-		s.Stream, s.Lookup, s.OldIDs = c, c, noon.Add(-time.Hour)
-	})
+// Who has everything that is on the disk, the secret included, but not the Idempotency-Key cannot compare a guess of the body
+// with what is stored. The same body under two keys leaves nothing that is equal.
+func TestBodyCannotBeGuessed(t *testing.T) {
+	dir := t.TempDir()
+	s := openServiceIn(t, dir, nil)
 	s.key = s.dataset(specShop)
-	id := func(at time.Time) string {
-		return "/v1/submissions/" + submission.FormatID(submission.Single, submission.NewID(submission.NewBase(at), 0, 1<<30, 0))
-	}
-	for range 3 * oldIDsPerSecond {
-		checkAnswer(t, s.send("GET", id(noon.Add(-time.Minute)), ""), "NOT_FOUND")
-	}
-	if c.reads != 0 || c.scans != 0 {
-		t.Errorf("%d reads and %d scans for made-up ids, want none", c.reads, c.scans)
-	}
-	checkAnswer(t, s.send("GET", id(noon.Add(-2*time.Hour)), ""), "NOT_FOUND")
-	if c.reads != 1 || c.scans != 1 {
-		t.Errorf("%d reads and %d scans for an id that may be real, want one each", c.reads, c.scans)
-	}
-}
-
-// What earlier versions wrote is replayed: records with the plain hash of the body, and ids that show the place.
-func TestReplayOfAnEarlierVersion(t *testing.T) {
-	s := openShop(t)
-	before, digest := s.IDs, s.BodyDigest
-	s.IDs, s.BodyDigest = nil, func(body string) [32]byte { return sha256.Sum256([]byte(body)) }
-	first := s.post("/v1/events", goodEvent(""), "Idempotency-Key: k")
-	s.IDs, s.BodyDigest = before, digest
-	if r := s.post("/v1/events", goodEvent(""), "Idempotency-Key: k"); r.StatusCode != 200 || r.text != first.text {
-		t.Errorf("got %d %s, want %s", r.StatusCode, r.text, first.text)
-	}
-	checkAnswer(t, s.post("/v1/events", goodEvent(`,"source":"app"`), "Idempotency-Key: k"), "IDEMPOTENCY_KEY_REUSED")
-	id, _ := first.object(t)["submission_id"].(string)
-	if r := s.send("GET", "/v1/submissions/"+id, ""); r.StatusCode != 200 {
-		t.Errorf("its id: got %d %s", r.StatusCode, r.text)
-	}
-}
-
-// Nothing stored of a keyed request can be compared with a guess: not the hash of the body, whole or of a part.
-func TestBodyIsKeptKeyed(t *testing.T) {
-	s := openShop(t)
 	body := goodEvent(`,"privacy":{"us_privacy_string":"1YYN"}`)
-	s.post("/v1/events", body, "Idempotency-Key: k")
-	plain := sha256.Sum256([]byte(body))
-	for _, r := range s.records(t) {
-		if r.BodyDigest == plain {
-			t.Error("the record holds the plain hash of the body")
+	const raw = "4f9d2c7be8a1-4f9d2c7be8a1"
+	for _, key := range []string{raw, "another-key-of-64-bits"} {
+		if r := s.post("/v1/events", body, "Idempotency-Key: "+key); r.StatusCode != 200 {
+			t.Fatalf("got %d %s", r.StatusCode, r.text)
 		}
-		if !r.Keyed || r.BodyDigest == [32]byte{} {
-			t.Errorf("got %+v, want a digest", r)
+	}
+	records := s.records(t)
+	if len(records) != 2 || records[0].BodyDigest == records[1].BodyDigest {
+		t.Fatal("the same body under two keys leaves the same digest")
+	}
+	digest := s.BodyDigest // it knows the secret
+	s.stop()
+	// What the digest is made from, in each form that could be stored: the key, and the digest from which its name is made.
+	key := requestKey("shop", "/v1/events", raw)
+	if digest(key, body) != records[0].BodyDigest {
+		t.Fatal("the digest is made from something else")
+	}
+	for name, wanted := range map[string]string{"the key": raw, "its digest": string(key[:]), "its digest in hex": key.name()} {
+		if found := findOnDisk(t, dir, wanted); found != "" {
+			t.Errorf("%s is in %s", name, found)
 		}
+	}
+	// What is stored of the key opens nothing.
+	stored := sha256.Sum256([]byte(key.name()))
+	if findOnDisk(t, dir, string(stored[:24])) == "" {
+		t.Error("the name of the key is in no file: this test looks for the wrong bytes")
+	}
+	for name, guess := range map[string]idempotencyKey{"nothing": {}, "the name": stored, "the name as it is stored": [32]byte(append(stored[:24:24], make([]byte, 8)...))} {
+		if digest(guess, body) == records[0].BodyDigest {
+			t.Errorf("the digest can be made from %s", name)
+		}
+	}
+	if records[0].BodyDigest == sha256.Sum256([]byte(body)) {
+		t.Error("the record holds the plain hash of the body")
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/event"
@@ -78,28 +79,37 @@ const overhead = 16 << 10
 
 // reserve makes sure that the request has n bytes of memory, or says that there are none left.
 func (h *holding) reserve(n int64) error {
+	full, message := h.take(n)
+	if full == nil {
+		return nil
+	}
+	full.Add(1)
+	return busy(message)
+}
+
+// take makes sure that the request has n bytes of memory. If there are none left, it returns where that is counted, and
+// what to say.
+func (h *holding) take(n int64) (full *atomic.Uint64, message string) {
 	more := n - h.reserved
 	if more <= 0 {
-		return nil
+		return nil, ""
 	}
 	s, u := h.server, h.usage
 	if total := s.inFlight.Add(more); total > s.Limits.bytesInFlight() {
 		s.inFlight.Add(-more)
-		s.counts.shedMemory.Add(1)
-		return busy("The server is handling as many bytes as it can hold.")
+		return &s.counts.shedMemory, "The server is handling as many bytes as it can hold."
 	}
 	if held := u.inFlight.Add(more); held > s.Limits.datasetBytes() {
 		u.inFlight.Add(-more)
 		s.inFlight.Add(-more)
-		s.counts.shedShare.Add(1)
-		return busy("This dataset's requests hold as many bytes as one dataset may.")
+		return &s.counts.shedShare, "This dataset's requests hold as many bytes as one dataset may."
 	}
 	h.reserved = n
-	return nil
+	return nil, ""
 }
 
-// startDecoding waits until the request may work on a body of size bytes. It is called again when the body turns out to be
-// larger. It returns an error if so many huge bodies of its dataset wait that it would be in vain.
+// startDecoding waits until the request may work on a body of size bytes. It is called again when the body turns out to
+// be larger. It returns an error if so many huge bodies of its dataset wait that it would be in vain.
 func (h *holding) startDecoding(size int) error {
 	if size < fairSize || h.decoding && (h.huge || size < paceSize) {
 		return nil

@@ -7,16 +7,16 @@ import (
 	"sluice/event"
 )
 
-// NumbersWindow is a stretch of time for which a sender may ask for its numbers. It ends with the hour or day that is running
-// now. Times are UTC.
+// NumbersWindow is a stretch of time for which a sender may ask for its numbers. It ends with the hour or day that is
+// running now. Times are UTC.
 type NumbersWindow struct {
 	Name  string
 	Step  time.Duration // an hour or a day
 	Steps int
 }
 
-// numbersWindows are the windows, the default one first. The smallest one holds the hour before the running one too, so that it
-// never holds less than the last 60 minutes.
+// numbersWindows are the windows, the default one first. The smallest one holds the hour before the running one too, so
+// that it never holds less than the last 60 minutes.
 var numbersWindows = []NumbersWindow{
 	{"24h", time.Hour, 24},
 	{"1h", time.Hour, 2},
@@ -24,8 +24,8 @@ var numbersWindows = []NumbersWindow{
 	{"30d", 24 * time.Hour, 30},
 }
 
-// Numbers are what the store holds of a dataset in a window. The members of the answer that the API knows by itself are filled
-// in by it: see answerNumbers.
+// Numbers are what the store holds of a dataset in a window. The members of the answer that the API knows by itself are
+// filled in by it: see answerNumbers.
 type Numbers struct {
 	DatasetID string        `json:"data_set_id"`
 	Window    string        `json:"window"`
@@ -37,6 +37,7 @@ type Numbers struct {
 	Rejected  int64         `json:"rejected"`
 	Late      int64         `json:"late"`
 	Outcomes  OutcomeCounts `json:"outcomes"`
+	Requests  RequestCounts `json:"requests"`
 
 	EventTypes     []TypeCount       `json:"event_types"` // of the most events first
 	Rejections     []RejectionCount  `json:"rejections"`  // of the most events first
@@ -53,6 +54,13 @@ type OutcomeCounts struct {
 	Suppressed      int64 `json:"suppressed"`
 }
 
+// RequestCounts are requests with events. Those that were told to come later (409, 429, 5xx) are neither.
+type RequestCounts struct {
+	Accepted int64            `json:"accepted"` // answered with a receipt, replays included
+	Rejected int64            `json:"rejected"` // rejected whole
+	ByCode   map[string]int64 `json:"by_code"`  // the rejected ones, by the error_code of the answer
+}
+
 // TypeCount is how many events of a type were accepted.
 type TypeCount struct {
 	EventType string `json:"event_type"`
@@ -65,8 +73,8 @@ type RejectionCount struct {
 	Field     string    `json:"field"`
 	Events    int64     `json:"events"`     // whose first problem it was: they add up to rejected
 	Problems  int64     `json:"problems"`   // how often it was found at all
-	FirstSeen time.Time `json:"first_seen"` // start of the hour; it may be before the window
-	LastSeen  time.Time `json:"last_seen"`  // start of the hour
+	FirstSeen time.Time `json:"first_seen"` // start of the hour, in the window
+	LastSeen  time.Time `json:"last_seen"`  // start of the hour, in the window
 	Hint      string    `json:"hint"`
 	Example   string    `json:"example,omitempty"` // a member with a valid value
 }
@@ -111,14 +119,19 @@ type KeyAge struct {
 func (q *request) answerNumbers() error {
 	window, ok := pickNumbersWindow(q.r.URL.Query().Get("window"))
 	if !ok {
-		r := reject(event.NotFound, "There are no numbers for this window.")
+		r := reject(event.InvalidParameter, "There are no numbers for this window.")
 		r.hint = "Use window=1h, 24h, 7d or 30d, or leave it out for 24h."
 		return r
 	}
 	if q.server.Numbers == nil {
 		return reject(event.Unavailable, "This server has no numbers.")
 	}
-	n := q.server.Numbers(q.dataset.ID, window, q.start)
+	n, err := q.server.Numbers(q.r.Context(), q.dataset.ID, window, q.start)
+	if err != nil {
+		r := reject(event.Unavailable, "The numbers of this window cannot be read now.")
+		r.hint = "Ask again later, or ask for window=24h."
+		return r
+	}
 	n.DatasetID, n.Window = q.dataset.ID, window.Name
 	for i := range n.Rejections {
 		r := &n.Rejections[i]
@@ -154,7 +167,8 @@ func wholeSeconds(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Second)
 }
 
-// ValidExample is the member at a field with a valid value, for the sender to copy; "" where no single value can be given.
+// ValidExample is the member at a field with a valid value, for the sender to copy; "" where no single value can be
+// given.
 func ValidExample(code event.Code, field string) string {
 	if code == event.MissingIdentifier && field == "" {
 		field = "/identifiers"
@@ -178,7 +192,7 @@ func numbersSchema() object {
 		names = append(names, w.Name)
 	}
 	count := func(description string) object { return countSchema(description).with("format", "int64") }
-	return shape(16, object{
+	return shape(17, object{
 		{"data_set_id", textSchema("The dataset of the key.")},
 		{"window", object{{"type", "string"}, {"enum", names}}},
 		{"from", whenSchema("Start of the window, a whole hour or day, in UTC.")},
@@ -193,6 +207,11 @@ func numbersSchema() object {
 			{"measurement_only", count("Accepted events for measurement alone.")},
 			{"suppressed", count("Accepted events whose identifiers were removed.")},
 		})},
+		{"requests", shape(3, object{
+			{"accepted", count("Requests answered with a receipt, replays included.")},
+			{"rejected", count("Requests rejected whole: malformed, of the wrong media type or dataset, too large, or without a valid event. 409, 429 and 5xx are neither.")},
+			{"by_code", object{{"type", "object"}, {"additionalProperties", count("Requests.")}, {"description", "Rejected requests by the error_code of their answer."}}},
+		})},
 		{"event_types", listSchema(shape(2, object{
 			{"event_type", textSchema("The type, or other for types beyond the first thousand.")}, {"accepted", count("Events accepted.")},
 		}), "Accepted events by type, the most frequent first.")},
@@ -201,8 +220,8 @@ func numbersSchema() object {
 			{"field", textSchema("JSON Pointer inside the event; empty for the whole of it.")},
 			{"events", count("Events whose first problem it was. They add up to rejected.")},
 			{"problems", count("How often it was found at all.")},
-			{"first_seen", whenSchema("Start of the hour in which it was first seen. It may be before the window.")},
-			{"last_seen", whenSchema("Start of the hour in which it was last seen.")},
+			{"first_seen", whenSchema("Start of the hour in which it was first seen in the window.")},
+			{"last_seen", whenSchema("Start of the hour in which it was last seen in the window.")},
 			{"hint", textSchema("What to send instead.")},
 			{"example", textSchema("A member with a valid value, where one can be given.")},
 		}), "Reasons for rejections, of the most events first.")},

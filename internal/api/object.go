@@ -37,6 +37,16 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// text is the value of a member that is a string.
+func (o object) text(name string) string {
+	for _, m := range o {
+		if s, ok := m.value.(string); ok && m.name == name {
+			return s
+		}
+	}
+	return ""
+}
+
 // with returns the object with one more member.
 func (o object) with(name string, value any) object {
 	return append(o[:len(o):len(o)], member{name, value})

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/version"
 )
 
 // openAPI serves the description of this API. Its examples carry timestamps, so it is made anew every hour: an
 // example that is copied into a terminal must not be rejected for its age.
 func (q *request) openAPI() error {
 	page, err := q.server.pages.openAPI.at(q.start, openAPIDocument)
-	q.out = append(q.out[:0], page...)
+	q.shared = [][]byte{page}
 	return err
 }
 
@@ -32,7 +33,7 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 		{"openapi", "3.1.0"},
 		{"info", object{
 			{"title", "Sluice"},
-			{"version", "1.0"},
+			{"version", version.Number},
 			{"summary", "Conversion events, server to server"},
 			{"description", "Send conversion events as JSON. Every identifier is a hash. A 200 means that the events are on stable storage."},
 			{"contact", object{{"name", "The operator of this service"}}},
@@ -96,7 +97,7 @@ func parameters(i int) []object {
 		object{{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,128}$"}})}
 	switch i {
 	case routeEvents, routeBatch:
-		params = append(params, header("Idempotency-Key", "Makes a retry safe: the same key with the same body is stored once and answered with the first receipt.",
+		params = append(params, header("Idempotency-Key", "Makes a retry safe: the same key with the same body is stored once and answered with the first receipt. Put at least 64 random bits into it, for example a random UUID.",
 			object{{"type", "string"}, {"pattern", "^[!-~]{1,255}$"}}))
 	case routeSubmission:
 		params = append(params,
@@ -221,6 +222,15 @@ func answerHeaders(i, status int) object {
 	if i == routeBatch {
 		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected", header("Events rejected.", "integer"))
 	}
+	if i == routeBatch && (status == http.StatusOK || status == http.StatusBadRequest) {
+		h = h.with("Preference-Applied", header("handling=strict, if the request asked for it.", "string"))
+	}
+	if status == http.StatusMethodNotAllowed {
+		h = h.with("Allow", header("The methods that the path takes.", "string"))
+	}
+	if status == http.StatusUnsupportedMediaType {
+		h = h.with("Accept-Encoding", header("The encodings that are read, if the request had another one.", "string"))
+	}
 	if retryable(status) || status == http.StatusConflict {
 		h = h.with("Retry-After", header("Seconds to wait before trying again.", "integer"))
 	}
@@ -256,6 +266,8 @@ func canReject(rt *route, i int, info event.CodeInfo) bool {
 	case event.Unavailable:
 		return rt.keyed && i != routeSchema
 	case event.NotFound:
+		return i == routeSubmission
+	case event.InvalidParameter:
 		return i == routeSubmission || i == routeStats
 	case event.IdempotencyInProgress, event.IdempotencyKeyReused:
 		return queues

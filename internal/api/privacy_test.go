@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sluice/internal/dataset"
 )
 
 // Marked values, sent through every path in every way, come back in no answer but the one that is made to show
@@ -76,6 +78,50 @@ func TestNothingLeaks(t *testing.T) {
 	}
 	if findOnDisk(t, dir, secret) == "" {
 		t.Error("the search finds nothing at all: an accepted value must be on disk")
+	}
+}
+
+// Names that a sender made up can be identifiers. Those of a suppressed event are in no answer that may be stored, and on no
+// disk; the answer says how many there are. Validation, which stores nothing, names them.
+func TestSuppressedEventNamesNoMember(t *testing.T) {
+	dir := t.TempDir()
+	s := openServiceIn(t, dir, nil)
+	s.key = s.dataset(dataset.Spec{ID: "shop", SuppressOptOut: true})
+	event := func(more, identifier, signal string) string {
+		return strings.Replace(goodEvent(more+`,"privacy":{"us_privacy_string":"1YYN"`+signal+`}`), `"identifiers":{`, `"identifiers":{`+identifier, 1)
+	}
+	named := event(`,"marked_top":1,"Marked-Top-2":{"marked_inside":1}`, `"marked_identifier":1,`, `,"marked_signal":true,"marked_signal_2":1`)
+	for path, body := range map[string]string{"/v1/events": named, "/v1/events/batch": "[" + named + "," + goodEvent("") + "]"} {
+		first := s.post(path, body, "Idempotency-Key: k")
+		if first.StatusCode != 200 || strings.Contains(strings.ToLower(first.text), "marked") {
+			t.Errorf("%s: got %d %s", path, first.StatusCode, first.text)
+		}
+		for _, want := range []string{`"code":"UNKNOWN_FIELD","field":"","message":"3 members are unknown`, `"code":"PRIVACY_NOT_UNDERSTOOD","field":"","message":"2 consent signals were not understood`} {
+			if strings.Count(first.text, want) != 1 {
+				t.Errorf("%s: got %s, want %s once", path, first.text, want)
+			}
+		}
+		if again := s.post(path, body, "Idempotency-Key: k"); again.text != first.text {
+			t.Errorf("%s: replayed %s, want %s", path, again.text, first.text)
+		}
+		s.post(path, body)
+		valid := s.post("/v1/events/validate", body)
+		for _, want := range []string{"/marked_top", "/Marked-Top-2", "/identifiers/marked_identifier", "/privacy/marked_signal", "/privacy/marked_signal_2"} {
+			if !strings.Contains(valid.text, `"field":"`+want+`"`) {
+				t.Errorf("validation: got %s, want %s", valid.text, want)
+			}
+		}
+	}
+	for _, r := range s.records(t) {
+		if text := strings.ToLower(fmt.Sprintf("%+v", r)); strings.Contains(text, "marked") {
+			t.Errorf("a record holds a name: %s", text)
+		}
+	}
+	s.stop()
+	for _, name := range []string{"marked", "Marked"} {
+		if found := findOnDisk(t, dir, name); found != "" {
+			t.Errorf("a name is on disk: %s", found)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -21,7 +22,9 @@ type rejection struct {
 	truncated  bool              // there are more problems than listed
 	counted    bool              // rejections are answered, too, by code
 	rejections []event.Rejection // the same, summed up for the operator
+	unknown    []event.Warning   // unknown members of these events
 
+	other int           // the status, where it is not that of the code
 	wait  time.Duration // Retry-After, at least a second where the status asks for one
 	allow string        // Allow
 }
@@ -33,6 +36,8 @@ func (r *rejection) Error() string { return string(r.code) + ": " + r.message }
 func reject(code event.Code, message string) *rejection {
 	return &rejection{code: code, message: message}
 }
+
+func (r *rejection) status() int { return cmp.Or(r.other, statusOf(r.code)) }
 
 // statusOf is the one place where a code becomes a status.
 func statusOf(code event.Code) int {
@@ -84,11 +89,15 @@ func (r *rejection) append(b []byte, requestID string) []byte {
 	if len(problems) == 0 {
 		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
 	}
-	b = appendErrors(b, problems, r.indexed)
+	b = appendErrors(b, problems, r.indexed, true)
 	if r.truncated {
 		b = append(b, `,"errors_truncated":true`...)
 	}
-	if retryable(statusOf(r.code)) {
+	if len(r.unknown) > 0 {
+		b = append(b, `,"warnings":`...)
+		b = appendWarnings(b, r.unknown, r.indexed)
+	}
+	if retryable(r.status()) {
 		b = append(b, `,"retryable":true`...)
 	}
 	b = append(b, `,"doc_url":"/docs#`...) // relative to the address that the sender used
@@ -122,13 +131,19 @@ func appendCounts(b []byte, rejections []event.Rejection) []byte {
 	return append(b, '}')
 }
 
-func appendErrors(b []byte, errs []event.Error, indexed bool) []byte {
+// appendErrors adds the list of errors. seen adds what the events have instead to the hints: not in a receipt, which may be
+// kept.
+func appendErrors(b []byte, errs []event.Error, indexed, seen bool) []byte {
 	b = append(b, '[')
 	for i := range errs {
 		e := &errs[i]
 		b = appendProblem(b, i, indexed, e.Index, `"error_code":"`, e.Code, e.Field, e.Message)
 		b = append(b, `,"hint":`...)
-		b = event.AppendString(b, hintOf(e))
+		hint := hintOf(e)
+		if seen && e.Seen != "" {
+			hint = e.Seen + " " + hint
+		}
+		b = event.AppendString(b, hint)
 		b = append(b, '}')
 	}
 	return append(b, ']')

@@ -14,6 +14,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/dataset"
+	"sluice/internal/listen"
 	"sluice/internal/submission"
 )
 
@@ -32,7 +33,7 @@ type request struct {
 	key     *idempotencyKey  // nil without the header
 	sub     submission.Submission
 
-	*buffers        // memory from the pool
+	*buffers        // memory from the pool; nil until there is a valid key
 	holding         // what it has of what all requests share
 	result          // what is answered
 	bodyRead   bool // nothing of the body is left on the connection
@@ -41,9 +42,10 @@ type request struct {
 
 // result is what a request comes to.
 type result struct {
-	status             int    // of a success
-	kind               string // media type of a success that is not JSON
-	counted            bool   // it is a batch: accepted and rejected go into headers
+	status             int      // of a success
+	kind               string   // media type of a success that is not JSON
+	shared             [][]byte // the answer's body in parts that others share; else it is buffers.out
+	counted            bool     // it is a batch: accepted and rejected go into headers
 	accepted, rejected int
 }
 
@@ -51,8 +53,8 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 	route := find(r.URL.Path)
 	return &request{
 		server: s, w: w, r: r, route: route, id: requestID(r.Header["X-Request-Id"]), start: s.Now(),
-		buffers: s.pools.get(route), holding: holding{server: s},
-		result: result{status: http.StatusOK, counted: route == routeBatch && r.Method == http.MethodPost},
+		holding: holding{server: s},
+		result:  result{status: http.StatusOK, counted: route == routeBatch && r.Method == http.MethodPost},
 	}
 }
 
@@ -62,6 +64,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer q.end()
 	err := q.act()
 	q.stopDecoding() // a sender that does not read its answer keeps no place
+	if q.reserved == 0 {
+		conn := listen.Of(r.Context())
+		if !conn.OpenStream() {
+			panic(http.ErrAbortHandler) // which resets the stream
+		}
+		defer conn.CloseStream()
+	}
 	status := q.answer(err)
 	took := s.Now().Sub(q.start)
 	s.counts.answered(q.route, status, took)
@@ -75,7 +84,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (q *request) end() {
 	v := recover()
 	q.holding.release()
-	if v == nil && !q.unreliable {
+	if v == nil && !q.unreliable && q.buffers != nil && q.decoder != nil {
 		q.server.pools.put(q.route, q.buffers)
 	}
 	if v == nil {
@@ -137,7 +146,8 @@ func panicked(v any) error {
 	return fmt.Errorf("panic: %s\n%s", what, debug.Stack())
 }
 
-// rejectionOf is the error that the sender gets for err. Anything but a rejection is our fault: it is logged here, once.
+// rejectionOf is the error that the sender gets for err. Anything but a rejection is our fault: it is logged here,
+// once.
 func (q *request) rejectionOf(err error) *rejection {
 	if r, ok := errors.AsType[*rejection](err); ok {
 		return r

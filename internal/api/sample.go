@@ -8,8 +8,8 @@ import (
 	"sluice/event"
 )
 
-// sample logs rejected requests: the first of a dataset and a code, then one a minute, with how many there were since. A
-// flood of rejected requests must not become a flood of log lines.
+// sample logs rejected requests: the first of a dataset and a code, then one a minute, with how many there were since.
+// A flood of rejected requests must not become a flood of log lines.
 type sample struct {
 	mu    sync.Mutex
 	lines map[sampleKey]*sampleLine
@@ -66,8 +66,8 @@ func (s *sample) forget(now time.Time) {
 	}
 }
 
-// logRejection writes the line of a rejected request, if it gets one. It has nothing of the body and nothing of the key but
-// its id.
+// logRejection writes the line of a rejected request, if it gets one. It has nothing of the body and nothing of the key
+// but its id.
 func (q *request) logRejection(r *rejection, status int) {
 	s := q.server
 	if !s.Log.Enabled(q.r.Context(), slog.LevelInfo) {

@@ -24,7 +24,7 @@ func (q *request) schema() error {
 		q.status = http.StatusNotModified
 		return nil
 	}
-	q.out = append(q.out[:0], event.Schema()...)
+	q.shared = [][]byte{event.Schema()}
 	return nil
 }
 

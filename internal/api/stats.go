@@ -9,6 +9,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/histogram"
+	"sluice/internal/listen"
 	"sluice/internal/submission"
 )
 
@@ -67,14 +68,13 @@ func (c *usageCounts) add(n submission.Counts) {
 // Stats is what the server has done since it began.
 type Stats struct {
 	Routes         []RouteStats   // one per path of the API, and one named "other"
-	RejectedByCode []CodeCount    // requests, by error code, those that happened
+	RejectedByCode []CodeCount    // requests without a valid key, by error code, those that happened
 	Datasets       []DatasetStats // by id; datasets whose key was presented
 
 	BytesInFlight      int64
 	BytesInFlightLimit int64
 	BytesWire          uint64 // bodies as they came
 	BytesPlain         uint64 // bodies decompressed
-	OpenKeys           int    // Idempotency-Keys of requests that run now
 	KeysLimit          int64  // Idempotency-Keys that one dataset may have in use
 	KeysLimited        uint64 // requests rejected because their dataset has that many
 	Connections        int64  // open now
@@ -82,6 +82,7 @@ type Stats struct {
 	ConnectionsFull    uint64        // connections closed at once: as many were open as may be
 	ConnectionsPeer    uint64        // connections closed at once: their peer had its share
 	ConnectionsLost    uint64        // connections without a valid key so far that were closed for a newer one
+	StreamsReset       uint64        // streams of HTTP/2 without a valid key over a limit
 	Replays            uint64        // receipts given again
 	ShedMemory         uint64        // rejected: the server holds too many bytes
 	ShedShare          uint64        // rejected: one dataset holds too many bytes
@@ -119,6 +120,8 @@ type DatasetStats struct {
 	DatasetID                                        string
 	Accepted, Rejected, Late, Restricted, Suppressed uint64 // events
 	RejectedRequests, Limited                        uint64 // requests: rejected as a whole, over a rate
+	RejectedByCode                                   []CodeCount
+	Failing                                          Failing
 	BytesInFlight                                    int64
 	Keys                                             int64 // Idempotency-Keys used on this node that are still known
 }
@@ -128,16 +131,20 @@ func (s *Server) Stats() Stats {
 	c := &s.counts
 	st := Stats{
 		BytesInFlight: s.inFlight.Load(), BytesInFlightLimit: s.Limits.bytesInFlight(),
-		BytesWire: c.bytesWire.Load(), BytesPlain: c.bytesPlain.Load(), OpenKeys: s.claims.len(), Replays: c.replays.Load(),
+		BytesWire: c.bytesWire.Load(), BytesPlain: c.bytesPlain.Load(), Replays: c.replays.Load(),
 		ShedMemory: c.shedMemory.Load(), ShedShare: c.shedShare.Load(), ShedStream: c.shedStream.Load(),
 		SlowBodies: c.slowBodies.Load(), Faults: c.faults.Load(),
 	}
 	st.KeysLimit, _ = s.Limits.keys()
 	st.KeysLimited = c.keysLimited.Load()
 	st.Paced, st.Rested = c.paced.Load(), time.Duration(s.pacing.rested.Load())
-	st.Connections, st.ConnectionsLimit = s.connections.open.Load(), s.Limits.connections()
-	st.ConnectionsFull, st.ConnectionsPeer = s.connections.rejectedAll.Load(), s.connections.rejectedPeer.Load()
-	st.ConnectionsLost = s.connections.replaced.Load()
+	var conns listen.Stats
+	if l := s.listener.Load(); l != nil {
+		conns = l.Stats()
+	}
+	st.Connections, st.ConnectionsLimit = conns.Open, s.Limits.connections()
+	st.ConnectionsFull, st.ConnectionsPeer = conns.RejectedAll, conns.RejectedPeers
+	st.ConnectionsLost, st.StreamsReset = conns.Replaced, conns.Streams
 	st.RejectionsWaiting, st.RejectionsLost = s.tally.stats()
 	for i := range routes {
 		st.Routes = append(st.Routes, c.route(i))
@@ -173,6 +180,7 @@ func (l *usage) stats() DatasetStats {
 	return DatasetStats{
 		DatasetID: l.id, Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), Late: c.late.Load(),
 		Restricted: c.restricted.Load(), Suppressed: c.suppressed.Load(), RejectedRequests: c.rejectedRequests.Load(),
+		RejectedByCode: l.rejections.list(), Failing: l.streak.failing(),
 		Limited: c.limited.Load(), BytesInFlight: l.inFlight.Load(),
 	}
 }

@@ -36,8 +36,8 @@ func (q *request) validate() error {
 	return nil
 }
 
-// Decoded GPP strings are left out of an answer that is longer than leastShown and shownFactor times the body: a thousand
-// real ones fit, hostile ones are spelled out forty times as long as they came. maxShown bounds every answer.
+// Decoded GPP strings are left out of an answer that is longer than leastShown and shownFactor times the body: a
+// thousand real ones fit, hostile ones are spelled out forty times as long as they came. maxShown bounds every answer.
 const (
 	leastShown  = 512 << 10
 	shownFactor = 16
@@ -56,7 +56,8 @@ func appendValidation(b []byte, res *event.Result) []byte {
 	return b
 }
 
-// answerStep is how many bytes of an answer are reserved at once (arbitrary; more than one event with its string needs).
+// answerStep is how many bytes of an answer are reserved at once (arbitrary; more than one event with its string
+// needs).
 const answerStep = 1 << 20
 
 func (v validation) append(b []byte, res *event.Result) ([]byte, error) {
@@ -66,7 +67,7 @@ func (v validation) append(b []byte, res *event.Result) ([]byte, error) {
 	b = strconv.AppendInt(b, int64(len(res.Rows)), 10)
 	b = append(b, `,"rejected":`...)
 	b = strconv.AppendInt(b, int64(res.Rejected), 10)
-	b = appendProblems(b, res)
+	b = appendProblems(b, res, true)
 	b = appendRemarks(b, res)
 	b = append(b, `,"events":[`...)
 	reserved := 0

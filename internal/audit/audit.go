@@ -13,12 +13,6 @@ import (
 	"sluice/internal/engine"
 )
 
-// The files of a log in a backup, and in the data directory of an earlier version.
-const (
-	FileName = "audit.jsonl" // one entry a line
-	HeadName = "audit.head"  // number and seal of the last entry
-)
-
 // maxLine bounds an entry. Arbitrary, and far above what the actions of this program say.
 const maxLine = 64 << 10
 
@@ -49,8 +43,8 @@ type Log struct {
 	settings *engine.Bucket
 }
 
-// Open is the log in the engine. It takes over the files that an earlier version wrote into dir, once; "" is no dir.
-func Open(ctx context.Context, e *engine.Engine, dir string, now time.Time) (*Log, error) {
+// Open is the log in the engine.
+func Open(ctx context.Context, e *engine.Engine) (*Log, error) {
 	var l Log
 	var err error
 	if l.journal, err = e.Journal(ctx); err != nil {
@@ -58,12 +52,6 @@ func Open(ctx context.Context, e *engine.Engine, dir string, now time.Time) (*Lo
 	}
 	if l.settings, err = e.Bucket(ctx, engine.Settings); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
-	}
-	if dir == "" {
-		return &l, nil
-	}
-	if err := l.takeOver(ctx, dir, now); err != nil {
-		return nil, fmt.Errorf("take over the audit log in %s: %w", dir, err)
 	}
 	return &l, nil
 }

@@ -2,13 +2,11 @@ package audit
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,15 +21,15 @@ var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
-// open returns the log of an engine in a directory, and the engine's directory.
-func open(t *testing.T, engineDir, dir string) *Log {
+// open returns the log of an engine in a directory.
+func open(t *testing.T, dir string) *Log {
 	t.Helper()
-	e, err := engine.Open(t.Context(), engine.Options{Dir: engineDir, Listen: true})
+	e, err := engine.Open(t.Context(), engine.Options{Dir: dir, Listen: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	l, err := Open(t.Context(), e, dir, noon)
+	l, err := Open(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +47,7 @@ func fill(t *testing.T, l *Log, n int) {
 }
 
 func TestAppendVerify(t *testing.T) {
-	l := open(t, t.TempDir(), "")
+	l := open(t, t.TempDir())
 	if s, err := l.Verify(t.Context()); err != nil || s.Entries != 0 {
 		t.Fatalf("empty: got %+v, %v", s, err)
 	}
@@ -94,7 +92,7 @@ func TestDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			l := open(t, dir, "")
+			l := open(t, dir)
 			fill(t, l, 4)
 			js := enginetest.Attach(t, dir)
 			var lines [][]byte
@@ -157,7 +155,7 @@ func headOf(line []byte) string {
 // Append does not go on from a last entry that was changed: the new entry would seal the change.
 func TestAppendAfterTampering(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir, "")
+	l := open(t, dir)
 	fill(t, l, 1)
 	line, err := l.journal.Get(t.Context(), 1)
 	if err != nil {
@@ -180,7 +178,7 @@ func TestManyNodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { e.Close() })
-		l, err := Open(t.Context(), e, "", noon)
+		l, err := Open(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +207,7 @@ func TestServerKilledUnderAppends(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { e.Close() })
-	l, err := Open(t.Context(), e, "", noon)
+	l, err := Open(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +222,7 @@ func TestServerKilledUnderAppends(t *testing.T) {
 		done <- nil
 	}()
 	for {
-		if n, err := l.Last(t.Context()); err == nil && n > 10 {
+		if _, n, err := l.Ends(t.Context()); err == nil && n > 10 {
 			break
 		}
 	}
@@ -241,98 +239,11 @@ func TestServerKilledUnderAppends(t *testing.T) {
 	}
 }
 
-// files writes n entries as an earlier version did.
-func files(t *testing.T, dir string, n int) {
-	t.Helper()
-	var log []byte
-	prev := last{seal: zeroSeal}
-	for i := range n {
-		line, seal, err := encode(Entry{Seq: prev.Seq + 1, Prev: prev.seal, Time: noon, Actor: "user:old", Action: "old", Object: fmt.Sprint(dir, i)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		log = append(append(log, line...), '\n')
-		prev = last{prev.Seq + 1, seal}
-	}
-	write(t, dir, FileName, log)
-	write(t, dir, HeadName, fmt.Appendf(nil, "%020d %s\n", prev.Seq, prev.seal))
-}
-
-// The file of an earlier version is taken over once, also if that was interrupted at any entry, with its seals; a second
-// file, of another node, comes behind it.
-func TestTakeOver(t *testing.T) {
-	dir, other, at := t.TempDir(), t.TempDir(), t.TempDir()
-	files(t, dir, 5)
-	files(t, other, 3)
-	whole := read(t, dir, FileName)
-	l := open(t, at, "")
-	lines := bytes.Split(bytes.TrimSpace(whole), []byte("\n"))
-	for i := range 2 { // as far as a process came that was killed
-		if err := l.journal.Append(t.Context(), lines[i], uint64(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	take := func(dir string) {
-		t.Helper()
-		if err := l.takeOver(t.Context(), dir, noon); err != nil {
-			t.Fatal(err)
-		}
-	}
-	take(dir)
-	s, err := l.Verify(t.Context())
-	if err != nil || s.Entries != 5 || s.Seal != sealOf(lines[4]) {
-		t.Fatalf("got %+v, %v, want the 5 entries with their seals", s, err)
-	}
-	// Killed before the file had its new name: everything is there already.
-	for _, name := range []string{FileName, HeadName} {
-		if err := os.Rename(filepath.Join(dir, takenPrefix+name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	fill(t, l, 1)
-	take(dir)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := l.takeOver(ctx, other, noon); err == nil {
-		t.Error("an interrupted takeover was taken for a whole one")
-	}
-	take(other)
-	take(other)
-	all, err := l.Tail(t.Context(), 100)
-	if err != nil || len(all) != 9 || all[0].Actor != "user:old" || !strings.HasSuffix(all[0].Detail[originKey], "/3") {
-		t.Fatalf("got %+v, %v, want 5, 1 and 3 entries", all, err)
-	}
-	if s, err := l.Verify(t.Context()); err != nil || s.Entries != 9 {
-		t.Errorf("got %+v, %v, want 9 entries", s, err)
-	}
-	if !bytes.Equal(read(t, dir, takenPrefix+FileName), whole) {
-		t.Error("the file of the earlier version is not kept as it was")
-	}
-}
-
-// A file that was changed is kept, and what is wrong with it is in the log.
-func TestTakeOverOfDamage(t *testing.T) {
-	for name, damage := range map[string]func(log []byte) []byte{
-		"one letter": func(log []byte) []byte { return bytes.Replace(log, []byte(`"old"`), []byte(`"odd"`), 1) },
-		"tail cut":   func(log []byte) []byte { return log[:bytes.IndexByte(log, '\n')+1] },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			files(t, dir, 3)
-			write(t, dir, FileName, damage(read(t, dir, FileName)))
-			l := open(t, t.TempDir(), dir)
-			all, err := l.Tail(t.Context(), 1)
-			if err != nil || len(all) != 1 || all[0].Action != "audit.damaged" {
-				t.Errorf("got %+v, %v, want a note of the damage", all, err)
-			}
-		})
-	}
-}
-
-// What Save writes is the same log after a restore.
-func TestSaveAndTakeOver(t *testing.T) {
-	l := open(t, t.TempDir(), "")
-	fill(t, l, 4)
+// What Save writes is the same log after a restore, on one machine and in a cluster. A restored log goes on. One whose oldest
+// entries are gone begins with the same number.
+func TestSaveAndRestore(t *testing.T) {
+	l := open(t, t.TempDir())
+	fill(t, l, 260) // more than are stored at once
 	before, err := l.Verify(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -341,48 +252,78 @@ func TestSaveAndTakeOver(t *testing.T) {
 	if err := l.Save(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	after, err := open(t, t.TempDir(), dir).Verify(t.Context())
-	if err != nil || after != before {
-		t.Errorf("got %+v, %v, want %+v", after, err, before)
+	for name, o := range map[string]engine.Options{
+		"embedded": {Dir: t.TempDir()}, "external": {URL: enginetest.Start(t, "").URL(), Token: enginetest.Token},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := restored(t, o, dir)
+			if after, err := again.Verify(t.Context()); err != nil || after != before {
+				t.Errorf("got %+v, %v, want %+v", after, err, before)
+			}
+			fill(t, again, 1)
+			if after, err := again.Verify(t.Context()); err != nil || after.Entries != before.Entries+1 {
+				t.Errorf("got %+v, %v, want one entry more", after, err)
+			}
+		})
+	}
+	t.Run("without its oldest", func(t *testing.T) {
+		cut(t, dir, func(log []byte) []byte { return log[bytes.IndexByte(log, '\n')+1:] })
+		again := restored(t, engine.Options{Dir: t.TempDir()}, dir)
+		if first, last, err := again.Ends(t.Context()); err != nil || first != 2 || last != before.Entries {
+			t.Errorf("got entries %d to %d, %v, want 2 to %d", first, last, err, before.Entries)
+		}
+	})
+}
+
+// A log that was changed before the backup, or in it, is restored as it is, and Verify says so.
+func TestRestoreOfDamage(t *testing.T) {
+	for name, damage := range map[string]func(log []byte) []byte{
+		"one letter": func(log []byte) []byte { return bytes.Replace(log, []byte("d1"), []byte("d7"), 1) },
+		"tail cut":   func(log []byte) []byte { return log[:bytes.IndexByte(log, '\n')+1] },
+		"first line": func(log []byte) []byte { return append([]byte("{}\n"), log...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := open(t, t.TempDir())
+			fill(t, l, 3)
+			dir := t.TempDir()
+			if err := l.Save(t.Context(), dir); err != nil {
+				t.Fatal(err)
+			}
+			cut(t, dir, damage)
+			if s, err := restored(t, engine.Options{Dir: t.TempDir()}, dir).Verify(t.Context()); !errors.Is(err, ErrTampered) {
+				t.Errorf("got %+v, %v, want %v", s, err, ErrTampered)
+			}
+		})
 	}
 }
 
-func read(t *testing.T, dir, name string) []byte {
+// restored is the log of an engine, from the files in dir.
+func restored(t *testing.T, o engine.Options, dir string) *Log {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, name))
+	e, err := engine.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b
-}
-
-func write(t *testing.T, dir, name string, b []byte) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+	t.Cleanup(func() { e.Close() })
+	if err := Restore(t.Context(), e, dir); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// The file that an earlier version wrote is taken over. That version wrote the action console.login.refused.
-func TestEarlierLog(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/version1")); err != nil {
-		t.Fatal(err)
-	}
-	l := open(t, t.TempDir(), dir)
-	fill(t, l, 1)
-	if s, err := l.Verify(t.Context()); err != nil || s.Entries != 4 {
-		t.Fatalf("got %+v, %v", s, err)
-	}
-	tail, err := l.Tail(t.Context(), 9)
+	l, err := Open(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]int{}
-	for _, e := range tail {
-		got[e.Action]++
+	return l
+}
+
+// cut changes the file of a log.
+func cut(t *testing.T, dir string, change func([]byte) []byte) {
+	t.Helper()
+	path := filepath.Join(dir, fileName)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, change(b), 0o600)
 	}
-	if len(tail) != 4 || got["console.login.refused"] != 1 || got["dataset.create"] != 2 || got["console.login"] != 1 {
-		t.Errorf("got %v", got)
+	if err != nil {
+		t.Fatal(err)
 	}
 }

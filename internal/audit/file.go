@@ -6,152 +6,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 
 	"sluice/internal/durable"
 	"sluice/internal/engine"
 )
 
-// takenPrefix begins the names of the files of an earlier version once the engine has what is in them.
-const takenPrefix = "taken-over."
+// The files of a log in a backup.
+const (
+	fileName = "audit.jsonl" // one entry a line
+	headName = "audit.head"  // number and seal of the last entry
+)
 
-// takeOver brings the entries of an earlier version's file into the engine, once. Into an empty log they come as they
-// are, with their seals. A log that has entries of its own gets them as new ones that name where they come from. It goes
-// on where an interrupted one stopped; the file gets another name when everything is stored.
-func (l *Log) takeOver(ctx context.Context, dir string, now time.Time) error {
-	path := filepath.Join(dir, FileName)
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := durable.Lock(f, durable.Exclusive); err != nil {
-		return err
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // another process did it meanwhile
-		return nil
-	}
-	lines, problem := readLines(f, dir)
-	if len(lines) > 0 {
-		same, err := l.continues(ctx, lines)
-		if err == nil && same {
-			err = l.copyLines(ctx, lines)
-		} else if err == nil {
-			err = l.appendLines(ctx, lines)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if problem != nil {
-		e := Entry{Time: now, Actor: "sluice", Action: "audit.damaged", Detail: map[string]string{"file": takenPrefix + FileName, "problem": problem.Error()}}
-		if err := l.Append(ctx, e); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{FileName, HeadName} { // the log first: without it no takeover begins
-		err := os.Rename(filepath.Join(dir, name), filepath.Join(dir, takenPrefix+name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return durable.Sync(dir)
-}
-
-// readLines returns the lines of a file up to the first that was changed, and what is wrong with the file. Half a line
-// at the end, which a crash left, was never reported as done.
-func readLines(f *os.File, dir string) (lines [][]byte, problem error) {
-	var c chain
-	if b, err := os.ReadFile(filepath.Join(dir, HeadName)); err == nil {
-		_, _ = fmt.Sscanf(string(b), "%d %64s\n", &c.head.Seq, &c.head.seal) // one that cannot be read is none
-	}
-	number := uint64(0)
-	for r := bufio.NewReaderSize(f, maxLine); ; {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return lines, c.close()
-		}
-		line = bytes.TrimSuffix(line, []byte("\n"))
-		if e, _, err := decode(line); number == 0 && err == nil {
-			number = e.Seq - 1 // the log of a backup may have lost its oldest entries to its limit
-		}
-		number++
-		if err := c.add(number, line); err != nil {
-			return lines, err
-		}
-		lines = append(lines, line)
-	}
-}
-
-// continues says whether the log in the engine is empty, or ends with one of the lines.
-func (l *Log) continues(ctx context.Context, lines [][]byte) (bool, error) {
-	if e, _, err := decode(lines[0]); err != nil || e.Seq != 1 {
-		return false, err
-	}
-	_, number, err := l.journal.Ends(ctx)
-	if err != nil || number == 0 {
-		return err == nil, err
-	}
-	if number > uint64(len(lines)) {
-		first, err := l.journal.Get(ctx, uint64(len(lines)))
-		if errors.Is(err, engine.ErrNotFound) {
-			return false, nil
-		}
-		return bytes.Equal(first, lines[len(lines)-1]), err
-	}
-	there, err := l.journal.Get(ctx, number)
-	return bytes.Equal(there, lines[number-1]), err
-}
-
-// copyLines stores the lines that the log does not have yet.
-func (l *Log) copyLines(ctx context.Context, lines [][]byte) error {
-	_, number, err := l.journal.Ends(ctx)
-	for err == nil && number < uint64(len(lines)) {
-		err = l.journal.Append(ctx, lines[number], number)
-		number++
-		if err == nil {
-			err = l.raiseHead(ctx, last{number, sealOf(lines[number-1])})
-		}
-	}
-	return err
-}
-
-// originKey is the detail by which an entry that was taken over names the log it comes from, and its number there.
-const originKey = "origin"
-
-// appendLines stores the entries of another log as new ones.
-func (l *Log) appendLines(ctx context.Context, lines [][]byte) error {
-	origin := sealOf(lines[0])[:12] + "/"
-	done := 0
-	err := l.journal.Scan(ctx, 1, func(_ uint64, line []byte) error {
-		e, _, err := decode(line)
-		if number, ok := strings.CutPrefix(e.Detail[originKey], origin); err == nil && ok {
-			n, _ := strconv.Atoi(number)
-			done = max(done, n)
-		}
-		return nil
-	})
-	for ; err == nil && done < len(lines); done++ {
-		e, _, _ := decode(lines[done]) // readLines has decoded it
-		detail := map[string]string{originKey: origin + strconv.Itoa(done+1)}
-		for k, v := range e.Detail {
-			detail[k] = v
-		}
-		e.Detail = detail
-		err = l.Append(ctx, e)
-	}
-	return err
-}
-
-// Save writes the log into dir as files, for a backup. Open takes them over.
+// Save writes the log into dir as files, for a backup.
 func (l *Log) Save(ctx context.Context, dir string) error {
 	end, err := l.end(ctx)
 	if err != nil || end.Seq == 0 {
@@ -166,10 +36,67 @@ func (l *Log) Save(ctx context.Context, dir string) error {
 		return nil
 	})
 	if err == nil {
-		err = durable.WriteFile(filepath.Join(dir, HeadName), fmt.Appendf(nil, "%020d %s\n", end.Seq, end.seal))
+		err = durable.WriteFile(filepath.Join(dir, headName), fmt.Appendf(nil, "%d %s", end.Seq, end.seal))
 	}
 	if err == nil {
-		err = durable.WriteFile(filepath.Join(dir, FileName), b.Bytes())
+		err = durable.WriteFile(filepath.Join(dir, fileName), b.Bytes())
 	}
 	return err
+}
+
+// Restore makes the log of an engine that has none from the files that Save wrote into dir: every entry as it is, under its
+// number. What is wrong with the files, Verify says of the log.
+func Restore(ctx context.Context, e *engine.Engine, dir string) error {
+	f, err := os.Open(filepath.Join(dir, fileName))
+	if errors.Is(err, fs.ErrNotExist) { // the log had no entry
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("restore audit log: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewReaderSize(f, maxLine)
+	run, err := readRun(lines)
+	if err != nil {
+		return fmt.Errorf("restore audit log: %w", err)
+	}
+	first := uint64(1) // the oldest entries may have gone before the backup was made
+	if len(run) > 0 {
+		if entry, _, err := decode(run[0]); err == nil {
+			first = entry.Seq
+		}
+	}
+	err = e.RestoreJournal(ctx, first, func() (now [][]byte, err error) {
+		if now = run; len(now) > 0 {
+			run, err = readRun(lines)
+		}
+		return now, err
+	})
+	if err != nil {
+		return fmt.Errorf("restore audit log: %w", err)
+	}
+	head, err := os.ReadFile(filepath.Join(dir, headName))
+	if err != nil {
+		return fmt.Errorf("restore audit log: %w", err)
+	}
+	settings, err := e.Bucket(ctx, engine.Settings)
+	if err == nil {
+		_, err = settings.Put(ctx, headKey, head)
+	}
+	return err
+}
+
+// readRun reads some lines, none at the end.
+func readRun(r *bufio.Reader) (run [][]byte, err error) {
+	for len(run) < 256 { // arbitrary: few syncs, little memory
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		run = append(run, bytes.TrimSuffix(line, []byte("\n")))
+	}
+	return run, nil
 }

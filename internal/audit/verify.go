@@ -59,6 +59,15 @@ func (c *chain) close() error {
 	return nil
 }
 
+// explain says whether the limit is why the oldest entries are gone, when the last one that was ever written has a number. The
+// engine drops an entry only when there are more than the limit; whatever else makes entries vanish is tampering.
+func (c *chain) explain(last, limit uint64) error {
+	if c.Dropped > 0 && c.Dropped+limit > last {
+		return fmt.Errorf("%w: the oldest %d entries are gone, and of %d the log keeps %d", ErrTampered, c.Dropped, last, min(last, limit))
+	}
+	return nil
+}
+
 // Verify reads the whole log and holds every entry against its seal, its number and the entry before, and the end
 // against the head. An error that is ErrTampered names the first entry that does not fit.
 func (l *Log) Verify(ctx context.Context) (Summary, error) {
@@ -76,6 +85,16 @@ func (l *Log) Verify(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return c.Summary, err
 	}
+	first, end, err := l.journal.Ends(ctx)
+	if err != nil {
+		return c.Summary, err
+	}
+	if c.Entries == 0 { // none is left
+		c.Dropped = first - 1
+	}
+	if err := c.explain(end, engine.JournalEntries); err != nil {
+		return c.Summary, err
+	}
 	// Entries that were added while it was read have moved the head.
 	if now, _, err := l.head(ctx); err == nil && now.Seq > before && c.headSeen {
 		return c.Summary, nil
@@ -83,11 +102,8 @@ func (l *Log) Verify(ctx context.Context) (Summary, error) {
 	return c.Summary, c.close()
 }
 
-// Last is the number of the last entry: it grows with every entry.
-func (l *Log) Last(ctx context.Context) (uint64, error) {
-	_, number, err := l.journal.Ends(ctx)
-	return number, err
-}
+// Ends are the numbers of the oldest and the last entry: one of them changes with every entry that comes or goes.
+func (l *Log) Ends(ctx context.Context) (first, last uint64, err error) { return l.journal.Ends(ctx) }
 
 // Tail is the last n entries, newest first. It trusts the log; Verify does not.
 func (l *Log) Tail(ctx context.Context, n int) ([]Entry, error) {

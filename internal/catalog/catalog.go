@@ -42,10 +42,12 @@ type Catalog struct {
 	Log     *slog.Logger
 
 	documents documents
+	endpoints []string
 }
 
 // Handler answers requests whose path begins with Prefix.
 func (c *Catalog) Handler() http.Handler {
+	c.endpoints = endpoints(routes)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := c.answer(w, r); err != nil {
 			rejected, ok := errors.AsType[*rejection](err)
@@ -95,19 +97,31 @@ func split(path string) ([]string, error) {
 	return parts, nil
 }
 
+// noToken is what PyIceberg, and whatever is built on it, sends as a token when it was given none.
+const noToken = "None"
+
+// howToAdmit ends the message of a 401.
+const howToAdmit = "Send the token of a reader: Authorization: Bearer TOKEN. An operator makes one with: sluice reader create NAME --allow catalog"
+
 // admit says whether the request may be answered. A token that is sent is looked at, also where none is needed.
 func (c *Catalog) admit(r *http.Request) error {
 	header := r.Header.Get("Authorization")
-	if header == "" && c.Open {
-		return nil
-	}
 	scheme, token, _ := strings.Cut(header, " ")
-	if header == "" || !strings.EqualFold(scheme, "Bearer") {
-		return unauthorized("Send the token of a reader: Authorization: Bearer TOKEN. An operator makes one with: sluice reader create NAME --allow catalog")
+	token = strings.TrimSpace(token)
+	bearer := strings.EqualFold(scheme, "Bearer")
+	none := header == "" || bearer && token == noToken
+	switch {
+	case none && c.Open:
+		return nil
+	case none || !bearer:
+		return unauthorized(howToAdmit)
 	}
-	reader, err := c.Readers.Authenticate(strings.TrimSpace(token))
-	if err != nil {
-		return unauthorized("The token is not valid, or it was revoked.")
+	reader, err := c.Readers.Authenticate(token)
+	switch {
+	case err != nil && c.Open:
+		return unauthorized("The token is not valid, or it was revoked. From this machine the catalog needs none: send none. Or: " + howToAdmit)
+	case err != nil:
+		return unauthorized("The token is not valid, or it was revoked. " + howToAdmit)
 	}
 	return permit(reader)
 }

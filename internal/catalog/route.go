@@ -45,15 +45,19 @@ var routes = []route{
 	{path: "v1/transactions/commit", writes: []string{"POST"}},
 }
 
-// endpoints is what the catalog tells clients that it answers. A client without this list assumes that it can write.
-var endpoints = []string{
-	"GET /v1/{prefix}/namespaces",
-	"GET /v1/{prefix}/namespaces/{namespace}",
-	"HEAD /v1/{prefix}/namespaces/{namespace}",
-	"GET /v1/{prefix}/namespaces/{namespace}/tables",
-	"GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
-	"HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
-	"POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics",
+// endpoints is what the catalog tells clients that it answers. A client without this list assumes that it can write. That
+// there are no views is no answer to announce, and who reads the list has found the path of the configuration already.
+func endpoints(routes []route) (out []string) {
+	for _, r := range routes {
+		below, ok := strings.CutPrefix(r.path, "v1/namespaces")
+		if !ok || strings.HasSuffix(r.path, "/{view}") {
+			continue
+		}
+		for _, method := range slices.Sorted(maps.Keys(r.methods)) {
+			out = append(out, method+" /v1/{prefix}/namespaces"+below)
+		}
+	}
+	return out
 }
 
 // find returns the route of a path, and the names in it.
@@ -98,12 +102,12 @@ func (r *route) reject(method string) *rejection {
 }
 
 // config tells a client how to use the catalog. There is one warehouse, so the name a client sends for it is not looked at.
-func config(_ *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
+func config(c *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
 	return writeJSON(w, r, http.StatusOK, struct {
 		Defaults  map[string]string `json:"defaults"`
 		Overrides map[string]string `json:"overrides"`
 		Endpoints []string          `json:"endpoints"`
-	}{map[string]string{}, map[string]string{}, endpoints})
+	}{map[string]string{}, map[string]string{}, c.endpoints})
 }
 
 // known says whether a name in a path is that of the namespace. The parts of a longer one are separated by the unit

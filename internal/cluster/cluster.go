@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,23 +34,29 @@ type Node struct {
 	API      string    `json:"api"` // address of the senders' API
 	Loading  bool      `json:"loading"`
 	Draining bool      `json:"draining,omitempty"` // it stops: it takes no requests any more
-	Loads    []Load    `json:"loads,omitempty"`    // the partitions whose lease it has
+	Loads    []Load    `json:"loads,omitempty"`    // the partitions that it loads
+	Trouble  *Trouble  `json:"trouble,omitempty"`  // why it cannot load; nil is none
 
 	Seen time.Time `json:"-"` // when the engine stored its last heartbeat
 }
 
 // Load is how far a partition is loaded, as the node says that loads it.
 type Load struct {
-	Partition uint8         `json:"partition"`
-	Watermark uint64        `json:"watermark"` // everything up to here is in the table
-	Lag       time.Duration `json:"lag"`       // age of the oldest event that is not
+	Partition uint8  `json:"partition"`
+	Watermark uint64 `json:"watermark"` // everything up to here is in the table
+}
+
+// Trouble is why a node cannot load, and since when.
+type Trouble struct {
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
 }
 
 // View is what a node knows of all of them.
 type View struct {
-	Nodes  []Node // those that run, by start; the one that asks is among them
-	Loaded map[uint8]uint64
-	At     time.Time // when it was read from the engine; zero before the first time
+	Nodes  []Node           // those that run, by start; the one that asks is among them
+	Loaded map[uint8]uint64 // the watermark of each partition, as the node says that loads it, or loaded it last
+	At     time.Time        // when it was read from the engine; zero before the first time
 }
 
 // Live is how many nodes take requests, at least 1.
@@ -63,23 +70,33 @@ func (v *View) Live() int {
 	return max(1, n)
 }
 
-// Loader returns the node that loads a partition, and how far it is; nil when none does.
-func (v *View) Loader(partition uint8) (*Node, Load) {
+// Loader returns the node that loads a partition; nil when none does.
+func (v *View) Loader(partition uint8) *Node {
 	for i := range v.Nodes {
 		for _, l := range v.Nodes[i].Loads {
 			if l.Partition == partition {
-				return &v.Nodes[i], l
+				return &v.Nodes[i]
 			}
 		}
 	}
-	return nil, Load{}
+	return nil
+}
+
+// Troubled returns the node that cannot load for longest; nil when all can.
+func (v *View) Troubled() (found *Node) {
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.Trouble != nil && (found == nil || n.Trouble.Since.Before(found.Trouble.Since)) {
+			found = n
+		}
+	}
+	return found
 }
 
 // Options say who a member is. Engine, Node and Now are required.
 type Options struct {
 	Engine *engine.Engine
 	Node   Node
-	Loads  func() []Load // what this node loads now; nil means nothing
+	Loads  func() ([]Load, *Trouble) // what this node loads now, and why it cannot; nil means nothing
 	Now    func() time.Time
 	Log    *slog.Logger // nil means nothing is logged
 }
@@ -91,6 +108,7 @@ type Member struct {
 	ends     *engine.Bucket
 	draining atomic.Bool
 	view     atomic.Pointer[View]
+	copies   atomic.Pointer[Copies]
 	beating  sync.Mutex
 	failing  bool             // the last heartbeat did not get through; beating guards it
 	saved    map[uint8]uint64 // what was last saved of Loaded; beating guards it
@@ -104,6 +122,7 @@ func Open(ctx context.Context, o Options) (*Member, error) {
 	}
 	o.Node.ID = o.Engine.ID()
 	m := &Member{o: o, saved: map[uint8]uint64{}}
+	m.copies.Store(&Copies{})
 	var err error
 	if m.nodes, err = o.Engine.Bucket(ctx, engine.Nodes); err != nil {
 		return nil, err
@@ -136,11 +155,13 @@ func Read(ctx context.Context, e *engine.Engine) (*View, error) {
 // View is what this node knows of the others. It asks nobody.
 func (m *Member) View() *View { return m.view.Load() }
 
-// Run sends heartbeats until ctx ends, then takes this node off the list. Meanwhile it spreads the leaders of partitions.
+// Run sends heartbeats until ctx ends, then takes this node off the list. Meanwhile it spreads the leaders of
+// partitions, and watches the copies.
 func (m *Member) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() { m.keepSpread(ctx) })
+	wg.Go(func() { m.keepWatch(ctx) })
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -191,7 +212,7 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 	n := m.o.Node
 	n.Draining = m.draining.Load()
 	if m.o.Loads != nil {
-		n.Loads = m.o.Loads()
+		n.Loads, n.Trouble = m.o.Loads()
 	}
 	data, err := json.Marshal(n)
 	if err != nil {
@@ -209,8 +230,9 @@ func (m *Member) saveLoaded(ctx context.Context) {
 	if m.o.Loads == nil {
 		return
 	}
-	for _, l := range m.o.Loads() {
-		if l.Watermark <= m.saved[l.Partition] {
+	loads, _ := m.o.Loads()
+	for _, l := range loads {
+		if before, saved := m.saved[l.Partition]; saved && before == l.Watermark {
 			continue
 		}
 		if _, err := m.ends.Put(ctx, loadedKey(l.Partition), strconv.AppendUint(nil, l.Watermark, 10)); err == nil {
@@ -225,7 +247,7 @@ func loadedKey(p uint8) string { return loadedPrefix + strconv.Itoa(int(p)) }
 
 // read returns the nodes that run and how far each partition is loaded.
 func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
-	all, err := nodes.All(ctx)
+	all, _, err := nodes.All(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +261,7 @@ func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
 		v.Nodes = append(v.Nodes, n)
 	}
 	slices.SortFunc(v.Nodes, func(a, b Node) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })
-	if all, err = ends.All(ctx); err != nil {
+	if all, _, err = ends.All(ctx); err != nil {
 		return nil, err
 	}
 	for _, entry := range all {
@@ -250,10 +272,13 @@ func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
 			v.Loaded[uint8(p)] = seq
 		}
 	}
+	// Who loads a partition knows its watermark better than what was written down: a table may have been rolled back.
+	held := map[uint8]uint64{}
 	for i := range v.Nodes {
 		for _, l := range v.Nodes[i].Loads {
-			v.Loaded[l.Partition] = max(v.Loaded[l.Partition], l.Watermark)
+			held[l.Partition] = max(held[l.Partition], l.Watermark)
 		}
 	}
+	maps.Copy(v.Loaded, held)
 	return v, nil
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"sluice/internal/engine"
 	"sluice/internal/enginetest"
 )
@@ -17,7 +19,7 @@ type node struct {
 	stop func()
 }
 
-func start(t *testing.T, url, host string, loads func() []Load) node {
+func start(t *testing.T, url, host string, loads func() ([]Load, *Trouble)) node {
 	t.Helper()
 	e, err := engine.Open(t.Context(), engine.Options{URL: url, Token: enginetest.Token})
 	if err != nil {
@@ -52,20 +54,25 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // Nodes see each other come, drain and go. How far a partition is loaded stays known when its loader is gone.
 func TestNodesSeeEachOther(t *testing.T) {
 	srv := enginetest.Start(t, "")
-	a := start(t, srv.URL(), "a", func() []Load { return []Load{{Partition: 2, Watermark: 17, Lag: time.Second}} })
+	a := start(t, srv.URL(), "a", func() ([]Load, *Trouble) {
+		return []Load{{Partition: 2, Watermark: 17}}, &Trouble{Since: time.Unix(7, 0).UTC(), Error: "no answer"}
+	})
 	b := start(t, srv.URL(), "b", nil)
 	eventually(t, "view of both", func() bool { return b.View().Live() == 2 && a.View().Live() == 2 })
-	if n, l := b.View().Loader(2); n == nil || n.Host != "a" || l.Watermark != 17 || l.Lag != time.Second {
-		t.Errorf("loader of partition 2: got %+v, %+v, want a at 17", n, l)
+	if n := b.View().Loader(2); n == nil || n.Host != "a" || b.View().Loaded[2] != 17 {
+		t.Errorf("loader of partition 2: got %+v, %v, want a at 17", n, b.View().Loaded)
 	}
-	if n, _ := b.View().Loader(0); n != nil {
+	if n := b.View().Troubled(); n == nil || n.Host != "a" || *n.Trouble != (Trouble{time.Unix(7, 0).UTC(), "no answer"}) {
+		t.Errorf("got %+v, want the trouble of a", n)
+	}
+	if n := b.View().Loader(0); n != nil {
 		t.Errorf("loader of partition 0: got %+v, want none", n)
 	}
 	a.Drain(t.Context())
 	eventually(t, "drained node", func() bool { return b.View().Live() == 1 && len(b.View().Nodes) == 2 })
 	a.stop()
 	eventually(t, "end of a node", func() bool { return len(b.View().Nodes) == 1 })
-	if n, _ := b.View().Loader(2); n != nil || b.View().Loaded[2] != 17 {
+	if n := b.View().Loader(2); n != nil || b.View().Loaded[2] != 17 {
 		t.Errorf("after its end: got loader %+v and watermark %d, want none and 17", n, b.View().Loaded[2])
 	}
 }
@@ -83,4 +90,33 @@ func TestEngineAway(t *testing.T) {
 	srv.Restart()
 	before := a.View().At
 	eventually(t, "new view", func() bool { a.beat(t.Context()); return a.View().At.After(before) })
+}
+
+// A node sees settings of a stream that somebody changed.
+func TestChangedSettingsAreSeen(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	a := start(t, srv.URL(), "a", nil)
+	parts, err := a.o.Engine.Partitions(t.Context(), engine.PartitionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts.Close()
+	js := srv.JetStream()
+	s, err := js.Stream(t.Context(), "SLUICE_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.watch(t.Context())
+	if c := a.Copies(); c.Changed() != 0 || c.Behind() != 0 || len(c.Streams) == 0 {
+		t.Errorf("got %+v, want nothing wrong", c)
+	}
+	config := s.CachedInfo().Config
+	config.Discard = jetstream.DiscardOld
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	a.watch(t.Context())
+	if c := a.Copies(); c.Changed() != 1 || c.Behind() != 0 || !c.Since.IsZero() {
+		t.Errorf("got %+v, want one stream changed", c)
+	}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/internal/histogram"
@@ -16,11 +17,11 @@ const (
 
 // The edges of the alarms, once for the page and the rules.
 const (
-	unloadedWarn  = 30 * time.Second // a loader that dies is replaced after 9 s; arbitrary multiple of that
-	backlogWarn   = 2 * time.Minute  // the loader commits every few seconds; arbitrary multiple of that
-	backlogRisk   = 24 * time.Hour   // a third of the 72 h that the stream keeps: time left to act
-	diskWarn      = 0.15             // of the disk free
-	diskRisk      = 0.07             // just above the headroom at which the stream rejects events
+	copiesWarn    = time.Minute     // a NATS server that is restarted is in step again in seconds; arbitrary
+	backlogWarn   = 2 * time.Minute // the loader commits every few seconds; arbitrary multiple of that
+	backlogRisk   = 24 * time.Hour  // a third of the 72 h that the stream keeps: time left to act
+	diskWarn      = 0.15            // of the disk free
+	diskRisk      = 0.07            // just above the headroom at which the stream rejects events
 	slowSync      = 250 * time.Millisecond
 	slowSyncs     = 20  // frames; of fewer the slowest says little. Arbitrary
 	rejectedShare = 0.5 // of a dataset's events
@@ -34,11 +35,22 @@ type Alarm struct {
 	Name     string // in Prometheus
 	Severity string
 	For      string // how long it must last before Prometheus speaks
-	Expr     string
+	Expr     string // what only Prometheus can see; "" where the page sees it
 	Summary  string
 	Do       string
 	on       func(*state) (string, bool) // what the page says; nil where only Prometheus can see it
 	each     func(*state) []finding      // the same for an alarm of single datasets
+}
+
+// rule is the expression of the alarm in deploy/alerts.yml. What the page sees Prometheus sees as the page does.
+func (a *Alarm) rule() string {
+	switch {
+	case a.Expr != "":
+		return a.Expr
+	case a.each != nil: // every node of a cluster says so
+		return fmt.Sprintf(`max by (alarm, dataset) (sluice_alarm{alarm=%q}) == 1`, a.Name)
+	}
+	return fmt.Sprintf(`sluice_alarm{alarm=%q} == 1`, a.Name)
 }
 
 // Alarms in order of gravity.
@@ -48,43 +60,79 @@ var Alarms = []Alarm{
 		"A node does not answer.", "See whether the process runs and what its last log lines say; start it again.", nil, nil,
 	},
 	{
-		"SluiceDamagedFrames", critical, "0m", `sluice_load_damaged_frames > 0`,
+		"SluiceDamagedFrames", critical, "0m", "",
 		"Frames of the stream cannot be read.", "The frames hold acknowledged events. Keep a copy of the directory quarantine, check the disk, and restore from a replica if there is one. Then move the files out of quarantine and restart.",
 		func(s *state) (string, bool) {
-			return fmt.Sprintf("%s of the stream cannot be read.", plural(s.damaged(), "frame", "frames")), s.damaged() > 0
+			return fmt.Sprintf("%s of the stream cannot be read.", plural(s.damagedFrames(), "frame", "frames")), s.damagedFrames() > 0
 		}, nil,
 	},
 	{
-		"SluiceSequenceGap", critical, "0m", `sluice_load_missing_frames > 0`,
+		"SluiceSequenceGap", critical, "0m", "",
 		"Sequence numbers of the stream are missing.", "Acknowledged events may be lost. Check the disk and the engine's log, and compare the counts with the senders'. Then move the files out of the directory quarantine and restart.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s missing from the stream.", plural(s.missing(), "frame is", "frames are")), s.missing() > 0
 		}, nil,
 	},
 	{
-		"SluiceLoadStopped", critical, "0m", `sluice_load_stopped > 0`,
-		"Events are accepted and not stored: the tables belong to another stream, or another program removed their watermarks.", "Nothing is lost until the stream's retention is over. Start with the stream that the tables belong to, or with an empty --lake, or run sluice lake adopt.",
+		"SluiceLoadStopped", critical, "0m", "",
+		"Events are accepted and not stored: somebody removed the tables or put others in their place, the tables belong to another stream, or another program removed their watermarks.", "Nothing that waits is lost until the stream's retention is over. Tables that were removed: put them back, and loading goes on by itself; without a copy stop the server and run sluice lake reload, which makes new ones. Else start with the stream that the tables belong to, or with an empty --lake, or run sluice lake adopt.",
 		func(s *state) (string, bool) { return "Nothing is loaded: " + s.loader.Stopped, s.loader.Stopped != "" }, nil,
 	},
 	{
-		"SluiceBacklogAtRisk", critical, "0m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogRisk.Seconds())),
-		"Events that are not stored yet come near the age at which the stream drops them.", "Repair the loader now (see SluiceLoadBehind), or raise --stream-retention until it works again.",
+		"SluiceDamagedFiles", critical, "0m", "",
+		"Files of the tables are missing or cannot be read.", "They hold acknowledged events. sluice lake reload loads those again that the stream still holds. Older ones come from a backup: put the files that the page System names back first, under the same names. The alarm ends within a minute of that.",
 		func(s *state) (string, bool) {
-			return fmt.Sprintf("The oldest event that is not stored yet has waited %s; the stream keeps it %s.", span(s.backlog()), span(s.retention)), s.backlog() > backlogRisk
+			return fmt.Sprintf("%s missing or unreadable.", plural(len(s.damaged), "file of the tables is", "files of the tables are")), len(s.damaged) > 0
 		}, nil,
 	},
 	{
-		"SluiceDiskFull", critical, "0m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskRisk),
+		"SluiceRetentionHeld", critical, "0m", "",
+		"Retention would drop more days than have passed since it last ran, so it drops nothing.", "No row is gone. If --table-retention is wrong, correct it (in a cluster: sluice cluster set --table-retention). If the days shall go, run sluice lake retain --yes (in a cluster: sluice cluster set --table-retention with --yes). The alarm ends with the next run, within five minutes.",
+		func(s *state) (string, bool) {
+			for i := len(s.lake.Tables) - 1; i >= 0; i-- { // events come last
+				if h := s.lake.Tables[i].Held; h.Days > 0 {
+					return fmt.Sprintf("Retention would drop %s of %s, %s, all before %s. Nothing is dropped until somebody confirms it.",
+						plural(h.Days, "day", "days"), s.lake.Tables[i].Name, plural(h.Rows, "row", "rows"), h.Before.Format(time.DateOnly)), true
+				}
+			}
+			return "", false
+		}, nil,
+	},
+	{
+		"SluiceSettingsChanged", critical, "0m", "",
+		"Somebody changed settings of a stream in NATS.", "The stream may drop acknowledged events before they are stored. sluice cluster status names stream and settings. Find out who did it; restart a node, which puts them right, or stops and says why it cannot.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("Somebody changed settings of %s in NATS.", plural(s.copies.Changed(), "stream", "streams")), s.copies.Changed() > 0
+		}, nil,
+	},
+	{
+		"SluiceBacklogAtRisk", critical, "0m", "",
+		"Events that are not stored yet come near the age at which the stream drops them.", "Repair the loader now (see SluiceLoadBehind), or raise --stream-retention until it works again.",
+		func(s *state) (string, bool) {
+			return fmt.Sprintf("The oldest event that is not stored yet has waited %s; the stream keeps it %s.", span(s.backlog.Age()), span(s.retention)), s.backlog.Age() > backlogRisk
+		}, nil,
+	},
+	{
+		"SluiceDiskFull", critical, "0m", "",
 		"The disk is nearly full: the service rejects events, or soon will.", "Free space or enlarge the disk. Nothing acknowledged is lost; senders get a 503 and try again.",
 		func(s *state) (string, bool) {
-			if s.stream.Phase == stream.NoSpace { // by --headroom, or out of files: whatever share is free
+			if s.stream.Phase == stream.NoSpace && !s.stream.Account { // by its headroom, or out of files: whatever share is free
 				return fmt.Sprintf("The service rejects events because too little disk space is free: %s.", size(s.stream.DiskFree)), true
 			}
 			return fmt.Sprintf("The disk is nearly full: %s of %s free.", size(s.disk.free), size(s.disk.total)), s.disk.total > 0 && share(s.disk.free, s.disk.total) < diskRisk
 		}, nil,
 	},
 	{
-		"SluiceNotReady", critical, "1m", `sluice_ready == 0`,
+		"SluiceEngineFull", critical, "0m", "",
+		"The NATS account has nearly reached its storage limit: the service rejects events, or soon will.", "Raise the limit of the account (max_file of jetstream in its accounts, or max_file_store of the servers), or see what else is stored in it. Nothing acknowledged is lost; senders get a 503 and try again.",
+		func(s *state) (string, bool) {
+			st := &s.stream
+			return fmt.Sprintf("The NATS account has nearly reached its storage limit: %s of %s free.", size(st.DiskFree), size(st.DiskSize)),
+				st.Account && (st.Phase == stream.NoSpace || st.DiskSize > 0 && share(st.DiskFree, st.DiskSize) < diskRisk)
+		}, nil,
+	},
+	{
+		"SluiceNotReady", critical, "1m", "",
 		"A node takes no events.", "The page System and the log say why: engine, disk, queue or backlog. Senders get a 503 and try again.",
 		func(s *state) (string, bool) {
 			if s.ready == nil || s.starting() || s.stream.Phase == stream.NoSpace { // SluiceDiskFull says so
@@ -94,12 +142,12 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
-		"SluiceEngineUnhealthy", critical, "1m", `sluice_engine_healthy == 0`,
+		"SluiceEngineUnhealthy", critical, "1m", "",
 		"The engine does not take writes.", "The node restarts it by itself. If that does not help, check the disk and its permissions, then restart the node.",
 		func(s *state) (string, bool) { return "The engine does not take writes.", !s.engine.Healthy }, nil,
 	},
 	{
-		"SluiceServerErrors", critical, "5m", `sum(rate(sluice_http_requests_total{status=~"5.."}[5m])) / sum(rate(sluice_http_requests_total[5m])) > 0.01`,
+		"SluiceServerErrors", critical, "5m", "",
 		"More than 1 % of requests end in a 5xx.", "500s have a stack trace in the log; 503s come from the queue, the disk or the memory limit: the page System shows which.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s of the requests of the last 5 minutes ended in a 5xx.", pct(share(int64(s.last5.errs), int64(s.last5.requests)))),
@@ -107,28 +155,33 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
-		"SluiceNoLoader", critical, "1m", `sluice_cluster_unloaded_partitions > 0`,
-		"Events wait in a partition that no node loads.", "Nothing is lost while the stream retains them. Start a node with --loading and the tables of the cluster; sluice cluster status shows nodes and leases.",
+		"SluiceNoLoader", critical, "0m", "",
+		"Events wait, and nothing of their partition is loaded.", "Nothing is lost while the stream retains them. If a node says why it cannot load, repair that: the bucket, its credentials, the network or the disk of the tables. If none does, start a node with --loading and the tables of the cluster; sluice cluster status shows nodes and leases.",
 		func(s *state) (string, bool) {
-			return fmt.Sprintf("%s events that no node carries into the tables.", plural(s.unloaded(), "partition has", "partitions have")), s.unloaded() > 0 && s.unloadedFor > unloadedWarn
+			n, why := s.backlog.Unloaded(), s.trouble()
+			if why == "" {
+				why = "No node says that it loads them."
+			}
+			return fmt.Sprintf("%s events that nobody carries into the tables; the oldest has waited %s. %s", plural(n, "partition has", "partitions have"), span(s.backlog.Age()), why), n > 0
 		}, nil,
 	},
 	{
-		"SluiceLoadBehind", warning, "5m", fmt.Sprintf(`sluice_load_backlog_seconds > %d`, int(backlogWarn.Seconds())),
+		"SluiceCopiesBehind", warning, "1m", "",
+		"Streams or buckets in NATS have fewer copies in step than configured.", "Nothing is lost. Until the copies are in step, the loss of another server stops the service. sluice cluster status names streams and servers: start the server, or repair its network or disk.",
+		func(s *state) (string, bool) {
+			n := s.copies.Behind()
+			return fmt.Sprintf("%s in NATS fewer copies in step than configured, since %s.", plural(n, "stream has", "streams have"), stamp(s.copies.Since)), n > 0 && s.now.Sub(s.copies.Since) > copiesWarn
+		}, nil,
+	},
+	{
+		"SluiceLoadBehind", warning, "5m", "",
 		"Events wait longer than usual before they are stored.", "Nothing is lost: they are safe in the stream. Look at the loader's errors, the disk's speed and whether one node holds the lease.",
 		func(s *state) (string, bool) {
-			return fmt.Sprintf("Events wait %s before they are stored.", span(s.backlog())), s.backlog() > backlogWarn && s.backlog() <= backlogRisk
+			return fmt.Sprintf("Events wait %s before they are stored.", span(s.backlog.Age())), s.backlog.Age() > backlogWarn && s.backlog.Age() <= backlogRisk
 		}, nil,
 	},
 	{
-		"SluiceDamagedFiles", warning, "0m", `increase(sluice_lake_damaged_files_total[1h]) > 0`,
-		"Files of the lake cannot be read.", "Restore the files named in the log from a backup; while the stream still holds their events they can be loaded again.",
-		func(s *state) (string, bool) {
-			return fmt.Sprintf("%s of the lake cannot be read.", plural(s.lake.DamagedFiles, "file", "files")), s.lake.DamagedFiles > 0
-		}, nil,
-	},
-	{
-		"SluiceDiskLow", warning, "10m", fmt.Sprintf(`sluice_disk_free_bytes / sluice_disk_size_bytes < %g`, diskWarn),
+		"SluiceDiskLow", warning, "10m", "",
 		"The disk fills up.", "Enlarge it, or shorten --stream-retention or --table-retention.",
 		func(s *state) (string, bool) {
 			free := share(s.disk.free, s.disk.total)
@@ -136,7 +189,7 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
-		"SluiceSlowSync", warning, "10m", fmt.Sprintf(`histogram_quantile(0.99, sum by (le, instance) (rate(sluice_stream_append_seconds_bucket[5m]))) > %g`, slowSync.Seconds()),
+		"SluiceSlowSync", warning, "10m", "",
 		"The disk is slow to make events durable.", "Look for other programs on the disk, a volume out of credits or a failing drive; senders see the delay in their answers.",
 		func(s *state) (string, bool) {
 			p99 := quantile(0.99, s.last10.latency[:], histogram.Bounds[:])
@@ -144,7 +197,7 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
-		"SluiceMemoryShed", warning, "5m", `increase(sluice_http_shed_total{reason="memory"}[5m]) > 0`,
+		"SluiceMemoryShed", warning, "5m", "",
 		"The service rejects requests because too many bytes are in flight.", "Add a node or memory, or ask the largest sender for smaller batches; the limit protects the process from being killed.",
 		func(s *state) (string, bool) {
 			a := &s.api
@@ -152,7 +205,7 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
-		"SluiceRegistryStale", warning, "2m", fmt.Sprintf(`time() - sluice_registry_synced_timestamp_seconds > %d`, int(registryStale.Seconds())),
+		"SluiceRegistryStale", warning, "2m", "",
 		"A node works with an old copy of datasets and keys.", "New and revoked keys do not reach it. Check its connection to the engine.",
 		func(s *state) (string, bool) {
 			old := s.now.Sub(s.registry.Synced)
@@ -160,42 +213,57 @@ var Alarms = []Alarm{
 		}, nil,
 	},
 	{
-		"SluiceDatasetRejected", warning, "15m", fmt.Sprintf(`sum by (dataset) (rate(sluice_events_rejected_total[15m])) / (sum by (dataset) (rate(sluice_events_rejected_total[15m])) + sum by (dataset) (rate(sluice_events_accepted_total[15m]))) > %g`, rejectedShare),
+		requestsFailing, warning, "0m", "",
+		"Every request of a dataset is rejected.", "Open Diagnosis for the dataset: it names the code and what to do, and copies a text for the sender. The alarm ends with the next accepted request.", nil,
+		func(s *state) []finding { return s.found.failing },
+	},
+	{
+		"SluiceDatasetRejected", warning, "0m", "",
 		"More than half of a dataset's events are rejected.", "Open Diagnosis for the dataset: the first card names code, field and remedy. Send it to the sender.", nil,
 		func(s *state) []finding { return s.found.rejected },
 	},
 	{
-		"SluiceDatasetSilent", warning, "1h", `sum by (dataset) (rate(sluice_events_accepted_total[1h])) == 0 and sum by (dataset) (rate(sluice_events_accepted_total[1h] offset 1d)) > 0`,
-		"A dataset that had events at this time yesterday has none.", "Ask the sender; check on its page whether its key expired or was revoked.", nil,
+		"SluiceDatasetSilent", warning, "0m", "",
+		"A dataset has been silent for longer than it usually is.", "Ask the sender; check on its page whether its key expired or was revoked.", nil,
 		func(s *state) []finding { return s.found.silent },
 	},
 	{
-		"SluiceKeyEnding", warning, "0m", `sluice_key_expires_timestamp_seconds - time() < 86400 and sluice_key_expires_timestamp_seconds > time() and time() - sluice_key_last_used_timestamp_seconds < 3600`,
-		"A key that is still in use ends within a day.", "Tell the sender to change to the new key, or rotate again with a longer overlap.", nil,
+		"SluiceDatasetDropped", warning, "0m", "",
+		"A dataset has far fewer events than in the same hours of last week.", "Ask the sender whether a campaign ended or a program was changed; its page shows which event types became fewer.", nil,
+		func(s *state) []finding { return s.found.dropped },
+	},
+	{
+		"SluiceKeyEnding", warning, "0m", "",
+		"A key that is still in use ends within a day.", "Tell the sender to change to the new key. For more time: sluice key extend KEY_ID --until TIME.", nil,
 		func(s *state) []finding { return s.found.keys },
 	},
 	{
-		"SluiceEndedKeyInUse", warning, "0m", `time() - sluice_key_rejected_timestamp_seconds < 3600`,
+		"SluiceEndedKeyInUse", warning, "0m", "",
 		"A revoked or expired key is still in use.", "Its requests get 403. Ask the sender which program still has it. If the sender does not know, somebody else has the key: it stays revoked.", nil,
 		func(s *state) []finding { return s.found.ended },
 	},
 	{
+		"SluiceConsentNotRead", warning, "0m", "",
+		"A dataset has many events with a consent signal that is not read: a consent platform may have switched to a newer version.", "Nothing is lost, and nothing is used that may not be used: the events are suppressed or restricted. Open Diagnosis for the dataset: it names the code and what to do. docs/privacy.md has the steps for each.", nil,
+		func(s *state) []finding { return s.found.consent },
+	},
+	{
 		"SluiceConnectionsRejected", warning, "5m", `increase(sluice_http_connections_rejected_total[5m]) > 0`,
-		"Senders open more connections than the server takes.", "sluice_http_connections_rejected_total says whether one peer has too many. Raise --max-connections if there is memory, or block the peer.", nil, nil,
+		"Senders open more connections than the server takes.", "sluice_http_connections_rejected_total says whether one peer has too many. Raise --memory if there is more, or block the peer.", nil, nil,
 	},
 	{
 		"SluiceIdempotencyKeys", warning, "5m", `increase(sluice_idempotency_keys_limited_total[5m]) > 0`,
-		"A dataset uses more idempotency keys than it may.", "sluice_idempotency_keys says which. Ask the sender to put more events into each request, or raise --max-idempotency-keys if there is memory: 16 bytes a key with the embedded engine, about 170 in a NATS server.", nil, nil,
+		"Requests are rejected because too many idempotency keys are in use.", "If sluice_idempotency_keys of a dataset is at sluice_idempotency_keys_limit, ask its sender to put more events into each request, or allow more in all: a dataset may have a half of them. Raise --memory, an eighth of which is for keys, 16 bytes each; in a cluster use sluice cluster set --max-idempotency-keys-total, about 170 bytes each in a NATS server.", nil, nil,
 	},
 	{
-		"SluiceRejectionsLost", warning, "0m", `increase(sluice_rejections_lost_total[1h]) > 0`,
+		"SluiceRejectionsLost", warning, "0m", "",
 		"Counts of rejected events were dropped.", "Events are not affected: only the numbers on Diagnosis are too small. The stream did not take writes while many different problems came in.",
 		func(s *state) (string, bool) {
 			return fmt.Sprintf("%s of rejected events were dropped in the last hour.", plural(s.last60.lost, "count", "counts")), s.last60.lost > 0
 		}, nil,
 	},
 	{
-		"SluiceAuditBroken", critical, "0m", `sluice_audit_intact == 0`,
+		"SluiceAuditBroken", critical, "0m", "",
 		"The audit log does not match its seals.", "Keep the file as it is, find out who can write to the data directory, and compare with a backup: sluice audit verify names the line.",
 		func(s *state) (string, bool) {
 			return "The audit log does not match its seals.", s.audit.problem != nil
@@ -215,34 +283,84 @@ type raised struct {
 	Subject, Path               string // the dataset that it is about, and where to look; empty for the service
 }
 
-// sound lists the alarms that are on, the gravest first.
-func sound(s *state) []raised {
+// requestsFailing is the name of the alarm about datasets whose every request fails.
+const requestsFailing = "SluiceRequestsFailing"
+
+// alarmMost is how many alarms are told apart; the others are counted together, by alarm.
+const alarmMost = 1000
+
+// otherAlarms is the subject of what is beyond alarmMost. A dataset's id has no space and no parenthesis at its beginning.
+const otherAlarms = "(other)"
+
+// alarms are all that are on, the gravest first, each once for each dataset that it is about.
+func (s *state) alarms() []raised {
 	var out []raised
+	seen := map[[2]string]bool{}
 	for _, level := range []string{critical, warning} {
 		for i := range Alarms {
 			a := &Alarms[i]
-			if a.Severity == level {
-				out = append(out, a.sound(s)...)
+			if a.Severity != level {
+				continue
+			}
+			for _, r := range a.all(s) {
+				if len(out) >= alarmMost && r.Subject != "" {
+					r.Subject, r.Say, r.Path = otherAlarms, "More datasets have this alarm than are told apart.", "/datasets"
+				}
+				if key := [2]string{r.Name, r.Subject}; !seen[key] {
+					seen[key] = true
+					out = append(out, r)
+				}
 			}
 		}
 	}
 	return out
 }
 
-// sound is the alarm if it is on: once, or once for each dataset that it is about.
-func (a *Alarm) sound(s *state) (out []raised) {
+// all is the alarm if it is on: once, or once for each dataset that it is about. Until the numbers of the datasets are read,
+// what lasted when the node was stopped still lasts.
+func (a *Alarm) all(s *state) (out []raised) {
 	if a.on != nil {
 		if say, on := a.on(s); on {
 			out = append(out, raised{Name: a.Name, Say: say, Do: a.Do})
 		}
 	}
-	if a.each != nil {
-		out = append(out, a.raise(a.each(s))...)
+	switch {
+	case a.each == nil:
+	case s.found.known:
+		for _, f := range a.each(s) {
+			out = append(out, raised{Name: a.Name, Subject: f.dataset, Say: f.say, Do: a.Do, Path: f.path})
+		}
+	default:
+		for _, e := range s.lasting {
+			if e.Alarm == a.Name {
+				out = append(out, raised{Name: a.Name, Subject: e.Dataset, Say: e.Summary, Do: a.Do, Path: e.Path})
+			}
+		}
 	}
 	for i := range out {
 		out[i].Level, out[i].Class = a.Severity, "warn"
 		if a.Severity == critical {
 			out[i].Class = "bad"
+		}
+	}
+	return out
+}
+
+// sound lists the alarms that are on as a page shows them: of each the first datasets, and how many others there are.
+func sound(s *state) []raised {
+	var out []raised
+	named := map[string]int{}
+	for _, r := range s.alarms() {
+		if named[r.Name]++; named[r.Name] <= namedMost {
+			out = append(out, r)
+		}
+	}
+	for i := len(out) - 1; i >= 0; i-- { // behind the last of each
+		r := out[i]
+		if rest := named[r.Name] - namedMost; rest > 0 {
+			named[r.Name] = 0
+			more := raised{Name: r.Name, Level: r.Level, Class: r.Class, Subject: "others", Say: fmt.Sprintf("And %s.", plural(rest, "other dataset", "other datasets")), Do: "The page Datasets shows the state of each.", Path: "/datasets"}
+			out = slices.Insert(out, i+1, more)
 		}
 	}
 	return out
@@ -275,8 +393,11 @@ func judge(s *state) verdict {
 
 func wellBeing(s *state) string {
 	safe := "Every acknowledged event is stored"
-	if s.backlog() > 0 {
-		safe = "Every acknowledged event is safe; the oldest one not yet stored has waited " + span(s.backlog())
+	switch {
+	case s.backlog.Waits():
+		safe = "Every acknowledged event is safe; the oldest one not yet stored has waited " + span(s.backlog.Age())
+	case !s.backlog.Known():
+		safe = "Whether every acknowledged event is stored is not known: the engine does not answer"
 	}
 	return fmt.Sprintf("Events are taken. %s. %s free on disk.", safe, size(s.disk.free))
 }

@@ -9,7 +9,8 @@ import (
 
 	"sluice/internal/cluster"
 	"sluice/internal/dataset"
-	"sluice/internal/lake"
+	"sluice/internal/engine"
+	"sluice/internal/iceberg"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
 )
@@ -40,16 +41,29 @@ func TestVerdict(t *testing.T) {
 		"behind":  {func(s *state) { lag(s, 10*time.Minute) }, "warn", "needs a look", []string{"SluiceLoadBehind"}},
 		"at risk": {func(s *state) { lag(s, 30*time.Hour) }, "bad", "needs you now", []string{"SluiceBacklogAtRisk"}},
 		"no loader": {func(s *state) {
-			s.cluster = &cluster.View{Loaded: map[uint8]uint64{0: 5}}
-			s.extents = []stream.Extent{{Last: 7}}
-			s.unloadedFor = time.Minute
+			s.backlog = loader.BacklogStats{{Watermark: 5, Known: true, First: 7, Age: time.Minute, Still: 31 * time.Second}}
 		}, "bad", "needs you now", []string{"SluiceNoLoader"}},
-		"another node is behind": {func(s *state) {
-			s.cluster = &cluster.View{Nodes: []cluster.Node{{Loads: []cluster.Load{{Lag: 10 * time.Minute}}}}}
-		}, "warn", "needs a look", []string{"SluiceLoadBehind"}},
-		"damaged frame":  {func(s *state) { s.loader.Damaged = 1 }, "bad", "needs you now", []string{"SluiceDamagedFrames"}},
-		"gap":            {func(s *state) { s.loader.Missing = 3 }, "bad", "needs you now", []string{"SluiceSequenceGap"}},
-		"damaged file":   {func(s *state) { s.lake = lake.Stats{DamagedFiles: 1} }, "warn", "needs a look", []string{"SluiceDamagedFiles"}},
+		"a loader that has just begun": {func(s *state) {
+			s.backlog = loader.BacklogStats{{Watermark: 5, Known: true, First: 7, Age: time.Minute, Still: 29 * time.Second}}
+		}, "ok", "All is well.", nil},
+		"damaged frame": {func(s *state) { s.loader.Damaged = 1 }, "bad", "needs you now", []string{"SluiceDamagedFrames"}},
+		"gap":           {func(s *state) { s.loader.Missing = 3 }, "bad", "needs you now", []string{"SluiceSequenceGap"}},
+		"damaged file":  {func(s *state) { s.damaged = []string{"a.parquet"} }, "bad", "needs you now", []string{"SluiceDamagedFiles"}},
+		"retention held": {func(s *state) {
+			s.lake.Tables = []iceberg.Stats{{Name: "events", Held: iceberg.Held{Before: noon, Days: 40, Rows: 800}}}
+		}, "bad", "needs you now", []string{"SluiceRetentionHeld"}},
+		"account full": {func(s *state) {
+			s.ready, s.stream.Phase, s.stream.Account, s.stream.DiskFree, s.stream.DiskSize = stream.ErrNoSpace, stream.NoSpace, true, 1<<20, 100<<20
+		}, "bad", "needs you now", []string{"SluiceEngineFull"}},
+		"a copy behind": {func(s *state) {
+			s.copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 2}}, Since: noon.Add(-2 * time.Minute)}
+		}, "warn", "needs a look", []string{"SluiceCopiesBehind"}},
+		"a copy just behind": {func(s *state) {
+			s.copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 2}}, Since: noon.Add(-time.Second)}
+		}, "ok", "All is well.", nil},
+		"settings changed": {func(s *state) {
+			s.copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 3, Drift: []string{"retention"}}}}
+		}, "bad", "needs you now", []string{"SluiceSettingsChanged"}},
 		"old registry":   {func(s *state) { s.registry.Synced = noon.Add(-2 * time.Minute) }, "warn", "needs a look", []string{"SluiceRegistryStale"}},
 		"audit":          {func(s *state) { s.audit.problem = errors.New("changed") }, "bad", "needs you now", []string{"SluiceAuditBroken"}},
 		"memory":         {func(s *state) { s.api.BytesInFlight, s.api.BytesInFlightLimit = 90, 100 }, "warn", "needs a look", []string{"SluiceMemoryShed"}},
@@ -77,28 +91,57 @@ func TestVerdict(t *testing.T) {
 }
 
 func lag(s *state, age time.Duration) {
-	s.loader = loader.Stats{Partitions: []loader.PartitionStats{{Lag: time.Second}, {Lag: age}}}
+	s.backlog = loader.BacklogStats{{Known: true, First: 3, Age: time.Second}, {Known: true, First: 7, Age: age}}
+}
+
+// The console says that all is stored only if it knows that nothing waits, and names what the nodes report.
+func TestStoredIsKnown(t *testing.T) {
+	for name, c := range map[string]struct {
+		backlog loader.BacklogStats
+		says    string
+	}{
+		"nothing waits":             {loader.BacklogStats{{Known: true}}, "Every acknowledged event is stored"},
+		"an event waits":            {loader.BacklogStats{{Known: true}, {Known: true, First: 3, Age: 8 * time.Second}}, "has waited 8 s"},
+		"it waits on another clock": {loader.BacklogStats{{Known: true, First: 3}}, "has waited 0"},
+		"the engine does not say":   {loader.BacklogStats{{Known: true}, {Known: true, Silent: true, Age: 9 * time.Second}}, "is not known"},
+		"nobody has looked":         {nil, "is not known"},
+	} {
+		s := wellState()
+		s.backlog = c.backlog
+		if v := judge(s); !strings.Contains(v.More, c.says) {
+			t.Errorf("%s: got %q, want %q", name, v.More, c.says)
+		}
+	}
+	s := wellState()
+	s.backlog = loader.BacklogStats{{Known: true, First: 3, Age: time.Minute, Still: time.Minute}}
+	s.cluster = &cluster.View{Nodes: []cluster.Node{{Host: "a"}, {Host: "b", Trouble: &cluster.Trouble{Since: noon, Error: "the bucket does not answer"}}}}
+	if v := judge(s); len(v.Alarms) != 1 || !strings.Contains(v.Alarms[0].Say, "Node b") || !strings.Contains(v.Alarms[0].Say, "since "+stamp(noon)+": the bucket does not answer") {
+		t.Errorf("got %+v, want an alarm that names the node, since when and why", v.Alarms)
+	}
 }
 
 // An alarm is logged when it begins and when it ends, and remembered.
 func TestHistory(t *testing.T) {
 	var words strings.Builder
 	log := slog.New(slog.NewTextHandler(&words, nil))
-	var h history
+	var h alarmLog
+	look := func(at time.Time, on []raised) {
+		h.look(at, on, func(*episode) bool { return true }, func(*raised) string { return "" }, log)
+	}
 	on := []raised{{Name: "SluiceDiskLow", Level: warning, Say: "10 GiB free."}}
-	h.look(noon, on, log)
-	h.look(noon.Add(time.Second), on, log)
-	h.look(noon.Add(time.Minute), nil, log)
-	h.look(noon.Add(2*time.Minute), on, log)
+	look(noon, on)
+	look(noon.Add(time.Second), on)
+	look(noon.Add(time.Minute), nil)
+	look(noon.Add(2*time.Minute), on)
 	if n := strings.Count(words.String(), "SluiceDiskLow"); n != 3 {
 		t.Errorf("got %d lines, want 3:\n%s", n, words.String())
 	}
 	got := h.recent()
-	if len(got) != 2 || !got[0].until.IsZero() || got[1].until != noon.Add(time.Minute) {
+	if len(got) != 2 || !got[0].Until.IsZero() || got[1].Until != noon.Add(time.Minute) {
 		t.Errorf("got %+v", got)
 	}
 	for i := range 3 * historyMax {
-		h.look(noon.Add(time.Duration(i)*time.Hour), []raised{{Name: "SluiceDiskLow"}}[:i%2], log)
+		look(noon.Add(time.Duration(i)*time.Hour), []raised{{Name: "SluiceDiskLow"}}[:i%2])
 	}
 	if n := len(h.recent()); n != historyMax {
 		t.Errorf("got %d episodes, want %d", n, historyMax)

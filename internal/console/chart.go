@@ -1,15 +1,17 @@
 package console
 
 import (
+	"cmp"
 	"time"
 
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 // chart is numbers over time: a table on the page, which the script draws.
 type chart struct {
 	ID, Label string
-	Step      int64 // seconds between two rows
+	Step      int64  // seconds between two rows
+	Of        string // what is counted; "" is events
 	Series    []series
 	Rows      []chartRow
 }
@@ -32,7 +34,7 @@ func (c chart) Unit() string {
 	case c.Step < 3600:
 		step = "minute"
 	}
-	return "events per " + step + ", time in UTC; the last " + step + " is still running, and is drawn pale"
+	return cmp.Or(c.Of, "events") + " per " + step + ", time in UTC; the last " + step + " is still running, and is drawn pale"
 }
 
 // rows makes the table's rows, empty of numbers.
@@ -51,10 +53,20 @@ func (w window) rows(columns int) []chartRow {
 }
 
 // trafficChart shows accepted and rejected events.
-func trafficChart(w window, by []lake.Totals) chart {
+func trafficChart(w window, by []hours.Totals) chart {
 	c := chart{ID: "chart-traffic", Label: "Accepted and rejected events " + w.say, Step: w.Step, Series: []series{{"Accepted", "k1"}, {"Rejected", "k2"}}, Rows: w.rows(2)}
 	for i := range by {
 		c.Rows[i].Cells[0], c.Rows[i].Cells[1] = by[i].Accepted, by[i].Rejected
+	}
+	return c
+}
+
+// requestChart shows accepted and rejected requests.
+func requestChart(w window, d *hours.Dataset) chart {
+	c := chart{ID: "chart-requests", Label: "Accepted and rejected requests " + w.say, Step: w.Step, Of: "requests", Series: []series{{"Accepted", "k1"}, {"Rejected whole", "k2"}}, Rows: w.rows(2)}
+	accepted, rejected := d.RequestsBy(w.Window)
+	for i := range c.Rows {
+		c.Rows[i].Cells[0], c.Rows[i].Cells[1] = accepted[i], rejected[i]
 	}
 	return c
 }
@@ -64,8 +76,8 @@ const chartTypes = 5
 
 var seriesClasses = [...]string{"k1", "k4", "k6", "k3", "k7", "k5"}
 
-// ended are the steps of a row of numbers that have ended: in a small curve the running one would look like a fall. More of them
-// than the curve has places are added up.
+// ended are the steps of a row of numbers that have ended: in a small curve the running one would look like a fall.
+// More of them than the curve has places are added up.
 func ended(by []int64) []int64 {
 	by = by[:len(by)-1]
 	const most = 60
@@ -84,9 +96,9 @@ func ended(by []int64) []int64 {
 	return out
 }
 
-// volumeChart shows accepted events by type, the most frequent ones apart, and rejected ones on top: together they are what was
-// received.
-func volumeChart(w window, d *lake.DatasetHours) chart {
+// volumeChart shows accepted events by type, the most frequent ones apart, and rejected ones on top: together they are
+// what was received.
+func volumeChart(w window, d *hours.Dataset) chart {
 	types := d.Types(w.Window)
 	c := chart{ID: "chart-volume", Label: "Accepted events by type, and rejected events, " + w.say, Step: w.Step}
 	columns := min(len(types), chartTypes)

@@ -5,18 +5,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/internal/api"
 	"sluice/internal/audit"
 	"sluice/internal/cluster"
@@ -24,7 +22,9 @@ import (
 	"sluice/internal/durable"
 	"sluice/internal/engine"
 	"sluice/internal/feed"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
+	"sluice/internal/listen"
 	"sluice/internal/loader"
 	"sluice/internal/objectstore"
 	"sluice/internal/stream"
@@ -35,7 +35,6 @@ import (
 type Registry interface {
 	Datasets() []*dataset.Dataset
 	Used() map[string]dataset.Use
-	Restore(map[string]time.Time)
 	Stats() dataset.Stats
 }
 
@@ -45,16 +44,19 @@ type Sources struct {
 	Registry Registry
 	Stream   *stream.Stream
 	Lake     *lake.Lake
-	Hours    *lake.HourIndex // of Lake; somebody else runs it
+	Hours    *hours.Index // of Lake; somebody else runs it
 	Loader   *loader.Loader
+	Backlog  *loader.Backlog // somebody else runs it
 	API      *api.Server
 	Feed     *feed.Feed
 	Audit    *audit.Log
-	Access   *Access                     // who may look
+	Access   *access.Credentials         // of those who may look
 	Cluster  func() *cluster.View        // the nodes; nil when nobody knows
+	Copies   func() *cluster.Copies      // of everything in an external engine; nil when nobody knows
+	Damaged  func() []string             // files of the tables that some node could not read; nil when nobody knows
 	Requests func() objectstore.Requests // sent to the bucket of the tables; nil for a directory
 
-	Connections func() api.ConnectionStats // of the operators' listener
+	Connections func() listen.Stats // of the operators' listener
 
 	StreamRetention time.Duration // how long the stream keeps a frame
 
@@ -72,15 +74,12 @@ type Options struct {
 	Proxy bool
 	// APIURL is the address of the senders' API, for the examples on the pages.
 	APIURL string
+	// URL is the address of the console, and Webhook the address that is told of alarms; "" for none.
+	URL, Webhook string
+	// Reader says whether a token is that of a reader. It may be nil.
+	Reader func(token string) bool
 	// Mounts are parts of the listener that ask for a reader's token instead of a log-in.
-	Mounts []Mount
-}
-
-// Mount is a part of the operators' listener that decides itself who may read.
-type Mount struct {
-	Prefix  string // of its paths; ends with a slash
-	Handler http.Handler
-	Reject  func(w http.ResponseWriter, r *http.Request, status int, message string) // answers what the listener does not let through
+	Mounts []access.Mount
 }
 
 // Console is the operators' listener: pages, /metrics, /livez, /readyz.
@@ -88,12 +87,12 @@ type Console struct {
 	s       Sources
 	o       Options
 	log     *slog.Logger
-	guard   *guard
+	guard   *access.Guard
 	build   string
 	started time.Time
 	minutes minutes
 	tap     tap
-	history history
+	history alarmLog
 	commits commitLog
 	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
@@ -105,14 +104,21 @@ type Console struct {
 	extents  atomic.Pointer[[]stream.Extent]
 	audited  atomic.Pointer[auditState]
 	draining atomic.Bool
-	unloaded atomic.Int64 // since when frames wait that no node loads, in Unix seconds; 0 when none do
-	close    sync.Once
+
+	hookFailures atomic.Uint64 // tries to tell the webhook that failed
+	close        sync.Once
 }
 
 // New makes the console. Nothing is read until Run.
 func New(s Sources, o Options) *Console {
-	c := &Console{s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce), done: make(chan struct{}), bodyTime: bodyTime, writeTime: liveWrite}
-	c.guard = &guard{access: s.Access, loopback: o.Loopback, proxy: o.Proxy, now: s.Now, log: s.Log, audit: s.Audit, sessions: map[string]*session{}}
+	c := &Console{
+		s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce),
+		done: make(chan struct{}), bodyTime: bodyTime, writeTime: liveWrite,
+	}
+	c.guard = access.NewGuard(access.Options{
+		Credentials: s.Access, Loopback: o.Loopback, Proxy: o.Proxy, Reader: o.Reader, Proven: listen.CarriedKey,
+		ShowLogin: c.showLogin, Audit: s.Audit, Now: s.Now, Log: s.Log,
+	})
 	c.minutes.begin()
 	return c
 }
@@ -150,21 +156,21 @@ func (c *Console) Handler() http.Handler {
 	page.Handle("GET /metrics", metricsHandler(c.look))
 
 	mux := http.NewServeMux()
-	mux.Handle("/", c.guard.wrap(page))
+	mux.Handle("/", c.guard.Protect(page))
 	for _, m := range c.o.Mounts {
-		mux.Handle(m.Prefix, c.guard.mount(m))
+		mux.Handle(m.Prefix, c.guard.Mounted(m))
 	}
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("GET /readyz", c.readyz)
 	mux.HandleFunc("GET /static/", static)
-	c.mountLogin(mux)
+	c.guard.HandleLogin(mux)
 
 	cross := http.NewCrossOriginProtection()
 	return headers(cross.Handler(c.limitBody(mux)))
 }
 
-// How long the body of a request may take, and how large it may be: on the page that takes whole batches, on the log-in,
-// anywhere else. All are arbitrary; a log-in has some hundred bytes.
+// How long the body of a request may take, and how large it may be: on the page that takes whole batches, on the
+// log-in, anywhere else. All are arbitrary; a log-in has some hundred bytes.
 const (
 	bodyTime  = 10 * time.Second
 	tryBody   = 3 * tryMax // every byte of a form may be encoded as three
@@ -218,7 +224,7 @@ func (c *Console) look() *state {
 	s := &state{
 		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
 		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
-		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), feed: c.s.Feed.Stats(),
+		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), backlog: c.s.Backlog.Stats(), feed: c.s.Feed.Stats(),
 	}
 	s.retention = c.s.StreamRetention
 	if c.s.Requests != nil {
@@ -231,10 +237,14 @@ func (c *Console) look() *state {
 	if c.s.Cluster != nil {
 		s.cluster = c.s.Cluster()
 	}
-	if since := c.unloaded.Load(); since != 0 {
-		s.unloadedFor = s.now.Sub(time.Unix(since, 0))
+	if c.s.Copies != nil {
+		s.copies = *c.s.Copies()
+	}
+	if c.s.Damaged != nil {
+		s.damaged = c.s.Damaged()
 	}
 	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
+	s.lasting = c.history.lasting()
 	if f := c.found.Load(); f != nil {
 		s.found = *f
 	}
@@ -261,22 +271,19 @@ const (
 // Run keeps what the pages show up to date until ctx ends.
 func (c *Console) Run(ctx context.Context) error {
 	defer c.close.Do(func() { close(c.done) })
-	c.restoreUse()
-	if err := c.commits.restore(c.s.DataDir); err != nil {
-		c.log.Warn("read the times of commits", "error", err)
-	}
 	c.verifyAudit(ctx)
 	c.readExtents(ctx)
+	var alarms sync.WaitGroup
+	defer alarms.Wait()
+	alarms.Go(func() { c.keepAlarms(ctx) })
 	tick := time.NewTicker(everySecond)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		s := c.look()
 		c.minutes.look(s.now, s.counters())
-		c.noteUnloaded(s)
 		c.rates.look(s)
-		c.history.look(s.now, sound(s), c.log)
 		c.commits.look(c.s.Lake.Commits)
-		c.guard.noteRejected(ctx, false)
+		c.guard.NoteRejected(ctx)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 		}
@@ -284,13 +291,11 @@ func (c *Console) Run(ctx context.Context) error {
 			c.findDatasets(s)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
-			c.keepCommits()
 			c.verifyAudit(ctx)
 		}
 		select {
 		case <-ctx.Done():
-			c.keepCommits()
-			c.guard.noteRejected(context.WithoutCancel(ctx), true)
+			c.guard.Close(context.WithoutCancel(ctx))
 			return nil
 		case <-tick.C:
 		}
@@ -301,6 +306,14 @@ func (c *Console) Run(ctx context.Context) error {
 func (c *Console) findDatasets(s *state) {
 	if !c.s.Hours.Complete() {
 		return
+	}
+	if !s.found.known { // what the node knew before it was restarted
+		s.found.failingSince = map[string]time.Time{}
+		for _, e := range s.lasting {
+			if e.Alarm == requestsFailing && e.Node == c.nodeName() {
+				s.found.failingSince[e.Dataset] = e.Since
+			}
+		}
 	}
 	view := c.s.Hours.View()
 	defer view.Close()
@@ -315,25 +328,15 @@ func (c *Console) readExtents(ctx context.Context) {
 	}
 }
 
-// noteUnloaded remembers since when frames wait that no node loads.
-func (c *Console) noteUnloaded(s *state) {
-	switch n := s.unloaded(); {
-	case n == 0:
-		c.unloaded.Store(0)
-	case c.unloaded.Load() == 0:
-		c.unloaded.Store(s.now.Unix())
-	}
-}
-
 func (c *Console) verifyAudit(ctx context.Context) {
 	if c.s.Audit == nil {
 		return
 	}
-	size, err := c.s.Audit.Last(ctx)
+	first, end, err := c.s.Audit.Ends(ctx)
 	if err != nil {
 		return // the engine does not answer; the alarm for that is another one
 	}
-	if last := c.audited.Load(); last != nil && last.size == size && c.now().Sub(last.at) < everyHour {
+	if last := c.audited.Load(); last != nil && last.ends == [2]uint64{first, end} && c.now().Sub(last.at) < everyHour {
 		return
 	}
 	sum, err := c.s.Audit.Verify(ctx)
@@ -343,25 +346,5 @@ func (c *Console) verifyAudit(ctx context.Context) {
 	if err != nil {
 		c.log.Error("audit log", "error", err)
 	}
-	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), size})
-}
-
-// useName is where earlier versions kept when keys were last used. The registry keeps it in the engine now.
-const useName = "used.json"
-
-func (c *Console) restoreUse() {
-	b, err := os.ReadFile(filepath.Join(c.s.DataDir, useName))
-	if err != nil {
-		return
-	}
-	used := map[string]time.Time{}
-	if json.Unmarshal(b, &used) == nil {
-		c.s.Registry.Restore(used)
-	}
-}
-
-func (c *Console) keepCommits() {
-	if err := c.commits.keep(c.s.DataDir); err != nil {
-		c.log.Warn("write the times of commits", "error", err)
-	}
+	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), [2]uint64{first, end}})
 }

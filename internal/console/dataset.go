@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"sluice/internal/dataset"
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 type datasetPage struct {
@@ -15,11 +15,12 @@ type datasetPage struct {
 	Window                                             pageWindow
 	Windows                                            []link
 	Tiles                                              []tile
-	Chart                                              chart
+	Chart, Requests                                    chart
+	RequestSum                                         string
 	Score                                              score
 	Identifiers, Privacy, Age, Types, Rejected         bars
-	Revenue                                            []lake.Revenue
-	Values                                             []lake.TypeValue
+	Revenue                                            []hours.Revenue
+	Values                                             []hours.TypeValue
 	Keys                                               []keyRow
 }
 
@@ -39,25 +40,34 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: diagnosisPath(d.ID) + win.query(), Window: pageWindow{win.say},
 		Windows: windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
 	}
-	view := c.s.Hours.View()
-	defer view.Close()
-	hours := view.Dataset(id)
-	sum := hours.Totals(win.Window)
-	p.State, p.Class = condition(d, hours.Totals(day.Window), hours.Last(), s.now)
-	if hours.Last() == 0 && c.s.Hours.Complete() {
+	numbers, err := c.s.Hours.History(r.Context(), id, s.now)
+	sum := numbers.Totals(win.Window)
+	p.State, p.Class = condition(d, numbers.Totals(day.Window), numbers.Requests(day.Window), numbers.Last(), s.now)
+	if numbers.Last() == 0 && c.s.Hours.Complete() {
 		p.First = c.curl(d.ID, s)
 	}
-	p.Tiles = datasetTiles(sum)
-	p.Chart = volumeChart(win, hours)
-	p.Sum = arithmetic(sum, win)
-	p.Score = readiness(hours.Readiness(win.Window), sum)
-	p.Identifiers = identifierBars(hours, win, sum.Accepted)
-	p.Privacy = groupBars(hours.Groups(lake.KindPrivacy, win.Window), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
-	p.Age = ageBars(hours, win, sum.Accepted)
-	p.Types = groupBars(hours.Types(win.Window), sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
-	p.Rejected = rejectedBars(hours.Reasons(win.Window), sum)
-	p.Revenue, p.Values = hours.Revenue(win.Window), hours.OtherValues(win.Window)
+	requests := numbers.Requests(win.Window)
+	p.Tiles = append(datasetTiles(sum), requestTile(requests))
+	p.Requests = requestChart(win, numbers)
+	p.RequestSum = requestSum(requests, win)
+	p.Chart = volumeChart(win, numbers)
+	p.Sum = unreadDays(err) + arithmetic(sum, win)
+	p.Score = readiness(numbers.Readiness(win.Window), sum)
+	p.Identifiers = identifierBars(numbers, win, sum.Accepted)
+	p.Privacy = groupBars(numbers.Groups(hours.KindPrivacy, win.Window), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
+	p.Age = ageBars(numbers, win, sum.Accepted)
+	p.Types = groupBars(numbers.Types(win.Window), sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
+	p.Rejected = rejectedBars(numbers.Reasons(win.Window), sum)
+	p.Revenue, p.Values = numbers.Revenue(win.Window), numbers.OtherValues(win.Window)
 	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
+}
+
+// unreadDays says that the numbers of earlier days could not be read.
+func unreadDays(err error) string {
+	if err == nil {
+		return ""
+	}
+	return "The tables cannot be read now: these numbers are not whole. "
 }
 
 const noEvents = "No accepted events in this window."
@@ -86,7 +96,7 @@ func policy(d *dataset.Dataset) string {
 	return strings.Join(parts, " · ")
 }
 
-func datasetTiles(t lake.Totals) []tile {
+func datasetTiles(t hours.Totals) []tile {
 	of := func(n int64) string { return pct(share(n, t.Accepted)) + " of accepted" }
 	return []tile{
 		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: pct(share(t.Accepted, t.Received())) + " of received"},
@@ -97,8 +107,26 @@ func datasetTiles(t lake.Totals) []tile {
 	}
 }
 
+// requestTile counts requests that were rejected whole.
+func requestTile(r hours.Requests) tile {
+	return tile{ID: "requests", Name: "Rejected requests", Class: "k2", Day: r.Rejected, Share: "of " + plural(r.Accepted+r.Rejected, "request", "requests")}
+}
+
+// requestSum says how many requests were rejected, and why most of them.
+func requestSum(r hours.Requests, w window) string {
+	say := fmt.Sprintf("%s = %s accepted + %s rejected whole, %s.", plural(r.Accepted+r.Rejected, "request", "requests"), num(r.Accepted), num(r.Rejected), w.say)
+	for i := range r.ByCode {
+		if i == namedMost {
+			say += " Others are on Diagnosis."
+			break
+		}
+		say += fmt.Sprintf(" %s: %s.", r.ByCode[i].Name, num(r.ByCode[i].Count))
+	}
+	return say + " Requests that were told to come later (429, 5xx) are neither."
+}
+
 // groupBars lists the parts of a whole.
-func groupBars(groups []lake.Group, whole int64, b bars) bars {
+func groupBars(groups []hours.Group, whole int64, b bars) bars {
 	classes := map[string]string{"measurement_only": "k4", "suppressed": "k5", "unrestricted": "k6"}
 	notes := map[string]string{"measurement_only": "restricted"}
 	for i := range groups {
@@ -113,16 +141,16 @@ var identifierNames = []struct{ name, member, note string }{
 	{"email", "email_sha256", "hashed e-mail"}, {"ifa", "ifa", "advertising id"}, {"ip", "ip", "hashed IPv4"}, {"partner", "partner_id", "the sender's own id"},
 }
 
-func identifierBars(d *lake.DatasetHours, w window, accepted int64) bars {
+func identifierBars(d *hours.Dataset, w window, accepted int64) bars {
 	b := bars{Caption: "Identifier coverage", Head: "Identifier", Count: "Events", Empty: noEvents}
 	if accepted == 0 {
 		return b
 	}
 	for _, i := range identifierNames {
-		n := d.Count(lake.KindIdentifiers, i.name, w.Window)
+		n := d.Count(hours.KindIdentifiers, i.name, w.Window)
 		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: share(n, accepted)})
 	}
-	if n := accepted - d.Count(lake.KindIdentifiers, "any", w.Window); n > 0 {
+	if n := accepted - d.Count(hours.KindIdentifiers, "any", w.Window); n > 0 {
 		b.Rows = append(b.Rows, barRow{Name: "none", Note: "suppressed", Class: "k5", Count: n, Share: share(n, accepted)})
 	}
 	return b
@@ -134,13 +162,13 @@ var ages = map[string]struct{ say, class string }{
 	"1h": {"1 to 6 hours", "k1"}, "6h": {"6 hours to 1 day", "k1"}, "1d": {"1 to 3 days", "k1"}, "3d": {"3 to 7 days", "k3"}, "7d": {"7 to 30 days: late", "k2"},
 }
 
-func ageBars(d *lake.DatasetHours, w window, accepted int64) bars {
+func ageBars(d *hours.Dataset, w window, accepted int64) bars {
 	b := bars{Caption: "Age at receipt", Head: "Age", Count: "Events", Empty: noEvents}
 	if accepted == 0 {
 		return b
 	}
-	for _, name := range lake.AgeNames {
-		n := d.Count(lake.KindAge, name, w.Window)
+	for _, name := range hours.AgeNames {
+		n := d.Count(hours.KindAge, name, w.Window)
 		if name == "future" && n == 0 {
 			continue
 		}
@@ -149,7 +177,7 @@ func ageBars(d *lake.DatasetHours, w window, accepted int64) bars {
 	return b
 }
 
-func rejectedBars(reasons []lake.Reason, sum lake.Totals) bars {
+func rejectedBars(reasons []hours.Reason, sum hours.Totals) bars {
 	b := bars{Caption: "Rejected events", Head: "First problem", Count: "Events", Empty: "No event was rejected in this window."}
 	for _, r := range reasons {
 		b.Rows = append(b.Rows, barRow{Name: r.Code, Note: r.Field, Class: "k2", Count: r.Events, Share: share(r.Events, sum.Received())})
@@ -192,7 +220,7 @@ type score struct {
 	Rejected                      string // what the score does not count
 }
 
-func readiness(r lake.Readiness, sum lake.Totals) score {
+func readiness(r hours.Readiness, sum hours.Totals) score {
 	rejected := "No event was rejected."
 	if sum.Rejected > 0 {
 		rejected = fmt.Sprintf("Rejected events are not counted: %s of %s received, %s.", num(sum.Rejected), num(sum.Received()), pct(share(sum.Rejected, sum.Received())))
@@ -202,7 +230,7 @@ func readiness(r lake.Readiness, sum lake.Totals) score {
 	}
 	points := r.Points()
 	out := score{
-		Known: true, Rejected: rejected, Points: int(points + 0.5), Formula: lake.ReadinessFormula,
+		Known: true, Rejected: rejected, Points: int(points + 0.5), Formula: hours.ReadinessFormula,
 		Worked: fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", num(r.Strong), num(r.Weak), num(r.Accepted), points),
 	}
 	switch {

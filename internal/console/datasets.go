@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 // listMax is how many datasets one page lists; more are found by searching. Arbitrary: what a browser scrolls well.
@@ -34,7 +34,8 @@ type column struct {
 type datasetRow struct {
 	ID, Name, Path, Seen, State, Class string
 	Trend                              []int64
-	lake.Totals
+	hours.Totals
+	Requests                                                   hours.Requests
 	RejectedShare, LateShare, RestrictedShare, SuppressedShare float64
 	seen                                                       int64
 }
@@ -52,7 +53,7 @@ var orders = map[string]func(a, b *datasetRow) int{
 
 func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
-	win := c.pickWindow(r, "day", "week", "month")
+	win := c.pickWindow(r, "day", "week")
 	day, _ := newWindow("day", s.now)
 	query := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
 	by := r.URL.Query().Get("by")
@@ -61,7 +62,7 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	}
 	p := datasetsPage{
 		Query: r.URL.Query().Get("q"), First: len(s.datasets) == 0, Columns: columns(r.URL, by), Window: win.name,
-		Windows: windows(r.URL, win.name, "day", "week", "month"), Caption: "Datasets " + win.say,
+		Windows: windows(r.URL, win.name, "day", "week"), Caption: "Datasets " + win.say,
 	}
 	view := c.s.Hours.View()
 	for _, d := range s.datasets {
@@ -71,7 +72,7 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	}
 	view.Close()
 	slices.SortFunc(p.Rows, func(a, b datasetRow) int { return cmp.Or(orders[by](&a, &b), strings.Compare(a.ID, b.ID)) })
-	var sum lake.Totals
+	var sum hours.Totals
 	for i := range p.Rows {
 		sum.Add(p.Rows[i].Totals)
 	}
@@ -107,20 +108,22 @@ func columns(u *url.URL, by string) []column {
 	return out
 }
 
-// newDatasetRow makes the row of a dataset: its numbers of the window, and its state, which is that of the last 24 hours.
-func newDatasetRow(d *dataset.Dataset, hours *lake.DatasetHours, w, day window, now time.Time) datasetRow {
-	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID) + w.query(), Totals: hours.Totals(w.Window), seen: hours.Last()}
-	row.Trend = ended(hours.AcceptedBy(w.Window))
+// newDatasetRow makes the row of a dataset: its numbers of the window, and its state, which is that of the last 24
+// hours.
+func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, now time.Time) datasetRow {
+	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID) + w.query(), Totals: numbers.Totals(w.Window), seen: numbers.Last()}
+	row.Trend = ended(numbers.AcceptedBy(w.Window))
 	row.RejectedShare = share(row.Rejected, row.Received())
 	row.LateShare = share(row.Late, row.Accepted)
 	row.RestrictedShare = share(row.Restricted, row.Accepted)
 	row.SuppressedShare = share(row.Suppressed, row.Accepted)
-	row.Seen = lastHour(now, hours.Last())
+	row.Seen = lastHour(now, numbers.Last())
 	last := row.Totals
 	if w.name != day.name {
-		last = hours.Totals(day.Window)
+		last = numbers.Totals(day.Window)
 	}
-	row.State, row.Class = condition(d, last, hours.Last(), now)
+	row.Requests = numbers.Requests(w.Window)
+	row.State, row.Class = condition(d, last, numbers.Requests(day.Window), numbers.Last(), now)
 	return row
 }
 
@@ -138,13 +141,15 @@ func lastHour(now time.Time, hour int64) string {
 }
 
 // condition is a dataset's state in a word.
-func condition(d *dataset.Dataset, day lake.Totals, last int64, now time.Time) (word, class string) {
+func condition(d *dataset.Dataset, day hours.Totals, requests hours.Requests, last int64, now time.Time) (word, class string) {
 	live := slices.ContainsFunc(d.Keys, func(k dataset.KeyInfo) bool { return k.Live(now) })
 	switch {
 	case d.Disabled:
 		return "disabled", ""
 	case !live:
 		return "no live key", "warn"
+	case requests.Rejected > 0 && requests.Accepted == 0:
+		return "every request fails", "bad"
 	case day.Rejected > 0 && share(day.Rejected, day.Received()) >= 0.5:
 		return "mostly rejected", "bad"
 	case day.Rejected > 0 && share(day.Rejected, day.Received()) >= 0.05:

@@ -10,7 +10,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/api"
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 type diagnosisPage struct {
@@ -18,21 +18,25 @@ type diagnosisPage struct {
 	First          bool
 	Windows        []link
 	Cases          []diagnosisCase
+	Unread         []unreadLine
 }
 
 // diagnosisCase is one reason for rejections: a code at a field.
 type diagnosisCase struct {
 	Code, Field, Meaning, Remedy, Example, Win, First, Last string
 	Events, Problems                                        int64
+	Requests                                                int64 // rejected whole; then there are no events
 	Trend                                                   []int64
 	Datasets                                                []caseDataset
 	MoreDatasets                                            string
+	Listed                                                  string // the window of Datasets, where it is another one
 	Said                                                    []caseSaid
 }
 
 type caseDataset struct {
 	ID, Path string
-	Events   int64
+	Events   int64  // or requests
+	Of       string // which of the two
 	Share    float64
 	Since    string // when it began
 	Copy     string // what to send to the sender
@@ -54,70 +58,142 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 		DatasetID: r.URL.Query().Get("dataset"), First: len(s.datasets) == 0,
 		Windows: windows(r.URL, win.name, "day", "week", "month", "year"),
 	}
-	view := c.s.Hours.View()
-	defer view.Close()
-	hours := view.Dataset(p.DatasetID)
-	sum := hours.Totals(win.Window)
-	for _, reason := range hours.Reasons(win.Window) {
-		p.Cases = append(p.Cases, c.diagnose(view, reason, win, sum, p.DatasetID, s.now))
+	p.Unread = s.unreadLines(p.DatasetID)
+	numbers, err := c.s.Hours.History(r.Context(), p.DatasetID, s.now)
+	sum := numbers.Totals(win.Window)
+	affected, listed := c.affected(p.DatasetID, numbers, win, s.now)
+	requests := numbers.Requests(win.Window)
+	for i := range requests.ByCode {
+		if g := &requests.ByCode[i]; kindOf(g.Name) == event.RequestKind { // the others are among the reasons
+			p.Cases = append(p.Cases, c.diagnoseRequests(g, win, requests, affected[caseKey{code: g.Name}], listed, s.now))
+		}
+	}
+	for _, reason := range numbers.Reasons(win.Window) {
+		if reason.Events == 0 && kindOf(reason.Code) == event.RequestKind {
+			continue // counted as requests
+		}
+		p.Cases = append(p.Cases, c.diagnose(reason, win, sum, affected[caseKey{reason.Code, reason.Field}], listed, s.now))
 		if len(p.Cases) == 100 {
 			break
 		}
 	}
-	p.Sum = fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first problem; the counts below add up to that.",
+	p.Sum = unreadDays(err) + fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first problem; the counts below add up to that.",
 		num(sum.Rejected), num(sum.Received()), win.say, pct(share(sum.Rejected, sum.Received())))
+	p.Sum += fmt.Sprintf(" %s of %s rejected whole.", num(requests.Rejected), plural(requests.Accepted+requests.Rejected, "request was", "requests were"))
 	c.show(w, r, http.StatusOK, "diagnosis", "Diagnosis", "/diagnosis", refreshEvery, p)
 }
 
-func (c *Console) diagnose(view lake.HourView, f lake.Reason, w window, sum lake.Totals, datasetID string, now time.Time) diagnosisCase {
+// caseKey is a reason.
+type caseKey struct{ code, field string }
+
+// affectedSet is a dataset with a reason.
+type affectedSet struct {
+	caseDataset
+	since int64
+}
+
+// affected are the datasets with each reason, those of the most events first, and the window that their numbers are of.
+// Of all datasets memory has the reasons of the last 24 hours.
+func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time.Time) (map[caseKey][]affectedSet, window) {
+	out := map[caseKey][]affectedSet{}
+	add := func(id string, d *hours.Dataset, w window) {
+		received := d.Totals(w.Window).Received()
+		for _, r := range d.Reasons(w.Window) {
+			if r.Events > 0 {
+				set := caseDataset{ID: id, Path: datasetPath(id) + w.query(), Events: r.Events, Of: "events", Share: share(r.Events, received)}
+				key := caseKey{r.Code, r.Field}
+				out[key] = append(out[key], affectedSet{set, d.Onset(r.Code, r.Field)})
+			}
+		}
+		requests := d.Requests(w.Window)
+		for _, g := range requests.ByCode {
+			if kindOf(g.Name) != event.RequestKind {
+				continue
+			}
+			_, onset := d.RejectedRequests(g.Name, w.Window)
+			set := caseDataset{ID: id, Path: datasetPath(id) + w.query(), Events: g.Count, Of: "requests"}
+			set.Share = share(g.Count, requests.Accepted+requests.Rejected)
+			out[caseKey{code: g.Name}] = append(out[caseKey{code: g.Name}], affectedSet{set, onset})
+		}
+	}
+	if id != "" {
+		add(id, numbers, w)
+		return out, w
+	}
+	day, _ := newWindow("day", now)
+	view := c.s.Hours.View()
+	defer view.Close()
+	for id, d := range view.Datasets() {
+		if d.Totals(day.Window).Rejected > 0 || d.Requests(day.Window).Rejected > 0 {
+			add(id, d, day)
+		}
+	}
+	for _, list := range out {
+		slices.SortFunc(list, func(a, b affectedSet) int {
+			return cmp.Or(cmp.Compare(b.Events, a.Events), strings.Compare(a.ID, b.ID))
+		})
+	}
+	return out, day
+}
+
+// diagnose makes the case of a reason. listed is the window of the numbers of the datasets.
+func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []affectedSet, listed window, now time.Time) diagnosisCase {
 	d := diagnosisCase{
 		Code: f.Code, Field: f.Field, Events: f.Events, Problems: f.Problems,
 		Win: pct(share(f.Events, sum.Received())) + " of received", Example: api.ValidExample(event.Code(f.Code), f.Field),
 	}
-	if f.Events == 0 { // nothing to add up: such a request was rejected before its events were read, or they had another problem first
+	if f.Events == 0 { // nothing to add up: the events had another problem first
 		d.Win = "beside another problem"
-		if kindOf(f.Code) == event.RequestKind {
-			d.Win = "requests rejected whole"
-		}
 	}
 	by := make([]int64, w.Steps)
 	f.AddTo(by, w.Window)
 	d.Trend = ended(by)
 	d.First, d.Last = hourOf(f.First, now), lastHour(now, f.Last)
 	d.Meaning, d.Remedy = explain(f.Code)
-	for id, set := range view.Datasets() {
-		if datasetID != "" && id != datasetID {
-			continue
-		}
-		if n, _ := set.Rejected(f.Code, f.Field, w.Window); n > 0 {
-			d.Datasets = append(d.Datasets, caseDataset{ID: id, Path: datasetPath(id) + w.query(), Events: n})
-		}
+	c.list(&d, f, sets, w, listed, now)
+	return d
+}
+
+// diagnoseRequests is the case of a code with which requests are rejected before their events are looked at.
+func (c *Console) diagnoseRequests(
+	g *hours.Group, w window, sum hours.Requests, sets []affectedSet, listed window, now time.Time,
+) diagnosisCase {
+	d := diagnosisCase{Code: g.Name, Requests: g.Count, Win: "requests, " + pct(share(g.Count, sum.Accepted+sum.Rejected)) + " of all"}
+	by := make([]int64, w.Steps)
+	g.AddTo(by, w.Window)
+	d.Trend = ended(by)
+	d.Meaning, d.Remedy = explain(g.Name)
+	c.list(&d, hours.Reason{Code: g.Name}, sets, w, listed, now)
+	return d
+}
+
+// list adds the datasets to a case, and what their senders were told. listed is the window of the numbers of the datasets.
+func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, listed window, now time.Time) {
+	if len(sets) > caseDatasets {
+		d.MoreDatasets = num(len(sets) - caseDatasets)
+		sets = sets[:caseDatasets]
 	}
-	slices.SortFunc(d.Datasets, func(a, b caseDataset) int {
-		return cmp.Or(cmp.Compare(b.Events, a.Events), strings.Compare(a.ID, b.ID))
-	})
-	if len(d.Datasets) > caseDatasets {
-		d.MoreDatasets = num(len(d.Datasets) - caseDatasets)
-		d.Datasets = d.Datasets[:caseDatasets]
+	if len(sets) > 0 && listed.name != w.name {
+		d.Listed = listed.say
 	}
-	for i := range d.Datasets {
-		set := &d.Datasets[i]
-		hours := view.Dataset(set.ID)
-		set.Share = share(set.Events, hours.Totals(w.Window).Received())
-		set.Since = hourOf(hours.Onset(f.Code, f.Field), now)
+	for _, one := range sets {
+		d.Datasets = append(d.Datasets, one.caseDataset)
+		set := &d.Datasets[len(d.Datasets)-1]
+		set.Since = since(one.since, listed, now)
 		said := c.said(set.ID, f, now)
-		set.Copy = c.letter(&d, set, said, w)
+		set.Copy = c.letter(d, set, said, listed)
 		for _, m := range said {
-			if len(d.Said) < caseMessages && !slices.ContainsFunc(d.Said, func(o caseSaid) bool { return o.Message == m.Message && o.Hint == m.Hint }) {
+			known := func(o caseSaid) bool { return o.Message == m.Message && o.Hint == m.Hint }
+			if len(d.Said) < caseMessages && !slices.ContainsFunc(d.Said, known) {
 				d.Said = append(d.Said, m)
 			}
 		}
 	}
-	return d
 }
 
-// said are the messages that the senders of a dataset got for a reason. One that says no more than the code does is left out.
-func (c *Console) said(dataset string, f lake.Reason, now time.Time) (out []caseSaid) {
+// said are the messages that the senders of a dataset got for a reason. One that says no more than the code does is
+// left out.
+func (c *Console) said(dataset string, f hours.Reason, now time.Time) (out []caseSaid) {
 	_, remedy := explain(f.Code)
 	for _, m := range c.s.API.Said(dataset, event.Code(f.Code), f.Field) {
 		said := caseSaid{Message: m.Message, When: plural(m.Requests, "answer", "answers") + ", the last one " + ago(now, m.Last)}
@@ -136,7 +212,11 @@ func (c *Console) letter(d *diagnosisCase, set *caseDataset, said []caseSaid, w 
 	if d.Field != "" {
 		at += " at " + d.Field
 	}
-	fmt.Fprintf(&b, "Dataset %s: %s rejected %s with %s. That is %s of the events received.\n", set.ID, plural(set.Events, "event was", "events were"), w.say, at, pct(set.Share))
+	of := plural(set.Events, "event was", "events were")
+	if set.Of == "requests" {
+		of = plural(set.Events, "request was", "requests were")
+	}
+	fmt.Fprintf(&b, "Dataset %s: %s rejected %s with %s. That is %s of the %s received.\n", set.ID, of, w.say, at, pct(set.Share), set.Of)
 	fmt.Fprintf(&b, "It began: %s UTC.\n\n%s\n", set.Since, d.Meaning)
 	for _, m := range said {
 		fmt.Fprintf(&b, "The API answered: %s %s\n", m.Message, m.Hint)
@@ -147,6 +227,14 @@ func (c *Console) letter(d *diagnosisCase, set *caseDataset, said []caseSaid, w 
 	}
 	fmt.Fprintf(&b, "\nTo try events without storing them: POST %s/v1/events/validate\nAbout this error: %s/docs#%s\n", c.o.APIURL, c.o.APIURL, d.Code)
 	return b.String()
+}
+
+// since writes when something began; in a list of all datasets what began before its window is not known.
+func since(at int64, listed window, now time.Time) string {
+	if listed.name == "day" && at <= listed.From {
+		return "before " + hourOf(listed.From, now)
+	}
+	return hourOf(at, now)
 }
 
 // hourOf writes an hour; one of more than a week ago is known by the day alone.

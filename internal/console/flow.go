@@ -52,11 +52,17 @@ func streamStep(s *state) flowStep {
 
 func loaderStep(s *state) flowStep {
 	step := flowStep{Name: "3 · Loader", Class: "ok", State: "keeping up", Say: "nothing waits"}
-	if s.backlog() > 0 {
-		step.Say = span(s.backlog()) + " behind"
+	switch {
+	case s.backlog.Waits():
+		step.Say = span(s.backlog.Age()) + " behind"
+	case !s.backlog.Known():
+		step.Class, step.State, step.Say = "warn", "unknown", "the engine does not say what waits"
 	}
-	if s.backlog() > backlogWarn {
+	if s.backlog.Age() > backlogWarn {
 		step.Class, step.State = "warn", "behind"
+	}
+	if s.backlog.Unloaded() > 0 {
+		step.Class, step.State = "bad", "stopped"
 	}
 	step.More = plural(s.pending(), "row", "rows") + " read and not yet committed; " + plural(s.commits(), "commit", "commits") + " since the start"
 	return step
@@ -65,8 +71,11 @@ func loaderStep(s *state) flowStep {
 func lakeStep(s *state) flowStep {
 	t := s.table("events")
 	step := flowStep{Name: "4 · Lake", Class: "ok", State: "readable", Say: plural(t.Rows, "event", "events") + " stored"}
-	if s.lake.DamagedFiles > 0 {
-		step.Class, step.State = "warn", "damage"
+	switch {
+	case len(s.lake.Tables) == 0:
+		step.Class, step.State, step.Say = "bad", "not open", "the bucket does not answer"
+	case len(s.damaged) > 0:
+		step.Class, step.State = "bad", "damage"
 	}
 	step.More = "newest commit " + ago(s.now, t.LastCommit) + "; " + size(t.Bytes) + " in " + plural(t.Files, "file", "files") + "; " + size(s.disk.free) + " free on disk"
 	return step

@@ -287,7 +287,7 @@ func (c *Console) curl(chosen string, s *state) string {
 		chosen = s.datasets[0].ID
 	}
 	id, _ := json.Marshal(chosen)
-	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" \\\n  -d '{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
+	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" -H \"Content-Type: application/json\" \\\n  -d '{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
 		strings.ReplaceAll(string(id), "'", `'\''`), s.now.Unix(), c.o.APIURL)
 }
 
@@ -298,8 +298,8 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	addr := ""
-	if !c.guard.loopback {
-		addr = c.guard.addr(r)
+	if !c.o.Loopback {
+		addr = c.guard.Addr(r)
 	}
 	v := c.tap.watch(addr, r.URL.Query().Get("dataset"))
 	defer c.tap.leave(v)

@@ -18,10 +18,10 @@ import (
 )
 
 type lookupPage struct {
-	Query   string
-	Problem *message
-	Found   *foundPage
-	Request *requestPage
+	Query    string
+	Problem  *message
+	Found    *foundPage
+	Requests []*requestPage // of different datasets: senders choose request ids
 }
 
 // requestPage is a request that was rejected, whole or in part.
@@ -55,13 +55,15 @@ const foundMax = 200
 // lookup answers "where is my event?".
 func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 	p := lookupPage{Query: strings.TrimSpace(r.URL.Query().Get("id"))}
-	if rejected, known := c.s.API.Rejected(p.Query); known {
-		p.Request = newRequestPage(rejected)
-	} else if p.Query != "" {
+	for _, r := range c.s.API.Rejected(p.Query) {
+		p.Requests = append(p.Requests, newRequestPage(r))
+	}
+	if p.Query != "" { // what a sender chose as a request id hides no submission and no event
 		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 		defer cancel()
 		found, err := c.find(ctx, strings.ToLower(p.Query))
 		switch {
+		case err != nil && len(p.Requests) > 0:
 		case errors.Is(err, errNoID):
 			p.Problem = &message{Title: "Not a submission or event id", Say: "A submission id begins with single. or batch.; an event id is a UUID. Both are in the receipt and in GET /v1/submissions. " + requestSay}
 		case errors.Is(err, errNothing):
@@ -118,11 +120,12 @@ func (c *Console) find(ctx context.Context, query string) (*found, error) {
 		return nil, errNoID
 	}
 	row, err := c.s.Lake.FindEvent(ctx, id)
-	if errors.Is(err, lake.ErrNotFound) {
-		return c.findWaiting(ctx, id)
-	}
 	if err != nil {
-		return nil, err
+		waiting, missing := c.findWaiting(ctx, id)
+		if errors.Is(missing, errNothing) && !errors.Is(err, lake.ErrNotFound) {
+			return nil, err // it may be in the table
+		}
+		return waiting, missing
 	}
 	kind, sid, ok := submission.ParseID(row.SubmissionID)
 	if !ok {
@@ -139,7 +142,7 @@ func (c *Console) find(ctx context.Context, query string) (*found, error) {
 func (c *Console) findSubmission(ctx context.Context, kind submission.Kind, id event.ID) (*found, error) {
 	f := &found{}
 	var ok bool
-	if f.at.Partition, f.at.Seq, f.at.Slot, _, ok = c.s.API.IDs.Locate(kind, id); !ok {
+	if f.at.Partition, f.at.Seq, f.at.Slot, ok = c.s.API.IDs.Locate(kind, id); !ok {
 		return nil, errNothing
 	}
 	if int(f.at.Partition) < c.s.Stream.Partitions() {

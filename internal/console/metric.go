@@ -68,6 +68,27 @@ func perDataset(of func(*api.DatasetStats) uint64) func(*state, put) {
 	}
 }
 
+// rejectedRequests are counted by code and dataset, those of datasets beyond the bound together.
+func rejectedRequests(s *state, p put) {
+	for _, c := range s.api.RejectedByCode {
+		p(float64(c.Count), string(c.Code), "")
+	}
+	others := map[string]uint64{}
+	for i := range s.api.Datasets {
+		d := &s.api.Datasets[i]
+		for _, c := range d.RejectedByCode {
+			if s.labels[d.DatasetID] {
+				p(float64(c.Count), string(c.Code), d.DatasetID)
+			} else {
+				others[string(c.Code)] += c.Count
+			}
+		}
+	}
+	for code, n := range others {
+		p(float64(n), code, otherDatasets)
+	}
+}
+
 func perTable(of func(iceberg.Stats) float64) func(*state, put) {
 	return func(s *state, p put) {
 		for _, t := range s.lake.Tables {
@@ -97,6 +118,12 @@ var Metrics = []Metric{
 	{Name: "sluice_start_time_seconds", Type: gauge, Help: "When the node began, in Unix seconds.", read: one(func(s *state) float64 { return unix(s.started) })},
 	{Name: "sluice_ready", Type: gauge, Help: "1 when a POST would be taken now.", read: truth(func(s *state) bool { return s.ready == nil })},
 
+	{Name: "sluice_alarm", Type: gauge, Help: "1 while an alarm of the console lasts; no series, no alarm. dataset is empty where the alarm is about none. At most 1,000 are told apart, the gravest first, and the others are (other).", Labels: []string{"alarm", "dataset"}, read: func(s *state, p put) {
+		for _, a := range s.alarms() {
+			p(1, a.Name, a.Subject)
+		}
+	}},
+
 	{Name: "sluice_http_requests_total", Type: counter, Help: "Answers of the senders' API, by route and status.", Labels: []string{"method", "route", "status"}, read: func(s *state, p put) {
 		for i := range s.api.Routes {
 			r := &s.api.Routes[i]
@@ -111,11 +138,7 @@ var Metrics = []Metric{
 			p(r.Latency[:], histogram.Bounds[:], r.LatencySum, r.Method, r.Path)
 		}
 	}},
-	{Name: "sluice_http_rejections_total", Type: counter, Help: "Requests rejected, by error code.", Labels: []string{"code"}, read: func(s *state, p put) {
-		for _, c := range s.api.RejectedByCode {
-			p(float64(c.Count), string(c.Code))
-		}
-	}},
+	{Name: "sluice_http_rejections_total", Type: counter, Help: "Requests rejected, by error code and the dataset of their key; dataset is empty for those without a valid key.", Labels: []string{"code", "dataset"}, read: rejectedRequests},
 	{Name: "sluice_http_shed_total", Type: counter, Help: "Requests answered 503, by what was short: memory, one dataset's share of it, or the stream.", Labels: []string{"reason"}, read: func(s *state, p put) {
 		p(float64(s.api.ShedMemory), "memory")
 		p(float64(s.api.ShedShare), "share")
@@ -124,19 +147,22 @@ var Metrics = []Metric{
 	{Name: "sluice_http_faults_total", Type: counter, Help: "Requests answered 500.", read: one(func(s *state) uint64 { return s.api.Faults })},
 	{Name: "sluice_http_slow_bodies_total", Type: counter, Help: "Requests cut off because their body took too long.", read: one(func(s *state) uint64 { return s.api.SlowBodies })},
 	{Name: "sluice_http_replays_total", Type: counter, Help: "Receipts given again for a repeated Idempotency-Key.", read: one(func(s *state) uint64 { return s.api.Replays })},
-	{Name: "sluice_http_connections", Type: gauge, Help: "Connections of senders that are open now.", read: one(func(s *state) int64 { return s.api.Connections })},
+	{Name: "sluice_http_connections", Type: gauge, Help: "Connections of senders that are open now. Streams of HTTP/2 without a valid key count, but for the first of a connection.", read: one(func(s *state) int64 { return s.api.Connections })},
 	{Name: "sluice_http_connections_limit", Type: gauge, Help: "Connections of senders that may be open at one time; one peer may have a half.", read: one(func(s *state) int64 { return s.api.ConnectionsLimit })},
 	{Name: "sluice_http_connections_rejected_total", Type: counter, Help: "Connections closed because a limit was reached: of all connections, of one peer, or replaced by a newer one before they carried a valid key.", Labels: []string{"limit"}, read: func(s *state, p put) {
 		p(float64(s.api.ConnectionsFull), "all")
 		p(float64(s.api.ConnectionsPeer), "peer")
 		p(float64(s.api.ConnectionsLost), "replaced")
 	}},
-	{Name: "sluice_ops_connections", Type: gauge, Help: "Connections to the operators' listener that are open now.", read: one(func(s *state) int64 { return s.ops.Open })},
+	{Name: "sluice_http_streams_reset_total", Type: counter, Help: "Streams of HTTP/2 without a valid key that were reset, because their connection had eight of them or a limit of connections was reached.", read: one(func(s *state) uint64 { return s.api.StreamsReset })},
+	{Name: "sluice_ops_connections", Type: gauge, Help: "Connections to the operators' listener that are open now. Streams of HTTP/2 without credentials count, but for the first of a connection.", read: one(func(s *state) int64 { return s.ops.Open })},
 	{Name: "sluice_ops_connections_limit", Type: gauge, Help: "Connections to the operators' listener that may be open at one time.", read: one(func(s *state) int64 { return s.ops.Limit })},
-	{Name: "sluice_ops_connections_rejected_total", Type: counter, Help: "Connections to the operators' listener closed because a limit was reached: of all connections, or of one peer.", Labels: []string{"limit"}, read: func(s *state, p put) {
+	{Name: "sluice_ops_connections_rejected_total", Type: counter, Help: "Connections to the operators' listener closed because a limit was reached: of all connections, of one peer, or replaced by a newer one before they carried credentials.", Labels: []string{"limit"}, read: func(s *state, p put) {
 		p(float64(s.ops.RejectedAll), "all")
 		p(float64(s.ops.RejectedPeers), "peer")
+		p(float64(s.ops.Replaced), "replaced")
 	}},
+	{Name: "sluice_ops_streams_reset_total", Type: counter, Help: "Streams of HTTP/2 to the operators' listener without credentials that were reset, because their connection had eight of them or a limit of connections was reached.", read: one(func(s *state) uint64 { return s.ops.Streams })},
 	{Name: "sluice_idempotency_keys", Type: gauge, Help: "Idempotency keys that were used on this node since it started and are still known.", Labels: []string{"dataset"}, read: func(s *state, p put) {
 		for i := range s.api.Datasets {
 			p(float64(s.api.Datasets[i].Keys), s.api.Datasets[i].DatasetID)
@@ -145,7 +171,7 @@ var Metrics = []Metric{
 	{Name: "sluice_idempotency_keys_limit", Type: gauge, Help: "Idempotency keys that one dataset may have in use.", read: one(func(s *state) int64 { return s.api.KeysLimit })},
 	{Name: "sluice_large_requests_limited_total", Type: counter, Help: "Large requests rejected because those of their dataset delay the requests of others.", read: one(func(s *state) uint64 { return s.api.Paced })},
 	{Name: "sluice_large_requests_rest_seconds_total", Type: counter, Help: "Time that datasets waited between large requests for that reason, together.", read: one(func(s *state) float64 { return s.api.Rested.Seconds() })},
-	{Name: "sluice_idempotency_keys_limited_total", Type: counter, Help: "Requests rejected because their dataset has as many idempotency keys in use as it may.", read: one(func(s *state) uint64 { return s.api.KeysLimited })},
+	{Name: "sluice_idempotency_keys_limited_total", Type: counter, Help: "Requests rejected because their dataset, or all datasets together, have as many idempotency keys in use as they may.", read: one(func(s *state) uint64 { return s.api.KeysLimited })},
 	{Name: "sluice_http_body_bytes_total", Type: counter, Help: "Bytes of request bodies, as they came and decompressed.", Labels: []string{"form"}, read: func(s *state, p put) {
 		p(float64(s.api.BytesWire), "wire")
 		p(float64(s.api.BytesPlain), "plain")
@@ -158,6 +184,13 @@ var Metrics = []Metric{
 	{Name: "sluice_events_late_total", Type: counter, Help: "Accepted events that were late.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Late })},
 	{Name: "sluice_events_restricted_total", Type: counter, Help: "Accepted events restricted to measurement.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Restricted })},
 	{Name: "sluice_events_suppressed_total", Type: counter, Help: "Accepted events whose identifiers were removed.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Suppressed })},
+	{Name: "sluice_consent_unread_ratio", Type: gauge, Help: "Share of a dataset's accepted events of the last 24 hours that have a consent signal which is not read, by warning code, while it is too high: from 1 % and 20 events on, until it is below 0.5 %.", Labels: []string{"dataset", "code"}, read: func(s *state, p put) {
+		for key, part := range s.found.unread {
+			if s.labels[key.dataset] {
+				p(part, key.dataset, string(key.code))
+			}
+		}
+	}},
 	{Name: "sluice_requests_limited_total", Type: counter, Help: "Requests over a dataset's rate limit.", Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Limited })},
 	{Name: "sluice_rejections_lost_total", Type: counter, Help: "Counts of rejected events that were dropped on their way to the tables: too many different ones.", read: one(func(s *state) uint64 { return s.api.RejectionsLost })},
 
@@ -185,12 +218,25 @@ var Metrics = []Metric{
 	}},
 
 	{Name: "sluice_cluster_nodes", Type: gauge, Help: "Nodes that this node hears of, itself among them. Of the cluster, not of this node.", read: one(func(s *state) int { return len(s.nodes()) })},
-	{Name: "sluice_cluster_unloaded_partitions", Type: gauge, Help: "Partitions with events that no node loads. Of the cluster, not of this node.", read: one(func(s *state) int { return s.unloaded() })},
+	{Name: "sluice_cluster_unloaded_partitions", Type: gauge, Help: "Partitions in which events wait and whose watermark has not moved for 30 s. Of the cluster, not of this node.", read: one(func(s *state) int { return s.backlog.Unloaded() })},
 	{Name: "sluice_cluster_watermark", Type: gauge, Help: "Sequence number up to which a partition is in the tables. Of the cluster, not of this node.", Labels: []string{"partition"}, read: func(s *state, p put) {
-		for i := range s.extents {
-			if s.cluster != nil {
-				p(float64(s.cluster.Loaded[uint8(i)]), strconv.Itoa(i))
+		for i, b := range s.backlog {
+			if b.Known {
+				p(float64(b.Watermark), strconv.Itoa(i))
 			}
+		}
+	}},
+
+	{Name: "sluice_cluster_streams_behind", Type: gauge, Help: "Streams and buckets in NATS with fewer copies in step than the configuration says. Of the cluster, not of this node.", read: one(func(s *state) int { return s.copies.Behind() })},
+	{Name: "sluice_cluster_streams_changed", Type: gauge, Help: "Streams in NATS whose settings somebody changed. Of the cluster, not of this node.", read: one(func(s *state) int { return s.copies.Changed() })},
+	{Name: "sluice_engine_storage_free_bytes", Type: gauge, Help: "Bytes that the NATS account may still store. None for an embedded engine, and for an account without a limit.", read: func(s *state, p put) {
+		if s.stream.Account && s.stream.DiskSize > 0 {
+			p(float64(s.stream.DiskFree))
+		}
+	}},
+	{Name: "sluice_engine_storage_limit_bytes", Type: gauge, Help: "Bytes that the NATS account may store in all.", read: func(s *state, p put) {
+		if s.stream.Account && s.stream.DiskSize > 0 {
+			p(float64(s.stream.DiskSize))
 		}
 	}},
 
@@ -222,8 +268,9 @@ var Metrics = []Metric{
 		}
 	}},
 
-	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the lake yet has waited, on whichever node loads it.", read: one(func(s *state) float64 { return s.backlog().Seconds() })},
-	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damaged)},
+	{Name: "sluice_load_backlog_seconds", Type: gauge, Help: "How long the oldest event that is not in the tables yet has waited, whichever node loads it. While the engine does not answer: at most so long. Of the cluster, not of this node.", read: one(func(s *state) float64 { return s.backlog.Age().Seconds() })},
+	{Name: "sluice_load_backlog_known", Type: gauge, Help: "1 when sluice_load_backlog_seconds is exact: the engine answers for every partition, and a node has read the watermarks.", read: truth(func(s *state) bool { return s.backlog.Known() })},
+	{Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.", read: one((*state).damagedFrames)},
 	{Name: "sluice_load_missing_frames", Type: gauge, Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory quarantine.", read: one((*state).missing)},
 	{Name: "sluice_load_stopped", Type: gauge, Help: "1 while nothing is loaded because the tables belong to another stream or have no watermark.", read: one(func(s *state) float64 {
 		if s.loader.Stopped != "" {
@@ -233,12 +280,13 @@ var Metrics = []Metric{
 	})},
 	{Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.", read: one((*state).commits)},
 	{Name: "sluice_load_commit_seconds_total", Type: counter, Help: "Time that commits by the loader of this node took, each from its beginning until its rows are visible.", read: one(func(s *state) float64 { return s.loader.CommitTime.Seconds() })},
-	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits that failed and were tried again.", read: one((*state).retries)},
+	{Name: "sluice_load_failures_total", Type: counter, Help: "Commits, and reads of the watermarks, that failed and were tried again by this node.", read: one((*state).failures)},
 
 	{Name: "sluice_lake_rows", Type: gauge, Help: "Rows of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Rows) })},
 	{Name: "sluice_lake_bytes", Type: gauge, Help: "Bytes of a table's files.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Bytes) })},
 	{Name: "sluice_lake_files", Type: gauge, Help: "Data files of a table.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Files) })},
 	{Name: "sluice_lake_small_files", Type: gauge, Help: "Small files that wait for compaction.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.SmallFiles) })},
+	{Name: "sluice_lake_retention_held_days", Type: gauge, Help: "Days of a table that retention would drop, and holds back until somebody confirms it.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Held.Days) })},
 	{Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) })},
 	{Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.", Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) })},
 	{Name: "sluice_objectstore_requests_total", Type: counter, Help: "Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables in a directory.", Labels: []string{"method"}, read: func(s *state, p put) {
@@ -250,7 +298,7 @@ var Metrics = []Metric{
 			p(float64(r.Delete), "DELETE")
 		}
 	}},
-	{Name: "sluice_lake_damaged_files_total", Type: counter, Help: "Files found unreadable since the start.", read: one(func(s *state) int64 { return s.lake.DamagedFiles })},
+	{Name: "sluice_lake_damaged_files", Type: gauge, Help: "Files of the tables that a node found unreadable, until they can be read again or no table lists them. Of the cluster, not of this node.", read: one(func(s *state) int { return len(s.damaged) })},
 
 	{Name: "sluice_feed_followers", Type: gauge, Help: "Requests of the feed that this node answers now.", read: one(func(s *state) int64 { return s.feed.Followers })},
 	{Name: "sluice_feed_rows_total", Type: counter, Help: "Rows that the feed of this node handed out.", read: one(func(s *state) uint64 { return s.feed.Rows })},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 type overviewPage struct {
@@ -18,9 +18,11 @@ type overviewPage struct {
 	Windows   []link
 	Chart     chart
 	Sum       string
+	Requests  string // the same for requests
 	Flow      []flowStep
 	Attention []attention
-	ByDataset bool // the window has numbers by dataset
+	ByDataset bool   // the window has numbers by dataset
+	Listed    string // the window of Attention
 }
 
 type pageWindow struct{ Say string }
@@ -34,7 +36,7 @@ type flowStep struct{ Name, Class, State, Say, More string }
 
 type attention struct {
 	ID, Path, Code, Field string
-	Rejected              int64
+	Rejected, Requests    int64 // events of the window, and requests of the last 24 hours that were rejected whole
 	Share                 float64
 	Trend                 []int64
 }
@@ -56,14 +58,18 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	by := c.minutes.over(win)
 	if p.ByDataset = win.Step > 60; p.ByDataset {
 		by = all.TotalsBy(win.Window)
-		p.Attention = mostRejected(view, win)
+		listed := listWindow(win, s.now)
+		p.Attention, p.Listed = mostRejected(view, listed, s.now), listed.say
 	}
 	p.Chart = trafficChart(win, by)
-	var sum lake.Totals
+	var sum hours.Totals
 	for _, t := range by {
 		sum.Add(t)
 	}
-	p.Tiles = overviewTiles(sum, all.Totals(lake.NewWindow(time.Hour, 1, s.now)), c.minutes.lately(s.now))
+	if p.ByDataset {
+		p.Requests = requestSum(all.Requests(win.Window), win)
+	}
+	p.Tiles = overviewTiles(sum, all.Totals(hours.NewWindow(time.Hour, 1, s.now)), c.minutes.lately(s.now))
 	p.Sum = arithmetic(sum, win)
 	if !c.s.Hours.Complete() {
 		p.Sum = "The tables are still being read: these numbers are not whole yet. " + p.Sum
@@ -72,7 +78,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 }
 
 // overviewTiles are the sums of the window, and beside them what is happening now.
-func overviewTiles(sum, hour, minute lake.Totals) []tile {
+func overviewTiles(sum, hour, minute hours.Totals) []tile {
 	of := func(n int64) string { return pct(share(n, sum.Accepted)) + " of accepted" }
 	return []tile{
 		{"accepted", "Accepted", "k1", "of " + num(sum.Received()) + " received", sum.Accepted, hour.Accepted, minute.Accepted},
@@ -84,7 +90,7 @@ func overviewTiles(sum, hour, minute lake.Totals) []tile {
 }
 
 // arithmetic writes the sum out, so that anybody can check it against the tables.
-func arithmetic(t lake.Totals, w window) string {
+func arithmetic(t hours.Totals, w window) string {
 	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are unrestricted, %s restricted to measurement and %s suppressed.",
 		num(t.Received()), num(t.Accepted), num(t.Rejected), w.say, num(t.Accepted-t.Restricted-t.Suppressed), num(t.Restricted), num(t.Suppressed))
 	if w.Step == 60 {
@@ -93,22 +99,39 @@ func arithmetic(t lake.Totals, w window) string {
 	return s + " Counted from the tables, by time of receipt; the last step is still running."
 }
 
-// mostRejected lists the datasets with the most rejected events.
-func mostRejected(view lake.HourView, w window) []attention {
+// listWindow is the window for lists of datasets: a week of their numbers is in memory, and months of all would be
+// read.
+func listWindow(w window, now time.Time) window {
+	if w.Step < 86400 {
+		return w
+	}
+	week, _ := newWindow("week", now)
+	return week
+}
+
+// mostRejected lists the datasets with the most rejected events and requests, with what most of them had in the last 24 hours.
+func mostRejected(view hours.View, w window, now time.Time) []attention {
+	day, _ := newWindow("day", now)
 	var out []attention
 	for id, s := range view.Datasets() {
 		t := s.Totals(w.Window)
-		if t.Rejected > 0 {
-			out = append(out, attention{ID: id, Path: diagnosisPath(id) + w.query(), Rejected: t.Rejected, Share: share(t.Rejected, t.Received())})
+		if r := s.Requests(day.Window); t.Rejected+r.Rejected > 0 {
+			a := attention{ID: id, Path: diagnosisPath(id) + w.query(), Rejected: t.Rejected, Requests: r.Rejected, Share: share(t.Rejected, t.Received())}
+			if len(r.ByCode) > 0 {
+				a.Code = r.ByCode[0].Name
+			}
+			out = append(out, a)
 		}
 	}
-	slices.SortFunc(out, func(a, b attention) int { return cmp.Or(cmp.Compare(b.Rejected, a.Rejected), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(out, func(a, b attention) int {
+		return cmp.Or(cmp.Compare(b.Rejected+b.Requests, a.Rejected+a.Requests), cmp.Compare(a.ID, b.ID))
+	})
 	out = out[:min(len(out), 5)]
 	for i := range out {
 		a := &out[i]
-		hours := view.Dataset(a.ID)
-		a.Trend = ended(hours.RejectedBy(w.Window))
-		if reasons := hours.Reasons(w.Window); len(reasons) > 0 {
+		numbers := view.Dataset(a.ID)
+		a.Trend = ended(numbers.RejectedBy(w.Window))
+		if reasons := numbers.Reasons(day.Window); len(reasons) > 0 && reasons[0].Events >= a.Requests {
 			a.Code, a.Field = reasons[0].Code, reasons[0].Field
 		}
 	}

@@ -40,7 +40,7 @@ const refreshEvery = 3
 // show renders a page whole before the first byte goes out, so that a fault is a 500 and not half a page.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name, title, active string, refresh int, body any) {
 	f := frame{
-		Title: title, Build: c.build, Refresh: refresh, Now: c.now(), Version: c.s.Version, User: !c.guard.loopback, Body: body,
+		Title: title, Build: c.build, Refresh: refresh, Now: c.now(), Version: c.s.Version, User: !c.o.Loopback, Body: body,
 	}
 	for _, l := range navigation {
 		l.Current = l.Path == active

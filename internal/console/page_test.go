@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"sluice/internal/dataset"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 	"sluice/internal/traffic"
 )
@@ -151,7 +153,7 @@ func TestNumbersAgree(t *testing.T) {
 }
 
 // tables counts what the lake holds of a dataset, everybody's for "".
-func tables(t *testing.T, s *service, id string) (sum lake.Totals) {
+func tables(t *testing.T, s *service, id string) (sum hours.Totals) {
 	t.Helper()
 	if err := s.loader.Flush(); err != nil { // counts come a minute after their events; the pages have them from memory
 		t.Fatal(err)
@@ -179,14 +181,14 @@ func tables(t *testing.T, s *service, id string) (sum lake.Totals) {
 }
 
 // figures reads the five numbers off a page.
-func figures(page string) (sum lake.Totals) {
+func figures(page string) (sum hours.Totals) {
 	for name, at := range map[string]*int64{"accepted": &sum.Accepted, "rejected": &sum.Rejected, "late": &sum.Late, "restricted": &sum.Restricted, "suppressed": &sum.Suppressed} {
 		*at, _ = strconv.ParseInt(strings.ReplaceAll(between(page, `data-figure="`+name+`">`, "<"), ",", ""), 10, 64)
 	}
 	return sum
 }
 
-func figuresOf(s *service, path string) lake.Totals {
+func figuresOf(s *service, path string) hours.Totals {
 	_, page := s.read(path)
 	return figures(page)
 }
@@ -334,10 +336,51 @@ func TestLastUseIsKept(t *testing.T) {
 	})
 }
 
+// Every answer says what a browser may do with it, and no form of another site is taken.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	s := openService(t)
+	for name, c := range map[string]struct{ method, path, header, value, want string }{
+		"a page":                 {"GET", "/", "", "", "200 OK"},
+		"a link from elsewhere":  {"GET", "/", "Sec-Fetch-Site", "cross-site", "200 OK"},
+		"no page":                {"GET", "/nothing", "", "", "404 Not Found"},
+		"a proxy":                {"GET", "/", "X-Forwarded-For", "192.0.2.1", "403 Forbidden"},
+		"form of another site":   {"POST", "/try", "Sec-Fetch-Site", "cross-site", "403 Forbidden"},
+		"form of another origin": {"POST", "/try", "Origin", "https://evil.example", "403 Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), c.method, s.url+c.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.header != "" {
+				r.Header.Set(c.header, c.value)
+			}
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.Status != c.want {
+				t.Errorf("got %s, want %s", resp.Status, c.want)
+			}
+			for _, h := range []string{"Content-Security-Policy", "X-Content-Type-Options", "Referrer-Policy"} {
+				if resp.Header.Get(h) == "" {
+					t.Errorf("no %s", h)
+				}
+			}
+			csp := resp.Header.Get("Content-Security-Policy")
+			if strings.Contains(csp, "unsafe") || !strings.Contains(csp, "default-src 'none'") {
+				t.Errorf("got policy %s", csp)
+			}
+		})
+	}
+}
+
 // A person logs in, looks around, and logs out, in a real browser.
 func TestLogInByHand(t *testing.T) {
 	s := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
-	if err := s.console.guard.access.SetPassword(t.Context(), password); err != nil {
+	if err := s.console.s.Access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	b := openBrowser(t)

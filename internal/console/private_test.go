@@ -20,6 +20,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/dataset"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 	"sluice/internal/submission"
 )
@@ -49,7 +50,7 @@ func TestIdentifiersStayInside(t *testing.T) {
 	b := openBrowser(t)
 	live := b.open(t, s.url+"/live", 1280, "light")
 	live.wait(`document.querySelector("[data-tail-state]").textContent === "following"`)
-	lines := listen(t, s)
+	lines := listenOn(t, s)
 	status, answer := s.post("shop", "/v1/events", markedEvent("shop", markedEmail))
 	if status != 200 {
 		t.Fatalf("got %d %s", status, answer)
@@ -96,8 +97,8 @@ func clean(t *testing.T, where, text string) {
 	}
 }
 
-// listen reads the live stream itself.
-func listen(t *testing.T, s *service) <-chan string {
+// listenOn reads the live stream itself.
+func listenOn(t *testing.T, s *service) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -226,8 +227,8 @@ type crowd struct {
 func (c crowd) Datasets() []*dataset.Dataset { return c.list }
 
 // bigIndex is a thousand datasets with a busy week.
-func bigIndex(now time.Time) *lake.HourIndex {
-	b := lake.NewHourIndex()
+func bigIndex(now time.Time) *hours.Index {
+	b := hours.NewIndex(nil)
 	r := rand.New(rand.NewPCG(1, 1))
 	end := now.Unix() - now.Unix()%3600
 	var rows []lake.Hour
@@ -235,11 +236,11 @@ func bigIndex(now time.Time) *lake.HourIndex {
 		id := fmt.Sprintf("campaign-%04d", d)
 		for h := end - 47*3600; h <= end; h += 3600 {
 			for _, name := range []string{"page_view", "viewed_item", "add_to_cart", "purchase", "search"} {
-				for _, field := range []string{lake.FieldAccepted, lake.FieldLate, lake.FieldRestricted} {
-					rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: lake.KindEvents, Name: name, Field: field, Count: r.Int64N(1000)})
+				for _, field := range []string{hours.FieldAccepted, hours.FieldLate, hours.FieldRestricted} {
+					rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: hours.KindEvents, Name: name, Field: field, Count: r.Int64N(1000)})
 				}
 			}
-			rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: lake.KindRejections, Name: "MISSING_FIELD", Field: "/timestamp", Count: r.Int64N(9), Value: 3})
+			rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: hours.KindRejections, Name: "MISSING_FIELD", Field: "/timestamp", Count: r.Int64N(9), Value: 3})
 		}
 	}
 	b.Add(rows, now)

@@ -46,9 +46,17 @@ func AlertRules() []byte {
 		a := &Alarms[i]
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n        annotations:\n"+
 			"          summary: %s\n          description: %s\n          runbook: docs/operate.md#%s\n",
-			a.Name, quote(a.Expr), a.For, a.Severity, quote(a.Summary), quote(a.Do), strings.ToLower(a.Name))
+			a.Name, quote(a.rule()), a.For, a.Severity, quote(a.about()+a.Summary), quote(a.Do), strings.ToLower(a.Name))
 	}
 	return b.Bytes()
+}
+
+// about names the dataset in the words of a rule.
+func (a *Alarm) about() string {
+	if a.each == nil {
+		return ""
+	}
+	return "{{ $labels.dataset }}: "
 }
 
 // quote writes a YAML string: JSON's strings are among them.
@@ -67,8 +75,8 @@ type panel struct {
 	queries     [][2]string
 }
 
-// serverErrorShare is 0 where no request ended in a 5xx, and where there was no request: a series that does not exist would leave
-// the panel empty.
+// serverErrorShare is 0 where no request ended in a 5xx, and where there was no request: a series that does not exist
+// would leave the panel empty.
 const serverErrorShare = `(sum(rate(sluice_http_requests_total{status=~"5.."}[5m])) or vector(0)) / clamp_min(sum(rate(sluice_http_requests_total[5m])) or vector(0), 1e-9)`
 
 // panels in rows, from what matters most to what explains it.

@@ -14,6 +14,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 	"sluice/internal/traffic"
 )
@@ -56,7 +57,7 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 	closed := openServiceIn(t, t.TempDir(), func(o *Options) { o.Loopback, o.Proxy = false, true })
-	if err := closed.console.guard.access.SetPassword(t.Context(), password); err != nil {
+	if err := closed.console.s.Access.SetPassword(t.Context(), password); err != nil {
 		t.Fatal(err)
 	}
 	b.shoot(t, closed, "/login", filepath.Join(dir, "login-1280-light.png"), 1280, "light")
@@ -178,30 +179,30 @@ func past(t *testing.T, s *service) {
 			}{{"page_view", 0.46}, {"viewed_item", 0.2}, {"add_to_cart", 0.12}, {"purchase", 0.09}, {"begin_checkout", 0.06}, {"sign_up", 0.04}, {"search", 0.03}} {
 				k := math.Floor(n * e.share)
 				sum += k
-				put(lake.KindEvents, e.name, lake.FieldAccepted, k, 0)
-				put(lake.KindEvents, e.name, lake.FieldLate, math.Floor(k*d.late), 0)
-				put(lake.KindEvents, e.name, lake.FieldRestricted, math.Floor(k*0.07), 0)
-				put(lake.KindEvents, e.name, lake.FieldSuppressed, math.Floor(k*0.02), 0)
+				put(hours.KindEvents, e.name, hours.FieldAccepted, k, 0)
+				put(hours.KindEvents, e.name, hours.FieldLate, math.Floor(k*d.late), 0)
+				put(hours.KindEvents, e.name, hours.FieldRestricted, math.Floor(k*0.07), 0)
+				put(hours.KindEvents, e.name, hours.FieldSuppressed, math.Floor(k*0.02), 0)
 			}
-			put(lake.KindIdentifiers, "email", "", math.Floor(sum*d.email), 0)
-			put(lake.KindIdentifiers, "ifa", "", math.Floor(sum*d.ifa), 0)
-			put(lake.KindIdentifiers, "ip", "", math.Floor(sum*d.ip), 0)
-			put(lake.KindIdentifiers, "any", "", math.Floor(sum*0.98), 0)
-			put(lake.KindIdentifiers, "strong", "", math.Floor(sum*min(0.98, max(d.email, d.ifa))), 0)
-			put(lake.KindPrivacy, "unrestricted", "", math.Floor(sum*0.91), 0)
-			put(lake.KindPrivacy, "measurement_only", "", math.Floor(sum*0.07), 0)
-			put(lake.KindPrivacy, "suppressed", "", math.Floor(sum*0.02), 0)
+			put(hours.KindIdentifiers, "email", "", math.Floor(sum*d.email), 0)
+			put(hours.KindIdentifiers, "ifa", "", math.Floor(sum*d.ifa), 0)
+			put(hours.KindIdentifiers, "ip", "", math.Floor(sum*d.ip), 0)
+			put(hours.KindIdentifiers, "any", "", math.Floor(sum*0.98), 0)
+			put(hours.KindIdentifiers, "strong", "", math.Floor(sum*min(0.98, max(d.email, d.ifa))), 0)
+			put(hours.KindPrivacy, "unrestricted", "", math.Floor(sum*0.91), 0)
+			put(hours.KindPrivacy, "measurement_only", "", math.Floor(sum*0.07), 0)
+			put(hours.KindPrivacy, "suppressed", "", math.Floor(sum*0.02), 0)
 			for i, share := range []float64{0, 0.62, 0.2, 0.06, 0.04, 0.03, 0.02, 0.02, d.late} {
-				put(lake.KindAge, lake.AgeNames[i], "", math.Floor(sum*share), 0)
+				put(hours.KindAge, hours.AgeNames[i], "", math.Floor(sum*share), 0)
 			}
-			put(lake.KindValue, "USD", "purchase", math.Floor(sum*0.06), sum*0.06*71.3)
-			put(lake.KindValue, "EUR", "purchase", math.Floor(sum*0.02), sum*0.02*64.8)
-			put(lake.KindRefunds, "USD", "", math.Floor(sum*0.004), math.Floor(sum*0.004)*68.2)
-			put(lake.KindValue, "USD", "begin_checkout", math.Floor(sum*0.05), sum*0.05*80.1)
+			put(hours.KindValue, "USD", "purchase", math.Floor(sum*0.06), sum*0.06*71.3)
+			put(hours.KindValue, "EUR", "purchase", math.Floor(sum*0.02), sum*0.02*64.8)
+			put(hours.KindRefunds, "USD", "", math.Floor(sum*0.004), math.Floor(sum*0.004)*68.2)
+			put(hours.KindValue, "USD", "begin_checkout", math.Floor(sum*0.05), sum*0.05*80.1)
 			bad := math.Floor(n * d.rejected)
-			put(lake.KindRejections, d.code, d.field, bad*1.2, bad)
+			put(hours.KindRejections, d.code, d.field, bad*1.2, bad)
 			if d.rejected > 0.02 && r.Float64() < 0.3 {
-				put(lake.KindRejections, "INVALID_EVENT_TYPE", "/event_type", 3, 3)
+				put(hours.KindRejections, "INVALID_EVENT_TYPE", "/event_type", 3, 3)
 			}
 		}
 	}

@@ -14,16 +14,22 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/access"
 	"sluice/internal/api"
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/feed"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
+	"sluice/internal/listen"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
+
+// password opens the consoles that ask for one.
+const password = "correct horse battery staple"
 
 // service is the whole service on a directory, as serve wires it, with the console on a loopback port.
 type service struct {
@@ -36,6 +42,7 @@ type service struct {
 	stream  *stream.Stream
 	lake    *lake.Lake
 	loader  *loader.Loader
+	backlog *loader.Backlog
 	api     *api.Server
 	console *Console
 	apiURL  string
@@ -91,17 +98,22 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	}
 	s.readers, err = dataset.OpenReaders(ctx, s.engine, dataset.Options{Log: log, Now: time.Now})
 	must(err)
-	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, IDs: ids, Log: log})
-	o.Mounts = append(o.Mounts, Mount{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject})
-	s.audit, err = audit.Open(ctx, s.engine, dir, time.Now())
+	follow := feed.New(feed.Options{Stream: s.stream, Tables: s.lake, Readers: s.readers, Secret: secret, IDs: ids, Log: log})
+	o.Mounts = append(o.Mounts, access.Mount{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject})
+	s.audit, err = audit.Open(ctx, s.engine)
 	must(err)
-	access, err := OpenAccess(ctx, s.engine, dir)
+	credentials, err := access.Open(ctx, s.engine)
 	must(err)
+	s.backlog = loader.NewBacklog(loader.BacklogOptions{Engine: s.engine, Partitions: s.stream.Partitions, Now: time.Now, Watermark: func(p uint8) (uint64, bool) {
+		seq, _, known := s.loader.Reached(p)
+		return seq, known
+	}})
 	s.console = New(Sources{
-		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: lake.NewHourIndex(), Loader: s.loader, API: s.api, Feed: follow, Audit: s.audit, Access: access,
+		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: hours.NewIndex(s.lake), Loader: s.loader, Backlog: s.backlog, API: s.api, Feed: follow, Audit: s.audit, Access: credentials,
 		StreamRetention: 72 * time.Hour, DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
 	s.api.Live = s.console
+	must(s.console.OpenAlarms(ctx))
 	s.run(senders, ops, log)
 	return s
 }
@@ -113,10 +125,11 @@ func (s *service) run(senders, ops net.Listener, log *slog.Logger) {
 	parts.Go(func() { _ = s.stream.Run(lower) })
 	parts.Go(func() { _ = s.reg.Run(lower) })
 	parts.Go(func() { _ = s.loader.Run(lower) })
+	parts.Go(func() { _ = s.backlog.Run(lower) })
 	top.Go(func() { _ = s.api.Run(upper) })
 	top.Go(func() { _ = s.console.Run(upper) })
-	top.Go(func() { _ = s.console.s.Hours.Run(upper, s.lake) })
-	sender := api.NewHTTPServer(s.api.Handler(), nil, log)
+	top.Go(func() { _ = s.console.s.Hours.Run(upper, time.Now, log) })
+	sender := listen.NewServer(s.api.Handler(), nil, log)
 	s.ops = &http.Server{Handler: s.console.Handler()}
 	go func() { _ = sender.Serve(senders) }()
 	go func() { _ = s.ops.Serve(ops) }()

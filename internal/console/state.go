@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"time"
 
 	"sluice/internal/api"
@@ -8,8 +9,10 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/feed"
+	"sluice/internal/hours"
 	"sluice/internal/iceberg"
 	"sluice/internal/lake"
+	"sluice/internal/listen"
 	"sluice/internal/loader"
 	"sluice/internal/objectstore"
 	"sluice/internal/stream"
@@ -30,15 +33,18 @@ type state struct {
 	lake                  lake.Stats
 	loader                loader.Stats
 	feed                  feed.Stats
+	backlog               loader.BacklogStats
 	cluster               *cluster.View         // nil when this node knows of no other
-	unloadedFor           time.Duration         // how long frames have waited that no node loads
+	copies                cluster.Copies        // of everything in an external engine
+	damaged               []string              // files of the tables that somebody could not read
 	requests              *objectstore.Requests // sent to the bucket; nil for tables in a directory
-	ops                   api.ConnectionStats   // of the operators' listener
+	ops                   listen.Stats          // of the operators' listener
 	disk                  disk
 	retention             time.Duration // of the stream
 	audit                 auditState
 	extents               []stream.Extent // by partition, what the stream holds
 	found                 findings        // datasets that need somebody
+	lasting               []episode       // alarms that lasted when this was last written down
 	last5, last10, last60 counters        // what was added in so many minutes
 	labels                map[string]bool // datasets that have series of their own in /metrics
 }
@@ -49,7 +55,7 @@ type auditState struct {
 	seal    string
 	problem error
 	at      time.Time
-	size    uint64 // number of its last entry then
+	ends    [2]uint64 // numbers of its oldest and its last entry then
 }
 
 // disk is the file system of the data directory.
@@ -60,11 +66,11 @@ const startTime = 15 * time.Second
 
 func (s *state) starting() bool { return s.now.Sub(s.started) < startTime }
 
-// counters are the five lake.Totals of this node since it began.
-func (s *state) counters() (t lake.Totals) {
+// counters are the five hours.Totals of this node since it began.
+func (s *state) counters() (t hours.Totals) {
 	for i := range s.api.Datasets {
 		d := &s.api.Datasets[i]
-		t.Add(lake.Totals{
+		t.Add(hours.Totals{
 			Accepted: int64(d.Accepted), Rejected: int64(d.Rejected), Late: int64(d.Late),
 			Restricted: int64(d.Restricted), Suppressed: int64(d.Suppressed),
 		})
@@ -100,19 +106,6 @@ func quantile(q float64, counts []uint64, bounds []time.Duration) time.Duration 
 	return bounds[len(bounds)-1]
 }
 
-// backlog is how long the oldest event that is not in the lake yet has waited.
-func (s *state) backlog() (age time.Duration) {
-	for i := range s.loader.Partitions {
-		age = max(age, s.loader.Partitions[i].Lag)
-	}
-	for _, n := range s.nodes() {
-		for _, l := range n.Loads {
-			age = max(age, l.Lag)
-		}
-	}
-	return age
-}
-
 // pending are the rows read from the stream and not yet committed.
 func (s *state) pending() (n int) {
 	for i := range s.loader.Partitions {
@@ -123,11 +116,11 @@ func (s *state) pending() (n int) {
 
 func (s *state) commits() int64 { return s.loader.Commits }
 
-func (s *state) retries() int64 { return s.loader.Retries }
+func (s *state) failures() int64 { return s.loader.Failures }
 
-// damaged are the frames and records that the loader could not read, and missing those that were not there.
-func (s *state) damaged() int64 { return s.loader.Damaged }
-func (s *state) missing() int64 { return s.loader.Missing }
+// damagedFrames are the frames and records that the loader could not read, and missing those that were not there.
+func (s *state) damagedFrames() int64 { return s.loader.Damaged }
+func (s *state) missing() int64       { return s.loader.Missing }
 
 // nodes are those of the cluster that this node hears of, itself among them.
 func (s *state) nodes() []cluster.Node {
@@ -137,15 +130,14 @@ func (s *state) nodes() []cluster.Node {
 	return s.cluster.Nodes
 }
 
-// unloaded counts the partitions with frames that wait and that no node loads.
-func (s *state) unloaded() (n int) {
+// trouble says why nothing is loaded, as the nodes report it; "" if none reports anything.
+func (s *state) trouble() string {
 	if s.cluster == nil {
-		return 0
+		return ""
 	}
-	for p := range s.extents {
-		if loader, _ := s.cluster.Loader(uint8(p)); loader == nil && s.extents[p].Last > s.cluster.Loaded[uint8(p)] {
-			n++
-		}
+	n := s.cluster.Troubled()
+	if n == nil {
+		return ""
 	}
-	return n
+	return fmt.Sprintf("Node %s %s has not been able to load since %s: %s.", n.Host, n.API, stamp(n.Trouble.Since), n.Trouble.Error)
 }

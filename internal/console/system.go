@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"sluice/internal/histogram"
 	"sluice/internal/stream"
@@ -52,17 +53,30 @@ func good(ok bool, yes, no string) *systemState {
 	return &systemState{no, "bad"}
 }
 
+// alarmsShown is how many alarms the page lists. Arbitrary.
+const alarmsShown = 100
+
 // alarmCard lists alarms that are on and those that were.
 func (c *Console) alarmCard(s *state) systemCard {
 	now := sound(s)
 	card := systemCard{ID: "alarms", Name: "Alarms", Wide: true, State: good(len(now) == 0, "none", plural(len(now), "alarm", "alarms"))}
-	card.Table = &systemTable{Caption: "Recent alarms", Head: []string{"Alarm", "Severity", "Since", "Until", "What it says"}, Empty: "None since this node began."}
-	for _, a := range c.history.recent() {
-		until := "now"
-		if !a.until.IsZero() {
-			until = stamp(a.until)
+	card.Table = &systemTable{Caption: "Recent alarms", Head: []string{"Alarm", "Severity", "Since", "Until", "What it says"}, Empty: "None yet."}
+	if c.o.Webhook != "" {
+		card.Facts = append(card.Facts, fact{"Webhook", plural(c.hookFailures.Load(), "try", "tries") + " of this node failed since its start"})
+	}
+	for i, a := range c.history.recent() {
+		if i == alarmsShown {
+			break
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{a.name, a.level, stamp(a.since), until, a.say})
+		until := "now"
+		if !a.Until.IsZero() {
+			until = stamp(a.Until)
+		}
+		say := a.Summary
+		if a.Node != "" {
+			say = "Node " + a.Node + ": " + say
+		}
+		card.Table.Rows = append(card.Table.Rows, []string{a.Alarm, a.Severity, stamp(a.Since), until, say})
 	}
 	return card
 }
@@ -84,6 +98,12 @@ func streamCard(s *state) systemCard {
 		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RejectedOverload), num(s.stream.RejectedSpace), num(s.stream.RejectedDown), num(s.stream.Failed))},
 		{"Restarts of the engine", num(s.engine.Restarts)},
 	}
+	for _, problem := range s.engine.Exposed {
+		card.Facts = append(card.Facts, fact{"Not protected", problem})
+	}
+	if len(s.engine.Exposed) > 0 && s.stream.Ready {
+		card.State = &systemState{"taking writes, not protected", "warn"}
+	}
 	card.Table = &systemTable{Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"}, Empty: "The engine was not asked yet."}
 	for i, x := range s.extents {
 		oldest := "–"
@@ -98,29 +118,42 @@ func streamCard(s *state) systemCard {
 func loaderCard(s *state) systemCard {
 	step := loaderStep(s)
 	card := systemCard{ID: "loader", Name: "Loader", State: &systemState{step.State, step.Class}, Facts: []fact{
-		{"Oldest event waiting", span(s.backlog())},
-		{"Damaged or missing", num(s.damaged()) + " in quarantine, " + num(s.missing()) + " missing, over restarts"},
-		{"Commits tried again", num(s.retries())},
+		{"Oldest event waiting", span(s.backlog.Age())},
+		{"Damaged or missing", num(s.damagedFrames()) + " in quarantine, " + num(s.missing()) + " missing, over restarts"},
+		{"Commits tried again", num(s.failures())},
 	}}
 	card.Table = &systemTable{Caption: "Leases and watermarks", Head: []string{"Partition", "Lease", "Stored up to", "Commits", "Newest"}, Empty: "No partition yet."}
 	for i := range s.loader.Partitions {
 		p := &s.loader.Partitions[i]
-		held := "another node"
-		if p.Held {
+		held := "–"
+		switch {
+		case p.Held:
 			held = "this node"
+		case s.cluster != nil && s.cluster.Loader(p.Partition) != nil:
+			held = "another node"
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{
 			strconv.Itoa(int(p.Partition)), held, "frame " + num(p.Watermark), num(p.Commits), ago(s.now, p.LastCommit),
 		})
-		if p.LastError != "" {
-			card.Facts = append(card.Facts, fact{fmt.Sprintf("Last error, partition %d", p.Partition), p.LastError})
-		}
+	}
+	if t := s.loader.Trouble; t.Error != "" {
+		card.Facts = append(card.Facts, fact{"Cannot load since", stamp(t.Since) + ": " + t.Error})
 	}
 	return card
 }
 
 func lakeCard(s *state) systemCard {
-	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(s.lake.DamagedFiles == 0, "readable", "damage")}
+	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(len(s.damaged) == 0, "readable", "damage")}
+	if len(s.lake.Tables) == 0 {
+		card.State = good(false, "", "not open")
+	}
+	for i, file := range s.damaged {
+		if i == namedMost {
+			card.Facts = append(card.Facts, fact{"And", plural(len(s.damaged)-i, "other file", "other files")})
+			break
+		}
+		card.Facts = append(card.Facts, fact{"Cannot be read", file})
+	}
 	card.Table = &systemTable{Caption: "Tables", Head: []string{"Table", "Rows", "Files", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day"}, Empty: "No tables yet."}
 	for _, t := range s.lake.Tables {
 		oldest := "–"
@@ -153,9 +186,22 @@ func feedCard(s *state) systemCard {
 	return card
 }
 
-// clusterCard shows all nodes. Everything else on the page, but for the lake and the oldest event waiting, is of one node.
+// clusterCard shows all nodes. Everything else on the page, but for the lake and the oldest event waiting, is of one
+// node.
 func clusterCard(s *state) systemCard {
-	card := systemCard{ID: "cluster", Name: "Cluster", Wide: true, State: good(s.unloaded() == 0, plural(len(s.nodes()), "node", "nodes"), "partitions without a loader")}
+	card := systemCard{ID: "cluster", Name: "Cluster", Wide: true, State: good(s.backlog.Unloaded() == 0, plural(len(s.nodes()), "node", "nodes"), "partitions without a loader")}
+	for i := range s.copies.Streams {
+		st := &s.copies.Streams[i]
+		switch {
+		case st.Err != nil:
+			card.Facts = append(card.Facts, fact{st.Name, "does not answer: " + st.Err.Error()})
+		case st.Short():
+			card.Facts = append(card.Facts, fact{st.Name, fmt.Sprintf("%d of %d copies are in step", st.InStep, st.Wanted)})
+		}
+		if len(st.Drift) > 0 {
+			card.Facts = append(card.Facts, fact{st.Name, "somebody changed: " + strings.Join(st.Drift, ", ")})
+		}
+	}
 	card.Table = &systemTable{Caption: "Nodes", Head: []string{"Node", "Version", "Role", "Loads", "Heartbeat"}, Empty: "No heartbeat yet."}
 	for _, n := range s.nodes() {
 		role := "accepts"
@@ -206,6 +252,9 @@ func memoryCard(s *state) systemCard {
 	}}
 }
 
+// auditWait is how long the page waits for the newest entries of the audit log (arbitrary).
+const auditWait = time.Second
+
 func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	card := systemCard{ID: "audit", Name: "Audit log", Wide: true, State: good(s.audit.problem == nil, "intact", "changed")}
 	card.Facts = []fact{{"Entries", num(s.audit.entries) + " when verified " + ago(s.now, s.audit.at)}}
@@ -216,7 +265,7 @@ func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	if c.s.Audit == nil {
 		return card
 	}
-	ctx, cancel := context.WithTimeout(ctx, accessWait)
+	ctx, cancel := context.WithTimeout(ctx, auditWait)
 	defer cancel()
 	entries, err := c.s.Audit.Tail(ctx, 10)
 	if err != nil {

@@ -2,14 +2,13 @@ package console
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -26,16 +25,36 @@ type Traces struct {
 	context  propagation.TraceContext
 }
 
-// OpenTraces prepares to send spans by OTLP over HTTP, as JSON, to url, such as http://127.0.0.1:4318. Nothing is sent until
-// there are spans, and a collector that does not answer costs spans, not requests.
-func OpenTraces(url, version string, log *slog.Logger) (*Traces, error) {
-	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
-		return nil, errors.New("an OTLP address begins with http:// or https://")
-	}
+// OpenTraces prepares to send spans by OTLP over HTTP, to where the variables of OpenTelemetry say
+// (OTEL_EXPORTER_OTLP_ENDPOINT and its like). Nothing is sent until there are spans, and a collector that does not
+// answer costs spans, not requests.
+func OpenTraces(ctx context.Context, version string, log *slog.Logger) (*Traces, error) {
 	// What the SDK itself has to say goes to the log, too; it would write to standard error in a form of its own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", "error", err) }))
-	exporter := newOTLPExporter(strings.TrimSuffix(url, "/")+"/v1/traces", log)
-	return newTraces(sdktrace.WithBatcher(exporter), version), nil
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newTraces(sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, log: log}), version), nil
+}
+
+// quietExporter says once that spans are not taken, and once that they are again. The SDK calls it from one goroutine.
+type quietExporter struct {
+	sdktrace.SpanExporter
+	log    *slog.Logger
+	failed bool
+}
+
+func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	switch {
+	case err != nil && !e.failed:
+		e.log.Warn("traces are not sent", "error", err)
+	case err == nil && e.failed:
+		e.log.Info("traces are sent again")
+	}
+	e.failed = err != nil
+	return nil
 }
 
 func newTraces(sink sdktrace.TracerProviderOption, version string) *Traces {

@@ -9,14 +9,19 @@ import (
 
 	"sluice/internal/dataset"
 	"sluice/internal/histogram"
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 // The edges of the alarms of datasets.
 const (
 	rejectedLeast = 5                  // events; of fewer a share says little. Arbitrary
-	silentFrom    = 24 * time.Hour     // a dataset may have nothing to send at night
+	silentFrom    = 24 * time.Hour     // for a dataset whose usual gap is not known: it may have nothing to send at night
 	silentUntil   = 7 * 24 * time.Hour // then its campaign is over
+	usualHours    = 24                 // hours with events from which on the usual gap of a dataset is known. Arbitrary
+	gapFactor     = 1.5                // times its longest gap of a week a dataset may be silent, and an hour. Arbitrary
+	dropHours     = 6                  // that are compared with the same ones a week ago. Arbitrary: a shift
+	dropLeast     = 100                // events a week ago; of fewer a share says little. Arbitrary
+	dropShare     = 0.3                // of them, below which it is a drop. Arbitrary
 	keyEnding     = 24 * time.Hour
 	keyInUse      = time.Hour
 	namedMost     = 5 // datasets that an alarm names; the others are counted. Arbitrary: what a person reads
@@ -29,13 +34,21 @@ type finding struct {
 }
 
 // findings are those of all datasets.
-type findings struct{ rejected, silent, keys, ended []finding }
+type findings struct {
+	failing, rejected, silent, dropped, keys, ended, consent []finding
 
-// findDatasets looks for datasets that need somebody. It visits all of them, so Run calls it every ten seconds and pages read
-// what it found.
-func findDatasets(view lake.HourView, s *state) *findings {
-	out, now := &findings{}, s.now
-	recent, day := lake.NewWindow(time.Hour, 2, now), lake.NewWindow(time.Hour, 24, now)
+	known        bool                       // somebody has looked
+	unread       map[unreadKey]float64      // shares behind consent
+	counted      map[string]countedRequests // by dataset, behind failing
+	failingSince map[string]time.Time       // by dataset
+}
+
+// findDatasets looks for datasets that need somebody; s.found is what it found before. It visits all of them, so Run
+// calls it every ten seconds and pages read what it found.
+func findDatasets(view hours.View, s *state) *findings {
+	out, now := &findings{known: true, unread: map[unreadKey]float64{}, counted: map[string]countedRequests{}, failingSince: map[string]time.Time{}}, s.now
+	failing := s.failing()
+	recent, day := hours.NewWindow(time.Hour, 2, now), hours.NewWindow(time.Hour, 24, now)
 	for _, d := range s.datasets {
 		for i := range d.Keys {
 			k := &d.Keys[i]
@@ -49,33 +62,37 @@ func findDatasets(view lake.HourView, s *state) *findings {
 		if d.Disabled {
 			continue
 		}
-		hours := view.Dataset(d.ID)
-		if f, found := mostlyRejected(d.ID, hours, recent, day); found {
+		numbers := view.Dataset(d.ID)
+		out.failingRequests(d, numbers, failing[d.ID], s)
+		if f, found := mostlyRejected(d.ID, numbers, recent, day); found {
 			out.rejected = append(out.rejected, f)
 		}
-		if f, found := silent(d.ID, hours, day, now); found {
+		if f, found := silent(d.ID, numbers, now); found {
 			out.silent = append(out.silent, f)
+		} else if f, found := dropped(d.ID, numbers, now); found {
+			out.dropped = append(out.dropped, f)
 		}
+		out.unreadConsent(d.ID, numbers, day, s.found.unread)
 	}
-	for _, list := range [][]finding{out.rejected, out.silent, out.keys, out.ended} {
+	for _, list := range [][]finding{out.failing, out.rejected, out.silent, out.dropped, out.keys, out.ended, out.consent} {
 		slices.SortFunc(list, func(a, b finding) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.say, b.say)) })
 	}
 	return out
 }
 
 // mostlyRejected judges by the running hour and the one before, or by the day where they have too few events.
-func mostlyRejected(id string, hours *lake.DatasetHours, recent, day lake.Window) (finding, bool) {
+func mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window) (finding, bool) {
 	w, say := recent, "in this hour and the one before"
-	sum := hours.Totals(w)
+	sum := numbers.Totals(w)
 	if sum.Received() < rejectedLeast {
 		w, say = day, "in the last 24 hours"
-		sum = hours.Totals(w)
+		sum = numbers.Totals(w)
 	}
 	if sum.Received() < rejectedLeast || share(sum.Rejected, sum.Received()) <= rejectedShare {
 		return finding{}, false
 	}
 	why := ""
-	if reasons := hours.Reasons(w); len(reasons) > 0 {
+	if reasons := numbers.Reasons(w); len(reasons) > 0 {
 		why = ", most with " + reasons[0].Code
 		if reasons[0].Field != "" {
 			why += " at " + reasons[0].Field
@@ -87,15 +104,55 @@ func mostlyRejected(id string, hours *lake.DatasetHours, recent, day lake.Window
 	}, true
 }
 
-func silent(id string, hours *lake.DatasetHours, day lake.Window, now time.Time) (finding, bool) {
-	if hours.Last() == 0 || hours.Totals(day).Received() > 0 {
+// silent finds a dataset that sends nothing for longer than it usually does.
+func silent(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
+	if numbers.Last() == 0 {
 		return finding{}, false
 	}
-	since := now.Sub(time.Unix(hours.Last()+3600, 0)) // hours are what the tables know
-	if since < silentFrom || since > silentUntil {
+	since := now.Sub(time.Unix(numbers.Last()+3600, 0)) // hours are what the tables know
+	gap, known := usualGap(numbers, now)
+	from, usual := silentFrom, ""
+	if known {
+		from = time.Duration(gapFactor*float64(gap)) + time.Hour
+		usual = fmt.Sprintf(" Its longest pause of the week before was %s.", span(max(gap, time.Hour)))
+	}
+	if since < from || since > silentUntil || numbers.Totals(hours.NewWindow(time.Hour, int(since/time.Hour)+1, now)).Received() > 0 {
 		return finding{}, false
 	}
-	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.", id, span(since)), datasetPath(id), int64(since)}, true
+	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.%s", id, span(since), usual), datasetPath(id), int64(since)}, true
+}
+
+// usualGap is the longest time without an accepted event in the week before the last one, in whole hours. It is known only
+// of a dataset that had events in many hours.
+func usualGap(numbers *hours.Dataset, now time.Time) (gap time.Duration, known bool) {
+	by := numbers.AcceptedBy(hours.NewWindow(time.Hour, 7*24, now))
+	last, active, longest := -1, 0, 0
+	for i, n := range by {
+		if n == 0 {
+			continue
+		}
+		if last >= 0 {
+			longest = max(longest, i-last-1)
+		}
+		last = i
+		active++
+	}
+	return time.Duration(longest) * time.Hour, active >= usualHours
+}
+
+// dropped finds a dataset that has far fewer events than in the same hours of last week.
+func dropped(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
+	recent := hours.NewWindow(time.Hour, dropHours, now.Add(-time.Hour)) // whole hours
+	before := recent
+	before.From -= 7 * 86400
+	then, is := numbers.Totals(before).Accepted, numbers.Totals(recent).Accepted
+	if then < dropLeast || float64(is) >= dropShare*float64(then) {
+		return finding{}, false
+	}
+	return finding{
+		id, fmt.Sprintf("Dataset %s: %s accepted in the last %d whole hours, and %s in the same hours of last week.", id, plural(is, "event was", "events were"), dropHours, num(then)),
+		datasetPath(id), then - is,
+	}, true
 }
 
 func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (finding, bool) {
@@ -117,17 +174,6 @@ func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) (
 		state = "revoked"
 	}
 	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, ago(now, rejected)), datasetPath(d.ID), -int64(since)}, true
-}
-
-// raise names the first findings, and counts the others.
-func (a *Alarm) raise(list []finding) (out []raised) {
-	for i, f := range list {
-		if i == namedMost {
-			return append(out, raised{Name: a.Name, Subject: "others", Say: fmt.Sprintf("And %s.", plural(len(list)-i, "other dataset", "other datasets")), Do: "The page Datasets shows the state of each.", Path: "/datasets"})
-		}
-		out = append(out, raised{Name: a.Name, Subject: f.dataset, Say: f.say, Do: a.Do, Path: f.path})
-	}
-	return out
 }
 
 // ratesKept is how many minutes of counters are kept: the longest window of an alarm is an hour.

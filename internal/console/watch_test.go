@@ -6,13 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/api"
 	"sluice/internal/dataset"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 )
 
-func indexed(rows ...lake.Hour) *lake.HourIndex {
-	x := lake.NewHourIndex()
+func indexed(rows ...lake.Hour) *hours.Index {
+	x := hours.NewIndex(nil)
 	x.Add(rows, noon)
 	return x
 }
@@ -27,10 +29,10 @@ func hourRow(ago time.Duration, id, kind, name, field string, count int64, value
 // says what to do, and "All is well" is gone.
 func TestDatasetsThatNeedSomebody(t *testing.T) {
 	accepted := func(ago time.Duration, n int64) lake.Hour {
-		return hourRow(ago, "shop", lake.KindEvents, "purchase", lake.FieldAccepted, n, 0)
+		return hourRow(ago, "shop", hours.KindEvents, "purchase", hours.FieldAccepted, n, 0)
 	}
 	rejected := func(ago time.Duration, n float64) lake.Hour {
-		return hourRow(ago, "shop", lake.KindRejections, "MISSING_FIELD", "/timestamp", int64(n), n)
+		return hourRow(ago, "shop", hours.KindRejections, "MISSING_FIELD", "/timestamp", int64(n), n)
 	}
 	uses := map[string]dataset.Use{
 		"k1": {Accepted: noon.Add(-time.Minute)}, "k2": {Accepted: noon.Add(-48 * time.Hour)},
@@ -80,6 +82,78 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 	}
 }
 
+// The alarm about consent that is not read begins above 1 % and with 20 events, and ends below 0.5 %.
+func TestConsentNotRead(t *testing.T) {
+	warned := func(code event.Code, ago time.Duration, n int64) lake.Hour {
+		return hourRow(ago, "shop", hours.KindWarnings, string(code), "", n, 0)
+	}
+	s := wellState()
+	s.datasets = []*dataset.Dataset{{ID: "shop"}}
+	s.labels = map[string]bool{"shop": true}
+	look := func(accepted int64, rows ...lake.Hour) string {
+		view := indexed(append(rows, hourRow(0, "shop", hours.KindEvents, "purchase", hours.FieldAccepted, accepted, 0))...).View()
+		defer view.Close()
+		s.found = *findDatasets(view, s)
+		said := ""
+		for _, a := range sound(s) {
+			if a.Name != "SluiceConsentNotRead" || a.Path != diagnosisPath("shop") || a.Do == "" {
+				t.Errorf("got %+v", a)
+			}
+			said += a.Say
+		}
+		if lines := s.unreadLines("shop"); (len(lines) > 0) != (said != "") || len(s.unreadLines("other")) > 0 || len(lines) > 0 && (lines[0].Say != said || lines[0].Reasons[0].Remedy == "") {
+			t.Errorf("got lines %+v beside %q", lines, said)
+		}
+		return said
+	}
+	const newer, tcf, unread = event.GPPVersionUnknown, event.TCFWithoutDisclosedVendors, event.PrivacyNotUnderstood
+	for _, c := range []struct {
+		name     string
+		accepted int64
+		rows     []lake.Hour
+		want     string
+	}{
+		{"nothing", 1000, nil, ""},
+		{"19 events", 100, []lake.Hour{warned(newer, 0, 19)}, ""},
+		{"exactly 1 %", 2000, []lake.Hour{warned(newer, 0, 20)}, ""},
+		{"0.7 % before", 10_000, []lake.Hour{warned(newer, 0, 70)}, ""},
+		{"above", 1000, []lake.Hour{warned(newer, 0, 20), warned(newer, 23*time.Hour, 10)}, "Dataset shop: of its accepted events of the last 24 hours 3.0 % have GPP_VERSION_UNKNOWN (30)."},
+		{"0.7 % after", 10_000, []lake.Hour{warned(newer, 0, 70)}, "Dataset shop: of its accepted events of the last 24 hours 0.7 % have GPP_VERSION_UNKNOWN (70)."},
+		{"exactly 0.5 %", 2000, []lake.Hour{warned(newer, 0, 10)}, "Dataset shop: of its accepted events of the last 24 hours 0.5 % have GPP_VERSION_UNKNOWN (10)."},
+		{"below", 10_000, []lake.Hour{warned(newer, 0, 49)}, ""},
+		{"0.7 % again", 10_000, []lake.Hour{warned(newer, 0, 70)}, ""},
+		{"a day ago", 1000, []lake.Hour{warned(newer, 24*time.Hour, 500)}, ""},
+		{"two", 1000, []lake.Hour{warned(tcf, 0, 50), warned(unread, 0, 1000), warned(newer, 0, 3)}, "Dataset shop: of its accepted events of the last 24 hours 5.0 % have TCF_WITHOUT_DISCLOSED_VENDORS (50), 100 % have PRIVACY_NOT_UNDERSTOOD (1,000)."},
+		{"another warning", 1000, []lake.Hour{warned(event.LateEvent, 0, 900)}, ""},
+	} {
+		if got := look(c.accepted, c.rows...); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestPlatformSwitches sends events as a consent platform writes them from one day on: the first page, Diagnosis and the
+// metric say so.
+func TestPlatformSwitches(t *testing.T) {
+	s := openService(t)
+	s.dataset(dataset.Spec{ID: "shop"})
+	until(t, "the tables are read", s.console.s.Hours.Complete)
+	one := fmt.Sprintf(`{"data_set_id":"shop","timestamp":%d,"event_type":"page_view","identifiers":{"email_sha256":%q},"privacy":{"gpp_string":"DBABLA~DVVVAAAAAAFU","gpp_sid":[7]}}`,
+		time.Now().Unix(), strings.Repeat("0a", 32))
+	s.post("shop", "/v1/events/batch", "["+strings.Repeat(one+",", unreadLeast-1)+one+"]")
+	until(t, "the accepted events", func() bool { return figuresOf(s, "/").Accepted == unreadLeast })
+	s.console.findDatasets(s.console.look()) // as Run does every ten seconds
+	const say = "100 % have GPP_VERSION_UNKNOWN (20)"
+	for _, path := range []string{"/", "/diagnosis", diagnosisPath("shop")} {
+		if _, page := s.read(path); !strings.Contains(page, say) {
+			t.Errorf("%s does not say %q: %s", path, say, page)
+		}
+	}
+	if _, page := s.read("/metrics"); !strings.Contains(page, `sluice_consent_unread_ratio{code="GPP_VERSION_UNKNOWN",dataset="shop"} 1`) {
+		t.Errorf("got %s", page)
+	}
+}
+
 // Of many datasets with the same problem the worst are named and the others counted.
 func TestManyFindings(t *testing.T) {
 	var rows []lake.Hour
@@ -87,7 +161,7 @@ func TestManyFindings(t *testing.T) {
 	for i := range 12 {
 		id := fmt.Sprintf("shop-%02d", i)
 		sets = append(sets, &dataset.Dataset{ID: id})
-		rows = append(rows, hourRow(0, id, lake.KindRejections, "MISSING_FIELD", "/timestamp", 10, float64(10+i)))
+		rows = append(rows, hourRow(0, id, hours.KindRejections, "MISSING_FIELD", "/timestamp", 10, float64(10+i)))
 	}
 	view := indexed(rows...).View()
 	defer view.Close()

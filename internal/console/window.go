@@ -3,12 +3,12 @@ package console
 import (
 	"time"
 
-	"sluice/internal/lake"
+	"sluice/internal/hours"
 )
 
 // window is a stretch of time that a page shows.
 type window struct {
-	lake.Window
+	hours.Window
 	name, say string
 }
 
@@ -32,7 +32,7 @@ var spans = []struct {
 func newWindow(name string, now time.Time) (window, bool) {
 	for _, s := range spans {
 		if s.name == name {
-			return window{lake.NewWindow(s.step, s.steps, now), s.name, s.say}, true
+			return window{hours.NewWindow(s.step, s.steps, now), s.name, s.say}, true
 		}
 	}
 	return window{}, false

@@ -123,6 +123,14 @@ type stored struct {
 
 const storedVersion = 1
 
+// checkVersion says whether an entry of the engine has the version that this program knows.
+func checkVersion(version, known int) error {
+	if version != known {
+		return fmt.Errorf("an entry of version %d, this program knows %d: use the sluice that wrote it, or a newer one", version, known)
+	}
+	return nil
+}
+
 func toStored(d *Dataset) stored {
 	s := stored{Version: storedVersion, Dataset: *d}
 	for i := range d.Keys {
@@ -132,8 +140,8 @@ func toStored(d *Dataset) stored {
 }
 
 func (s *stored) dataset() (*Dataset, error) {
-	if s.Version != storedVersion {
-		return nil, fmt.Errorf("record of version %d, known is %d", s.Version, storedVersion)
+	if err := checkVersion(s.Version, storedVersion); err != nil {
+		return nil, err
 	}
 	if len(s.Hashes) != len(s.Keys) {
 		return nil, fmt.Errorf("record has %d keys and %d hashes", len(s.Keys), len(s.Hashes))

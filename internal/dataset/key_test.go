@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"sluice/internal/engine"
 )
@@ -97,6 +98,20 @@ func TestAuthenticateAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { r.Authenticate(text) }); n != 0 {
 			t.Errorf("%s: %v allocations, want 0", name, n)
 		}
+	}
+}
+
+// Callers keep the id of a key for a day. The key that was presented does not stay in memory with it.
+func TestKeyIDHoldsNoSecret(t *testing.T) {
+	r := openRegistry(t, openEngine(t, engine.Options{Dir: t.TempDir()}), nil)
+	_, k := create(t, r, Spec{ID: "shop"})
+	text := k.Reveal()
+	_, id, err := r.Authenticate(text)
+	if err != nil || id == "" {
+		t.Fatal(id, err)
+	}
+	if begin, at := uintptr(unsafe.Pointer(unsafe.StringData(text))), uintptr(unsafe.Pointer(unsafe.StringData(id))); at >= begin && at < begin+uintptr(len(text)) {
+		t.Error("the id is a part of the key")
 	}
 }
 

@@ -98,8 +98,8 @@ func decodeReader(data []byte) (*Reader, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
-	if s.Version != storedReaderVersion {
-		return nil, fmt.Errorf("record of version %d, known is %d", s.Version, storedReaderVersion)
+	if err := checkVersion(s.Version, storedReaderVersion); err != nil {
+		return nil, err
 	}
 	r := s.Reader
 	if len(s.Hash) != len(r.Hash) {

@@ -49,6 +49,7 @@ type snapshot struct {
 
 // entry is what Authenticate needs to know of a key.
 type entry struct {
+	id      string
 	hash    [32]byte
 	dataset *Dataset
 	until   int64 // Unix nanoseconds from which it opens nothing
@@ -108,7 +109,7 @@ func (r *Registry) index(all []*Dataset) *snapshot {
 	for _, d := range all {
 		for i := range d.Keys {
 			k := &d.Keys[i]
-			en := &entry{hash: k.Hash, dataset: d, until: 1<<63 - 1}
+			en := &entry{id: k.ID, hash: k.Hash, dataset: d, until: 1<<63 - 1}
 			if !k.Expires.IsZero() {
 				en.until = k.Expires.UnixNano()
 			}
@@ -131,7 +132,8 @@ var nobody = &entry{use: new(use)}
 
 // Authenticate returns the dataset that a presented key opens, and the key's id. It looks only at memory, takes the
 // same time for a wrong key as for an unknown one, and allocates nothing. Its only error is ErrKey. The right secret of a
-// key that has ended, or of a disabled dataset, is ErrKey with the key's id, for the operator's log.
+// key that has ended, or of a disabled dataset, is ErrKey with the key's id, for the operator's log. The id shares no memory
+// with what was presented: callers keep it, and the secret must not stay with it.
 func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
 	id, secret, ok := parseKey(presented)
 	if !ok {
@@ -148,10 +150,10 @@ func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
 	}
 	if now.UnixNano() >= en.until {
 		note(&en.use.rejected, now)
-		return nil, id, ErrKey
+		return nil, en.id, ErrKey
 	}
 	note(&en.use.accepted, now)
-	return en.dataset, id, nil
+	return en.dataset, en.id, nil
 }
 
 // List returns all datasets by id, as they are stored now.

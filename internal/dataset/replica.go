@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -73,7 +72,7 @@ func (r *replica) Run(ctx context.Context) error {
 func (r *replica) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	last, err := r.revision(ctx)
+	last, err := r.kv.Revision(ctx)
 	if err == nil && last != r.seen.Load() {
 		err = r.load(ctx)
 	}
@@ -83,19 +82,6 @@ func (r *replica) refresh(ctx context.Context) error {
 	}
 	r.synced.Store(r.now().UnixNano())
 	return nil
-}
-
-// errBehind means an answer that is older than the copy.
-var errBehind = errors.New("the server that answered does not have everything that was written")
-
-// revision asks for the newest revision. Revisions only grow: a server of a cluster that answers with a lower one was replaced
-// or cut off, and has not caught up. Were it believed, valid keys would be rejected, and revoked ones could come back.
-func (r *replica) revision(ctx context.Context) (uint64, error) {
-	last, err := r.kv.Revision(ctx)
-	if err == nil && last < r.seen.Load() {
-		err = errBehind
-	}
-	return last, err
 }
 
 // published takes a change of its own in, then tells a running registry and waits until that has it too, if there
@@ -110,21 +96,20 @@ func (r *replica) published(ctx context.Context) error {
 	return nil
 }
 
-// load reads everything and swaps it in.
+// load reads everything and swaps it in. Revisions only grow: a server of a cluster that answers with a lower one was
+// replaced or cut off, and has not caught up. Were it believed, valid keys would be rejected, and revoked ones could come back.
 func (r *replica) load(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Asked first: what is written while the records are read makes the next look find a newer revision.
-	last, err := r.revision(ctx)
-	if err != nil {
-		return err
+	records, revision, err := r.kv.All(ctx)
+	if err == nil && revision < r.seen.Load() {
+		err = engine.ErrBehind
 	}
-	records, err := r.kv.All(ctx)
 	if err != nil {
 		return err
 	}
 	r.take(records)
-	r.seen.Store(last)
+	r.seen.Store(revision)
 	r.synced.Store(r.now().UnixNano())
 	r.loads.Add(1)
 	return nil

@@ -83,19 +83,9 @@ func second(sec int64) time.Time {
 	return time.Unix(sec, 0).UTC()
 }
 
-// Restore takes over times of last use that an earlier version kept elsewhere; a later one known here stays.
-func (r *Registry) Restore(used map[string]time.Time) {
-	keys := r.snap.Load().keys
-	for id, at := range used {
-		if en := keys[id]; en != nil {
-			raise(&en.use.accepted, at.Unix())
-		}
-	}
-}
-
 // ReadUse takes in what all nodes have written about the use of keys. Used returns it then.
 func (r *Registry) ReadUse(ctx context.Context) error {
-	records, err := r.uses.All(ctx)
+	records, _, err := r.uses.All(ctx)
 	if err != nil {
 		return fmt.Errorf("read the use of keys: %w", err)
 	}
@@ -122,8 +112,8 @@ func decodeUse(b []byte) (storedUse, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return s, err
 	}
-	if s.Version != useVersion {
-		return s, fmt.Errorf("record of version %d, known is %d", s.Version, useVersion)
+	if err := checkVersion(s.Version, useVersion); err != nil {
+		return s, err
 	}
 	return s, nil
 }

@@ -116,20 +116,6 @@ func TestNodesShareUse(t *testing.T) {
 	}
 }
 
-func TestUseOfAnEarlierVersionIsTakenOver(t *testing.T) {
-	e := openEngine(t, engine.Options{Dir: t.TempDir()})
-	r := openRegistry(t, e, func() time.Time { return noon })
-	id, _ := create(t, r, Spec{ID: "shop"})
-	r.Restore(map[string]time.Time{id: noon, "unknown": noon})
-	r.Restore(map[string]time.Time{id: noon.Add(-time.Hour)})
-	if err := r.writeUse(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	if got := usesOf(t, e, id).Accepted; !got.Equal(noon) {
-		t.Errorf("got %v, want %v", got, noon)
-	}
-}
-
 func TestUseOfForgottenKeysIsDeleted(t *testing.T) {
 	e := openEngine(t, engine.Options{Dir: t.TempDir()})
 	r := openRegistry(t, e, func() time.Time { return noon })

@@ -1,9 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -12,9 +17,24 @@ import (
 // Bucket is a key-value store on disk. It keeps the newest value of each key. Its methods may be called by many
 // goroutines and stay valid over a restart of the engine.
 type Bucket struct {
-	name string
-	js   jetstream.JetStream
-	kv   jetstream.KeyValue
+	kv  jetstream.KeyValue // for writing
+	log *Partition         // the JetStream stream that holds it, for reading
+
+	seen atomic.Uint64 // the highest revision that was written or read here
+}
+
+// errBehind is the answer of a leader that lacks what was there before: a server whose disk was replaced can become leader
+// before it has its copy, and lacks it for a moment.
+var errBehind = fmt.Errorf("%w: the leader of a bucket has not all of its entries yet", ErrUnavailable)
+
+// note remembers a revision that is there.
+func (b *Bucket) note(revision uint64) {
+	for {
+		seen := b.seen.Load()
+		if revision <= seen || b.seen.CompareAndSwap(seen, revision) {
+			return
+		}
+	}
 }
 
 // Entry is the value of a key. A later change of any key in the bucket has a higher Revision.
@@ -44,33 +64,41 @@ func (e *Engine) openBucket(ctx context.Context, k Kind) (*Bucket, error) {
 			kv, err = e.js.KeyValue(ctx, spec.name)
 		}
 	}
-	if err == nil && e.mode == External {
+	if err == nil {
 		kv, err = e.correctBucket(ctx, k, kv)
-	}
-	if err == nil && e.mode == External {
-		// A cluster answers that a bucket is made before a server answers for what is in it.
-		if _, err = kv.Get(ctx, "ready"); errors.Is(err, jetstream.ErrKeyNotFound) {
-			err = nil
-		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", spec.name, translate(err))
 	}
-	return &Bucket{name: spec.name, js: e.js, kv: kv}, nil
+	b := e.bucket(kv)
+	if e.mode == External {
+		// A cluster answers that a bucket is made before a server answers for what is in it.
+		if _, err = b.Get(ctx, "ready"); err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("open bucket %s: %w", spec.name, err)
+		}
+	}
+	return b, nil
+}
+
+func (e *Engine) bucket(kv jetstream.KeyValue) *Bucket {
+	return &Bucket{kv: kv, log: &Partition{e: e, rc: e.nc, name: "KV_" + kv.Bucket()}}
 }
 
 func (e *Engine) bucketConfig(k Kind, replicas int) jetstream.KeyValueConfig {
 	spec := buckets[k]
 	return jetstream.KeyValueConfig{
 		Bucket: spec.name, Description: spec.description, History: 1, TTL: spec.age,
-		Storage: jetstream.FileStorage, Replicas: max(1, replicas),
+		Storage: jetstream.FileStorage, Replicas: max(1, replicas), Metadata: withVersion(nil),
 	}
 }
 
-// correctBucket gives a bucket more copies if it has too few, and the age it must have.
+// correctBucket gives a bucket of a version that this program knows more copies if it has too few, and the age it must have.
 func (e *Engine) correctBucket(ctx context.Context, k Kind, kv jetstream.KeyValue) (jetstream.KeyValue, error) {
 	st, err := kv.Status(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkVersion(st.Config().Metadata); err != nil {
 		return nil, err
 	}
 	want := e.bucketConfig(k, max(st.Config().Replicas, e.copies()))
@@ -80,34 +108,72 @@ func (e *Engine) correctBucket(ctx context.Context, k Kind, kv jetstream.KeyValu
 	return e.js.UpdateKeyValue(ctx, want)
 }
 
-// Get returns the value of a key, or ErrNotFound.
+// Get returns the value of a key, or ErrNotFound. The leader answers: a replica that lags has an older value, or none.
 func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
-	kve, err := b.kv.Get(ctx, key)
-	if err != nil {
-		return Entry{}, translate(err)
+	last, deleted, err := b.last(ctx, key)
+	if err == nil && deleted {
+		err = ErrNotFound
 	}
-	return entry(kve), nil
+	if err != nil {
+		return Entry{}, err
+	}
+	return last, nil
 }
 
-func entry(kve jetstream.KeyValueEntry) Entry {
-	return Entry{Key: kve.Key(), Value: kve.Value(), Revision: kve.Revision(), Time: kve.Created()}
+// last returns the newest entry of a key, also the one that its deletion left.
+func (b *Bucket) last(ctx context.Context, key string) (_ Entry, deleted bool, _ error) {
+	m, err := b.log.askLeader(ctx, getRequest{LastFor: b.prefix() + key})
+	if err != nil {
+		return Entry{}, false, err
+	}
+	e, deleted := b.entry(&m)
+	if e.Key != key { // it was a pattern
+		err = ErrNotFound
+	}
+	return e, deleted, err
+}
+
+// prefix is what the subjects of the bucket begin with; the key follows.
+func (b *Bucket) prefix() string { return "$KV." + b.kv.Bucket() + "." }
+
+func (b *Bucket) entry(m *jetstream.RawStreamMsg) (_ Entry, deleted bool) {
+	return Entry{Key: strings.TrimPrefix(m.Subject, b.prefix()), Value: m.Data, Revision: m.Sequence, Time: m.Time},
+		m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
 }
 
 // Put sets the value of a key and returns its revision.
 func (b *Bucket) Put(ctx context.Context, key string, value []byte) (uint64, error) {
 	revision, err := b.kv.Put(ctx, key, value)
+	b.note(revision)
 	return revision, translate(err)
 }
 
 // Create sets the value of a key that has none. Else it returns ErrExists.
 func (b *Bucket) Create(ctx context.Context, key string, value []byte) (uint64, error) {
-	revision, err := b.kv.Create(ctx, key, value)
-	return revision, translate(err)
+	revision, err := b.Update(ctx, key, value, 0)
+	if !errors.Is(err, ErrRevision) {
+		return revision, err
+	}
+	last, deleted, err := b.last(ctx, key)
+	switch {
+	case errors.Is(err, ErrNotFound): // another one is on its way, or has just run out
+		return 0, ErrExists
+	case err != nil:
+		return 0, err
+	case !deleted:
+		return 0, ErrExists
+	}
+	revision, err = b.Update(ctx, key, value, last.Revision)
+	if errors.Is(err, ErrRevision) {
+		err = ErrExists
+	}
+	return revision, err
 }
 
 // Update sets the value of a key if its revision is still the given one. Else it returns ErrRevision.
 func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
 	next, err := b.kv.Update(ctx, key, value, revision)
+	b.note(next)
 	return next, changed(err)
 }
 
@@ -130,33 +196,59 @@ func changed(err error) error {
 
 // Revision returns the highest revision of the bucket: a change of any key raises it.
 func (b *Bucket) Revision(ctx context.Context) (uint64, error) {
-	s, err := b.js.Stream(ctx, "KV_"+b.name)
-	if err != nil {
-		return 0, translate(err)
-	}
-	return s.CachedInfo().State.LastSeq, nil
+	st, err := b.log.State(ctx)
+	return st.LastSeq, err
 }
 
-// All returns every key with its value, as they are when the engine reads them.
-func (b *Bucket) All(ctx context.Context) ([]Entry, error) {
-	var all []Entry
-	w, err := b.kv.WatchAll(ctx, jetstream.IgnoreDeletes())
+// All returns every key with its value, and the revision that this is the state of, or 0 without any. Everything that was
+// written when it was called is in it: the replicas that lag are asked too, but the leader says where the end is.
+//
+// A replica has its entries in order. So if it has an entry, it has every earlier one that is still the newest of its key;
+// what it lacks is behind the last entry that it gives. Whoever answers next is asked for what is behind that, and when
+// nobody has more, the leader is. An entry that is replaced meanwhile appears again with a higher revision. A leader that is
+// behind what was seen before is ErrUnavailable.
+func (b *Bucket) All(ctx context.Context) ([]Entry, uint64, error) {
+	r, err := b.log.Reader(256, 1<<20)
 	if err != nil {
-		return nil, translate(err)
+		return nil, 0, err
 	}
-	defer func() { _ = w.Stop() }() // an ephemeral reader: if this fails, the engine drops it
+	defer r.Close()
+	found, revision := map[string]Entry{}, uint64(0)
+	take := func(m jetstream.RawStreamMsg) {
+		e, deleted := b.entry(&m)
+		if revision = e.Revision; deleted {
+			delete(found, e.Key)
+			return
+		}
+		found[e.Key] = e
+	}
 	for {
-		select {
-		case <-ctx.Done():
-			return nil, translate(ctx.Err())
-		case kve, open := <-w.Updates():
-			if !open {
-				return nil, ErrInterrupted
-			}
-			if kve == nil { // everything there was when we asked
-				return all, nil
-			}
-			all = append(all, entry(kve))
+		before := revision
+		err := r.batch(ctx, revision+1, take)
+		if err != nil && !errors.Is(err, ErrInterrupted) {
+			return nil, 0, err
+		}
+		if revision > before {
+			continue
+		}
+		m, err := b.log.askLeader(ctx, getRequest{Seq: revision + 1, NextFor: b.prefix() + ">"})
+		if errors.Is(err, ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		take(m)
+	}
+	if revision < b.seen.Load() { // its newest entries have ended by their age, or the leader lacks them
+		last, err := b.Revision(ctx)
+		if err != nil {
+			return nil, 0, err
+		}
+		if last < b.seen.Load() {
+			return nil, 0, errBehind
 		}
 	}
+	b.note(revision)
+	return slices.SortedFunc(maps.Values(found), func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) }), revision, nil
 }

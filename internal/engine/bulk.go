@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -31,23 +32,67 @@ func (p *Partition) PublishRun(ctx context.Context, after uint64, data [][]byte)
 	return last, err
 }
 
-// Keyed is a message with a key.
-type Keyed struct {
-	Key  string
-	Data []byte
-}
-
-// PublishKeys is PublishNew for several messages at once. A key that has a message already is left as it is.
-func (p *Partition) PublishKeys(ctx context.Context, keyed []Keyed) error {
-	messages := make([]*nats.Msg, len(keyed))
-	for i, k := range keyed {
-		messages[i] = &nats.Msg{Subject: keyPrefix(p.id) + k.Key, Data: k.Data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}}}
-	}
-	return p.publishAll(ctx, messages, func(_ int, _ uint64, err error) error {
-		if errors.Is(err, ErrExists) {
+// StoreRun is PublishRun by the only writer: it insists, and after an answer that does not come it asks the partition where
+// it ends.
+func (p *Partition) StoreRun(ctx context.Context, after uint64, data [][]byte) error {
+	return p.e.insist(ctx, func(ctx context.Context) error {
+		last, err := p.PublishRun(ctx, after, data)
+		if errors.Is(err, ErrTimeout) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRevision) {
+			st, stErr := p.State(ctx)
+			switch {
+			case stErr != nil:
+				return stErr
+			case st.LastSeq > after+uint64(len(data)):
+				return fmt.Errorf("somebody else writes to %s: it ends at %d", p.name, st.LastSeq)
+			}
+			last, err = max(last, st.LastSeq), fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if data, after = data[last-after:], last; len(data) == 0 {
 			return nil
 		}
 		return err
+	})
+}
+
+// MaxBatch is how many messages PublishBatch takes: as many as NATS does.
+const MaxBatch = 1000
+
+// PublishBatch stores messages one behind the other, all or none, with one sync: the first must get the number after+1. It
+// returns the number of the last. ErrRevision means that the partition does not end where it should.
+func (p *Partition) PublishBatch(ctx context.Context, after uint64, data [][]byte) (last uint64, err error) {
+	id := rand.Text()
+	for i := range data {
+		m := &nats.Msg{Subject: p.subject, Data: data[i], Header: nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)}}}
+		if i == 0 {
+			m.Header.Set("Nats-Expected-Last-Sequence", strconv.FormatUint(after, 10))
+		}
+		if i == len(data)-1 {
+			m.Header.Set("Nats-Batch-Commit", "1")
+			last, err = p.publish(ctx, m)
+		} else {
+			err = translate(p.e.nc.PublishMsg(m)) // the answer to the last tells of all
+		}
+		if err != nil {
+			return 0, changed(err)
+		}
+	}
+	return last, nil
+}
+
+// StoreKeys is PublishNew for one message under each of several keys, and insists. A key that has a message already is left
+// as it is.
+func (p *Partition) StoreKeys(ctx context.Context, keys []string, data []byte) error {
+	messages := make([]*nats.Msg, len(keys))
+	for i, key := range keys {
+		messages[i] = &nats.Msg{Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}}}
+	}
+	return p.e.insist(ctx, func(ctx context.Context) error {
+		return p.publishAll(ctx, messages, func(_ int, _ uint64, err error) error {
+			if errors.Is(err, ErrExists) {
+				return nil
+			}
+			return err
+		})
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -59,12 +60,14 @@ type Options struct {
 	Credentials string        // credentials file for URL
 	Token       string        // token for URL
 	RootCA      string        // certificate authority file for URL
+	ClientCert  string        // certificate file by which URL knows this process; with ClientKey or not at all
+	ClientKey   string        // key file of ClientCert
 	Replicas    int           // copies of everything stored, at least; 0 means as many as there are, or 1; more than 1 needs a cluster at URL
 	Listen      bool          // let other processes on this machine attach while this one runs the engine
 	Wait        time.Duration // how long to wait for a directory in use; 0 means 10 s
 	MaxStore    int64         // bytes the embedded engine may fill; 0 means the size of the disk
 	Log         *slog.Logger  // nil means nothing is logged
-	Join        bool          // for the two engines of a Join alone: open them also while it is under way
+	Restore     bool          // for Engine.Restore alone: open URL also while it is not finished
 
 	// Unsynced leaves writes to the operating system. It exists only as the control of the power-cut proof, which must
 	// lose data with it; anything acknowledged with it may be gone after a power cut.
@@ -84,6 +87,7 @@ type Engine struct {
 	suspect  chan struct{} // a doubt about health was raised: look now
 	fault    atomic.Pointer[error]
 	restarts atomic.Uint64
+	verified atomic.Bool // a server has asked for the certificate of this process: such a one lets nobody in without
 
 	mu      sync.Mutex // guards what follows
 	srv     *server.Server
@@ -91,6 +95,8 @@ type Engine struct {
 	unwell  chan struct{} // closed when Health may have become an error
 	closed  bool
 	readers []*nats.Conn // connections beside nc
+
+	rejected sync.Map // connections whose credentials the server rejects
 
 	restartMu sync.Mutex // one restart at a time
 
@@ -116,7 +122,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		err = e.openExternal(ctx)
 	case o.Dir == "":
 		err = errors.New("open engine: neither a data directory nor an address is given")
-	case !o.Join && belongsToCluster(o.Dir) != nil:
+	case belongsToCluster(o.Dir) != nil:
 		err = fmt.Errorf("open engine: %w", belongsToCluster(o.Dir))
 	case o.Replicas > 1:
 		err = fmt.Errorf("open engine: %d replicas need a cluster; the embedded engine is one node", o.Replicas)
@@ -198,8 +204,11 @@ func (e *Engine) openExternal(ctx context.Context) error {
 		return err
 	}
 	for i, address := range strings.Split(e.o.URL, ",") {
-		// The library's own error would show the address, and a password may be in it.
-		if _, err := url.Parse(strings.TrimSpace(address)); err != nil {
+		// The library's own error would show the address, and a password may be in it. It reads one without a scheme so.
+		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		if _, err := url.Parse(address); err != nil {
 			return fmt.Errorf("connect to the external engine: address %d cannot be read", i+1)
 		}
 	}
@@ -213,13 +222,16 @@ func (e *Engine) openExternal(ctx context.Context) error {
 	if e.o.RootCA != "" {
 		opts = append(opts, nats.RootCAs(e.o.RootCA))
 	}
+	if e.o.ClientCert != "" {
+		opts = append(opts, nats.ClientCert(e.o.ClientCert, e.o.ClientKey), e.noteRequest)
+	}
 	if err := e.connect(ctx, e.o.URL, opts...); err != nil {
 		return err
 	}
 	if got := e.nc.MaxPayload(); got < minPayload {
 		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got, maxPayload)
 	}
-	if e.o.Join { // PlanJoin looks at it
+	if e.o.Restore { // which looks at the record itself
 		return nil
 	}
 	return e.findRecord(ctx)
@@ -247,29 +259,26 @@ func (e *Engine) findRecord(ctx context.Context) error {
 }
 
 // rejectEmbedded rejects a data directory whose embedded engine holds a stream: events that are accepted and not in the
-// table yet, datasets, keys and idempotency keys are in it, and would seem to be gone. One that was moved is empty in
-// that sense.
+// table yet, datasets, keys and idempotency keys are in it, and would seem to be gone.
 func rejectEmbedded(dir string) error {
 	if dir == "" {
 		return nil
 	}
 	found, err := HoldsStream(dir)
 	if err == nil && found {
-		var m membership
-		m, err = readMembership(dir)
-		switch {
-		case err != nil || m.Join == joinDone:
-		case m.Join != "":
-			err = m.refusal(dir)
-		default:
-			err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
-				"move them with: sluice cluster join --data %s --nats …; or use another directory", dir, dir)
-		}
+		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
+			"move them with sluice backup --final and sluice restore, or use another directory", dir)
 	}
 	if err != nil {
 		return fmt.Errorf("open engine: %w", err)
 	}
 	return nil
+}
+
+// Exists says whether an engine was opened in a data directory before. It opens nothing.
+func Exists(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, storeName))
+	return err == nil
 }
 
 // HoldsStream says whether a data directory has an embedded engine with a stream. It opens nothing.
@@ -297,9 +306,12 @@ func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Optio
 }
 
 // unreachable adds ErrUnavailable to what may pass by itself: a server that is not there yet, or a cluster without a
-// leader. Wrong credentials do not pass.
+// leader. Wrong credentials do not pass, nor does a certificate that the server rejects, or whose file cannot be read.
 func unreachable(err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+	_, file := errors.AsType[*fs.PathError](err)
+	op, dialed := errors.AsType[*net.OpError](err)
+	rejected := dialed && op.Op == "remote error" || errors.Is(err, nats.ErrTLS) // the first if its reason arrived before the end of the connection
+	if file || rejected || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return err
 	}
 	_, network := errors.AsType[net.Error](err)
@@ -341,14 +353,24 @@ func (e *Engine) dial(name, address string, opts ...nats.Option) (*nats.Conn, er
 		nats.Timeout(3*time.Second),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
+		nats.IgnoreAuthErrorAbort(), // a wrong password may be put right, and a credentials file be renewed: it is read for each attempt
 		nats.DisconnectErrHandler(func(nc *nats.Conn, _ error) {
 			if nc.Opts.Name == writeName { // without the other one only reading stops
 				e.notify(&e.unwell)
 			}
 			e.Suspect()
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { e.notify(&e.changed) }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		nats.ReconnectHandler(func(nc *nats.Conn) {
+			e.rejected.Delete(nc)
+			e.notify(&e.changed)
+		}),
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
+			if rejectsCredentials(err) {
+				if _, said := e.rejected.Swap(nc, true); !said { // there are many attempts a second
+					e.log.Error(errCredentials.Error()+"; trying again until it does not", "error", err)
+				}
+				return
+			}
 			e.log.Warn("engine connection", "error", err)
 		}))
 	return nats.Connect(address, opts...)
@@ -432,7 +454,8 @@ type Stats struct {
 	Healthy   bool
 	Restarts  uint64 // of the embedded engine within this process
 	Replicas  int
-	Version   string // of the server
+	Version   string   // of the server
+	Exposed   []string // what the connection to an external engine lacks to keep strangers away; see Protection
 }
 
 // Stats returns the numbers of now.
@@ -444,5 +467,6 @@ func (e *Engine) Stats() Stats {
 		Restarts:  e.restarts.Load(),
 		Replicas:  e.copies(),
 		Version:   e.nc.ConnectedServerVersion(),
+		Exposed:   e.Protection().Problems(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -110,6 +111,28 @@ func TestAttachToARunningServer(t *testing.T) {
 	put(t, open(t, Options{Dir: dir}), "again")
 	if n := stored(t, serve); n != 2 {
 		t.Errorf("server sees %d messages, want 2", n)
+	}
+}
+
+// Every command of an operator opens a connection. What is left of it is bounded.
+func TestClosedConnectionsAreForgotten(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, Options{Dir: dir, Listen: true})
+	for range 2 * maxClosed {
+		a, err := Open(t.Context(), Options{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed, err := e.srv.Connz(&server.ConnzOptions{State: server.ConnClosed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if closed.NumConns > maxClosed {
+		t.Errorf("the server remembers %d connections that have ended, want at most %d", closed.NumConns, maxClosed)
 	}
 }
 
@@ -356,7 +379,7 @@ func TestEmbeddedDirectoryWithAnAddress(t *testing.T) {
 	e = open(t, Options{Dir: dir})
 	partitions(t, e, PartitionOptions{})
 	e.Close()
-	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sluice cluster join --data "+dir) {
+	if _, err := Open(t.Context(), o); err == nil || !strings.Contains(err.Error(), "sluice backup --final") {
 		t.Errorf("a directory with a stream: got %v, want the command that moves it", err)
 	}
 }

@@ -19,7 +19,9 @@ var (
 	ErrUnavailable = errors.New("engine: unavailable")
 	ErrNoLeader    = fmt.Errorf("%w: no server answers for the partition", ErrUnavailable) // nobody got the question: nothing is stored
 	ErrInterrupted = errors.New("engine: the connection was renewed before the whole answer came")
+	ErrBehind      = errors.New("engine: the server that answered does not have everything that was written")
 	ErrLeaseLost   = errors.New("engine: another process has the lease")
+	ErrVersion     = errors.New("engine: it has version")
 )
 
 // Error codes of JetStream's API that callers must tell apart.
@@ -66,8 +68,8 @@ func translate(err error) error {
 		return (&apiError{Code: int(a.ErrorCode), Description: a.Description}).asError()
 	}
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, errors.Is(err, ErrVersion):
+		return err
 	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrNoKeysFound):
 		return ErrNotFound
 	case errors.Is(err, jetstream.ErrKeyExists):

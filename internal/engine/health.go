@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -29,10 +30,22 @@ func (e *Engine) Health() error {
 			return errors.New("the engine has turned its storage off")
 		}
 	}
+	if _, rejected := e.rejected.Load(e.nc); rejected {
+		return errCredentials
+	}
 	if !e.nc.IsConnected() {
 		return fmt.Errorf("no connection to the %s engine", e.mode)
 	}
 	return nil
+}
+
+// errCredentials is what is wrong while a server rejects the credentials of a connection that it had accepted.
+var errCredentials = errors.New("NATS rejects the credentials of this node")
+
+// rejectsCredentials says whether an error is about credentials.
+func rejectsCredentials(err error) bool {
+	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
+		func(one error) bool { return errors.Is(err, one) })
 }
 
 // Unwell returns a channel that is closed when Health may next have become an error.
@@ -57,12 +70,36 @@ func (e *Engine) Move() {
 	if e.mode != External {
 		return
 	}
-	e.mu.Lock()
-	conns := append([]*nats.Conn{e.nc}, e.readers...)
-	e.mu.Unlock()
-	for _, nc := range conns {
+	for _, nc := range e.connections() {
 		_ = nc.ForceReconnect() // fails only when it is closed
 	}
+}
+
+func (e *Engine) connections() []*nats.Conn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]*nats.Conn{e.nc}, e.readers...)
+}
+
+// pongWithin is how long a server may take to answer a ping before it counts as gone. Arbitrary: it answers at once, whatever
+// it has to store. Without a suspicion the connection itself finds out, after 15 s.
+const pongWithin = 2 * time.Second
+
+// leaveSilent takes connections away from servers that do not answer a ping: one that is stopped or whose packets vanish keeps its
+// connections open.
+func (e *Engine) leaveSilent(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pongWithin)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, nc := range e.connections() {
+		wg.Go(func() {
+			if err := nc.FlushWithContext(ctx); errors.Is(err, context.DeadlineExceeded) && nc.IsConnected() {
+				e.log.Warn("the NATS server does not answer; trying another one")
+				_ = nc.ForceReconnect() // fails only when it is closed
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // Settled says whether every connection stands. One that does not is looking for a server by itself.
@@ -81,17 +118,23 @@ func (e *Engine) fail(err error) {
 }
 
 // Run watches the embedded engine and restarts it when it has stopped taking writes, again and again until it does:
-// a full disk heals when space returns. It returns nil when ctx ends, and an error only when this process cannot go on:
+// a full disk heals when space returns. Of an external engine it leaves servers that do not answer, when somebody suspects
+// it. It returns nil when ctx ends, and an error only when this process cannot go on:
 // the old engine hangs, and a new one on its files would damage them.
 func (e *Engine) Run(ctx context.Context) error {
 	const pause, longest = 250 * time.Millisecond, 5 * time.Second
 	wait := pause
 	for {
+		suspected := false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-e.suspect:
+			suspected = true
 		case <-time.After(2 * time.Second): // a fault the log bridge missed is found this late
+		}
+		if suspected && e.mode == External {
+			e.leaveSilent(ctx)
 		}
 		if e.mode != Embedded || !e.broken() {
 			wait = pause

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -21,8 +22,8 @@ func (e *Engine) Journal(ctx context.Context) (*Journal, error) {
 				return nil // another node made it
 			}
 		}
-		if err == nil && cur.CachedInfo().Config.Replicas < e.copies() {
-			_, err = e.js.UpdateStream(ctx, e.journalConfig())
+		if err == nil {
+			err = e.correctJournal(ctx, &cur.CachedInfo().Config)
 		}
 		return translate(err)
 	})
@@ -32,11 +33,44 @@ func (e *Engine) Journal(ctx context.Context) (*Journal, error) {
 	return &Journal{&Partition{e: e, rc: e.nc, name: journalName, subject: journalSubject}}, nil
 }
 
+// correctJournal gives the journal more copies if it has too few, and its settings back if somebody changed them.
+func (e *Engine) correctJournal(ctx context.Context, cur *jetstream.StreamConfig) error {
+	if err := checkVersion(cur.Metadata); err != nil {
+		return err
+	}
+	want := e.journalConfig()
+	want.Replicas = max(want.Replicas, cur.Replicas)
+	strange := e.journalDrift(cur)
+	if len(strange) == 0 && cur.Replicas == want.Replicas {
+		return nil
+	}
+	if len(strange) > 0 {
+		e.log.Warn("somebody changed the settings of the audit log in the engine; they are put right, and entries may be gone: run sluice audit verify",
+			"stream", journalName, "settings", strings.Join(strange, ", "))
+	}
+	_, err := e.js.UpdateStream(ctx, want)
+	return err
+}
+
+// journalDrift names the settings of the journal that are not as Sluice makes them.
+func (e *Engine) journalDrift(cur *jetstream.StreamConfig) []string {
+	want := e.journalConfig()
+	names := drift(cur, &want)
+	if cur.MaxAge > 0 {
+		names = append(names, "age")
+	}
+	if cur.MaxBytes > 0 {
+		names = append(names, "bytes")
+	}
+	return names
+}
+
 func (e *Engine) journalConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: journalName, Description: "Sluice audit log", Subjects: []string{journalSubject},
 		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardOld,
-		MaxMsgs: journalEntries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
+		MaxMsgs: JournalEntries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
+		Metadata: withVersion(nil),
 	}
 }
 
@@ -78,8 +112,12 @@ func (j *Journal) Scan(ctx context.Context, from uint64, yield func(number uint6
 		if err != nil {
 			return err
 		}
-		if len(batch) == 0 {
-			return fmt.Errorf("%s: entry %d: %w", journalName, next, ErrNotFound)
+		if len(batch) == 0 { // a replica that lags, or damage
+			m, err := j.p.Get(ctx, next)
+			if err != nil {
+				return fmt.Errorf("entry %d: %w", next, err)
+			}
+			batch = []Message{m}
 		}
 		for _, m := range batch {
 			if m.Seq > last {

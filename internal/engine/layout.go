@@ -17,12 +17,13 @@ import (
 //	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
 //	SLUICE_ERASURES  key-value  tombstones of erased identifiers: keyed digests         90 days, or as long as frames
+//	SLUICE_ALARMS    key-value  alarms that last, and the last ones                     the last 1,000
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
 //	SLUICE_NODES     key-value  which nodes run, and what each loads                    15 s after the last heartbeat
 //	SLUICE_NEWS.*    subject    "something changed": not stored, may get lost           –
 //
 // Each stream and bucket has Options.Replicas copies. Every name begins with SLUICE, because other programs may use the
-// same account of a NATS server. The names never change: data written by an earlier version must be found.
+// same account of a NATS server. Each has the version of what is in it, see formatVersion.
 
 // Kind names one of the key-value buckets.
 type Kind uint8
@@ -36,6 +37,7 @@ const (
 	KeyUse                 // when each key was last used
 	Nodes                  // which nodes run
 	Erasures               // tombstones of erased identifiers
+	Alarms                 // alarms that last, and the last ones
 	leases                 // see Lease
 )
 
@@ -57,6 +59,7 @@ var buckets = [...]struct {
 	KeyUse:     {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
 	Nodes:      {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
 	Erasures:   {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
+	Alarms:     {name: "SLUICE_ALARMS", description: "Sluice alarms"},                             // their owner forgets them
 	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 
@@ -69,12 +72,8 @@ const (
 	// keyedPartitions names, in the metadata of a partition, how many partitions hold keyed records. It is fixed when
 	// the first partition is made: were it to follow the number of partitions, a key could be used twice.
 	keyedPartitions = "sluice_once_partitions"
-	// hashedPartitions is keyedPartitions for a stream that was moved here from an embedded engine. Its frames have 24 bytes
-	// of the hash of a key, so the partition of a key is found from these. An earlier version does not know the name, and
-	// does not open the stream: it would look for keys in other partitions.
-	hashedPartitions = "sluice_keyed_partitions"
-	// movedCreation has, in the metadata of a stream that was moved here, when its first partition was made where it was.
-	// Cursors of the feed name that time.
+	// movedCreation has, in the metadata of a partition of a stream that was moved here, when the one that it continues was
+	// made. Cursors of the feed name that time.
 	movedCreation = "sluice_moved_creation"
 	// restoredIdentity has, in the metadata of the first partition, the identity of the stream that it is a copy of. The
 	// tables that were loaded from that stream go on with the copy.
@@ -85,8 +84,8 @@ const (
 const (
 	journalName    = "SLUICE_AUDIT"
 	journalSubject = "SLUICE_AUDIT.entry"
-	// journalEntries bounds the journal (arbitrary: some 64 MiB). A bound in bytes would be reserved on the disk at once.
-	journalEntries = 200_000
+	// JournalEntries bounds the journal (arbitrary: some 64 MiB). A bound in bytes would be reserved on the disk at once.
+	JournalEntries = 200_000
 )
 
 func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }

@@ -89,8 +89,7 @@ func clearLeftovers(dir string) error {
 	if err := removeAddress(dir); err != nil {
 		return err
 	}
-	// Earlier versions named temporary files replace.*.tmp.
-	for _, pattern := range []string{addressName + ".*.tmp", "replace.*.tmp", storeName + "/*.blk.*.tmp", storeName + "/replace.*.tmp"} {
+	for _, pattern := range []string{addressName + ".*.tmp", storeName + "/*.blk.*.tmp"} {
 		left, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err

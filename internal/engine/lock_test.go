@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// What a killed process left half made is gone after the start, also under the names of earlier versions. Files of others stay.
+// What a killed process left half made is gone after the start. Files of others stay.
 func TestClearLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{
-		addressName, addressName + ".123.tmp", "replace.1.tmp", "console.json.7.tmp", "audit.jsonl",
-		storeName + "/12.blk.5.tmp", storeName + "/replace.9.tmp", storeName + "/meta.inf",
+		addressName, addressName + ".123.tmp", "settings.json.7.tmp", "audit.jsonl",
+		storeName + "/12.blk.5.tmp", storeName + "/meta.inf",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -40,7 +40,7 @@ func TestClearLeftovers(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	want := []string{"audit.jsonl", "console.json.7.tmp", storeName, storeName + "/meta.inf"}
+	want := []string{"audit.jsonl", "settings.json.7.tmp", storeName, storeName + "/meta.inf"}
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -17,29 +17,6 @@ const clusterName = "cluster.json"
 
 type membership struct {
 	Cluster string `json:"cluster"`
-	Join    string `json:"join,omitempty"` // how far the move of the directory's own engine into the cluster is; "" where there was none
-}
-
-// The states of a move.
-const (
-	joinBegun = "begun"
-	joinUndo  = "undo" // it is given up, and what was copied is being deleted
-	joinDone  = "done"
-)
-
-// refusal says why the directory's own engine is not opened.
-func (m *membership) refusal(dir string) error {
-	switch m.Join {
-	case joinBegun:
-		return fmt.Errorf("the data directory %s is being moved into the cluster %s: finish that with: sluice cluster join --data %s --nats …; or give it up with the same and --undo",
-			dir, m.Cluster, dir)
-	case joinUndo:
-		return fmt.Errorf("the move of the data directory %s into the cluster %s is being given up: finish that with: sluice cluster join --data %s --nats … --undo", dir, m.Cluster, dir)
-	case joinDone:
-		return fmt.Errorf("the data directory %s was moved into the cluster %s, which has its events, datasets and keys: name the cluster's NATS servers with --nats or SLUICE_NATS",
-			dir, m.Cluster)
-	}
-	return fmt.Errorf("the data directory %s belongs to a node of the cluster %s: name its NATS servers with --nats or SLUICE_NATS", dir, m.Cluster)
 }
 
 // KeepDir makes the data directory one of this cluster: from now on it opens no other engine. The node that uses it calls
@@ -58,7 +35,7 @@ func belongsToCluster(dir string) error {
 	if err != nil || m.Cluster == "" {
 		return err
 	}
-	return m.refusal(dir)
+	return fmt.Errorf("the data directory %s belongs to a node of the cluster %s: name its NATS servers with --nats or SLUICE_NATS", dir, m.Cluster)
 }
 
 // rememberCluster holds the directory against the cluster. With join it writes the cluster's name down where there is none.

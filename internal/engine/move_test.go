@@ -41,3 +41,27 @@ func TestMove(t *testing.T) {
 		t.Errorf("got %v after the move, want a healthy engine", err)
 	}
 }
+
+// A server that is stopped keeps its connections open. Once somebody suspects it, they go to another one within seconds.
+func TestSilentServerIsLeft(t *testing.T) {
+	servers := map[string]*enginetest.Server{}
+	var urls []string
+	for range 2 {
+		srv := enginetest.Start(t, "")
+		servers[srv.URL()], urls = srv, append(urls, srv.URL())
+	}
+	e := open(t, Options{URL: strings.Join(urls, ","), Token: enginetest.Token})
+	go func() { _ = e.Run(t.Context()) }()
+	at := e.nc.ConnectedUrl()
+	servers[at].Pause()
+	defer servers[at].Resume()
+	begun := time.Now()
+	e.Suspect()
+	for e.nc.ConnectedUrl() == at || !e.nc.IsConnected() {
+		if time.Since(begun) > 6*time.Second {
+			t.Fatal("got a connection to a server that has been stopped for 6 s, want another one")
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+	t.Logf("left after %v", time.Since(begun).Round(time.Millisecond))
+}

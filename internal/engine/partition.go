@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,14 +28,6 @@ type PartitionOptions struct {
 	Count    int           // may grow, never shrink; without any there is 1
 	MaxAge   time.Duration // how long a message is kept; without any partition 72 h
 	MaxBytes int64         // of each partition; negative means no limit
-	Origin   *Origin       // for a stream that does not exist yet: the one that it continues
-}
-
-// Origin is a stream that is moved into another engine. What names it and its numbers there (submission ids, watermarks,
-// cursors) is valid for the new one.
-type Origin struct {
-	ID      string
-	Created time.Time // of its first partition
 }
 
 // Partitions are all partitions of the stream, with a connection for reading, so that reading does not delay
@@ -45,9 +36,7 @@ type Partitions struct {
 	List  []*Partition
 	Keyed int    // the first so many hold keyed messages, fixed when the first partition was made
 	ID    string // of the stream: the time at which its first partition was made
-	// ByHash says that the stored bytes of a key name its partition. Else the last byte of the whole hash does.
-	ByHash bool
-	rc     *nats.Conn
+	rc    *nats.Conn
 }
 
 // Close ends the connection for reading.
@@ -59,6 +48,12 @@ func (ps *Partitions) At(p uint8) *Partition {
 		return ps.List[p]
 	}
 	return &Partition{e: ps.List[0].e, rc: ps.rc, id: p, name: partitionName(p), subject: frameSubject(p)}
+}
+
+// Partition returns a partition for single questions, whether or not it exists. Commands need no connection of their own for
+// reading.
+func (e *Engine) Partition(p uint8) *Partition {
+	return &Partition{e: e, rc: e.nc, id: p, name: partitionName(p), subject: frameSubject(p)}
 }
 
 // Partition is one durable log of messages, numbered from 1 on. Its methods may be called by many goroutines.
@@ -110,7 +105,6 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 			if ps.Keyed, err = keyedOf(first); err != nil {
 				return nil, err
 			}
-			ps.ByHash = first.Metadata[hashedPartitions] != ""
 		}
 	}
 	err = e.insist(ctx, func(ctx context.Context) (err error) {
@@ -169,6 +163,15 @@ func (e *Engine) identity(ctx context.Context) (string, error) {
 	return first.CachedInfo().Created.UTC().Format("20060102T150405.000000000Z"), nil
 }
 
+// Limits are those of the partitions that are there. Without any, Count is 0 and the others are those of a new stream.
+func (e *Engine) Limits(ctx context.Context) (PartitionOptions, error) {
+	there, err := e.findPartitions(ctx)
+	if err != nil || len(there) == 0 {
+		return PartitionOptions{MaxAge: frameAge, MaxBytes: -1}, err
+	}
+	return PartitionOptions{Count: len(there), MaxAge: there[0].MaxAge, MaxBytes: there[0].MaxBytes}, nil
+}
+
 // findPartitions returns the configurations of the partitions there are.
 func (e *Engine) findPartitions(ctx context.Context) ([]jetstream.StreamConfig, error) {
 	var there []jetstream.StreamConfig
@@ -179,6 +182,9 @@ func (e *Engine) findPartitions(ctx context.Context) ([]jetstream.StreamConfig, 
 		}
 		if err != nil {
 			return nil, fmt.Errorf("partition %d: %w", p, translate(err))
+		}
+		if err := checkVersion(cur.CachedInfo().Config.Metadata); err != nil {
+			return nil, fmt.Errorf("partition %d: %w", p, err)
 		}
 		there = append(there, cur.CachedInfo().Config)
 	}
@@ -208,7 +214,7 @@ func count(there []jetstream.StreamConfig, want int) (all, keyed int, err error)
 
 // keyedOf returns how many partitions hold keys.
 func keyedOf(first *jetstream.StreamConfig) (int, error) {
-	n, err := strconv.Atoi(cmp.Or(first.Metadata[keyedPartitions], first.Metadata[hashedPartitions]))
+	n, err := strconv.Atoi(first.Metadata[keyedPartitions])
 	if err != nil || n < 1 || n > MaxPartitions {
 		return 0, fmt.Errorf("the stream %s was not made by Sluice", partitionName(0))
 	}
@@ -267,11 +273,8 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 		Compression: jetstream.NoCompression,
 		AllowDirect: true,
 		Metadata:    map[string]string{keyedPartitions: strconv.Itoa(keyed)},
-	}
-	if o.Origin != nil {
-		cfg.Metadata = map[string]string{
-			hashedPartitions: strconv.Itoa(keyed), restoredIdentity: o.Origin.ID, movedCreation: o.Origin.Created.UTC().Format(time.RFC3339Nano),
-		}
+
+		AllowAtomicPublish: true, // see PublishBatch
 	}
 	if cur != nil {
 		cfg.MaxAge, cfg.MaxBytes, cfg.Metadata = cur.MaxAge, cur.MaxBytes, cur.Metadata
@@ -283,6 +286,7 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 	if o.MaxBytes != 0 {
 		cfg.MaxBytes = max(-1, o.MaxBytes)
 	}
+	cfg.Metadata = withVersion(cfg.Metadata)
 	cfg.Duplicates = min(duplicateWindow, cfg.MaxAge)
 	return cfg
 }
@@ -341,13 +345,6 @@ func (p *Partition) Publish(ctx context.Context, data []byte) (uint64, error) {
 func (p *Partition) PublishNew(ctx context.Context, key string, data []byte) (uint64, error) {
 	return p.publish(ctx, &nats.Msg{
 		Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
-	})
-}
-
-// PublishOver is PublishNew for a key whose newest message has a number: another one is ErrExists.
-func (p *Partition) PublishOver(ctx context.Context, key string, last uint64, data []byte) (uint64, error) {
-	return p.publish(ctx, &nats.Msg{
-		Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(last, 10)}},
 	})
 }
 

@@ -129,56 +129,6 @@ func TestForeignStreamIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What the versions before this package owned the names have written is found: stream, keys, limits, datasets.
-func TestEarlierDataIsFound(t *testing.T) {
-	e := open(t, Options{Dir: t.TempDir()})
-	ctx := t.Context()
-	for _, name := range []string{"0", "1"} {
-		if _, err := e.js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: "SLUICE_" + name, Description: "Sluice submissions", Subjects: []string{"SLUICE." + name + ".frame", "SLUICE." + name + ".once.*"},
-			Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, MaxAge: 96 * time.Hour, MaxBytes: 1 << 30,
-			Replicas: 1, AllowDirect: true, Duplicates: time.Second, Metadata: map[string]string{"sluice_once_partitions": "2"},
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := e.js.Publish(ctx, "SLUICE.1.frame", []byte("frame")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.js.Publish(ctx, "SLUICE.1.once.abc", []byte("keyed")); err != nil {
-		t.Fatal(err)
-	}
-	for name, k := range map[string]Kind{"SLUICE_DATASETS": Datasets, "SLUICE_MARKS": StreamEnds} {
-		kv, err := e.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: name, History: 1, Storage: jetstream.FileStorage, Replicas: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := kv.Put(ctx, "k", []byte(name)); err != nil {
-			t.Fatal(err)
-		}
-		b, err := e.Bucket(ctx, k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := b.Get(ctx, "k"); err != nil || string(got.Value) != name {
-			t.Errorf("%s: got %q, %v, want what was written", name, got.Value, err)
-		}
-	}
-	ps := partitions(t, e, PartitionOptions{})
-	if len(ps.List) != 2 || ps.Keyed != 2 {
-		t.Fatalf("got %d partitions, %d with keys, want 2", len(ps.List), ps.Keyed)
-	}
-	if m, err := ps.List[1].Get(ctx, 1); err != nil || string(m.Data) != "frame" {
-		t.Errorf("got %q, %v, want the frame", m.Data, err)
-	}
-	if _, err := ps.List[1].PublishNew(ctx, "abc", nil); !errors.Is(err, ErrExists) {
-		t.Errorf("a key used before: got %v, want ErrExists", err)
-	}
-	if st, err := ps.List[0].State(ctx); err != nil || st.MaxAge != 96*time.Hour {
-		t.Errorf("kept for %v, %v, want the 96 h it was given", st.MaxAge, err)
-	}
-}
-
 // Leaving Replicas out takes no copy away. A smaller number does not open anything.
 func TestReplicasNeverShrink(t *testing.T) {
 	servers := enginetest.StartCluster(t, 3)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Message is a stored message. Data is the caller's to keep; nil means that the engine has no bytes for it.
@@ -26,6 +27,7 @@ type State struct {
 	LastSeq   uint64
 	Messages  uint64
 	Bytes     uint64
+	Subjects  int           // one for frames without a key, if there are any, and one for each key
 	MaxAge    time.Duration // how long a message is kept
 	Created   time.Time     // of the partition; another one under the same name has another. One that was moved keeps it
 	Replicas  int
@@ -36,6 +38,7 @@ type State struct {
 type getRequest struct {
 	Seq      uint64 `json:"seq,omitempty"`
 	LastFor  string `json:"last_by_subj,omitempty"`
+	NextFor  string `json:"next_by_subj,omitempty"` // from Seq on
 	Batch    int    `json:"batch,omitempty"`
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
@@ -57,6 +60,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 			LastSeq   uint64    `json:"last_seq"`
 			Messages  uint64    `json:"messages"`
 			Bytes     uint64    `json:"bytes"`
+			Subjects  int       `json:"num_subjects"`
 		} `json:"state"`
 		Config struct {
 			MaxAge   time.Duration     `json:"max_age"`
@@ -77,13 +81,10 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("state of %s: %w", p.name, err)
 	}
-	if moved, err := time.Parse(time.RFC3339Nano, info.Config.Metadata[movedCreation]); err == nil {
-		info.Created = moved
-	}
 	st := info.State
 	return State{
-		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes,
-		MaxAge: info.Config.MaxAge, Created: info.Created, Replicas: info.Config.Replicas, Leader: info.Cluster.Leader,
+		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes, Subjects: st.Subjects,
+		MaxAge: info.Config.MaxAge, Created: created(info.Created, info.Config.Metadata), Replicas: info.Config.Replicas, Leader: info.Cluster.Leader,
 	}, nil
 }
 
@@ -105,47 +106,59 @@ func (p *Partition) ask(ctx context.Context, subject string, body []byte) (*nats
 	}
 }
 
-// Get returns the message at a sequence number, or ErrNotFound.
+// Get returns the message at a sequence number, or ErrNotFound. On a cluster any replica may answer first. What one has
+// under a number never changes, but one that lags lacks some of what is stored: only the leader can say that a message
+// does not exist.
 func (p *Partition) Get(ctx context.Context, seq uint64) (Message, error) {
-	return p.get(ctx, getRequest{Seq: seq})
-}
-
-// GetKey returns the newest message with a key, or ErrNotFound.
-func (p *Partition) GetKey(ctx context.Context, key string) (Message, error) {
-	return p.get(ctx, getRequest{LastFor: keyPrefix(p.id) + key})
-}
-
-// get returns one stored message. On a cluster any replica may answer first, and one that lags lacks some of what is
-// stored: only the leader can say that a message does not exist.
-func (p *Partition) get(ctx context.Context, r getRequest) (Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	body, err := json.Marshal(r)
+	body, err := json.Marshal(getRequest{Seq: seq})
 	if err != nil {
 		return Message{}, err
 	}
 	reply, err := p.ask(ctx, p.directSubject(), body)
 	if err == nil {
 		if m, ok := parseMessage(reply); ok {
-			return m, nil
+			return message(m), nil
 		}
 	}
 	if err != nil && err != ErrNoLeader {
 		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
-	return p.askLeader(ctx, body)
+	m, err := p.askLeader(ctx, getRequest{Seq: seq})
+	return message(m), err
 }
 
-// askLeader returns one stored message from the leader.
-func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error) {
+// Next returns the first message from a sequence number on, or ErrNotFound. The leader answers: a replica that lags may not have
+// the first one.
+func (p *Partition) Next(ctx context.Context, from uint64) (Message, error) {
+	m, err := p.askLeader(ctx, getRequest{Seq: from, NextFor: ">"})
+	return message(m), err
+}
+
+// GetKey returns the newest message with a key, or ErrNotFound. Only the leader knows which one that is.
+func (p *Partition) GetKey(ctx context.Context, key string) (Message, error) {
+	m, err := p.askLeader(ctx, getRequest{LastFor: keyPrefix(p.id) + key})
+	return message(m), err
+}
+
+// askLeader returns one stored message from the leader, or ErrNotFound.
+func (p *Partition) askLeader(ctx context.Context, r getRequest) (m jetstream.RawStreamMsg, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Message struct {
 			Subject string    `json:"subject"`
 			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
 			Data    []byte    `json:"data"`
 			Time    time.Time `json:"time"`
 		} `json:"message"`
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return m, err
 	}
 	reply, err := p.ask(ctx, p.leaderSubject(), body)
 	if err == nil {
@@ -154,27 +167,35 @@ func (p *Partition) askLeader(ctx context.Context, body []byte) (Message, error)
 	if err == nil && answer.Error != nil {
 		err = answer.Error.asError()
 	}
-	if err != nil {
-		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
+	got := answer.Message
+	if err == nil && len(got.Header) > 0 {
+		m.Header, err = nats.DecodeHeadersMsg(got.Header)
 	}
-	m := answer.Message
-	return Message{Seq: m.Seq, Time: m.Time, Key: keyOf(m.Subject), Data: m.Data}, nil
+	if err != nil {
+		return m, fmt.Errorf("read %s: %w", p.name, err)
+	}
+	m.Subject, m.Sequence, m.Data, m.Time = got.Subject, got.Seq, got.Data, got.Time
+	return m, nil
+}
+
+func message(m jetstream.RawStreamMsg) Message {
+	return Message{Seq: m.Sequence, Time: m.Time, Key: keyOf(m.Subject), Data: m.Data}
 }
 
 // parseMessage reads a direct answer. Anything but a stored message is not ok.
-func parseMessage(m *nats.Msg) (_ Message, ok bool) {
+func parseMessage(m *nats.Msg) (_ jetstream.RawStreamMsg, ok bool) {
 	if m.Header.Get("Status") != "" {
-		return Message{}, false
+		return jetstream.RawStreamMsg{}, false
 	}
 	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
-		return Message{}, false
+		return jetstream.RawStreamMsg{}, false
 	}
 	at, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
 	if err != nil {
-		return Message{}, false
+		return jetstream.RawStreamMsg{}, false
 	}
-	return Message{Seq: seq, Time: at, Key: keyOf(m.Header.Get("Nats-Subject")), Data: m.Data}, true
+	return jetstream.RawStreamMsg{Subject: m.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: m.Header, Data: m.Data}, true
 }
 
 // Reader reads a partition in order, in batches. One goroutine uses it. Close it when done.
@@ -204,19 +225,29 @@ func (r *Reader) Close() { _ = r.sub.Unsubscribe() } // fails only when the conn
 // Next returns the messages from a sequence number on, in order. None means that the engine has nothing readable at
 // that number. ErrInterrupted means that asking again may help at once.
 func (r *Reader) Next(ctx context.Context, from uint64) ([]Message, error) {
+	var messages []Message
+	err := r.batch(ctx, from, func(m jetstream.RawStreamMsg) { messages = append(messages, message(m)) })
+	if err != nil {
+		return nil, err
+	}
+	return r.confirm(ctx, from, messages)
+}
+
+// batch calls yield for the messages from a sequence number on, in order, that one replica has: for all of them, or for
+// as many as a batch holds.
+func (r *Reader) batch(ctx context.Context, from uint64, yield func(jetstream.RawStreamMsg)) error {
 	changed := r.p.e.Changed()
 	r.asked++
 	reply := r.inbox + "." + strconv.FormatUint(r.asked, 10)
 	body, err := json.Marshal(getRequest{Seq: from, Batch: r.messages, MaxBytes: r.bytes})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.p.rc.PublishRequest(r.p.directSubject(), reply, body); err != nil {
-		return nil, translate(err)
+		return translate(err)
 	}
 	timeout := time.NewTimer(readTimeout)
 	defer timeout.Stop()
-	var messages []Message
 	for {
 		select {
 		case m := <-r.replies:
@@ -225,15 +256,15 @@ func (r *Reader) Next(ctx context.Context, from uint64) ([]Message, error) {
 			}
 			got, ok := parseMessage(m)
 			if !ok { // the end of the batch
-				return r.confirm(ctx, from, messages)
+				return nil
 			}
-			messages = append(messages, got)
+			yield(got)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-changed:
-			return nil, ErrInterrupted
+			return ErrInterrupted
 		case <-timeout.C:
-			return nil, ErrTimeout
+			return ErrTimeout
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -24,10 +25,26 @@ type Record struct {
 	Replicas        int           `json:"replicas"`         // copies of everything in the engine
 	Partitions      int           `json:"partitions"`
 	StreamRetention time.Duration `json:"stream_retention"`
-	MaxStream       int64         `json:"max_stream"`        // bytes of each partition; -1 is no limit
-	Lake            string        `json:"lake,omitempty"`    // where the tables are
-	LakeID          string        `json:"lake_id,omitempty"` // identity of the tables there
+	MaxStream       int64         `json:"max_stream"`           // bytes of each partition; -1 is no limit
+	MaxKeys         int           `json:"max_idempotency_keys"` // in use at one time
+	Lake            string        `json:"lake,omitempty"`       // where the tables are
+	LakeID          string        `json:"lake_id,omitempty"`    // identity of the tables there
+
+	TableRetention     time.Duration `json:"table_retention"` // of rows; -1 is for ever
+	SnapshotRetention  time.Duration `json:"snapshot_retention"`
+	RetentionConfirmed time.Time     `json:"retention_confirmed,omitzero"` // when an operator said that all rows older than TableRetention may go
 }
+
+// What a node that says nothing gets where nothing is decided yet.
+const (
+	DefaultStreamRetention   = frameAge
+	DefaultTableRetention    = 400 * 24 * time.Hour // 13 months: a month can be held against the one a year before
+	DefaultSnapshotRetention = 24 * time.Hour       // readers run for hours
+)
+
+// DefaultMaxKeys is how many idempotency keys a cluster may have in use: some 1.4 GB of memory in each NATS server that holds
+// them. Arbitrary, because nobody here knows how much memory these servers have.
+const DefaultMaxKeys = 8 << 20
 
 // ErrDisagree means that a node wants what the engine does not have. Nodes that share an engine are started one by one
 // with flags of their own: the last one must not take copies, or time, away from all.
@@ -45,6 +62,9 @@ func (r *Record) differences(want *Record) error {
 	differ("the number of partitions", want.Partitions != 0, r.Partitions == want.Partitions, r.Partitions, want.Partitions)
 	differ("the stream retention", want.StreamRetention != 0, r.StreamRetention == want.StreamRetention, r.StreamRetention, want.StreamRetention)
 	differ("the size limit of a partition", want.MaxStream != 0, r.MaxStream == want.MaxStream, bytesText(r.MaxStream), bytesText(want.MaxStream))
+	differ("the number of idempotency keys", want.MaxKeys != 0, r.MaxKeys == want.MaxKeys, r.MaxKeys, want.MaxKeys)
+	differ("the table retention", want.TableRetention != 0 && r.TableRetention != 0, r.TableRetention == want.TableRetention, AgeText(r.TableRetention), AgeText(want.TableRetention))
+	differ("the snapshot retention", want.SnapshotRetention != 0 && r.SnapshotRetention != 0, r.SnapshotRetention == want.SnapshotRetention, AgeText(r.SnapshotRetention), AgeText(want.SnapshotRetention))
 	differ("the stream", want.Stream != "" && r.Stream != "", r.Stream == want.Stream, r.Stream, want.Stream)
 	differ("the lake", want.Lake != "" && r.Lake != "", r.Lake == want.Lake, r.Lake, want.Lake)
 	differ("the identity of the tables", want.LakeID != "" && r.LakeID != "", r.LakeID == want.LakeID, r.LakeID, want.LakeID)
@@ -61,6 +81,17 @@ func bytesText(n int64) string {
 	return fmt.Sprint(n, " bytes")
 }
 
+// AgeText is a retention as flags have it, or "for ever".
+func AgeText(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "for ever"
+	case d%(24*time.Hour) == 0:
+		return fmt.Sprint(int(d/(24*time.Hour)), "d")
+	}
+	return d.String()
+}
+
 // fill takes over what the record does not say yet, and reports whether there was something.
 func (r *Record) fill(want *Record) bool {
 	before := *r
@@ -74,12 +105,13 @@ func (r *Record) fill(want *Record) bool {
 			*f.is = *f.want
 		}
 	}
+	r.TableRetention = cmp.Or(r.TableRetention, want.TableRetention, DefaultTableRetention)
+	r.SnapshotRetention = cmp.Or(r.SnapshotRetention, want.SnapshotRetention, DefaultSnapshotRetention)
 	return *r != before
 }
 
-// Agree holds what a node wants against the record and returns the record. Without one it makes it, from what the node
-// wants and from what an earlier version left in the engine. An engine that is not shared has no record: then Agree
-// returns what the node wants.
+// Agree holds what a node wants against the record and returns the record. Without one it makes it from what the node
+// wants. An engine that is not shared has no record: then Agree returns what the node wants.
 func (e *Engine) Agree(ctx context.Context, want Record) (Record, error) {
 	if e.mode != External {
 		return want, nil
@@ -129,7 +161,7 @@ func (e *Engine) adopt(r *Record) error {
 	return nil
 }
 
-// firstRecord is the record of a cluster that has none: what is there already, else what the node wants.
+// firstRecord is the record of a cluster that has none: what the node wants. A command may have made the stream before.
 func (e *Engine) firstRecord(ctx context.Context, want Record) (Record, error) {
 	there, err := e.findPartitions(ctx)
 	if err != nil {
@@ -148,21 +180,14 @@ func (e *Engine) firstRecord(ctx context.Context, want Record) (Record, error) {
 	if r.MaxStream == 0 {
 		r.MaxStream = -1
 	}
-	if len(there) == 0 {
-		return r, nil
+	if r.MaxKeys == 0 {
+		r.MaxKeys = DefaultMaxKeys
 	}
-	first := &there[0]
-	if err := e.agrees(first, PartitionOptions{MaxAge: want.StreamRetention, MaxBytes: want.MaxStream}); err != nil {
-		return Record{}, err
+	r.fill(&want)
+	if len(there) > 0 {
+		err = e.agrees(&there[0], r.limits())
 	}
-	r.Replicas = max(r.Replicas, first.Replicas)
-	if want.StreamRetention == 0 {
-		r.StreamRetention = first.MaxAge
-	}
-	if want.MaxStream == 0 {
-		r.MaxStream = max(-1, first.MaxBytes)
-	}
-	return r, nil
+	return r, err
 }
 
 // Record returns the record, or ErrNotFound: no node has been started yet, or the engine is not shared.
@@ -174,24 +199,32 @@ func (e *Engine) Record(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, translate(err)
 	}
-	r, _, err := readRecord(ctx, &Bucket{name: buckets[Settings].name, js: e.js, kv: kv})
+	r, _, err := readRecord(ctx, e.bucket(kv))
 	return r, err
 }
 
 func readRecord(ctx context.Context, b *Bucket) (Record, uint64, error) {
-	var r anyRecord
 	found, err := b.Get(ctx, recordKey)
 	if err != nil {
 		return Record{}, 0, err
 	}
-	err = json.Unmarshal(found.Value, &r)
-	if err == nil && r.Join != nil {
-		return Record{}, 0, ErrJoining
+	r, err := decodeRecord(found.Value)
+	return r, found.Revision, err
+}
+
+func decodeRecord(b []byte) (Record, error) {
+	var r struct {
+		Record
+		Unfinished bool `json:"unfinished"` // see Restore
+	}
+	err := json.Unmarshal(b, &r)
+	if err == nil && r.Unfinished {
+		return Record{}, ErrUnfinished
 	}
 	if err != nil || r.Cluster == "" || r.Replicas < 1 || r.Partitions < 1 {
-		return Record{}, 0, errors.New("the cluster's configuration in the engine cannot be read")
+		return Record{}, errors.New("the cluster's configuration in the engine cannot be read")
 	}
-	return r.Record, found.Revision, nil
+	return r.Record, nil
 }
 
 // writeRecord creates the record, or replaces the one with a revision.
@@ -302,7 +335,7 @@ func (e *Engine) agrees(cur *jetstream.StreamConfig, o PartitionOptions) error {
 	return nil
 }
 
-// drift names the settings of a partition that are not as Sluice makes them and that no option changes. With another
+// drift names the settings of a partition or the journal that are not as Sluice makes them and that no option changes. With another
 // discard policy, for example, a full partition would drop its oldest events instead of rejecting new ones.
 func drift(cur, want *jetstream.StreamConfig) []string {
 	var names []string
@@ -313,8 +346,9 @@ func drift(cur, want *jetstream.StreamConfig) []string {
 		"storage":              cur.Storage != want.Storage,
 		"compression":          cur.Compression != want.Compression,
 		"direct reads":         cur.AllowDirect != want.AllowDirect,
+		"batches":              cur.AllowAtomicPublish != want.AllowAtomicPublish,
 		"acknowledgements":     cur.NoAck,
-		"messages":             cur.MaxMsgs > 0,
+		"messages":             max(0, cur.MaxMsgs) != want.MaxMsgs,
 		"messages per subject": cur.MaxMsgsPerSubject > 0,
 		"message size":         cur.MaxMsgSize > 0,
 	} {

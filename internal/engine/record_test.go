@@ -28,14 +28,14 @@ func TestRecordDecides(t *testing.T) {
 	srv := enginetest.Start(t, "")
 	node := func() *Engine { return open(t, Options{URL: srv.URL(), Token: enginetest.Token}) }
 	first := node()
-	made := agree(t, first, Record{Partitions: 2, StreamRetention: 96 * time.Hour, MaxStream: 1 << 20, Lake: "s3://bucket/lake", LakeID: "one"})
+	made := agree(t, first, Record{Partitions: 2, StreamRetention: 96 * time.Hour, MaxStream: 1 << 20, Lake: "s3://bucket/lake", LakeID: "one", TableRetention: 30 * 24 * time.Hour})
 	if made.Cluster == "" || made.Replicas != 1 || made.Partitions != 2 {
 		t.Fatalf("got %+v, want a name, 1 replica and 2 partitions", made)
 	}
 	partitions(t, first, PartitionOptions{})
 	second := node()
 	got := agree(t, second, Record{})
-	if got.Stream == "" || got.Lake != "s3://bucket/lake" || got.Cluster != made.Cluster || got.StreamRetention != 96*time.Hour {
+	if got.Stream == "" || got.Lake != "s3://bucket/lake" || got.Cluster != made.Cluster || got.StreamRetention != 96*time.Hour || got.TableRetention != 30*24*time.Hour {
 		t.Errorf("got %+v, want what the first node said, and the stream's identity", got)
 	}
 	if ps := partitions(t, second, PartitionOptions{}); len(ps.List) != 2 {
@@ -51,6 +51,10 @@ func TestRecordDecides(t *testing.T) {
 		"retention":  {Record{StreamRetention: 72 * time.Hour}, []string{"96h", "72h"}},
 		"longer":     {Record{StreamRetention: 100 * time.Hour}, []string{"96h", "100h"}},
 		"size":       {Record{MaxStream: -1}, []string{"1048576 bytes", "unlimited"}},
+		"keys":       {Record{MaxKeys: 4}, []string{"is 8388608 in", "4 here"}},
+		"tables for": {Record{TableRetention: 400 * 24 * time.Hour}, []string{"table retention is 30d in", "400d here", "sluice cluster set"}},
+		"for ever":   {Record{TableRetention: -1}, []string{"30d", "for ever here"}},
+		"snapshots":  {Record{SnapshotRetention: time.Hour}, []string{"snapshot retention is 1d in", "1h0m0s here"}},
 		"lake":       {Record{Lake: "file:///var/lake"}, []string{"s3://bucket/lake", "file:///var/lake"}},
 		"tables":     {Record{LakeID: "two"}, []string{"is one in", "two here"}},
 		"stream":     {Record{Stream: "another"}, []string{got.Stream, "another"}},
@@ -93,17 +97,17 @@ func TestFirstRecordOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// A cluster of the version before has no record: it is made from what is there.
-func TestRecordOfEarlierCluster(t *testing.T) {
+// A command may have made the stream before the first node starts: its partitions stay, and it gives nothing up.
+func TestRecordAfterTheStream(t *testing.T) {
 	srv := enginetest.Start(t, "")
 	node := func() *Engine { return open(t, Options{URL: srv.URL(), Token: enginetest.Token}) }
-	partitions(t, node(), PartitionOptions{Count: 3, MaxAge: 90 * time.Hour, MaxBytes: 1 << 21})
-	if _, err := node().Agree(t.Context(), Record{StreamRetention: 72 * time.Hour}); !errors.Is(err, ErrDisagree) {
+	partitions(t, node(), PartitionOptions{Count: 3})
+	if _, err := node().Agree(t.Context(), Record{StreamRetention: 48 * time.Hour}); !errors.Is(err, ErrDisagree) {
 		t.Errorf("less than is there: got %v, want ErrDisagree", err)
 	}
-	r := agree(t, node(), Record{})
-	if r.Partitions != 3 || r.StreamRetention != 90*time.Hour || r.MaxStream != 1<<21 {
-		t.Errorf("got %+v, want what is there", r)
+	r := agree(t, node(), Record{StreamRetention: 90 * time.Hour})
+	if r.Partitions != 3 || r.StreamRetention != 90*time.Hour || r.MaxStream != -1 {
+		t.Errorf("got %+v, want the partitions that are there and what the node says", r)
 	}
 }
 

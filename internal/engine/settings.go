@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // secretSize is 256 bits.
@@ -37,20 +36,8 @@ func (e *Engine) Secret(ctx context.Context, name string) ([]byte, error) {
 	}
 }
 
-// SecretMade returns when a secret was made, or a later time if it came here with a backup.
-func (e *Engine) SecretMade(ctx context.Context, name string) (time.Time, error) {
-	b, err := e.Bucket(ctx, Settings)
-	if err != nil {
-		return time.Time{}, err
-	}
-	found, err := b.Get(ctx, "secret."+name)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read secret %s: %w", name, err)
-	}
-	return found.Time, nil
-}
-
-// Storage returns how many bytes the account of an external engine has stored, and how many it may store. A limit of 0
+// Storage returns how many bytes the account of an external engine has stored, and how many it may store, all copies
+// together. A limit of 0
 // means that there is none, or that only the servers know it.
 func (e *Engine) Storage(ctx context.Context) (used, limit int64, err error) {
 	info, err := e.js.AccountInfo(ctx)
@@ -58,10 +45,11 @@ func (e *Engine) Storage(ctx context.Context) (used, limit int64, err error) {
 		return 0, 0, translate(err)
 	}
 	tier := info.Tier
+	copies := int64(1)
 	for _, t := range info.Tiers { // an account has limits of its own for each number of copies; we use one number
 		if t.Store >= tier.Store {
-			tier = t
+			tier, copies = t, int64(max(1, e.copies())) // such a limit is for one copy of everything
 		}
 	}
-	return int64(tier.Store), max(0, tier.Limits.MaxStore), nil
+	return int64(tier.Store), max(0, tier.Limits.MaxStore*copies), nil
 }

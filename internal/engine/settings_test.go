@@ -2,10 +2,8 @@ package engine
 
 import (
 	"bytes"
-	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"sluice/internal/enginetest"
 )
@@ -30,14 +28,6 @@ func TestSecret(t *testing.T) {
 		if len(secrets[i]) != secretSize || !bytes.Equal(secrets[i], secrets[0]) {
 			t.Errorf("node %d has another secret than node 0", i)
 		}
-	}
-	before := time.Now()
-	made, err := open(t, Options{URL: srv.URL(), Token: enginetest.Token}).SecretMade(t.Context(), "a")
-	if err != nil || made.After(before) || before.Sub(made) > time.Minute {
-		t.Errorf("made %v before now, %v; want a time of this test", before.Sub(made), err)
-	}
-	if _, err := open(t, Options{URL: srv.URL(), Token: enginetest.Token}).SecretMade(t.Context(), "nobody"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("a secret that does not exist: got %v, want ErrNotFound", err)
 	}
 	other, err := open(t, Options{URL: srv.URL(), Token: enginetest.Token}).Secret(t.Context(), "b")
 	if err != nil || bytes.Equal(other, secrets[0]) {

@@ -19,16 +19,20 @@ type StreamStatus struct {
 	Name      string
 	Partition int // -1 for all else
 	Leader    string
-	Replicas  int    // copies it shall have
+	Replicas  int    // copies that NATS keeps of it
+	Wanted    int    // copies it shall have, as the configuration says; never fewer
 	InStep    int    // copies that have everything, but for what is on its way
 	Behind    []Peer // copies that do not
 	Messages  uint64
 	Bytes     uint64
 	First     uint64
 	Last      uint64
-	Drift     []string // settings of a partition that somebody changed
+	Drift     []string // settings of a partition or the audit log that somebody changed
 	Err       error    // why nothing else is known
 }
+
+// Short says whether it has fewer copies in step than it shall have, or nobody knows.
+func (st *StreamStatus) Short() bool { return st.Err != nil || st.InStep < st.Wanted }
 
 // Peer is a server with a copy.
 type Peer struct {
@@ -93,9 +97,12 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 	info := s.CachedInfo()
 	st.Replicas, st.Messages, st.Bytes = info.Config.Replicas, info.State.Msgs, info.State.Bytes
 	st.First, st.Last = info.State.FirstSeq, info.State.LastSeq
+	st.Wanted = max(st.Replicas, e.copies())
 	if st.Partition >= 0 {
-		want := e.partitionConfig(uint8(st.Partition), 1, &info.Config, PartitionOptions{})
-		st.Drift = drift(&info.Config, &want)
+		st.Drift = e.partitionDrift(uint8(st.Partition), &info.Config)
+	}
+	if name == journalName {
+		st.Drift = e.journalDrift(&info.Config)
 	}
 	if info.Cluster == nil { // a server of its own
 		st.InStep = 1
@@ -114,6 +121,23 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 	return st
 }
 
+// partitionDrift names the settings of a partition that somebody changed, its limits among them where a record has them.
+func (e *Engine) partitionDrift(p uint8, cur *jetstream.StreamConfig) []string {
+	var limits PartitionOptions
+	if r := e.record.Load(); r != nil {
+		limits = r.limits()
+	}
+	want := e.partitionConfig(p, 1, cur, limits)
+	names := drift(cur, &want)
+	if cur.MaxAge != want.MaxAge {
+		names = append(names, "retention")
+	}
+	if cur.MaxBytes != want.MaxBytes {
+		names = append(names, "size")
+	}
+	return names
+}
+
 // inStep says whether a copy has everything, but for what is on its way to it: under load that is a little most of the time.
 func inStep(p *jetstream.PeerInfo) bool {
 	return !p.Offline && (p.Current || p.Lag <= lagOnTheWay && p.Active < silentPeer)
@@ -130,7 +154,7 @@ func (e *Engine) Leases(ctx context.Context) ([]LeaseStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := b.All(ctx)
+	all, _, err := b.All(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,8 +38,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// build compiles the server from the module that go.mod pins, once per test binary.
-func build(t testing.TB) string {
+// Build compiles the server from the module that go.mod pins, once per test binary, and returns its path.
+func Build(t testing.TB) string {
 	t.Helper()
 	program.once.Do(func() {
 		program.dir, program.err = os.MkdirTemp("", "sluice-nats")
@@ -53,6 +53,7 @@ func build(t testing.TB) string {
 		}
 		cmd := exec.Command("go", "build", "-o", program.dir, "github.com/nats-io/nats-server/v2")
 		cmd.Dir = strings.TrimSpace(string(root))
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			program.err = fmt.Errorf("build nats-server: %w\n%s", err, out)
@@ -82,9 +83,16 @@ func Attach(t testing.TB, dir string) jetstream.JetStream {
 // JetStream connects to the server, for what only a test does to it. The connection ends with the test.
 func (s *Server) JetStream() jetstream.JetStream { return connect(s.t, s.URL(), Token) }
 
+// Connect is JetStream for several servers, with a comma between their addresses: it goes on with another one when one is
+// down.
+func Connect(t testing.TB, urls string) jetstream.JetStream {
+	t.Helper()
+	return connect(t, urls, Token)
+}
+
 func connect(t testing.TB, url, token string) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.Token(token))
+	nc, err := nats.Connect(url, nats.Token(token), nats.MaxReconnects(-1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +147,7 @@ func StartCluster(t testing.TB, n int) Cluster {
 	var routes []string
 	var listeners []net.Listener
 	for range n {
-		l := reserve(t)
+		l := Reserve(t)
 		listeners = append(listeners, l)
 		routes = append(routes, "nats://"+l.Addr().String())
 	}
@@ -152,9 +160,9 @@ func StartCluster(t testing.TB, n int) Cluster {
 	return servers
 }
 
-// reserve returns a listener whose port nobody takes after it was closed: it is below those that the system gives to
+// Reserve returns a listener whose port nobody takes after it was closed: it is below those that the system gives to
 // connections.
-func reserve(t testing.TB) net.Listener {
+func Reserve(t testing.TB) net.Listener {
 	t.Helper()
 	for range 100 {
 		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 15_000+rand.IntN(17_000))); err == nil {
@@ -266,6 +274,30 @@ func (s *Server) Replace() {
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
+	config := s.configure()
+	cmd := exec.Command(Build(s.t), "-c", config, "-l", filepath.Join(s.dir, "log"))
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.cmd = cmd
+	s.port = s.awaitPort(cmd.Process.Pid)
+}
+
+// Reload lets the running server read other lines of configuration, as its operator does. One that runs on a random port was
+// restarted before.
+func (s *Server) Reload(more string) {
+	s.t.Helper()
+	s.more = more
+	s.configure()
+	reloads := func() int { return strings.Count(s.Log(), "Reloaded server configuration") }
+	before := reloads()
+	s.signal(syscall.SIGHUP)
+	s.await("reload", func() bool { return reloads() > before })
+}
+
+// configure writes the configuration, and says where it lies.
+func (s *Server) configure() string {
+	s.t.Helper()
 	config := filepath.Join(s.dir, "nats.conf")
 	text := fmt.Sprintf("listen: \"127.0.0.1:%d\"\nports_file_dir: %q\n", s.port, s.dir)
 	if !strings.Contains(s.more, "accounts:") { // which have users of their own
@@ -281,12 +313,7 @@ func (s *Server) Restart() {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.Command(build(s.t), "-c", config, "-l", filepath.Join(s.dir, "log"))
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.cmd = cmd
-	s.port = s.awaitPort(cmd.Process.Pid)
+	return config
 }
 
 // awaitPort waits for the file in which the server says where it listens.
@@ -299,7 +326,8 @@ func (s *Server) awaitPort(pid int) (port int) {
 		if err != nil || json.Unmarshal(data, &ports) != nil || len(ports.Nats) == 0 {
 			return false
 		}
-		_, err = fmt.Sscanf(ports.Nats[0], "nats://127.0.0.1:%d", &port)
+		_, address, _ := strings.Cut(ports.Nats[0], "://") // nats, or tls where the server has a certificate
+		_, err = fmt.Sscanf(address, "127.0.0.1:%d", &port)
 		return err == nil
 	})
 	return port

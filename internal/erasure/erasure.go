@@ -159,8 +159,11 @@ func key(digest, dataset string) string {
 }
 
 func digest(secret []byte, k Kind, identifier string) string {
-	if k != Partner { // hashes and advertising ids are the same in any case
+	switch k {
+	case Email, IP:
 		identifier = strings.ToLower(identifier)
+	case IFA:
+		identifier = event.FoldIFA(identifier)
 	}
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(k))
@@ -171,19 +174,25 @@ func digest(secret []byte, k Kind, identifier string) string {
 
 // All returns the tombstones.
 func (t *Tombstones) All(ctx context.Context) ([]Tombstone, error) {
-	entries, err := t.kv.All(ctx)
+	all, _, err := t.read(ctx)
+	return all, err
+}
+
+// read returns the tombstones and their revision.
+func (t *Tombstones) read(ctx context.Context) ([]Tombstone, uint64, error) {
+	entries, revision, err := t.kv.All(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read tombstones: %w", err)
+		return nil, 0, fmt.Errorf("read tombstones: %w", err)
 	}
 	out := make([]Tombstone, 0, len(entries))
 	for _, e := range entries {
 		s := Tombstone{key: e.Key}
 		if err := json.Unmarshal(e.Value, &s); err != nil {
-			return nil, fmt.Errorf("read a tombstone: %w", err)
+			return nil, 0, fmt.Errorf("read a tombstone: %w", err)
 		}
 		out = append(out, s)
 	}
-	return out, nil
+	return out, revision, nil
 }
 
 // Forget removes tombstones that nothing can come back for.
@@ -207,14 +216,17 @@ func (t *Tombstones) Forget(ctx context.Context, now time.Time) error {
 func (t *Tombstones) Current(ctx context.Context) (*Set, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	revision, err := t.kv.Revision(ctx) // before the look: what is written meanwhile makes the next look find a newer one
+	last, err := t.kv.Revision(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read tombstones: %w", err)
 	}
-	if t.current != nil && revision == t.revision {
+	if t.current != nil && last == t.revision {
 		return t.current, nil
 	}
-	all, err := t.All(ctx)
+	all, revision, err := t.read(ctx)
+	if err == nil && revision < t.revision {
+		err = fmt.Errorf("read tombstones: %w", engine.ErrBehind)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func TestTombstoneIsNoIdentifier(t *testing.T) {
 	s := open(t)
 	s.add(t, Email, hash, "", noon)
 	s.add(t, Partner, partner, "", noon)
-	entries, err := s.kv.All(t.Context())
+	entries, _, err := s.kv.All(t.Context())
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("got %d entries, %v", len(entries), err)
 	}

@@ -1,27 +1,35 @@
 package feed
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"time"
 
 	"sluice/internal/stream"
 )
 
-// A cursor is a position in every partition. As text it is base64url of:
+// A cursor is a position in every partition. As text it is base64url of a version, 1, and of this, encrypted and
+// authenticated with AES-GCM under a key that all nodes share:
 //
 //	bytes  what
-//	1      version, 1
-//	8      identity of the stream: when its first partition was made, in nanoseconds, big endian
-//	…      number of partitions, as a uvarint
-//	…      for each partition: sequence number of the next frame, rows of that frame that were read; uvarints
-//	4      CRC-32C of everything before, little endian
+//	8      identity of the stream: when its first partition was made, in nanoseconds
+//	8      for each partition: sequence number of the next frame
+//	4      for each partition: rows of that frame that were read
+//
+// It is encrypted because a position shows how much all senders send, and a reader may be bound to one dataset. For the same
+// reason its length does not depend on the positions, and two cursors of the same place differ.
 //
 // Rows are counted whether or not they were handed over, so a position does not depend on who reads. A partition that is
 // not in the cursor was made later: everything in it is still to be read.
 const cursorVersion = 1
+
+// positionSize is that of one partition in a cursor.
+const positionSize = 8 + 4
 
 // Earliest is the cursor, as text, of the oldest position that the stream holds.
 const Earliest = "earliest"
@@ -30,8 +38,6 @@ const Earliest = "earliest"
 const cursorMax = 2048
 
 var errCursor = errors.New("not a cursor")
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // position is a place in one partition.
 type position struct {
@@ -50,57 +56,50 @@ type Cursor struct {
 // identity tells a stream from another one in its place.
 func identity(b []stream.Bounds) uint64 { return uint64(b[0].Created.UnixNano()) }
 
-// String returns the cursor as text.
-func (c *Cursor) String() string {
-	b := make([]byte, 0, 64)
-	b = append(b, cursorVersion)
-	b = binary.BigEndian.AppendUint64(b, c.stream)
-	b = binary.AppendUvarint(b, uint64(len(c.parts)))
-	for _, p := range c.parts {
-		b = binary.AppendUvarint(b, p.seq)
-		b = binary.AppendUvarint(b, p.rows)
+// newSeal returns what encrypts cursors.
+func newSeal(secret []byte) cipher.AEAD {
+	key, err := hkdf.Key(sha256.New, secret, nil, "feed cursor", 32)
+	if err != nil {
+		panic(err) // as with the two below: the lengths are constants that are allowed
 	}
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
-	return base64.RawURLEncoding.EncodeToString(b)
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		panic(err)
+	}
+	seal, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic(err)
+	}
+	return seal
 }
 
-// parseCursor reads a cursor. It does not say whether the stream still holds it.
-func parseCursor(text string) (*Cursor, error) {
+// Text returns a cursor as text.
+func (f *Feed) Text(c *Cursor) string {
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 128), c.stream)
+	for _, p := range c.parts {
+		b = binary.BigEndian.AppendUint64(b, p.seq)
+		b = binary.BigEndian.AppendUint32(b, uint32(p.rows))
+	}
+	version := []byte{cursorVersion}
+	return base64.RawURLEncoding.EncodeToString(f.seal.Seal(version, nil, b, version))
+}
+
+// parse reads a cursor. It does not say whether the stream still holds it.
+func (f *Feed) parse(text string) (*Cursor, error) {
 	if len(text) > cursorMax {
 		return nil, errCursor
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < 1+8+1+4 || b[0] != cursorVersion {
+	if err != nil || len(b) == 0 || b[0] != cursorVersion {
 		return nil, errCursor
 	}
-	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
-	if crc32.Checksum(body, castagnoli) != sum {
+	b, err = f.seal.Open(nil, nil, b[1:], b[:1])
+	if err != nil || len(b) < 8+positionSize || (len(b)-8)%positionSize != 0 {
 		return nil, errCursor
 	}
-	c := &Cursor{stream: binary.BigEndian.Uint64(body[1:])}
-	rest := body[9:]
-	next := func() uint64 {
-		v, n := binary.Uvarint(rest)
-		if n <= 0 {
-			err, rest = errCursor, nil
-			return 0
-		}
-		rest = rest[n:]
-		return v
-	}
-	n := next()
-	if n > stream.MaxPartitions {
-		return nil, errCursor
-	}
-	for range n {
-		p := position{next(), next()}
-		if p.seq == 0 {
-			return nil, errCursor
-		}
-		c.parts = append(c.parts, p)
-	}
-	if err != nil || len(rest) > 0 {
-		return nil, errCursor
+	c := &Cursor{stream: binary.BigEndian.Uint64(b)}
+	for b = b[8:]; len(b) > 0; b = b[positionSize:] {
+		c.parts = append(c.parts, position{binary.BigEndian.Uint64(b), uint64(binary.BigEndian.Uint32(b[8:]))})
 	}
 	return c, nil
 }

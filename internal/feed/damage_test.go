@@ -85,7 +85,7 @@ func TestAgedOutWhileRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := &spoiled{Stream: s.stream, aged: last - 1, late: true}
-	f := New(Options{Stream: source, Tables: s.lake})
+	f := New(Options{Stream: source, Tables: s.lake, IDs: testIDs})
 	_, _, err = f.Read(t.Context(), begin, Query{Purpose: Measurement, Limit: 10, Bytes: 1 << 20}, 0, func([]byte, int) error {
 		t.Error("got rows behind a gap")
 		return nil
@@ -94,8 +94,8 @@ func TestAgedOutWhileRead(t *testing.T) {
 	if !ok || expired.Snapshot == 0 || expired.Cursor == "" {
 		t.Fatalf("got %v, want an expired cursor", err)
 	}
-	f = New(Options{Stream: &spoiled{Stream: s.stream, aged: last}, Tables: noTables{}})
-	if _, err := f.Cursor(t.Context(), begin.String()); !errors.As(err, &expired) || expired.Snapshot != 0 || expired.Cursor != "" {
+	f = New(Options{Stream: &spoiled{Stream: s.stream, aged: last}, Tables: noTables{}, IDs: testIDs})
+	if _, err := f.Cursor(t.Context(), f.Text(begin)); !errors.As(err, &expired) || expired.Snapshot != 0 || expired.Cursor != "" {
 		t.Errorf("without a snapshot: got %v, %+v", err, expired)
 	}
 }

@@ -6,6 +6,7 @@ package feed
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,12 +43,14 @@ type Erasures interface {
 	Current(ctx context.Context) (*erasure.Set, error)
 }
 
-// Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none.
+// Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none. Secret encrypts
+// cursors: all nodes, and a restored backup, must have the same.
 type Options struct {
 	Stream   Source
 	Tables   Tables
 	Readers  Readers
 	Erasures Erasures
+	Secret   []byte
 	IDs      *submission.IDs // so that a row has the submission id that its sender got
 	Log      *slog.Logger
 }
@@ -55,23 +58,25 @@ type Options struct {
 // Feed hands events out. Its methods may be called by many goroutines.
 type Feed struct {
 	o         Options
+	seal      cipher.AEAD // of cursors
 	pages     pages
 	writeWait time.Duration
+	scanTime  time.Duration
 
 	lookMu    sync.Mutex // one look at the stream at a time
 	now, then *look
 
-	followers atomic.Int64
-	rows      atomic.Uint64
-	bytes     atomic.Uint64
-	rejected  atomic.Uint64
-	cut       atomic.Uint64
-	readers   readers
+	places   places
+	rows     atomic.Uint64
+	bytes    atomic.Uint64
+	rejected atomic.Uint64
+	cut      atomic.Uint64
+	readers  readers
 }
 
 // New makes a feed. Nothing runs.
 func New(o Options) *Feed {
-	f := &Feed{o: o, writeWait: defaultWriteWait}
+	f := &Feed{o: o, seal: newSeal(o.Secret), writeWait: defaultWriteWait, scanTime: defaultScanTime}
 	f.pages.stream, f.pages.erasures = o.Stream, o.Erasures
 	for i := range f.pages.reading {
 		f.pages.reading[i].decoder.IDs = o.IDs
@@ -150,7 +155,7 @@ func (e *Expired) Error() string {
 // stream no longer holds is an *Expired error.
 func (f *Feed) Cursor(ctx context.Context, text string) (*Cursor, error) {
 	if text != "" && text != Earliest {
-		c, err := parseCursor(text)
+		c, err := f.parse(text)
 		if err != nil {
 			return nil, ErrCursor
 		}
@@ -198,7 +203,7 @@ func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds) error {
 	if err != nil {
 		return fmt.Errorf("newest snapshot of the table: %w", err)
 	}
-	return &Expired{snap.ID, atWatermarks(identity(bounds), len(bounds), snap.Watermarks).String()}
+	return &Expired{snap.ID, f.Text(atWatermarks(identity(bounds), len(bounds), snap.Watermarks))}
 }
 
 // AtSnapshot returns the cursor that continues exactly after a snapshot of the table of events. One that is not kept is
@@ -218,9 +223,10 @@ func (f *Feed) AtSnapshot(ctx context.Context, id int64) (*Cursor, error) {
 // Query chooses rows.
 type Query struct {
 	Purpose Purpose
-	Dataset string // "" means all
-	Limit   int    // rows
-	Bytes   int    // of lines, and one line more
+	Dataset string        // "" means all
+	Limit   int           // rows
+	Bytes   int           // of lines, and one line more
+	Time    time.Duration // after which no other frame is looked at; 0 means any
 }
 
 func (q *Query) wants(r *row) bool {
@@ -232,7 +238,7 @@ func (q *Query) wants(r *row) bool {
 const lookAge = 100 * time.Millisecond
 
 // Read hands the chosen rows that follow the cursor to emit, as lines of JSON, some at a time, and moves the cursor behind
-// them. It returns how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. Lines
+// them, at least past one frame. It returns how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. Lines
 // are valid until emit returns. After an error of emit the cursor is of no use; after any other one it is behind the rows
 // that emit got.
 //
@@ -246,6 +252,7 @@ func (f *Feed) Read(
 		return 0, false, err
 	}
 	c.grow(len(visible))
+	begun := time.Now()
 	m := merge{f: f, c: c, visible: visible, heads: make([]*frame, len(visible))}
 	for q.Limit > 0 && q.Bytes > 0 {
 		p, head, err := m.next(ctx)
@@ -275,6 +282,9 @@ func (f *Feed) Read(
 		if at.rows >= uint64(len(head.rows)) {
 			*at = position{seq: head.seq + 1}
 			m.heads[p] = nil
+		}
+		if q.Time > 0 && time.Since(begun) >= q.Time {
+			break
 		}
 	}
 	return rows, false, nil

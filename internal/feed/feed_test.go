@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,6 @@ import (
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
-	"sluice/internal/submission"
 )
 
 // What is erased is not handed out any more, also if other followers have read it before. What comes later is.
@@ -182,7 +182,7 @@ func TestWait(t *testing.T) {
 		go func() { got <- s.get("all", "/feed/v1/events?purpose=measurement&wait=30s&cursor="+begin.Cursor) }()
 		revoked := make(chan page, 1)
 		go func() { revoked <- s.get("bound", "/feed/v1/events?purpose=measurement&wait=30s&cursor="+begin.Cursor) }()
-		for s.followers.Load() < 2 {
+		for s.places.count() < 2 {
 			time.Sleep(time.Millisecond)
 		}
 		s.tokens.revoke("bound")
@@ -218,7 +218,7 @@ func (s *site) load() int64 {
 		b := lake.Batch{Spans: []lake.Span{{Partition: uint8(p), From: marks, To: marks.Events}}}
 		err = s.stream.Scan(s.t.Context(), uint8(p), marks.Events+1, func(f stream.Frame) error {
 			for slot, record := range f.Records {
-				sub, err := submission.DecodeRecord(string(record), uint8(p), f.Seq, uint16(slot))
+				sub, err := testIDs.DecodeRecord(string(record), uint8(p), f.Seq, uint16(slot))
 				if err != nil {
 					return err
 				}
@@ -321,7 +321,7 @@ func TestForeignCursor(t *testing.T) {
 			change(other)
 			status = 410
 		}
-		if got := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+other.String()); got.status != status {
+		if got := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+s.Text(other)); got.status != status {
 			t.Errorf("%s: got %d %s, want %d", name, got.status, got.text, status)
 		}
 	}
@@ -329,17 +329,24 @@ func TestForeignCursor(t *testing.T) {
 
 func TestCursorText(t *testing.T) {
 	c := &Cursor{stream: 1<<63 + 5, parts: []position{{1, 0}, {1 << 40, 4095}, {7, 3}}}
-	back, err := parseCursor(c.String())
-	if err != nil || back.String() != c.String() {
+	f := New(Options{Secret: []byte("a secret")})
+	text := f.Text(c)
+	back, err := f.parse(text)
+	if err != nil || !reflect.DeepEqual(back, c) {
 		t.Fatalf("got %+v, %v", back, err)
 	}
-	text := c.String()
+	if _, err := New(Options{Secret: []byte("another")}).parse(text); err == nil {
+		t.Error("a cursor of another service is taken for one of this")
+	}
+	if again := f.Text(c); again == text || len(again) != len(f.Text(&Cursor{parts: []position{{1, 0}, {1, 0}, {1, 0}}})) {
+		t.Error("a cursor shows whether, or how much, was sent since another one")
+	}
 	for i := range text {
 		for _, other := range []string{text[:i], text[:i] + "A" + text[i+1:], text + text[i:]} {
 			if other == text {
 				continue
 			}
-			if _, err := parseCursor(other); err == nil {
+			if _, err := f.parse(other); err == nil {
 				t.Errorf("%q is taken for a cursor", other)
 			}
 		}
@@ -347,11 +354,12 @@ func TestCursorText(t *testing.T) {
 }
 
 func FuzzCursor(f *testing.F) {
-	f.Add((&Cursor{stream: 1, parts: []position{{1, 0}}}).String())
+	site := New(Options{})
+	f.Add(site.Text(&Cursor{stream: 1, parts: []position{{1, 0}}}))
 	f.Add("earliest")
 	f.Fuzz(func(t *testing.T, text string) {
-		if c, err := parseCursor(text); err == nil {
-			if again, err := parseCursor(c.String()); err != nil || again.String() != c.String() {
+		if c, err := site.parse(text); err == nil {
+			if again, err := site.parse(site.Text(c)); err != nil || !reflect.DeepEqual(again, c) {
 				t.Errorf("%q: got %v", text, err)
 			}
 		}
@@ -373,14 +381,15 @@ func TestMorePartitions(t *testing.T) {
 		return st
 	}
 	one := open(1)
-	old, err := New(Options{Stream: one}).Cursor(t.Context(), "")
+	before := New(Options{Stream: one})
+	old, err := before.Cursor(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = one.Close()
 	st := open(3)
 	defer st.Close()
-	c, err := New(Options{Stream: st}).Cursor(t.Context(), old.String())
+	c, err := New(Options{Stream: st}).Cursor(t.Context(), before.Text(old))
 	if err != nil || len(c.parts) != 3 || c.parts[2].seq != 1 {
 		t.Errorf("got %+v, %v, want the new partitions from their beginning", c, err)
 	}
@@ -425,14 +434,67 @@ func TestSlowFollower(t *testing.T) {
 	}
 }
 
+// One reader has at most a fifth of all places, and another one gets in however many are taken.
 func TestFollowersAreBounded(t *testing.T) {
 	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
-	s.followers.Store(maxFollowers)
-	if got := s.get("all", "/feed/v1/events?purpose=measurement"); got.status != 429 || got.Code != "TOO_MANY_FOLLOWERS" {
-		t.Errorf("got %d %q", got.status, got.Code)
+	for range readerPlaces {
+		if !s.places.enter("bound") {
+			t.Fatal("a reader does not get its places")
+		}
 	}
-	s.followers.Store(0)
+	if got := s.get("bound", "/feed/v1/events?purpose=measurement"); got.status != 429 || got.Code != "TOO_MANY_FOLLOWERS" {
+		t.Errorf("a reader with all its places: got %d %q", got.status, got.Code)
+	}
+	for i := range maxFollowers - readerPlaces {
+		s.places.enter(fmt.Sprint("other-", i/readerPlaces))
+	}
+	if n := s.places.count(); n != maxFollowers || s.places.enter("other-0") {
+		t.Errorf("got %d places, want %d and no more", n, maxFollowers)
+	}
 	if got := s.get("all", "/feed/v1/events?purpose=measurement"); got.status != 200 || s.Stats().Rejected != 1 {
-		t.Errorf("got %d, %+v", got.status, s.Stats())
+		t.Errorf("a reader without a place: got %d, %+v", got.status, s.Stats())
+	}
+	s.places.leave("bound")
+	s.places.enter("other-9")
+	if got := s.get("bound", "/feed/v1/events?purpose=measurement"); got.status != 429 {
+		t.Errorf("all places are taken: got %d", got.status)
+	}
+	for range readerPlaces - 1 {
+		s.places.leave("bound")
+	}
+	if got := s.get("bound", "/feed/v1/events?purpose=measurement"); got.status != 200 {
+		t.Errorf("its first place: got %d", got.status)
+	}
+}
+
+// A request that finds nothing for its reader answers soon, with a cursor behind what it looked at, and asking on finds
+// everything.
+func TestScanIsBounded(t *testing.T) {
+	for _, partitions := range []int{1, 3} {
+		s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{Partitions: partitions})
+		for range 12 {
+			s.send("other", 4)
+		}
+		s.send("shop", 4)
+		s.scanTime = 1
+		first := s.get("bound", "/feed/v1/events?purpose=measurement&wait=30s&cursor=earliest")
+		if first.status != 200 || len(first.rows) != 0 || first.CaughtUp || first.Cursor == "" {
+			t.Fatalf("got %d %s", first.status, first.text)
+		}
+		rows := 0
+		for p, n := first, 0; !p.CaughtUp; n++ {
+			if n > 1000 {
+				t.Fatal("the cursor does not move")
+			}
+			p = s.get("bound", "/feed/v1/events?purpose=measurement&cursor="+p.Cursor)
+			rows += len(p.rows)
+		}
+		if rows != 3 { // the fourth is suppressed
+			t.Errorf("%d partitions: got %d rows, want 3", partitions, rows)
+		}
+		all, _ := s.all("purpose=measurement", Earliest)
+		if !same(all, want(s.sent, Measurement)) {
+			t.Errorf("%d partitions: got %d rows in steps, want %d", partitions, len(all), len(want(s.sent, Measurement)))
+		}
 	}
 }

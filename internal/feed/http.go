@@ -28,8 +28,12 @@ const (
 	maxBytes     = 16 << 20 // of an answer, and one line more
 	maxWait      = 30 * time.Second
 	maxFollowers = 100 // at once: each takes a goroutine and writeBuffer
+	readerPlaces = 20  // of them for one reader
 
 	writeBuffer = 64 << 10
+	// defaultScanTime is how long a request looks through rows that its reader may not have or does not want, before it
+	// answers with a cursor: it keeps its place for no longer.
+	defaultScanTime = 2 * time.Second
 	// defaultWriteWait is how long a follower may take to accept a buffer. One that is slower is cut off, and comes back
 	// with its cursor.
 	defaultWriteWait = 15 * time.Second
@@ -160,18 +164,18 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	if err != nil {
 		return err
 	}
-	if f.followers.Add(1) > maxFollowers {
-		f.followers.Add(-1)
+	if !f.places.enter(reader.Name) {
 		f.rejected.Add(1)
-		return &problem{status: 429, code: "TOO_MANY_FOLLOWERS", message: "Too many requests follow the feed now.", hint: "Try again in a second."}
+		return &problem{status: 429, code: "TOO_MANY_FOLLOWERS", message: "Too many requests of this reader, or of all readers, follow the feed now.", hint: "Try again in a second. One reader may have " + strconv.Itoa(readerPlaces) + " requests at a time."}
 	}
-	defer f.followers.Add(-1)
+	defer f.places.leave(reader.Name)
 	c, err := f.Cursor(r.Context(), q.cursor)
 	if err != nil {
 		return err
 	}
 	out := &output{w: w, r: r, control: http.NewResponseController(w), wait: f.writeWait}
 	defer out.end()
+	_ = out.control.SetWriteDeadline(time.Now().Add(q.wait + f.scanTime + f.writeWait)) // the listener's own is shorter
 	caughtUp, err := f.poll(r, c, q, out)
 	f.count(reader, c, out, caughtUp)
 	if err != nil {
@@ -189,7 +193,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	line, err := json.Marshal(struct {
 		Cursor   string `json:"cursor"`
 		CaughtUp bool   `json:"caught_up"`
-	}{c.String(), caughtUp && err == nil})
+	}{f.Text(c), caughtUp && err == nil})
 	if err != nil {
 		return err
 	}
@@ -238,6 +242,7 @@ func (f *Feed) poll(r *http.Request, c *Cursor, q follow, out *output) (caughtUp
 func (f *Feed) some(ctx context.Context, c *Cursor, q Query, age time.Duration, out *output) (caughtUp bool, err error) {
 	q.Limit -= out.rows
 	q.Bytes -= out.bytes
+	q.Time = f.scanTime
 	_, caughtUp, err = f.Read(ctx, c, q, age, out.add)
 	return caughtUp, err
 }
@@ -303,9 +308,9 @@ func (o *output) flush() error {
 	return o.buffer.Flush()
 }
 
-// end lets the connection be used for other requests, and the buffer for other answers.
+// end lets the buffer be used for other answers. What net/http still has to write has its time, too.
 func (o *output) end() {
-	_ = o.control.SetWriteDeadline(time.Time{})
+	_ = o.control.SetWriteDeadline(time.Now().Add(o.wait))
 	if o.buffer != nil {
 		o.buffer.Reset(nil)
 		buffers.Put(o.buffer)
@@ -336,7 +341,7 @@ func (f *Feed) cursor(w http.ResponseWriter, r *http.Request, _ *dataset.Reader)
 		Cursor     string `json:"cursor"`
 		SnapshotID int64  `json:"snapshot_id"`
 		Snapshot   string `json:"snapshot"`
-	}{c.String(), id, strconv.FormatInt(id, 10)})
+	}{f.Text(c), id, strconv.FormatInt(id, 10)})
 }
 
 // problemOf is an error as a follower gets it.

@@ -29,7 +29,7 @@ func (c *counted) Page(ctx context.Context, partition uint8, from uint64, frames
 func TestFollowersShareFrames(t *testing.T) {
 	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{Partitions: 3})
 	source := &counted{Stream: s.stream}
-	s.Feed = New(Options{Stream: source, Tables: s.lake, Readers: s.tokens, Log: slog.New(slog.DiscardHandler)})
+	s.Feed = New(Options{Stream: source, Tables: s.lake, IDs: testIDs, Readers: s.tokens, Log: slog.New(slog.DiscardHandler)})
 	s.web.Close()
 	s.web = httptest.NewServer(s.Handler())
 	t.Cleanup(s.web.Close)

@@ -98,7 +98,7 @@ func openSite(t testing.TB, eo engine.Options, so stream.Options) *site {
 	if s.erased, err = erasure.Open(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	s.Feed = New(Options{Stream: st, Erasures: s.erased, Tables: l, Readers: s.tokens, Log: slog.New(slog.DiscardHandler)})
+	s.Feed = New(Options{Stream: st, IDs: testIDs, Erasures: s.erased, Tables: l, Readers: s.tokens, Log: slog.New(slog.DiscardHandler)})
 	s.web = httptest.NewServer(s.Handler())
 	t.Cleanup(s.web.Close)
 	for st.Ready() != nil {
@@ -106,6 +106,15 @@ func openSite(t testing.TB, eo engine.Options, so stream.Options) *site {
 	}
 	return s
 }
+
+// testIDs are the submission ids of a secret that all tests share.
+var testIDs = func() *submission.IDs {
+	ids, err := submission.NewIDs(make([]byte, 32))
+	if err != nil {
+		panic(err) // the length of the secret is right
+	}
+	return ids
+}()
 
 // send appends a submission of rows with all outcomes, and returns it.
 func (s *site) send(id string, rows int) *submission.Submission {
@@ -134,7 +143,7 @@ func (s *site) send(id string, rows int) *submission.Submission {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	sub.Place(at.Partition, at.Seq, at.Slot)
+	testIDs.Place(sub, at.Partition, at.Seq, at.Slot)
 	return sub
 }
 

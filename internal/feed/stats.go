@@ -38,6 +38,44 @@ type readers struct {
 	all map[string]*ReaderStats
 }
 
+// places are those of requests that are being answered, by reader.
+type places struct {
+	mu  sync.Mutex
+	all int
+	own map[string]int
+}
+
+// enter takes a place for a reader. A reader without one gets one, however many others have: there are no more readers than
+// operators make.
+func (p *places) enter(reader string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.own[reader]; n >= readerPlaces || n > 0 && p.all >= maxFollowers {
+		return false
+	}
+	if p.own == nil {
+		p.own = map[string]int{}
+	}
+	p.own[reader]++
+	p.all++
+	return true
+}
+
+func (p *places) leave(reader string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.own[reader]--; p.own[reader] == 0 {
+		delete(p.own, reader)
+	}
+}
+
+func (p *places) count() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return int64(p.all)
+}
+
 // answered adds an answer.
 func (r *readers) answered(name string, rows, bytes int, lag time.Duration, now time.Time) {
 	r.mu.Lock()
@@ -70,7 +108,7 @@ func (r *readers) forget() {
 
 // Stats answers from memory.
 func (f *Feed) Stats() Stats {
-	out := Stats{Followers: f.followers.Load(), Rows: f.rows.Load(), Bytes: f.bytes.Load(), Rejected: f.rejected.Load(), Cut: f.cut.Load()}
+	out := Stats{Followers: f.places.count(), Rows: f.rows.Load(), Bytes: f.bytes.Load(), Rejected: f.rejected.Load(), Cut: f.cut.Load()}
 	f.readers.mu.Lock()
 	defer f.readers.mu.Unlock()
 	for _, s := range f.readers.all {

@@ -16,8 +16,9 @@ import (
 var update = flag.Bool("update", false, "write the program's part of docs/flags.md anew")
 
 // Check fails t unless the part of the page that belongs to root's program is what its commands and flags say. With
-// -update it writes that part. The part is between two comments, "begin NAME" and "end NAME".
-func Check(t *testing.T, page string, root *cobra.Command) {
+// -update it writes that part. The part is between two comments, "begin NAME" and "end NAME". hasVariable says whether the
+// environment sets a flag.
+func Check(t *testing.T, page string, root *cobra.Command, hasVariable func(*cobra.Command, *pflag.Flag) bool) {
 	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -29,7 +30,7 @@ func Check(t *testing.T, page string, root *cobra.Command) {
 	if !ok || !ok2 {
 		t.Fatalf("%s lacks %q or %q", page, begin, end)
 	}
-	want := reference(root)
+	want := reference(root, hasVariable)
 	if string(old) == want {
 		return
 	}
@@ -43,15 +44,12 @@ func Check(t *testing.T, page string, root *cobra.Command) {
 }
 
 // reference is the reference of a program, as Markdown.
-func reference(root *cobra.Command) string {
+func reference(root *cobra.Command, hasVariable func(*cobra.Command, *pflag.Flag) bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nFlags of every command:\n")
-	table(&b, root.PersistentFlags())
+	table(&b, root, root.PersistentFlags(), hasVariable)
 	each(root, func(cmd *cobra.Command) {
 		fmt.Fprintf(&b, "\n### %s\n\n", cmd.CommandPath())
-		if cmd.Deprecated != "" {
-			fmt.Fprintf(&b, "Deprecated: %s\n\n", cell(cmd.Deprecated))
-		}
 		fmt.Fprintf(&b, "%s.\n", strings.TrimSuffix(cell(cmd.Short), "."))
 		if !cmd.HasSubCommands() {
 			fmt.Fprintf(&b, "\n```\n%s\n```\n", cmd.UseLine())
@@ -62,7 +60,7 @@ func reference(root *cobra.Command) string {
 				own.AddFlag(f)
 			}
 		})
-		table(&b, own)
+		table(&b, cmd, own, hasVariable)
 	})
 	b.WriteByte('\n')
 	return b.String()
@@ -80,10 +78,10 @@ func each(root *cobra.Command, f func(*cobra.Command)) {
 }
 
 // table writes a row for each flag that a user sees. It writes nothing if there is none.
-func table(b *strings.Builder, flags *pflag.FlagSet) {
+func table(b *strings.Builder, cmd *cobra.Command, flags *pflag.FlagSet, hasVariable func(*cobra.Command, *pflag.Flag) bool) {
 	title := "\n| flag | variable | default | what it does |\n|---|---|---|---|\n"
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || f.Name == "version" || f.Hidden && f.Deprecated == "" {
+		if f.Name == "help" || f.Name == "version" || f.Hidden {
 			return
 		}
 		b.WriteString(title)
@@ -91,8 +89,8 @@ func table(b *strings.Builder, flags *pflag.FlagSet) {
 		kind, what := pflag.UnquoteUsage(f)
 		variable := "SLUICE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		what = strings.TrimSuffix(what, " ($"+variable+")")
-		if f.Deprecated != "" {
-			what = "deprecated: " + f.Deprecated
+		if variable = "`" + variable + "`"; !hasVariable(cmd, f) {
+			variable = "–"
 		}
 		name := "`--" + strings.TrimSpace(f.Name+" "+kind) + "`"
 		if f.Shorthand != "" {
@@ -104,7 +102,7 @@ func table(b *strings.Builder, flags *pflag.FlagSet) {
 		} else {
 			value = "`" + value + "`"
 		}
-		fmt.Fprintf(b, "| %s | `%s` | %s | %s |\n", name, variable, value, cell(what))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", name, variable, value, cell(what))
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
 )
 
@@ -13,25 +14,25 @@ import (
 func (t *Table[T]) Append(ctx context.Context, rows []T, from Origin, job *throttle.Job) error {
 	staged := NewRows(t.schema)
 	staged.Add(rows)
-	order := make([]int32, len(rows))
-	for i := range order {
-		order[i] = int32(i)
+	sorted := make([]int32, len(rows))
+	for i := range sorted {
+		sorted[i] = int32(i)
 	}
-	slices.SortFunc(order, func(i, j int32) int { return t.schema.Compare(&rows[i], &rows[j]) })
-	return t.AppendRows(ctx, staged, order, from, job)
+	slices.SortFunc(sorted, func(i, j int32) int { return t.schema.Compare(&rows[i], &rows[j]) })
+	return t.AppendRows(ctx, staged, sorted, from, job)
 }
 
-// AppendRows adds rows, once: if it returns nil they are on stable storage and readers see them, and the same origin again
-// changes nothing. After an error they may be there; Progress says. ErrFenced comes back when the table is not where
-// the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. order is the places of the rows
-// in the order of the schema; AppendRows changes it.
+// AppendRows adds rows, once: if it returns nil they are on stable storage and readers see them, and the same origin
+// again changes nothing. After an error they may be there; Progress says. ErrFenced comes back when the table is not
+// where the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. sorted is the places
+// of the rows in the order of the schema; AppendRows changes it.
 //
-// Order: data files, manifest and list side by side, then the version that names them together with the watermark. A crash
-// before that leaves files that nothing lists, for the sweep.
+// Order: data files, manifest and list side by side, then the version that names them together with the watermark. A
+// crash before that leaves files that nothing lists, for the sweep.
 //
 // Steps: T.file, T.manifest, T.list, T.metadata, T.committed.
-func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], order []int32, from Origin, job *throttle.Job) error {
-	release, err := t.store.Share(ctx)
+func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32, from Origin, job *throttle.Job) error {
+	release, err := t.lockShared(ctx)
 	if err != nil {
 		return err
 	}
@@ -47,8 +48,8 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], order []int32,
 	if err := t.at("file"); err != nil {
 		return err
 	}
-	with := &uploads{}
-	files, err := t.writeFiles(ctx, rows, order, job, with)
+	with := &objectstore.Uploads{}
+	files, err := t.writeFiles(ctx, rows, sorted, job, with)
 	if err == nil {
 		taken := false
 		_, err = t.update(ctx, func(s *state) (*change, error) {
@@ -63,27 +64,38 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], order []int32,
 			return err
 		}
 	}
-	_ = with.wait() // the commit has seen its error
-	t.discard(files)
+	_ = with.Wait() // the commit has seen its error
+	t.discard(ctx, files)
+	return err
+}
+
+// Expect asks the store, and says what AppendRows would say before it writes: nil if the table is where the spans
+// begin.
+func (t *table) Expect(ctx context.Context, from Origin) error {
+	t.doubt()
+	s, err := t.refresh(ctx)
+	if err == nil {
+		_, err = s.has(from)
+	}
 	return err
 }
 
 // writeFiles makes files of rows, one for each day. On an error it says which are there.
 func (t *Table[T]) writeFiles(
-	ctx context.Context, rows *Rows[T], order []int32, job *throttle.Job, with *uploads,
+	ctx context.Context, rows *Rows[T], sorted []int32, job *throttle.Job, with *objectstore.Uploads,
 ) (files []*dataFile, err error) {
-	rows.byDay(order)
-	for len(order) > 0 {
-		day := rows.days[order[0]]
+	rows.byDay(sorted)
+	for len(sorted) > 0 {
+		day := rows.days[sorted[0]]
 		n := 1
-		for n < len(order) && rows.days[order[n]] == day {
+		for n < len(sorted) && rows.days[sorted[n]] == day {
 			n++
 		}
-		w, err := createFile(t.store, t.schema, day, freshPage, job)
+		w, err := createFile(ctx, t.store, t.schema, day, parquetfile.FreshPage, job)
 		if err != nil {
 			return files, err
 		}
-		if err := w.writeRows(ctx, rows, order[:n]); err != nil {
+		if err := w.WriteRows(ctx, rows.rows, sorted[:n]); err != nil {
 			w.abandon()
 			return files, err
 		}
@@ -91,7 +103,7 @@ func (t *Table[T]) writeFiles(
 		if err != nil {
 			return files, err
 		}
-		files, order = append(files, f), order[n:]
+		files, sorted = append(files, f), sorted[n:]
 	}
 	return files, nil
 }

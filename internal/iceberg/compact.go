@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
 )
 
@@ -24,7 +26,6 @@ const (
 
 // merge is files of one day to be made one.
 type merge struct {
-	day    int32
 	files  []*dataFile
 	packed bool // what comes out is to stay
 }
@@ -39,16 +40,10 @@ func (t *table) filesToMerge(s *state) *merge {
 		}
 	}
 	now := t.now().Unix()
-	order := make([]int32, 0, len(days))
-	for day := range days {
-		order = append(order, day)
-	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(b, a) })
-	for _, day := range order {
+	for _, day := range slices.Backward(slices.Sorted(maps.Keys(days))) {
 		settled := now > int64(day+1)*secondsPerDay+settledAfter
-		if j := choose(days[day], t.fileBytes, settled); j != nil {
-			j.day = day
-			return j
+		if m := choose(days[day], t.fileBytes, settled); m != nil {
+			return m
 		}
 	}
 	return nil
@@ -103,12 +98,11 @@ func tier(p *dataFile) int {
 	return n
 }
 
-// Compact does one piece of compaction and says whether there was anything to do. Commits go on meanwhile. Files of an
-// earlier version come first: see Repair.
+// Compact does one piece of compaction and says whether there was anything to do. Commits go on meanwhile.
 //
 // Steps: T.compact, then those of a commit. A crash leaves new files that nobody lists, and the old ones listed.
 func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error) {
-	release, err := t.store.Share(ctx)
+	release, err := t.lockShared(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -118,40 +112,19 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 		return false, err
 	}
 	if t.remote && s.version != t.hintedVersion.Load() {
-		t.hint(s.version) // the last commit may have been too soon after the one before
+		t.hint(ctx, s.version) // the last commit may have been too soon after the one before
 	}
-	m := t.oldFilesToMerge(s)
-	switch {
-	case m != nil:
-		t.log.Info("writing files of an earlier version anew", "files", len(m.files), "left", s.oldFiles())
-	case !t.upToDate() && s.oldFiles() == 0:
-		release() // the sweep at its end waits for everybody who may be writing
-		return true, t.endRepair(ctx)
-	default:
-		m = t.filesToMerge(s)
-	}
+	m := t.filesToMerge(s)
 	if m == nil {
 		return false, nil
 	}
 	if err := t.at("compact"); err != nil {
 		return false, err
 	}
-	page := freshPage
-	if m.packed {
-		page = packedPage
-	}
-	made, err := t.copyGroups(ctx, m.files, job)
-	if err == nil && made == nil {
-		m.files = t.lighten(m.files)
-		made, err = t.mergeSorted(ctx, m.files, page, job)
-	}
+	made, err := t.merge(ctx, m, job)
 	if errors.Is(err, errUnreadable) {
-		if same, err := t.lists(ctx, m.files); err != nil || !same {
-			return err == nil, err // another program replaced them, and what it replaced may be gone
-		}
-		t.damagedFiles.Add(1)
-		t.log.Error("file is damaged and cannot be compacted", "error", err)
-		return true, nil // without that file the next merge is another
+		err = t.passOver(ctx, m.files, err)
+		return err == nil, err // without that file the next merge is another
 	}
 	if err != nil {
 		return false, err
@@ -169,15 +142,43 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 	return err == nil, err
 }
 
+// merge makes one file of those of m, in the cheapest way there is. It may leave some of them out of m. Nothing is
+// committed.
+func (t *Table[T]) merge(ctx context.Context, m *merge, job *throttle.Job) ([]*dataFile, error) {
+	made, err := t.copyGroups(ctx, m.files, job)
+	if err != nil || made != nil {
+		return made, err
+	}
+	page := parquetfile.FreshPage
+	if m.packed {
+		page = parquetfile.PackedPage
+	}
+	m.files = t.lighten(ctx, m.files)
+	return t.mergeSorted(ctx, m.files, page, job)
+}
+
+// passOver tells of a damaged file among some that were to be compacted, unless another program has replaced them: what
+// it replaced may be gone.
+func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error) error {
+	same, err := t.lists(ctx, files)
+	if err != nil || !same {
+		return err
+	}
+	t.noteDamaged(ctx, files)
+	t.log.Error("file is damaged and cannot be compacted", "error", damage)
+	return nil
+}
+
 // errStale says that the files somebody worked on have been replaced meanwhile.
 var errStale = errors.New("files were replaced meanwhile")
 
 // lighten leaves out the last of the files that would take too much memory together: values of kilobytes, few enough
-// for parquet-go to look at the size of its dictionary only at the end, are all in the dictionary, which a reader holds.
-func (t *table) lighten(files []*dataFile) []*dataFile {
+// for parquet-go to look at the size of its dictionary only at the end, are all in the dictionary, which a reader
+// holds.
+func (t *table) lighten(ctx context.Context, files []*dataFile) []*dataFile {
 	sum := int64(0)
 	for i, p := range files {
-		if sum += t.dictionaries(p); sum > mergeMemory && i >= 2 {
+		if sum += t.dictionaries(ctx, p); sum > mergeMemory && i >= 2 {
 			return files[:i]
 		}
 	}
@@ -186,25 +187,13 @@ func (t *table) lighten(files []*dataFile) []*dataFile {
 
 // dictionaries is about how many bytes those of a file's columns are; 0 when that cannot be read, which the merge will
 // find out again and tell.
-func (t *table) dictionaries(p *dataFile) (sum int64) {
-	o, err := t.store.Open(p.name)
+func (t *table) dictionaries(ctx context.Context, p *dataFile) (sum int64) {
+	o, err := t.store.Open(ctx, p.name)
 	if err != nil {
 		return 0
 	}
 	defer o.Close()
-	f, err := openParquet(p, o)
-	if err != nil {
-		return 0
-	}
-	for _, g := range f.Metadata().RowGroups {
-		for i := range g.Columns {
-			c := &g.Columns[i].MetaData
-			if c.DictionaryPageOffset > 0 && c.TotalCompressedSize > 0 {
-				share := float64(c.DataPageOffset-c.DictionaryPageOffset) / float64(c.TotalCompressedSize)
-				sum += int64(share * float64(c.TotalUncompressedSize))
-			}
-		}
-	}
+	sum, _ = parquetfile.DictionaryBytes(o, p.bytes)
 	return sum
 }
 
@@ -227,68 +216,13 @@ func (t *table) replace(ctx context.Context, operation string, old, made []*data
 		return &change{operation: operation, add: made, remove: remove}, nil
 	})
 	if err != nil && !errors.Is(err, objectstore.ErrUncertain) {
-		t.discard(made)
+		t.discard(ctx, made)
 	}
 	return err
 }
 
-func (t *table) discard(files []*dataFile) {
+func (t *table) discard(ctx context.Context, files []*dataFile) {
 	for _, p := range files {
-		_ = t.store.Remove(p.name) // else the sweep finds it
+		_ = t.store.Remove(ctx, p.name) // else the sweep finds it
 	}
-}
-
-// rewrite merges sorted files into new ones, leaving out the rows drop chooses. Nothing is committed.
-func (t *Table[T]) rewrite(
-	ctx context.Context, files []*dataFile, page int, drop func(*T) bool, job *throttle.Job,
-) ([]*dataFile, error) {
-	var in merger[T]
-	in.compare = t.schema.Compare
-	var objects []objectstore.Object
-	defer func() {
-		in.close()
-		for _, o := range objects {
-			_ = o.Close()
-		}
-	}()
-	for _, f := range files {
-		o, err := t.openFile(f)
-		if err != nil {
-			return nil, err
-		}
-		objects = append(objects, o)
-		if err := in.open(t, f, o, t.schema.Columns); err != nil {
-			return nil, err
-		}
-	}
-	var w *fileWriter[T]
-	err := in.each(func(row *T) (err error) {
-		if drop != nil && drop(row) {
-			return nil
-		}
-		if w == nil {
-			if w, err = createFile(t.store, t.schema, files[0].day, page, job); err != nil {
-				return err
-			}
-		}
-		if t.schema.Fold != nil {
-			if last := w.last(); last != nil && t.schema.Fold(last, row) {
-				return nil
-			}
-		}
-		return w.add(ctx, row)
-	})
-	if w == nil {
-		return nil, err
-	}
-	if err != nil {
-		w.abandon()
-		return nil, err
-	}
-	w.listed.unsorted = anyUnsorted(files)
-	made, err := w.finish(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return []*dataFile{made}, nil
 }

@@ -27,7 +27,7 @@ var ErrInUse = errors.New("there is a table already that is in use")
 //
 // Steps: T.copy, T.copied before the version, T.hinted before the hint.
 func (t *table) CopyTo(ctx context.Context, to objectstore.Store, progress func(done, total int)) error {
-	release, err := t.store.Share(ctx) // a sweep waits
+	release, err := t.store.LockShared(ctx) // a sweep waits
 	if err != nil {
 		return err
 	}
@@ -42,10 +42,10 @@ func (t *table) CopyTo(ctx context.Context, to objectstore.Store, progress func(
 	if s.damaged() {
 		return fmt.Errorf("copy %s: %w: repair it first", t.layout.name, ErrDamaged)
 	}
-	if err := unused(to); err != nil {
-		return fmt.Errorf("copy %s to %s: %w", t.layout.name, to.Location(""), err)
+	if err := unused(ctx, to); err != nil {
+		return fmt.Errorf("copy %s to %s: %w", t.layout.name, to.Path(""), err)
 	}
-	used, err := t.used(s)
+	used, err := t.used(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -54,52 +54,53 @@ func (t *table) CopyTo(ctx context.Context, to objectstore.Store, progress func(
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := copyObject(t.store, to, name); err != nil {
-			return fmt.Errorf("copy %s: %w", t.store.Location(name), err)
+		if err := copyObject(ctx, t.store, to, name); err != nil {
+			return fmt.Errorf("copy %s: %w", t.store.Path(name), err)
 		}
 		progress(i+1, len(names))
 	}
 	if err := t.at("copied"); err != nil {
 		return err
 	}
-	b, err := t.store.Read(metadataName(s.read))
+	b, err := t.store.Read(ctx, metadataName(s.read))
 	if err != nil {
 		return err
 	}
-	if err := to.CreateExclusive(metadataName(s.version), b); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := to.CreateExclusive(ctx, metadataName(s.version), b); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if there, err := to.Read(metadataName(s.version)); err != nil || !bytes.Equal(there, b) {
+	if there, err := to.Read(ctx, metadataName(s.version)); err != nil || !bytes.Equal(there, b) {
 		return errors.Join(ErrInUse, err)
 	}
 	if err := t.at("hinted"); err != nil {
 		return err
 	}
-	return errors.Join(to.Replace(hintName, strconv.AppendInt(nil, s.version, 10)), to.Sync())
+	return errors.Join(to.Replace(ctx, hintName, strconv.AppendInt(nil, s.version, 10), nil), to.Sync(ctx))
 }
 
-// TableID is the identity of the table at a place, which a copy shares; "" where there is none. It changes nothing.
-func TableID(at objectstore.Store) (string, error) {
-	versions, err := (&table{store: at}).versions()
-	if errors.Is(err, errNoTable) {
-		return "", nil
+// TableID is the identity of the table at a place, which a copy shares, and its watermarks; "" where there is none. It
+// changes nothing.
+func TableID(ctx context.Context, at objectstore.Store) (string, map[uint8]uint64, error) {
+	versions, err := (&table{store: at}).versions(ctx)
+	if errors.Is(err, ErrNoTable) {
+		return "", nil, nil
 	}
 	for _, version := range versions { // the newest may be damaged; the identity never changes
 		var b []byte
-		if b, err = at.Read(metadataName(version)); err != nil {
+		if b, err = at.Read(ctx, metadataName(version)); err != nil {
 			continue
 		}
 		var m *metadata
 		if m, err = decodeMetadata(b); err == nil {
-			return m.TableUUID, nil
+			return m.TableUUID, m.progress().marks, nil
 		}
 	}
-	return "", err
+	return "", nil, err
 }
 
 // unused says whether a place holds no table that was opened there: one that was names its own place.
-func unused(at objectstore.Store) error {
-	hint, err := at.Read(hintName)
+func unused(ctx context.Context, at objectstore.Store) error {
+	hint, err := at.Read(ctx, hintName)
 	if isMissing(err) {
 		return nil
 	}
@@ -110,7 +111,7 @@ func unused(at objectstore.Store) error {
 	if err != nil {
 		return ErrInUse
 	}
-	b, err := at.Read(metadataName(version))
+	b, err := at.Read(ctx, metadataName(version))
 	if err != nil {
 		return err
 	}
@@ -125,25 +126,25 @@ func unused(at objectstore.Store) error {
 }
 
 // copyObject copies one object, unless it is there whole. Objects never change, so the same size is the same object.
-func copyObject(from, to objectstore.Store, name string) error {
-	in, err := from.Open(name)
+func copyObject(ctx context.Context, from, to objectstore.Store, name string) error {
+	in, err := from.Open(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if there, err := to.Open(name); err == nil {
+	if there, err := to.Open(ctx, name); err == nil {
 		size := there.Size()
 		_ = there.Close()
 		if size == in.Size() {
 			return nil
 		}
-		if err := to.Remove(name); err != nil {
+		if err := to.Remove(ctx, name); err != nil {
 			return err
 		}
 	} else if !isMissing(err) {
 		return err
 	}
-	out, err := to.Create(name)
+	out, err := to.Create(ctx, name)
 	if err != nil {
 		return err
 	}

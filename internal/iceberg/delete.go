@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/parquetfile"
 )
 
 // Deleted is what a deletion did.
@@ -20,67 +22,140 @@ type Deleted struct {
 // back, with the result, when files could not be read and so may hold some still.
 //
 // Order: rewrite the files that hold one and commit them in the place of the old ones, until a look at all files finds
-// none; commit twice more without any older snapshot; delete what is no longer listed. A crash leaves either the old
-// files listed, or unlisted, or listed by old snapshots only; running it again finishes each.
+// none. If that changed anything, or an older snapshot lists a file with one, commit twice more without any older
+// snapshot. Then delete what is no longer listed. A crash leaves either the old files listed, or unlisted, or listed by
+// old snapshots only; running it again finishes each. Where there is no such row, older snapshots stay.
 //
 // Steps: T.erase, then those of a commit, for each file; T.forget; T.sweep.
 func (t *Table[T]) Delete(ctx context.Context, c Condition[T]) (out Deleted, err error) {
-	sel := t.selection(&Query[T]{Conditions: []Condition[T]{c}, Columns: []string{}})
-	seen, broken := map[string]bool{}, map[string]bool{}
+	d := deletion[T]{t: t, c: c, sel: t.selection(&Query[T]{Conditions: []Condition[T]{c}, Columns: []string{}})}
+	d.seen, d.broken = map[string]bool{}, map[string]bool{}
+	held := false
 	for {
 		s, err := t.refresh(ctx)
 		if err != nil {
-			return out, err
+			return d.out, err
 		}
-		found := false
-		for _, f := range s.files() {
-			if seen[f.name] {
-				continue
-			}
-			seen[f.name] = true
-			rows, whole, err := t.count(f, sel)
-			if err != nil {
-				return out, err
-			}
-			if !whole {
-				broken[f.name] = true
-			}
-			if rows == 0 {
-				continue
-			}
-			found = true
-			err = t.deleteFrom(ctx, f, c.Match, rows, &out)
-			if errors.Is(err, errUnreadable) {
-				broken[f.name] = true
-				err = nil
-			}
-			if err != nil {
-				return out, err
-			}
+		found, err := d.rewrite(ctx, s.files())
+		if err != nil {
+			return d.out, err
 		}
+		held = held || found
 		now, err := t.refresh(ctx)
 		if err != nil {
-			return out, err
+			return d.out, err
 		}
 		if !found && now == s {
 			break // else files came meanwhile: perhaps old rows in a new place
 		}
 	}
-	out.Files, err = t.forget(ctx)
+	if !held {
+		if held, err = d.inOlder(ctx); err != nil {
+			return d.out, err
+		}
+	}
+	switch {
+	case held:
+		d.out.Files, err = t.forget(ctx)
+	case !t.remote: // what a crash in the middle left
+		d.out.Files, err = t.sweep(ctx, keepVersions)
+	}
 	if err != nil {
-		return out, err
+		return d.out, err
 	}
 	// A file that was gone before it could be read has been replaced, by one that was looked at.
 	left := 0
 	for _, f := range t.state.Load().files() {
-		if broken[f.name] {
+		if d.broken[f.name] {
 			left++
 		}
 	}
 	if left > 0 {
-		return out, fmt.Errorf("%w: %d files could not be searched", ErrDamaged, left)
+		return d.out, fmt.Errorf("%w: %d files could not be searched", ErrDamaged, left)
 	}
-	return out, nil
+	return d.out, nil
+}
+
+// deletion is one call of Delete.
+type deletion[T any] struct {
+	t            *Table[T]
+	c            Condition[T]
+	sel          *parquetfile.Selection[T]
+	seen, broken map[string]bool // names of files: looked at; among them, not whole
+	out          Deleted
+}
+
+// rewrite takes the rows out of those files that it has not seen, and says whether there were any.
+func (d *deletion[T]) rewrite(ctx context.Context, files []*dataFile) (found bool, err error) {
+	for _, f := range files {
+		rows, err := d.count(ctx, f)
+		if err != nil {
+			return found, err
+		}
+		if rows == 0 {
+			continue
+		}
+		found = true
+		err = d.t.deleteFrom(ctx, f, d.c.Match, rows, &d.out)
+		if errors.Is(err, errUnreadable) {
+			d.broken[f.name] = true
+			err = nil
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// count says how many rows of a file are to be deleted; 0 for one that it has seen.
+func (d *deletion[T]) count(ctx context.Context, f *dataFile) (int64, error) {
+	if d.seen[f.name] {
+		return 0, nil
+	}
+	d.seen[f.name] = true
+	rows, whole, err := d.t.count(ctx, f, d.sel)
+	if !whole {
+		d.broken[f.name] = true
+	}
+	return rows, err
+}
+
+// inOlder says whether older snapshots list a file that it has not seen and that holds a row, or cannot be read and so may.
+func (d *deletion[T]) inOlder(ctx context.Context) (bool, error) {
+	release, err := d.t.lockShared(ctx) // a sweep waits
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	s, err := d.t.refresh(ctx)
+	if err != nil {
+		return false, err
+	}
+	older, _ := s.meta.history()
+	known := slices.Clone(s.manifests)
+	for i := range older {
+		manifests, err := d.t.readList(ctx, &older[i], known)
+		if err != nil {
+			return false, err
+		}
+		for _, m := range manifests {
+			if m.damaged != nil {
+				return true, nil
+			}
+			if slices.Contains(known, m) {
+				continue
+			}
+			known = append(known, m)
+			for _, f := range m.files {
+				rows, err := d.count(ctx, f)
+				if err != nil || rows > 0 || d.broken[f.name] {
+					return true, err
+				}
+			}
+		}
+	}
+	return false, ctx.Err()
 }
 
 // forget ends every snapshot but the newest, and deletes what they alone listed. In a directory everything goes that is
@@ -93,7 +168,7 @@ func (t *table) forget(ctx context.Context) (files int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	earlier, err := t.used(s)
+	earlier, err := t.used(ctx, s)
 	if err != nil {
 		return 0, err
 	}
@@ -104,7 +179,7 @@ func (t *table) forget(ctx context.Context) (files int, err error) {
 		}
 	}
 	if t.remote {
-		return t.removeUnlisted(earlier, s)
+		return t.removeUnlisted(ctx, earlier, s)
 	}
 	return t.sweep(ctx, 2)
 }
@@ -119,8 +194,8 @@ func (t *Table[T]) Count(ctx context.Context, c Condition[T]) (rows int64, err e
 }
 
 // count says how many rows of a file are selected, and whether all of it could be read.
-func (t *Table[T]) count(f *dataFile, sel *selection[T]) (rows int64, whole bool, err error) {
-	o, err := t.store.Open(f.name)
+func (t *Table[T]) count(ctx context.Context, f *dataFile, sel *parquetfile.Selection[T]) (rows int64, whole bool, err error) {
+	o, err := t.store.Open(ctx, f.name)
 	if isMissing(err) {
 		return 0, false, nil
 	}
@@ -129,7 +204,7 @@ func (t *Table[T]) count(f *dataFile, sel *selection[T]) (rows int64, whole bool
 	}
 	defer o.Close()
 	whole = true
-	err = readRowsOf(f, o, sel, func(error) { whole = false }, func(some []T) error {
+	err = parquetfile.ReadRows(ctx, o, f.bytes, sel, func(error) { whole = false }, func(some []T) error {
 		rows += int64(len(some))
 		return nil
 	})
@@ -138,7 +213,7 @@ func (t *Table[T]) count(f *dataFile, sel *selection[T]) (rows int64, whole bool
 
 // deleteFrom puts a file without the matching rows in the place of one with them.
 func (t *Table[T]) deleteFrom(ctx context.Context, f *dataFile, match func(*T) bool, rows int64, out *Deleted) error {
-	release, err := t.store.Share(ctx)
+	release, err := t.lockShared(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,7 +221,7 @@ func (t *Table[T]) deleteFrom(ctx context.Context, f *dataFile, match func(*T) b
 	if err := t.at("erase"); err != nil {
 		return err
 	}
-	made, err := t.rewrite(ctx, []*dataFile{f}, packedPage, match, nil)
+	made, err := t.rewrite(ctx, []*dataFile{f}, parquetfile.PackedPage, match, nil)
 	if err != nil {
 		return err
 	}

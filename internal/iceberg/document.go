@@ -12,6 +12,8 @@ type Document struct {
 	Location string // where the metadata file lies, as its own documents spell it
 	Version  int64  // of the file
 	Bytes    []byte // JSON, without the checksum at the end of the file
+
+	end string // of the file
 }
 
 // Document returns the newest version of the table's root document that can be read. A caller that has it already passes
@@ -23,10 +25,10 @@ func (t *table) Document(ctx context.Context, known *Document) (*Document, error
 			return nil, fmt.Errorf("metadata of %s: %w", t.layout.name, err)
 		}
 		location := t.store.Location(metadataName(s.read))
-		if known != nil && known.Version == s.read && known.Location == location {
+		if known != nil && known.end == s.end && known.Location == location {
 			return known, nil
 		}
-		b, err := t.store.Read(metadataName(s.read))
+		b, err := t.store.Read(ctx, metadataName(s.read))
 		if isMissing(err) && attempt < 3 { // newer versions came and this one was removed
 			continue
 		}
@@ -37,7 +39,7 @@ func (t *table) Document(ctx context.Context, known *Document) (*Document, error
 		if !ok {
 			return nil, fmt.Errorf("metadata of %s: %w: checksum differs", t.layout.name, errDamaged)
 		}
-		return &Document{Location: location, Version: s.read, Bytes: document}, nil
+		return &Document{Location: location, Version: s.read, Bytes: document, end: endOf(b)}, nil
 	}
 }
 
@@ -46,7 +48,7 @@ type Kept struct {
 	ID         int64
 	At         time.Time
 	Watermarks map[uint8]uint64 // up to where in each partition of the stream it holds everything
-	Stream     string           // the identity of that stream; "" where an earlier version wrote the snapshot
+	Stream     string           // the identity of that stream
 }
 
 // ErrNoSnapshot says that a table has no such snapshot, or none at all.

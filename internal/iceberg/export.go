@@ -5,23 +5,25 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"sluice/internal/parquetfile"
 )
 
 // WriteParquet writes the chosen rows to w as one Parquet file with the columns of the table, and says how many. It
 // holds one row group in memory.
 func (t *Table[T]) WriteParquet(ctx context.Context, q Query[T], w io.Writer) (rows int64, err error) {
-	out := newParquetWriter(t.schema, w, freshPage, nil)
-	defer out.close()
+	out := t.schema.file.NewWriter(w, parquetfile.FreshPage, nil)
+	defer out.Close()
 	err = t.Scan(ctx, q, func(chunk []T) error {
 		for i := range chunk {
-			if err := out.add(ctx, &chunk[i]); err != nil {
+			if err := out.Add(ctx, &chunk[i]); err != nil {
 				return err
 			}
 		}
 		rows += int64(len(chunk))
-		return out.flush(ctx) // the chunk is valid until now
+		return out.Flush(ctx) // the chunk is valid until now
 	})
-	_, ferr := out.finish(ctx)
+	_, ferr := out.Finish(ctx)
 	return rows, errors.Join(err, ferr)
 }
 
@@ -34,7 +36,7 @@ func (t *table) Files(ctx context.Context) ([]string, error) {
 	}
 	var out []string
 	for _, f := range s.files() {
-		out = append(out, t.store.Location(f.name))
+		out = append(out, t.store.Path(f.name))
 	}
 	return out, nil
 }
@@ -44,13 +46,19 @@ type Commit struct {
 	Sequence   int64 // of its snapshot; it grows from one to the next
 	At         time.Time
 	Watermarks map[uint8]uint64 // by partition, how far the table reaches with it
-	// First says that the snapshot before it is not kept, so that rows up to the watermark may have been committed earlier.
+	// First says that the snapshot before it is not kept, so that rows up to the watermark may have been committed
+	// earlier.
 	First bool
 }
 
-// Commits returns the commits of the snapshots that are kept, after a sequence number, oldest first. It answers from memory.
+// Commits returns the commits of the snapshots that are kept, after a sequence number, oldest first. It answers from
+// memory.
 func (t *table) Commits(after int64) (out []Commit) {
-	meta := t.state.Load().meta
+	s := t.state.Load()
+	if s == nil {
+		return nil
+	}
+	meta := s.meta
 	for i := range meta.Snapshots {
 		snap := &meta.Snapshots[i]
 		text, ok := snap.Summary[watermarkProperty]

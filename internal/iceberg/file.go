@@ -5,20 +5,20 @@ import (
 	"encoding/base32"
 	"fmt"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	apache "github.com/apache/iceberg-go"
-	"github.com/parquet-go/parquet-go/format"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/parquetfile"
 )
 
 // dataFile is one Parquet file of a table, as its manifest lists it. It never changes.
 type dataFile struct {
 	name   string // below the table: data/day=2026-11-14/….parquet
-	day    int32  // since 1970-01-01, UTC
+	day    int32  // since 1970-01-01, UTC; of a table by months the first of the month
 	rows   int64
 	bytes  int64
 	nulls  map[int]int64  // by field id
@@ -26,7 +26,6 @@ type dataFile struct {
 	upper  map[int][]byte
 	splits []int64       // where row groups begin
 	sizes  map[int]int64 // bytes by field id, compressed
-	old    *oldCheck     // of a file that version 1 wrote
 	// unsorted says that rows are sorted by the first column of the table's order only: see copyGroups.
 	unsorted bool
 
@@ -44,9 +43,9 @@ func dayOf(unix int64) int32 {
 	return int32(d)
 }
 
-func dayName(day int32) string {
-	return time.Unix(int64(day)*secondsPerDay, 0).UTC().Format(time.DateOnly)
-}
+func dayTime(day int32) time.Time { return time.Unix(int64(day)*secondsPerDay, 0).UTC() }
+
+func dayName(day int32) string { return dayTime(day).Format(time.DateOnly) }
 
 // newName is a name nobody else will think of.
 func newName() string {
@@ -55,15 +54,11 @@ func newName() string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-func newFileName(day int32) string {
-	return path.Join("data", "day="+dayName(day), newName()+".parquet")
-}
-
 // dataFile is the file as iceberg-go writes it into a manifest.
 func (p *dataFile) dataFile(l *layout, at objectstore.Store) (apache.DataFile, error) {
 	b, err := apache.NewDataFileBuilder(
 		l.spec(), apache.EntryContentData, at.Location(p.name), apache.ParquetFile,
-		map[int]any{dayField: p.day}, map[int]string{dayField: "date"}, nil, p.rows, p.bytes,
+		map[int]any{dayField: l.partitionValue(p.day)}, l.partitionType(), nil, p.rows, p.bytes,
 	)
 	if err != nil {
 		return nil, err
@@ -72,11 +67,7 @@ func (p *dataFile) dataFile(l *layout, at objectstore.Store) (apache.DataFile, e
 	for id := range p.nulls {
 		counts[id] = p.rows
 	}
-	sizes := p.sizes
-	if p.old != nil { // until the file is written anew, for a repair finds it by this
-		sizes = map[int]int64{oldIndexAt: p.old.index, oldIndexCheck: int64(p.old.sum)}
-	}
-	b = b.ColumnSizes(sizes).
+	b = b.ColumnSizes(p.sizes).
 		ValueCounts(counts).NullValueCounts(p.nulls).LowerBoundValues(p.lower).UpperBoundValues(p.upper).
 		SplitOffsets(p.splits)
 	if !p.unsorted {
@@ -86,132 +77,58 @@ func (p *dataFile) dataFile(l *layout, at objectstore.Store) (apache.DataFile, e
 }
 
 // readDataFile takes a file from a manifest entry.
-func readDataFile(e apache.ManifestEntry) (*dataFile, error) {
+func readDataFile(l *layout, e apache.ManifestEntry) (*dataFile, error) {
 	f := e.DataFile()
 	name, ok := below(f.FilePath(), "data")
 	if !ok {
 		return nil, fmt.Errorf("a data file outside of the table")
 	}
-	day, ok := f.Partition()[dayField].(apache.Date)
+	day, ok := l.readPartition(f.Partition()[dayField])
 	if !ok {
 		return nil, fmt.Errorf("a data file without a day")
 	}
 	p := &dataFile{
-		name: name, day: int32(day), rows: f.Count(), bytes: f.FileSizeBytes(), sizes: f.ColumnSizes(),
+		name: name, day: day, rows: f.Count(), bytes: f.FileSizeBytes(), sizes: f.ColumnSizes(),
 		nulls: f.NullValueCounts(), lower: f.LowerBoundValues(), upper: f.UpperBoundValues(), splits: f.SplitOffsets(),
 		snapshot: e.SnapshotID(), sequence: e.SequenceNum(),
 	}
 	if order := f.SortOrderID(); order == nil || *order != sortOrderID {
 		p.unsorted = true
 	}
-	p.takeOldCheck()
 	return p, nil
 }
 
 // below cuts a location down to the name inside the table. Locations are absolute, as Iceberg wants them; what
-// stands before the table's own directories is not looked at, so that a table can be moved or restored elsewhere.
+// stands before the table's own directories is not looked at, so that a table can be moved or restored elsewhere. It
+// answers false for a location that leads out of them.
 func below(location, dir string) (string, bool) {
 	i := strings.LastIndex(location, "/"+dir+"/")
 	if i < 0 {
 		return "", false
 	}
-	return location[i+1:], true
+	name := location[i+1:]
+	return name, filepath.IsLocal(name) && path.Clean(name) == name
 }
 
-// measure fills in what a finished Parquet file says of itself.
-func (p *dataFile) measure(l *layout, meta *format.FileMetaData) {
-	p.rows = meta.NumRows
+// measure fills in what is in a finished file.
+func (p *dataFile) measure(contents *parquetfile.Contents) {
+	p.rows, p.bytes, p.splits = contents.Rows, contents.Bytes, contents.Groups
 	p.nulls, p.lower, p.upper, p.sizes = map[int]int64{}, map[int][]byte{}, map[int][]byte{}, map[int]int64{}
-	columns := leaves(meta)
-	for _, group := range meta.RowGroups {
-		p.splits = append(p.splits, group.Columns[0].MetaData.DataPageOffset)
-		if d := group.Columns[0].MetaData.DictionaryPageOffset; d > 0 {
-			p.splits[len(p.splits)-1] = d
-		}
-		for i := range group.Columns {
-			id := columns[i].id
-			p.sizes[id] += group.Columns[i].MetaData.TotalCompressedSize
-			if columns[i].nested {
-				continue // Iceberg counts rows, Parquet elements
-			}
-			s := &group.Columns[i].MetaData.Statistics
-			p.nulls[id] += s.NullCount
-			p.widen(l, id, s)
-		}
-	}
-	for id, v := range p.upper {
-		if cut, ok := cutUpper(l, id, v); ok {
-			p.upper[id] = cut
-		} else {
-			delete(p.upper, id)
-		}
-	}
-	for id, v := range p.lower {
-		p.lower[id] = cutLower(l, id, v)
-	}
-}
-
-func (p *dataFile) widen(l *layout, id int, s *format.Statistics) {
-	if !l.bounded(id) || s.MinValue == nil || s.MaxValue == nil {
+	if p.rows == 0 {
 		return
 	}
-	if old, ok := p.lower[id]; !ok || l.compareValues(id, s.MinValue, old) < 0 {
-		p.lower[id] = append([]byte(nil), s.MinValue...)
-	}
-	if old, ok := p.upper[id]; !ok || l.compareValues(id, s.MaxValue, old) > 0 {
-		p.upper[id] = append([]byte(nil), s.MaxValue...)
-	}
-}
-
-type leaf struct {
-	id     int
-	nested bool
-}
-
-func leaves(meta *format.FileMetaData) []leaf {
-	var out []leaf
-	inside := false // a group other than the root: in our tables that is a list of one leaf
-	for _, e := range meta.Schema[1:] {
-		if e.NumChildren.Valid {
-			inside = true
-			continue
+	for i := range contents.Columns {
+		c := &contents.Columns[i]
+		if c.Element != 0 {
+			p.sizes[c.Element] = c.Bytes
+			continue // Iceberg counts rows, Parquet elements
 		}
-		out = append(out, leaf{int(e.FieldID), inside})
-		inside = false
-	}
-	return out
-}
-
-// boundLength is to how many characters a bound is cut: Iceberg's own default.
-const boundLength = 16
-
-func cutLower(l *layout, id int, v []byte) []byte {
-	if !l.isText(id) || utf8.RuneCount(v) <= boundLength {
-		return v
-	}
-	return []byte(string([]rune(string(v))[:boundLength]))
-}
-
-// cutUpper answers false where no text of that length is above v.
-func cutUpper(l *layout, id int, v []byte) ([]byte, bool) {
-	if !l.isText(id) || utf8.RuneCount(v) <= boundLength {
-		return v, true
-	}
-	up, ok := raise([]rune(string(v))[:boundLength])
-	return []byte(string(up)), ok
-}
-
-// raise is the least text above all that begin with r, cut where a character can be raised; false where none can.
-func raise(r []rune) ([]rune, bool) {
-	for i := len(r) - 1; i >= 0; i-- {
-		next := r[i] + 1
-		if next == 0xd800 {
-			next = 0xe000 // surrogates are no characters
+		p.sizes[c.ID], p.nulls[c.ID] = c.Bytes, c.Nulls
+		if c.Lower != nil {
+			p.lower[c.ID] = c.Lower
 		}
-		if next <= utf8.MaxRune {
-			r[i] = next
-			return r[:i+1], true
+		if c.Upper != nil {
+			p.upper[c.ID] = c.Upper
 		}
 	}
-	return nil, false
 }

@@ -1,29 +1,11 @@
 package iceberg
 
 import (
-	"slices"
+	"reflect"
 	"testing"
-)
 
-// Bounds of texts are cut to sixteen characters, down and up: whatever was between them stays between them.
-func TestCutBounds(t *testing.T) {
-	top := string(rune(0x10ffff))
-	for _, text := range []string{
-		"", "short", "sixteen letters.", "more than sixteen letters", "żółćżółćżółćżółćżółć", "aaaaaaaaaaaaaaa\ud7ff tail",
-		"aaaaaaaaaaaaaaa" + top + "b", top + top + top + top + top + top + top + top + top + top + top + top + top + top + top + top + "x",
-	} {
-		lower := cutLower(&sampleSchema.layout, 2, []byte(text))
-		if string(lower) > text {
-			t.Errorf("%q: got lower bound %q", text, lower)
-		}
-		if upper, ok := cutUpper(&sampleSchema.layout, 2, []byte(text)); ok && string(upper) < text {
-			t.Errorf("%q: got upper bound %q", text, upper)
-		}
-	}
-	if _, ok := cutUpper(&sampleSchema.layout, 2, slices.Repeat([]byte(top), 17)); ok {
-		t.Error("got an upper bound above the greatest character")
-	}
-}
+	"sluice/internal/parquetfile"
+)
 
 func TestDays(t *testing.T) {
 	for unix, want := range map[int64]int32{0: 0, 86399: 0, 86400: 1, -1: -1, -86400: -1, -86401: -2} {
@@ -50,5 +32,27 @@ func TestManifestsStayFew(t *testing.T) {
 	}
 	if most > 48 || rewritten > 4*commits {
 		t.Errorf("got %d manifests and %d entries rewritten, want at most 48 and %d", most, rewritten, 4*commits)
+	}
+}
+
+// A manifest lists of a file what is in it. There is no null count of a list, for Iceberg counts rows.
+func TestMeasure(t *testing.T) {
+	note, list := sampleSchema.Columns[3].Field, sampleSchema.Columns[6].Field
+	set := sampleSchema.Columns[1].Field
+	f := &dataFile{}
+	f.measure(&parquetfile.Contents{
+		Rows: 7, Bytes: 900, Groups: []int64{4, 500}, Columns: []parquetfile.ColumnContents{
+			{Field: set, Bytes: 100, Lower: []byte("a"), Upper: []byte("b")},
+			{Field: note, Bytes: 200, Nulls: 3},
+			{Field: list, Bytes: 300, Nulls: 5},
+		},
+	})
+	want := &dataFile{
+		rows: 7, bytes: 900, splits: []int64{4, 500}, nulls: map[int]int64{set.ID: 0, note.ID: 3},
+		sizes: map[int]int64{set.ID: 100, note.ID: 200, list.Element: 300},
+		lower: map[int][]byte{set.ID: []byte("a")}, upper: map[int][]byte{set.ID: []byte("b")},
+	}
+	if !reflect.DeepEqual(f, want) {
+		t.Errorf("got %+v, want %+v", f, want)
 	}
 }

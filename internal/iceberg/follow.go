@@ -6,39 +6,56 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"sluice/internal/parquetfile"
 )
 
 // Follower reads a table again and again, and each time only what is new. The zero value has read nothing. Nobody but
 // one goroutine uses it.
 type Follower[T any] struct {
-	version int64
-	days    map[int32]map[string]bool // the files that were read, by day
-	rows    []T                       // memory for what is being read: there is much of it, again and again
+	seen string                    // the end of the version that was read whole
+	days map[int32]map[string]bool // the files that were read, by day
 }
 
 // Day is what is new of one day of a table.
 type Day[T any] struct {
 	Day  int32 // since 1970-01-01, UTC
-	Anew bool  // Rows are all of the day: what was handed over of it before no longer holds
-	Rows []T   // valid until yield returns
+	Anew bool  // these are all rows of the day: what was handed over of it before no longer holds
+	// Each hands the rows to yield, in the order of the table's first column, valid until it returns; its error ends it. What
+	// cannot be read of a file is counted and left out. It is called once.
+	Each func(yield func(*T) error) error
 }
 
-// Read hands the days from oldest on that have changed to yield, the newest first. A day that only gained files is read
-// on; one of which files are gone was compacted, deleted from or dropped, and is handed over anew. It says whether all
-// days are read now: files can be replaced while it reads, and then the next call finds their successors. An error of
-// yield ends it; days that were handed over before count as read. seen is called when it knows which version it reads.
-func (f *Follower[T]) Read(ctx context.Context, t *Table[T], oldest time.Time, seen func(), yield func(Day[T]) error) (all bool, err error) {
+// Version is a version of a table.
+type Version struct{ s *state }
+
+// Version is the newest version of the table, as far as this process knows if it asked not long ago.
+func (t *table) Version(ctx context.Context) (Version, error) {
 	s, err := t.lately(ctx)
-	seen()
-	if err != nil || s.version == f.version {
-		return err == nil, err
+	return Version{s}, err
+}
+
+// Read hands the days from oldest on that have changed in a version of t to yield, the newest first. A day that only
+// gained files is read on; one of which files are gone was compacted, deleted from or dropped, and is handed over anew.
+// It says whether all days are read now: files can be replaced while it reads, and then the next version has their
+// successors. A day whose yield answers an error is handed over anew by the next call.
+func (f *Follower[T]) Read(
+	ctx context.Context, t *Table[T], v Version, oldest time.Time, yield func(Day[T]) error,
+) (all bool, err error) {
+	s := v.s
+	if s.end == f.seen {
+		return true, nil
 	}
 	if f.days == nil {
 		f.days = map[int32]map[string]bool{}
 	}
 	listed := map[int32][]*dataFile{}
 	for day := range f.days {
-		listed[day] = nil // unless it is listed, it was dropped
+		if day >= dayOf(oldest.Unix()) {
+			listed[day] = nil // unless it is listed, it was dropped
+		} else {
+			delete(f.days, day)
+		}
 	}
 	for _, file := range s.files() {
 		if file.day >= dayOf(oldest.Unix()) {
@@ -47,9 +64,9 @@ func (f *Follower[T]) Read(ctx context.Context, t *Table[T], oldest time.Time, s
 	}
 	all = true
 	for _, day := range slices.Backward(slices.Sorted(maps.Keys(listed))) {
-		err := f.readDay(t, day, listed[day], yield)
+		err := f.readDay(ctx, t, day, listed[day], yield)
 		if isMissing(err) {
-			t.checked.Store(0)
+			t.doubt()
 			all = false
 			continue
 		}
@@ -58,12 +75,15 @@ func (f *Follower[T]) Read(ctx context.Context, t *Table[T], oldest time.Time, s
 		}
 	}
 	if all {
-		f.version = s.version
+		f.seen = s.end
 	}
 	return all, ctx.Err()
 }
 
-func (f *Follower[T]) readDay(t *Table[T], day int32, listed []*dataFile, yield func(Day[T]) error) error {
+// unfinished is the file of a day that was not handed over whole: no table lists it, so the day comes anew.
+const unfinished = "unfinished"
+
+func (f *Follower[T]) readDay(ctx context.Context, t *Table[T], day int32, listed []*dataFile, yield func(Day[T]) error) error {
 	now := map[string]bool{}
 	var unread []*dataFile
 	for _, file := range listed {
@@ -82,14 +102,9 @@ func (f *Follower[T]) readDay(t *Table[T], day int32, listed []*dataFile, yield 
 	if len(unread) == 0 && !anew {
 		return nil
 	}
-	f.rows = f.rows[:0]
-	defer func() { clear(f.rows) }()
-	for _, file := range unread {
-		if err := f.readFile(t, file); err != nil {
-			return err
-		}
-	}
-	if err := yield(Day[T]{Day: day, Anew: anew, Rows: f.rows}); err != nil {
+	f.days[day] = map[string]bool{unfinished: true}
+	err := yield(Day[T]{Day: day, Anew: anew, Each: func(yield func(*T) error) error { return t.merged(ctx, unread, yield) }})
+	if err != nil {
 		return err
 	}
 	if f.days[day] = now; len(now) == 0 {
@@ -98,16 +113,41 @@ func (f *Follower[T]) readDay(t *Table[T], day int32, listed []*dataFile, yield 
 	return nil
 }
 
-// readFile adds the rows of a file. What cannot be read of it is counted and left out.
-func (f *Follower[T]) readFile(t *Table[T], file *dataFile) error {
-	o, err := t.store.Open(file.name)
-	if err != nil {
-		return err
+// Files are the files that were read whole, by day, for Resume.
+func (f *Follower[T]) Files() map[int32][]string {
+	out := map[int32][]string{}
+	for day, names := range f.days {
+		if !names[unfinished] {
+			out[day] = slices.Sorted(maps.Keys(names))
+		}
 	}
-	sel := &selection[T]{rest: t.schema.Columns}
-	err = readRowsOf(file, o, sel, func(err error) { t.reportDamage(file.name, err) }, func(rows []T) error {
-		f.rows = append(f.rows, rows...)
-		return nil
-	})
-	return errors.Join(err, o.Close())
+	return out
+}
+
+// Resume begins where another follower of the same table was when it said what its Files are.
+func (f *Follower[T]) Resume(files map[int32][]string) {
+	f.seen, f.days = "", map[int32]map[string]bool{}
+	for day, names := range files {
+		f.days[day] = map[string]bool{}
+		for _, name := range names {
+			f.days[day][name] = true
+		}
+	}
+}
+
+// merged hands the rows of some files to yield, in the order of the table's first column. What cannot be read of a file is
+// counted and left out; one that is missing is an error before the first row.
+func (t *Table[T]) merged(ctx context.Context, files []*dataFile, yield func(*T) error) error {
+	in := &inputs{files: files}
+	defer in.close()
+	for _, p := range files {
+		o, err := t.store.Open(ctx, p.name)
+		if err != nil {
+			return err
+		}
+		in.add(p, o)
+	}
+	damaged := func(source int, err error) { t.reportDamage(files[source].name, err) }
+	return errors.Join(
+		parquetfile.MergeRows(ctx, in.sources, t.schema.Columns, t.schema.Compare, damaged, yield), ctx.Err())
 }

@@ -1,6 +1,7 @@
 package iceberg
 
 import (
+	"context"
 	"fmt"
 	"sync"
 )
@@ -14,7 +15,7 @@ type listings struct {
 }
 
 // used is every file that a snapshot lists. What is remembered of others is dropped.
-func (t *table) used(s *state) (map[string]bool, error) {
+func (t *table) used(ctx context.Context, s *state) (map[string]bool, error) {
 	l := &t.listings
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,7 +27,7 @@ func (t *table) used(s *state) (map[string]bool, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: a manifest list outside of the table", errDamaged)
 		}
-		if err := t.remember(snap, name, s.manifests); err != nil {
+		if err := t.remember(ctx, snap, name, s.manifests); err != nil {
 			return nil, err
 		}
 		used[name], lists[name] = true, l.lists[name]
@@ -45,7 +46,7 @@ func (t *table) used(s *state) (map[string]bool, error) {
 }
 
 // remember reads a list and those of its manifests that nobody has read yet.
-func (t *table) remember(snap *snapshot, name string, known []*manifest) error {
+func (t *table) remember(ctx context.Context, snap *snapshot, name string, known []*manifest) error {
 	l := &t.listings
 	if _, ok := l.lists[name]; ok {
 		return nil
@@ -53,7 +54,7 @@ func (t *table) remember(snap *snapshot, name string, known []*manifest) error {
 	if l.lists == nil {
 		l.lists, l.manifests = map[string][]string{}, map[string][]string{}
 	}
-	files, err := t.listFiles(snap)
+	files, err := t.listFiles(ctx, snap)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func (t *table) remember(snap *snapshot, name string, known []*manifest) error {
 			names = append(names, m)
 			continue
 		}
-		read, err := t.openManifest(f, known)
+		read, err := t.openManifest(ctx, f, known)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package iceberg
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -31,7 +32,9 @@ type entry struct {
 }
 
 // writeManifest makes a manifest durable that snapshot id, the sequence'th, adds to the table, with others if there are any.
-func (t *table) writeManifest(id, sequence int64, entries []entry, with *uploads) (*manifest, error) {
+func (t *table) writeManifest(
+	ctx context.Context, of *metadata, id, sequence int64, entries []entry, with *objectstore.Uploads,
+) (*manifest, error) {
 	var list []apache.ManifestEntry
 	m := &manifest{}
 	least := sequence
@@ -57,13 +60,13 @@ func (t *table) writeManifest(id, sequence int64, entries []entry, with *uploads
 		list = append(list, b.Build())
 	}
 	var buf bytes.Buffer
-	file, err := apache.WriteManifest("m0", &buf, formatVersion, t.spec, t.layout.schema, id, list)
+	file, err := apache.WriteManifest("m0", &buf, formatVersion, t.spec, t.schemaOf(of), id, list)
 	if err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)
 	}
 	m.name = sealedName(newName(), buf.Bytes(), manifestSuffix)
 	m.file = numbered(file, t.store.Location(m.name), sequence, least)
-	return m, with.do(func() error { return objectstore.WriteAll(t.store, m.name, buf.Bytes()) })
+	return m, with.Do(func() error { return objectstore.WriteAll(ctx, t.store, m.name, buf.Bytes()) })
 }
 
 // numbered gives a manifest its location, and the sequence numbers that iceberg-go leaves open until a list is written: ours are
@@ -78,7 +81,7 @@ func numbered(f apache.ManifestFile, location string, sequence, least int64) apa
 }
 
 // writeList makes the list of a snapshot's manifests durable, with others if there are any, and returns its name.
-func (t *table) writeList(id, sequence int64, parent *int64, manifests []*manifest, with *uploads) (string, error) {
+func (t *table) writeList(ctx context.Context, id, sequence int64, parent *int64, manifests []*manifest, with *objectstore.Uploads) (string, error) {
 	var files []apache.ManifestFile
 	for _, m := range manifests {
 		files = append(files, m.file)
@@ -89,16 +92,16 @@ func (t *table) writeList(id, sequence int64, parent *int64, manifests []*manife
 		return "", fmt.Errorf("encode manifest list: %w", err)
 	}
 	name := sealedName(fmt.Sprintf("snap-%d-%s", id, newName()), buf.Bytes(), listSuffix)
-	return name, with.do(func() error { return objectstore.WriteAll(t.store, name, buf.Bytes()) })
+	return name, with.Do(func() error { return objectstore.WriteAll(ctx, t.store, name, buf.Bytes()) })
 }
 
 // listFiles reads the list of a snapshot's manifests.
-func (t *table) listFiles(s *snapshot) ([]apache.ManifestFile, error) {
+func (t *table) listFiles(ctx context.Context, s *snapshot) ([]apache.ManifestFile, error) {
 	name, ok := below(s.ManifestList, metadataDir)
 	if !ok {
 		return nil, fmt.Errorf("%w: a manifest list outside of the table", errDamaged)
 	}
-	b, err := t.store.Read(name)
+	b, err := t.store.Read(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -113,17 +116,17 @@ func (t *table) listFiles(s *snapshot) ([]apache.ManifestFile, error) {
 }
 
 // readList reads the manifests of a snapshot. Those that known has are not read again.
-func (t *table) readList(s *snapshot, known []*manifest) ([]*manifest, error) {
+func (t *table) readList(ctx context.Context, s *snapshot, known []*manifest) ([]*manifest, error) {
 	if s == nil {
 		return nil, nil
 	}
-	files, err := t.listFiles(s)
+	files, err := t.listFiles(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]*manifest, 0, len(files))
 	for _, f := range files {
-		m, err := t.openManifest(f, known)
+		m, err := t.openManifest(ctx, f, known)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +136,7 @@ func (t *table) readList(s *snapshot, known []*manifest) ([]*manifest, error) {
 }
 
 // openManifest is the manifest that a list names: the one that is known, or read now.
-func (t *table) openManifest(f apache.ManifestFile, known []*manifest) (*manifest, error) {
+func (t *table) openManifest(ctx context.Context, f apache.ManifestFile, known []*manifest) (*manifest, error) {
 	name, ok := below(f.FilePath(), metadataDir)
 	if !ok {
 		return nil, fmt.Errorf("%w: a manifest outside of the table", errDamaged)
@@ -143,7 +146,7 @@ func (t *table) openManifest(f apache.ManifestFile, known []*manifest) (*manifes
 		return known[i], nil
 	}
 	m := &manifest{name: name, file: f}
-	err := t.readManifest(m)
+	err := t.readManifest(ctx, m)
 	if errors.Is(err, errDamaged) {
 		m.damaged, m.files = err, nil
 		err = nil
@@ -151,8 +154,8 @@ func (t *table) openManifest(f apache.ManifestFile, known []*manifest) (*manifes
 	return m, err
 }
 
-func (t *table) readManifest(m *manifest) error {
-	b, err := t.store.Read(m.name)
+func (t *table) readManifest(ctx context.Context, m *manifest) error {
+	b, err := t.store.Read(ctx, m.name)
 	if isMissing(err) {
 		return fmt.Errorf("%w: manifest is missing", errDamaged)
 	}
@@ -171,7 +174,7 @@ func (t *table) readManifest(m *manifest) error {
 	}
 	rows := int64(0)
 	for _, e := range entries {
-		p, err := readDataFile(e)
+		p, err := readDataFile(t.layout, e)
 		if err != nil {
 			return fmt.Errorf("%w: manifest: %w", errDamaged, err)
 		}
@@ -193,6 +196,14 @@ func decodeManifest(f apache.ManifestFile, b []byte) (entries []apache.ManifestE
 func decodeList(b []byte) (files []apache.ManifestFile, err error) {
 	defer recovered(&err)
 	return apache.ReadManifestList(bytes.NewReader(b))
+}
+
+// recovered turns the panic of a decoder that was given damaged bytes into an error. It keeps no value of it: a
+// panic's text could quote what was being decoded.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = errors.New("decoder gave up")
+	}
 }
 
 // Avro has no checksums, and one flipped bit makes another path or another bound of it. So the names of lists and

@@ -75,7 +75,7 @@ func newMetadata(l *layout, location string, now time.Time) (*metadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &metadata{
+	m := &metadata{
 		FormatVersion:   2,
 		TableUUID:       newUUID(),
 		Location:        location,
@@ -89,13 +89,44 @@ func newMetadata(l *layout, location string, now time.Time) (*metadata, error) {
 		Properties: map[string]string{
 			"write.format.default": "parquet",
 			// Others may write too, but expiry and clean-up are ours: they know the watermark.
-			"gc.enabled":   "false",
-			writerProperty: writerVersion,
+			"gc.enabled":    "false",
+			versionProperty: strconv.Itoa(tableVersion),
 		},
 		Snapshots:   []snapshot{},
 		SnapshotLog: []snapshotLogEntry{},
 		MetadataLog: []metadataLogEntry{},
-	}, nil
+	}
+	return m, m.describe(l)
+}
+
+// commentProperty is where engines look for what a table is.
+const commentProperty = "comment"
+
+// describe gives the table and the columns of all its schemas the descriptions that a layout has for them. They are for
+// people, so a table that was made with others gets these with its next commit, without a schema of a new id.
+func (m *metadata) describe(l *layout) error {
+	if l.comment != "" {
+		m.Properties[commentProperty] = l.comment
+	}
+	for i, text := range m.Schemas {
+		var schema map[string]json.RawMessage
+		var fields []map[string]json.RawMessage
+		if json.Unmarshal(text, &schema) != nil || json.Unmarshal(schema["fields"], &fields) != nil {
+			return fmt.Errorf("%w: not the JSON of a schema", errDamaged)
+		}
+		for _, f := range fields {
+			var id int
+			if json.Unmarshal(f["id"], &id) != nil {
+				return fmt.Errorf("%w: a column without an id", errDamaged)
+			}
+			if l.docs[id] != "" {
+				f["doc"], _ = json.Marshal(l.docs[id])
+			}
+		}
+		schema["fields"], _ = json.Marshal(fields)
+		m.Schemas[i], _ = json.Marshal(schema)
+	}
+	return nil
 }
 
 func newUUID() string {
@@ -190,7 +221,26 @@ func decodeMetadata(b []byte) (*metadata, error) {
 	if m.Properties == nil {
 		m.Properties = map[string]string{}
 	}
-	return m, nil
+	return m, m.checkVersion()
+}
+
+// tableVersion is that of everything Sluice puts into a table beyond Iceberg's own format: columns, properties, footers. A
+// table says it as the property versionProperty. A program raises it when an older one must not work with the table.
+const (
+	tableVersion    = 1
+	versionProperty = "sluice.table-version"
+)
+
+// checkVersion says whether this program knows the table's version. Other programs may remove a property, which is no harm.
+func (m *metadata) checkVersion() error {
+	text, ok := m.Properties[versionProperty]
+	if !ok {
+		return nil
+	}
+	if n, err := strconv.Atoi(text); err != nil || n > tableVersion {
+		return fmt.Errorf("the table has version %.20q, this program knows %d: use the sluice that wrote it, or a newer one", text, tableVersion)
+	}
+	return nil
 }
 
 // current is the snapshot readers see, nil before the first commit.

@@ -3,6 +3,9 @@ package iceberg
 import (
 	"errors"
 	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -62,7 +65,7 @@ func TestHas(t *testing.T) {
 		"no frame, a note":                {ours, false, Origin{"a", []Span{{From: 7, To: 7, Settled: 7}}}, false, nil},
 		"another stream":                  {ours, false, Origin{"b", one(7, 9)}, false, ErrOtherStream},
 		"a stream that nobody named":      {ours, false, Origin{"", one(7, 9)}, false, nil},
-		"a table of an earlier version":   {progress{marks: map[uint8]uint64{0: 7}}, false, Origin{"a", one(7, 9)}, false, nil},
+		"watermarks of no stream":         {progress{marks: map[uint8]uint64{0: 7}}, false, Origin{"a", one(7, 9)}, false, ErrOtherStream},
 		"rows without a watermark":        {progress{}, false, Origin{"a", one(0, 9)}, false, ErrNoWatermark},
 		"nothing at all":                  {progress{}, true, Origin{"a", one(0, 9)}, false, nil},
 		"no rows, but another's progress": {ours, true, Origin{"b", one(7, 9)}, false, ErrOtherStream},
@@ -74,5 +77,30 @@ func TestHas(t *testing.T) {
 		if done, err := s.has(c.from); done != c.done || !errors.Is(err, c.err) {
 			t.Errorf("%s: got %v, %v, want %v, %v", name, done, err, c.done, c.err)
 		}
+	}
+}
+
+// A table of a later version is left as it is, and the error says which program knows it.
+func TestTableOfALaterVersion(t *testing.T) {
+	dir := t.TempDir()
+	table := openSamples(t, dir)
+	appendSamples(t, table, 1, 10, func(int, []sample) {})
+	s := table.state.Load()
+	later := *s.meta
+	later.Properties = maps.Clone(later.Properties)
+	later.Properties[versionProperty] = "2"
+	b, err := later.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, metadataName(s.version+1)), b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = `version "2", this program knows 1: use the sluice that wrote it, or a newer one`
+	if _, err := table.refresh(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := New(sampleSchema, Options{Store: table.store, Now: table.now}).Open(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -38,9 +38,9 @@ type Span struct {
 
 // progress is what of a stream a table holds. It never changes.
 type progress struct {
-	stream  string           // its identity; "" where an earlier version wrote the watermarks
+	stream  string           // its identity
 	marks   map[uint8]uint64 // the watermarks: up to where each partition is in the table
-	settled map[uint8]uint64 // see Span.Settled; nil where an earlier version wrote the watermarks
+	settled map[uint8]uint64 // see Span.Settled
 }
 
 // The names under which a snapshot's summary and the table's properties hold progress.
@@ -52,9 +52,9 @@ const (
 
 // Progress is what of a stream a table holds.
 type Progress struct {
-	Stream     string           // identity of the stream; "" where an earlier version wrote the watermarks, or nobody
+	Stream     string           // identity of the stream; "" where nothing of one is in the table
 	Watermarks map[uint8]uint64 // up to where each partition is in the table
-	Settled    map[uint8]uint64 // see Span.Settled; nil where an earlier version wrote the watermarks
+	Settled    map[uint8]uint64 // see Span.Settled
 	Rows       bool             // the table has rows
 }
 
@@ -74,7 +74,7 @@ func (p *Progress) Belongs(stream string) error {
 		return nil
 	case len(p.Watermarks) == 0:
 		return ErrNoWatermark
-	case p.Stream != "" && p.Stream != stream:
+	case p.Stream != stream:
 		return ErrOtherStream
 	}
 	return nil
@@ -117,25 +117,17 @@ func (s *state) has(from Origin) (done bool, err error) {
 
 // after is the progress when what an origin holds is in the table.
 func (s *state) after(from Origin) *progress {
-	next := &progress{stream: s.stream, marks: maps.Clone(s.marks), settled: maps.Clone(s.settled)}
-	if next.marks == nil {
-		next.marks = map[uint8]uint64{}
-	}
+	next := &progress{stream: s.stream, marks: map[uint8]uint64{}, settled: map[uint8]uint64{}}
+	maps.Copy(next.marks, s.marks)
+	maps.Copy(next.settled, s.settled)
 	if from.Stream != "" {
 		next.stream = from.Stream
 	}
 	for _, span := range from.Spans {
 		next.marks[span.Partition] = span.To
-		if span.Sparse {
-			continue
+		if !span.Sparse {
+			next.settled[span.Partition] = max(span.Settled, next.settled[span.Partition])
 		}
-		if next.settled == nil { // an earlier version wrote all tables at once
-			next.settled = maps.Clone(s.marks)
-			if next.settled == nil {
-				next.settled = map[uint8]uint64{}
-			}
-		}
-		next.settled[span.Partition] = max(span.Settled, next.settled[span.Partition])
 	}
 	return next
 }
@@ -184,11 +176,7 @@ func (m *metadata) progressAt(s *snapshot) (progress, bool) {
 }
 
 func readProgress(from map[string]string) progress {
-	p := progress{stream: from[streamProperty], marks: parseWatermarks(from[watermarkProperty])}
-	if text, ok := from[settledProperty]; ok {
-		p.settled = parseWatermarks(text)
-	}
-	return p
+	return progress{from[streamProperty], parseWatermarks(from[watermarkProperty]), parseWatermarks(from[settledProperty])}
 }
 
 // write puts the progress into a snapshot's summary or the table's properties.
@@ -197,7 +185,7 @@ func (p *progress) write(to map[string]string) {
 	if p.stream != "" {
 		to[streamProperty] = p.stream
 	}
-	if p.settled != nil {
+	if len(p.settled) > 0 {
 		to[settledProperty] = formatWatermarks(p.settled)
 	}
 }

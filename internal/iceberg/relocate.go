@@ -37,7 +37,7 @@ func (t *table) relocate(ctx context.Context) error {
 }
 
 // commitRelocation writes the lists and manifests of all snapshots anew.
-func (t *table) commitRelocation(s *state, c *change) (next *state, written []string, err error) {
+func (t *table) commitRelocation(ctx context.Context, s *state, c *change) (next *state, written []string, err error) {
 	if err := t.at("relocate"); err != nil {
 		return nil, nil, err
 	}
@@ -48,14 +48,17 @@ func (t *table) commitRelocation(s *state, c *change) (next *state, written []st
 	next = &state{version: s.version + 1, read: s.version + 1, meta: m, progress: s.progress}
 	for i := range s.meta.Snapshots {
 		snap := s.meta.Snapshots[i]
-		old, err := t.readList(&snap, s.manifests)
+		old, err := t.readList(ctx, &snap, s.manifests)
 		if err != nil {
 			return nil, written, err
 		}
 		manifests := make([]*manifest, 0, len(old))
 		for _, o := range old {
+			if o.damaged == nil && len(o.files) == 0 {
+				continue // it says which files were deleted, which nobody needs at the new place; an empty one cannot be written
+			}
 			if moved[o.name] == nil {
-				made, err := t.moveManifest(o)
+				made, err := t.moveManifest(ctx, s.meta, o)
 				if made != nil {
 					written = append(written, made.name)
 				}
@@ -66,7 +69,7 @@ func (t *table) commitRelocation(s *state, c *change) (next *state, written []st
 			}
 			manifests = append(manifests, moved[o.name])
 		}
-		list, err := t.writeList(snap.ID, snap.Sequence, snap.Parent, manifests, nil)
+		list, err := t.writeList(ctx, snap.ID, snap.Sequence, snap.Parent, manifests, nil)
 		written = append(written, list)
 		if err != nil {
 			return nil, written, err
@@ -77,11 +80,11 @@ func (t *table) commitRelocation(s *state, c *change) (next *state, written []st
 			next.manifests = manifests
 		}
 	}
-	return next, written, t.publish(next)
+	return next, written, t.publish(ctx, s, next)
 }
 
 // moveManifest writes a manifest with the locations of now. Who added which file and when stays as it was.
-func (t *table) moveManifest(m *manifest) (*manifest, error) {
+func (t *table) moveManifest(ctx context.Context, of *metadata, m *manifest) (*manifest, error) {
 	if m.damaged != nil {
 		return nil, m.damaged
 	}
@@ -94,5 +97,5 @@ func (t *table) moveManifest(m *manifest) (*manifest, error) {
 		}
 		entries = append(entries, entry{p, status})
 	}
-	return t.writeManifest(id, m.file.SequenceNum(), entries, nil)
+	return t.writeManifest(ctx, of, id, m.file.SequenceNum(), entries, nil)
 }

@@ -1,272 +1,43 @@
 package iceberg
 
 import (
-	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 
-	"github.com/parquet-go/parquet-go/format"
-
-	"sluice/internal/throttle"
+	"sluice/internal/parquetfile"
 )
 
-// Rows are rows on their way into a table, taken apart into columns as they come. They hold no pointer into the rows, nothing
-// for the garbage collector to follow, and less memory than rows. One goroutine uses them.
+// Rows are rows on their way into a table, taken apart into columns as they come: see parquetfile.Rows. One goroutine
+// uses them.
 type Rows[T any] struct {
-	schema  *Schema[T]
-	columns []chunk // each one page that does not end
-	days    []int32
-	block   []*T
+	schema *Schema[T]
+	rows   *parquetfile.Rows[T]
+	days   []int32 // of the rows
 }
 
 // NewRows returns an empty collection.
-func NewRows[T any](s *Schema[T]) *Rows[T] {
-	r := &Rows[T]{schema: s, columns: make([]chunk, len(s.Columns))}
-	for i := range s.Columns {
-		r.columns[i].leafType = s.Columns[i].leaf()
-	}
-	r.Reset()
-	return r
-}
+func NewRows[T any](s *Schema[T]) *Rows[T] { return &Rows[T]{schema: s, rows: s.file.NewRows()} }
 
 // Reset forgets the rows and keeps the memory, unless that was for unusually long rows.
 func (r *Rows[T]) Reset() {
-	for i := range r.columns {
-		if c := &r.columns[i]; cap(c.plain) > largeColumn {
-			c.plain = nil
-		}
-		r.columns[i].begin()
-	}
+	r.rows.Reset()
 	r.days = r.days[:0]
 }
-
-// largeColumn is the most memory that a column keeps for the next rows: 64,000 values of 64 bytes.
-const largeColumn = 4 << 20
 
 // Len is how many rows there are.
 func (r *Rows[T]) Len() int { return len(r.days) }
 
 // Add adds rows. It keeps nothing of them.
 func (r *Rows[T]) Add(rows []T) {
-	for some := range slices.Chunk(rows, writeRows) {
-		r.block = r.block[:0]
-		for i := range some {
-			r.block = append(r.block, &some[i])
-			r.days = append(r.days, r.schema.dayOf(&some[i]))
-		}
-		for i := range r.columns {
-			c := &r.columns[i]
-			r.schema.Columns[i].put(c, r.block)
-			c.rows += len(some)
-			if c.useDict && len(c.words.data) > dictionaryBytes {
-				c.spellOut()
-			}
-		}
+	for i := range rows {
+		r.days = append(r.days, r.schema.dayOf(&rows[i]))
 	}
-	clear(r.block)
+	r.rows.Add(rows)
 }
 
 // byDay puts places in the order of their days, and leaves each day in the order in which it is.
-func (r *Rows[T]) byDay(order []int32) {
-	if len(order) == 0 || !slices.ContainsFunc(r.days, func(d int32) bool { return d != r.days[0] }) {
+func (r *Rows[T]) byDay(places []int32) {
+	if len(places) == 0 || !slices.ContainsFunc(r.days, func(d int32) bool { return d != r.days[0] }) {
 		return
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return int(r.days[a]) - int(r.days[b]) })
-}
-
-// groupRows is how many rows a row group has, so that it stays within its bytes. Compressed, columns shrink to a quarter or
-// less where they are long.
-func (r *Rows[T]) groupRows() int {
-	size := 1
-	for i := range r.columns {
-		size += r.columns[i].size()
-	}
-	return max(writeRows, min(rowsPerGroup, 4*groupBytes*r.Len()/size))
-}
-
-// writeRows writes the rows at these places to w, in this order.
-func (w *parquetWriter[T]) writeRows(ctx context.Context, r *Rows[T], order []int32) error {
-	for group := range slices.Chunk(order, r.groupRows()) {
-		if err := w.takeColumns(ctx, r, group); err != nil {
-			return err
-		}
-		w.group = len(group)
-		if err := w.endGroup(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// takeColumns fills the chunks of a row group. A job that is in a hurry, because there is a backlog, encodes columns side by
-// side; else one processor stays free for requests.
-func (w *parquetWriter[T]) takeColumns(ctx context.Context, r *Rows[T], order []int32) error {
-	var next atomic.Int64
-	work := func(job *throttle.Job) error {
-		var at []int32
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(w.chunks) {
-				return nil
-			}
-			from := &r.columns[i]
-			at = from.places(at)
-			if err := w.chunks[i].take(ctx, from, at, order, job); err != nil {
-				return fmt.Errorf("column %s: %w", w.schema.Columns[i].name, err)
-			}
-		}
-	}
-	if w.job.Sleeps() || len(order) < copyRows {
-		return work(w.job)
-	}
-	var wg sync.WaitGroup
-	var other error
-	wg.Go(func() { other = work(nil) }) // no more: zstd encodes two pages at a time
-	err := work(nil)
-	wg.Wait()
-	return errors.Join(err, other)
-}
-
-// places finds the values of all rows: for each the number of its value, or for texts that are not in a dictionary the place
-// in plain, or for lists that of its first level; -1 where there is none. A column that has every value needs no places.
-func (c *chunk) places(at []int32) []int32 {
-	at = at[:0]
-	if c.maxRep > 0 {
-		for i, rep := range c.reps {
-			if rep == 0 {
-				at = append(at, int32(i))
-			}
-		}
-		return append(at, int32(len(c.reps)))
-	}
-	spelled := c.width == 0 && !c.useDict
-	if c.maxDef == 0 && !spelled {
-		return at
-	}
-	next := int32(0)
-	for i := range c.rows {
-		if c.maxDef > 0 && c.defs[i] == 0 {
-			at = append(at, -1)
-			continue
-		}
-		at = append(at, next)
-		if spelled {
-			next += 4 + int32(binary.LittleEndian.Uint32(c.plain[next:]))
-		} else {
-			next++
-		}
-	}
-	return at
-}
-
-// take adds the values of another chunk at these rows, in this order. Both share the dictionary until the row group ends.
-func (c *chunk) take(ctx context.Context, from *chunk, at, order []int32, job *throttle.Job) error {
-	c.useDict, c.words = from.useDict, from.words
-	var elements []int32 // of lists: for each level the number of its value
-	if c.maxRep > 0 {
-		elements = from.elements()
-	}
-	for some := range slices.Chunk(order, copyRows) {
-		switch {
-		case c.maxRep > 0:
-			c.takeLists(from, at, elements, some)
-		case len(at) == 0:
-			c.takeValues(from, some)
-		default:
-			places := c.takeLevels(at, some)
-			c.takeValues(from, places)
-		}
-		c.rows += len(some)
-		if c.size() >= c.pageBytes {
-			if err := c.endPage(); err != nil {
-				return err
-			}
-		}
-		if err := job.Pause(ctx); err != nil {
-			return err
-		}
-	}
-	return c.endPage()
-}
-
-// takeLevels adds the levels of rows, and returns the places of those that have a value.
-func (c *chunk) takeLevels(at, rows []int32) []int32 {
-	c.scratch = c.scratch[:0]
-	for _, row := range rows {
-		place := at[row]
-		if place >= 0 {
-			c.scratch = append(c.scratch, place)
-		}
-		if c.maxDef > 0 {
-			c.defs = append(c.defs, byte(1+place>>31)) // 0 where there is none
-		}
-	}
-	return c.scratch
-}
-
-// takeValues adds the values at these places.
-func (c *chunk) takeValues(from *chunk, places []int32) {
-	switch {
-	case c.useDict:
-		for _, i := range places {
-			c.numbers = append(c.numbers, from.numbers[i])
-		}
-	case c.encoding == format.DeltaBinaryPacked && c.width == 4:
-		for _, i := range places {
-			c.int32s = append(c.int32s, from.int32s[i])
-		}
-	case c.encoding == format.DeltaBinaryPacked:
-		for _, i := range places {
-			c.int64s = append(c.int64s, from.int64s[i])
-		}
-	case c.width == 1:
-		for _, i := range places {
-			c.plain = append(c.plain, from.plain[i])
-		}
-	case c.width > 0:
-		for _, i := range places {
-			c.plain = append(c.plain, from.plain[int(i)*c.width:(int(i)+1)*c.width]...)
-		}
-	default:
-		for _, i := range places {
-			end := i + 4 + int32(binary.LittleEndian.Uint32(from.plain[i:]))
-			c.plain = append(c.plain, from.plain[i:end]...)
-		}
-	}
-}
-
-// elements are the numbers of the values at all levels of a column of lists.
-func (c *chunk) elements() []int32 {
-	c.scratch = c.scratch[:0]
-	n := int32(0)
-	for _, def := range c.defs {
-		c.scratch = append(c.scratch, n)
-		if def == c.maxDef {
-			n++
-		}
-	}
-	return c.scratch
-}
-
-func (c *chunk) takeLists(from *chunk, at, elements, rows []int32) {
-	for _, row := range rows {
-		begin, end := at[row], at[row+1]
-		c.reps, c.defs = append(c.reps, from.reps[begin:end]...), append(c.defs, from.defs[begin:end]...)
-		if from.defs[begin] == c.maxDef {
-			c.takeValues(from, span(&c.scratch, elements[begin], end-begin))
-		}
-	}
-}
-
-// span is n numbers from one on.
-func span(memory *[]int32, from, n int32) []int32 {
-	*memory = (*memory)[:0]
-	for i := range n {
-		*memory = append(*memory, from+i)
-	}
-	return *memory
+	slices.SortStableFunc(places, func(a, b int32) int { return int(r.days[a]) - int(r.days[b]) })
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/parquetfile"
 )
 
 var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
@@ -27,22 +28,23 @@ type sample struct {
 	Small   int32
 	Large   int64
 	Yes     bool
+	Added   string // only in a wider table
 }
 
 var sampleSchema = NewSchema(Definition[sample]{
 	Name: "samples",
-	Columns: []Column[sample]{
-		Time(1, "at", "delta", func(r *sample) *int64 { return &r.At }).Bound(),
-		Text(2, "set", "dict", func(r *sample) *string { return &r.Set }).Bound(),
-		UUID(3, "id", "", func(r *sample) *[16]byte { return &r.ID }),
-		Text(4, "note", "dict", func(r *sample) *string { return &r.Note }).Null(),
-		Hash(5, "hash", "uncompressed", func(r *sample) *string { return &r.Hash }),
-		Float(6, "amount", func(r *sample) *float64 { return &r.Amount }, func(r *sample) *bool { return &r.Has }),
-		List(7, 12, "numbers", "dict", func(r *sample) *[]int32 { return &r.Numbers }),
-		Int32(8, "small", "delta", func(r *sample) *int32 { return &r.Small }),
-		Int64(9, "large", "dict", func(r *sample) *int64 { return &r.Large }),
-		Bool(10, "yes", func(r *sample) *bool { return &r.Yes }),
-		Word(11, "word", "dict", func(r *sample) string { return fmt.Sprint(r.Yes) }, func(*sample, string) {}),
+	Columns: []parquetfile.Column[sample]{
+		parquetfile.Time(1, "at", "delta", func(r *sample) *int64 { return &r.At }).Bound(),
+		parquetfile.Text(2, "set", "dict", func(r *sample) *string { return &r.Set }).Bound(),
+		parquetfile.UUID(3, "id", "", func(r *sample) *[16]byte { return &r.ID }),
+		parquetfile.Text(4, "note", "dict", func(r *sample) *string { return &r.Note }).Null(),
+		parquetfile.Hash(5, "hash", "uncompressed", func(r *sample) *string { return &r.Hash }),
+		parquetfile.Float(6, "amount", func(r *sample) *float64 { return &r.Amount }, func(r *sample) *bool { return &r.Has }),
+		parquetfile.List(7, 12, "numbers", "dict", func(r *sample) *[]int32 { return &r.Numbers }),
+		parquetfile.Int32(8, "small", "delta", func(r *sample) *int32 { return &r.Small }),
+		parquetfile.Int64(9, "large", "dict", func(r *sample) *int64 { return &r.Large }),
+		parquetfile.Bool(10, "yes", func(r *sample) *bool { return &r.Yes }),
+		parquetfile.Enum(11, "word", "dict", func(r *sample) string { return fmt.Sprint(r.Yes) }, func(*sample, string) {}),
 	},
 	Day: "at", Order: []string{"set", "at"},
 	Time:    func(r *sample) int64 { return r.At },

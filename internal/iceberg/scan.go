@@ -1,7 +1,6 @@
 package iceberg
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/parquetfile"
 )
 
 // Query chooses rows. A zero member does not restrict.
@@ -33,8 +33,6 @@ type Condition[T any] struct {
 // ErrDamaged says that some of a table could not be read. What could be was served before it came.
 var ErrDamaged = errors.New("part of the table is damaged")
 
-var errEnough = errors.New("enough")
-
 // window is what can be said of whole files.
 type window struct {
 	from, to int64 // Unix seconds of the partition's time; to is exclusive, 0 is open
@@ -51,8 +49,8 @@ func (t *Table[T]) prune(q *Query[T]) window {
 	w := newWindow(q.From, q.To)
 	for _, c := range q.Conditions {
 		if c.Equal != nil {
-			columns, _ := split(t.schema.Columns, c.Columns)
-			w.bounds = append(w.bounds, bound{columns[0].id, c.Equal})
+			columns := parquetfile.Named(t.schema.Columns, c.Columns)
+			w.bounds = append(w.bounds, bound{columns[0].ID, c.Equal})
 		}
 	}
 	return w
@@ -78,13 +76,13 @@ func (w *window) holds(unix int64) bool { return unix >= w.from && (w.to == 0 ||
 
 // may says whether a file can hold what is looked for.
 func (w *window) may(l *layout, p *dataFile) bool {
-	if p.day < dayOf(w.from) || w.to != 0 && p.day > dayOf(w.to-1) {
+	if l.after(p.day) <= dayOf(w.from) || w.to != 0 && p.day > dayOf(w.to-1) {
 		return false
 	}
-	if v := p.upper[l.day]; v != nil && int64(binary.LittleEndian.Uint64(v)) < w.from*micro {
+	if v := p.upper[l.day]; v != nil && int64(binary.LittleEndian.Uint64(v)) < w.from*parquetfile.Micro {
 		return false
 	}
-	if v := p.lower[l.day]; v != nil && w.to != 0 && int64(binary.LittleEndian.Uint64(v)) >= w.to*micro {
+	if v := p.lower[l.day]; v != nil && w.to != 0 && int64(binary.LittleEndian.Uint64(v)) >= w.to*parquetfile.Micro {
 		return false
 	}
 	for _, b := range w.bounds {
@@ -98,53 +96,39 @@ func (w *window) may(l *layout, p *dataFile) bool {
 	return true
 }
 
-func (t *Table[T]) selection(q *Query[T]) *selection[T] {
+func (t *Table[T]) selection(q *Query[T]) *parquetfile.Selection[T] {
 	wanted := t.schema.Columns
 	if q.Columns != nil {
-		wanted, _ = split(wanted, q.Columns)
+		wanted = parquetfile.Named(wanted, q.Columns)
 	}
 	conditions := q.Conditions
 	if w := newWindow(q.From, q.To); w.from != 0 || w.to != 0 {
 		match := func(r *T) bool { return w.holds(t.schema.Time(r)) }
 		conditions = append(slices.Clip(conditions), Condition[T]{Columns: []string{t.schema.Day}, Match: match})
 	}
-	s := &selection[T]{}
+	s := &parquetfile.Selection[T]{}
 	for _, c := range conditions {
-		var read []Column[T]
+		var read []parquetfile.Column[T]
 		for _, name := range c.Columns {
-			if !s.reads(name) {
-				one, _ := split(t.schema.Columns, []string{name})
-				read = append(read, one...)
+			if !s.Reads(name) {
+				read = append(read, parquetfile.Named(t.schema.Columns, []string{name})...)
 			}
 		}
-		s.stages = append(s.stages, stage[T]{read, c.Match})
-	}
-	for _, c := range wanted {
-		if !s.reads(c.name) {
-			s.rest = append(s.rest, c)
+		s.Stages = append(s.Stages, parquetfile.Stage[T]{Columns: read, Match: c.Match})
+		if c.Equal != nil {
+			s.Equal = append(s.Equal, parquetfile.Equal{Column: c.Columns[0], Value: c.Equal})
 		}
 	}
-	s.skip = func(g *group) bool {
-		return slices.ContainsFunc(conditions, func(c Condition[T]) bool { return c.Equal != nil && !g.may(c.Columns[0], c.Equal) })
+	for _, c := range wanted {
+		if !s.Reads(c.Name) {
+			s.Rest = append(s.Rest, c)
+		}
 	}
 	return s
 }
 
-// reads says whether a stage reads a column already.
-func (s *selection[T]) reads(name string) bool {
-	return slices.ContainsFunc(s.stages, func(st stage[T]) bool {
-		return slices.ContainsFunc(st.columns, func(c Column[T]) bool { return c.name == name })
-	})
-}
-
-// may says whether a column of bytes can hold a value.
-func (g *group) may(column string, value []byte) bool {
-	least, greatest, ok := g.bound(column)
-	return !ok || bytes.Compare(value, least.Bytes()) >= 0 && bytes.Compare(value, greatest.Bytes()) <= 0
-}
-
-// Scan hands the chosen rows to yield, some at a time, valid until it returns; its error ends the scan. Rows come in order
-// of days, and inside a file in the table's order. ErrDamaged comes after everything that can be read.
+// Scan hands the chosen rows to yield, some at a time, valid until it returns; its error ends the scan. Rows come in
+// order of days, and inside a file in the table's order. ErrDamaged comes after everything that can be read.
 //
 // A day is read as it is when the scan reaches it: commits and deletions that come later do not show in it.
 func (t *Table[T]) Scan(ctx context.Context, q Query[T], yield func([]T) error) error {
@@ -166,7 +150,7 @@ func (t *Table[T]) Scan(ctx context.Context, q Query[T], yield func([]T) error) 
 			return err
 		}
 		for i, f := range files {
-			err := readRowsOf(f.file, f.object, sel, damaged(f.file.name), yield)
+			err := parquetfile.ReadRows(ctx, f.object, f.file.bytes, sel, damaged(f.file.name), yield)
 			_ = f.object.Close()
 			if err != nil {
 				closeAll(files[i+1:])
@@ -181,7 +165,7 @@ func (t *Table[T]) Scan(ctx context.Context, q Query[T], yield func([]T) error) 
 }
 
 func (t *table) reportDamage(name string, err error) {
-	t.damagedFiles.Add(1)
+	t.damagedFiles.note(name)
 	t.log.Error("file is damaged", "file", name, "error", err)
 }
 
@@ -203,7 +187,9 @@ type openFile struct {
 
 // openDay opens all files of a day before any is read. Open files stay readable when compaction replaces them;
 // had it done so before they were open, the day is taken anew from the table as it is now.
-func (t *table) openDay(ctx context.Context, day int32, w *window, damaged func(string) func(error)) ([]openFile, error) {
+func (t *table) openDay(
+	ctx context.Context, day int32, w *window, damaged func(string) func(error),
+) ([]openFile, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := t.refresh(ctx)
 		if err != nil {
@@ -215,7 +201,7 @@ func (t *table) openDay(ctx context.Context, day int32, w *window, damaged func(
 			if p.day != day || !w.may(t.layout, p) {
 				continue
 			}
-			o, err := t.store.Open(p.name)
+			o, err := t.store.Open(ctx, p.name)
 			switch {
 			case isMissing(err):
 				gone = append(gone, p.name)

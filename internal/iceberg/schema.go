@@ -4,28 +4,32 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"slices"
-	"sync"
 
 	apache "github.com/apache/iceberg-go"
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
+
+	"sluice/internal/parquetfile"
 )
 
 // layout is what a table looks like to other programs.
 type layout struct {
 	name   string
 	schema *apache.Schema
-	day    int   // field id of the timestamp whose day is the partition
+	day    int   // field id of the timestamp whose day, or month, is the partition
+	months bool  // the partition is its month
 	order  []int // field ids the rows of a file are sorted by
-	bounds []int // field ids whose least and greatest value a snapshot lists
+
+	comment string         // what the table is
+	docs    map[int]string // what each column is, by field id
 }
 
 // Definition says what a table is made of. T is a row. Field ids never change their meaning.
 type Definition[T any] struct {
 	Name    string
-	Columns []Column[T]
+	Comment string            // what the table is, for people
+	Docs    map[string]string // what each column is, for people
+	Columns []parquetfile.Column[T]
 	Day     string   // the column of times whose day the table is divided by
+	Months  bool     // it is divided by the month instead: few rows a day that are read for many days
 	Order   []string // the columns by which the rows of a file are sorted
 	Time    func(*T) int64
 	Compare func(a, b *T) int
@@ -37,9 +41,7 @@ type Definition[T any] struct {
 type Schema[T any] struct {
 	layout
 	Definition[T]
-	parquet func() *parquet.Schema
-	footer  func() format.FileMetaData // of a file without rows
-	writers chan *parquetWriter[T]     // that have written their file; their memory is used again
+	file *parquetfile.Schema[T]
 }
 
 const (
@@ -50,19 +52,17 @@ const (
 // NewSchema makes the schema of a definition.
 func NewSchema[T any](d Definition[T]) *Schema[T] {
 	s := &Schema[T]{
-		layout: layout{name: d.Name}, Definition: d, writers: make(chan *parquetWriter[T], 2), // a commit and a compaction
-		parquet: sync.OnceValue(func() *parquet.Schema { return parquetSchema(d.Name, d.Columns) }),
+		layout:     layout{name: d.Name, months: d.Months, comment: d.Comment, docs: map[int]string{}},
+		Definition: d, file: parquetfile.NewSchema(d.Name, d.Columns),
 	}
-	s.footer = sync.OnceValue(func() format.FileMetaData { return emptyFooter(s.parquet()) })
 	var fields []apache.NestedField
 	ids := map[string]int{}
 	for i := range d.Columns {
 		c := &d.Columns[i]
-		fields = append(fields, c.field())
-		ids[c.name] = c.id
-		if c.bounded {
-			s.bounds = append(s.bounds, c.id)
-		}
+		field := nestedField(&c.Field)
+		field.Doc = d.Docs[c.Name]
+		fields = append(fields, field)
+		ids[c.Name], s.docs[c.ID] = c.ID, field.Doc
 	}
 	s.schema = apache.NewSchema(0, fields...)
 	s.day = ids[d.Day]
@@ -72,30 +72,43 @@ func NewSchema[T any](d Definition[T]) *Schema[T] {
 	return s
 }
 
+// types are what Iceberg calls the types of columns. A list is made for each column: its elements have an id.
+var types = map[parquetfile.Type]apache.Type{
+	parquetfile.TypeUUID: apache.PrimitiveTypes.UUID, parquetfile.TypeText: apache.PrimitiveTypes.String,
+	parquetfile.TypeHash: apache.FixedTypeOf(32), parquetfile.TypeTime: apache.PrimitiveTypes.TimestampTz,
+	parquetfile.TypeInt32: apache.PrimitiveTypes.Int32, parquetfile.TypeInt64: apache.PrimitiveTypes.Int64,
+	parquetfile.TypeFloat: apache.PrimitiveTypes.Float64, parquetfile.TypeBool: apache.PrimitiveTypes.Bool,
+}
+
+// nestedField is a column as Iceberg describes it.
+func nestedField(c *parquetfile.Field) apache.NestedField {
+	f := apache.NestedField{ID: c.ID, Name: c.Name, Type: types[c.Type], Required: !c.Optional}
+	if c.Type == parquetfile.TypeList {
+		f.Type = &apache.ListType{ElementID: c.Element, Element: apache.PrimitiveTypes.Int32, ElementRequired: true}
+	}
+	return f
+}
+
 // ColumnNames lists the columns in order.
 func (s *Schema[T]) ColumnNames() []string {
 	var out []string
 	for i := range s.Columns {
-		out = append(out, s.Columns[i].name)
+		out = append(out, s.Columns[i].Name)
 	}
 	return out
 }
 
-func (s *Schema[T]) dayOf(row *T) int32 { return dayOf(s.Time(row)) }
+// dayOf is the first day of the partition of a row.
+func (s *Schema[T]) dayOf(row *T) int32 { return s.partition(dayOf(s.Time(row))) }
 
-// spec divides by the day of receipt and nothing else: files per commit must not grow with the number of
+// spec divides by the time of receipt and nothing else: files per commit must not grow with the number of
 // datasets, and the bounds on data_set_id, by which files are sorted, prune as well (docs/decisions/0004).
 func (l *layout) spec() apache.PartitionSpec {
-	return apache.NewPartitionSpecID(0, apache.PartitionField{
-		SourceIDs: []int{l.day}, FieldID: dayField, Name: "day", Transform: apache.DayTransform{},
-	})
-}
-
-func (l *layout) bounded(id int) bool { return slices.Contains(l.bounds, id) }
-
-func (l *layout) isText(id int) bool {
-	f, _ := l.schema.FindFieldByID(id)
-	return f.Type == apache.PrimitiveTypes.String
+	field := apache.PartitionField{SourceIDs: []int{l.day}, FieldID: dayField, Name: "day", Transform: apache.DayTransform{}}
+	if l.months {
+		field.Name, field.Transform = "month", apache.MonthTransform{}
+	}
+	return apache.NewPartitionSpecID(0, field)
 }
 
 // compareValues orders two values of a column in Iceberg's single-value form.

@@ -28,12 +28,12 @@ const (
 type change struct {
 	operation string // "" makes no snapshot, only ends older ones
 	add       []*dataFile
-	with      *uploads          // of what is added; nil if all of it is durable
-	remove    map[string]bool   // names of files
-	progress  *progress         // nil leaves it as it is
-	forget    bool              // expire every snapshot but the new one
-	set       map[string]string // table properties
-	relocate  bool              // makes no snapshot, but writes all lists and manifests anew
+	with      *objectstore.Uploads // of what is added; nil if all of it is durable
+	remove    map[string]bool      // names of files
+	progress  *progress            // nil leaves it as it is
+	forget    bool                 // expire every snapshot but the new one
+	set       map[string]string    // table properties
+	relocate  bool                 // makes no snapshot, but writes all lists and manifests anew
 }
 
 // update commits what decide makes of the newest state, and asks again whenever another commit came between. A
@@ -44,7 +44,7 @@ type change struct {
 // lists, for the sweep, which is held off meanwhile. A caller that writes files holds it off from the first of
 // them on.
 func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
-	release, err := t.store.Share(ctx) // before the mutex: a sweep takes the two in this order
+	release, err := t.lockShared(ctx) // before the mutex: a sweep takes the two in this order
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +54,12 @@ func (t *table) update(ctx context.Context, decide func(*state) (*change, error)
 	begun := t.now()
 	for {
 		s := t.state.Load()
+		if s == nil {
+			return nil, ErrNotOpen
+		}
 		// In a bucket the conditional write says whether there is a newer version. Not after an hour: a version that we
 		// do not know could have been swept, and its name be free again.
-		if s == nil || !t.remote || !t.isRecent(&t.checked, time.Hour) {
+		if !t.remote || !t.isRecent(&t.checked, time.Hour) {
 			var err error
 			if s, err = t.refreshLocked(ctx); err != nil {
 				return nil, err
@@ -66,25 +69,37 @@ func (t *table) update(ctx context.Context, decide func(*state) (*change, error)
 		if err != nil || c == nil {
 			return s, err
 		}
-		next, written, err := t.commit(s, c)
+		next, written, err := t.commit(ctx, s, c)
 		if err == nil {
 			t.state.Store(next)
 			t.touch(&t.checked)
+			t.touch(&t.stood)
 			t.commits.Add(1)
 			t.took.Store(int64(t.now().Sub(begun)))
 			return next, nil
 		}
 		if !errors.Is(err, objectstore.ErrUncertain) {
 			for _, name := range written {
-				_ = t.store.Remove(name) // else the sweep finds it
+				_ = t.store.Remove(ctx, name) // else the sweep finds it
 			}
 		}
-		t.checked.Store(0)
+		t.doubt()
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("commit %s: %w", t.layout.name, err)
 		}
 		t.retries.Add(1)
 	}
+}
+
+// lockShared holds off the sweep. Where the place is gone it says so of the table.
+func (t *table) lockShared(ctx context.Context) (func(), error) {
+	release, err := t.store.LockShared(ctx)
+	if isMissing(err) {
+		if _, err := t.refresh(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return release, err
 }
 
 func (t *table) at(step string) error {
@@ -95,26 +110,26 @@ func (t *table) at(step string) error {
 }
 
 // commit writes the successor of s. On an error it says which files it leaves behind.
-func (t *table) commit(s *state, c *change) (next *state, written []string, err error) {
+func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, written []string, err error) {
 	switch {
 	case c.relocate:
-		return t.commitRelocation(s, c)
+		return t.commitRelocation(ctx, s, c)
 	case c.operation == "":
-		return t.commitExpiry(s, c)
+		return t.commitExpiry(ctx, s, c)
 	}
 	if c.with == nil {
-		c.with = &uploads{}
+		c.with = &objectstore.Uploads{}
 	}
 	defer func() {
 		if err != nil { // nothing of it may appear after the caller has removed it
-			_ = c.with.wait()
+			_ = c.with.Wait()
 		}
 	}()
 	id, sequence := newSnapshotID(), s.meta.LastSequence+1
 	if err := t.at("manifest"); err != nil {
 		return nil, nil, err
 	}
-	manifests, made, err := t.arrange(s, c, id, sequence)
+	manifests, made, err := t.arrange(ctx, s, c, id, sequence)
 	if made != nil {
 		written = append(written, made.name)
 	}
@@ -126,9 +141,9 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 	}
 	var parent *int64
 	if cur := s.meta.current(); cur != nil {
-		parent = &cur.ID
+		parent = new(cur.ID) // not a pointer into the snapshots before: it would hold all of them, and through them all before
 	}
-	list, err := t.writeList(id, sequence, parent, manifests, c.with)
+	list, err := t.writeList(ctx, id, sequence, parent, manifests, c.with)
 	written = append(written, list)
 	if err != nil {
 		return nil, written, err
@@ -140,10 +155,10 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 	next.meta = t.succeed(s, c, next, snapshot{
 		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
 	})
-	if err := c.with.wait(); err != nil {
+	if err := c.with.Wait(); err != nil {
 		return nil, written, err
 	}
-	if err := t.publish(next); err != nil {
+	if err := t.publish(ctx, s, next); err != nil {
 		return nil, written, err
 	}
 	for _, p := range c.add {
@@ -155,7 +170,7 @@ func (t *table) commit(s *state, c *change) (next *state, written []string, err 
 // commitExpiry is a commit of the same snapshot with fewer older ones.
 //
 // Steps: T.expire, T.metadata, T.committed.
-func (t *table) commitExpiry(s *state, c *change) (next *state, written []string, err error) {
+func (t *table) commitExpiry(ctx context.Context, s *state, c *change) (next *state, written []string, err error) {
 	if err := t.at("expire"); err != nil {
 		return nil, nil, err
 	}
@@ -166,11 +181,14 @@ func (t *table) commitExpiry(s *state, c *change) (next *state, written []string
 	}
 	m.trimLog()
 	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, progress: s.progress}
-	return next, nil, t.publish(next)
+	return next, nil, t.publish(ctx, s, next)
 }
 
-// publish gives the metadata its name: the instant of the commit.
-func (t *table) publish(next *state) error {
+// publish gives the metadata its name: the instant of the commit. Then it asks whether the version that the commit builds on
+// is still there. Somebody may have emptied the table or put a copy in its place; or that version had become so old that it
+// was removed, and the name was free for a second time. Asking afterwards leaves no gap: what happens later, the next commit
+// finds. A crash in between leaves a version whose manifests are missing, which load passes over.
+func (t *table) publish(ctx context.Context, s, next *state) error {
 	if err := t.at("metadata"); err != nil {
 		return err
 	}
@@ -180,20 +198,18 @@ func (t *table) publish(next *state) error {
 	}
 	version := next.version
 	name := metadataName(version)
-	if err := t.store.CreateExclusive(name, b); err != nil {
+	if err := t.store.CreateExclusive(ctx, name, b); err != nil {
 		return err
 	}
-	// Had our predecessor become so old that it was removed, the name could have been free for a second time.
-	if !t.remote {
-		there, err := t.store.Exists(metadataName(version - 1))
-		if err != nil {
-			return errors.Join(objectstore.ErrUncertain, err)
-		}
-		if !there {
-			return errors.Join(fs.ErrExist, t.store.Remove(name))
-		}
+	stands, err := t.stands(ctx, s)
+	if err != nil {
+		return errors.Join(objectstore.ErrUncertain, err)
 	}
-	t.hint(version)
+	if !stands {
+		return errors.Join(fs.ErrExist, t.store.Remove(ctx, name))
+	}
+	next.end = endOf(b)
+	t.hint(ctx, version)
 	if err := t.at("committed"); err != nil {
 		return errors.Join(objectstore.ErrUncertain, err)
 	}
@@ -203,19 +219,29 @@ func (t *table) publish(next *state) error {
 // hint tells programs that do not list which version is the newest. Those that do need none, so its loss costs
 // nothing, and opening the table writes it again.
 // In a bucket that happens once a minute: a hint that is behind costs a reader a minute of rows.
-func (t *table) hint(version int64) {
-	if t.remote {
-		if t.isRecent(&t.hinted, time.Minute) {
-			return
-		}
-		t.touch(&t.hinted)
-		t.hintedVersion.Store(version)
+func (t *table) hint(ctx context.Context, version int64) {
+	if !t.remote || !t.isRecent(&t.hinted, time.Minute) {
+		_ = t.hintNow(ctx, version)
 	}
-	_ = t.store.Replace(hintName, strconv.AppendInt(nil, version, 10))
+}
+
+// hintNow is hint without regard to when the last one was. The hint does not go back: another process may have committed
+// meanwhile. One that names no version was of another table, which a copy has replaced.
+func (t *table) hintNow(ctx context.Context, version int64) error {
+	t.touch(&t.hinted)
+	t.hintedVersion.Store(version)
+	return t.store.Replace(ctx, hintName, strconv.AppendInt(nil, version, 10), func(there []byte) bool {
+		hinted, err := strconv.ParseInt(string(there), 10, 64)
+		if err != nil || hinted <= version {
+			return false
+		}
+		stands, err := t.store.Exists(ctx, metadataName(hinted))
+		return err == nil && stands
+	})
 }
 
 // arrange writes the one manifest a commit needs, and returns it with those it leaves as they are.
-func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifest, made *manifest, err error) {
+func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence int64) (all []*manifest, made *manifest, err error) {
 	var entries []entry
 	for _, p := range c.add {
 		entries = append(entries, entry{p, apache.EntryStatusADDED})
@@ -247,7 +273,7 @@ func (t *table) arrange(s *state, c *change, id, sequence int64) (all []*manifes
 			entries = append(entries, entry{p, status})
 		}
 	}
-	made, err = t.writeManifest(id, sequence, entries, c.with)
+	made, err = t.writeManifest(ctx, s.meta, id, sequence, entries, c.with)
 	return append(rest, made), made, err
 }
 
@@ -285,7 +311,7 @@ func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metada
 	m.Snapshots = append(t.unexpired(m.Snapshots, &snap, c.forget, snap.TimestampMS), snap)
 	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{snap.TimestampMS, snap.ID})
 	m.trimLog()
-	m.CurrentSnapshot = &snap.ID
+	m.CurrentSnapshot = new(snap.ID)
 	// Also where other programs' snapshots and expiry do not reach.
 	m.Properties = maps.Clone(m.Properties)
 	next.progress.write(m.Properties)

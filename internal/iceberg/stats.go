@@ -7,7 +7,7 @@ import (
 
 // counters are what a table counts since it was opened.
 type counters struct {
-	damage, damagedFiles       atomic.Int64
+	damage                     atomic.Int64
 	commits, retries           atomic.Int64
 	compactions, compactedRows atomic.Int64
 	took                       atomic.Int64 // nanoseconds of the last commit
@@ -25,26 +25,30 @@ type Stats struct {
 	Commits         int64         // since Open, by this process
 	Retries         int64         // commits that another one came before
 	Damaged         int64         // metadata found damaged since Open
-	DamagedFiles    int64         // files, or row groups of files, that could not be read since Open
+	DamagedFiles    int64         // files that could not be read since Open
 	Compactions     int64         // since Open
 	CompactedRows   int64         // since Open
 	Updated         time.Time     // when its metadata changed; it never goes back
 	LastCommit      time.Time     // of anybody; zero before the first
 	LastCommitTook  time.Duration // of this process
 	OldestDay       time.Time     // zero when empty
+	Held            Held          // back by retention
 	SmallFiles      int           // waiting for compaction
-	OldFiles        int           // of an earlier version of the writer, waiting for repair
 	LatestWatermark map[uint8]uint64
 }
 
 // Stats answers from memory.
 func (t *table) Stats() Stats {
 	s := t.state.Load()
+	if s == nil {
+		return Stats{Name: t.layout.name}
+	}
 	out := Stats{
 		Name: t.layout.name, Version: s.version, Manifests: len(s.manifests), Snapshots: len(s.meta.Snapshots),
-		Commits: t.commits.Load(), Retries: t.retries.Load(), Damaged: t.damage.Load(), DamagedFiles: t.damagedFiles.Load(),
-		Compactions: t.compactions.Load(), CompactedRows: t.compactedRows.Load(), OldFiles: s.oldFiles(),
+		Commits: t.commits.Load(), Retries: t.retries.Load(), Damaged: t.damage.Load(), DamagedFiles: int64(len(t.damagedFiles.list())),
+		Compactions: t.compactions.Load(), CompactedRows: t.compactedRows.Load(),
 		Updated: time.UnixMilli(s.meta.LastUpdatedMS).UTC(), LastCommitTook: time.Duration(t.took.Load()), LatestWatermark: s.marks,
+		Held: s.held(t.layout),
 	}
 	if cur := s.meta.current(); cur != nil {
 		out.LastCommit = time.UnixMilli(cur.TimestampMS).UTC()
@@ -62,7 +66,7 @@ func (t *table) Stats() Stats {
 		}
 	}
 	if out.Files > 0 {
-		out.OldestDay = time.Unix(int64(oldest)*secondsPerDay, 0).UTC()
+		out.OldestDay = dayTime(oldest)
 	}
 	return out
 }

@@ -8,30 +8,6 @@ import (
 	"time"
 )
 
-// DropBefore drops the days before the one of a time. It says how many rows are gone from the newest snapshot; their
-// files go with the snapshots that still list them.
-func (t *table) DropBefore(ctx context.Context, at time.Time) (rows int64, err error) {
-	oldest := dayOf(at.Unix())
-	_, err = t.update(ctx, func(s *state) (*change, error) {
-		rows = 0
-		remove := map[string]bool{}
-		for _, f := range s.files() {
-			if f.day < oldest {
-				remove[f.name] = true
-				rows += f.rows
-			}
-		}
-		if len(remove) == 0 {
-			return nil, nil
-		}
-		return &change{operation: deleted, remove: remove}, nil
-	})
-	if err == nil && rows > 0 {
-		t.log.Info("rows have passed their retention", "rows", rows, "before", dayName(oldest))
-	}
-	return rows, err
-}
-
 // Expire ends snapshots that have passed their retention, where no commit came along that would have done it.
 func (t *table) Expire(ctx context.Context) error {
 	_, err := t.expire(ctx, false)
@@ -82,6 +58,7 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 	if err := t.at("sweep"); err != nil {
 		return 0, err
 	}
+	t.doubt() // what the newest version lists is not deleted, so it must be the newest
 	s, err := t.refresh(ctx)
 	if err != nil {
 		return 0, err
@@ -90,12 +67,20 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 		return 0, fmt.Errorf("%w: what is not listed may be needed to repair it", ErrDamaged)
 	}
 	// The listing comes first: what is listed by then and written later is not in it.
-	objects, err := t.store.List("", true)
+	objects, err := t.store.List(ctx, "", true)
 	if err != nil {
 		return 0, err
 	}
-	used, err := t.used(s)
+	used, err := t.used(ctx, s)
 	if err != nil {
+		return 0, err
+	}
+	there := map[string]bool{}
+	for _, o := range objects {
+		there[o.Name] = true
+	}
+	t.noteMissing(s, there)
+	if err := t.hintNow(ctx, s.version); err != nil { // who goes by it must not be led to what is gone
 		return 0, err
 	}
 	for _, o := range objects {
@@ -104,7 +89,7 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 		if keep || t.now().Sub(o.Modified) < t.store.Grace() {
 			continue
 		}
-		if err := t.remove(o.Name); err != nil {
+		if err := t.remove(ctx, o.Name); err != nil {
 			return n, err
 		}
 		n++
@@ -112,17 +97,21 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 	return n, ctx.Err()
 }
 
-// removeUnlisted deletes what earlier listed and s does not, by name.
-func (t *table) removeUnlisted(earlier map[string]bool, s *state) (n int, err error) {
-	used, err := t.used(s)
+// removeUnlisted deletes what earlier listed and s does not, by name. The hint comes first: who goes by it must not be led
+// to what is gone.
+func (t *table) removeUnlisted(ctx context.Context, earlier map[string]bool, s *state) (n int, err error) {
+	used, err := t.used(ctx, s)
 	if err != nil {
+		return 0, err
+	}
+	if err := t.hintNow(ctx, s.version); err != nil {
 		return 0, err
 	}
 	for name := range earlier {
 		if used[name] {
 			continue
 		}
-		if err := t.remove(name); err != nil {
+		if err := t.remove(ctx, name); err != nil {
 			return n, err
 		}
 		n++
@@ -131,7 +120,7 @@ func (t *table) removeUnlisted(earlier map[string]bool, s *state) (n int, err er
 }
 
 func (t *table) sweep(ctx context.Context, versions int64) (int, error) {
-	release, err := t.store.Alone(ctx)
+	release, err := t.store.LockExclusive(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -146,55 +135,58 @@ func (t *table) sweep(ctx context.Context, versions int64) (int, error) {
 	if s.damaged() {
 		return 0, fmt.Errorf("%w: what is not listed may be needed to repair it", ErrDamaged)
 	}
-	used, err := t.used(s)
+	used, err := t.used(ctx, s)
 	if err != nil {
 		return 0, err
 	}
-	n, err := t.sweepMetadata(s, used, versions)
+	n, err := t.sweepMetadata(ctx, s, used, versions)
 	if err != nil {
 		return n, err
 	}
-	days, err := t.store.List("data", false)
+	days, err := t.store.List(ctx, "data", false)
 	if err != nil {
 		return n, err
 	}
+	there := map[string]bool{}
+	defer t.noteMissing(s, there)
 	for _, day := range days {
-		files, err := t.store.List(day.Name, false)
+		files, err := t.store.List(ctx, day.Name, false)
 		if err != nil {
 			return n, err
 		}
 		left := len(files)
 		for _, f := range files {
+			there[f.Name] = true
 			if used[f.Name] {
 				continue
 			}
-			if err := t.remove(f.Name); err != nil {
+			if err := t.remove(ctx, f.Name); err != nil {
 				return n, err
 			}
 			n, left = n+1, left-1
 		}
 		if left == 0 {
-			if err := t.store.Remove(day.Name); err != nil {
+			if err := t.store.Remove(ctx, day.Name); err != nil {
 				return n, err
 			}
 		}
 	}
-	return n, t.store.Sync() // or a power cut could bring an erased identifier back
+	return n, t.store.Sync(ctx) // or a power cut could bring an erased identifier back
 }
 
 // remove is one file less. A crash between two leaves the rest for the next sweep.
-func (t *table) remove(name string) error {
+func (t *table) remove(ctx context.Context, name string) error {
 	if err := t.at("remove"); err != nil {
 		return err
 	}
-	return t.store.Remove(name)
+	return t.store.Remove(ctx, name)
 }
 
 // sweepMetadata removes old versions from below, then what no version lists. That order lets a writer that has
 // slept through all of it notice: see publish.
-func (t *table) sweepMetadata(s *state, used map[string]bool, versions int64) (int, error) {
+func (t *table) sweepMetadata(ctx context.Context, s *state, used map[string]bool, versions int64) (int, error) {
 	n := 0
-	list, err := t.versions()
+	list, err := t.versions(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -204,12 +196,12 @@ func (t *table) sweepMetadata(s *state, used map[string]bool, versions int64) (i
 			used[metadataName(v)] = true
 			continue
 		}
-		if err := t.remove(metadataName(v)); err != nil {
+		if err := t.remove(ctx, metadataName(v)); err != nil {
 			return n, err
 		}
 		n++
 	}
-	files, err := t.store.List(metadataDir, false)
+	files, err := t.store.List(ctx, metadataDir, false)
 	if err != nil {
 		return n, err
 	}
@@ -217,7 +209,7 @@ func (t *table) sweepMetadata(s *state, used map[string]bool, versions int64) (i
 		if used[f.Name] || f.Name == hintName || path.Ext(f.Name) == ".json" {
 			continue
 		}
-		if err := t.remove(f.Name); err != nil {
+		if err := t.remove(ctx, f.Name); err != nil {
 			return n, err
 		}
 		n++

@@ -27,9 +27,13 @@ type Options struct {
 	SnapshotRetention time.Duration
 	FileBytes         int64 // compaction merges files up to this size
 
-	// Step is called before each named step of a commit, compaction, deletion or repair; its error ends it there. Tests
+	// Step is called before each named step of a commit, compaction or deletion; its error ends it there. Tests
 	// crash with it. The names are in the comments of the functions that take the steps.
 	Step func(name string) error
+
+	// PutBack is called when somebody has put an older copy of the table in its place, with the time at which the copy was
+	// last changed, before anything is done with it; after its error nothing is. nil does nothing.
+	PutBack func(ctx context.Context, changed time.Time) error
 
 	// Committing says whether this process is the only one that commits, as far as it knows; nil says no. In a bucket
 	// it then asks less often whether another process has committed.
@@ -43,19 +47,37 @@ type Table[T any] struct {
 	schema *Schema[T]
 }
 
-// Open opens a table, or makes it. A table that was moved is made readable from its new place.
+// Open is New, and then the Open of the table.
 func Open[T any](ctx context.Context, s *Schema[T], o Options) (*Table[T], error) {
+	t := New(s, o)
+	if err := t.Open(ctx); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// ErrNotOpen says that a table is not open yet.
+var ErrNotOpen = errors.New("the table is not open yet")
+
+// New is a table that is not open. Until Open has returned nil, Stats are those of an empty table, and everything else is
+// ErrNotOpen.
+func New[T any](s *Schema[T], o Options) *Table[T] {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Table[T]{schema: s, table: &table{
-		layout: &s.layout, store: o.Store, now: o.Now, log: o.Log.With("table", s.name), step: o.Step,
-		retention: o.SnapshotRetention, fileBytes: o.FileBytes, remote: o.Store.Grace() > 0, committing: o.Committing,
+	return &Table[T]{schema: s, table: &table{
+		layout: &s.layout, spec: s.layout.spec(), store: o.Store, now: o.Now, log: o.Log.With("table", s.name), step: o.Step,
+		retention: o.SnapshotRetention, fileBytes: o.FileBytes, remote: o.Store.Grace() > 0, committing: o.Committing, putBack: o.PutBack,
 	}}
+}
+
+// Open opens the table, or makes it. A table that was moved is made readable from its new place. In a store that is open to
+// be read only, the table must be there, and nothing is done. After an error it can be called again.
+func (t *Table[T]) Open(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
-		return nil, fmt.Errorf("open table %s: %w", s.name, err)
+		return fmt.Errorf("open table %s: %w", t.schema.name, err)
 	}
-	return t, nil
+	return nil
 }
 
 // table is what does not depend on the rows.
@@ -78,17 +100,24 @@ type table struct {
 	mu    sync.Mutex // one commit, or one reading of the directory, at a time
 	state atomic.Pointer[state]
 	counters
+	damagedFiles damage
 
 	// Of a table in a bucket, where each look costs a request.
 	remote     bool
 	checked    atomic.Int64 // when state was last known to be the newest, in nanoseconds
+	stood      atomic.Int64 // when its file was last known to be there
 	hinted     atomic.Int64 // when the hint was last written
 	committing func() bool
+	putBack    func(context.Context, time.Time) error
 
 	hintedVersion atomic.Int64 // and which version it names
 	swept         atomic.Int64 // when the last sweep began
 
 	listings listings
+
+	printsMu           sync.Mutex
+	printsOf, summedOf *state // of which prints and summed are
+	prints, summed     map[int32]Print
 
 	badMu sync.Mutex
 	bad   map[string]bool // files that could not be read: compaction leaves them alone
@@ -111,9 +140,11 @@ func (t *table) unreadable(name string) bool {
 
 // state is a table as of one version. It never changes.
 type state struct {
-	version   int64 // the number of the newest file
-	read      int64 // the number of the file this was read from: lower when newer ones are damaged
+	version   int64  // the number of the newest file
+	read      int64  // the number of the file this was read from: lower when newer ones are damaged
+	end       string // the last bytes of that file, its seal: they tell it from another one by the same name
 	meta      *metadata
+	widened   bool // meta has columns that the file lacks; the next commit writes them
 	manifests []*manifest
 	progress
 }
@@ -127,16 +158,6 @@ func (s *state) files() []*dataFile {
 	return out
 }
 
-// oldFiles counts the files of version 1.
-func (s *state) oldFiles() (n int) {
-	for _, p := range s.files() {
-		if p.old != nil {
-			n++
-		}
-	}
-	return n
-}
-
 func (s *state) damaged() bool {
 	return s.read != s.version || slices.ContainsFunc(s.manifests, func(m *manifest) bool { return m.damaged != nil })
 }
@@ -145,16 +166,21 @@ func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // open reads the table, or makes it.
 func (t *table) open(ctx context.Context) error {
-	t.spec = t.layout.spec()
-	s, err := t.refresh(ctx)
-	if err == nil {
-		t.hint(s.version)
-		if s.meta.Location == t.store.Location("") {
-			return nil // who may only read need not be able to lock
-		}
-		return t.relocate(ctx)
+	s, err := t.read(ctx)
+	if t.store.ReadOnly() {
+		return err
 	}
-	if !errors.Is(err, errNoTable) {
+	if err == nil {
+		t.hint(ctx, s.version)
+		switch {
+		case s.meta.Location != t.store.Location(""):
+			return t.relocate(ctx)
+		case s.widened:
+			return t.evolve(ctx)
+		}
+		return nil // who may only read need not be able to lock
+	}
+	if !errors.Is(err, ErrNoTable) || t.state.Load() != nil { // one that was open and is gone is not made anew
 		return err
 	}
 	meta, err := newMetadata(t.layout, t.store.Location(""), t.now())
@@ -166,26 +192,39 @@ func (t *table) open(ctx context.Context) error {
 		return err
 	}
 	// Somebody may be making it at the same time: then theirs it is.
-	if err := t.store.CreateExclusive(metadataName(1), b); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := t.store.CreateExclusive(ctx, metadataName(1), b); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	s, err = t.refresh(ctx)
+	s, err = t.read(ctx)
 	if err == nil {
-		t.hint(s.version)
+		t.hint(ctx, s.version)
 	}
 	return err
 }
 
-var errNoTable = errors.New("no table")
-
-// refresh answers the table as it is now. It does not wait for a commit that is under way.
-func (t *table) refresh(ctx context.Context) (*state, error) {
-	if s, err := t.newest(ctx); s != nil || err != nil {
-		return s, err
-	}
+// read is refresh for a table that need not be open.
+func (t *table) read(ctx context.Context) (*state, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.refreshLocked(ctx)
+}
+
+// What somebody else can do to a table while it is open. Neither is continued from memory: each look asks again, so a table
+// that is put back is taken up.
+var (
+	ErrNoTable    = errors.New("there is no table")
+	ErrOtherTable = errors.New("another table has been put in the place of the one that was there")
+)
+
+// refresh answers the table as it is now. It does not wait for a commit that is under way.
+func (t *table) refresh(ctx context.Context) (*state, error) {
+	if t.state.Load() == nil {
+		return nil, ErrNotOpen
+	}
+	if s, err := t.newest(ctx); s != nil || err != nil {
+		return s, err
+	}
+	return t.read(ctx)
 }
 
 // lately answers the table as this process last knew it to be, if that is not long ago. It is for work that asks again and
@@ -203,7 +242,7 @@ func (t *table) lately(ctx context.Context) (*state, error) {
 
 // lists says whether the newest version lists all of these files.
 func (t *table) lists(ctx context.Context, files []*dataFile) (bool, error) {
-	t.checked.Store(0)
+	t.doubt()
 	s, err := t.refresh(ctx)
 	if err != nil {
 		return false, err
@@ -227,33 +266,54 @@ func (t *table) newest(ctx context.Context) (*state, error) {
 	if t.remote && t.isRecent(&t.checked, remoteFresh) {
 		return s, nil
 	}
-	later, err := t.store.Exists(metadataName(s.version + 1))
+	later, err := t.store.Exists(ctx, metadataName(s.version+1))
 	if err != nil || later {
 		return nil, err
 	}
-	if t.remote { // versions stay for a day there, so a successor could not have come and gone
-		t.touch(&t.checked)
-		return s, nil
+	// Versions stay for a day in a bucket, so a successor could not have come and gone. In a directory old versions are
+	// removed from below: a successor that came and went took this one along.
+	if !t.remote || !t.isRecent(&t.stood, backgroundFresh) {
+		if stands, err := t.stands(ctx, s); err != nil || !stands {
+			return nil, err
+		}
+		t.touch(&t.stood)
 	}
-	// Old versions are removed from below: a successor that came and went took this one along.
-	same, err := t.store.Exists(metadataName(s.version))
-	if err != nil || !same {
-		return nil, err
-	}
+	t.touch(&t.checked)
 	return s, nil
+}
+
+// stands says whether the version that a state was read from is there, and not another one by its name. Else somebody has
+// emptied the table, or put a copy in its place.
+func (t *table) stands(ctx context.Context, s *state) (bool, error) {
+	end, err := t.store.ReadEnd(ctx, metadataName(s.read), sealLength)
+	if isMissing(err) {
+		return false, nil
+	}
+	return err == nil && string(end) == s.end, err
+}
+
+// endOf is the end of a metadata file.
+func endOf(file []byte) string { return string(file[max(0, len(file)-sealLength):]) }
+
+// doubt makes the next look ask the store.
+func (t *table) doubt() {
+	t.checked.Store(0)
+	t.stood.Store(0)
 }
 
 // How old what we know of a table in a bucket may be. Commits need no fresher knowledge, for it is their conditional
 // write that decides.
 const (
 	remoteFresh     = 2 * time.Second  // when somebody reads
-	backgroundFresh = 15 * time.Second // for lately
+	backgroundFresh = 15 * time.Second // for lately, and that the version is there at all
 	committerFresh  = 5 * time.Minute  // for lately, in the process that commits
 )
 
-// isRecent says whether a moment that touch noted is less than d ago.
+// isRecent says whether a moment that touch noted is less than d ago. One that lies ahead is not: the clock was set back, and
+// what was read then would count as new for as long.
 func (t *table) isRecent(at *atomic.Int64, d time.Duration) bool {
-	return at.Load() != 0 && t.now().UnixNano()-at.Load() < int64(d)
+	ago := t.now().UnixNano() - at.Load()
+	return at.Load() != 0 && ago >= 0 && ago < int64(d)
 }
 
 func (t *table) touch(at *atomic.Int64) { at.Store(t.now().UnixNano()) }
@@ -262,41 +322,75 @@ func (t *table) refreshLocked(ctx context.Context) (*state, error) {
 	if s, err := t.newest(ctx); s != nil || err != nil {
 		return s, err
 	}
-	old := t.state.Load()
-	versions, err := t.versions()
-	if t.remote {
-		versions, err = t.remoteVersions(old)
+	old, base := t.state.Load(), t.state.Load()
+	if old != nil {
+		stands, err := t.stands(ctx, old)
+		if err != nil {
+			return nil, err
+		}
+		if !stands {
+			t.doubt()
+			base = nil
+		}
 	}
-	if err != nil {
+	s, err := t.find(ctx, base)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	s, err := t.load(versions, old)
-	if err != nil {
-		return nil, err
+	case old != nil && old.meta.TableUUID != s.meta.TableUUID:
+		return nil, fmt.Errorf("%s: %w", t.layout.name, ErrOtherTable)
+	case old != nil && base == nil && s.meta.LastUpdatedMS < old.meta.LastUpdatedMS:
+		t.log.Error("an older copy of the table was put in its place", "version", s.version, "before", old.version)
+		if t.putBack != nil {
+			if err := t.putBack(ctx, time.UnixMilli(s.meta.LastUpdatedMS)); err != nil {
+				return nil, err
+			}
+		}
 	}
 	t.state.Store(s)
 	t.touch(&t.checked)
+	t.touch(&t.stood)
 	return s, nil
+}
+
+// find reads the newest version, from what is known of the table on; nil is nothing.
+func (t *table) find(ctx context.Context, known *state) (*state, error) {
+	if t.remote {
+		versions, err := t.remoteVersions(ctx, known)
+		if err != nil {
+			return nil, err
+		}
+		s, err := t.load(ctx, versions, known)
+		if !isMissing(err) && !errors.Is(err, errDamaged) {
+			return s, err
+		}
+		// The hint is of another time than the versions: a copy that was made file by file.
+	}
+	versions, err := t.versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return t.load(ctx, versions, known)
 }
 
 // remoteVersions finds the newest version of a table in a bucket without listing: from the one we know, or from the
 // hint, it looks ahead in growing steps, and then between the last two. Versions have no gaps, for each is made by the
 // condition that there is none by its name. Older ones follow, in case the newest are damaged.
-func (t *table) remoteVersions(old *state) ([]int64, error) {
+func (t *table) remoteVersions(ctx context.Context, old *state) ([]int64, error) {
 	least := int64(0)
 	if old != nil {
 		least = old.version
-	} else if b, err := t.store.Read(hintName); err == nil {
+	} else if b, err := t.store.Read(ctx, hintName); err == nil {
 		least, _ = strconv.ParseInt(string(b), 10, 64)
 	} else if !isMissing(err) {
 		return nil, err
 	}
 	if least == 0 {
-		return t.versions()
+		return t.versions(ctx)
 	}
 	most := least // the newest is in [least, most]
 	for step := int64(1); ; step *= 4 {
-		there, err := t.store.Exists(metadataName(least + step))
+		there, err := t.store.Exists(ctx, metadataName(least+step))
 		if err != nil {
 			return nil, err
 		}
@@ -308,7 +402,7 @@ func (t *table) remoteVersions(old *state) ([]int64, error) {
 	}
 	for least < most {
 		middle := least + (most-least+1)/2
-		there, err := t.store.Exists(metadataName(middle))
+		there, err := t.store.Exists(ctx, metadataName(middle))
 		if err != nil {
 			return nil, err
 		}
@@ -326,8 +420,8 @@ func (t *table) remoteVersions(old *state) ([]int64, error) {
 }
 
 // versions lists the numbers of the metadata files, newest first.
-func (t *table) versions() ([]int64, error) {
-	list, err := t.store.List(metadataDir, false)
+func (t *table) versions(ctx context.Context) ([]int64, error) {
+	list, err := t.store.List(ctx, metadataDir, false)
 	if err != nil {
 		return nil, err
 	}
@@ -340,7 +434,7 @@ func (t *table) versions() ([]int64, error) {
 	slices.Sort(out)
 	slices.Reverse(out)
 	if len(out) == 0 {
-		return nil, errNoTable
+		return nil, ErrNoTable
 	}
 	return out, nil
 }
@@ -348,7 +442,7 @@ func (t *table) versions() ([]int64, error) {
 // load reads the newest version that can be read whole. Going back is safe: an older version has an older
 // watermark, so the loader brings again what is missing, from the stream; and files are deleted only when two
 // versions in a row no longer list them. Where no version is whole, the newest that can be read at all serves.
-func (t *table) load(versions []int64, old *state) (*state, error) {
+func (t *table) load(ctx context.Context, versions []int64, old *state) (*state, error) {
 	var known []*manifest
 	if old != nil {
 		known = old.manifests
@@ -356,7 +450,7 @@ func (t *table) load(versions []int64, old *state) (*state, error) {
 	var partial *state
 	var first error
 	for _, v := range versions {
-		s, err := t.loadVersion(v, known)
+		s, err := t.loadVersion(ctx, v, known)
 		switch {
 		case err == nil && !slices.ContainsFunc(s.manifests, func(m *manifest) bool { return m.damaged != nil }):
 			return t.fallBack(s, versions[0]), nil
@@ -384,18 +478,25 @@ func (t *table) fallBack(s *state, newest int64) *state {
 	return s
 }
 
-func (t *table) loadVersion(version int64, known []*manifest) (*state, error) {
-	b, err := t.store.Read(metadataName(version))
+func (t *table) loadVersion(ctx context.Context, version int64, known []*manifest) (*state, error) {
+	b, err := t.store.Read(ctx, metadataName(version))
 	if err != nil {
 		return nil, err
 	}
 	meta, err := decodeMetadata(b)
+	if err == nil {
+		err = meta.describe(t.layout)
+	}
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := t.readList(meta.current(), known)
+	widened, err := meta.addColumns(t.layout)
 	if err != nil {
 		return nil, err
 	}
-	return &state{version: version, read: version, meta: meta, manifests: manifests, progress: meta.progress()}, nil
+	manifests, err := t.readList(ctx, meta.current(), known)
+	if err != nil {
+		return nil, err
+	}
+	return &state{version: version, read: version, end: endOf(b), meta: meta, widened: widened, manifests: manifests, progress: meta.progress()}, nil
 }

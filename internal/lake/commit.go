@@ -44,7 +44,8 @@ func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) i
 // Commit adds a batch, once: if it returns nil the rows are on stable storage and readers see them, and the same
 // batch again changes nothing. After an error it may have reached some tables; Watermarks says which. ErrFenced
 // comes back when the tables are not where the batch begins, ErrOtherStream and ErrNoWatermark when they do not belong to
-// the stream. Where the lake has a throttle, Commit may take slack longer than it needs, so that requests find a processor.
+// the stream, ErrNoTable and ErrOtherTable when somebody has removed them, or put others in their place. Where the lake has
+// a throttle, Commit may take slack longer than it needs, so that requests find a processor.
 //
 // Order: rejections, hours, events. A crash between tables leaves the later ones behind; Watermarks tells, and the next
 // batches leave out what is there. The commit of events notes how far the other two are, for they are not written to when
@@ -54,6 +55,14 @@ func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	defer l.mu.Unlock()
 	if slack <= 0 {
 		l.backlog.note(l.o.Now())
+	}
+	from := l.origin(&b, func(w *Watermarks) uint64 { return w.Events }, false)
+	if len(b.Rejections)+len(b.Hours) > 0 {
+		// These two tables take whatever comes after what they have. Had somebody put older copies of all of them in their
+		// place, what lies between would never be loaded.
+		if err := l.events.Expect(ctx, from); err != nil {
+			return err
+		}
 	}
 	job := l.o.Throttle.Begin(throttle.Loading, l.o.Now().Add(slack))
 	if len(b.Rejections) > 0 {
@@ -73,10 +82,9 @@ func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 		rows = NewEventRows()
 		rows.Add(b.Events)
 	}
-	order, err := rows.order(ctx, job)
+	sorted, err := rows.sort(ctx, job)
 	if err != nil {
 		return err
 	}
-	from := l.origin(&b, func(w *Watermarks) uint64 { return w.Events }, false)
-	return l.events.AppendRows(ctx, rows.rows, order, from, job)
+	return l.events.AppendRows(ctx, rows.rows, sorted, from, job)
 }

@@ -12,7 +12,7 @@ import (
 // A copy that is interrupted at any step can be repeated, brought up to date, and then be gone on with, exactly once. Once
 // it is in use it is not written over.
 func TestCopyIsGoneOnWith(t *testing.T) {
-	for fail := range 12 {
+	for fail := range 15 {
 		from, to := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 		var n atomic.Int64
 		l := openLake(t, Options{Store: at(t, from), Step: func(name string) error {
@@ -35,11 +35,11 @@ func TestCopyIsGoneOnWith(t *testing.T) {
 			add(l)
 		}
 		err := l.CopyTo(t.Context(), at(t, to), silent)
-		if crashed := fail > 0 && fail <= 9; errors.Is(err, errCrash) != crashed {
+		if crashed := fail > 0 && fail <= 12; errors.Is(err, errCrash) != crashed {
 			t.Fatalf("crash %d: got %v", fail, err)
 		}
 		add(l) // the source goes on meanwhile
-		if err := l.CopyTo(t.Context(), at(t, to), silent); err != nil && fail <= 9 {
+		if err := l.CopyTo(t.Context(), at(t, to), silent); err != nil && fail <= 12 {
 			t.Fatalf("crash %d: got %v", fail, err)
 		} else if err != nil { // the crash came in the second copy
 			if err := l.CopyTo(t.Context(), at(t, to), silent); err != nil {
@@ -67,23 +67,23 @@ func TestIdentity(t *testing.T) {
 	if err := l.CopyTo(t.Context(), to, silent); err != nil {
 		t.Fatal(err)
 	}
-	want, err := Identity(from)
-	if err != nil || want == "" {
-		t.Fatalf("got %q, %v, want an identity", want, err)
+	want, marks, err := Identity(t.Context(), from)
+	if err != nil || want == "" || marks[0] == 0 {
+		t.Fatalf("got %q, %v, %v, want an identity and a watermark", want, marks, err)
 	}
 	for range 2 {
-		if got, err := Identity(to); err != nil || got != want {
+		if got, _, err := Identity(t.Context(), to); err != nil || got != want {
 			t.Errorf("the copy: got %q, %v, want %q", got, err, want)
 		}
 		commit(t, openLake(t, Options{Store: to}), newSampler(6, 2, 9).rows(10, noon))
 	}
 	for range 2 {
-		if got, err := Identity(empty); err != nil || got != "" {
+		if got, _, err := Identity(t.Context(), empty); err != nil || got != "" {
 			t.Errorf("an empty place: got %q, %v, want none", got, err)
 		}
 	}
 	openLake(t, Options{Store: empty})
-	if got, err := Identity(empty); err != nil || got == "" || got == want {
+	if got, _, err := Identity(t.Context(), empty); err != nil || got == "" || got == want {
 		t.Errorf("other tables: got %q, %v, want another identity than %q", got, err, want)
 	}
 }

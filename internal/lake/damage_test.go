@@ -157,6 +157,44 @@ func TestDamageAtRest(t *testing.T) {
 	}
 }
 
+// A file that cannot be read is named until it can be read again, or until no table lists it.
+func TestDamagedFileIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	l := openLake(t, Options{Store: at(t, dir)})
+	commit(t, l, newSampler(5, 2, 9).rows(50, noon))
+	file := nth(t, dir, "events/data/*/*.parquet", 0)
+	scan := func() {
+		for range l.Scan(t.Context(), Query{}) {
+		}
+	}
+	lose := func(name string, mend func() error) {
+		t.Helper()
+		if err := os.Rename(file, file+".away"); err != nil {
+			t.Fatal(err)
+		}
+		scan()
+		lost := l.DamagedFiles()
+		if len(lost) != 1 || filepath.Base(lost[0]) != filepath.Base(file) {
+			t.Fatalf("got %v, want %s", lost, file)
+		}
+		if still, err := l.StillDamaged(t.Context(), lost[0]); !still || err != nil {
+			t.Errorf("got %v %v, want a file that is damaged", still, err)
+		}
+		if err := mend(); err != nil {
+			t.Fatal(err)
+		}
+		if still, err := l.StillDamaged(t.Context(), lost[0]); still || err != nil || len(l.DamagedFiles()) != 0 {
+			t.Errorf("%s: got %v %v %v, want no file that is damaged", name, still, err, l.DamagedFiles())
+		}
+	}
+	lose("restored", func() error { return os.Rename(file+".away", file) })
+	lose("dropped", func() error {
+		later := noon.AddDate(1, 0, 0)
+		_, err := l.events.Retain(t.Context(), iceberg.Retention{Counted: later, Before: later, Confirmed: later})
+		return err
+	})
+}
+
 // A flipped bit anywhere in what describes the table is noticed: never other files, bounds or rows than were there.
 func TestEveryByteOfMetadata(t *testing.T) {
 	for _, pattern := range []string{"metadata/v*.json", "metadata/snap-*.avro", "metadata/*-m0.avro"} {

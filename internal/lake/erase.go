@@ -9,6 +9,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/objectstore"
 )
 
 // Predicate names an identifier. Exactly one member but Dataset is set.
@@ -16,7 +17,7 @@ type Predicate struct {
 	Dataset     string // only events of this dataset; "" is all
 	EmailSHA256 string // 64 hex digits
 	IPSHA256    string // 64 hex digits
-	IFA         string // in any case
+	IFA         string // a UUID or a hash in any case, another token as it was sent
 	PartnerID   string
 }
 
@@ -24,7 +25,7 @@ type Predicate struct {
 func (p Predicate) condition() (c iceberg.Condition[event.Row], err error) {
 	var name string
 	var match func(*event.Row) bool
-	want := strings.ToLower(p.EmailSHA256 + p.IPSHA256)
+	want, ifa := strings.ToLower(p.EmailSHA256+p.IPSHA256), event.FoldIFA(p.IFA)
 	set := 0
 	if p.EmailSHA256 != "" {
 		set++
@@ -36,7 +37,7 @@ func (p Predicate) condition() (c iceberg.Condition[event.Row], err error) {
 	}
 	if p.IFA != "" {
 		set++
-		name, match = "ifa", func(r *event.Row) bool { return strings.EqualFold(r.IFA, p.IFA) }
+		name, match = "ifa", func(r *event.Row) bool { return event.FoldIFA(r.IFA) == ifa }
 	}
 	if p.PartnerID != "" {
 		set++
@@ -79,6 +80,13 @@ func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool) (Era
 	})
 }
 
+// KeepsVersions says whether the bucket of the tables has kept what was deleted from it: then an erased identifier is still
+// in versions of objects, which no table lists.
+func (l *Lake) KeepsVersions() bool {
+	s, ok := l.o.Store.(*objectstore.S3)
+	return ok && s.KeepsVersions()
+}
+
 // EventsUpdated is when the table events changed, of the version that was read last. It goes back only if an old version of
 // the table is put back.
 func (l *Lake) EventsUpdated() time.Time { return l.events.Stats().Updated }
@@ -112,6 +120,8 @@ func (l *Lake) Mentions(ctx context.Context, p Predicate) (map[string]int64, err
 			{"source", r.Source},
 			{"cp_id", r.CampaignID},
 			{"cp_name", r.CampaignName},
+			{"sender_event_id", r.SenderEventID},
+			{"order_id", r.OrderID},
 		} {
 			if mentions(c.value, texts) {
 				out[c.name]++
@@ -122,7 +132,8 @@ func (l *Lake) Mentions(ctx context.Context, p Predicate) (map[string]int64, err
 	}
 	_, err = l.events.Count(ctx, iceberg.Condition[event.Row]{
 		Columns: []string{
-			"data_set_id", "email_sha256", "ip_sha256", "ifa", "partner_id", "page_url", "referer", "custom_data", "custom_event_name", "source", "cp_id", "cp_name",
+			"data_set_id", "email_sha256", "ip_sha256", "ifa", "partner_id", "page_url", "referer", "custom_data", "custom_event_name",
+			"source", "cp_id", "cp_name", "sender_event_id", "order_id",
 		}, Match: match,
 	})
 	return out, err

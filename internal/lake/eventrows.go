@@ -12,8 +12,8 @@ import (
 	"sluice/internal/throttle"
 )
 
-// EventRows collects events for a commit, column by column. It holds less memory than rows and nothing of them. One goroutine
-// uses it.
+// EventRows collects events for a commit, column by column. It holds less memory than rows and nothing of them. One
+// goroutine uses it.
 type EventRows struct {
 	rows     *iceberg.Rows[event.Row]
 	keys     []eventKey
@@ -70,43 +70,44 @@ func (e *EventRows) number(dataset string) uint32 {
 	return n
 }
 
-// order is the places of the rows in the order of the table: dataset, event time, event id. It sorts by digits of the first two,
-// which costs a fraction of comparing, and then what has the same time by id; events come nearly in the order of their ids.
-func (e *EventRows) order(ctx context.Context, job *throttle.Job) ([]int32, error) {
+// sort returns the places of the rows in the order of the table: dataset, event time, event id. It sorts by digits of
+// the first two, which costs a fraction of comparing, and then what has the same time by id; events come nearly in the
+// order of their ids.
+func (e *EventRows) sort(ctx context.Context, job *throttle.Job) ([]int32, error) {
 	e.rank()
-	order := make([]int32, len(e.keys))
-	for i := range order {
-		order[i] = int32(i)
+	sorted := make([]int32, len(e.keys))
+	for i := range sorted {
+		sorted[i] = int32(i)
 	}
 	first, last := e.times()
 	times := bits.Len64(uint64(last - first))
-	other := make([]int32, len(order))
+	other := make([]int32, len(sorted))
 	for shift := 0; shift < times; shift += digitBits {
-		order, other = byDigit(order, other, func(row int32) uint64 { return uint64(e.keys[row].time-first) >> shift })
+		sorted, other = byDigit(sorted, other, func(row int32) uint64 { return uint64(e.keys[row].time-first) >> shift })
 		if err := job.Pause(ctx); err != nil {
 			return nil, err
 		}
 	}
 	for shift := 0; shift < bits.Len(uint(len(e.names))); shift += digitBits {
-		order, other = byDigit(order, other, func(row int32) uint64 { return uint64(e.keys[row].rank) >> shift })
+		sorted, other = byDigit(sorted, other, func(row int32) uint64 { return uint64(e.keys[row].rank) >> shift })
 		if err := job.Pause(ctx); err != nil {
 			return nil, err
 		}
 	}
-	for begin := 0; begin < len(order); {
+	for begin := 0; begin < len(sorted); {
 		end := begin + 1
-		for end < len(order) && e.keys[order[begin]].same(&e.keys[order[end]]) {
+		for end < len(sorted) && e.keys[sorted[begin]].same(&e.keys[sorted[end]]) {
 			end++
 		}
 		if end-begin > 1 {
-			slices.SortFunc(order[begin:end], func(a, b int32) int { return e.keys[a].compareIDs(&e.keys[b]) })
+			slices.SortFunc(sorted[begin:end], func(a, b int32) int { return e.keys[a].compareIDs(&e.keys[b]) })
 			if err := job.Pause(ctx); err != nil {
 				return nil, err
 			}
 		}
 		begin = end
 	}
-	return order, nil
+	return sorted, nil
 }
 
 // rank gives keys the rank of their dataset.
@@ -143,8 +144,8 @@ func (k *eventKey) compareIDs(other *eventKey) int {
 
 const digitBits = 11
 
-// byDigit sorts places by the lowest digit of a number, and leaves equal ones in their order. It returns the sorted places and
-// the memory that is free.
+// byDigit sorts places by the lowest digit of a number, and leaves equal ones in their order. It returns the sorted
+// places and the memory that is free.
 func byDigit(places, into []int32, number func(int32) uint64) (sorted, free []int32) {
 	var begin [1<<digitBits + 1]int32
 	for _, p := range places {

@@ -37,7 +37,7 @@ func TestOrderOfEventRows(t *testing.T) {
 			for part := range slices.Chunk(rows, 700) {
 				e.Add(part)
 			}
-			order, err := e.order(t.Context(), nil)
+			order, err := e.sort(t.Context(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

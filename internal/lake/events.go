@@ -11,6 +11,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/parquetfile"
 )
 
 // eventStorage says how the columns of an event lie in a table. A field id never changes its meaning; 29 is that of the
@@ -49,39 +50,41 @@ var eventStorage = map[string]struct {
 	"optimization_eligible": {26, "", false},
 	"custom_data":           {27, "dict", false},
 	"schema_version":        {28, "dict", false},
+	"sender_event_id":       {30, "", false},
+	"order_id":              {31, "", false},
 }
 
 const gppSIDElement = 29
 
 // eventColumns is the table of stored events: the columns of event.Columns.
-func eventColumns() (columns []iceberg.Column[event.Row]) {
+func eventColumns() (columns []parquetfile.Column[event.Row]) {
 	for _, c := range event.Columns() {
 		s, known := eventStorage[c.Name]
 		if !known {
 			panic("lake: a column of events has no storage: " + c.Name)
 		}
-		var column iceberg.Column[event.Row]
+		var column parquetfile.Column[event.Row]
 		switch {
 		case c.ID != nil:
-			column = iceberg.UUID(s.id, c.Name, s.encoding, func(r *event.Row) *[16]byte { return (*[16]byte)(c.ID(r)) })
+			column = parquetfile.UUID(s.id, c.Name, s.encoding, func(r *event.Row) *[16]byte { return (*[16]byte)(c.ID(r)) })
 		case c.Text != nil:
-			column = iceberg.Text(s.id, c.Name, s.encoding, c.Text)
+			column = parquetfile.Text(s.id, c.Name, s.encoding, c.Text)
 		case c.JSON != nil:
-			column = iceberg.Text(s.id, c.Name, s.encoding, c.JSON)
+			column = parquetfile.Text(s.id, c.Name, s.encoding, c.JSON)
 		case c.Hash != nil:
-			column = iceberg.Hash(s.id, c.Name, s.encoding, c.Hash)
+			column = parquetfile.Hash(s.id, c.Name, s.encoding, c.Hash)
 		case c.Index != nil:
-			column = iceberg.Int32(s.id, c.Name, s.encoding, c.Index)
+			column = parquetfile.Int32(s.id, c.Name, s.encoding, c.Index)
 		case c.Time != nil:
-			column = iceberg.Time(s.id, c.Name, s.encoding, c.Time)
+			column = parquetfile.Time(s.id, c.Name, s.encoding, c.Time)
 		case c.Number != nil:
-			column = iceberg.Float(s.id, c.Name, c.Number, c.Has)
+			column = parquetfile.Float(s.id, c.Name, c.Number, c.Has)
 		case c.List != nil:
-			column = iceberg.List(s.id, gppSIDElement, c.Name, s.encoding, c.List)
+			column = parquetfile.List(s.id, gppSIDElement, c.Name, s.encoding, c.List)
 		case c.Outcome != nil:
-			column = iceberg.Word(s.id, c.Name, s.encoding, func(r *event.Row) string { return c.Outcome(r).String() }, setPrivacy)
+			column = parquetfile.Enum(s.id, c.Name, s.encoding, func(r *event.Row) string { return c.Outcome(r).String() }, setPrivacy)
 		case c.Flag != nil:
-			column = iceberg.Bool(s.id, c.Name, c.Flag)
+			column = parquetfile.Bool(s.id, c.Name, c.Flag)
 		}
 		if c.Optional {
 			column = column.Null()
@@ -97,7 +100,7 @@ func eventColumns() (columns []iceberg.Column[event.Row]) {
 type eventTable = iceberg.Table[event.Row]
 
 var eventSchema = iceberg.NewSchema(iceberg.Definition[event.Row]{
-	Name: eventsTable, Columns: eventColumns(), Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
+	Name: eventsTable, Comment: descriptions[eventsTable].comment(), Docs: descriptions[eventsTable].docs(), Columns: eventColumns(), Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
 	Time: func(r *event.Row) int64 { return r.ReceivedAt }, Compare: compareEvents,
 })
 

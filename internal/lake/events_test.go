@@ -14,6 +14,7 @@ func TestEveryColumnIsStored(t *testing.T) {
 	row.EmailSHA256, row.IPSHA256, row.IFA, row.PartnerID = digest(1), digest(2), "9774d56d682e549c", "p"
 	row.GPPString, row.GPPSID, row.USPrivacyString = "DBABLA~BVQqAAAAAgA.QA", []int32{7, 8}, "1YNN"
 	row.Privacy, row.Late, row.MeasurementOnly, row.OptimizationEligible = event.MeasurementOnly, true, true, true
+	row.SenderEventID, row.OrderID = "e", "o"
 	ids := map[int]string{gppSIDElement: "gpp_sid"}
 	for _, c := range event.Columns() {
 		if got := string(c.AppendText(nil, &row)); got == string(c.AppendText(nil, &event.Row{})) {

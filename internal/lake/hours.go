@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/iceberg"
+	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
 )
 
@@ -22,20 +23,20 @@ type Hour struct {
 	Value     float64
 }
 
-var hourColumns = []iceberg.Column[Hour]{
-	iceberg.Time(1, "hour", "dict", func(r *Hour) *int64 { return &r.Hour }).Bound(),
-	iceberg.Text(2, "data_set_id", "dict", func(r *Hour) *string { return &r.DatasetID }).Bound(),
-	iceberg.Text(3, "kind", "dict", func(r *Hour) *string { return &r.Kind }),
-	iceberg.Text(4, "name", "dict", func(r *Hour) *string { return &r.Name }),
-	iceberg.Text(5, "field", "dict", func(r *Hour) *string { return &r.Field }),
-	iceberg.Int64(6, "count", "delta", func(r *Hour) *int64 { return &r.Count }),
-	iceberg.Float(7, "value", func(r *Hour) *float64 { return &r.Value }, nil),
+var hourColumns = []parquetfile.Column[Hour]{
+	parquetfile.Time(1, "hour", "dict", func(r *Hour) *int64 { return &r.Hour }).Bound(),
+	parquetfile.Text(2, "data_set_id", "dict", func(r *Hour) *string { return &r.DatasetID }).Bound(),
+	parquetfile.Text(3, "kind", "dict", func(r *Hour) *string { return &r.Kind }),
+	parquetfile.Text(4, "name", "dict", func(r *Hour) *string { return &r.Name }),
+	parquetfile.Text(5, "field", "dict", func(r *Hour) *string { return &r.Field }),
+	parquetfile.Int64(6, "count", "delta", func(r *Hour) *int64 { return &r.Count }),
+	parquetfile.Float(7, "value", func(r *Hour) *float64 { return &r.Value }, nil),
 }
 
 type hourTable = iceberg.Table[Hour]
 
 var hourSchema = iceberg.NewSchema(iceberg.Definition[Hour]{
-	Name: hoursTable, Columns: hourColumns, Day: "hour", Order: []string{"data_set_id", "hour", "kind", "name", "field"},
+	Name: hoursTable, Comment: descriptions[hoursTable].comment(), Docs: descriptions[hoursTable].docs(), Columns: hourColumns, Day: "hour", Order: []string{"data_set_id", "hour", "kind", "name", "field"},
 	Time: func(r *Hour) int64 { return r.Hour }, Compare: compareHours, Fold: addHours,
 })
 
@@ -89,6 +90,12 @@ func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) err
 // HourFollower reads the hours again and again, and each time only what is new. The zero value has read nothing.
 type HourFollower struct{ f iceberg.Follower[Hour] }
 
+// Files are the files that were read whole, by day, for Resume.
+func (f *HourFollower) Files() map[int32][]string { return f.f.Files() }
+
+// Resume begins where another follower was when it said what its Files are.
+func (f *HourFollower) Resume(files map[int32][]string) { f.f.Resume(files) }
+
 // HourDay is what is new of one day of the hours.
 type HourDay = iceberg.Day[Hour]
 
@@ -97,13 +104,20 @@ type HourDay = iceberg.Day[Hour]
 func (f *HourFollower) Read(
 	ctx context.Context, l *Lake, oldest time.Time, yield func(d HourDay, pending []Hour) error,
 ) (pending []Hour, all bool, err error) {
-	l.pendMu.RLock()
-	seen := func() {
-		pending = l.pending
-		l.pendMu.RUnlock()
+	version, pending, err := l.newestHours(ctx)
+	if err != nil {
+		return pending, false, err
 	}
-	all, err = f.f.Read(ctx, l.hours, oldest, seen, func(d HourDay) error { return yield(d, pending) })
+	all, err = f.f.Read(ctx, l.hours, version, oldest, func(d HourDay) error { return yield(d, pending) })
 	return pending, all, err
+}
+
+// newestHours is the newest version of the table of hours, and the hours that are not in it.
+func (l *Lake) newestHours(ctx context.Context) (v iceberg.Version, pending []Hour, err error) {
+	l.pendMu.RLock()
+	defer l.pendMu.RUnlock()
+	v, err = l.hours.Version(ctx)
+	return v, l.pending, err
 }
 
 // Pend tells the lake which hours belong to events that are committed, and are not in the table of hours yet: they replace

@@ -1,4 +1,5 @@
-// Package lake keeps what was accepted, and what was rejected, in three Iceberg tables: events, rejections and hours.
+// Package lake keeps what was accepted, and what was rejected, in Iceberg tables: events and rejections, and counts of them by
+// hour and by day.
 package lake
 
 import (
@@ -18,10 +19,12 @@ import (
 
 // Options say where a lake lies and how it is kept. Only Store and Now are required.
 type Options struct {
-	Store     objectstore.Store
-	Now       func() time.Time
-	Log       *slog.Logger  // default: nothing is logged
-	Retention time.Duration // rows received longer ago are dropped, whole days at a time; 0 keeps all
+	Store objectstore.Store
+	Now   func() time.Time
+	Log   *slog.Logger // default: nothing is logged
+
+	// Retention says how long rows are kept; it is asked before each run of retention. nil keeps all.
+	Retention func(context.Context) (Retention, error)
 
 	// SnapshotRetention is for how long a snapshot, with its files, stays readable after the next one has come; default
 	// 24 h: readers look back, read increments, and run for hours.
@@ -33,18 +36,23 @@ type Options struct {
 	// ErrOtherStream or ErrNoWatermark for tables that do not belong to it. "" is for who does not load.
 	Stream string
 
+	// PutBack is called when somebody has put an older copy of the table of events in its place, with the time at which the
+	// copy was last changed, before anything is done with it; after its error nothing is. nil does nothing.
+	PutBack func(ctx context.Context, changed time.Time) error
+
 	// Step is called before each named step that changes a table; its error ends it there. Tests crash with it. The names
 	// are in the comments of package iceberg.
 	Step func(name string) error
 }
 
-// Lake is the tables events, rejections and hours. It may be used by many goroutines, and by several processes
+// Lake is the tables events, rejections, hours and days. It may be used by many goroutines, and by several processes
 // at once.
 type Lake struct {
 	o          Options
 	events     *eventTable
 	rejections *rejectionTable
 	hours      *hourTable
+	days       *dayTable
 
 	backlog  backlog       // commits that leave compaction no time
 	mu       sync.Mutex    // one Commit at a time: a file that is being written takes megabytes
@@ -53,6 +61,8 @@ type Lake struct {
 	next     atomic.Uint32 // which table is compacted next
 	running  atomic.Bool   // Run runs: this process commits and maintains
 	failures atomic.Int64
+
+	unsummable unsummable
 }
 
 // The tables, in the order in which a commit reaches them. Events come last: where they are, the others are too.
@@ -60,10 +70,11 @@ const (
 	rejectionsTable = "rejections"
 	hoursTable      = "hours"
 	eventsTable     = "events"
+	daysTable       = "days" // no commit of the loader reaches it
 )
 
 // TableNames are the tables, in the order in which people ask for them.
-func TableNames() []string { return []string{eventsTable, rejectionsTable, hoursTable} }
+func TableNames() []string { return []string{eventsTable, rejectionsTable, hoursTable, daysTable} }
 
 // ErrDamaged says that some of the lake could not be read. What could be was served before it came.
 var ErrDamaged = iceberg.ErrDamaged
@@ -74,8 +85,21 @@ var ErrFenced = iceberg.ErrFenced
 // ErrNotFound says that the lake holds nothing of what was asked for.
 var ErrNotFound = errors.New("not found")
 
-// Open opens the tables, or makes them. Nothing runs until Run.
-func Open(ctx context.Context, o Options) (_ *Lake, err error) {
+// ErrNotOpen says that the tables are not open yet.
+var ErrNotOpen = iceberg.ErrNotOpen
+
+// Open is New, and then the Open of the lake.
+func Open(ctx context.Context, o Options) (*Lake, error) {
+	l := New(o)
+	if err := l.Open(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// New is a lake whose tables are not open: until Open has returned nil, what needs them is ErrNotOpen. Nothing runs until
+// Run.
+func New(o Options) *Lake {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -86,14 +110,21 @@ func Open(ctx context.Context, o Options) (_ *Lake, err error) {
 		o.FileBytes = 192 << 20 // few files a day, and a row group or two for each core of a reader
 	}
 	l := &Lake{o: o}
-	if l.rejections, err = iceberg.Open(ctx, rejectionSchema, l.table(rejectionsTable)); err != nil {
-		return nil, err
+	l.rejections = iceberg.New(rejectionSchema, l.table(rejectionsTable))
+	l.hours = iceberg.New(hourSchema, l.table(hoursTable))
+	l.days = iceberg.New(daySchema, l.table(daysTable))
+	l.events = iceberg.New(eventSchema, l.table(eventsTable))
+	return l
+}
+
+// Open opens the tables, or makes them, unless the store is open to be read only. After an error it can be called again.
+func (l *Lake) Open(ctx context.Context) error {
+	for _, t := range l.tables() {
+		if err := t.Open(ctx); err != nil {
+			return err
+		}
 	}
-	if l.hours, err = iceberg.Open(ctx, hourSchema, l.table(hoursTable)); err != nil {
-		return nil, err
-	}
-	l.events, err = iceberg.Open(ctx, eventSchema, l.table(eventsTable))
-	return l, err
+	return nil
 }
 
 // OpenDir opens a lake in a directory, which is made if it is not there.
@@ -107,30 +138,41 @@ func OpenDir(ctx context.Context, dir string, o Options) (*Lake, error) {
 }
 
 func (l *Lake) table(name string) iceberg.Options {
-	return iceberg.Options{
+	o := iceberg.Options{
 		Store: l.o.Store.Sub(name), Now: l.o.Now, Log: l.o.Log, Step: l.o.Step,
 		SnapshotRetention: l.o.SnapshotRetention, FileBytes: l.o.FileBytes, Committing: l.running.Load,
 	}
+	if name == eventsTable {
+		o.PutBack = l.o.PutBack
+	}
+	return o
 }
 
 // anyTable is what all tables can do, whatever their rows are.
 type anyTable interface {
+	Open(context.Context) error
 	Files(context.Context) ([]string, error)
 	Compact(context.Context, *throttle.Job) (bool, error)
 	Expire(context.Context) error
-	DropBefore(context.Context, time.Time) (int64, error)
+	Retain(context.Context, iceberg.Retention) (int64, error)
+	Release(context.Context) (int64, error)
+	Newest() time.Time
 	Sweep(context.Context) (int, error)
 	Check(context.Context, func(iceberg.Finding), func(done, total int)) (iceberg.Checked, error)
-	Repair(context.Context, func(done, total int)) (iceberg.Repaired, error)
 	Document(context.Context, *iceberg.Document) (*iceberg.Document, error)
 	CopyTo(context.Context, objectstore.Store, func(done, total int)) error
 	Progress(context.Context) (iceberg.Progress, error)
 	Adopt(ctx context.Context, stream string, marks map[uint8]uint64) (bool, error)
+	DamagedFiles() []string
+	StillDamaged(ctx context.Context, location string) (bool, error)
 	Stats() iceberg.Stats
 }
 
-// tables is all of them in the order of commits.
-func (l *Lake) tables() []anyTable { return []anyTable{l.rejections, l.hours, l.events} }
+// tables is all of them.
+func (l *Lake) tables() []anyTable { return append(l.loaded(), l.days) }
+
+// loaded are the tables that the loader commits to, in the order of commits.
+func (l *Lake) loaded() []anyTable { return []anyTable{l.rejections, l.hours, l.events} }
 
 // Commit is a commit to the table of events.
 type Commit = iceberg.Commit
@@ -156,10 +198,29 @@ func (l *Lake) WriteParquet(ctx context.Context, q Query, w io.Writer) (rows int
 	return l.events.WriteParquet(ctx, q.query(), w)
 }
 
+// DamagedFiles returns where the files of all tables lie that this process could not read, and that StillDamaged has not found
+// whole since.
+func (l *Lake) DamagedFiles() (out []string) {
+	for _, t := range l.tables() {
+		out = append(out, t.DamagedFiles()...)
+	}
+	return out
+}
+
+// StillDamaged says whether a table lists a file that cannot be read.
+func (l *Lake) StillDamaged(ctx context.Context, location string) (bool, error) {
+	for _, t := range l.tables() {
+		if still, err := t.StillDamaged(ctx, location); still || err != nil {
+			return still, err
+		}
+	}
+	return false, nil
+}
+
 // Stats is the state of a lake.
 type Stats struct {
-	Tables       []iceberg.Stats // rejections, hours, events
-	DamagedFiles int64           // files, or row groups of files, that could not be read since Open
+	Tables       []iceberg.Stats // rejections, hours, events, days; only those that are open
+	DamagedFiles int64           // files that could not be read since Open
 
 	Compactions, CompactedRows int64 // since Open
 	Failures                   int64 // times maintenance did not work since Open
@@ -170,6 +231,9 @@ func (l *Lake) Stats() Stats {
 	out := Stats{Failures: l.failures.Load()}
 	for _, t := range l.tables() {
 		s := t.Stats()
+		if s.Version == 0 {
+			continue
+		}
 		out.Tables = append(out.Tables, s)
 		out.DamagedFiles += s.DamagedFiles
 		out.Compactions += s.Compactions

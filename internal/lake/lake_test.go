@@ -250,3 +250,19 @@ func TestEraseFromOneDataset(t *testing.T) {
 		t.Errorf("got %d left, %v, want those of the other dataset, %d", n, err, there["shop-0"])
 	}
 }
+
+// findings is how often Check says what.
+func findings(t testing.TB, l *Lake) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	c, err := l.Check(t.Context(), func(f Finding) { out[f.Problem]++ }, silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Files == 0 || c.Manifests == 0 || c.Rows == 0 {
+		t.Fatalf("got %+v, want something that was checked", c)
+	}
+	return out
+}
+
+func silent(int, int) {}

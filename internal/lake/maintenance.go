@@ -12,31 +12,6 @@ import (
 	"sluice/internal/throttle"
 )
 
-// countsRetention is how long counts are kept: 13 months, so that a month can be held against the one a year before.
-// They name nobody, so they may outlive the events they count, and they are bounded also where events are not.
-const countsRetention = 400 * 24 * time.Hour
-
-// Retain drops the days that were received longer ago than the retention; hours, and rejections where events are
-// kept for ever, after 13 months. It says how many rows are gone from the newest snapshots; their files go with the
-// snapshots that still list them.
-func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
-	for _, t := range l.tables() {
-		keep := l.o.Retention
-		if t == l.hours || keep <= 0 && t == l.rejections {
-			keep = countsRetention
-		}
-		if keep <= 0 {
-			continue
-		}
-		gone, err := t.DropBefore(ctx, l.o.Now().Add(-keep))
-		if err != nil {
-			return rows, err
-		}
-		rows += gone
-	}
-	return rows, nil
-}
-
 // Expire ends snapshots that have passed their retention, where no commit came along that would have done it.
 func (l *Lake) Expire(ctx context.Context) error {
 	for _, t := range l.tables() {
@@ -76,8 +51,10 @@ func (l *Lake) compact(ctx context.Context, job *throttle.Job) (bool, error) {
 // Finding is something that Check found wrong.
 type Finding = iceberg.Finding
 
-// Check reads everything that the tables list and hands what is damaged, unreadable by name or wrong to found.
-func (l *Lake) Check(ctx context.Context, found func(Finding), progress func(done, total int)) (out iceberg.Checked, err error) {
+// Check reads everything that the tables list and hands what is damaged to found.
+func (l *Lake) Check(
+	ctx context.Context, found func(Finding), progress func(done, total int),
+) (out iceberg.Checked, err error) {
 	for _, t := range l.tables() {
 		one, err := t.Check(ctx, found, progress)
 		out.Files += one.Files
@@ -91,26 +68,12 @@ func (l *Lake) Check(ctx context.Context, found func(Finding), progress func(don
 	return out, nil
 }
 
-// Repair writes anew what Check finds wrong, with the same rows. Run does it by itself for the files of earlier versions.
-func (l *Lake) Repair(ctx context.Context, progress func(done, total int)) (out iceberg.Repaired, err error) {
-	for _, t := range l.tables() {
-		one, err := t.Repair(ctx, progress)
-		out.Files += one.Files
-		out.Rows += one.Rows
-		out.Left += one.Left
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, nil
-}
-
 // ErrInUse says that a place holds tables that somebody works with.
 var ErrInUse = iceberg.ErrInUse
 
-// CopyTo copies the tables to another place while others commit. It can be interrupted and repeated. Events are copied
-// first: the other tables may hold more than the copy of events says, never less, so a loader that goes on from the copy
-// brings what is missing, once.
+// CopyTo copies the tables to another place while others commit. It can be interrupted and repeated. Of the
+// tables that are loaded events are copied first: the other ones may hold more than the copy of events says, never less, so a
+// loader that goes on from the copy brings what is missing, once. The sums by day say what they were made from.
 func (l *Lake) CopyTo(ctx context.Context, to objectstore.Store, progress func(done, total int)) error {
 	tables := l.tables()
 	slices.Reverse(tables)
@@ -119,12 +82,14 @@ func (l *Lake) CopyTo(ctx context.Context, to objectstore.Store, progress func(d
 			return err
 		}
 	}
-	return nil
+	return l.copyNumbers(ctx, to)
 }
 
 // Identity tells the tables at a place from others; a copy that CopyTo made has the same. "" means that there are none. It
-// changes nothing, unlike Open.
-func Identity(at objectstore.Store) (string, error) { return iceberg.TableID(at.Sub(eventsTable)) }
+// also says up to where they hold the events of each partition of the stream. It changes nothing, unlike Open.
+func Identity(ctx context.Context, at objectstore.Store) (id string, watermarks map[uint8]uint64, err error) {
+	return iceberg.TableID(ctx, at.Sub(eventsTable))
+}
 
 // How often Run looks. A day's compaction is a matter of minutes, and each look costs next to nothing.
 const (
@@ -159,7 +124,7 @@ func (b *backlog) alone(now time.Time) bool {
 	return now.Sub(b.last) < maintainEvery && now.Sub(b.first) < backlogAlone
 }
 
-// Run compacts, expires, retains and sweeps until ctx ends. With a throttle it works at most half of the time, so that
+// Run compacts, sums days, expires, retains and sweeps until ctx ends. With a throttle it works at most half of the time, so that
 // commits and readers have the machine for the other half. One process of those that share a lake should run it;
 // more do no harm.
 func (l *Lake) Run(ctx context.Context) error {
@@ -178,7 +143,11 @@ func (l *Lake) Run(ctx context.Context) error {
 		if l.backlog.alone(begun) {
 			continue
 		}
-		more, err := l.compact(ctx, l.o.Throttle.Begin(throttle.Upkeep, time.Time{}))
+		job := l.o.Throttle.Begin(throttle.Upkeep, time.Time{})
+		more, err := l.compact(ctx, job)
+		if err == nil && !more { // then the files of a day that is over are what they will be
+			more, err = l.sumDay(ctx, job)
+		}
 		if err == nil && !more && !begun.Before(next) {
 			next = begun.Add(sweepEvery)
 			_, err1 := l.Retain(ctx)

@@ -13,6 +13,12 @@ var (
 	ErrNoWatermark = iceberg.ErrNoWatermark // they have rows, and no watermark at all
 )
 
+// What somebody else can do to the tables while they are open. They are taken up again when they are put back.
+var (
+	ErrNoTable    = iceberg.ErrNoTable    // they are gone
+	ErrOtherTable = iceberg.ErrOtherTable // others are in their place
+)
+
 // Watermarks are the sequence numbers in one partition of the stream up to which each table holds everything.
 type Watermarks struct{ Events, Rejections, Hours uint64 }
 
@@ -20,8 +26,7 @@ type Watermarks struct{ Events, Rejections, Hours uint64 }
 func (w Watermarks) Least() uint64 { return min(w.Events, w.Rejections, w.Hours) }
 
 // Watermarks says how far the tables are. Rejections and hours are not written to when there is nothing for them; how far
-// they are is then noted in the table of events. Earlier versions wrote all three at once, events last, and noted nothing:
-// what events had reached, the others had, too.
+// they are is then noted in the table of events.
 func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, err error) {
 	rejections, err := l.progress(ctx, l.rejections)
 	if err != nil {
@@ -35,14 +40,10 @@ func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, e
 	if err != nil {
 		return w, err
 	}
-	settled := events.Settled
-	if settled == nil {
-		settled = events.Watermarks
-	}
 	return Watermarks{
 		Events:     events.Watermarks[partition],
-		Rejections: max(rejections.Watermarks[partition], settled[partition]),
-		Hours:      max(hours.Watermarks[partition], settled[partition]),
+		Rejections: max(rejections.Watermarks[partition], events.Settled[partition]),
+		Hours:      max(hours.Watermarks[partition], events.Settled[partition]),
 	}, nil
 }
 
@@ -61,7 +62,7 @@ func (l *Lake) progress(ctx context.Context, t anyTable) (iceberg.Progress, erro
 // Reached is the highest watermark of any table in each partition, of whichever stream it is.
 func (l *Lake) Reached(ctx context.Context) (map[uint8]uint64, error) {
 	out := map[uint8]uint64{}
-	for _, t := range l.tables() {
+	for _, t := range l.loaded() {
 		p, err := t.Progress(ctx)
 		if err != nil {
 			return nil, err
@@ -77,7 +78,7 @@ func (l *Lake) Reached(ctx context.Context) (map[uint8]uint64, error) {
 // stream after the marks is in the tables, and that everything before them is, or is gone. Tables that belong to the
 // stream already stay as they are; Adopt says whether there were others. After a crash the next call does the rest.
 func (l *Lake) Adopt(ctx context.Context, marks map[uint8]uint64) (adopted bool, err error) {
-	for _, t := range l.tables() {
+	for _, t := range l.loaded() {
 		did, err := t.Adopt(ctx, l.o.Stream, marks)
 		if err != nil {
 			return adopted, err

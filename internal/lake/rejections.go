@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/iceberg"
+	"sluice/internal/parquetfile"
 )
 
 // Rejection counts how often one problem was found at one field in one submission, or in requests that were
@@ -21,20 +22,20 @@ type Rejection struct {
 	Events       int64 // events whose first problem this was: they add up to the rejected events
 }
 
-var rejectionColumns = []iceberg.Column[Rejection]{
-	iceberg.Time(1, "received_at", "delta", func(r *Rejection) *int64 { return &r.ReceivedAt }).Bound(),
-	iceberg.Text(2, "data_set_id", "dict", func(r *Rejection) *string { return &r.DatasetID }).Bound(),
-	iceberg.Text(3, "submission_id", "dict", func(r *Rejection) *string { return &r.SubmissionID }).Null(),
-	iceberg.Text(4, "error_code", "dict", func(r *Rejection) *string { return &r.Code }),
-	iceberg.Text(5, "field", "dict", func(r *Rejection) *string { return &r.Field }),
-	iceberg.Int64(6, "count", "dict", func(r *Rejection) *int64 { return &r.Count }),
-	iceberg.Int64(7, "events", "dict", func(r *Rejection) *int64 { return &r.Events }),
+var rejectionColumns = []parquetfile.Column[Rejection]{
+	parquetfile.Time(1, "received_at", "delta", func(r *Rejection) *int64 { return &r.ReceivedAt }).Bound(),
+	parquetfile.Text(2, "data_set_id", "dict", func(r *Rejection) *string { return &r.DatasetID }).Bound(),
+	parquetfile.Text(3, "submission_id", "dict", func(r *Rejection) *string { return &r.SubmissionID }).Null(),
+	parquetfile.Text(4, "error_code", "dict", func(r *Rejection) *string { return &r.Code }),
+	parquetfile.Text(5, "field", "dict", func(r *Rejection) *string { return &r.Field }),
+	parquetfile.Int64(6, "count", "dict", func(r *Rejection) *int64 { return &r.Count }),
+	parquetfile.Int64(7, "events", "dict", func(r *Rejection) *int64 { return &r.Events }),
 }
 
 type rejectionTable = iceberg.Table[Rejection]
 
 var rejectionSchema = iceberg.NewSchema(iceberg.Definition[Rejection]{
-	Name: rejectionsTable, Columns: rejectionColumns, Day: "received_at", Order: []string{"data_set_id", "received_at"},
+	Name: rejectionsTable, Comment: descriptions[rejectionsTable].comment(), Docs: descriptions[rejectionsTable].docs(), Columns: rejectionColumns, Day: "received_at", Order: []string{"data_set_id", "received_at"},
 	Time: func(r *Rejection) int64 { return r.ReceivedAt }, Compare: compareRejections,
 })
 

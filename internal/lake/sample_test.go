@@ -20,7 +20,6 @@ var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
 // sampler makes rows as real senders send them: the standard mix that sizes and speeds are measured with.
 type sampler struct {
 	rand     *rand.Rand
-	seq      uint64
 	datasets int
 	batch    int
 }
@@ -43,15 +42,20 @@ func (s *sampler) base(at time.Time) (id event.ID) {
 	return id
 }
 
+// idOf is a submission id with the time and the chance of a base.
+func idOf(base event.ID) event.ID {
+	base[6] = base[6]&0x0f | 0x80
+	return base
+}
+
 // rows makes n events in submissions that arrive from at on.
 func (s *sampler) rows(n int, at time.Time) []event.Row {
 	out := make([]event.Row, 0, n)
 	for len(out) < n {
 		base := s.base(at.Add(time.Duration(s.rand.IntN(5000)) * time.Millisecond))
-		s.seq++
-		id := "batch." + submission.NewID(base, 0, s.seq, 0).String()
+		id := submission.FormatID(submission.Batch, idOf(base))
 		if s.batch == 1 {
-			id = "single." + submission.NewID(base, 0, s.seq/64, uint16(s.seq%64)).String()
+			id = submission.FormatID(submission.Single, idOf(base))
 		}
 		dataset := "shop-" + strconv.Itoa(s.rand.IntN(s.datasets))
 		for i := range min(s.batch, n-len(out)) {
@@ -79,7 +83,8 @@ func (s *sampler) row(base event.ID, submissionID, dataset string, i int, at tim
 	}
 	if row.EventType == "purchase" {
 		row.Value, row.HasValue, row.CurrencyCode = float64(r.IntN(20000))/100, true, "USD"
-		row.CustomData = fmt.Sprintf(`{"order":"%d","items":%d}`, r.IntN(1e9), r.IntN(9))
+		row.OrderID = strconv.Itoa(r.IntN(1e9))
+		row.CustomData = fmt.Sprintf(`{"order_id":"%s","items":%d}`, row.OrderID, r.IntN(9))
 	}
 	if r.IntN(10) < 6 {
 		row.EmailSHA256 = digest(r.Uint64())
@@ -96,6 +101,9 @@ func (s *sampler) row(base event.ID, submissionID, dataset string, i int, at tim
 	if r.IntN(10) < 3 {
 		row.GPPString, row.GPPSID = "DBABLA~BVQqAAAAAgA.QA", []int32{7, 8}
 		row.Privacy = event.MeasurementOnly
+	}
+	if i%5 == 0 {
+		row.SenderEventID = "e-" + row.EventID.String()[24:]
 	}
 	row.OptimizationEligible = row.Privacy == event.Unrestricted && !row.Late
 	return row

@@ -25,7 +25,7 @@ func TestSweepSparesCommits(t *testing.T) {
 			clock := func() time.Time { return now }
 			other := openLake(t, Options{Store: at(t, dir), Now: clock})
 			armed, came := false, false
-			l := openLake(t, Options{Store: at(t, dir), Now: clock, Retention: 24 * time.Hour, Step: func(step string) error {
+			l := openLake(t, Options{Store: at(t, dir), Now: clock, Retention: Keep(24 * time.Hour), Step: func(step string) error {
 				if !armed || step != c.step {
 					return nil
 				}

@@ -10,15 +10,16 @@ import (
 
 	"sluice/event"
 	"sluice/internal/erasure"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 	"sluice/internal/throttle"
 )
 
-// share is what this process has of a partition while it loads it: how far the tables are, and the counts that are not in
-// them yet. The collector alone uses it.
-type share struct {
+// assignment is a partition that is assigned to this process while it loads it: how far the tables are, and the counts
+// that are not in them yet. The collector alone uses it.
+type assignment struct {
 	p   *partition
 	end func() // called when the collector gives the partition up
 
@@ -26,35 +27,33 @@ type share struct {
 	to    uint64          // the last frame that was taken in
 	done  uint64          // the last one of a batch that was committed
 
-	// Of the batch that is being filled: rows in its frames, when the first of those that are not in the table was stored, and
-	// how many rows it adds, once it is decoded.
+	// Of the batch that is being filled: rows in its frames, and how many rows it adds, once it is decoded.
 	rows  int
-	first time.Time // zero if there is none
 	added int
 
 	committing int // rows in frames of the batch that is being committed
 
 	// Rejections and hours of frames whose events are in the table, or are being committed. They follow less often.
-	tally      lake.Tally
+	tally      hours.Tally
 	rejections []lake.Rejection
 	tallied    uint64 // up to here
 	rejected   uint64
 }
 
-func newShare(p *partition, marks lake.Watermarks, end func()) *share {
+func newAssignment(p *partition, marks lake.Watermarks, end func()) *assignment {
 	from := marks.Least()
-	return &share{
+	return &assignment{
 		p: p, end: end, marks: marks, to: from, done: from, tallied: marks.Hours, rejected: marks.Rejections,
 	}
 }
 
 // unsettled says whether there is something to tell the tables of rejections and hours.
-func (s *share) unsettled() bool { return s.to > min(s.marks.Rejections, s.marks.Hours) }
+func (a *assignment) unsettled() bool { return a.to > min(a.marks.Rejections, a.marks.Hours) }
 
-// waiting is a frame that is not decoded yet. Frames stay as they are until a commit: rows are full of pointers, and the
-// garbage collector would follow them again and again while they wait.
+// waiting is a frame that is not decoded yet. Frames stay as they are until a commit: rows are full of pointers, and
+// the garbage collector would follow them again and again while they wait.
 type waiting struct {
-	s     *share
+	of    *assignment
 	frame stream.Frame
 }
 
@@ -65,6 +64,7 @@ type batch struct {
 	rows   int // in the frames
 	size   int
 	begun  time.Time       // when the batch before was done
+	old    bool            // it has waited for as long as it may
 	due    time.Time       // until then the work may be slowed down
 	erased *erasure.Set    // what may not be loaded again
 	events *lake.EventRows // the rows, once they are decoded; nil before
@@ -78,7 +78,8 @@ func newBatch(l *Loader) *batch {
 
 func (b *batch) empty() bool { return len(b.frames) == 0 }
 
-// full says whether the batch is large enough for a commit. Beside one that is under way, half as much is: two are in memory.
+// full says whether the batch is large enough for a commit. Beside one that is under way, half as much is: two are in
+// memory.
 func (b *batch) full(beside bool) bool {
 	rows, size := b.l.o.MaxRows, b.l.o.MaxSize
 	if beside {
@@ -88,13 +89,13 @@ func (b *batch) full(beside bool) bool {
 }
 
 // add takes a frame in. What cannot be read goes into quarantine and does not stop what follows; an error comes only
-// from keeping it, for then the frame must come again. Gaps among frames whose events are stored are of no interest: the
-// stream may have dropped them by age since.
-func (b *batch) add(s *share, f stream.Frame) error {
-	p := s.p
+// from keeping it, for then the frame must come again. Gaps and damage among frames whose events are stored are of no
+// interest: the stream may have dropped them by age since, or have come back from a backup without them.
+func (b *batch) add(a *assignment, f stream.Frame) error {
+	p := a.p
 	p.frames.Add(1)
-	if f.Missing > 0 && f.Seq > s.marks.Events+1 {
-		isNew, err := b.l.quarantine.gap(p.id, f.Seq, min(f.Missing, f.Seq-s.marks.Events-1))
+	if f.Missing > 0 && f.Seq > a.marks.Events+1 {
+		isNew, err := b.l.quarantine.gap(p.id, f.Seq, min(f.Missing, f.Seq-a.marks.Events-1))
 		if err != nil {
 			return fmt.Errorf("note a gap: %w", err)
 		}
@@ -102,7 +103,7 @@ func (b *batch) add(s *share, f stream.Frame) error {
 			p.log.Error("frames are missing from the stream", "before", f.Seq, "count", f.Missing)
 		}
 	}
-	if f.Damaged != nil {
+	if f.Damaged != nil && f.Seq > a.marks.Events {
 		isNew, err := b.l.quarantine.frame(p.id, f.Seq, f.Raw)
 		if err != nil {
 			return fmt.Errorf("keep a damaged frame: %w", err)
@@ -111,35 +112,38 @@ func (b *batch) add(s *share, f stream.Frame) error {
 			p.log.Error("frame is damaged", "sequence", f.Seq, "error", f.Damaged)
 		}
 	}
-	if f.Seq > s.marks.Events {
-		p.waiting(f.Time)
-		if s.first.IsZero() {
-			s.first = f.Time
-		}
-	}
 	rows := 0
 	for _, record := range f.Records {
 		rows += submission.CountRows(view(record))
 		b.size += len(record)
 	}
 	b.rows += rows
-	s.rows += rows
-	p.pending.Store(int64(s.committing + s.rows))
-	b.frames = append(b.frames, waiting{s, f})
-	s.to = max(s.to, f.Seq)
+	a.rows += rows
+	p.pending.Store(int64(a.committing + a.rows))
+	b.frames = append(b.frames, waiting{a, f})
+	a.to = max(a.to, f.Seq)
 	return nil
 }
 
 // drop forgets the frames of a partition.
-func (b *batch) drop(s *share) {
-	b.frames = slices.DeleteFunc(b.frames, func(w waiting) bool { return w.s == s })
-	b.rows -= s.rows
+func (b *batch) drop(a *assignment) {
+	b.frames = slices.DeleteFunc(b.frames, func(w waiting) bool {
+		if w.of != a {
+			return false
+		}
+		for _, record := range w.frame.Records {
+			b.size -= len(record)
+		}
+		return true
+	})
+	b.rows -= a.rows
 }
 
 // view is a record as a string. The frame is ours to keep and nobody writes to it, so rows may share its memory.
 func view(record []byte) string { return unsafe.String(unsafe.SliceData(record), len(record)) }
 
-// decode makes rows of the frames, and lets go of the frames. A record that cannot be read goes into quarantine, as in add.
+// decode makes rows of the frames, and lets go of the frames. A record that cannot be read goes into quarantine, as in
+// add.
 func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	job := b.l.o.Throttle.Begin(throttle.Loading, b.due)
 	var err error
@@ -150,17 +154,17 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	events.Reset()
 	b.events = events
 	for _, w := range b.frames {
-		w.s.added = 0
+		w.of.added = 0
 	}
 	for _, w := range b.frames {
 		for slot, record := range w.frame.Records {
-			n, err := b.record(w.s, w.frame.Seq, slot, record)
+			n, err := b.record(w.of, w.frame.Seq, slot, record)
 			if err != nil {
 				return err
 			}
 			left += n
 		}
-		w.s.tallied, w.s.rejected = max(w.s.tallied, w.frame.Seq), max(w.s.rejected, w.frame.Seq)
+		w.of.tallied, w.of.rejected = max(w.of.tallied, w.frame.Seq), max(w.of.rejected, w.frame.Seq)
 		if err := job.Pause(ctx); err != nil {
 			return err
 		}
@@ -173,47 +177,47 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	return nil
 }
 
-// record decodes one record, and adds to each table what it has not yet. It says how many rows it leaves out because they
-// were erased.
-func (b *batch) record(s *share, seq uint64, slot int, record []byte) (erased int, err error) {
-	rows, err := b.reader.Decode(&b.read, b.l.decoded[:0], view(record), s.p.id, seq, uint16(slot))
+// record decodes one record, and adds to each table what it has not yet. It says how many rows it leaves out because
+// they were erased.
+func (b *batch) record(a *assignment, seq uint64, slot int, record []byte) (erased int, err error) {
+	rows, err := b.reader.Decode(&b.read, b.l.decoded[:0], view(record), a.p.id, seq, uint16(slot))
 	if err != nil {
-		isNew, kept := b.l.quarantine.record(s.p.id, seq, slot, record)
+		isNew, kept := b.l.quarantine.record(a.p.id, seq, slot, record)
 		if kept != nil {
 			return 0, fmt.Errorf("keep a damaged record: %w", kept)
 		}
 		if isNew {
-			s.p.log.Error("record is damaged", "sequence", seq, "slot", slot, "error", err)
+			a.p.log.Error("record is damaged", "sequence", seq, "slot", slot, "error", err)
 		}
 		return 0, nil
 	}
-	if seq > s.tallied { // before rows move
-		s.tally.Add(&b.read)
+	if seq > a.tallied { // before rows move
+		a.tally.Add(&b.read)
 	}
-	if seq > s.rejected {
-		s.reject(&b.read)
+	if seq > a.rejected {
+		a.reject(&b.read)
 	}
-	if seq > s.marks.Events {
+	if seq > a.marks.Events {
 		kept := rows
 		if b.erased != nil {
 			kept = slices.DeleteFunc(rows, func(r event.Row) bool { return b.erased.Erased(&r) })
 		}
 		erased = len(rows) - len(kept)
 		b.events.Add(kept)
-		s.added += len(kept)
+		a.added += len(kept)
 	}
 	b.l.decoded = rows
 	return erased, nil
 }
 
 // reject notes the rejections of a submission. They wait for longer than its frame, so their texts are copies.
-func (s *share) reject(from *submission.Submission) {
+func (a *assignment) reject(from *submission.Submission) {
 	id := ""
 	if from.Kind != submission.Rejected {
 		id = submission.FormatID(from.Kind, from.ID)
 	}
 	for _, r := range from.Rejections {
-		s.rejections = append(s.rejections, lake.Rejection{
+		a.rejections = append(a.rejections, lake.Rejection{
 			ReceivedAt: from.ReceivedAt, DatasetID: unique.Make(from.DatasetID).Value(), SubmissionID: id,
 			Code: unique.Make(string(r.Code)).Value(), Field: unique.Make(r.Field).Value(),
 			Count: int64(r.Count), Events: int64(r.Events),

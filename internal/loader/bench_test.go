@@ -46,7 +46,8 @@ func BenchmarkLoad(b *testing.B) {
 			b.Fatal(err)
 		}
 		loader, err := New(Options{
-			Stream: &frames{list}, Lake: l, Quarantine: filepath.Join(dir, "quarantine"), Now: func() time.Time { return noon }, Age: 10 * time.Millisecond,
+			Stream: &frames{list}, Lake: l, Quarantine: filepath.Join(dir, "quarantine"),
+			Now: func() time.Time { return noon }, Age: 10 * time.Millisecond,
 		})
 		if err != nil {
 			b.Fatal(err)

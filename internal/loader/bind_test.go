@@ -1,11 +1,13 @@
 package loader
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,36 +22,47 @@ import (
 type service struct {
 	t      *testing.T
 	tables string
+	engine *engine.Engine
 	stream *stream.Stream
 	lake   *lake.Lake
 	loader *Loader
 	stop   func()
+	said   bytes.Buffer              // by Bind
 	sent   *[]*submission.Submission // of all services that used the tables
 }
 
 // serve opens an engine and tables as the server does: what belongs together is bound before anything is written.
 func serve(t *testing.T, engineDir, tables string, sent *[]*submission.Submission) *service {
 	t.Helper()
+	return serveSettling(t, engineDir, tables, sent, 0)
+}
+
+// serveSettling is serve with another time until rejections and hours are committed.
+func serveSettling(
+	t *testing.T, engineDir, tables string, sent *[]*submission.Submission, settle time.Duration,
+) *service {
+	t.Helper()
 	e, err := engine.Open(t.Context(), engine.Options{Dir: engineDir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &service{t: t, tables: tables, sent: sent}
+	s := &service{t: t, tables: tables, engine: e, sent: sent}
 	if s.stream, err = stream.Open(t.Context(), e, stream.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s.lake, err = lake.OpenDir(t.Context(), tables, lake.Options{Now: func() time.Time { return noon }, Stream: s.stream.ID()})
+	clock := func() time.Time { return noon }
+	s.lake, err = lake.OpenDir(t.Context(), tables, lake.Options{Now: clock, Stream: s.stream.ID()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Bind(t.Context(), s.stream, s.lake, slog.New(slog.DiscardHandler)); err != nil {
+	if err := Bind(t.Context(), s.stream, s.lake, slog.New(slog.NewTextHandler(&s.said, nil))); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.stream.Run(ctx) }()
 	var stopLoader func()
-	s.loader, stopLoader = start(t, Options{Stream: s.stream, Lake: s.lake, Quarantine: t.TempDir()})
+	s.loader, stopLoader = start(t, Options{Stream: s.stream, Lake: s.lake, Quarantine: t.TempDir(), Settle: settle})
 	closed := false
 	s.stop = func() {
 		if closed {
@@ -109,7 +122,8 @@ func TestRecreatedStream(t *testing.T) {
 	check(t, openLake(t, tables, nil), sent)
 }
 
-// A stream that has events already and that the tables know nothing of is not loaded until an operator says what is in them.
+// A stream that has events already and that the tables know nothing of is not loaded until an operator says what is in
+// them.
 func TestAnotherStream(t *testing.T) {
 	tables, other := t.TempDir(), t.TempDir()
 	var sent []*submission.Submission
@@ -123,7 +137,8 @@ func TestAnotherStream(t *testing.T) {
 	s := serve(t, other, tables, &sent)
 	at := s.send(2)
 	until(t, "the loader to stop", func() bool { return s.loader.Stats().Stopped != "" })
-	if why := s.loader.Stats().Stopped; !strings.Contains(why, "another stream") || !strings.Contains(why, "sluice lake adopt") {
+	why := s.loader.Stats().Stopped
+	if !strings.Contains(why, "another stream") || !strings.Contains(why, "sluice lake adopt") {
 		t.Errorf("got %q, want what is wrong and what to do", why)
 	}
 	if w := s.loader.Watermark(0); w != 0 {
@@ -188,7 +203,7 @@ func forget(names ...string) func(map[string]any) {
 
 // A table whose watermarks are gone is not loaded again from the start.
 func TestLostWatermarks(t *testing.T) {
-	for _, table := range lake.TableNames() {
+	for _, table := range []string{"events", "rejections", "hours"} {
 		t.Run(table, func(t *testing.T) {
 			tables, dir := t.TempDir(), t.TempDir()
 			var sent []*submission.Submission
@@ -214,31 +229,105 @@ func TestLostWatermarks(t *testing.T) {
 	}
 }
 
-// Tables of an earlier version do not say which stream they belong to, nor how far the others are.
-func TestTablesOfAnEarlierVersion(t *testing.T) {
-	for name, fresh := range map[string]bool{"with their stream": false, "with a fresh stream": true} {
-		t.Run(name, func(t *testing.T) {
-			tables, dir := t.TempDir(), t.TempDir()
-			var sent []*submission.Submission
-			s := serve(t, dir, tables, &sent)
-			s.loaded(s.send(5))
-			s.stop()
-			for _, table := range lake.TableNames() {
-				rewrite(t, tables, table, forget("sluice.stream", "sluice.settled"))
-			}
-			if fresh {
-				dir = t.TempDir()
-			}
-			s = serve(t, dir, tables, &sent)
-			s.loaded(s.send(5))
-			check(t, s.lake, sent)
-			s.stop()
-			if !fresh { // from now on they know
-				dir = t.TempDir()
-			}
-			s = serve(t, dir, tables, &sent)
-			s.loaded(s.send(5))
-			check(t, s.lake, sent)
-		})
+// A stream that came back older than the tables, as from a backup, lacks frames whose events are stored: nobody says
+// that they are damaged or missing.
+func TestStreamBehindTheTables(t *testing.T) {
+	dir, backup, tables, left := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	var sent []*submission.Submission
+	s := serve(t, dir, tables, &sent)
+	s.loaded(s.send(5))
+	s.stop()
+	if err := os.CopyFS(backup, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
 	}
+	s = serveSettling(t, dir, tables, &sent, time.Hour)
+	s.loaded(s.send(30))
+	// As a crash leaves it: hours and rejections are behind events.
+	if err := os.CopyFS(left, os.DirFS(tables)); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	w, err := openLake(t, left, nil).Watermarks(t.Context(), 0)
+	if err != nil || w.Hours >= w.Events {
+		t.Fatalf("got %+v %v, want hours behind events, or the test proves nothing", w, err)
+	}
+
+	s = serve(t, backup, left, &sent)
+	at := s.send(3)
+	if at.Seq <= w.Events {
+		t.Errorf("got sequence number %d, want one above %d", at.Seq, w.Events)
+	}
+	s.loaded(at)
+	if st := s.loader.Stats(); st.Stopped != "" || st.Damaged != 0 || st.Missing != 0 {
+		t.Errorf("got %+v, want nothing stopped, damaged or missing", st)
+	}
+	if n := s.stream.Stats().Lost; n != 0 {
+		t.Errorf("the stream counts %d lost frames, want none: all are stored", n)
+	}
+	for _, want := range []string{
+		"stream ends before the tables", "All events up to where the tables end are stored", "lack the counts",
+	} {
+		if !strings.Contains(s.said.String(), want) {
+			t.Errorf("got %q, want %q in it", s.said.String(), want)
+		}
+	}
+	s.stop()
+	checkEvents(t, openLake(t, left, nil), sent)
+	s = serve(t, backup, left, &sent)
+	if s.said.Len() > 0 {
+		t.Errorf("got %q at the next start, want nothing", s.said.String())
+	}
+}
+
+// The tables are put back, and then removed, while no event comes: what they lack is loaded again, and their absence is
+// told until they are back.
+func TestTablesAreHandledByOthers(t *testing.T) {
+	tables := t.TempDir()
+	var sent []*submission.Submission
+	s := serve(t, t.TempDir(), tables, &sent)
+	s.loaded(s.send(5))
+	copied, whole := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(tables)); err != nil {
+		t.Fatal(err)
+	}
+	last := s.send(3)
+	s.loaded(last)
+	putBack := func(from string) {
+		t.Helper()
+		if err := os.Rename(tables, filepath.Join(t.TempDir(), "before")); err != nil {
+			t.Fatal(err)
+		}
+		if from == "" {
+			return
+		}
+		if err := os.CopyFS(tables, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	putBack(copied)
+	again := openLake(t, tables, nil)
+	until(t, "what the copy lacks", func() bool {
+		marks, err := again.Watermarks(t.Context(), 0)
+		return err == nil && marks.Events >= last.Seq
+	})
+	check(t, again, sent)
+
+	if err := os.CopyFS(whole, os.DirFS(tables)); err != nil {
+		t.Fatal(err)
+	}
+	putBack("")
+	until(t, "the loader to stop", func() bool { return s.loader.Stats().Stopped != "" })
+	why := s.loader.Stats().Stopped
+	if !strings.Contains(why, "no table") || !strings.Contains(why, "restart the server") {
+		t.Errorf("got %q, want what is wrong and what to do", why)
+	}
+	if err := os.CopyFS(tables, os.DirFS(whole)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "loading to go on", func() bool {
+		st := s.loader.Stats()
+		return st.Stopped == "" && st.Trouble.Error == "" && st.Partitions[0].Held
+	})
+	s.loaded(s.send(1))
+	check(t, openLake(t, tables, nil), sent)
 }

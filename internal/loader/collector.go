@@ -7,35 +7,53 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 )
 
-// collector folds the frames of all partitions that this process loads into one commit after another: the cost of a commit
-// does not grow with the number of partitions. Partitions that are faster than the commits wait.
+// collector folds the frames of all partitions that this process loads into one commit after another: the cost of a
+// commit does not grow with the number of partitions. Partitions that are faster than the commits wait.
 //
-// Behind a backlog the next batch fills while a commit is under way, and is decoded when it is full. Else frames wait in the
-// engine meanwhile: two batches take more memory.
+// A batch goes this way:
 //
-// Events are committed every Age. Rejections and hours follow every Settle, from memory: a crash loses nothing, for their
-// tables have watermarks of their own, and the next loader reads the frames again that they lack.
+//	empty ─first frame─▶ filling ─Age has passed─▶ old ─no commit under way─┐
+//	                        └──────────────── full ────────────────────────┴▶ decoded ─▶ flight ─▶ committed
+//
+// Frames arrive while a commit is under way only if the last batch began behind a backlog. Then the next batch fills to
+// half, is decoded, and waits for the commit. Else frames wait in the engine meanwhile: two batches take more memory.
+//
+// Events are committed every Age. Rejections and hours follow every Settle, from memory: a crash loses nothing, for
+// their tables have watermarks of their own, and the next loader reads the frames again that they lack. So counts go
+// this way, and a flush, too many rejections or the end make them due at once:
+//
+//	settled ─commit of events alone─▶ waiting ─Settle has passed─▶ due ─commit of everything─▶ settled
+//
+// An error gives all partitions up: the batch is empty and the counts are settled.
 type collector struct {
-	l      *Loader
-	shares []*share
-	batch  *batch
-	due    *time.Timer // the batch is old enough
-	settle *time.Timer // the counts are
-	isDue  bool        // they were when there was a batch to wait for
-	isLate bool        // the settle timer runs
-	last   time.Time   // when the last commit began; only differences count
-	isOld  bool        // the batch is old enough, and may wait for a commit that is under way
-	behind bool        // there is a backlog
-	now    *flight     // the commit that is under way; nil if there is none
-	landed chan error  // what became of it
-	stop   <-chan struct{}
+	l        *Loader
+	assigned []*assignment
+	batch    *batch
+	due      *time.Timer // the batch is old enough
+	counts   countState
+	settle   *time.Timer // the counts have waited for long enough
+	last     time.Time   // when the last commit began; only differences count
+	behind   bool        // there was a backlog when the last batch began
+	now      *flight     // the commit that is under way; nil if there is none
+	landed   chan error  // what became of it
+	stop     <-chan struct{}
 
 	rows, spare *lake.EventRows // columns of batches. The second is there while there is a backlog
 }
+
+// countState says where the counts of events that are committed are.
+type countState int
+
+const (
+	countsSettled countState = iota // in the tables, or there are none
+	countsWait                      // in memory, and the timer runs
+	countsDue                       // in memory, and the next commit has them
+)
 
 // flight is a commit that is under way.
 type flight struct {
@@ -48,7 +66,7 @@ type flight struct {
 
 // part is what a commit has of a partition.
 type part struct {
-	s          *share
+	of         *assignment
 	to         uint64
 	added      int // rows
 	rejections int
@@ -56,23 +74,23 @@ type part struct {
 
 // arrival is a frame for the collector.
 type arrival struct {
-	s     *share
+	of    *assignment
 	frame stream.Frame
 }
 
-// order is something that the collector is asked to do. It answers in done, which has space for the answer.
-type order struct {
-	join, leave *share
+// request is something that the collector is asked to do. It answers in done, which has space for the answer.
+type request struct {
+	join, leave *assignment
 	flush       bool
 	done        chan error
 }
 
-// tell gives the collector an order and waits for the answer, unless the collector has ended.
-func (l *Loader) tell(o order) error {
-	o.done = make(chan error, 1)
+// ask gives the collector a request and waits for the answer, unless the collector has ended.
+func (l *Loader) ask(r request) error {
+	r.done = make(chan error, 1)
 	select {
-	case l.orders <- o:
-		return <-o.done
+	case l.requests <- r:
+		return <-r.done
 	case <-l.collected:
 		return errEnded
 	}
@@ -93,7 +111,8 @@ func outlasting(ctx context.Context) (context.Context, func()) {
 	return work, func() { stop(); cancel() }
 }
 
-// collect runs until ctx ends. Then the counts of everything that is committed follow: after a clean stop the tables agree.
+// collect runs until ctx ends. Then the counts of everything that is committed follow: after a clean stop the tables
+// agree.
 func (l *Loader) collect(ctx context.Context) error {
 	c := &collector{
 		l: l, batch: newBatch(l), due: time.NewTimer(time.Hour), settle: time.NewTimer(time.Hour), stop: ctx.Done(),
@@ -111,54 +130,58 @@ func (l *Loader) collect(ctx context.Context) error {
 			arrivals = nil
 		}
 		select {
-		case a := <-arrivals:
-			if !slices.Contains(c.shares, a.s) {
+		case in := <-arrivals:
+			if !slices.Contains(c.assigned, in.of) {
 				continue // given up meanwhile
 			}
 			if c.batch.empty() {
 				c.due.Reset(max(l.o.Age/5, c.spacing()))
-				c.behind = l.o.Now().Sub(a.frame.Time) > 2*l.o.Age
+				c.behind = l.o.Now().Sub(in.frame.Time) > 2*l.o.Age
 			}
-			if err := c.batch.add(a.s, a.frame); err != nil {
+			if err := c.batch.add(in.of, in.frame); err != nil {
 				c.wait()
 				c.giveUp(err)
 			}
-		case o := <-l.orders:
-			o.done <- c.obey(work, o)
+		case r := <-l.requests:
+			r.done <- c.answer(work, r)
 		case err := <-c.landed:
 			c.land(err)
 		case <-c.due.C:
-			c.isOld = true
+			c.batch.old = true
 		case <-c.settle.C:
-			c.isDue, c.isLate = true, false
+			c.counts = countsDue
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if c.batch.full(c.now != nil) || c.now == nil && (c.isOld || c.isDue && c.batch.empty()) {
-			c.commit(work) // counts that are due come with the batch, if there is one
+		if c.batch.full(c.now != nil) || c.now == nil && c.ripe() {
+			c.commit(work)
 		}
 	}
 }
+
+// ripe says whether it is time for a commit. Counts that are due come with the batch, if there is one.
+func (c *collector) ripe() bool { return c.batch.old || c.counts == countsDue && c.batch.empty() }
 
 // spacing is how long it is until the next commit may begin: commits begin Age and a fifth of it apart, however many
 // partitions there are. After a pause the first events wait only a fifth of Age for others.
 func (c *collector) spacing() time.Duration { return time.Until(c.last.Add(c.l.o.Age + c.l.o.Age/5)) }
 
-func (c *collector) obey(ctx context.Context, o order) error {
+// answer does what somebody asks for.
+func (c *collector) answer(ctx context.Context, r request) error {
 	switch {
-	case o.join != nil:
-		c.shares = append(c.shares, o.join)
-	case o.leave != nil && slices.Contains(c.shares, o.leave):
+	case r.join != nil:
+		c.assigned = append(c.assigned, r.join)
+	case r.leave != nil && slices.Contains(c.assigned, r.leave):
 		c.wait()
-		c.shares = slices.DeleteFunc(c.shares, func(s *share) bool { return s == o.leave })
-		c.batch.drop(o.leave)
+		c.assigned = slices.DeleteFunc(c.assigned, func(a *assignment) bool { return a == r.leave })
+		c.batch.drop(r.leave)
 		c.l.o.Lake.Pend(c.hours())
-	case o.flush:
+	case r.flush:
 		c.wait()
-		c.isDue = true
+		c.settleNow()
 		c.commit(ctx)
 		c.wait()
-		if len(c.shares) == 0 {
+		if len(c.assigned) == 0 {
 			return errIdle
 		}
 	}
@@ -167,17 +190,28 @@ func (c *collector) obey(ctx context.Context, o order) error {
 
 // settleSoon starts the time after which counts must be in the tables.
 func (c *collector) settleSoon() {
-	if !c.isLate && !c.isDue {
-		c.isLate = true
+	if c.counts == countsSettled {
+		c.counts = countsWait
 		c.settle.Reset(c.l.o.Settle)
 	}
+}
+
+// settleNow has the next commit put counts into the tables.
+func (c *collector) settleNow() {
+	c.settle.Stop()
+	c.counts = countsDue
+}
+
+// settled notes that no counts wait.
+func (c *collector) settled() {
+	c.settle.Stop()
+	c.counts = countsSettled
 }
 
 // commit decodes the batch, and begins to carry it into the lake when the commit before has ended. After an error the
 // partitions begin again from the watermarks.
 func (c *collector) commit(ctx context.Context) {
 	c.due.Stop()
-	c.isOld = false
 	begun := time.Now() // only differences count
 	b := c.batch
 	b.due = c.l.o.Now()
@@ -195,22 +229,18 @@ func (c *collector) commit(ctx context.Context) {
 		return
 	}
 	out := c.assemble()
-	f := &flight{begun: begun, events: b.events, settles: c.isDue}
-	for _, s := range c.shares {
-		p := part{s: s, to: s.to, added: s.added}
-		s.committing, s.rows, s.added, s.first = s.rows, 0, 0, time.Time{}
+	f := &flight{begun: begun, events: b.events, settles: c.counts == countsDue}
+	for _, a := range c.assigned {
+		p := part{of: a, to: a.to, added: a.added}
+		a.committing, a.rows, a.added = a.rows, 0, 0
 		if f.settles {
-			p.rejections = len(s.rejections)
-			s.tally, s.rejections = lake.Tally{}, nil
+			p.rejections = len(a.rejections)
+			a.tally, a.rejections = hours.Tally{}, nil
 		}
 		f.parts = append(f.parts, p)
 	}
 	if f.settles {
-		c.isDue = false
-		if c.isLate {
-			c.isLate = false
-			c.settle.Stop()
-		}
+		c.settled()
 	} else {
 		f.pending = c.hours()
 	}
@@ -257,23 +287,26 @@ func (c *collector) land(err error) {
 // maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
 const maxRejections = 64_000
 
-// assemble makes the batch of the lake. It settles the counts when they are due.
+// assemble makes the batch of the lake, with the counts when they are due.
 func (c *collector) assemble() lake.Batch {
 	waits := 0
-	for _, s := range c.shares {
-		waits += len(s.rejections)
+	for _, a := range c.assigned {
+		waits += len(a.rejections)
 	}
-	c.isDue = c.isDue || waits > maxRejections || c.l.o.Settle <= c.l.o.Age
-	out := lake.Batch{Rows: c.batch.events, Later: !c.isDue}
-	for _, s := range c.shares {
-		if s.to > s.marks.Events || c.isDue && s.unsettled() {
-			out.Spans = append(out.Spans, lake.Span{Partition: s.p.id, From: s.marks, To: s.to})
+	if waits > maxRejections || c.l.o.Settle <= c.l.o.Age {
+		c.settleNow()
+	}
+	settles := c.counts == countsDue
+	out := lake.Batch{Rows: c.batch.events, Later: !settles}
+	for _, a := range c.assigned {
+		if a.to > a.marks.Events || settles && a.unsettled() {
+			out.Spans = append(out.Spans, lake.Span{Partition: a.p.id, From: a.marks, To: a.to})
 		}
-		if c.isDue {
-			out.Rejections = append(out.Rejections, s.rejections...)
+		if settles {
+			out.Rejections = append(out.Rejections, a.rejections...)
 		}
 	}
-	if c.isDue {
+	if settles {
 		out.Hours = c.hours()
 	}
 	return out
@@ -281,8 +314,8 @@ func (c *collector) assemble() lake.Batch {
 
 // hours are the counts that are not in the table yet.
 func (c *collector) hours() (out []lake.Hour) {
-	for _, s := range c.shares {
-		out = append(out, s.tally.Hours()...)
+	for _, a := range c.assigned {
+		out = append(out, a.tally.Hours()...)
 	}
 	return out
 }
@@ -293,8 +326,8 @@ const (
 	longPause  = 5 * time.Second
 )
 
-// insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first. After Patience
-// another process may have more success. The work may be slowed down until due.
+// insist does not give up while there is hope: the batch is in the stream, but the next one cannot go first. After
+// Patience another process may have more success. The work may be slowed down until due.
 func (l *Loader) insist(ctx context.Context, b lake.Batch, due time.Time, parts []part, stop <-chan struct{}) error {
 	if len(b.Spans) == 0 {
 		return nil
@@ -309,9 +342,9 @@ func (l *Loader) insist(ctx context.Context, b lake.Batch, due time.Time, parts 
 		if errors.Is(err, lake.ErrFenced) || stopped(err) || ctx.Err() != nil {
 			return err
 		}
-		l.retries.Add(1)
+		l.failures.Add(1)
 		for _, p := range parts {
-			p.s.p.failed("commit", err)
+			p.of.p.failed(fmt.Errorf("commit: %w", err), false)
 		}
 		if l.o.Patience > 0 && time.Since(begun) > l.o.Patience {
 			return fmt.Errorf("%w: %w", errUnable, err)
@@ -327,37 +360,37 @@ func (l *Loader) insist(ctx context.Context, b lake.Batch, due time.Time, parts 
 // committed notes that a batch is in the lake.
 func (c *collector) committed(f *flight) {
 	for _, p := range f.parts {
-		s := p.s
-		s.marks.Events, s.done = max(s.marks.Events, p.to), p.to
-		s.committing = 0
-		s.p.committed(s.marks.Events, p.added, s.rows, s.first)
+		a := p.of
+		a.marks.Events, a.done = max(a.marks.Events, p.to), p.to
+		a.committing = 0
+		a.p.committed(a.marks.Events, p.added, a.rows)
 		if f.settles {
-			s.p.rejections.Add(int64(p.rejections))
-			s.marks.Rejections, s.marks.Hours = max(s.marks.Rejections, p.to), max(s.marks.Hours, p.to)
+			a.p.rejections.Add(int64(p.rejections))
+			a.marks.Rejections, a.marks.Hours = max(a.marks.Rejections, p.to), max(a.marks.Hours, p.to)
 		}
 	}
 	if !f.settles {
 		c.l.o.Lake.Pend(f.pending)
-		if slices.ContainsFunc(c.shares, (*share).unsettled) {
+		if slices.ContainsFunc(c.assigned, (*assignment).unsettled) {
 			c.settleSoon()
 		}
 	}
 	c.batch.begun = c.l.o.Now()
 }
 
-// giveUp ends all partitions: they begin again from the watermarks. An error of the lease or of the watermark is no news.
+// giveUp ends all partitions: they begin again from the watermarks. An error of the lease or of the watermark is no
+// news.
 func (c *collector) giveUp(err error) {
-	for _, s := range c.shares {
+	for _, a := range c.assigned {
 		if !errors.Is(err, lake.ErrFenced) && !errors.Is(err, context.Canceled) {
-			s.p.failed("load", err)
+			a.p.failed(fmt.Errorf("load: %w", err), stopped(err))
 		}
-		s.end()
+		a.end()
 	}
-	c.shares, c.batch = nil, newBatch(c.l)
+	c.assigned, c.batch = nil, newBatch(c.l)
 	c.l.o.Lake.Pend(nil)
 	c.due.Stop()
-	c.settle.Stop()
-	c.isDue, c.isLate, c.isOld = false, false, false
+	c.settled()
 }
 
 // finish settles the counts of what is committed. Frames that wait stay in the stream.
@@ -366,10 +399,10 @@ func (c *collector) finish(ctx context.Context) {
 	c.batch = newBatch(c.l)
 	c.batch.events = c.rows
 	c.rows.Reset()
-	for _, s := range c.shares {
-		s.to = s.done
+	for _, a := range c.assigned {
+		a.to = a.done
 	}
-	c.isDue = true
+	c.settleNow()
 	if b := c.assemble(); len(b.Spans) > 0 {
 		if err := c.l.o.Lake.Commit(ctx, b, 0); err != nil && !errors.Is(err, lake.ErrFenced) {
 			c.l.o.Log.Warn("the counts of the last events follow after the next start", "error", err)

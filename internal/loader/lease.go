@@ -12,13 +12,14 @@ import (
 // errLeaseLost says that another process has the lease, or may have it.
 var errLeaseLost = engine.ErrLeaseLost
 
-// One process commits for all partitions: the one with the lease of the committer takes the leases of the partitions, too,
-// and maintains the tables. So each table gets one commit for each interval, however many partitions and nodes there are.
-// Leases only save double work: the conditional write of the next version keeps two committers apart.
+// One process commits for all partitions: the one with the lease of the committer takes the leases of the partitions,
+// too, and maintains the tables. So each table gets one commit for each interval, however many partitions and nodes
+// there are. Leases only save double work: the conditional write of the next version keeps two committers apart.
 const committerLease = "committer"
 
-// Another process takes a partition that nobody has loaded for so long: the committer may not know it, because the partition
-// was added after it began. It gives the partition back after a while, in case the committer knows it by then. Arbitrary.
+// Another process takes a partition that nobody has loaded for so long: the committer may not know it, because the
+// partition was added after it began. It gives the partition back after a while, in case the committer knows it by
+// then. Arbitrary.
 const (
 	adoptAfter = 30 * time.Second
 	adoptFor   = 10 * time.Minute
@@ -97,8 +98,8 @@ func (l *Loader) lease(ctx context.Context, name string, work func(context.Conte
 	return l.o.Engine.WithLease(ctx, name, work)
 }
 
-// lease calls work while this process has the partition's lease. It does not try while another process is the committer,
-// unless nobody else seems to load the partition.
+// lease calls work while this process has the partition's lease. It does not try while another process is the
+// committer, unless nobody else seems to load the partition.
 func (p *partition) lease(ctx context.Context, work func(context.Context) error) error {
 	if !p.l.leads.Load() {
 		if time.Since(p.tried) < adoptAfter {

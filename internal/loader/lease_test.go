@@ -60,7 +60,7 @@ func TestOneCommitter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			decoded, err := submission.DecodeRecord(string(record(s)), at.Partition, at.Seq, at.Slot)
+			decoded, err := testIDs.DecodeRecord(string(record(s)), at.Partition, at.Seq, at.Slot)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +120,8 @@ func TestCommitterResigns(t *testing.T) {
 	var cut atomic.Bool
 	begin := func(step func(string) error) (*Loader, func()) {
 		return start(t, Options{
-			Stream: st, Lake: openLake(t, dir, step), Quarantine: quarantineDir, Engine: e, Settle: time.Hour, Patience: 300 * time.Millisecond,
+			Stream: st, Lake: openLake(t, dir, step), Quarantine: quarantineDir, Engine: e,
+			Settle: time.Hour, Patience: 300 * time.Millisecond,
 		})
 	}
 	first, stopFirst := begin(func(string) error {
@@ -141,7 +142,7 @@ func TestCommitterResigns(t *testing.T) {
 	if n := heldBy(second); n != 2 || heldBy(first) != 0 {
 		t.Errorf("got %d partitions of the second and %d of the first, want all and none", n, heldBy(first))
 	}
-	decoded, err := submission.DecodeRecord(string(record(s)), at.Partition, at.Seq, at.Slot)
+	decoded, err := testIDs.DecodeRecord(string(record(s)), at.Partition, at.Seq, at.Slot)
 	if err != nil {
 		t.Fatal(err)
 	}

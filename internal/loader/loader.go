@@ -56,7 +56,7 @@ type Options struct {
 	// 0 is for ever. It tries again if no other process takes over.
 	Patience time.Duration
 
-	// IDs gives rows the submission id that their sender has; nil gives the form of earlier versions.
+	// IDs gives rows the submission id that their sender has; nil gives none.
 	IDs *submission.IDs
 
 	// Erasures keeps rows out of the lake that were erased from it: a frame may be loaded again, into an older version of
@@ -68,7 +68,7 @@ type Options struct {
 	Maintain func(context.Context) error
 
 	Age     time.Duration // commits of events begin this long apart, and a fifth of it; default 5 s
-	Settle  time.Duration // and rejections and hours after this; default 12 times Age, 60 s; 20 times if Age is longer than 5 s
+	Settle  time.Duration // and of counts after this; default 12 times Age, 60 s; 20 times if Age is longer than 5 s
 	MaxRows int           // or when so many rows wait; default 64,000
 	MaxSize int           // or bytes of frames; default 16 MiB
 }
@@ -78,13 +78,14 @@ type Loader struct {
 	o          Options
 	quarantine *quarantine
 
-	leads            atomic.Bool   // this process is the committer
-	unable           chan struct{} // it cannot commit
-	commits, retries atomic.Int64
-	commitTime       atomic.Int64 // nanoseconds that commits took, from the first row that is decoded to the visible ones
-	arrivals         chan arrival
-	orders           chan order
-	collected        chan struct{} // closed when the collector has ended
+	leads             atomic.Bool   // this process is the committer
+	unable            chan struct{} // it cannot commit
+	commits, failures atomic.Int64
+	complaints        complaints
+	commitTime        atomic.Int64 // nanoseconds that commits took, from the first row that is decoded to the visible ones
+	arrivals          chan arrival
+	requests          chan request
+	collected         chan struct{} // closed when the collector has ended
 
 	decoded []event.Row // the events of one record, in memory that is used again; the collector alone uses it
 
@@ -118,7 +119,10 @@ func New(o Options) (*Loader, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loader{o: o, quarantine: kept, unable: make(chan struct{}, 1), arrivals: make(chan arrival), orders: make(chan order), collected: make(chan struct{})}
+	l := &Loader{
+		o: o, quarantine: kept, unable: make(chan struct{}, 1), arrivals: make(chan arrival),
+		requests: make(chan request), collected: make(chan struct{}),
+	}
 	l.leads.Store(o.Engine == nil)
 	l.grow()
 	return l, nil
@@ -134,9 +138,9 @@ func (l *Loader) grow() []*partition {
 	return l.partitions
 }
 
-// Run loads until ctx ends, then returns nil. It is called once. It writes files, then commits them with the position they
-// reach. A crash before the commit leaves files that no snapshot lists; after it, the same frames again are passed over.
-// When ctx ends it ends a commit that is under way, and settles the counts of what is committed.
+// Run loads until ctx ends, then returns nil. It is called once. It writes files, then commits them with the position
+// they reach. A crash before the commit leaves files that no snapshot lists; after it, the same frames again are passed
+// over. When ctx ends it ends a commit that is under way, and settles the counts of what is committed.
 func (l *Loader) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return l.collect(ctx) })
@@ -153,7 +157,7 @@ func (l *Loader) Run(ctx context.Context) error {
 
 // Flush commits what is collected, with all counts, and returns when it is in the lake. It is an error if this process
 // loads nothing.
-func (l *Loader) Flush() error { return l.tell(order{flush: true}) }
+func (l *Loader) Flush() error { return l.ask(request{flush: true}) }
 
 // erased is what was erased, as of now: a batch that is decoded later than an erasure began has none of it.
 func (l *Loader) erased(ctx context.Context) (*erasure.Set, error) {
@@ -163,29 +167,35 @@ func (l *Loader) erased(ctx context.Context) (*erasure.Set, error) {
 	return l.o.Erasures.Current(ctx)
 }
 
-// Watermark says up to which sequence number of a partition everything is in the lake. It asks nobody.
+// Watermark says up to which sequence number of a partition everything is in the lake, as this process knows it.
 func (l *Loader) Watermark(partition uint8) uint64 {
+	seq, _, _ := l.Reached(partition)
+	return seq
+}
+
+// Reached is the watermark of a partition as this process read it, and how long ago that was. It is not known before
+// the first time. It asks nobody.
+func (l *Loader) Reached(partition uint8) (seq uint64, ago time.Duration, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if int(partition) >= len(l.partitions) {
-		return 0
+		return 0, 0, false
 	}
-	return l.partitions[partition].watermark.Load()
+	return l.partitions[partition].at()
 }
 
 // PartitionStats is the state of one partition.
 type PartitionStats struct {
 	Partition  uint8
-	Held       bool   // this process loads it
+	Held       bool   // this process loads it: it has the lease, and could read the watermarks
 	Watermark  uint64 // everything up to here is in the lake
 	Rows       int64  // loaded since New, as everything below
 	Rejections int64
 	Frames     int64
-	Commits    int64         // with rows of the partition; one commit may have those of several
-	Pending    int           // rows read and not yet committed
-	Lag        time.Duration // age of the oldest frame that is not in the lake, of those read
+	Commits    int64 // with rows of the partition; one commit may have those of several
+	Pending    int   // rows read and not yet committed
 	LastCommit time.Time
-	LastError  string // why the last commit or scan did not work; "" when it did
+	Trouble    Trouble
 }
 
 // Stats is the state of a loader.
@@ -193,7 +203,8 @@ type Stats struct {
 	Partitions []PartitionStats
 	Commits    int64         // by this process
 	CommitTime time.Duration // of all of them, each from its beginning until its rows are visible
-	Retries    int64         // commits that had to be tried again
+	Failures   int64         // commits and reads of the watermarks that had to be tried again
+	Trouble    Trouble       // of the partition that has it for longest
 	Damaged    int64         // frames and records that could not be read, in quarantine; counted over restarts
 	Stopped    string        // why nothing is loaded until an operator has decided, and what to do; "" is as it should be
 	Missing    int64         // sequence numbers that held nothing when the loader came to them; counted over restarts
@@ -203,10 +214,14 @@ type Stats struct {
 func (l *Loader) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out := Stats{Commits: l.commits.Load(), Retries: l.retries.Load(), CommitTime: time.Duration(l.commitTime.Load())}
+	out := Stats{Commits: l.commits.Load(), Failures: l.failures.Load(), CommitTime: time.Duration(l.commitTime.Load())}
 	out.Damaged, out.Missing = l.quarantine.counts()
 	for _, p := range l.partitions {
-		out.Partitions = append(out.Partitions, p.stats())
+		st := p.stats()
+		out.Partitions = append(out.Partitions, st)
+		if t := st.Trouble; t.Error != "" && (out.Trouble.Error == "" || t.Since.Before(out.Trouble.Since)) {
+			out.Trouble = t
+		}
 		if why := p.stopped.Load(); why != nil {
 			out.Stopped = *why
 		}

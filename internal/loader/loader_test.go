@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -15,6 +13,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/engine"
+	"sluice/internal/hours"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -38,6 +37,15 @@ func made(n int, dataset string) *submission.Submission {
 	return s
 }
 
+// testIDs are the submission ids of a secret that all tests share.
+var testIDs = func() *submission.IDs {
+	ids, err := submission.NewIDs(make([]byte, 32))
+	if err != nil {
+		panic(err) // the length of the secret is right
+	}
+	return ids
+}()
+
 func record(s *submission.Submission) []byte { return submission.AppendRecord(nil, s) }
 
 // frames is a stream that is already complete.
@@ -47,7 +55,9 @@ func (f *frames) Partitions() int { return 1 }
 
 func (f *frames) Last(context.Context, uint8) (uint64, error) { return f.list[len(f.list)-1].Seq, nil }
 
-func (f *frames) Follow(ctx context.Context, _ uint8, from uint64, _ time.Duration, yield func(stream.Frame) error) error {
+func (f *frames) Follow(
+	ctx context.Context, _ uint8, from uint64, _ time.Duration, yield func(stream.Frame) error,
+) error {
 	for _, frame := range f.list {
 		if frame.Seq >= from {
 			if err := yield(frame); err != nil {
@@ -71,6 +81,7 @@ func openLake(t *testing.T, dir string, step func(string) error) *lake.Lake {
 // start runs a loader until the test ends or the returned function is called.
 func start(t *testing.T, o Options) (*Loader, func()) {
 	t.Helper()
+	o.IDs = testIDs
 	if o.Now == nil {
 		o.Now = func() time.Time { return noon }
 	}
@@ -104,7 +115,7 @@ func start(t *testing.T, o Options) (*Loader, func()) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
@@ -116,17 +127,13 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// check holds the lake against what was sent: every table, to the event.
-func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
+// checkEvents holds the table of events against what was sent, and returns that by id.
+func checkEvents(t *testing.T, l *lake.Lake, sent []*submission.Submission) map[event.ID]event.Row {
 	t.Helper()
 	want := map[event.ID]event.Row{}
-	rejected := int64(0)
 	for _, s := range sent {
 		for _, r := range s.Rows {
 			want[r.EventID] = r
-		}
-		for _, r := range s.Rejections {
-			rejected += int64(r.Events)
 		}
 	}
 	n := 0
@@ -142,6 +149,19 @@ func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
 	if n != len(want) {
 		t.Errorf("got %d rows, want %d", n, len(want))
 	}
+	return want
+}
+
+// check holds the lake against what was sent: every table, to the event.
+func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
+	t.Helper()
+	want := checkEvents(t, l, sent)
+	rejected := int64(0)
+	for _, s := range sent {
+		for _, r := range s.Rejections {
+			rejected += int64(r.Events)
+		}
+	}
 	got := int64(0)
 	if err := l.ScanRejections(t.Context(), lake.RejectionQuery{}, func(r *lake.Rejection) error {
 		got += r.Events
@@ -151,10 +171,10 @@ func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
 	}
 	accepted, sum := int64(0), 0.0
 	if err := l.ScanHours(t.Context(), lake.HourQuery{}, func(h *lake.Hour) error {
-		if h.Kind == lake.KindEvents && h.Field == lake.FieldAccepted {
+		if h.Kind == hours.KindEvents && h.Field == hours.FieldAccepted {
 			accepted += h.Count
 		}
-		if h.Kind == lake.KindRejections {
+		if h.Kind == hours.KindRejections {
 			sum += h.Value
 		}
 		return nil
@@ -166,7 +186,7 @@ func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
 // placed is the submission as it reads at its place.
 func placed(t *testing.T, s *submission.Submission, seq uint64, slot uint16) *submission.Submission {
 	t.Helper()
-	out, err := submission.DecodeRecord(string(record(s)), 0, seq, slot)
+	out, err := testIDs.DecodeRecord(string(record(s)), 0, seq, slot)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,37 +224,6 @@ func TestDamageStopsNothing(t *testing.T) {
 	info, err := os.Stat(quarantineDir + "/0-7-0.record")
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v, want a file for the owner only", info, err)
-	}
-}
-
-// What an earlier version put into the directory aside is in quarantine after the start, is counted, and comes again only once.
-func TestQuarantineOfAnEarlierVersion(t *testing.T) {
-	dir := t.TempDir()
-	old, now := filepath.Join(dir, "aside"), filepath.Join(dir, "quarantine")
-	for _, d := range []string{old, now} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for path, text := range map[string]string{old + "/0-2.frame": "a", old + "/0-9.gap": "3", now + "/0-5.frame": "b"} { // as after a crash between two moves
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 2 {
-		q, err := openQuarantine(now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if damaged, missing := q.counts(); damaged != 2 || missing != 3 {
-			t.Errorf("got %d damaged, %d missing, want 2 and 3", damaged, missing)
-		}
-		if isNew, err := q.frame(0, 2, []byte("a")); isNew || err != nil {
-			t.Errorf("the known frame: got new %v, %v", isNew, err)
-		}
-	}
-	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the old directory: got %v, want none", err)
 	}
 }
 
@@ -295,14 +284,14 @@ func TestTroubleIsWaitedOut(t *testing.T) {
 		return nil
 	})
 	l, _ := start(t, Options{Stream: src, Lake: lk, Quarantine: t.TempDir()})
-	until(t, "a second attempt", func() bool { return l.Stats().Retries >= 2 })
-	if l.Stats().Partitions[0].LastError == "" {
+	until(t, "a second attempt", func() bool { return l.Stats().Failures >= 2 })
+	if l.Stats().Trouble.Error == "" {
 		t.Error("got no error in the stats, want one")
 	}
 	full.Store(false)
 	until(t, "the frame", func() bool { return l.Watermark(0) == 1 })
 	check(t, lk, []*submission.Submission{placed(t, s, 1, 0)})
-	if e := l.Stats().Partitions[0].LastError; e != "" {
+	if e := l.Stats().Trouble.Error; e != "" {
 		t.Errorf("got error %q, want none any more", e)
 	}
 }
@@ -331,7 +320,7 @@ func TestRealStream(t *testing.T) {
 
 	lk := openLake(t, t.TempDir(), nil)
 	quarantineDir := t.TempDir()
-	o := Options{Stream: st, Lake: lk, Quarantine: quarantineDir, Engine: e, Now: time.Now}
+	o := Options{Stream: st, Lake: lk, IDs: testIDs, Quarantine: quarantineDir, Engine: e, Now: time.Now}
 	var sent []*submission.Submission
 	last := uint64(0)
 	send := func() {

@@ -28,9 +28,11 @@ type partition struct {
 	tried time.Time // when run last tried to get the lease
 
 	mu         sync.Mutex
-	oldest     time.Time // of the frames that wait
+	read       time.Time // when the watermark was last read or moved; only differences count
 	lastCommit time.Time
-	lastError  string
+	trouble    Trouble
+	unread     bool   // the trouble is that the watermark cannot be read
+	reached    uint64 // the watermark when it began
 }
 
 // run loads whenever it holds the lease, until ctx ends.
@@ -38,15 +40,16 @@ func (p *partition) run(ctx context.Context) error {
 	p.tried = time.Now()
 	for {
 		err := p.lease(ctx, func(ctx context.Context) error {
-			p.held.Store(true)
 			defer p.held.Store(false)
 			return p.load(ctx)
 		})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && !errors.Is(err, lake.ErrFenced) && !errors.Is(err, errLeaseLost) && !ended(err) {
-			p.failed("load", err)
+		known := errors.Is(err, lake.ErrFenced) || errors.Is(err, errLeaseLost) || errors.Is(err, errUnread) || ended(err)
+		if err != nil && !known {
+			p.l.failures.Add(1)
+			p.failed(fmt.Errorf("load: %w", err), stopped(err))
 		}
 		if err := p.rest(ctx, time.Second); err != nil {
 			return err
@@ -54,14 +57,14 @@ func (p *partition) run(ctx context.Context) error {
 	}
 }
 
-// ended says whether an error is the end of a context: of the lease, of the partition's time here, or because the collector
-// gave the partition up, which says why by itself.
+// ended says whether an error is the end of a context: of the lease, of the partition's time here, or because the
+// collector gave the partition up, which says why by itself.
 func ended(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// rest waits between two attempts, less if this process becomes the committer, and keeps the watermark fresh where another
-// process does the loading.
+// rest waits between two attempts, less if this process becomes the committer, and keeps the watermark fresh where
+// another process does the loading.
 func (p *partition) rest(ctx context.Context, d time.Duration) error {
 	const step = 50 * time.Millisecond
 	led := p.l.leads.Load()
@@ -70,97 +73,150 @@ func (p *partition) rest(ctx context.Context, d time.Duration) error {
 			return err
 		}
 	}
-	_, _ = p.marks(ctx) // the next attempt sees the same error
+	_, _ = p.marks(ctx) // it has noted its error
 	return nil
 }
+
+// errUnread says that the watermarks could not be read. marks has noted it.
+var errUnread = errors.New("read the tables")
 
 // marks asks the lake how far it is, and notes it.
 func (p *partition) marks(ctx context.Context) (lake.Watermarks, error) {
 	marks, err := p.l.o.Lake.Watermarks(ctx, p.id)
 	switch {
 	case err == nil:
-		p.watermark.Store(marks.Events)
 		p.stopped.Store(nil)
+		p.reach(marks.Events)
 	case stopped(err):
 		err = fmt.Errorf("%w. %s", err, remedy(err))
 		why := err.Error()
-		p.watermark.Store(0) // what the tables hold is not of this stream
 		p.stopped.Store(&why)
+		p.unreach()
+	case ctx.Err() == nil:
+		err = fmt.Errorf("%w: %w", errUnread, err)
+		p.l.failures.Add(1)
+		p.failed(err, true)
 	}
 	return marks, err
 }
 
-// load hands the frames after the lake's own watermarks to the collector, until ctx ends or the collector gives the partition
-// up. It returns when the collector has nothing of the partition any more, or has ended: the lease holds until then.
+// reach notes up to where everything is in the table. Trouble ends when the watermark can be read again, if that was
+// it, or when it has moved, whoever moved it.
+func (p *partition) reach(to uint64) {
+	p.watermark.Store(to)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.read = time.Now()
+	if p.unread || to > p.reached {
+		p.recovered()
+	}
+}
+
+// unreach notes that nothing of the stream is in the tables: they are gone, or not of this stream.
+func (p *partition) unreach() {
+	p.watermark.Store(0)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.read = time.Now()
+}
+
+// load hands the frames after the lake's own watermarks to the collector, until ctx ends or the collector gives the
+// partition up. It returns when the collector has nothing of the partition any more, or has ended: the lease holds
+// until then.
 func (p *partition) load(ctx context.Context) error {
 	marks, err := p.marks(ctx)
 	if err != nil {
 		return err
 	}
+	p.held.Store(true)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	s := newShare(p, marks, end)
-	if err := p.l.tell(order{join: s}); err != nil {
+	a := newAssignment(p, marks, end)
+	if err := p.l.ask(request{join: a}); err != nil {
 		return err
 	}
+	go p.watch(ctx, end)
 	err = p.l.o.Stream.Follow(ctx, p.id, marks.Least()+1, p.l.o.Age/5, func(f stream.Frame) error {
 		select {
-		case p.l.arrivals <- arrival{s, f}:
+		case p.l.arrivals <- arrival{a, f}:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	})
-	_ = p.l.tell(order{leave: s}) // it waits for the last commit of a collector that is being stopped
-	p.forget()
+	_ = p.l.ask(request{leave: a}) // it waits for the last commit of a collector that is being stopped
+	p.pending.Store(0)             // whoever loads next reads it again
 	return err
 }
 
-// committed notes that everything up to a sequence number is in the table of events, with so many rows more. Others wait
-// since oldest; zero if none does.
-func (p *partition) committed(to uint64, added, waiting int, oldest time.Time) {
+// watchEvery is how often who loads a partition looks whether the tables are still where it left them. A commit finds
+// out by itself; this is for times without events. Arbitrary.
+const watchEvery = 10 * time.Second
+
+// watch ends the loading when the tables are gone, or are behind what is known to be in them: somebody has put an older
+// copy in their place. Loading then begins again from their watermarks.
+func (p *partition) watch(ctx context.Context, end func()) {
+	for commits := p.l.commits.Load(); sleep(ctx, watchEvery) == nil; {
+		if now := p.l.commits.Load(); now != commits {
+			commits = now
+			continue
+		}
+		known := p.watermark.Load()
+		marks, err := p.l.o.Lake.Watermarks(ctx, p.id)
+		if stopped(err) || err == nil && marks.Events < known {
+			end()
+			return
+		}
+	}
+}
+
+// committed notes that everything up to a sequence number is in the table of events, with so many rows more. So many
+// others wait.
+func (p *partition) committed(to uint64, added, waiting int) {
 	moved := p.watermark.Swap(to) != to
 	p.rows.Add(int64(added))
 	p.pending.Store(int64(waiting))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.oldest = oldest
+	p.read = time.Now()
 	if moved {
 		p.commits.Add(1)
 		p.lastCommit = p.l.o.Now()
 	}
-	if p.lastError != "" {
-		p.lastError = ""
-		p.log.Info("loading again")
+	p.recovered()
+}
+
+// failed notes an error; unread says that the watermark cannot be read.
+func (p *partition) failed(err error, unread bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	isNew := p.trouble.Error == ""
+	if isNew {
+		p.trouble.Since, p.reached = p.l.o.Now().UTC(), p.watermark.Load()
+	}
+	p.trouble.Error, p.unread = err.Error(), unread
+	p.l.complaints.add(p.log, p.trouble.Error, isNew)
+}
+
+// recovered notes the end of trouble. The caller holds mu.
+func (p *partition) recovered() {
+	if p.trouble.Error != "" {
+		p.trouble, p.unread = Trouble{}, false
+		p.l.complaints.end(p.log)
 	}
 }
 
-// forget notes that nothing waits here: whoever loads next reads it again.
-func (p *partition) forget() {
-	p.pending.Store(0)
+// at is the watermark, and how long ago it was read. Who loads a partition knows it all the time.
+func (p *partition) at() (seq uint64, ago time.Duration, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.oldest = time.Time{}
-}
-
-// waiting notes when a frame was stored that is not in the lake; the first one counts.
-func (p *partition) waiting(since time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.oldest.IsZero() {
-		p.oldest = since
+	if p.read.IsZero() {
+		return 0, 0, false
 	}
-}
-
-// failed notes an error, and logs it unless it is the one from before.
-func (p *partition) failed(doing string, err error) {
-	text := fmt.Sprintf("%s: %v", doing, err)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if text != p.lastError {
-		p.lastError = text
-		p.log.Error("loading stopped", "error", text)
+	if !p.held.Load() {
+		ago = time.Since(p.read)
 	}
+	return p.watermark.Load(), ago, true
 }
 
 func (p *partition) stats() PartitionStats {
@@ -169,10 +225,7 @@ func (p *partition) stats() PartitionStats {
 	out := PartitionStats{
 		Partition: p.id, Held: p.held.Load(), Watermark: p.watermark.Load(), Rows: p.rows.Load(),
 		Rejections: p.rejections.Load(), Frames: p.frames.Load(), Commits: p.commits.Load(),
-		Pending: int(p.pending.Load()), LastCommit: p.lastCommit, LastError: p.lastError,
-	}
-	if !p.oldest.IsZero() {
-		out.Lag = max(0, p.l.o.Now().Sub(p.oldest))
+		Pending: int(p.pending.Load()), LastCommit: p.lastCommit, Trouble: p.trouble,
 	}
 	return out
 }

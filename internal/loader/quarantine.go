@@ -1,9 +1,7 @@
 package loader
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -30,15 +28,9 @@ const (
 	gapSuffix    = ".gap"
 )
 
-// earlierName is the directory beside this one in which earlier versions kept the same files.
-const earlierName = "aside"
-
 func openQuarantine(dir string) (*quarantine, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
-	}
-	if err := takeOver(filepath.Join(filepath.Dir(dir), earlierName), dir); err != nil {
-		return nil, fmt.Errorf("move %s to %s: %w", earlierName, filepath.Base(dir), err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -63,27 +55,6 @@ func openQuarantine(dir string) (*quarantine, error) {
 		q.known[name] = true
 	}
 	return q, nil
-}
-
-// takeOver moves the files of an earlier version, one by one, and removes their directory. A crash in between leaves some in
-// each, and the next start moves the rest. A name is a position in the stream: the same name is the same damage.
-func takeOver(from, to string) error {
-	entries, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) || len(entries) == 0 && err == nil {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(durable.Sync(to), os.Remove(from)); err != nil {
-		return err
-	}
-	return durable.Sync(filepath.Dir(from))
 }
 
 func (q *quarantine) counts() (damaged, missing int64) {

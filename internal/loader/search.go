@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// SearchQuarantine looks for an identifier in the frames and records that could not be loaded, byte by byte. It returns the
-// names of the files that hold it, and how many were searched. What is damaged inside the identifier itself is not found.
+// SearchQuarantine looks for an identifier in the frames and records that could not be loaded, byte by byte. It returns
+// the names of the files that hold it, and how many were searched. What is damaged inside the identifier itself is not
+// found.
 func SearchQuarantine(dir, identifier string) (found []string, searched int, err error) {
 	needles := [][]byte{[]byte(strings.ToLower(identifier))}
 	if raw, err := hex.DecodeString(identifier); err == nil && len(raw) == 32 {

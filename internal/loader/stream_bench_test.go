@@ -14,7 +14,8 @@ import (
 	"sluice/internal/traffic"
 )
 
-// backlog is how many events BenchmarkStream loads: as many as sixteen commits take, which one compaction makes one file.
+// backlog is how many events BenchmarkStream loads: as many as sixteen commits take, which one compaction makes one
+// file.
 const backlog = 16 * 64_000
 
 // BenchmarkStream carries a backlog of about a million events from a stream of a real engine into a table on disk, and
@@ -81,10 +82,12 @@ func fill(b *testing.B, st *stream.Stream, events int) (last uint64) {
 	return last
 }
 
-// loadAll returns when everything up to last is in the table. It says how many events were loaded in a second by the full
-// batches; the last one is not full, and waits for its time.
+// loadAll returns when everything up to last is in the table. It says how many events were loaded in a second by the
+// full batches; the last one is not full, and waits for its time.
 func loadAll(b *testing.B, st *stream.Stream, lk *lake.Lake, dir string, last uint64) (rate float64) {
-	l, err := New(Options{Stream: st, Lake: lk, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now, Age: time.Second})
+	l, err := New(Options{
+		Stream: st, Lake: lk, Quarantine: filepath.Join(dir, "quarantine"), Now: time.Now, Age: time.Second,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

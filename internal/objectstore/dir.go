@@ -14,43 +14,104 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"sluice/internal/durable"
 )
 
 // Dir is a Store in a directory. Its files are readable by their owner alone: hashes of addresses can be reversed.
-// ShareWith opens a directory for a group; then whatever comes later is open for it, too.
+// ShareWith opens a directory for a group; then whatever comes later is open for it, too. Nothing outside of the directory
+// that was opened can be reached, by a name or by a symbolic link.
 type Dir struct {
-	root   string
-	shared bool // a group may read
+	place    *place
+	sub      string // this place below the root; "" is the root
+	shared   bool   // a group may read
+	readOnly bool   // nothing is written, not even a lock
 
 	mu    sync.Mutex
-	made  map[string]bool   // directories known to be durable
+	made  map[string]bool   // directories below the root known to be durable
 	dirty map[string]uint64 // directories with names that may not be: a number that changes with each
 	names uint64
 }
 
+// place is the directory that lies at a path now: somebody may put another one there, such as a copy.
+type place struct {
+	path string
+	mu   sync.Mutex
+	root *os.Root
+	info os.FileInfo // of root
+}
+
+// open returns the directory at the path; fs.ErrNotExist when there is none.
+func (p *place) open() (*os.Root, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	info, err := os.Stat(p.path)
+	if err != nil {
+		return nil, err
+	}
+	if p.root != nil && os.SameFile(info, p.info) {
+		return p.root, nil
+	}
+	root, err := os.OpenRoot(p.path)
+	if err != nil {
+		return nil, err
+	}
+	if info, err = root.Stat("."); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	p.root, p.info = root, info // the one before may be in use
+	return root, nil
+}
+
 // OpenDir opens a directory. It makes the directory if there is none.
-func OpenDir(root string) (*Dir, error) {
-	root, err := filepath.Abs(root)
+func OpenDir(dir string) (*Dir, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{root: root, made: map[string]bool{}, dirty: map[string]uint64{}}
-	if err := d.makeDir(""); err != nil {
+	if err := makeDurable(dir); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(root)
+	return openRoot(dir)
+}
+
+// OpenDirToRead opens a directory that is there, for somebody who only reads: it may be on a medium that cannot be written to.
+func OpenDirToRead(dir string) (*Dir, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
-		return nil, &fs.PathError{Op: "open", Path: root, Err: syscall.ENOTDIR}
+	d, err := openRoot(dir)
+	if err != nil {
+		return nil, err
 	}
-	d.shared = info.Mode()&groupReads == groupReads
+	d.readOnly = true
 	return d, nil
+}
+
+func openRoot(dir string) (*Dir, error) {
+	p := &place{path: dir}
+	if _, err := p.open(); err != nil {
+		return nil, err
+	}
+	shared := p.info.Mode()&groupReads == groupReads
+	return &Dir{place: p, shared: shared, made: map[string]bool{}, dirty: map[string]uint64{}}, nil
+}
+
+// makeDurable makes a directory and its parents durable, each before anything is put into it.
+func makeDurable(dir string) error {
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := makeDurable(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return durable.Sync(filepath.Dir(dir)) // also when it was there: whoever made it may have crashed before this
 }
 
 // groupReads is how a directory looks that ShareWith has opened.
@@ -103,29 +164,47 @@ func ShareWith(dir, group string) error {
 	})
 }
 
-func (d *Dir) path(name string) string { return filepath.Join(d.root, filepath.FromSlash(name)) }
+// path is a name below the root. One that leads out of this place becomes one that the root rejects.
+func (d *Dir) path(name string) string {
+	if !isLocal(name) {
+		return "../" + name
+	}
+	return path.Join(".", d.sub, name)
+}
 
-// Location is the absolute path of a file.
-func (d *Dir) Location(name string) string { return d.path(name) }
+// Path is the absolute path of a file.
+func (d *Dir) Path(name string) string { return filepath.Join(d.place.path, d.sub, name) }
 
-// makeDir makes a directory and its parents durable, each before anything is put into it.
+// Location is the path of a file with the scheme before it. Nothing in it is escaped: that is how Hadoop's file system spells
+// such a URL, and every reader of Iceberg after it takes what follows the scheme for the path.
+func (d *Dir) Location(name string) string { return "file://" + d.Path(name) }
+
+// makeDir makes a directory, by its path, and its parents durable, each before anything is put into it.
 func (d *Dir) makeDir(dir string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.makeDirLocked(d.path(dir))
+	return d.makeDirLocked(dir)
 }
 
 func (d *Dir) makeDirLocked(dir string) error {
-	if d.made[dir] {
+	if d.readOnly {
+		return ErrReadOnly
+	}
+	if d.made[dir] || dir == "." {
 		return nil
 	}
-	err := os.Mkdir(dir, 0o700)
+	root, err := d.place.open()
+	if err != nil {
+		return err
+	}
+	err = root.Mkdir(dir, 0o700)
 	if err == nil && d.shared { // the group is inherited; the umask must not take its rights
-		err = os.Chmod(dir, groupReads|0o700)
+		err = root.Chmod(dir, groupReads|0o700)
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := d.makeDirLocked(filepath.Dir(dir)); err != nil {
+	case errors.Is(err, fs.ErrNotExist) && path.Dir(dir) != ".":
+		delete(d.made, path.Dir(dir)) // somebody may have removed it
+		if err := d.makeDirLocked(path.Dir(dir)); err != nil {
 			return err
 		}
 		return d.makeDirLocked(dir)
@@ -133,52 +212,78 @@ func (d *Dir) makeDirLocked(dir string) error {
 		return err
 	}
 	// Also when it was there: whoever made it may have crashed before this sync.
-	if err := durable.Sync(filepath.Dir(dir)); err != nil {
+	if err := d.syncDir(path.Dir(dir)); err != nil {
 		return err
 	}
 	d.made[dir] = true
 	return nil
 }
 
+// syncDir brings the names in a directory, by its path, to stable storage.
+func (d *Dir) syncDir(dir string) error {
+	root, err := d.place.open()
+	if err != nil {
+		return err
+	}
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
 // Create starts a new file.
-func (d *Dir) Create(name string) (Writer, error) {
-	if err := d.makeDir(path.Dir(name)); err != nil {
+func (d *Dir) Create(_ context.Context, name string) (Writer, error) {
+	file := d.path(name)
+	if err := d.makeDir(path.Dir(file)); err != nil {
 		return nil, err
 	}
-	f, err := d.openNew(d.path(name))
+	f, err := d.openNew(file)
 	if errors.Is(err, fs.ErrNotExist) { // another process has swept the empty directory away
-		d.forget(path.Dir(name))
-		if err := d.makeDir(path.Dir(name)); err != nil {
+		d.forget(path.Dir(file))
+		if err := d.makeDir(path.Dir(file)); err != nil {
 			return nil, err
 		}
-		f, err = d.openNew(d.path(name))
+		f, err = d.openNew(file)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &dirWriter{d: d, f: f}, nil
+	return &dirWriter{d: d, f: f, path: file}, nil
 }
 
-func (d *Dir) openNew(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, d.fileMode())
-	if err == nil && d.shared {
-		err = f.Chmod(d.fileMode()) // whatever the umask is
+// openNew makes a file by its path.
+func (d *Dir) openNew(file string) (*os.File, error) {
+	if d.readOnly {
+		return nil, ErrReadOnly
 	}
-	return f, err
+	root, err := d.place.open()
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, d.fileMode())
+	if err != nil || !d.shared {
+		return f, err
+	}
+	if err := f.Chmod(d.fileMode()); err != nil { // whatever the umask is
+		return nil, errors.Join(err, f.Close(), root.Remove(file))
+	}
+	return f, nil
 }
 
 func (d *Dir) forget(dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.made, d.path(dir))
+	delete(d.made, dir)
 }
 
 // dirWriter is a file whose content is durable when it is closed. Its name is so after the next syncNames: one
 // sync of a directory does for all files of a commit.
 type dirWriter struct {
-	d   *Dir
-	f   *os.File
-	err error
+	d    *Dir
+	f    *os.File
+	path string
+	err  error
 }
 
 func (w *dirWriter) Write(p []byte) (int, error) {
@@ -191,19 +296,28 @@ func (w *dirWriter) Write(p []byte) (int, error) {
 
 func (w *dirWriter) Close() error {
 	if w.err != nil { // half a file is of no use to anyone
-		return errors.Join(w.err, w.f.Close(), os.Remove(w.f.Name()))
+		return errors.Join(w.err, w.f.Close(), w.d.unlink(w.path))
 	}
 	if err := w.f.Sync(); err != nil {
-		return errors.Join(err, w.f.Close(), os.Remove(w.f.Name()))
+		return errors.Join(err, w.f.Close(), w.d.unlink(w.path))
 	}
-	w.d.touch(filepath.Dir(w.f.Name()))
+	w.d.touch(path.Dir(w.path))
 	return w.f.Close()
 }
 
 // Abort removes what there is of the file.
 func (w *dirWriter) Abort() {
 	_ = w.f.Close()
-	_ = os.Remove(w.f.Name())
+	_ = w.d.unlink(w.path)
+}
+
+// unlink removes a file or an empty directory by its path.
+func (d *Dir) unlink(file string) error {
+	root, err := d.place.open()
+	if err != nil {
+		return err
+	}
+	return root.Remove(file)
 }
 
 // syncNames makes the names of all files that were closed before it durable, but for those in one directory.
@@ -215,7 +329,7 @@ func (d *Dir) syncNames(but string) error {
 		if dir == but {
 			continue
 		}
-		if err := durable.Sync(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // swept away, so nobody's
+		if err := d.syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // swept away, so nobody's
 			return err
 		}
 		d.mu.Lock()
@@ -230,9 +344,9 @@ func (d *Dir) syncNames(but string) error {
 // CreateExclusive writes beside the name and links: a link never replaces, and is there whole or not at all. The
 // sync of its directory comes after the link and takes the names before it along: file systems keep the order of
 // names in a directory, and should one not, a version that lists what is not there is passed over when it is read.
-func (d *Dir) CreateExclusive(name string, data []byte) error {
+func (d *Dir) CreateExclusive(ctx context.Context, name string, data []byte) error {
 	tmp := name + "." + newSuffix() + tmpSuffix
-	w, err := d.Create(tmp)
+	w, err := d.Create(ctx, tmp)
 	if err != nil {
 		return err
 	}
@@ -240,33 +354,56 @@ func (d *Dir) CreateExclusive(name string, data []byte) error {
 	if err := errors.Join(err, w.Close()); err != nil {
 		return err
 	}
-	dir := filepath.Dir(d.path(name))
+	dir := path.Dir(d.path(name))
 	err = d.syncNames(dir)
 	if err == nil {
-		err = os.Link(d.path(tmp), d.path(name))
+		err = d.link(d.path(tmp), d.path(name))
 	}
-	_ = os.Remove(d.path(tmp)) // else the sweep finds it
+	_ = d.unlink(d.path(tmp)) // else the sweep finds it
 	if err != nil {
 		return err
 	}
-	if err := durable.Sync(dir); err != nil {
+	if err := d.syncDir(dir); err != nil {
 		return errors.Join(ErrUncertain, err)
 	}
 	return nil
 }
 
-// Replace writes beside the name and renames.
-func (d *Dir) Replace(name string, data []byte) error {
-	tmp := d.path(name + "." + newSuffix() + tmpSuffix)
+func (d *Dir) link(from, to string) error {
+	root, err := d.place.open()
+	if err != nil {
+		return err
+	}
+	return root.Link(from, to)
+}
+
+// Replace writes beside the name and renames, under a lock on the directory of the name.
+func (d *Dir) Replace(ctx context.Context, name string, data []byte, keep func(there []byte) bool) error {
+	release, err := d.lockDir(ctx, path.Dir(d.path(name)))
+	if err != nil {
+		return err
+	}
+	defer release()
+	if keep != nil {
+		there, err := d.Read(ctx, name)
+		if err == nil && keep(there) {
+			return nil
+		}
+	}
+	tmp := d.path(name) + "." + newSuffix() + tmpSuffix
 	f, err := d.openNew(tmp)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(tmp))
+		return errors.Join(err, d.unlink(tmp))
 	}
-	return os.Rename(tmp, d.path(name))
+	root, err := d.place.open()
+	if err != nil {
+		return err
+	}
+	return root.Rename(tmp, d.path(name))
 }
 
 type dirObject struct {
@@ -277,8 +414,12 @@ type dirObject struct {
 func (o dirObject) Size() int64 { return o.size }
 
 // Open opens a file to be read.
-func (d *Dir) Open(name string) (Object, error) {
-	f, err := os.Open(d.path(name))
+func (d *Dir) Open(_ context.Context, name string) (Object, error) {
+	root, err := d.place.open()
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.Open(d.path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -290,14 +431,37 @@ func (d *Dir) Open(name string) (Object, error) {
 }
 
 // Read reads a whole file.
-func (d *Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.path(name)) }
+func (d *Dir) Read(_ context.Context, name string) ([]byte, error) {
+	root, err := d.place.open()
+	if err != nil {
+		return nil, err
+	}
+	return root.ReadFile(d.path(name))
+}
+
+// ReadEnd reads the last bytes of a file.
+func (d *Dir) ReadEnd(ctx context.Context, name string, n int) ([]byte, error) {
+	o, err := d.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(int64(n), o.Size()))
+	_, err = o.ReadAt(b, o.Size()-int64(len(b)))
+	return b, errors.Join(err, o.Close())
+}
+
+// ReadOnly says how the directory was opened.
+func (d *Dir) ReadOnly() bool { return d.readOnly }
 
 // Grace is nothing: a sweep that is alone knows that nobody is writing.
 func (d *Dir) Grace() time.Duration { return 0 }
 
 // Exists says whether there is a file or directory by a name.
-func (d *Dir) Exists(name string) (bool, error) {
-	_, err := os.Stat(d.path(name))
+func (d *Dir) Exists(_ context.Context, name string) (bool, error) {
+	root, err := d.place.open()
+	if err == nil {
+		_, err = root.Stat(d.path(name))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -305,8 +469,12 @@ func (d *Dir) Exists(name string) (bool, error) {
 }
 
 // List lists what lies directly in a directory, or all files below it if deep.
-func (d *Dir) List(dir string, deep bool) ([]Entry, error) {
-	entries, err := os.ReadDir(d.path(dir))
+func (d *Dir) List(ctx context.Context, dir string, deep bool) ([]Entry, error) {
+	var entries []fs.DirEntry
+	root, err := d.place.open()
+	if err == nil {
+		entries, err = fs.ReadDir(root.FS(), d.path(dir))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -317,7 +485,7 @@ func (d *Dir) List(dir string, deep bool) ([]Entry, error) {
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
 		if e.IsDir() && deep {
-			below, err := d.List(name, true)
+			below, err := d.List(ctx, name, true)
 			if err != nil {
 				return nil, err
 			}
@@ -341,18 +509,21 @@ func (d *Dir) List(dir string, deep bool) ([]Entry, error) {
 }
 
 // Remove deletes a file or an empty directory. What is not there is removed already.
-func (d *Dir) Remove(name string) error {
-	d.forget(name)
-	err := os.Remove(d.path(name))
+func (d *Dir) Remove(_ context.Context, name string) error {
+	if d.readOnly {
+		return ErrReadOnly
+	}
+	d.forget(d.path(name))
+	err := d.unlink(d.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	d.touch(filepath.Dir(d.path(name)))
+	d.touch(path.Dir(d.path(name)))
 	return err
 }
 
 // Sync makes what was created and removed before it durable.
-func (d *Dir) Sync() error { return d.syncNames("") }
+func (d *Dir) Sync(context.Context) error { return d.syncNames("") }
 
 // touch notes that names in a directory have changed.
 func (d *Dir) touch(dir string) {
@@ -362,18 +533,52 @@ func (d *Dir) touch(dir string) {
 	d.dirty[dir] = d.names
 }
 
-// Share and Alone are a lock on a file, so that they hold between processes and end with them: what no snapshot
+// LockShared and LockExclusive are a lock on a file, so that they hold between processes and end with them: what no snapshot
 // lists while nobody writes is an orphan for certain, however young it is.
-func (d *Dir) Share(ctx context.Context) (func(), error) { return d.lock(ctx, durable.Shared) }
+func (d *Dir) LockShared(ctx context.Context) (func(), error) { return d.lock(ctx, durable.Shared) }
 
-// Alone waits until nobody shares.
-func (d *Dir) Alone(ctx context.Context) (func(), error) { return d.lock(ctx, durable.Exclusive) }
+// LockExclusive waits until nobody else has the lock.
+func (d *Dir) LockExclusive(ctx context.Context) (func(), error) {
+	return d.lock(ctx, durable.Exclusive)
+}
 
 func (d *Dir) lock(ctx context.Context, how int) (func(), error) {
-	f, err := os.OpenFile(d.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	flag := os.O_RDWR | os.O_CREATE
+	if d.readOnly {
+		flag = os.O_RDONLY
+	}
+	root, err := d.place.open()
 	if err != nil {
 		return nil, err
 	}
+	f, err := root.OpenFile(d.path("lock"), flag, 0o600)
+	if d.readOnly && errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil // nobody has written here
+	}
+	if err != nil {
+		return nil, err
+	}
+	return await(ctx, f, how)
+}
+
+// lockDir locks a directory, by its path, against others that lock it.
+func (d *Dir) lockDir(ctx context.Context, dir string) (func(), error) {
+	if d.readOnly {
+		return nil, ErrReadOnly
+	}
+	root, err := d.place.open()
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	return await(ctx, f, durable.Exclusive)
+}
+
+// await waits for a lock on an open file, which the returned function closes.
+func await(ctx context.Context, f *os.File, how int) (func(), error) {
 	for {
 		err := durable.TryLock(f, how)
 		if err == nil {
@@ -404,5 +609,5 @@ func newSuffix() string {
 
 // Sub is the directory below.
 func (d *Dir) Sub(name string) Store {
-	return &Dir{root: d.path(name), shared: d.shared, made: map[string]bool{}, dirty: map[string]uint64{}}
+	return &Dir{place: d.place, sub: d.path(name), shared: d.shared, readOnly: d.readOnly, made: map[string]bool{}, dirty: map[string]uint64{}}
 }

@@ -27,18 +27,61 @@ func TestDir(t *testing.T) {
 	objectstoretest.Run(t, func(t *testing.T) objectstore.Store { return openDir(t, filepath.Join(t.TempDir(), "lake")) })
 }
 
+// A directory that somebody empties, moves away or puts another one in the place of, while it is open: what lies at its path
+// counts, and what is written lies there.
+func TestDirIsReplaced(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "lake")
+	d := openDir(t, root).Sub("events")
+	write := func(name string) {
+		t.Helper()
+		if err := d.CreateExclusive(t.Context(), name, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(root, "events", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func(name string, want bool) {
+		t.Helper()
+		if got, err := d.Exists(t.Context(), name); err != nil || got != want {
+			t.Errorf("%s: got %v, %v, want %v", name, got, err, want)
+		}
+	}
+	write("data/day/1")
+	if err := os.RemoveAll(filepath.Join(root, "events")); err != nil {
+		t.Fatal(err)
+	}
+	there("data/day/1", false)
+	write("data/day/2")
+	if err := os.Rename(root, root+".old"); err != nil {
+		t.Fatal(err)
+	}
+	there("data/day/2", false)
+	if list, err := d.List(t.Context(), "data", true); err != nil || len(list) != 0 {
+		t.Errorf("got %v, %v, want nothing", list, err)
+	}
+	if err := objectstore.WriteAll(t.Context(), d, "data/day/3", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want fs.ErrNotExist: nobody else makes the directory", err)
+	}
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	there("data/day/2", false)
+	write("data/day/3")
+}
+
 // Files are for their owner alone, and no temporary file is left by any way of writing.
 func TestDirFiles(t *testing.T) {
 	root := t.TempDir()
 	d := openDir(t, root)
 	for _, err := range []error{
-		d.CreateExclusive("metadata/v1", []byte("x")), d.Replace("metadata/hint", []byte("1")), objectstore.WriteAll(d, "data/day/file", []byte("x")),
+		d.CreateExclusive(t.Context(), "metadata/v1", []byte("x")), d.Replace(t.Context(), "metadata/hint", []byte("1"), nil), objectstore.WriteAll(t.Context(), d, "data/day/file", []byte("x")),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.CreateExclusive("metadata/v1", []byte("y")); !errors.Is(err, fs.ErrExist) {
+	if err := d.CreateExclusive(t.Context(), "metadata/v1", []byte("y")); !errors.Is(err, fs.ErrExist) {
 		t.Fatalf("got %v, want fs.ErrExist", err)
 	}
 	files := 0
@@ -64,15 +107,15 @@ func TestDirFiles(t *testing.T) {
 // A file that is open stays readable when it is removed.
 func TestDirOpenAndRemoved(t *testing.T) {
 	d := openDir(t, t.TempDir())
-	if err := objectstore.WriteAll(d, "file", []byte("content")); err != nil {
+	if err := objectstore.WriteAll(t.Context(), d, "file", []byte("content")); err != nil {
 		t.Fatal(err)
 	}
-	o, err := d.Open("file")
+	o, err := d.Open(t.Context(), "file")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	if err := d.Remove("file"); err != nil {
+	if err := d.Remove(t.Context(), "file"); err != nil {
 		t.Fatal(err)
 	}
 	p := make([]byte, 7)
@@ -81,27 +124,27 @@ func TestDirOpenAndRemoved(t *testing.T) {
 	}
 }
 
-// Alone waits for every Share, in this process and in others, and ends with its context.
+// An exclusive lock waits for every shared one, in this process and in others, and ends with its context.
 func TestDirLocks(t *testing.T) {
 	root := t.TempDir()
 	one, two := openDir(t, root), openDir(t, root)
-	release, err := one.Share(t.Context())
+	release, err := one.LockShared(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := two.Share(t.Context())
+	again, err := two.LockShared(t.Context())
 	if err != nil {
 		t.Fatalf("two shares: %v", err)
 	}
 	again()
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := two.Alone(short); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := two.LockExclusive(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("alone beside a share: got %v, want that it waits", err)
 	}
 	got := make(chan error, 1)
 	go func() {
-		end, err := two.Alone(t.Context())
+		end, err := two.LockExclusive(t.Context())
 		if err == nil {
 			end()
 		}
@@ -129,10 +172,49 @@ func TestDirErrors(t *testing.T) {
 		t.Error("a file was opened as a directory")
 	}
 	d := openDir(t, root)
-	if _, err := d.List("file", false); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.List(t.Context(), "file", false); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a listing of a file: got %v, want an error", err)
 	}
-	if err := d.CreateExclusive("file/below", []byte("x")); err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, objectstore.ErrUncertain) {
+	if err := d.CreateExclusive(t.Context(), "file/below", []byte("x")); err == nil || errors.Is(err, fs.ErrExist) || errors.Is(err, objectstore.ErrUncertain) {
 		t.Errorf("a file as a directory: got %v, want an error that says that nothing was written", err)
+	}
+}
+
+// A symbolic link that leads out of the directory is not followed, whichever part of a name it is.
+func TestDirSymbolicLinks(t *testing.T) {
+	ctx := t.Context()
+	root, outside := t.TempDir(), t.TempDir()
+	file := filepath.Join(outside, "file")
+	if err := os.WriteFile(file, []byte("outside"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"link": file, "dir": outside} {
+		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := openDir(t, root)
+	for _, name := range []string{"link", "dir/file"} {
+		if b, err := d.Read(ctx, name); err == nil {
+			t.Errorf("read %s: got %q, want an error", name, b)
+		}
+		if o, err := d.Open(ctx, name); err == nil {
+			t.Errorf("open %s: got a file of %d bytes, want an error", name, o.Size())
+		}
+	}
+	for did, err := range map[string]error{
+		"create":           objectstore.WriteAll(ctx, d, "dir/new", []byte("x")),
+		"create exclusive": d.CreateExclusive(ctx, "dir/new", []byte("x")),
+		"replace":          d.Replace(ctx, "dir/file", []byte("x"), nil),
+		"remove":           d.Remove(ctx, "dir/file"),
+		"of a sub":         d.Sub("dir").Remove(ctx, "file"),
+	} {
+		if err == nil {
+			t.Errorf("%s: got no error", did)
+		}
+	}
+	left, err := os.ReadDir(outside)
+	if b, rerr := os.ReadFile(file); string(b) != "outside" || rerr != nil || err != nil || len(left) != 1 {
+		t.Errorf("got %q and %v, %v, want what was there", b, left, errors.Join(err, rerr))
 	}
 }

@@ -15,6 +15,7 @@ type Requests struct {
 type counter struct {
 	next                         http.RoundTripper
 	put, get, head, list, remove atomic.Uint64
+	versions                     atomic.Bool // a deleted object left a version
 }
 
 // RoundTrip counts a request and sends it.
@@ -33,8 +34,17 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 			c.get.Add(1)
 		}
 	}
-	return c.next.RoundTrip(r)
+	answer, err := c.next.RoundTrip(r)
+	// A store that keeps versions writes a marker instead of deleting, and names it.
+	if err == nil && r.Method == http.MethodDelete && (answer.Header.Get("X-Amz-Delete-Marker") != "" || answer.Header.Get("X-Amz-Version-Id") != "") {
+		c.versions.Store(true)
+	}
+	return answer, err
 }
+
+// KeepsVersions says whether the bucket has kept what was deleted from it, as versioning and an object lock do. It is known
+// once an object was deleted; OpenS3 does, but for a bucket that is read only.
+func (s *S3) KeepsVersions() bool { return s.sent.versions.Load() }
 
 // Stats counts the requests since the bucket was opened, those of all places in it.
 func (s *S3) Stats() Requests {

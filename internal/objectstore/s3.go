@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -31,6 +32,7 @@ type S3Options struct {
 
 	Transport http.RoundTripper // default: the client's own; tests count and spoil requests with it
 	Timeout   time.Duration     // of one request without its body; default 15 s
+	ReadOnly  bool              // nothing is written, and OpenS3 does not try
 }
 
 // S3 is a Store in a bucket of an S3-compatible store.
@@ -38,19 +40,26 @@ type S3 struct {
 	o      S3Options
 	client *minio.Client // repeats what can be repeated
 	single *minio.Client // never repeats a request: for the conditional write, whose answers differ in meaning
-	ctx    context.Context
-	tails  *tailCache // of objects that were opened; those of all places in the bucket
-	sent   *counter   // requests of all places in the bucket
+	tails  *tailCache    // of objects that were opened; those of all places in the bucket
+	sent   *counter      // requests of all places in the bucket
 }
 
 // graceS3 is for how long an object stays that nothing lists. A bucket has no lock that ends with its process, so a
 // sweep cannot know whether somebody is about to list a young object.
 const graceS3 = 24 * time.Hour
 
-// OpenS3 opens a bucket, and makes sure that it keeps two writers apart: an object that is written twice on the
-// condition that there is none must be rejected the second time. ctx ends requests of the Store.
+// OpenS3 opens a bucket that answers, and makes sure that it keeps two writers apart, unless nothing is written.
 func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
-	s := &S3{o: o, ctx: ctx, tails: newTailCache(tailCacheBytes, time.Now)}
+	s, err := NewS3(o)
+	if err != nil || o.ReadOnly {
+		return s, err
+	}
+	return s, s.Probe(ctx)
+}
+
+// NewS3 is a bucket that nobody has asked yet. Who writes to it calls Probe before.
+func NewS3(o S3Options) (*S3, error) {
+	s := &S3{o: o, tails: newTailCache(tailCacheBytes, time.Now)}
 	if s.o.Timeout == 0 {
 		s.o.Timeout = 15 * time.Second // arbitrary: a committer that is cut off must notice before it keeps others waiting
 	}
@@ -82,20 +91,19 @@ func OpenS3(ctx context.Context, o S3Options) (*S3, error) {
 		return nil, err
 	}
 	options.MaxRetries = 1
-	if s.single, err = minio.New(u.Host, &options); err != nil {
-		return nil, err
-	}
-	return s, s.probe()
+	s.single, err = minio.New(u.Host, &options)
+	return s, err
 }
 
-// probe makes sure of conditional writes.
-func (s *S3) probe() error {
+// Probe makes sure that the bucket keeps two writers apart: an object that is written twice on the condition that there is
+// none must be rejected the second time.
+func (s *S3) Probe(ctx context.Context) error {
 	name := "probe-" + newSuffix()
-	defer func() { _ = s.Remove(name) }()
-	if err := s.CreateExclusive(name, []byte("first")); err != nil {
+	defer func() { _ = s.Remove(ctx, name) }()
+	if err := s.CreateExclusive(ctx, name, []byte("first")); err != nil {
 		return fmt.Errorf("write to %s: %w", s.Location(""), err)
 	}
-	switch err := s.CreateExclusive(name, []byte("second")); {
+	switch err := s.CreateExclusive(ctx, name, []byte("second")); {
 	case errors.Is(err, fs.ErrExist):
 		return nil
 	case err != nil:
@@ -111,6 +119,9 @@ func (s *S3) Location(name string) string {
 	return strings.TrimSuffix("s3://"+path.Join(s.o.Bucket, s.key(name)), "/")
 }
 
+// Path is the s3 URL, too: there is no shorter name.
+func (s *S3) Path(name string) string { return s.Location(name) }
+
 // Sub is the prefix below.
 func (s *S3) Sub(name string) Store {
 	sub := *s
@@ -118,12 +129,26 @@ func (s *S3) Sub(name string) Store {
 	return &sub
 }
 
+// ReadOnly says how the bucket was opened.
+func (s *S3) ReadOnly() bool { return s.o.ReadOnly }
+
+// mayWrite says why an object by that name cannot be written or removed.
+func (s *S3) mayWrite(name string) error {
+	switch {
+	case s.o.ReadOnly:
+		return ErrReadOnly
+	case !isLocal(name):
+		return errOutside
+	}
+	return nil
+}
+
 // Grace is for how long an object that nothing lists has to stay.
 func (s *S3) Grace() time.Duration { return graceS3 }
 
 // request is the context of one request. Bodies of n bytes have a second more for each megabyte.
-func (s *S3) request(n int) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.ctx, s.o.Timeout+time.Duration(n>>20)*time.Second)
+func (s *S3) request(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.o.Timeout+time.Duration(n>>20)*time.Second)
 }
 
 // status is the HTTP status of an answer, 0 where there was none.
@@ -134,6 +159,21 @@ func status(err error) int {
 	return 0
 }
 
+// Away says whether an error means that the bucket did not answer, or answered that it does not work now: it may later. What
+// it rejects, it rejects later, too.
+func Away(err error) bool {
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.StatusCode != 0 {
+		return passing(response.StatusCode)
+	}
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// passing says whether the same request may get another answer than this one.
+func passing(code int) bool {
+	return code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests
+}
+
 // missing gives the error for an object that is not there its usual form. A bucket that is not there is another error.
 func missing(err error) error {
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.StatusCode == http.StatusNotFound && response.Code != minio.NoSuchBucket {
@@ -142,73 +182,35 @@ func missing(err error) error {
 	return err
 }
 
-// Create starts a new object. It is kept in memory up to partBytes, and then sent in parts.
-func (s *S3) Create(name string) (Writer, error) { return &s3Writer{s: s, name: name}, nil }
-
-// partBytes bounds the memory of an object that is being written, and is the size of its parts.
-const partBytes = 16 << 20
-
-// s3Writer is one PUT for a small object, and a multipart upload for a large one.
-type s3Writer struct {
-	s      *S3
-	name   string
-	buffer bytes.Buffer
-	pipe   *io.PipeWriter // once the buffer was too small
-	done   chan error
-}
-
-func (w *s3Writer) Write(p []byte) (int, error) {
-	if w.pipe != nil {
-		return w.pipe.Write(p)
-	}
-	if w.buffer.Len()+len(p) <= partBytes {
-		return w.buffer.Write(p)
-	}
-	in, out := io.Pipe()
-	w.pipe, w.done = out, make(chan error, 1)
-	go func() {
-		_, err := w.s.client.PutObject(w.s.ctx, w.s.o.Bucket, w.s.key(w.name), in, -1, minio.PutObjectOptions{PartSize: partBytes})
-		_ = in.CloseWithError(err)
-		w.done <- err
-	}()
-	if _, err := w.pipe.Write(w.buffer.Bytes()); err != nil {
-		return 0, err
-	}
-	w.buffer = bytes.Buffer{}
-	return w.pipe.Write(p)
-}
-
-func (w *s3Writer) Close() error {
-	if w.pipe != nil {
-		return errors.Join(w.pipe.Close(), <-w.done)
-	}
-	return w.s.put(w.name, w.buffer.Bytes())
-}
-
-// Abort gives the object up.
-func (w *s3Writer) Abort() {
-	if w.pipe != nil {
-		_ = w.pipe.CloseWithError(errors.New("given up"))
-		<-w.done
-	}
-	w.buffer = bytes.Buffer{}
-}
-
 // putOptions are those of a whole object. Over HTTP without TLS the client signs the body in chunks, and then sends no
 // length for an empty one, which stores reject.
 func putOptions(data []byte) minio.PutObjectOptions {
 	return minio.PutObjectOptions{DisableMultipart: true, DisableContentSha256: len(data) == 0}
 }
 
-func (s *S3) put(name string, data []byte) error {
-	ctx, cancel := s.request(len(data))
+func (s *S3) put(ctx context.Context, name string, data []byte) error {
+	if err := s.mayWrite(name); err != nil {
+		return err
+	}
+	ctx, cancel := s.request(ctx, len(data))
 	defer cancel()
 	_, err := s.client.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), putOptions(data))
 	return err
 }
 
-// Replace writes a whole object over what is there.
-func (s *S3) Replace(name string, data []byte) error { return s.put(name, data) }
+// Replace writes a whole object over what is there. Another Replace can come between the look and the write.
+func (s *S3) Replace(ctx context.Context, name string, data []byte, keep func(there []byte) bool) error {
+	if keep != nil {
+		if err := s.mayWrite(name); err != nil {
+			return err
+		}
+		there, err := s.Read(ctx, name)
+		if err == nil && keep(there) {
+			return nil
+		}
+	}
+	return s.put(ctx, name, data)
+}
 
 // How long CreateExclusive tries to learn what became of its object. Arbitrary; the lease of a loader is shorter.
 const (
@@ -226,17 +228,20 @@ const (
 //	else            the store rejected it
 //
 // When the time is up and a try may have worked, it answers ErrUncertain.
-func (s *S3) CreateExclusive(name string, data []byte) error {
+func (s *S3) CreateExclusive(ctx context.Context, name string, data []byte) error {
+	if err := s.mayWrite(name); err != nil {
+		return err
+	}
 	deadline := time.Now().Add(exclusiveFor)
 	uncertain := false
 	for pause := exclusivePause; ; pause = min(2*pause, 5*time.Second) {
-		err := s.tryExclusive(name, data)
+		err := s.tryExclusive(ctx, name, data)
 		code := status(err)
 		switch {
 		case err == nil:
 			return nil
 		case code == http.StatusPreconditionFailed:
-			same, err := s.same(name, data)
+			same, err := s.same(ctx, name, data)
 			switch {
 			case err == nil && same:
 				return nil
@@ -246,28 +251,28 @@ func (s *S3) CreateExclusive(name string, data []byte) error {
 				uncertain = true
 			}
 		case code == http.StatusConflict: // neither has won
-		case code == 0 || code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooManyRequests:
+		case code == 0 || passing(code):
 			uncertain = uncertain || code == 0 || code >= 500
 		case uncertain:
 			return errors.Join(ErrUncertain, err)
 		default:
 			return err
 		}
-		if s.ctx.Err() != nil || time.Now().Add(pause).After(deadline) {
+		if ctx.Err() != nil || time.Now().Add(pause).After(deadline) {
 			if uncertain {
 				return errors.Join(ErrUncertain, err)
 			}
 			return err
 		}
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 	}
 }
 
-func (s *S3) tryExclusive(name string, data []byte) error {
-	ctx, cancel := s.request(len(data))
+func (s *S3) tryExclusive(ctx context.Context, name string, data []byte) error {
+	ctx, cancel := s.request(ctx, len(data))
 	defer cancel()
 	options := putOptions(data)
 	options.SetMatchETagExcept("*")
@@ -275,33 +280,36 @@ func (s *S3) tryExclusive(name string, data []byte) error {
 	return err
 }
 
-func (s *S3) same(name string, data []byte) (bool, error) {
-	there, err := s.Read(name)
+func (s *S3) same(ctx context.Context, name string, data []byte) (bool, error) {
+	there, err := s.Read(ctx, name)
 	return err == nil && bytes.Equal(there, data), err
 }
 
 // Read reads a whole object.
-func (s *S3) Read(name string) ([]byte, error) {
-	b, _, err := s.get(name, "")
+func (s *S3) Read(ctx context.Context, name string) ([]byte, error) {
+	b, _, err := s.get(ctx, name, "")
 	return b, err
 }
 
 // get reads a range of an object, all of it for "", and says how long the object is.
-func (s *S3) get(name, span string) (b []byte, size int64, err error) {
+func (s *S3) get(ctx context.Context, name, span string) (b []byte, size int64, err error) {
+	if !isLocal(name) {
+		return nil, 0, errOutside
+	}
 	for pause := exclusivePause; ; pause *= 2 {
-		b, size, err = s.tryGet(name, span)
-		if err == nil || errors.Is(err, fs.ErrNotExist) || s.ctx.Err() != nil || status(err) >= 400 || pause > 4*time.Second {
+		b, size, err = s.tryGet(ctx, name, span)
+		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || status(err) >= 400 || pause > 4*time.Second {
 			return b, size, err
 		}
 		select { // the answer broke off in its body
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 	}
 }
 
-func (s *S3) tryGet(name, span string) (b []byte, size int64, err error) {
-	ctx, cancel := s.request(partBytes)
+func (s *S3) tryGet(ctx context.Context, name, span string) (b []byte, size int64, err error) {
+	ctx, cancel := s.request(ctx, partBytes)
 	defer cancel()
 	var options minio.GetObjectOptions
 	if span != "" {
@@ -328,8 +336,11 @@ func (s *S3) tryGet(name, span string) (b []byte, size int64, err error) {
 }
 
 // Exists asks for the head of an object.
-func (s *S3) Exists(name string) (bool, error) {
-	ctx, cancel := s.request(0)
+func (s *S3) Exists(ctx context.Context, name string) (bool, error) {
+	if !isLocal(name) {
+		return false, errOutside
+	}
+	ctx, cancel := s.request(ctx, 0)
 	defer cancel()
 	_, err := s.client.StatObject(ctx, s.o.Bucket, s.key(name), minio.StatObjectOptions{})
 	if err = missing(err); errors.Is(err, fs.ErrNotExist) {
@@ -338,30 +349,49 @@ func (s *S3) Exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// List lists by one request for each thousand objects.
-func (s *S3) List(dir string, deep bool) ([]Entry, error) {
+// List lists by one request for each thousand objects, each with a deadline. Objects whose name is none of a Store's are
+// nobody's, and not in it.
+func (s *S3) List(ctx context.Context, dir string, deep bool) ([]Entry, error) {
+	if !isLocal(dir) {
+		return nil, errOutside
+	}
 	prefix := s.key(dir) + "/"
 	if prefix == "/" {
 		prefix = ""
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(s.o.Timeout, func() { cancel(context.DeadlineExceeded) })
+	defer late.Stop()
 	var out []Entry
-	for object := range s.client.ListObjects(s.ctx, s.o.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: deep}) {
+	for object := range s.client.ListObjects(ctx, s.o.Bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: deep}) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		if object.Err != nil {
 			return nil, object.Err
 		}
-		name := path.Join(dir, strings.TrimSuffix(strings.TrimPrefix(object.Key, prefix), "/"))
+		late.Reset(s.o.Timeout) // the next request may begin
+		name := strings.TrimSuffix(strings.TrimPrefix(object.Key, prefix), "/")
+		if !isLocal(name) {
+			continue
+		}
+		name = path.Join(dir, name)
 		if strings.HasSuffix(object.Key, "/") {
 			out = append(out, Entry{Name: name, Dir: true})
 			continue
 		}
 		out = append(out, Entry{Name: name, Size: object.Size, Modified: object.LastModified})
 	}
-	return out, nil
+	return out, context.Cause(ctx)
 }
 
 // Remove deletes an object.
-func (s *S3) Remove(name string) error {
-	ctx, cancel := s.request(0)
+func (s *S3) Remove(ctx context.Context, name string) error {
+	if err := s.mayWrite(name); err != nil {
+		return err
+	}
+	ctx, cancel := s.request(ctx, 0)
 	defer cancel()
 	s.tails.forget(s.key(name))
 	err := missing(s.client.RemoveObject(ctx, s.o.Bucket, s.key(name), minio.RemoveObjectOptions{}))
@@ -372,10 +402,10 @@ func (s *S3) Remove(name string) error {
 }
 
 // Sync has nothing to do: a store answers when an object is durable.
-func (s *S3) Sync() error { return nil }
+func (s *S3) Sync(context.Context) error { return nil }
 
-// Share and Alone lock nothing; Grace stands in for them.
-func (s *S3) Share(ctx context.Context) (func(), error) { return func() {}, ctx.Err() }
+// LockShared locks nothing; Grace stands in for it.
+func (s *S3) LockShared(ctx context.Context) (func(), error) { return func() {}, ctx.Err() }
 
-// Alone locks nothing; see Share.
-func (s *S3) Alone(ctx context.Context) (func(), error) { return func() {}, ctx.Err() }
+// LockExclusive locks nothing; see LockShared.
+func (s *S3) LockExclusive(ctx context.Context) (func(), error) { return func() {}, ctx.Err() }

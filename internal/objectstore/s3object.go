@@ -1,6 +1,7 @@
 package objectstore
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -16,6 +17,7 @@ const (
 
 // s3Object reads an object in blocks. It keeps the end of the object, and the blocks that were read last.
 type s3Object struct {
+	ctx  context.Context // of all requests until Close
 	s    *S3
 	name string
 	size int64
@@ -27,19 +29,31 @@ type s3Object struct {
 }
 
 // Open asks for the end of an object, which tells its size, unless it was opened lately.
-func (s *S3) Open(name string) (Object, error) {
-	if tail, size, ok := s.tails.get(s.key(name)); ok {
-		return &s3Object{s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
+func (s *S3) Open(ctx context.Context, name string) (Object, error) {
+	if !isLocal(name) {
+		return nil, errOutside
 	}
-	tail, size, err := s.get(name, fmt.Sprintf("bytes=-%d", blockBytes))
+	if tail, size, ok := s.tails.get(s.key(name)); ok {
+		return &s3Object{ctx: ctx, s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
+	}
+	tail, size, err := s.get(ctx, name, fmt.Sprintf("bytes=-%d", blockBytes))
 	if status(err) == 416 { // an empty object has no last bytes
-		tail, size, err = s.get(name, "")
+		tail, size, err = s.get(ctx, name, "")
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.tails.put(s.key(name), tail, size)
-	return &s3Object{s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
+	return &s3Object{ctx: ctx, s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
+}
+
+// ReadEnd asks for the last bytes of an object.
+func (s *S3) ReadEnd(ctx context.Context, name string, n int) ([]byte, error) {
+	b, _, err := s.get(ctx, name, fmt.Sprintf("bytes=-%d", n))
+	if status(err) == 416 { // it is empty
+		return nil, nil
+	}
+	return b, err
 }
 
 func (o *s3Object) Size() int64 { return o.size }
@@ -83,7 +97,7 @@ func (o *s3Object) block(i int64) ([]byte, error) {
 	}
 	from := i * blockBytes
 	to := min(from+blockBytes, o.size)
-	b, size, err := o.s.get(o.name, fmt.Sprintf("bytes=%d-%d", from, to-1))
+	b, size, err := o.s.get(o.ctx, o.name, fmt.Sprintf("bytes=%d-%d", from, to-1))
 	if err != nil {
 		return nil, err
 	}

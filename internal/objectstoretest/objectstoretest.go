@@ -18,7 +18,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T) objectstore.Store) {
 	for name, test := range map[string]func(*testing.T, objectstore.Store){
 		"create": testCreate, "exclusive": testExclusive, "replace": testReplace, "ranges": testRanges,
-		"sizes": testSizes, "list": testList, "remove": testRemove, "sub": testSub,
+		"sizes": testSizes, "list": testList, "remove": testRemove, "sub": testSub, "names": testNames,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -27,7 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) objectstore.Store) {
 // testCreate holds that an object is there when it is closed, and not before.
 func testCreate(t *testing.T, s objectstore.Store) {
 	missing(t, s, "a/b/object")
-	w, err := s.Create("a/b/object")
+	w, err := s.Create(t.Context(), "a/b/object")
 	must(t, err)
 	_, err = w.Write([]byte("one "))
 	must(t, err)
@@ -36,25 +36,25 @@ func testCreate(t *testing.T, s objectstore.Store) {
 	must(t, w.Close())
 	holds(t, s, "a/b/object", "one two")
 
-	w, err = s.Create("a/b/given-up")
+	w, err = s.Create(t.Context(), "a/b/given-up")
 	must(t, err)
 	_, err = w.Write([]byte("half"))
 	must(t, err)
 	w.Abort()
 	missing(t, s, "a/b/given-up")
-	must(t, objectstore.WriteAll(s, "a/b/given-up", []byte("again")))
+	must(t, objectstore.WriteAll(t.Context(), s, "a/b/given-up", []byte("again")))
 	holds(t, s, "a/b/given-up", "again")
 }
 
 // testExclusive holds that of all who write a name one has it, and that nobody changes it after that.
 func testExclusive(t *testing.T, s objectstore.Store) {
-	must(t, s.CreateExclusive("v1", []byte("first")))
-	if err := s.CreateExclusive("v1", []byte("second")); !errors.Is(err, fs.ErrExist) {
+	must(t, s.CreateExclusive(t.Context(), "v1", []byte("first")))
+	if err := s.CreateExclusive(t.Context(), "v1", []byte("second")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a name that is taken: got %v, want fs.ErrExist", err)
 	}
 	holds(t, s, "v1", "first")
-	must(t, objectstore.WriteAll(s, "v2", []byte("created")))
-	if err := s.CreateExclusive("v2", []byte("second")); !errors.Is(err, fs.ErrExist) {
+	must(t, objectstore.WriteAll(t.Context(), s, "v2", []byte("created")))
+	if err := s.CreateExclusive(t.Context(), "v2", []byte("second")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a name that Create took: got %v, want fs.ErrExist", err)
 	}
 
@@ -62,7 +62,7 @@ func testExclusive(t *testing.T, s objectstore.Store) {
 	results := make([]error, writers)
 	var group sync.WaitGroup
 	for i := range writers {
-		group.Go(func() { results[i] = s.CreateExclusive("meta/v3", fmt.Append(nil, "writer ", i)) })
+		group.Go(func() { results[i] = s.CreateExclusive(t.Context(), "meta/v3", fmt.Append(nil, "writer ", i)) })
 	}
 	group.Wait()
 	won := -1
@@ -83,20 +83,30 @@ func testExclusive(t *testing.T, s objectstore.Store) {
 }
 
 func testReplace(t *testing.T, s objectstore.Store) {
-	must(t, s.CreateExclusive("hint", []byte("a longer text")))
+	must(t, s.CreateExclusive(t.Context(), "hint", []byte("a longer text")))
 	for _, text := range []string{"1", "", "2"} {
-		must(t, s.Replace("hint", []byte(text)))
+		must(t, s.Replace(t.Context(), "hint", []byte(text), nil))
 		holds(t, s, "hint", text)
 	}
-	must(t, s.Replace("new", []byte("x")))
+	must(t, s.Replace(t.Context(), "new", []byte("x"), nil))
 	holds(t, s, "new", "x")
+	for _, keep := range []bool{true, false} {
+		looked := ""
+		must(t, s.Replace(t.Context(), "new", []byte("y"), func(there []byte) bool { looked = string(there); return keep }))
+		if looked != "x" {
+			t.Errorf("got %q to look at, want x", looked)
+		}
+		holds(t, s, "new", map[bool]string{true: "x", false: "y"}[keep])
+	}
+	must(t, s.Replace(t.Context(), "newer", []byte("z"), func([]byte) bool { t.Error("there is nothing to keep"); return true }))
+	holds(t, s, "newer", "z")
 }
 
 // testRanges holds what ReadAt answers inside, across and behind the end of an object.
 func testRanges(t *testing.T, s objectstore.Store) {
 	content := sample(700 << 10)
-	must(t, objectstore.WriteAll(s, "object", content))
-	o, err := s.Open("object")
+	must(t, objectstore.WriteAll(t.Context(), s, "object", content))
+	o, err := s.Open(t.Context(), "object")
 	must(t, err)
 	defer o.Close()
 	if o.Size() != int64(len(content)) {
@@ -128,7 +138,19 @@ func testRanges(t *testing.T, s objectstore.Store) {
 			t.Errorf("%d bytes at %d: got %d bytes and %v", c.n, c.at, n, err)
 		}
 	}
-	if _, err := s.Open("nothing"); !errors.Is(err, fs.ErrNotExist) {
+	for n, want := range map[int][]byte{33: content[size-33:], len(content): content} {
+		if got, err := s.ReadEnd(t.Context(), "object", n); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("the last %d bytes: got %d, %v, want the last %d", n, len(got), err, len(want))
+		}
+	}
+	must(t, s.Replace(t.Context(), "object", []byte("another"), nil))
+	if got, err := s.ReadEnd(t.Context(), "object", 5); err != nil || string(got) != "other" {
+		t.Errorf("the end of an object that was replaced: got %q, %v", got, err)
+	}
+	if _, err := s.ReadEnd(t.Context(), "nothing", 1); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the end of no object: got %v, want fs.ErrNotExist", err)
+	}
+	if _, err := s.Open(t.Context(), "nothing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no object: got %v, want fs.ErrNotExist", err)
 	}
 }
@@ -137,24 +159,24 @@ func testRanges(t *testing.T, s objectstore.Store) {
 func testSizes(t *testing.T, s objectstore.Store) {
 	for _, n := range []int{0, 1, 256 << 10, 256<<10 + 1, 16 << 20, 16<<20 + 1, 33 << 20} {
 		content := sample(n)
-		w, err := s.Create("object")
+		w, err := s.Create(t.Context(), "object")
 		must(t, err)
 		for piece := range slices.Chunk(content, 1<<20) {
 			_, err := w.Write(piece)
 			must(t, err)
 		}
 		must(t, w.Close())
-		got, err := s.Read("object")
+		got, err := s.Read(t.Context(), "object")
 		if err != nil || !bytes.Equal(got, content) {
 			t.Errorf("%d bytes: got %d, %v, or others", n, len(got), err)
 		}
-		must(t, s.Remove("object"))
+		must(t, s.Remove(t.Context(), "object"))
 	}
 }
 
 func testList(t *testing.T, s objectstore.Store) {
 	for name, size := range map[string]int{"data/day=1/a": 3, "data/day=1/b": 0, "data/day=2/c": 5, "data/top": 7, "data2/other": 1} {
-		must(t, objectstore.WriteAll(s, name, make([]byte, size)))
+		must(t, objectstore.WriteAll(t.Context(), s, name, make([]byte, size)))
 	}
 	for _, c := range []struct {
 		dir  string
@@ -167,7 +189,7 @@ func testList(t *testing.T, s objectstore.Store) {
 		{"nothing", false, "[]"},
 		{"nothing", true, "[]"},
 	} {
-		entries, err := s.List(c.dir, c.deep)
+		entries, err := s.List(t.Context(), c.dir, c.deep)
 		must(t, err)
 		names := []string{}
 		for _, e := range entries {
@@ -188,21 +210,21 @@ func testList(t *testing.T, s objectstore.Store) {
 }
 
 func testRemove(t *testing.T, s objectstore.Store) {
-	must(t, objectstore.WriteAll(s, "a/object", []byte("x")))
-	must(t, objectstore.WriteAll(s, "a/other", []byte("y")))
+	must(t, objectstore.WriteAll(t.Context(), s, "a/object", []byte("x")))
+	must(t, objectstore.WriteAll(t.Context(), s, "a/other", []byte("y")))
 	for range 2 { // the second time it is removed already
-		must(t, s.Remove("a/object"))
+		must(t, s.Remove(t.Context(), "a/object"))
 		missing(t, s, "a/object")
 	}
-	must(t, s.Sync())
+	must(t, s.Sync(t.Context()))
 	holds(t, s, "a/other", "y")
-	must(t, s.CreateExclusive("a/object", []byte("again")))
+	must(t, s.CreateExclusive(t.Context(), "a/object", []byte("again")))
 	holds(t, s, "a/object", "again")
 }
 
 func testSub(t *testing.T, s objectstore.Store) {
 	sub := s.Sub("tables")
-	must(t, sub.CreateExclusive("events/v1", []byte("x")))
+	must(t, sub.CreateExclusive(t.Context(), "events/v1", []byte("x")))
 	holds(t, s, "tables/events/v1", "x")
 	holds(t, s.Sub("tables").Sub("events"), "v1", "x")
 	if got, want := sub.Location("events/v1"), s.Location("tables/events/v1"); got != want {
@@ -213,14 +235,46 @@ func testSub(t *testing.T, s objectstore.Store) {
 	}
 }
 
+// testNames holds that no name leads out of a place.
+func testNames(t *testing.T, s objectstore.Store) {
+	ctx := t.Context()
+	must(t, objectstore.WriteAll(ctx, s, "other/object", []byte("x")))
+	place := s.Sub("place")
+	must(t, objectstore.WriteAll(ctx, place, "a/object", []byte("y")))
+	for _, name := range []string{"../other/object", "a/../../other/object", "/other/object", "a/../a/object", "a//object", "./a/object", ".."} {
+		_, openErr := place.Open(ctx, name)
+		_, readErr := place.Read(ctx, name)
+		_, existsErr := place.Exists(ctx, name)
+		_, listErr := place.List(ctx, name, true)
+		w, createErr := place.Create(ctx, name+"/new")
+		if createErr == nil {
+			createErr = w.Close()
+		}
+		for did, err := range map[string]error{
+			"open": openErr, "read": readErr, "exists": existsErr, "list": listErr, "create": createErr,
+			"create exclusive": place.CreateExclusive(ctx, name+"/new", []byte("z")), "replace": place.Replace(ctx, name, []byte("z"), nil),
+			"remove": place.Remove(ctx, name),
+		} {
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s %s: got %v, want an error that says that the name is wrong", did, name, err)
+			}
+		}
+	}
+	holds(t, s, "other/object", "x")
+	holds(t, place, "a/object", "y")
+	if all, err := s.List(ctx, "", true); err != nil || len(all) != 2 {
+		t.Errorf("got %v, %v, want the two objects", all, err)
+	}
+}
+
 // holds wants an object with this text.
 func holds(t *testing.T, s objectstore.Store, name, want string) {
 	t.Helper()
-	got, err := s.Read(name)
+	got, err := s.Read(t.Context(), name)
 	if err != nil || string(got) != want {
 		t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
 	}
-	if there, err := s.Exists(name); err != nil || !there {
+	if there, err := s.Exists(t.Context(), name); err != nil || !there {
 		t.Errorf("%s: exists %v, %v, want true", name, there, err)
 	}
 }
@@ -228,10 +282,10 @@ func holds(t *testing.T, s objectstore.Store, name, want string) {
 // missing wants no object by that name.
 func missing(t *testing.T, s objectstore.Store, name string) {
 	t.Helper()
-	if _, err := s.Read(name); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Read(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s: got %v, want fs.ErrNotExist", name, err)
 	}
-	if there, err := s.Exists(name); err != nil || there {
+	if there, err := s.Exists(t.Context(), name); err != nil || there {
 		t.Errorf("%s: exists %v, %v, want false", name, there, err)
 	}
 }

@@ -199,6 +199,30 @@ func (l *Ledger) Replay(t *testing.T, s Caller) {
 	t.Logf("%d keys sent again, %d of them had their receipt", again, same)
 }
 
+// ReplayMoved sends again every request that had a key, to a service that was moved into a cluster since. One that was
+// acknowledged must be a conflict, and stores nothing; any other is one, or is stored now.
+func (l *Ledger) ReplayMoved(t *testing.T, s Caller) {
+	t.Helper()
+	conflicts := 0
+	for _, e := range l.entries {
+		if e.IdempotencyKey == "" {
+			continue
+		}
+		a, err := s.Call(http.MethodPost, l.Key, e.Path, e.Body, "Idempotency-Key", e.IdempotencyKey)
+		switch {
+		case err == nil && a.Status == http.StatusConflict && strings.Contains(string(a.Body), "before the service was moved on 20"):
+			conflicts++
+		case err != nil || a.Status != http.StatusOK || e.Status == http.StatusOK:
+			t.Fatalf("key %s sent again: got %d %v %s, first %d", e.IdempotencyKey, a.Status, err, a.Body, e.Status)
+		default:
+			e.Status, e.Receipt = http.StatusOK, string(a.Body)
+		}
+	}
+	if conflicts == 0 {
+		t.Error("no request with a key was acknowledged: the test shows nothing")
+	}
+}
+
 // Settle sends one more event and waits until it is in the table: then everything before it is, too.
 func (l *Ledger) Settle(t *testing.T, s Caller, within time.Duration) {
 	t.Helper()

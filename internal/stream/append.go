@@ -20,6 +20,7 @@ type writer struct {
 	high       atomic.Uint64 // the highest sequence number known to have been given out
 	grown      broadcast     // high was raised
 	saved      uint64        // the high that was last saved; only watch touches it
+	stored     atomic.Uint64 // up to here the reader has stored everything: see Resume
 	acks       ackTime
 	down       atomic.Pointer[error] // why it takes no records while others do; nil when it does
 	confirming sync.Mutex            // one question at a time whether the partition ends early
@@ -33,17 +34,16 @@ type writer struct {
 	waiting atomic.Int64          // bytes of records whose callers have no answer
 	oldest  atomic.Pointer[group] // the first of flying; nil when there is none
 
+	index     *keyIndex   // of keys; nil with an external engine
 	unsettled []unsettled // keys of frames that may or may not be stored
 	taken     uint64      // how many groups were taken to be sent
 	newest    sent        // the frame that is stored and was taken last
 	probed    time.Time   // when settle last wrote a frame; only watch touches it
 	closed    bool
-	keyed     sync.WaitGroup // calls of AppendKeyed
-	places    chan struct{}  // taken by them
 }
 
 func newWriter(s *Stream, log *engine.Partition, p uint8) *writer {
-	w := &writer{s: s, part: p, log: log, overlap: overlap, acks: ackTime{begun: s.o.Now()}, places: make(chan struct{}, maxKeyed)}
+	w := &writer{s: s, part: p, log: log, overlap: overlap, acks: ackTime{begun: s.o.Now()}}
 	if s.e.Mode() == engine.External {
 		w.overlap = clusterOverlap
 	}
@@ -87,7 +87,7 @@ func (s *Stream) appendGroup(ctx context.Context, record []byte, name *key) (Pos
 	if err != nil {
 		s.queued.Add(-int64(len(record)))
 		if name != nil {
-			s.keys.release(slotKey{key: *name})
+			w.index.release(slotKey{key: *name})
 		}
 		return Position{}, err
 	}
@@ -214,6 +214,7 @@ func (w *writer) due() *group {
 	}
 	if len(w.full) > 0 {
 		g := w.full[0]
+		w.full[0] = nil // the array stays, and would hold its frame
 		w.full = w.full[1:]
 		return g
 	}

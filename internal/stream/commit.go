@@ -42,7 +42,7 @@ func (w *writer) commit(g *group) {
 	if s.isolated() {
 		defer w.evictBehind(g).Stop()
 	}
-	seq, err := w.publish(g.ctx, what, address{}, g.buf)
+	seq, err := w.publish(g.ctx, what, "", g.buf)
 	w.answered(g, seq, err)
 	w.mu.Lock()
 	if err == nil && g.order > w.newest.order {
@@ -63,9 +63,9 @@ func (w *writer) commit(g *group) {
 //
 // Steps: append.publish, append.stored; with a key keyed.publish, keyed.stored. A crash before the first leaves nothing,
 // one at the second leaves a record whose sender has no answer, and between the two either may be.
-func (w *writer) publish(ctx context.Context, what string, to address, frame []byte) (uint64, error) {
+func (w *writer) publish(ctx context.Context, what string, key string, frame []byte) (uint64, error) {
 	high := w.high.Load()
-	seq, err := w.send(ctx, what, to, frame)
+	seq, err := w.send(ctx, what, key, frame)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrExists), errors.Is(err, ErrFull), errors.Is(err, errStep):
@@ -93,25 +93,16 @@ func (w *writer) publish(ctx context.Context, what string, to address, frame []b
 // errFellBack means that the engine gives out sequence numbers a second time.
 var errFellBack = fmt.Errorf("%w: it has lost its newest frames", ErrUnavailable)
 
-// address says what the engine compares when it stores a message.
-type address struct {
-	key  string // "" for a message without a key
-	over uint64 // number of the newest message with the key; 0 for none
-}
-
 // send sends one message, and learns how fast the engine is.
-func (w *writer) send(ctx context.Context, what string, to address, frame []byte) (uint64, error) {
+func (w *writer) send(ctx context.Context, what string, key string, frame []byte) (uint64, error) {
 	n, start := w.acks.enter(), w.s.o.Now()
 	err := w.s.at(what, "publish")
 	var seq uint64
 	if err == nil {
-		switch {
-		case to.key == "":
+		if key == "" {
 			seq, err = w.log.Publish(ctx, frame)
-		case to.over == 0:
-			seq, err = w.log.PublishNew(ctx, to.key, frame)
-		default:
-			seq, err = w.log.PublishOver(ctx, to.key, to.over, frame)
+		} else {
+			seq, err = w.log.PublishNew(ctx, key, frame)
 		}
 		err = translate(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -162,7 +163,7 @@ func survivors(t *testing.T, s *Stream, stored map[Position]string, fresh Positi
 	return survived, reported
 }
 
-// TestResume is for a loss that only the reader can tell of: it has read further than was noted.
+// TestResume is for frames that only the reader can tell of: it has stored more than was noted. They are not lost.
 func TestResume(t *testing.T) {
 	e := openEngine(t, t.TempDir())
 	s := openStream(t, e, Options{})
@@ -175,8 +176,8 @@ func TestResume(t *testing.T) {
 	if at.Seq <= 50 {
 		t.Errorf("record got number %d, its reader is at 50", at.Seq)
 	}
-	if st := s.Stats(); st.Lost != 50 {
-		t.Errorf("%d lost, want 50", st.Lost)
+	if st := s.Stats(); st.Lost != 0 {
+		t.Errorf("%d lost, want none", st.Lost)
 	}
 	damaged := 0
 	if err := s.Scan(t.Context(), 0, 1, func(f Frame) error {
@@ -193,6 +194,43 @@ func TestResume(t *testing.T) {
 	if _, err := s.Read(t.Context(), Position{Seq: 7}); !errors.Is(err, ErrDamaged) {
 		t.Errorf("Read of a lost frame: %v, want ErrDamaged", err)
 	}
+}
+
+// A large loss costs a write for each thousand of the lost numbers, not for each one.
+func TestLostNumbersShareWrites(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, b backend) {
+		const lost = 2500
+		var writes atomic.Int64
+		s := openStream(t, b.engine, Options{Step: func(name string) error {
+			if name == "probe.publish" || name == "lost.publish" {
+				writes.Add(1)
+			}
+			return nil
+		}})
+		const stored = 300
+		s.Resume(0, stored)
+		s.writers[0].raise(lost) // as it was noted
+		t.Cleanup(run(t, s))
+		at, err := s.Append(t.Context(), []byte("x"))
+		if err != nil || at.Seq <= lost {
+			t.Fatalf("got %v, %v, want a number above %d", at, err, lost)
+		}
+		if st := s.Stats(); st.Lost != lost-stored {
+			t.Errorf("%d lost, want %d", st.Lost, lost-stored)
+		}
+		if n := writes.Load(); n > 10 {
+			t.Errorf("got %d writes, want one for each thousand lost numbers, and a few", n)
+		}
+		told := 0
+		if err := s.Scan(t.Context(), 0, 1, func(f Frame) error {
+			if f.Damaged != nil {
+				told++
+			}
+			return nil
+		}); err != nil || told != lost {
+			t.Errorf("the scan tells of %d lost frames, %v, want %d", told, err, lost)
+		}
+	})
 }
 
 // TestForeignBytes puts messages into the stream that are no frames; what follows them is still read.

@@ -30,14 +30,18 @@ type disk struct {
 	ask      func() (Disk, error)
 	remote   bool // it is the storage of an external engine: to ask costs a question over the network
 	headroom int64
+	copies   func() int   // of each byte, as far as the storage counts them
+	margin   func() int64 // see Margin; nothing for a disk, which this process alone fills
 
+	size    atomic.Int64 // at the last look; 0 while unknown
 	free    atomic.Int64 // at the last look
 	need    atomic.Int64 // below which the disk counts as full
 	written atomic.Int64 // since then
 }
 
-func (d *disk) init(o Options, e *engine.Engine) {
+func (d *disk) init(s *Stream, o Options, e *engine.Engine) {
 	d.headroom, d.ask = o.Headroom, o.Disk
+	d.copies, d.margin = func() int { return 1 }, func() int64 { return 0 }
 	if d.ask != nil {
 		return
 	}
@@ -46,7 +50,42 @@ func (d *disk) init(o Options, e *engine.Engine) {
 		d.ask = func() (Disk, error) { return statDisk(dir) }
 	default:
 		d.ask, d.remote = func() (Disk, error) { return askStorage(e) }, true
+		d.copies = func() int { return max(1, e.Stats().Replicas) }
+		d.margin = func() int64 { return Margin(d.copies(), o.nodes(), s.Partitions()) }
 	}
+}
+
+// inFlightBytes is what a node may have on its way to one partition when it learns that the storage is full.
+const inFlightBytes = 3 << 20 // the defaults of InFlight and MaxFrame
+
+// Margin is how many bytes of an account may be written before the last node knows that it is full, and stops: each node
+// counts what it writes itself, and asks after spaceStep bytes. The account counts every copy.
+func Margin(copies, nodes, partitions int) int64 {
+	return int64(copies) * int64(nodes) * (spaceStep + int64(partitions)*inFlightBytes)
+}
+
+// reserve is how much of the storage must be free for records to be taken.
+func (d *disk) reserve(size int64) int64 {
+	if d.headroom > 0 {
+		return d.headroom + d.margin()
+	}
+	return Headroom(size) + d.margin()
+}
+
+// fits says whether the account of an external engine is large enough: events get at least as much as the reserve.
+func (d *disk) fits() error {
+	if !d.remote {
+		return nil
+	}
+	now, err := d.ask()
+	if err != nil || now.Size == 0 {
+		return nil // the stream says what is wrong
+	}
+	if need := 2 * d.reserve(0); now.Size < need {
+		return fmt.Errorf("the NATS account may store %s, and %s are needed for this many nodes, partitions and copies: raise its max_file to that or more",
+			mebibytes(now.Size), mebibytes(need+1<<20-1))
+	}
+	return nil
 }
 
 // askStorage asks an external engine. Events stop near the end of its storage, so that leases and the registry can still
@@ -77,17 +116,27 @@ func (d *disk) look() (enough bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("look at the disk: %w", err)
 	}
+	d.size.Store(now.Size)
 	if now.Size == 0 { // unknown
 		d.free.Store(0)
 		return true, nil
 	}
-	need := d.headroom
-	if need == 0 {
-		need = max(16<<20, min(512<<20, now.Size/20))
-	}
+	need := d.reserve(now.Size)
 	d.free.Store(now.Free)
 	d.need.Store(need)
 	return now.Free >= need && (now.Files < 0 || now.Files >= minFiles), nil
+}
+
+// Headroom is how many bytes of a disk must be free for records to be taken, unless Options say otherwise. Of an account Margin
+// must be free beside them.
+func Headroom(size int64) int64 { return max(16<<20, min(512<<20, size/20)) }
+
+// full says what is full.
+func (d *disk) full() string {
+	if d.remote {
+		return "the NATS account has nearly reached its storage limit"
+	}
+	return "the disk is nearly full"
 }
 
 // wrote counts bytes. It says that it is time to look: when many were written since the last look, or enough to use up
@@ -96,9 +145,10 @@ func (d *disk) wrote(n int) (look bool) {
 	if d.remote && d.free.Load() == 0 {
 		return false
 	}
-	now := d.written.Add(int64(n))
-	crossed := func(step int64) bool { return now >= step && now-int64(n) < step }
-	return crossed(spaceStep) || crossed(d.free.Load()-d.need.Load())
+	copied := int64(n) * int64(d.copies())
+	now := d.written.Add(copied)
+	crossed := func(step int64) bool { return now >= step && now-copied < step }
+	return crossed(spaceStep*int64(d.copies())) || crossed(d.free.Load()-d.need.Load())
 }
 
 // usedUp says whether as much was written since the last look as was free then.

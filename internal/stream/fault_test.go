@@ -124,7 +124,7 @@ func TestDiskIsAskedByBytesToo(t *testing.T) {
 	var asked atomic.Int64
 	var d disk
 	free := int64(1 << 40)
-	d.init(Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: free, Files: -1}, nil }}, nil)
+	d.init(nil, Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: free, Files: -1}, nil }}, nil)
 	look := func() {
 		if _, err := d.look(); err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestDiskIsAskedByBytesToo(t *testing.T) {
 // An external engine that does not answer must not be taken for one without a limit: what it said last counts.
 func TestStorageThatDoesNotAnswer(t *testing.T) {
 	answers := true
-	d := disk{remote: true, headroom: 100, ask: func() (Disk, error) {
+	d := disk{remote: true, headroom: 90, copies: func() int { return 3 }, margin: func() int64 { return 10 }, ask: func() (Disk, error) {
 		if !answers {
 			return Disk{}, errors.New("no answer")
 		}
@@ -167,12 +167,12 @@ func TestStorageThatDoesNotAnswer(t *testing.T) {
 	}
 	look(true)
 	answers = false
-	if d.wrote(899) || d.usedUp() {
-		t.Error("899 of 900 bytes are too many")
+	if d.wrote(299) || d.usedUp() {
+		t.Error("three copies of 299 bytes are too many for 900")
 	}
 	look(true)
 	if !d.wrote(1) || !d.usedUp() {
-		t.Error("900 of 900 bytes are not enough")
+		t.Error("three copies of 300 bytes are not enough for 900")
 	}
 	look(false)
 	answers = true
@@ -206,6 +206,54 @@ func TestAccountStorage(t *testing.T) {
 	}
 	if _, err := e.Secret(t.Context(), "x"); err != nil {
 		t.Errorf("registry: %v", err)
+	}
+}
+
+// Several nodes fill an account at once, each without knowing what the others write: space for leases must be left.
+func TestAccountOfSeveralNodes(t *testing.T) {
+	const nodes = 6
+	srv := enginetest.Start(t, "max_payload: 8MB\naccounts: {A: {users: [{user: u, password: p}], jetstream: {max_file: 192MB}}}")
+	var all sync.WaitGroup
+	var e *engine.Engine
+	for range nodes {
+		e = openOptions(t, engine.Options{URL: strings.Replace(srv.URL(), "//", "//u:p@", 1)})
+		s := runStream(t, e, Options{Nodes: func() int { return nodes }, AckTimeout: 20 * time.Second})
+		if err := s.Fits(); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			all.Go(func() {
+				for range 10_000 {
+					if _, err := s.Append(t.Context(), make([]byte, 500_000)); errors.Is(err, ErrNoSpace) {
+						return
+					}
+				}
+				t.Error("the account is never full")
+			})
+		}
+	}
+	all.Wait()
+	if used, limit, err := e.Storage(t.Context()); err != nil || used > limit-8<<20 {
+		t.Errorf("%d of %d bytes are used, %v; want space for other things", used, limit, err)
+	}
+	if _, err := e.Take(t.Context(), "loader.0"); err != nil {
+		t.Errorf("lease: %v", err)
+	}
+}
+
+// An account that leaves no space for events is too small, and the error says how large it must be.
+func TestAccountTooSmall(t *testing.T) {
+	srv := enginetest.Start(t, "max_payload: 8MB\naccounts: {A: {users: [{user: u, password: p}], jetstream: {max_file: 64MB}}}")
+	e := openOptions(t, engine.Options{URL: strings.Replace(srv.URL(), "//", "//u:p@", 1)})
+	var nodes atomic.Int64
+	nodes.Store(1)
+	s := runStream(t, e, Options{Nodes: func() int { return int(nodes.Load()) }})
+	if err := s.Fits(); err != nil {
+		t.Errorf("got %v for one node, want nil", err)
+	}
+	nodes.Store(3)
+	if err := s.Fits(); err == nil || !strings.Contains(err.Error(), "98 MiB") { // twice 16 MiB and, for each node, 11 MiB
+		t.Errorf("got %v for three nodes, want an error that names 98 MiB", err)
 	}
 }
 

@@ -103,7 +103,7 @@ func (w *writer) expire(g *group) {
 	w.s.n.failed.Add(uint64(g.n))
 	if before != sending {
 		if len(g.keys) > 0 {
-			w.s.keys.release(g.keys...)
+			w.index.release(g.keys...)
 		}
 		w.release(g)
 	}

@@ -31,6 +31,7 @@ func (w *writer) fault(err error) error {
 	}
 	if first {
 		s.o.Log.Warn("a partition takes no records; the others do", "partition", w.part, "error", err)
+		s.e.Suspect() // the server that the connection goes to may be the cause, and then it is that of all partitions
 	}
 	s.notice()
 	return err

@@ -63,7 +63,8 @@ func TestOnePartitionDown(t *testing.T) {
 	}
 	for i, seen := 0, [2]bool{}; !seen[0] || !seen[1]; i++ { // a key of each kind
 		key := fmt.Sprint("key ", i)
-		_, home := s.keyName(key)
+		name := keyName(key)
+		home := s.writers[name.home(s.parts.Keyed)]
 		start := time.Now()
 		_, err := s.AppendKeyed(t.Context(), key, []byte(key))
 		if home == moved {

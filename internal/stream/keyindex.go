@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,7 @@ import (
 // Such records share frames, and with them syncs, with all others. A frame holds its keys, so key and record are stored
 // in one step; the index only finds them. With an external engine there are other writers, and the engine decides.
 type keyIndex struct {
+	s       *Stream
 	table   keyTable
 	journal keyJournal // without a directory in a process that does not write
 
@@ -41,8 +43,10 @@ const (
 const (
 	// flushEvery is how often the journal is written: a start after a crash reads the frames of so much time (arbitrary).
 	flushEvery = 10 * time.Second
-	// sweepEvery is how often the index gives back what has aged out (arbitrary).
+	// sweepEvery is how often the index gives back what has aged out (arbitrary). New keys that wait for space are told to
+	// come again after sweepSoon.
 	sweepEvery = 10 * time.Minute
+	sweepSoon  = time.Minute
 	// settleAfter is how long a lost connection may still bring frames to the embedded engine: it has read them into
 	// memory, and needs milliseconds to store them.
 	settleAfter = 2 * time.Second
@@ -51,10 +55,11 @@ const (
 // defaultMaxKeys takes half a gibibyte of memory.
 const defaultMaxKeys = 32 << 20
 
-func newKeyIndex(e *engine.Engine, stream string) *keyIndex {
-	k := &keyIndex{open: map[key]keyState{}, journal: keyJournal{stream: stream}}
-	if e.Mode() == engine.Embedded {
-		k.journal.dir = filepath.Join(e.Dir(), "keys")
+func newKeyIndex(s *Stream) *keyIndex {
+	k := &keyIndex{s: s, open: map[key]keyState{}, journal: keyJournal{stream: s.parts.ID}}
+	k.table.most = s.o.MaxKeys
+	if s.e.Mode() == engine.Embedded {
+		k.journal.dir = filepath.Join(s.e.Dir(), "keys")
 	}
 	return k
 }
@@ -66,6 +71,49 @@ type unsettled struct {
 	conn uint64 // the connection that it was sent over
 	next uint64 // groups of a higher order were sent later
 	at   time.Time
+}
+
+func (k *keyIndex) append(ctx context.Context, name *key, record []byte) (Position, error) {
+	if err := k.take(ctx, name); err != nil {
+		k.s.queued.Add(-int64(len(record)))
+		return Position{}, err
+	}
+	return k.s.appendGroup(ctx, record, name)
+}
+
+func (k *keyIndex) read(ctx context.Context, name *key) ([]byte, Position, error) {
+	if err := k.load(ctx); err != nil {
+		return nil, Position{}, err
+	}
+	unknown := k.state(name) == keyUnknown
+	record, at, err := k.find(ctx, name)
+	if unknown && errors.Is(err, ErrNotFound) {
+		err = ErrTimeout
+	}
+	return record, at, err
+}
+
+// take takes a key that no record has.
+func (k *keyIndex) take(ctx context.Context, name *key) error {
+	if k.journal.dir == "" {
+		return fmt.Errorf("%w: another process writes", ErrUnavailable)
+	}
+	if err := k.claim(name); err != nil {
+		return err
+	}
+	_, _, err := k.find(ctx, name)
+	switch {
+	case errors.Is(err, ErrNotFound) && !k.table.full():
+		return nil
+	case errors.Is(err, ErrNotFound), errors.Is(err, ErrTooManyKeys):
+		err = ErrTooManyKeys
+	case used(err):
+		err = ErrExists
+	default:
+		err = translate(err)
+	}
+	k.release(slotKey{key: *name})
+	return err
 }
 
 // claim takes a key for a record that is about to be appended. It returns ErrExists where another record has it, or
@@ -93,7 +141,11 @@ func (k *keyIndex) release(keys ...slotKey) {
 func (k *keyIndex) stored(partition uint8, seq uint64, keys []slotKey) {
 	for i := range keys {
 		at := Position{Partition: partition, Seq: seq, Slot: keys[i].slot}
-		k.table.insert(&keys[i].key, at)
+		if k.loaded.Load() {
+			k.table.insert(&keys[i].key, at) // there was space when it was claimed
+		} else {
+			k.table.load(keys[i].key[0], keys[i].key.sum(), at.pack())
+		}
 		if k.journal.dir != "" {
 			k.journal.add(&keys[i].key, at)
 		}
@@ -111,7 +163,7 @@ func (w *writer) answered(g *group, seq uint64, err error) {
 	if len(g.keys) == 0 {
 		return
 	}
-	k := w.s.keys
+	k := w.index
 	switch {
 	case err == nil:
 		k.stored(w.part, seq, g.keys)
@@ -156,7 +208,7 @@ func (w *writer) settle(ctx context.Context) error {
 			low = u.low
 		}
 	}
-	open, newest := w.unsettled[:n], w.newest
+	open, newest := slices.Clone(w.unsettled[:n]), w.newest
 	w.mu.Unlock()
 	if n == 0 {
 		return nil
@@ -175,28 +227,28 @@ func (w *writer) settle(ctx context.Context) error {
 	if end <= low { // the engine has lost frames: the next probe fills their numbers
 		return errFellBack
 	}
-	if err := w.s.readKeys(ctx, w.part, low+1, end, nil); err != nil {
+	if err := w.index.readFrames(ctx, w.part, low+1, end, nil); err != nil {
 		return err
 	}
 	w.mu.Lock()
-	w.unsettled = w.unsettled[n:]
+	w.unsettled = slices.Delete(w.unsettled, 0, n)
 	w.mu.Unlock()
 	for _, u := range open {
-		w.s.keys.release(u.keys...)
+		w.index.release(u.keys...)
 	}
 	return nil
 }
 
 var errRead = errors.New("the frames to read are read")
 
-// readKeys puts the keys of a partition's frames into the table, from one sequence number to another. After each frame
+// readFrames puts the keys of a partition's frames into the table, from one sequence number to another. After each frame
 // it calls then, if given.
-func (s *Stream) readKeys(ctx context.Context, partition uint8, from, to uint64, then func(seq uint64) error) error {
+func (k *keyIndex) readFrames(ctx context.Context, partition uint8, from, to uint64, then func(seq uint64) error) error {
 	if from > to {
 		return nil
 	}
-	err := s.Scan(ctx, partition, from, func(fr Frame) error {
-		s.keys.stored(partition, fr.Seq, fr.keys)
+	err := k.s.Scan(ctx, partition, from, func(fr Frame) error {
+		k.stored(partition, fr.Seq, fr.keys)
 		if then != nil {
 			if err := then(fr.Seq); err != nil {
 				return err
@@ -213,10 +265,10 @@ func (s *Stream) readKeys(ctx context.Context, partition uint8, from, to uint64,
 	return err
 }
 
-// loadKeys fills the index, once: from the journal, and from the frames behind it.
-func (s *Stream) loadKeys(ctx context.Context) error {
-	k := s.keys
-	if k == nil || k.loaded.Load() {
+// load fills the index, once: from the journal, and from the frames behind it.
+func (k *keyIndex) load(ctx context.Context) error {
+	s := k.s
+	if k.loaded.Load() {
 		return nil
 	}
 	k.loading.Lock()
@@ -225,32 +277,29 @@ func (s *Stream) loadKeys(ctx context.Context) error {
 		return nil
 	}
 	start := s.o.Now()
-	k.table.clear()
-	k.journal.entries, k.journal.files = nil, nil
-	ends := make([]uint64, len(s.writers))
-	if k.journal.dir != "" {
-		var err error
-		if ends, err = k.journal.load(&k.table, len(s.writers)); err != nil {
-			return fmt.Errorf("read the journal of idempotency keys: %w", err)
-		}
-	}
-	behind := uint64(0)
+	k.journal.entries = nil
+	last := make([]uint64, len(s.writers))
 	for p, w := range s.writers {
 		st, err := w.log.State(ctx)
 		if err != nil {
 			return err
 		}
 		k.table.first[p].Store(st.FirstSeq)
-		w.raise(ends[p]) // numbers that were given out and are not there any more are not given out again
-		from := max(ends[p]+1, st.FirstSeq)
-		if from <= st.LastSeq {
-			behind += st.LastSeq - from + 1
-		}
-		err = s.readKeys(ctx, uint8(p), from, st.LastSeq, func(seq uint64) error {
-			ends[p] = seq
-			return k.journal.flushLarge(ends)
-		})
-		if err != nil {
+		last[p] = st.LastSeq
+	}
+	ends, err := k.loadJournal(len(s.writers))
+	if err != nil {
+		return err
+	}
+	behind, err := k.loadFrames(ctx, ends, last)
+	if err != nil {
+		return err
+	}
+	if behind > 0 && k.table.full() && k.journal.dir != "" {
+		// Keys of these frames may have been left out, and are the newest. With the journal the oldest are.
+		if err := k.journal.close(ends); err != nil {
+			s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
+		} else if _, err = k.loadJournal(len(s.writers)); err != nil {
 			return err
 		}
 	}
@@ -258,59 +307,99 @@ func (s *Stream) loadKeys(ctx context.Context) error {
 	if took := s.o.Now().Sub(start); took > time.Second {
 		s.o.Log.Info("idempotency keys read", "keys", k.table.len(), "frames", behind, "duration", took.String())
 	}
+	if !k.table.complete() {
+		s.o.Log.Warn("more idempotency keys are in use than may be in memory: the oldest are left out, and no new ones are taken until they have aged out",
+			"most", s.o.MaxKeys)
+	}
 	return nil
 }
 
-// keepKeys writes the journal and gives memory back, when it is time.
-func (s *Stream) keepKeys(ctx context.Context) {
-	k := s.keys
-	if k == nil || !k.loaded.Load() || k.journal.dir == "" {
+// loadJournal fills the table from the journal, and says up to where the journal has every key.
+func (k *keyIndex) loadJournal(partitions int) ([]uint64, error) {
+	k.table.clear()
+	if k.journal.dir == "" {
+		return make([]uint64, partitions), nil
+	}
+	ends, err := k.journal.load(&k.table, partitions)
+	if err != nil {
+		return nil, fmt.Errorf("read the journal of idempotency keys: %w", err)
+	}
+	return ends, nil
+}
+
+// loadFrames adds the keys of the frames between ends, which it moves on, and last. It says how many frames these are.
+func (k *keyIndex) loadFrames(ctx context.Context, ends, last []uint64) (behind uint64, err error) {
+	for p, w := range k.s.writers {
+		w.raise(ends[p]) // numbers that were given out and are not there any more are not given out again
+		from := max(ends[p]+1, k.table.first[p].Load())
+		if from <= last[p] {
+			behind += last[p] - from + 1
+		}
+		err = k.readFrames(ctx, uint8(p), from, last[p], func(seq uint64) error {
+			ends[p] = seq
+			return k.journal.flushLarge(ends)
+		})
+		if err != nil {
+			return behind, err
+		}
+	}
+	return behind, nil
+}
+
+// tend writes the journal and gives memory back, when it is time.
+func (k *keyIndex) tend(ctx context.Context) {
+	s := k.s
+	if !k.loaded.Load() || k.journal.dir == "" {
 		return
 	}
 	now := s.o.Now()
 	if d := now.Sub(k.flushed); d >= flushEvery || d < 0 {
 		k.flushed = now
-		if err := k.journal.flush(s.keyEnds()); err != nil {
+		if err := k.journal.flush(k.ends()); err != nil {
 			s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
 		}
 	}
-	if d := now.Sub(k.swept); d >= sweepEvery || d < 0 {
+	every := sweepEvery
+	if k.table.full() || !k.table.complete() {
+		every = sweepSoon
+	}
+	if d := now.Sub(k.swept); d >= every || d < 0 {
 		k.swept = now
-		if err := s.sweepKeys(ctx); err != nil {
+		if err := k.sweep(ctx); err != nil {
 			s.o.Log.Warn("idempotency keys that have aged out stay in memory", "error", err)
 		}
 	}
 }
 
-// closeKeys writes the journal for the last time.
-func (s *Stream) closeKeys() {
-	if s.keys == nil || !s.keys.loaded.Load() || s.keys.journal.dir == "" {
+// close writes the journal for the last time.
+func (k *keyIndex) close() {
+	if !k.loaded.Load() || k.journal.dir == "" {
 		return
 	}
-	if err := s.keys.journal.close(s.keyEnds()); err != nil {
-		s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
+	if err := k.journal.close(k.ends()); err != nil {
+		k.s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
 	}
 }
 
-// sweepKeys forgets the keys whose frames have aged out.
-func (s *Stream) sweepKeys(ctx context.Context) error {
-	first := make([]uint64, len(s.writers))
-	for p, w := range s.writers {
+// sweep forgets the keys whose frames have aged out.
+func (k *keyIndex) sweep(ctx context.Context) error {
+	first := make([]uint64, len(k.s.writers))
+	for p, w := range k.s.writers {
 		st, err := w.log.State(ctx)
 		if err != nil {
 			return err
 		}
 		first[p] = st.FirstSeq
-		s.keys.table.first[p].Store(st.FirstSeq)
+		k.table.first[p].Store(st.FirstSeq)
 	}
-	s.keys.table.sweep()
-	return s.keys.journal.expire(first)
+	k.table.sweep()
+	return k.journal.expire(first)
 }
 
-// keyEnds returns up to where the table has every key of each partition.
-func (s *Stream) keyEnds() []uint64 {
-	ends := make([]uint64, len(s.writers))
-	for p, w := range s.writers {
+// ends returns up to where the table has every key of each partition.
+func (k *keyIndex) ends() []uint64 {
+	ends := make([]uint64, len(k.s.writers))
+	for p, w := range k.s.writers {
 		w.mu.Lock() // no group is taken from here on
 		ends[p] = w.high.Load()
 		for _, g := range w.flying {
@@ -326,14 +415,16 @@ func (s *Stream) keyEnds() []uint64 {
 	return ends
 }
 
-// findKey returns the record of a key, or ErrNotFound.
-func (s *Stream) findKey(ctx context.Context, name *key) ([]byte, Position, error) {
+// find returns the record of a key, or ErrNotFound. ErrTooManyKeys means that it may be a key that was left out of the
+// index, a RestoredError that only the key came here.
+func (k *keyIndex) find(ctx context.Context, name *key) ([]byte, Position, error) {
 	var few [4]Position
-	for _, at := range s.keys.table.find(name, few[:0]) {
-		if int(at.Partition) >= len(s.writers) {
+	var restored error
+	for _, at := range k.table.find(name, few[:0]) {
+		if int(at.Partition) >= len(k.s.writers) {
 			continue
 		}
-		m, err := s.writers[at.Partition].log.Get(ctx, at.Seq)
+		m, err := k.s.writers[at.Partition].log.Get(ctx, at.Seq)
 		if errors.Is(err, engine.ErrNotFound) {
 			continue // it has aged out
 		}
@@ -344,28 +435,27 @@ func (s *Stream) findKey(ctx context.Context, name *key) ([]byte, Position, erro
 		if err != nil {
 			return nil, Position{}, ErrDamaged
 		}
-		for _, k := range append(keys, messageKey(m)...) {
-			if k.key == *name && int(k.slot) < len(records) {
+		for _, k := range keys {
+			switch {
+			case k.key != *name:
+			case int(k.slot) < len(records):
 				return records[k.slot], Position{at.Partition, at.Seq, k.slot}, nil
+			case len(records) == 0:
+				restored = &RestoredError{m.Time}
 			}
 		}
+	}
+	if restored != nil {
+		return nil, Position{}, restored
+	}
+	if !k.table.complete() {
+		return nil, Position{}, ErrTooManyKeys
 	}
 	return nil, Position{}, ErrNotFound
 }
 
-// Key returns the idempotency key of a record in the form that an external engine compares, or "" if it has none. A record
-// that moves to another stream takes its key along.
-func (f *Frame) Key(slot int) string {
-	for i := range f.keys {
-		if int(f.keys[i].slot) == slot {
-			return base64.RawURLEncoding.EncodeToString(f.keys[i].key[:])
-		}
-	}
-	return ""
-}
-
-// messageKey returns the key of a message that was published with one, as earlier versions did and an external engine
-// does: it belongs to the one record of the frame.
+// messageKey returns the key of a message that was published with one, as an external engine has it: it belongs to the one
+// record of the frame, or to none.
 func messageKey(m engine.Message) []slotKey {
 	var k slotKey
 	if n, err := base64.RawURLEncoding.Decode(k.key[:], []byte(m.Key)); err != nil || n != len(k.key) {

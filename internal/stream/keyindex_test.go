@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/internal/engine"
 )
@@ -42,18 +43,12 @@ func TestOneKeyManyCallers(t *testing.T) {
 }
 
 // Keys are known after a restart: with the journal, without it, with a part of it, and when the process was killed
-// before it wrote any. Keys that an earlier version stored as messages of their own are known as well.
+// before it wrote any.
 func TestKeysOutliveProcess(t *testing.T) {
 	dir := t.TempDir()
 	e := openEngine(t, dir)
-	old := openStream(t, e, Options{Partitions: 2})
-	for i := range 20 {
-		name, home := old.keyName(fmt.Sprint("old ", i))
-		if _, err := home.publishKeyed(t.Context(), &name, fmt.Appendf(nil, "old %d", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	old.Close()
+	first := openStream(t, e, Options{Partitions: 2})
+	first.Close()
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,9 +67,6 @@ func TestKeysOutliveProcess(t *testing.T) {
 		for i := range next {
 			checkKey(t, s, fmt.Sprint("new ", i), fmt.Sprint("record ", i))
 		}
-		for i := range 20 {
-			checkKey(t, s, fmt.Sprint("old ", i), fmt.Sprint("old ", i))
-		}
 		for ; next < 300*(round+1); next++ {
 			if _, err := s.AppendKeyed(t.Context(), fmt.Sprint("new ", next), fmt.Appendf(nil, "record %d", next)); err != nil {
 				t.Fatal(err)
@@ -91,11 +83,11 @@ func TestKeysOutliveProcess(t *testing.T) {
 	}
 	e = openEngine(t, dir)
 	s := openStream(t, e, Options{})
-	found := map[string]bool{}
+	found := map[key]bool{}
 	for p := range uint8(2) {
 		err := s.Scan(t.Context(), p, 0, func(fr Frame) error {
-			for slot := range fr.Records {
-				found[fr.Key(slot)] = true
+			for _, k := range fr.keys {
+				found[k.key] = true
 			}
 			return nil
 		})
@@ -103,11 +95,11 @@ func TestKeysOutliveProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(found) != next+20 || found[""] {
-		t.Errorf("got %d keys with the frames, want %d", len(found), next+20)
+	if len(found) != next {
+		t.Errorf("got %d keys with the frames, want %d", len(found), next)
 	}
-	if got := len(contents(t, s, 0)) + len(contents(t, s, 1)); got != next+20 {
-		t.Errorf("got %d records, want %d", got, next+20)
+	if got := len(contents(t, s, 0)) + len(contents(t, s, 1)); got != next {
+		t.Errorf("got %d records, want %d", got, next)
 	}
 }
 
@@ -186,25 +178,125 @@ func TestUnknownOutcomeIsSettled(t *testing.T) {
 	}
 }
 
-// Past the limit no further key is taken; records without a key are, and known keys are found.
+// Past the limit no further key is taken; records without a key are, and known keys are found. Nodes of a cluster count
+// together.
 func TestTooManyKeys(t *testing.T) {
-	s := runStream(t, openEngine(t, t.TempDir()), Options{MaxKeys: 3})
-	for i := range 3 {
-		if _, err := s.AppendKeyed(t.Context(), fmt.Sprint(i), []byte("record")); err != nil {
-			t.Fatal(err)
+	onEveryEngine(t, func(t *testing.T, b backend) {
+		s := runStream(t, b.engine, Options{Partitions: 2, MaxKeys: 3})
+		for i := range 3 {
+			if _, err := s.AppendKeyed(t.Context(), fmt.Sprint(i), fmt.Append(nil, "record ", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		nodes := []*Stream{s}
+		if b.engine.Mode() == engine.External {
+			nodes = append(nodes, runStream(t, b.engine, Options{MaxKeys: 3}))
+		}
+		for _, s := range nodes {
+			if _, err := s.AppendKeyed(t.Context(), "3", []byte("record")); !errors.Is(err, ErrTooManyKeys) {
+				t.Errorf("a new key: got %v, want ErrTooManyKeys", err)
+			}
+			checkKey(t, s, "1", "record 1")
+			if _, err := s.Append(t.Context(), []byte("record")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// More keys are on the disk than there is space for. The stream starts with the newest, however it learns of them. A key that
+// was left out is not taken for a new one, and no new key is taken, until those that were left out have aged out.
+func TestMoreKeysThanSpace(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(journal string) error
+	}{
+		{"journal", func(string) error { return nil }},
+		{"no journal", os.RemoveAll},
+		{"torn journal", truncateNewest},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			const keys, most = 60, 20
+			open := func(o Options) (*Stream, func()) {
+				e := openEngine(t, dir)
+				s := openStream(t, e, o)
+				stop := run(t, s)
+				return s, func() {
+					stop()
+					if err := errors.Join(s.Close(), e.Close()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			s, stop := open(Options{})
+			for i := range keys {
+				if _, err := s.AppendKeyed(t.Context(), fmt.Sprint(i), fmt.Append(nil, "record ", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			stop()
+			if err := c.damage(filepath.Join(dir, "keys")); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the second time with the journal that the first one wrote
+				s, stop = open(Options{MaxKeys: most})
+				for i := range keys - most {
+					if _, err := s.AppendKeyed(t.Context(), fmt.Sprint(i), []byte("second")); !errors.Is(err, ErrTooManyKeys) {
+						t.Fatalf("key %d was left out: got %v, want ErrTooManyKeys", i, err)
+					}
+					if _, _, err := s.ReadKeyed(t.Context(), fmt.Sprint(i)); !errors.Is(err, ErrTooManyKeys) {
+						t.Fatalf("key %d was left out: read %v, want ErrTooManyKeys", i, err)
+					}
+				}
+				for i := keys - most; i < keys; i++ {
+					checkKey(t, s, fmt.Sprint(i), fmt.Sprint("record ", i))
+				}
+				if _, err := s.AppendKeyed(t.Context(), "new", []byte("record")); !errors.Is(err, ErrTooManyKeys) {
+					t.Errorf("a new key: got %v, want ErrTooManyKeys", err)
+				}
+				if n := len(contents(t, s, 0)); n != keys {
+					t.Errorf("got %d records, want %d", n, keys)
+				}
+				stop()
+			}
+			s, stop = open(Options{MaxKeys: most, MaxAge: time.Second})
+			defer stop()
+			eventually(t, "space for a new key", func() bool {
+				st, err := s.writers[0].log.State(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.keys.(*keyIndex).table.first[0].Store(st.FirstSeq) // as the watcher does once a minute
+				s.keys.(*keyIndex).table.sweep()
+				_, err = s.AppendKeyed(t.Context(), "new", []byte("record"))
+				return err == nil
+			})
+		})
+	}
+}
+
+// Only the keys that were left out must have aged out, and one more for each new one.
+func TestSpaceComesBack(t *testing.T) {
+	table := keyTable{most: 10}
+	for seq := range uint64(15) {
+		k := testKey(seq)
+		at := Position{Seq: seq + 1}.pack()
+		if seq < 5 {
+			table.leave(at)
+		} else {
+			table.load(k[0], k.sum(), at)
 		}
 	}
-	if _, err := s.AppendKeyed(t.Context(), "3", []byte("record")); !errors.Is(err, ErrTooManyKeys) {
-		t.Errorf("got %v, want ErrTooManyKeys", err)
-	}
-	if _, err := s.AppendKeyed(t.Context(), "1", []byte("record")); !errors.Is(err, ErrExists) {
-		t.Errorf("a known key: got %v, want ErrExists", err)
-	}
-	if _, _, err := s.ReadKeyed(t.Context(), "1"); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.Append(t.Context(), []byte("record")); err != nil {
-		t.Error(err)
+	for _, c := range []struct {
+		first          uint64
+		complete, full bool
+	}{{5, false, true}, {6, true, true}, {7, true, false}} { // 1 to 5 were left out
+		table.first[0].Store(c.first)
+		table.sweep()
+		if complete, full := table.complete(), table.full(); complete != c.complete || full != c.full {
+			t.Errorf("from %d on: complete %v and full %v, want %v and %v", c.first, complete, full, c.complete, c.full)
+		}
 	}
 }
 

@@ -201,14 +201,14 @@ func allBelow(ends, first []uint64) bool {
 	return true
 }
 
-// load reads the journal into a table, and says up to where every key is in it now. A journal of another stream, or
-// one with a gap, counts as empty.
+// load reads the journal into a table, and says up to where every key is in the journal. Where there are more keys than the
+// table should hold, the oldest are left out: they age out first. A journal of another stream, or one with a gap, counts as
+// empty.
 func (j *keyJournal) load(t *keyTable, partitions int) ([]uint64, error) {
 	numbers, err := j.list()
 	if err != nil {
 		return nil, err
 	}
-	j.ends = make([]uint64, partitions)
 	var size int64
 	for _, n := range numbers {
 		info, err := os.Stat(j.path(n))
@@ -217,20 +217,49 @@ func (j *keyJournal) load(t *keyTable, partitions int) ([]uint64, error) {
 		}
 		size += info.Size()
 	}
-	t.reserve(int(size / journalEntry))
-	for i, n := range numbers {
-		j.n = n
-		whole, err := j.loadFile(t, n, i == 0)
-		if err != nil {
+	keys, over := int(size/journalEntry), 0
+	if t.most > 0 && keys > t.most {
+		keys, over = t.most, -t.most
+		if _, err := j.scan(numbers, partitions, func(_ byte, _ uint32, place uint64) {
+			if !t.gone(place) {
+				over++
+			}
+		}); err != nil {
 			return nil, err
 		}
-		if !whole {
-			t.clear()
-			return make([]uint64, partitions), j.drop(numbers, partitions)
+	}
+	t.reserve(keys)
+	whole, err := j.scan(numbers, partitions, func(shard byte, sum uint32, place uint64) {
+		if over > 0 && !t.gone(place) {
+			over--
+			t.leave(place)
+			return
+		}
+		t.load(shard, sum, place)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !whole {
+		t.clear()
+		return make([]uint64, partitions), j.drop(numbers, partitions)
+	}
+	return slices.Clone(j.ends), nil
+}
+
+// scan hands every key of the files to each, in the order in which they were stored. It returns false where the journal is
+// of another stream or has a gap.
+func (j *keyJournal) scan(numbers []uint64, partitions int, each func(shard byte, sum uint32, place uint64)) (bool, error) {
+	j.ends, j.files = make([]uint64, partitions), nil
+	for i, n := range numbers {
+		j.n = n
+		whole, err := j.scanFile(n, i == 0, each)
+		if err != nil || !whole {
+			return false, err
 		}
 		j.files = append(j.files, journalFile{n, slices.Clone(j.ends)})
 	}
-	return slices.Clone(j.ends), nil
+	return true, nil
 }
 
 // list returns the numbers of the files, in order.
@@ -267,8 +296,8 @@ func (j *keyJournal) drop(numbers []uint64, partitions int) error {
 	return nil
 }
 
-// loadFile reads the whole blocks of a file. It returns false where the file does not continue the one before.
-func (j *keyJournal) loadFile(t *keyTable, n uint64, first bool) (bool, error) {
+// scanFile reads the whole blocks of a file. It returns false where the file does not continue the one before.
+func (j *keyJournal) scanFile(n uint64, first bool, each func(shard byte, sum uint32, place uint64)) (bool, error) {
 	f, err := os.Open(j.path(n))
 	if err != nil {
 		return false, err
@@ -289,7 +318,7 @@ func (j *keyJournal) loadFile(t *keyTable, n uint64, first bool) (bool, error) {
 			return true, nil
 		}
 		for ; len(keys) >= journalEntry; keys = keys[journalEntry:] {
-			t.insertSum(keys[0], binary.LittleEndian.Uint32(keys[1:]), binary.LittleEndian.Uint64(keys[5:]))
+			each(keys[0], binary.LittleEndian.Uint32(keys[1:]), binary.LittleEndian.Uint64(keys[5:]))
 		}
 		j.ends = ends
 	}

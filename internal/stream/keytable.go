@@ -21,7 +21,9 @@ type slotKey struct {
 type keyTable struct {
 	shards [256]keyShard
 	first  [MaxPartitions]atomic.Uint64 // what is below has aged out
+	left   [MaxPartitions]atomic.Uint64 // the last frame with a key that was left out; 0 means none
 	count  atomic.Int64
+	most   int // keys that there is space for; 0 means any number
 }
 
 // keyShard is an open-addressing hash table with linear probing. Where an entry belongs follows from its sum alone, so
@@ -32,6 +34,9 @@ type keyShard struct {
 	places []uint64
 	used   int
 }
+
+// KeyCost is how many bytes of memory a key takes at most.
+const KeyCost = 16
 
 // A shard is rebuilt when maxLoad of it is used, to a size of which its live entries use minLoad.
 const (
@@ -53,6 +58,37 @@ func unpack(p uint64) Position {
 
 // insert notes where the record of a key is. To insert the same twice changes nothing.
 func (t *keyTable) insert(k *key, at Position) { t.insertSum(k[0], k.sum(), at.pack()) }
+
+// load notes where the record of a key is that an earlier process stored, if there is space.
+func (t *keyTable) load(shard byte, sum uint32, place uint64) {
+	switch {
+	case t.gone(place):
+	case t.full():
+		t.leave(place)
+	default:
+		t.insertSum(shard, sum, place)
+	}
+}
+
+// leave notes that a key is not in the table.
+func (t *keyTable) leave(place uint64) {
+	at := unpack(place)
+	left := &t.left[at.Partition]
+	left.Store(max(left.Load(), at.Seq)) // one goroutine loads
+}
+
+// full says whether there is no space for another key.
+func (t *keyTable) full() bool { return t.most > 0 && t.len() >= t.most }
+
+// complete says whether the table has every key that has not aged out. Else a key that it does not have may be in use.
+func (t *keyTable) complete() bool {
+	for p := range t.left {
+		if left := t.left[p].Load(); left > 0 && left >= t.first[p].Load() {
+			return false
+		}
+	}
+	return true
+}
 
 func (t *keyTable) insertSum(shard byte, sum uint32, place uint64) {
 	s := &t.shards[shard]
@@ -142,12 +178,12 @@ func (t *keyTable) reserve(n int) {
 	}
 }
 
-// sweep gives back the memory of what has aged out.
+// sweep gives back the memory of what has aged out. A few keys are not worth the work, unless others wait for their space.
 func (t *keyTable) sweep() {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		if float64(s.live(t)) < 0.9*minLoad*float64(len(s.sums)) {
+		if live := s.live(t); float64(live) < 0.9*minLoad*float64(len(s.sums)) || live < s.used && t.full() {
 			s.rebuild(t)
 		}
 		s.mu.Unlock()
@@ -159,6 +195,9 @@ func (t *keyTable) len() int { return int(t.count.Load()) }
 
 // clear forgets everything.
 func (t *keyTable) clear() {
+	for p := range t.left {
+		t.left[p].Store(0)
+	}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()

@@ -73,6 +73,20 @@ func (s *Stream) confirmAbsent(ctx context.Context, at Position) error {
 	return ErrNotFound
 }
 
+// Peek returns the number of the first frame from a number on, when it was stored, and whether it has records: one without
+// any says nothing that could be loaded. A damaged frame counts as one with records. ErrNotFound means that there is none.
+func Peek(ctx context.Context, p *engine.Partition, from uint64) (seq uint64, at time.Time, records bool, err error) {
+	m, err := p.Next(ctx, from)
+	if errors.Is(err, engine.ErrNotFound) {
+		return 0, at, false, ErrNotFound
+	}
+	if err != nil {
+		return 0, at, false, err
+	}
+	found, err := DecodeFrame(m.Data)
+	return m.Seq, m.Time, len(found) > 0 || err != nil && !errors.Is(err, errLost), nil
+}
+
 // Last returns the sequence number of a partition's newest frame, 0 when there never was one.
 func (s *Stream) Last(ctx context.Context, partition uint8) (uint64, error) {
 	st, err := s.writers[partition].log.State(ctx)

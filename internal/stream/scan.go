@@ -90,7 +90,7 @@ func (s *Stream) frame(m engine.Message, next uint64) Frame {
 		fr.Damaged = fmt.Errorf("%w: the engine has no bytes for it", ErrDamaged)
 	} else if records, keys, err := decodeFrame(m.Data); err == nil {
 		fr.Records, fr.keys = records, keys
-		if m.Key != "" && len(records) > 0 {
+		if m.Key != "" {
 			fr.keys = messageKey(m)
 		}
 	} else {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"sluice/internal/engine"
@@ -34,7 +34,7 @@ const (
 	Starting Phase = iota // Run has not shown yet that the engine takes writes
 	Probing               // a write went wrong: the stream probes the engine until it takes writes
 	Writing               // records are taken
-	NoSpace               // the disk is nearly full
+	NoSpace               // the disk, or the account of an external engine, is nearly full
 	Closed                // for good
 )
 
@@ -72,7 +72,7 @@ func (s *Stream) move(since *Status, to Phase, cause error) bool {
 	case Probing:
 		st.Err = fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	case NoSpace:
-		st.Err = ErrNoSpace
+		st.Err = fmt.Errorf("%w: %s", ErrNoSpace, s.disk.full())
 	case Closed:
 		st.Err = ErrClosed
 	}
@@ -113,7 +113,7 @@ func (s *Stream) logMove(from Phase, to *Status) {
 	case to.Phase == Probing && from != Probing && from != NoSpace:
 		s.o.Log.Error("stream takes no records", "error", to.Err)
 	case to.Phase == NoSpace:
-		s.o.Log.Warn("stream takes no records: the disk is nearly full",
+		s.o.Log.Warn("stream takes no records: "+s.disk.full(),
 			"free", mebibytes(s.disk.free.Load()), "needed", mebibytes(s.disk.need.Load()))
 	}
 }
@@ -149,7 +149,7 @@ func (s *Stream) watch(ctx context.Context) {
 			s.e.Move()
 		}
 		s.saveEnds(ctx, unwell)
-		s.keepKeys(ctx)
+		s.keys.tend(ctx)
 		var again <-chan time.Time
 		if s.e.Mode() == engine.External && len(s.ailing()) > 0 { // as soon as there is a leader again, senders should know
 			again = time.After(probeAgain)
@@ -193,8 +193,9 @@ func (s *Stream) look(ctx context.Context) {
 		s.checkDisk()
 	}
 	if err := s.e.Health(); err != nil {
-		if st := s.status.Load(); st.Phase == Writing || st.Phase == Starting {
-			s.move(st, Probing, err)
+		st := s.status.Load()
+		if st.Phase == Writing || st.Phase == Starting || st.Phase == Probing && !strings.Contains(st.Err.Error(), err.Error()) {
+			s.move(st, Probing, err) // who asks is told the newest cause
 		}
 		return
 	}
@@ -246,7 +247,7 @@ func (s *Stream) probe(ctx context.Context, since *Status) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err := s.loadKeys(ctx); err != nil {
+	if err := s.keys.load(ctx); err != nil {
 		s.o.Log.Error("idempotency keys cannot be read", "error", err)
 		if since.Phase == Starting {
 			s.move(since, Probing, err)
@@ -268,10 +269,12 @@ func (s *Stream) probe(ctx context.Context, since *Status) {
 
 // fill makes sure that the next sequence number is above every one that was ever given out. The engine's may have
 // fallen back, because it drops the rest of a block behind a damaged byte without a word. Readers are past those
-// numbers and would not see what is stored under them a second time, so a frame that tells of the loss takes each.
+// numbers and would not see what is stored under them a second time, so a frame that tells of the loss takes each. A
+// thousand of these frames share one sync. What the reader has stored is not lost.
 //
 // A server that was the leader and does not know yet that it is none may answer with an end that lies behind. So the
-// first of these frames is stored only if the partition really ends there: else nothing is lost.
+// first of these frames is stored only if the partition really ends there: else nothing is lost. The others must follow it:
+// another node may fill, too, and then the next probe goes on.
 func (w *writer) fill(ctx context.Context) error {
 	last, err := w.askEnd(ctx)
 	high := w.high.Load()
@@ -282,23 +285,16 @@ func (w *writer) fill(ctx context.Context) error {
 	if err != nil || seq > high {
 		return err
 	}
-	w.s.o.Log.Error("stream has lost its newest frames", "partition", w.part, "first", seq, "last", high)
-	w.s.n.lost.Add(1)
+	if first := max(seq, w.stored.Load()+1); first <= high {
+		w.s.o.Log.Error("stream has lost its newest frames", "partition", w.part, "first", first, "last", high)
+		w.s.n.lost.Add(high - first + 1)
+	}
 	last = seq
-	const together = 32 // each costs a sync, but they queue
 	for last < high {
-		n := min(together, high-last)
-		errs := make([]error, n)
-		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() { _, errs[i] = w.write(ctx, lostFrame()) })
-		}
-		wg.Wait()
-		if err := errors.Join(errs...); err != nil {
+		n := min(engine.MaxBatch, high-last)
+		if last, err = w.writeAllLost(ctx, last, n); err != nil {
 			return err
 		}
-		last += n
-		w.s.n.lost.Add(n)
 	}
 	return nil
 }
@@ -348,6 +344,20 @@ func (w *writer) writeLost(ctx context.Context, last uint64) (uint64, error) {
 	return seq, translate(err)
 }
 
+// fillWithin bounds one batch of fill. Arbitrary: much longer than a sync takes on a slow disk.
+const fillWithin = 10 * time.Second
+
+// writeAllLost stores n frames that tell of a loss behind the last one, and returns the number of the last of them.
+func (w *writer) writeAllLost(ctx context.Context, last, n uint64) (uint64, error) {
+	if err := w.s.at("lost", "publish"); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, fillWithin)
+	defer cancel()
+	seq, err := w.log.PublishBatch(ctx, last, slices.Repeat([][]byte{lostFrame()}, int(n)))
+	return seq, translate(err)
+}
+
 // probe writes an empty frame.
 func (w *writer) probe(ctx context.Context) error {
 	seq, err := w.write(ctx, AppendFrame(nil))
@@ -361,10 +371,17 @@ func (w *writer) probe(ctx context.Context) error {
 func (w *writer) write(ctx context.Context, frame []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	return w.send(ctx, "probe", address{}, frame)
+	return w.send(ctx, "probe", "", frame)
 }
 
-// Resume tells how far the reader of a partition has come, before Run. The engine normally is past that; if it came
-// back from a crash or from damage without its newest frames, Run first takes the numbers they had, so that none is
-// given out again to a record which the reader would then never see.
-func (s *Stream) Resume(partition uint8, seq uint64) { s.writers[partition].raise(seq) }
+// High is the highest sequence number of a partition that is known to have been given out.
+func (s *Stream) High(partition uint8) uint64 { return s.writers[partition].high.Load() }
+
+// Resume tells up to where the reader of a partition has stored everything, before Run. The engine normally is past that; if
+// it came back from a crash, from damage or from a backup without its newest frames, Run first takes the numbers they had,
+// so that none is given out again to a record which the reader would then never see.
+func (s *Stream) Resume(partition uint8, seq uint64) {
+	w := s.writers[partition]
+	w.stored.Store(seq)
+	w.raise(seq)
+}

@@ -20,7 +20,7 @@ import (
 // What callers branch on. Every error of Append and AppendKeyed but ErrExists and ErrTooLarge means: not now, try later.
 var (
 	ErrOverloaded  = errors.New("stream: too much is waiting to be written")
-	ErrNoSpace     = errors.New("stream: the disk is nearly full")
+	ErrNoSpace     = errors.New("stream: too little space is left")
 	ErrFull        = errors.New("stream: the stream has reached its size limit")
 	ErrTimeout     = errors.New("stream: no acknowledgement in time; the record may or may not be stored")
 	ErrUnavailable = errors.New("stream: the engine takes no writes")
@@ -31,7 +31,7 @@ var (
 	ErrGone        = errors.New("stream: the record has aged out")
 	ErrDamaged     = errors.New("stream: the record cannot be read")
 	ErrBehind      = errors.New("stream: the stream ends before the position to read from")
-	ErrTooManyKeys = errors.New("stream: as many keys are remembered as there may be")
+	ErrTooManyKeys = errors.New("stream: as many keys are in use as there may be")
 )
 
 // MaxPartitions is how many partitions there can be.
@@ -54,11 +54,12 @@ type Options struct {
 	MaxQueue   int64         // bytes that may wait at once; 0 means 64 MiB
 	MaxFrame   int           // bytes of a frame that records share; 0 means 1 MiB
 	InFlight   int           // frames of a partition on their way at once; 0 means 3
-	MaxKeys    int           // keys that the embedded engine's stream remembers, each in at most 16 bytes of memory; 0 means 32 Mi
+	MaxKeys    int           // keys in use at one time: 16 bytes of memory each, or about 170 in each server of an external engine; 0 means 32 Mi
 
-	Disk func() (Disk, error) // free space; nil asks the file system of the engine's directory
-	Now  func() time.Time     // nil means time.Now
-	Log  *slog.Logger         // nil means nothing is logged
+	Nodes func() int           // how many processes write to an external engine; nil means this one alone
+	Disk  func() (Disk, error) // free space; nil asks the file system of the engine's directory
+	Now   func() time.Time     // nil means time.Now
+	Log   *slog.Logger         // nil means nothing is logged
 
 	// Step is called before each named step of an append; its error leaves the outcome open. Tests crash with it. The
 	// names are in the comment of the function that takes the steps.
@@ -89,6 +90,13 @@ func (o *Options) setDefaults() {
 	}
 }
 
+func (o *Options) nodes() int {
+	if o.Nodes == nil {
+		return 1
+	}
+	return o.Nodes()
+}
+
 // Stream is an open stream. Its methods may be called by many goroutines.
 type Stream struct {
 	o         Options
@@ -101,7 +109,7 @@ type Stream struct {
 	queued atomic.Int64  // bytes waiting or on their way
 	disk   disk
 	ends   *engine.Bucket
-	keys   *keyIndex // nil with an external engine
+	keys   keyStore
 
 	status  atomic.Pointer[Status] // changed by move alone
 	moving  sync.Mutex             // one move at a time
@@ -120,25 +128,37 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 		o: o, e: e, maxRecord: e.MaxMessage(),
 		begun: make(chan struct{}), noticed: make(chan struct{}, 1),
 	}
-	s.disk.init(o, e)
+	s.disk.init(s, o, e)
 	s.status.Store(&Status{Starting, errStarting})
 	parts, err := e.Partitions(ctx, engine.PartitionOptions{Count: o.Partitions, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes})
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
 	s.parts = parts
-	if e.Mode() != engine.External {
-		s.keys = newKeyIndex(e, parts.ID)
-	}
 	for i, p := range parts.List {
 		s.writers = append(s.writers, newWriter(s, p, uint8(i)))
 	}
+	s.openKeys()
 	s.turns.Store(rand.Uint32()) // so that processes use different partitions, as far as chance goes
 	if err := s.openEnds(ctx); err != nil {
 		parts.Close()
 		return nil, fmt.Errorf("open stream: %w", err)
 	}
+	s.keys.tend(ctx)
 	return s, nil
+}
+
+// openKeys chooses who decides about keys.
+func (s *Stream) openKeys() {
+	if s.e.Mode() == engine.External {
+		s.keys = newKeySubjects(s)
+		return
+	}
+	index := newKeyIndex(s)
+	for _, w := range s.writers {
+		w.index = index
+	}
+	s.keys = index
 }
 
 // Close ends reading. Run must have returned.
@@ -147,6 +167,9 @@ func (s *Stream) Close() error {
 	s.parts.Close()
 	return nil
 }
+
+// Fits returns nil if the account of an external engine is large enough for the stream, and else how large it must be.
+func (s *Stream) Fits() error { return s.disk.fits() }
 
 // Partitions returns how many partitions there are.
 func (s *Stream) Partitions() int { return len(s.writers) }
@@ -169,12 +192,11 @@ func (s *Stream) Run(ctx context.Context) error {
 	s.move(nil, Closed, nil)
 	for _, w := range s.writers {
 		w.close()
-		w.keyed.Wait()
 	}
 	writers.Wait()
 	stopWatch()
 	watcher.Wait()
+	s.keys.close()
 	s.saveEnds(context.WithoutCancel(ctx), nil)
-	s.closeKeys()
 	return nil
 }

@@ -24,10 +24,10 @@ import (
 //	tag   = first 16 bits of AES(k1, milliseconds, place, kind)
 //	e     = place ⊕ AES(k2, milliseconds, tag)
 //
-// The bit 1 tells these ids from those of earlier versions, which held the place in the clear and a sequence of 40 bits
-// whose first was always 0. A forged id passes with a chance of 1 in 65,536, and then finds no record.
+// The bit 1 is the version of this form: another one has 0 there. A forged id passes with a chance of 1 in 65,536, and then
+// finds no record.
 //
-// The zero value and nil make and read ids of earlier versions only.
+// nil makes no ids, and reads none: it is for those who need none of a record.
 type IDs struct{ tag, pad cipher.Block }
 
 // NewIDs returns the ids of a secret.
@@ -45,73 +45,60 @@ func NewIDs(secret []byte) (*IDs, error) {
 	return ids, nil
 }
 
-// NewBodyDigest returns the digest that tells whether a body was sent before with the same idempotency key. It is keyed:
-// a plain one could be searched for identifiers that were suppressed, by everybody who has the disk.
-func NewBodyDigest(secret []byte) func(body string) [sha256.Size]byte {
-	key, err := hkdf.Key(sha256.New, secret, nil, "idempotency body", 32)
+// NewBodyDigest returns the digest that tells whether a body was sent before with the same idempotency key. Its key comes from
+// the secret and from the idempotency key, which is stored nowhere: else everybody who has the disk, with the secret on it, could
+// search digests for identifiers that were suppressed.
+func NewBodyDigest(secret []byte) func(key [sha256.Size]byte, body string) [sha256.Size]byte {
+	root, err := hkdf.Key(sha256.New, secret, nil, "idempotency body", 32)
 	if err != nil {
 		panic(err) // the length is a constant that SHA-256 allows
 	}
-	return func(body string) (sum [sha256.Size]byte) {
-		h := hmac.New(sha256.New, key)
+	return func(key [sha256.Size]byte, body string) (sum [sha256.Size]byte) {
+		h := hmac.New(sha256.New, root)
+		h.Write(key[:])
+		h = hmac.New(sha256.New, h.Sum(nil))
 		_, _ = io.WriteString(h, body) // a hash takes everything
 		h.Sum(sum[:0])
 		return sum
 	}
 }
 
-func (ids *IDs) sealing() bool { return ids != nil && ids.tag != nil }
-
 const (
+	// seqBits last for 17 years with a thousand frames a second. Beyond, a look-up finds a submission in the table alone.
 	seqBits = 39
 	seqMask = 1<<seqBits - 1
-	// sealedBit is in the lower half of an id, where ids of earlier versions had the first bit of the sequence.
-	sealedBit = 1 << 55
-	// sealedBase marks, in the last byte of a base, a submission whose id is sealed. Earlier versions ignore that byte.
-	sealedBase = 1
+	formBit = 1 << 55 // in the lower half of an id
 )
-
-// Seal gives a new submission an id of the sealed form. Call it before AppendRecord: the record says which form it is.
-func (ids *IDs) Seal(s *Submission) {
-	if ids.sealing() {
-		s.Base[15] |= sealedBase
-	}
-}
 
 // Place sets the id of a submission from the place of its record.
 func (ids *IDs) Place(s *Submission, partition uint8, seq uint64, slot uint16) {
-	if s.Base[15]&sealedBase == 0 || !ids.sealing() || seq > seqMask {
-		s.Place(partition, seq, slot)
+	if ids == nil {
 		return
 	}
-	place := uint64(slot&0x0fff)<<45 | uint64(partition&0x3f)<<seqBits | seq
+	place := uint64(slot&0x0fff)<<45 | uint64(partition&0x3f)<<seqBits | seq&seqMask
 	var id event.ID
 	copy(id[:6], s.Base[:6])
 	tag := ids.makeTag(id, place, s.Kind)
 	e := place ^ ids.makePad(id, tag)
 	binary.BigEndian.PutUint16(id[6:], 0x8000|uint16(e>>45))
-	binary.BigEndian.PutUint64(id[8:], 2<<62|(e>>seqBits&0x3f)<<56|sealedBit|(e&seqMask)<<16|uint64(tag))
+	binary.BigEndian.PutUint64(id[8:], 2<<62|(e>>seqBits&0x3f)<<56|formBit|(e&seqMask)<<16|uint64(tag))
 	s.ID = id
 }
 
 // Locate reads the place in the stream out of an id. It does not say that anything is there; not ok means that the id is
-// made up. An id of an earlier version is always ok, and not authentic.
-func (ids *IDs) Locate(kind Kind, id event.ID) (partition uint8, seq uint64, slot uint16, authentic, ok bool) {
+// made up.
+func (ids *IDs) Locate(kind Kind, id event.ID) (partition uint8, seq uint64, slot uint16, ok bool) {
 	low := binary.BigEndian.Uint64(id[8:])
-	if low&sealedBit == 0 {
-		partition, seq, slot = Locate(id)
-		return partition, seq, slot, false, true
-	}
-	if !ids.sealing() {
-		return 0, 0, 0, false, false
+	if ids == nil || low&formBit == 0 {
+		return 0, 0, 0, false
 	}
 	tag := uint16(low)
 	e := uint64(binary.BigEndian.Uint16(id[6:])&0x0fff)<<45 | (low>>56&0x3f)<<seqBits | low>>16&seqMask
 	place := e ^ ids.makePad(id, tag)
 	if want := ids.makeTag(id, place, kind); subtle.ConstantTimeEq(int32(want), int32(tag)) != 1 {
-		return 0, 0, 0, false, false
+		return 0, 0, 0, false
 	}
-	return uint8(place>>seqBits) & 0x3f, place & seqMask, uint16(place >> 45), true, true
+	return uint8(place>>seqBits) & 0x3f, place & seqMask, uint16(place >> 45), true
 }
 
 func (ids *IDs) makeTag(id event.ID, place uint64, kind Kind) uint16 {

@@ -13,13 +13,19 @@ import (
 )
 
 // recordVersion is the first byte of every record. A reader rejects what it does not know; a new layout gets a
-// new number and both are read until the stream has let go of the old one.
+// new number and both are read until no stream has a record of the old one.
 const recordVersion = 1
 
-const flagKeyed = 0x80 // in the kind byte
+// In the kind byte.
+const (
+	flagKeyed  = 0x80
+	flagErased = 0x40
+	flagWarned = 0x20
+	flagCounts = 0x10 // of requests
+)
 
 // Which members of a row follow: text members in the order of textMembers, then the rest. The layout is not made from
-// event.Columns, because records of earlier versions are read for as long as the stream retains them: a change to the
+// event.Columns, because records are read for as long as the stream retains them: a change to the
 // columns must not move a bit. TestRecordHasEveryColumn fails for a column that the record does not have.
 const (
 	hasEmail = 1 << iota
@@ -34,10 +40,11 @@ const (
 )
 
 // textMembers are the members of a row that are written as text, each behind a bit of its own.
-func textMembers(r *event.Row) [14]*string {
+func textMembers(r *event.Row) [16]*string {
 	return [...]*string{
 		&r.EventType, &r.CustomEventName, &r.Source, &r.CampaignID, &r.CampaignName, &r.Referer, &r.PageURL,
 		&r.CurrencyCode, &r.IFA, &r.PartnerID, &r.GPPString, &r.USPrivacyString, &r.CustomData, &r.SchemaVersion,
+		&r.SenderEventID, &r.OrderID,
 	}
 }
 
@@ -48,6 +55,15 @@ func AppendRecord(b []byte, s *Submission) []byte {
 	if s.Keyed {
 		kind |= flagKeyed
 	}
+	if s.Erased.Accepted > 0 {
+		kind |= flagErased
+	}
+	if len(s.Warned) > 0 {
+		kind |= flagWarned
+	}
+	if len(s.Requests) > 0 {
+		kind |= flagCounts
+	}
 	b = append(b, recordVersion, kind)
 	b = append(b, s.Base[:]...)
 	b = binary.AppendVarint(b, s.ReceivedAt)
@@ -55,6 +71,25 @@ func AppendRecord(b []byte, s *Submission) []byte {
 	if s.Keyed {
 		b = append(b, s.BodyDigest[:]...)
 		b = appendText(b, s.Extra)
+	}
+	if s.Erased.Accepted > 0 {
+		for _, n := range s.Erased.members() {
+			b = binary.AppendUvarint(b, uint64(*n))
+		}
+	}
+	if len(s.Warned) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(s.Warned)))
+		for _, w := range s.Warned {
+			b = appendText(b, string(w.Code))
+			b = binary.AppendUvarint(b, uint64(w.Events))
+		}
+	}
+	if len(s.Requests) > 0 {
+		b = binary.AppendUvarint(b, uint64(len(s.Requests)))
+		for _, r := range s.Requests {
+			b = appendText(b, string(r.Code))
+			b = binary.AppendUvarint(b, uint64(r.Count))
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.Rejections)))
 	for _, r := range s.Rejections {
@@ -68,6 +103,35 @@ func AppendRecord(b []byte, s *Submission) []byte {
 		b = appendRow(b, &s.Rows[i], s)
 	}
 	return b
+}
+
+// members are the counts of erased rows, in the order in which a record has them.
+func (c *Counts) members() [4]*int {
+	return [...]*int{&c.Accepted, &c.Late, &c.Restricted, &c.Suppressed}
+}
+
+// Without returns a record without the rows that were erased. It counts them, so that a look-up answers as before, and keeps
+// what a replay of the Idempotency-Key needs. A record that cannot be read may hold such a row: it becomes an empty one,
+// which cannot be read either.
+func Without(record []byte, erased func(*event.Row) bool) []byte {
+	s, err := (*IDs)(nil).DecodeRecord(string(record), 0, 0, 0)
+	if err != nil {
+		return nil
+	}
+	kept := s.Rows[:0:0]
+	for i := range s.Rows {
+		if r := &s.Rows[i]; erased(r) {
+			s.Erased.Accepted++
+			s.Erased.Add(r)
+		} else {
+			kept = append(kept, *r)
+		}
+	}
+	if len(kept) == len(s.Rows) {
+		return record
+	}
+	s.Rows = kept
+	return AppendRecord(nil, s)
 }
 
 func appendRow(b []byte, r *event.Row, s *Submission) []byte {
@@ -142,11 +206,6 @@ func (ids *IDs) DecodeRecord(rec string, partition uint8, seq uint64, slot uint1
 	return s, nil
 }
 
-// DecodeRecord is IDs.DecodeRecord without a secret: ids come out in the form of earlier versions.
-func DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
-	return (*IDs)(nil).DecodeRecord(rec, partition, seq, slot)
-}
-
 // Decoder is DecodeRecord for a caller that reads many records.
 type Decoder struct {
 	IDs *IDs
@@ -158,10 +217,10 @@ type Decoder struct {
 func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition uint8, seq uint64, slot uint16) ([]event.Row, error) {
 	r := reader{rest: rec, scratch: &d.scratch}
 	if v := r.byte(); v != recordVersion {
-		return rows, fmt.Errorf("%w: version %d, this program reads %d", ErrDamaged, v, recordVersion)
+		return rows, fmt.Errorf("%w: version %d, this program knows %d", ErrDamaged, v, recordVersion)
 	}
 	kind := r.byte()
-	*s = Submission{Kind: Kind(kind &^ flagKeyed), Keyed: kind&flagKeyed != 0}
+	*s = Submission{Kind: Kind(kind &^ (flagKeyed | flagErased | flagWarned | flagCounts)), Keyed: kind&flagKeyed != 0}
 	if s.Kind > Rejected {
 		return rows, fmt.Errorf("%w: unknown kind", ErrDamaged)
 	}
@@ -171,6 +230,21 @@ func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition 
 	if s.Keyed {
 		copy(s.BodyDigest[:], r.take(32))
 		s.Extra = r.text()
+	}
+	if kind&flagErased != 0 {
+		for _, n := range s.Erased.members() {
+			*n = int(r.small(math.MaxUint16))
+		}
+	}
+	if kind&flagWarned != 0 {
+		for n := r.count(2); n > 0; n-- {
+			s.Warned = append(s.Warned, event.Warned{Code: event.Code(r.text()), Events: r.small(math.MaxInt32)})
+		}
+	}
+	if kind&flagCounts != 0 {
+		for n := r.count(2); n > 0; n-- {
+			s.Requests = append(s.Requests, Requests{Code: event.Code(r.text()), Count: r.small(math.MaxInt32)})
+		}
 	}
 	for n := r.count(4); n > 0; n-- {
 		s.Rejections = append(s.Rejections, event.Rejection{
@@ -195,6 +269,20 @@ func CountRows(rec string) int {
 	if kind&flagKeyed != 0 {
 		r.take(32)
 		r.text()
+	}
+	if kind&flagErased != 0 {
+		for range new(Counts).members() {
+			r.uvarint()
+		}
+	}
+	for _, flag := range [...]byte{flagWarned, flagCounts} {
+		if kind&flag == 0 {
+			continue
+		}
+		for n := r.count(2); n > 0; n-- {
+			r.text()
+			r.uvarint()
+		}
 	}
 	for n := r.count(4); n > 0; n-- {
 		r.text()

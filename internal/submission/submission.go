@@ -18,7 +18,7 @@ type Kind uint8
 const (
 	Single   Kind = iota // one event
 	Batch                // an array of events
-	Rejected             // counts of requests that were rejected whole; no submission
+	Rejected             // counts of requests that were rejected whole or answered again; no submission
 )
 
 var prefixes = [...]string{"single.", "batch."}
@@ -31,10 +31,20 @@ type Submission struct {
 	ReceivedAt int64    // Unix seconds
 	DatasetID  string
 	Keyed      bool     // it came with an Idempotency-Key
-	BodyDigest [32]byte // keyed digest of the decoded body, when Keyed; the plain SHA-256 in records of earlier versions
+	BodyDigest [32]byte // keyed digest of the decoded body, when Keyed; see NewBodyDigest
 	Extra      string   // members of the receipt after the first three, when Keyed
 	Rows       []event.Row
 	Rejections []event.Rejection
+	Warned     []event.Warned
+	Requests   []Requests
+	Erased     Counts // of rows that were taken out of the record, see Without; none of them are Rejected
+}
+
+// Requests counts requests that made no submission: rejected ones by the code of their answer, and with no code those that
+// were answered with the receipt of an earlier one.
+type Requests struct {
+	Code  event.Code
+	Count int32
 }
 
 // NewBase makes the base of a submission received at now: a UUIDv7 whose last 16 bits are free for the
@@ -54,25 +64,6 @@ func EventID(base event.ID, index int32) event.ID {
 	return base
 }
 
-// NewID makes a submission's id as earlier versions did; see IDs. It is time-ordered, UUID-shaped (version 8), holds the record's place in the
-// stream, so that a look-up needs no index, and 16 bits of the base, so that a place used again is noticed.
-//
-//	48 bits milliseconds | version | 12 bits slot | variant | 6 bits partition | 40 bits sequence | 16 bits tag
-func NewID(base event.ID, partition uint8, seq uint64, slot uint16) event.ID {
-	var id event.ID
-	copy(id[:6], base[:6])
-	binary.BigEndian.PutUint16(id[6:], 0x8000|slot&0x0fff)
-	binary.BigEndian.PutUint64(id[8:], 2<<62|uint64(partition&0x3f)<<56|(seq&(1<<40-1))<<16)
-	copy(id[14:], base[12:14])
-	return id
-}
-
-// Locate reads the place in the stream out of a submission id. It does not say that anything is there.
-func Locate(id event.ID) (partition uint8, seq uint64, slot uint16) {
-	low := binary.BigEndian.Uint64(id[8:])
-	return uint8(low>>56) & 0x3f, low >> 16 & (1<<40 - 1), binary.BigEndian.Uint16(id[6:]) & 0x0fff
-}
-
 // Time is the millisecond in which the submission with this id, or the event with this id, was received.
 func Time(id event.ID) time.Time {
 	var b [8]byte
@@ -86,17 +77,13 @@ func putTime(id *event.ID, now time.Time) {
 	copy(id[:6], b[2:])
 }
 
-// Place sets the id of a submission from the place of its record, in the form of earlier versions.
-func (s *Submission) Place(partition uint8, seq uint64, slot uint16) {
-	s.ID = NewID(s.Base, partition, seq, slot)
-}
-
 // Counts is what a submission says of its events.
 type Counts struct{ Accepted, Rejected, Late, Restricted, Suppressed int }
 
-// Counts adds the submission up.
+// Counts adds the submission up, with what was erased from it.
 func (s *Submission) Counts() Counts {
-	c := Counts{Accepted: len(s.Rows)}
+	c := s.Erased
+	c.Accepted += len(s.Rows)
 	for i := range s.Rows {
 		c.Add(&s.Rows[i])
 	}
@@ -131,6 +118,8 @@ func (s *Submission) Clone(rows int) *Submission {
 	for i := range c.Rejections {
 		c.Rejections[i].Field = strings.Clone(c.Rejections[i].Field)
 	}
+	c.Warned = slices.Clone(s.Warned)
+	c.Requests = slices.Clone(s.Requests)
 	return &c
 }
 
@@ -168,7 +157,7 @@ func ParseID(s string) (Kind, event.ID, bool) {
 	return 0, event.ID{}, false
 }
 
-// AppendReceipt adds the receipt's JSON to b. Call it after Place.
+// AppendReceipt adds the receipt's JSON to b. Call it after IDs.Place.
 func (s *Submission) AppendReceipt(b []byte) []byte {
 	b = append(b, `{"submission_id":"`...)
 	b = appendID(b, s.Kind, s.ID)

@@ -1,6 +1,7 @@
 package submission
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"sluice/event"
 )
 
+var testIDs = newIDs(1)
+
 var received = time.Date(2026, 11, 14, 23, 40, 5, 678e6, time.UTC)
 
 // full is a submission in which every member of a row is used, and none.
@@ -18,6 +21,8 @@ func full() *Submission {
 		Kind: Batch, Base: NewBase(received), ReceivedAt: received.Unix(), DatasetID: "shop",
 		Keyed: true, BodyDigest: [32]byte{1, 2, 3}, Extra: `,"accepted":2,"rejected":1`,
 		Rejections: []event.Rejection{{Code: event.PlaintextPII, Field: "/identifiers/ip", Count: 3, Events: 1}},
+		Warned:     []event.Warned{{Code: event.LateEvent, Events: 1}, {Code: event.GPPVersionUnknown, Events: 2}},
+		Requests:   []Requests{{Code: event.MalformedJSON, Count: 7}, {Count: 2}},
 		Rows: []event.Row{
 			{
 				SubmissionIndex: 0, EventTime: received.Unix() - 60, EventType: "custom", CustomEventName: "näme",
@@ -25,7 +30,7 @@ func full() *Submission {
 				CurrencyCode: "EUR", EmailSHA256: strings.Repeat("0a", 32), IFA: "9774d56d682e549c",
 				IPSHA256: strings.Repeat("ff", 32), PartnerID: "x", GPPString: "DBAA", GPPSID: []int32{-1, 7},
 				USPrivacyString: "1YNN", Privacy: event.MeasurementOnly, Late: true, MeasurementOnly: true,
-				CustomData: `{"a":1.0}`, SchemaVersion: "1.0",
+				CustomData: `{"a":1.0}`, SchemaVersion: "1.0", SenderEventID: " e 7 ", OrderID: "o-7",
 			},
 			{SubmissionIndex: 2, EventTime: received.Unix() + 3, EventType: "purchase", CampaignID: "shop", Privacy: event.Suppressed, SchemaVersion: "1.0"},
 			{SubmissionIndex: 999, EventTime: received.Unix(), EventType: "search", CampaignID: "shop", OptimizationEligible: true, HasValue: true, SchemaVersion: "1.0"},
@@ -40,11 +45,11 @@ func full() *Submission {
 func TestRecordRoundTrip(t *testing.T) {
 	want := full()
 	rec := string(AppendRecord(nil, want))
-	got, err := DecodeRecord(rec, 3, 1<<39+7, 4095)
+	got, err := testIDs.DecodeRecord(rec, 3, seqMask, 4095)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want.Place(3, 1<<39+7, 4095)
+	testIDs.Place(want, 3, seqMask, 4095)
 	for i := range want.Rows {
 		want.Rows[i].SubmissionID = FormatID(Batch, want.ID)
 		want.Rows[i].EventID = EventID(want.Base, want.Rows[i].SubmissionIndex)
@@ -61,7 +66,7 @@ func TestRecordRoundTrip(t *testing.T) {
 // their order is fixed, and it spells each member as short as it can. A new column fails here until the record has it,
 // in a new version: TestRecordRoundTrip compares the same rows.
 func TestRecordHasEveryColumn(t *testing.T) {
-	got, err := DecodeRecord(string(AppendRecord(nil, full())), 3, 1<<39+7, 4095)
+	got, err := testIDs.DecodeRecord(string(AppendRecord(nil, full())), 3, seqMask, 4095)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +81,51 @@ func TestRecordHasEveryColumn(t *testing.T) {
 	}
 }
 
-// Rows are added to those there are, and nothing that was in their memory before shows through.
-func TestDecodeAdds(t *testing.T) {
-	rec := string(AppendRecord(nil, full()))
-	want, err := DecodeRecord(rec, 0, 1, 0)
+// A record without its erased rows counts them, and has everything else.
+func TestWithout(t *testing.T) {
+	rec := AppendRecord(nil, full())
+	if got := Without(rec, func(*event.Row) bool { return false }); string(got) != string(rec) {
+		t.Error("a record of which nothing was erased has changed")
+	}
+	stripped := Without(rec, func(r *event.Row) bool { return r.IFA != "" })
+	if bytes.Contains(stripped, bytes.Repeat([]byte{0x0a}, 32)) || bytes.Contains(stripped, []byte("9774d56d682e549c")) {
+		t.Error("the record holds what was erased")
+	}
+	want, err := testIDs.DecodeRecord(string(rec), 3, 7, 9)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d Decoder
+	counts := want.Counts()
+	want.Rows, want.Erased = want.Rows[1:], Counts{Accepted: 1, Late: 1, Restricted: 1}
+	got, err := testIDs.DecodeRecord(string(stripped), 3, 7, 9)
+	if err != nil || !reflect.DeepEqual(got, want) || got.Counts() != counts {
+		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
+	}
+	if n := CountRows(string(stripped)); n != 2 {
+		t.Errorf("got %d rows, want 2", n)
+	}
+	all := Without(stripped, func(*event.Row) bool { return true })
+	if got, err := testIDs.DecodeRecord(string(all), 3, 7, 9); err != nil || len(got.Rows) != 0 || got.Counts() != counts || got.ID != want.ID {
+		t.Errorf("without any row: got %+v, %v", got, err)
+	}
+	for n := range len(stripped) {
+		if _, err := testIDs.DecodeRecord(string(stripped[:n]), 0, 1, 0); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("first %d of %d bytes: got %v, want ErrDamaged", n, len(stripped), err)
+		}
+	}
+	if got := Without(rec[1:], func(*event.Row) bool { return false }); len(got) != 0 {
+		t.Error("a record that cannot be read is kept")
+	}
+}
+
+// Rows are added to those there are, and nothing that was in their memory before shows through.
+func TestDecodeAdds(t *testing.T) {
+	rec := string(AppendRecord(nil, full()))
+	want, err := testIDs.DecodeRecord(rec, 0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Decoder{IDs: testIDs}
 	var s Submission
 	rows := make([]event.Row, 1, 10)
 	for i := range rows[:cap(rows)] {
@@ -109,7 +151,7 @@ func TestDecodeAdds(t *testing.T) {
 func TestRecordDamaged(t *testing.T) {
 	rec := string(AppendRecord(nil, full()))
 	for n := range len(rec) {
-		if _, err := DecodeRecord(rec[:n], 0, 1, 0); !errors.Is(err, ErrDamaged) {
+		if _, err := testIDs.DecodeRecord(rec[:n], 0, 1, 0); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("first %d of %d bytes: got %v, want ErrDamaged", n, len(rec), err)
 		}
 	}
@@ -118,36 +160,14 @@ func TestRecordDamaged(t *testing.T) {
 		"unknown version": "\x09" + rec[1:],
 		"unknown kind":    rec[:1] + "\x07" + rec[2:],
 	} {
-		if _, err := DecodeRecord(rec, 0, 1, 0); !errors.Is(err, ErrDamaged) {
+		if _, err := testIDs.DecodeRecord(rec, 0, 1, 0); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: got %v, want ErrDamaged", name, err)
 		}
 	}
 }
 
-func TestIDHoldsItsPlace(t *testing.T) {
-	base := NewBase(received)
-	for _, want := range []struct {
-		partition uint8
-		seq       uint64
-		slot      uint16
-	}{{0, 1, 0}, {63, 1<<40 - 1, 4095}, {5, 123456789, 77}} {
-		id := NewID(base, want.partition, want.seq, want.slot)
-		p, seq, slot := Locate(id)
-		if p != want.partition || seq != want.seq || slot != want.slot {
-			t.Errorf("got %d/%d/%d, want %+v", p, seq, slot, want)
-		}
-		if got := Time(id); !got.Equal(received.Truncate(time.Millisecond)) {
-			t.Errorf("time: got %v, want %v", got, received)
-		}
-		kind, back, ok := ParseID(FormatID(Single, id))
-		if !ok || kind != Single || back != id {
-			t.Errorf("parse %s: got %v %v %v", FormatID(Single, id), kind, back, ok)
-		}
-	}
-}
-
 func TestParseIDRejects(t *testing.T) {
-	good := FormatID(Batch, NewID(NewBase(received), 0, 1, 0))
+	good := FormatID(Batch, placed(testIDs, Batch, 0, 1, 0).ID)
 	if _, _, ok := ParseID(good); !ok {
 		t.Fatalf("%s: rejected", good)
 	}
@@ -164,7 +184,7 @@ func TestParseIDRejects(t *testing.T) {
 func TestReceipt(t *testing.T) {
 	s := &Submission{Kind: Single, ReceivedAt: received.Unix()}
 	s.Base = event.ID{1, 2, 3, 4, 5, 6, 0x70, 0, 0x80}
-	s.Place(0, 1, 0)
+	s.ID = event.ID{1, 2, 3, 4, 5, 6, 0x80, 0, 0x80, 13: 1}
 	want := `{"submission_id":"single.01020304-0506-8000-8000-000000010000","received_at":"2026-11-14T23:40:05Z","status":"RECEIVED"}`
 	if got := string(s.AppendReceipt(nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -176,14 +196,14 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(string(AppendRecord(nil, &Submission{Kind: Rejected, DatasetID: "d", Rejections: []event.Rejection{{Code: "X", Count: 1}}})))
 	f.Add("\x01\x00")
 	f.Fuzz(func(t *testing.T, rec string) {
-		s, err := DecodeRecord(rec, 1, 2, 3)
+		s, err := testIDs.DecodeRecord(rec, 1, 2, 3)
 		if err != nil {
 			return
 		}
 		if n := CountRows(rec); n != len(s.Rows) {
 			t.Errorf("got %d rows by count, %d by reading", n, len(s.Rows))
 		}
-		again, err := DecodeRecord(string(AppendRecord(nil, s)), 1, 2, 3)
+		again, err := testIDs.DecodeRecord(string(AppendRecord(nil, s)), 1, 2, 3)
 		if err != nil {
 			t.Fatalf("encoded again it is rejected: %v", err)
 		}
@@ -211,7 +231,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := DecodeRecord(rec, 0, 1, 0); err != nil {
+			if _, err := testIDs.DecodeRecord(rec, 0, 1, 0); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -220,7 +240,7 @@ func BenchmarkRecord(b *testing.B) {
 	b.Run("decode again", func(b *testing.B) { // into memory that was used before, as the loader does
 		b.ReportAllocs()
 		var rows []event.Row
-		var d Decoder
+		d := Decoder{IDs: testIDs}
 		var s Submission
 		for b.Loop() {
 			var err error

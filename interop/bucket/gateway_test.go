@@ -19,7 +19,10 @@ const bucket = s3.Bucket
 var program = sync.OnceValues(func() (string, error) { return s3.Build("../../tools/s3") })
 
 // built has the directories to remove at the end.
-var built []string
+var (
+	builtMu sync.Mutex
+	built   []string
+)
 
 // buildOnce builds a program, and has its directory removed at the end.
 func buildOnce(t *testing.T, program func() (string, error)) string {
@@ -28,6 +31,8 @@ func buildOnce(t *testing.T, program func() (string, error)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	builtMu.Lock()
+	defer builtMu.Unlock()
 	built = append(built, filepath.Dir(path))
 	return path
 }

@@ -44,10 +44,10 @@ func TestSecondServer(t *testing.T) {
 	})
 	t.Run("empty object", func(t *testing.T) { // this server rejects a request that has no length, as Amazon's does
 		s := open(t, start(t).url)
-		if err := objectstore.WriteAll(s, "empty", nil); err != nil {
+		if err := objectstore.WriteAll(t.Context(), s, "empty", nil); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := s.Read("empty"); err != nil || len(b) != 0 {
+		if b, err := s.Read(t.Context(), "empty"); err != nil || len(b) != 0 {
 			t.Errorf("got %d bytes, %v, want none", len(b), err)
 		}
 	})

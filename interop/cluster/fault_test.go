@@ -301,6 +301,7 @@ func (w *world) endure(t *testing.T, faults []fault) {
 	n, all := rounds(t)
 	l, stop := w.load(6)
 	defer func() { stop() }()
+	w.watch(t)
 	servicetest.Eventually(t, 60*time.Second, "the first acknowledged events", func() error {
 		if l.count() < 100 {
 			return fmt.Errorf("got %d", l.count())
@@ -335,6 +336,7 @@ func (w *world) endure(t *testing.T, faults []fault) {
 func (w *world) round(t *testing.T, l *ledger, f fault, round, each int) (gap time.Duration) {
 	t.Helper()
 	l.begin(f.name)
+	w.witness.Begin()
 	begun := time.Now()
 	f.do(t, w, l)
 	healed := time.Now()
@@ -351,6 +353,7 @@ func (w *world) round(t *testing.T, l *ledger, f fault, round, each int) (gap ti
 	inStep := time.Since(healed)
 	w.processed(t, l, round)
 	replayed := w.replay(t, l, each)
+	t.Logf("round %d: signs: %s", round+1, w.witness.Signs())
 	t.Logf("round %d: the fault took %v, then 100 events took %v; all replicas were in step after %v; longest time without a 200 %v, longest wait of a key %v; %d looked up and sent again",
 		round+1, healed.Sub(begun).Round(time.Millisecond), served.Round(time.Millisecond), inStep.Round(time.Millisecond),
 		gap.Round(time.Millisecond), keyed.Round(time.Millisecond), replayed)

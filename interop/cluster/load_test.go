@@ -97,10 +97,10 @@ func (l *ledger) note(e *entry, body string) {
 	}
 }
 
-// event is two hours old: in the past by the clock of every node, also of one whose clock was set back by an hour.
+// event is twelve hours old: in the past by the clock of every node, also of one whose clock was set back by hours.
 func event(mark string) string {
 	return fmt.Sprintf(`{"data_set_id":"shop","event_type":"purchase","timestamp":%d,"identifiers":{"email_sha256":"%064x","partner_id":%q}}`,
-		time.Now().Add(-2*time.Hour).Unix(), len(mark), mark)
+		time.Now().Add(-12*time.Hour).Unix(), len(mark), mark)
 }
 
 // load sends until stop is called. Every second sender uses idempotency keys, and sends an event again through the other

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -15,12 +16,12 @@ import (
 	"testing"
 	"time"
 
-	load "sluice/internal/bench"
 	"sluice/internal/enginetest"
 	"sluice/internal/servicetest"
+	load "sluice/tools/bench/measure"
 )
 
-// kinds are the loads, as flags of sluice bench.
+// kinds are the loads, as flags of tools/bench.
 var kinds = []struct {
 	name string
 	args []string
@@ -54,8 +55,7 @@ type figures struct {
 }
 
 // The rate of a cluster of three NATS servers on this machine, beside the embedded engine, by turns: 1, 3 and 6 partitions, 1 and 3
-// nodes. Nodes do not load: this is about accepting. The embedded engine of an early version stands beside it, because the goals were
-// set when that was the newest. THROUGHPUT is how long each load lasts.
+// nodes. Nodes do not load: this is about accepting. THROUGHPUT is how long each load lasts.
 func TestThroughput(t *testing.T) {
 	length := 3 * time.Second
 	if text := os.Getenv("THROUGHPUT"); text != "" {
@@ -64,14 +64,10 @@ func TestThroughput(t *testing.T) {
 			t.Fatalf("THROUGHPUT: %v", err)
 		}
 	}
-	old, err := earlier(first)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const rounds = 3
 	for _, partitions := range []int{1, 3, 6} {
 		b := newBench(t)
-		subjects := []*subject{b.embedded("embedded", b.program), b.embedded("embedded, "+first[:7], old), b.external(partitions, 1), b.external(partitions, 3)}
+		subjects := []*subject{b.embedded(), b.external(partitions, 1), b.external(partitions, 3)}
 		for range rounds {
 			for _, kind := range kinds {
 				for _, s := range subjects {
@@ -80,11 +76,11 @@ func TestThroughput(t *testing.T) {
 			}
 		}
 		for _, kind := range kinds {
-			alone, early := subjects[0].middle(kind.name), subjects[1].middle(kind.name)
-			for _, s := range subjects[2:] {
+			alone := subjects[0].middle(kind.name)
+			for _, s := range subjects[1:] {
 				f := s.middle(kind.name)
-				t.Logf("%d partitions, %s, %s: %.0f events/s, %.2f of embedded (goal %.2f), %.2f of that of "+first[:7]+"; %.1f s of processor time a million, of it %.1f in NATS, %.1f times; p99 %.1f ms, embedded %.1f",
-					partitions, s.name, kind.name, f.rate, f.rate/alone.rate, kind.goal, f.rate/early.rate, f.cpu, f.nats, f.cpu/alone.cpu, f.p99, alone.p99)
+				t.Logf("%d partitions, %s, %s: %.0f events/s, %.2f of embedded (goal %.2f); %.1f s of processor time a million, of it %.1f in NATS, %.1f times; p99 %.1f ms, embedded %.1f",
+					partitions, s.name, kind.name, f.rate, f.rate/alone.rate, kind.goal, f.cpu, f.nats, f.cpu/alone.cpu, f.p99, alone.p99)
 			}
 		}
 		for _, s := range subjects {
@@ -124,9 +120,9 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// embedded is one node of a version with the embedded engine.
-func (b *bench) embedded(name string, program servicetest.Program) *subject {
-	s := &subject{name: name, run: program, got: map[string][]figures{}}
+// embedded is one node with the embedded engine.
+func (b *bench) embedded() *subject {
+	s := &subject{name: "embedded", run: b.program, got: map[string][]figures{}}
 	b.add(s)
 	b.dataset(s)
 	return s
@@ -239,16 +235,18 @@ func (b *bench) memory(pids []int) (most int64) {
 	return most
 }
 
-// send sends a load to one node with sluice bench.
+// send sends a load to one node with tools/bench.
 func (b *bench) send(n *servicetest.Server, s *subject, args []string, length time.Duration) (f figures, err error) {
 	file, err := os.CreateTemp(b.dir, "figures")
 	if err != nil {
 		return f, err
 	}
 	defer file.Close()
-	all := append([]string{"bench", "--url", n.URL(), "--key", s.id + "=" + s.key, "--loading=false", "--for", length.String(), "--json", file.Name()}, args...)
-	if _, err := b.program.Run(b.t.Context(), all...); err != nil {
-		return f, err
+	all := append([]string{"run", "./tools/bench", "--url", n.URL(), "--key", s.id + "=" + s.key, "--loading=false", "--for", length.String(), "--json", file.Name()}, args...)
+	cmd := exec.CommandContext(b.t.Context(), "go", all...)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return f, fmt.Errorf("bench: %w\n%s", err, out)
 	}
 	var report load.Report
 	if err := json.NewDecoder(file).Decode(&report); err != nil {

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"sluice/internal/enginetest"
 	"sluice/internal/servicetest"
 	s3 "sluice/interop/gateway"
+	"sluice/interop/witness"
 )
 
 // gateway is the S3 server, built once.
@@ -28,7 +30,6 @@ var gateway = sync.OnceValues(func() (string, error) { return s3.Build("../../to
 
 func TestMain(m *testing.M) {
 	code := enginetest.Main(m)
-	removeEarlier()
 	if path, err := gateway(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
@@ -47,6 +48,7 @@ type world struct {
 	flags   []string    // that every command needs: addresses without links
 	key     string      // of the dataset
 	sites   []*site     // of the nodes
+	witness *witness.Witness
 
 	mu    sync.Mutex
 	nodes []*servicetest.Server
@@ -56,14 +58,14 @@ type world struct {
 type site struct {
 	program servicetest.Program
 	env     []string
-	data    string   // its data directory; "" is a new one with each start
-	tables  []string // flags that say where the tables are; nil is the bucket
-	listen  string   // it has the same address after a restart
-	servers []*link  // to each NATS server
+	listen  string  // it has the same address after a restart
+	servers []*link // to each NATS server
 	bucket  *link
 }
 
 const nodes, servers, partitions = 3, 3, 3
+
+const commitEvery = time.Second
 
 func soon() time.Time { return time.Now().Add(300 * time.Millisecond) }
 
@@ -118,10 +120,7 @@ func (w *world) startNodes() {
 	for i := range w.nodes {
 		w.startNode(i)
 	}
-	err := os.MkdirAll(w.operator(), 0o700) // version 524a9ec does not make it
-	if err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	w.key, _, err = w.sites[0].program.CreateDataset(t.Context(), w.operator(), "shop", w.flags...)
 	if err != nil {
 		t.Fatal(err)
@@ -230,22 +229,16 @@ func (w *world) stopNodes() {
 func (w *world) startNode(i int) {
 	w.t.Helper()
 	at := w.sites[i]
-	dir := at.data
-	if dir == "" {
-		var err error
-		if dir, err = os.MkdirTemp(w.dir, fmt.Sprint("node", i, "-")); err != nil {
-			w.t.Fatal(err)
-		}
+	dir, err := os.MkdirTemp(w.dir, fmt.Sprint("node", i, "-"))
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	var nats []string
 	for _, k := range at.servers {
 		nats = append(nats, k.address())
 	}
-	tables := at.tables
-	if tables == nil {
-		tables = inBucket("http://" + at.bucket.address())
-	}
-	args := slices.Concat([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", "1s"}, onServers(nats), tables)
+	tables := inBucket("http://" + at.bucket.address())
+	args := slices.Concat([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", commitEvery.String()}, onServers(nats), tables)
 	n, err := servicetest.Launch{Program: at.program, Env: at.env, Listen: at.listen, Data: dir, Args: args, Within: 60 * time.Second}.Start()
 	if err != nil {
 		w.t.Fatal(err)
@@ -259,6 +252,31 @@ func (w *world) node(i int) *servicetest.Server {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.nodes[i%len(w.nodes)]
+}
+
+// watch holds what the nodes say about storage against what is true, until the end of the test.
+func (w *world) watch(t *testing.T) {
+	t.Helper()
+	var urls []string
+	for _, s := range w.servers {
+		urls = append(urls, s.URL())
+	}
+	var stop func()
+	w.witness, stop = witness.Watch(t, witness.Service{
+		Nodes: func() []*servicetest.Server {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return slices.Clone(w.nodes)
+		},
+		Status: func(ctx context.Context) (string, bool) {
+			out, err := w.program.Run(ctx, append([]string{"cluster", "status", "--json", "--data", w.operator()}, w.flags...)...)
+			return out, err == nil
+		},
+		JetStream: enginetest.Connect(t, strings.Join(urls, ",")),
+		Table:     []string{filepath.Join(w.bucket.Dir, "lake", "events", "metadata")},
+		Commit:    commitEvery,
+	})
+	t.Cleanup(stop)
 }
 
 // leader is the number of the server that leads a partition.

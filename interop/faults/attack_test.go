@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"os/exec"
@@ -56,6 +57,7 @@ func TestEveryAttackAtOnce(t *testing.T) {
 	turns := max(1, int(last/time.Minute))
 	var attackers *attack
 	operator := make(chan int, 1)
+	probes := startProbes(t, at)
 	ok, offered := 0, 0
 	var alone, during []time.Duration
 	for turn := range turns {
@@ -84,9 +86,14 @@ func TestEveryAttackAtOnce(t *testing.T) {
 			measure(rampUp) // what is left of the attacks ends
 		}
 	}
+	asked, failed := probes()
 	tally := attackers.end()
+	t.Logf("%d of %d probes of /livez and /readyz were answered", asked-failed, asked)
+	if failed*20 > asked || asked == 0 { // load balancers ask more than once before they give a node up
+		t.Errorf("%d of %d probes of /livez and /readyz were not answered", failed, asked)
+	}
 	t.Logf("%d of %d honest events acknowledged in %v; p99 alone %v, during the attacks %v; %d MiB at most; answers %v", ok, offered, last, p99(alone), p99(during), s.memory(t)>>20, honest.Statuses())
-	for _, attack := range []string{"half a head", "log-in body", "bomb", "validate", "forged id", "log-in flood", "live view", "live view of another site"} {
+	for _, attack := range []string{"half a head", "log-in body", "bomb", "validate", "forged id", "log-in flood", "live view", "live view of another site", "streams", "idle"} {
 		what := map[string]int{}
 		for name, n := range tally {
 			if rest, found := strings.CutPrefix(name, attack+" "); found && !strings.HasPrefix(rest, "of another") {
@@ -114,6 +121,38 @@ func TestEveryAttackAtOnce(t *testing.T) {
 	}
 	honest.Settle(t, s, 2*time.Minute)
 	honest.check(t, dir)
+}
+
+// startProbes asks /livez and /readyz once a second, each on a connection of its own, as a load balancer does. The function that it
+// returns ends them, and says how many were sent and how many were not answered with 200 within five seconds.
+func startProbes(t *testing.T, at target) func() (asked, failed int) {
+	ctx, stop := context.WithCancel(t.Context())
+	c := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: dialer(250).DialContext}}
+	type result struct{ asked, failed int }
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		for tick := time.Tick(time.Second); ; {
+			select {
+			case <-ctx.Done():
+				done <- r
+				return
+			case <-tick:
+			}
+			for _, path := range []string{"/livez", "/readyz"} {
+				r.asked++
+				resp, err := c.Get("http://" + at.Ops + path)
+				if err != nil {
+					r.failed++
+					continue
+				}
+				if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+					r.failed++
+				}
+			}
+		}
+	}()
+	return func() (int, int) { stop(); r := <-done; return r.asked, r.failed }
 }
 
 // seenByOperator asks for a page as one who is known, again if the listener is full, and returns the status.

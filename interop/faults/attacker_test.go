@@ -19,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // target is what a stranger attacks, and what it knows: an API key of a dataset of its own, a stolen token of the console.
@@ -171,6 +174,52 @@ func (a *attacker) hold(attack, host string, n int, text string) {
 	}
 }
 
+// stall opens streams of HTTP/2 and takes no byte of an answer: its windows stay closed. It waits until the server closes the
+// connection, or a while, and goes on opening streams as others are reset.
+func (a *attacker) stall(attack string, n, streams int) {
+	c, err := dialer(n).DialContext(a.ctx, "tcp", a.API)
+	if err != nil {
+		a.note(attack, "not connected")
+		return
+	}
+	defer context.AfterFunc(a.ctx, func() { _ = c.Close() })()
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	framer := http2.NewFramer(c, c)
+	var head bytes.Buffer
+	e := hpack.NewEncoder(&head)
+	paths, next := []string{"/docs", "/openapi.json", "/v1/events/batch"}, uint32(1)
+	open := func() {
+		head.Reset()
+		for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", paths[next/2%3]}} {
+			_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // into memory
+		}
+		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: next, BlockFragment: head.Bytes(), EndHeaders: true, EndStream: true})
+		next += 2
+	}
+	_, _ = io.WriteString(c, http2.ClientPreface)
+	_ = framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	for range streams {
+		open()
+	}
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			a.note(attack, "closed")
+			return
+		}
+		switch f.(type) {
+		case *http2.HeadersFrame:
+			a.note(attack, "answered")
+		case *http2.RSTStreamFrame:
+			a.note(attack, "reset")
+			if int(next/2) < 2*streams {
+				open()
+			}
+		}
+	}
+}
+
 // ask sends a request and counts its status.
 func (a *attacker) ask(attack string, c *http.Client, method, url, body string, headers ...string) {
 	r, err := http.NewRequestWithContext(a.ctx, method, url, strings.NewReader(body))
@@ -232,7 +281,7 @@ func bomb(id string) (string, error) {
 	return b.String(), err
 }
 
-// begin starts every attack of the list in docs/guarantees.md.
+// begin starts every attack of the list in docs/internals/guarantees.md.
 func (a *attacker) begin() error {
 	url, bearer := "http://"+a.API, "Bearer "+a.Key
 	now := time.Now().Unix()
@@ -246,6 +295,9 @@ func (a *attacker) begin() error {
 		a.hold("log-in body", a.Ops, n, "POST /login HTTP/1.1\r\nHost: ops.example\r\nX-Forwarded-For: 198.51.100.7\r\n"+
 			"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3000000\r\n\r\npassword=a")
 	})
+
+	a.again(60, time.Second, func(n int) { a.stall("streams", n%4, 250) })
+	a.again(512, time.Second, func(n int) { a.hold("idle", a.Ops, n%4, "") })
 
 	one := web(1)
 	a.again(4, 50*time.Millisecond, func(int) {

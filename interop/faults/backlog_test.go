@@ -95,7 +95,7 @@ func TestBacklog(t *testing.T) {
 	drain, each := float64(size)/time.Since(ready).Seconds(), float64(size)/1e6
 	t.Logf("loaded at %.0f/s, %.1f times as fast as it was taken; %d MiB of memory", drain, drain/accept, s.memory(t)>>20)
 	t.Logf("processor seconds for a million events: %.1f to take, %.1f to load", acceptCPU.Seconds()/each, s.cpu(t).Seconds()/each)
-	if drain < 10_000 { // docs/guarantees.md says what it is, and why it is not twice the rate of acceptance
+	if drain < 10_000 { // docs/internals/guarantees.md says what it is, and why it is not twice the rate of acceptance
 		t.Errorf("loaded at %.0f/s", drain)
 	}
 	query(t, dir, "events", "select 'rows', count(*) from t", func(_ string, n int64) {

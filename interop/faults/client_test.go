@@ -30,7 +30,7 @@ func (s *server) host() string { return strings.TrimPrefix(s.URL(), "http://") }
 // meanwhile, memory stays bounded, and the idle ones are shown the door.
 func TestSlowConnections(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, dir, launch{args: []string{"--max-connections", "40000"}}) // all come from one peer, which may have a half
+	s := start(t, dir, launch{args: []string{"--memory", "8GiB"}}) // all come from one peer, which may have a half of the connections
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	slow := provisioned(t, dir, "slow")
 	n := rounds(t, 10_000, 1000)
@@ -139,7 +139,7 @@ func reset(s *server, l *ledger, mark string) error {
 // what it cannot hold, and never takes more.
 func TestMemoryLimit(t *testing.T) {
 	t.Run("GOMEMLIMIT", func(t *testing.T) {
-		floodMemory(t, launch{env: []string{"GOMEMLIMIT=160MiB"}, args: []string{"--max-in-flight", "32MiB"}})
+		floodMemory(t, launch{env: []string{"GOMEMLIMIT=160MiB"}})
 	})
 	t.Run("control group", func(t *testing.T) { // which would kill it; nothing is set by hand
 		floodMemory(t, launch{group: controlGroup(t, 256<<20)})
@@ -262,7 +262,7 @@ func zstded(t *testing.T, s string, options ...zstd.EOption) string {
 // Bodies made to cost more than they weigh: each is answered soon and briefly, and memory stays bounded.
 func TestBombs(t *testing.T) {
 	dir := t.TempDir()
-	s := start(t, dir, launch{env: []string{"GOMEMLIMIT=192MiB"}, args: []string{"--max-in-flight", "48MiB"}})
+	s := start(t, dir, launch{env: []string{"GOMEMLIMIT=192MiB"}})
 	l := newLedger("shop", provisioned(t, dir, "shop"))
 	const mebibyte = 1 << 20
 	zeros := strings.Repeat("\x00", 200*mebibyte)

@@ -131,7 +131,7 @@ func TestDiskFilledByEvents(t *testing.T) {
 	d := newDisk(t, 64)
 	dir := d.Dir + "/data"
 	l := newLedger("shop", provisioned(t, dir, "shop"))
-	s := start(t, dir, launch{args: []string{"--headroom", "16MiB", "--commit-every", "500ms"}})
+	s := start(t, dir, launch{args: []string{"--commit-every", "500ms"}})
 	d.fill(28 << 20)
 	var stop atomic.Bool
 	senders := l.Load(s, 5, &stop)

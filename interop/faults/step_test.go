@@ -193,7 +193,7 @@ func TestKilledInErase(t *testing.T) {
 		}
 		l.Settle(t, s, 30*time.Second)
 		mark := e.Marks[7]
-		args := []string{"erase", "--partner-id", mark, "--data", dir, "--json"}
+		args := []string{"erase", "--partner-id", mark, "--data", dir, "--json", "--yes"}
 		if out, err := sluice(t, []string{"SLUICE_FAILPOINT=" + at}, args...); err == nil {
 			t.Fatalf("it never came to %s: %s", at, out)
 		}

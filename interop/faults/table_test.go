@@ -58,7 +58,7 @@ func dataFiles(dir, table string) ([]string, error) {
 
 // listed lists the data files of a manifest list.
 func listed(path string) ([]string, error) {
-	raw, err := os.ReadFile(path)
+	raw, err := os.ReadFile(local(path))
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func listed(path string) ([]string, error) {
 	}
 	var out []string
 	for _, m := range manifests {
-		raw, err := os.ReadFile(m.FilePath())
+		raw, err := os.ReadFile(local(m.FilePath()))
 		if err != nil {
 			return nil, err
 		}
@@ -77,11 +77,14 @@ func listed(path string) ([]string, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			out = append(out, e.DataFile().FilePath())
+			out = append(out, local(e.DataFile().FilePath()))
 		}
 	}
 	return out, nil
 }
+
+// local is the path of a file at a location.
+func local(location string) string { return strings.TrimPrefix(location, "file://") }
 
 // query runs SQL over a table, which it calls t, and hands every row's first two columns to yield. A table without files
 // has no rows.

@@ -1,17 +1,23 @@
 // Package gateway starts real S3 servers as processes of their own, for tests: versitygw over a directory, and gofakes3,
-// which shares no code with it, over a database file.
+// which shares no code with it, over a database file. With S3_SERVER=minio it is MinIO in place of versitygw.
 package gateway
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
 // What the server is called by.
@@ -22,8 +28,14 @@ const (
 	Region    = "us-east-1"
 )
 
+// IsMinIO says that the tests run with MinIO, which takes minutes to build: the objects of its bucket are no plain files.
+var IsMinIO = os.Getenv("S3_SERVER") == "minio"
+
 // Build builds versitygw into a new directory and returns its path. source is where tools/s3 lies.
 func Build(source string) (string, error) {
+	if IsMinIO {
+		return build(filepath.Join(filepath.Dir(source), "minio"), "github.com/minio/minio")
+	}
 	return build(source, "github.com/versity/versitygw/cmd/versitygw")
 }
 
@@ -51,7 +63,11 @@ func build(source, name string) (string, error) {
 type Gateway struct {
 	URL string
 	Dir string // of the bucket: objects are files; "" for the second server
-	cmd *exec.Cmd
+
+	Versions string // where objects are that were deleted; "" keeps none
+
+	command func(address string) *exec.Cmd
+	cmd     *exec.Cmd
 }
 
 // Properties are the settings by which programs that read Iceberg tables reach the bucket.
@@ -64,35 +80,119 @@ func (g *Gateway) Properties() map[string]string {
 
 // Start runs versitygw over a directory until Stop.
 func Start(program, root string) (*Gateway, error) {
+	if IsMinIO {
+		return startMinIO(program, root)
+	}
 	g := &Gateway{Dir: filepath.Join(root, Bucket)}
 	if err := os.Mkdir(g.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	return g, g.run(func(address string) *exec.Cmd {
+	g.command = func(address string) *exec.Cmd {
 		cmd := exec.Command(program, "--port", address, "posix", root)
 		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
 		return cmd
-	})
+	}
+	return g, g.run()
+}
+
+func startMinIO(program, root string) (*Gateway, error) {
+	g := &Gateway{command: func(address string) *exec.Cmd {
+		cmd := exec.Command(program, "server", "--quiet", "--address", address, root)
+		cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+AccessKey, "MINIO_ROOT_PASSWORD="+SecretKey, "MINIO_UPDATE=off", "MINIO_BROWSER=off")
+		return cmd
+	}}
+	if err := g.run(); err != nil {
+		return nil, err
+	}
+	c, err := g.client()
+	if err == nil {
+		err = retry(20*time.Second, func(ctx context.Context) error { return c.MakeBucket(ctx, Bucket, minio.MakeBucketOptions{}) })
+	}
+	if err != nil {
+		g.Stop()
+		return nil, err
+	}
+	return g, nil
+}
+
+// retry calls something again until it works, or for so long: a server that listens may not answer yet.
+func retry(within time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for {
+		err := do(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (g *Gateway) client() (*minio.Client, error) {
+	return minio.New(strings.TrimPrefix(g.URL, "http://"), &minio.Options{Creds: credentials.NewStaticV4(AccessKey, SecretKey, ""), Region: Region})
+}
+
+// StartVersioned is Start with a bucket that keeps versions of what is deleted; with lock nobody can delete those either.
+func StartVersioned(program, root string, lock bool) (*Gateway, error) {
+	objects := filepath.Join(root, "objects")
+	g := &Gateway{Dir: filepath.Join(objects, Bucket), Versions: filepath.Join(root, "versions")}
+	if err := errors.Join(os.Mkdir(objects, 0o700), os.Mkdir(g.Versions, 0o700)); err != nil {
+		return nil, err
+	}
+	g.command = func(address string) *exec.Cmd {
+		cmd := exec.Command(program, "--port", address, "posix", "--versioning-dir", g.Versions, objects)
+		cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+AccessKey, "ROOT_SECRET_KEY="+SecretKey)
+		return cmd
+	}
+	if err := g.run(); err != nil {
+		return nil, err
+	}
+	if err := g.makeBucket(lock); err != nil {
+		g.Stop()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *Gateway) makeBucket(lock bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c, err := g.client()
+	if err != nil {
+		return err
+	}
+	if err := c.MakeBucket(ctx, Bucket, minio.MakeBucketOptions{ObjectLocking: lock}); err != nil {
+		return err
+	}
+	return c.EnableVersioning(ctx, Bucket)
 }
 
 // StartSecond runs gofakes3 over a database file in a directory until Stop. It verifies no signature.
 func StartSecond(program, root string) (*Gateway, error) {
-	g := &Gateway{}
-	return g, g.run(func(address string) *exec.Cmd {
+	g := &Gateway{command: func(address string) *exec.Cmd {
 		return exec.Command(program, "-host", address, "-backend", "bolt", "-bolt.db", filepath.Join(root, "objects.db"), "-initialbucket", Bucket, "-quiet")
-	})
+	}}
+	return g, g.run()
 }
 
 // run starts a server on a free port of this machine, and waits until it listens.
-func (g *Gateway) run(command func(address string) *exec.Cmd) error {
+func (g *Gateway) run() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
-	address := l.Addr().String()
 	_ = l.Close()
-	g.URL = "http://" + address
-	g.cmd = command(address)
+	g.URL = "http://" + l.Addr().String()
+	return g.Restart()
+}
+
+// Restart starts a server that was stopped, at the same address, and waits until it listens.
+func (g *Gateway) Restart() error {
+	address := strings.TrimPrefix(g.URL, "http://")
+	g.cmd = g.command(address)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var words bytes.Buffer
 	g.cmd.Stdout, g.cmd.Stderr = &words, &words

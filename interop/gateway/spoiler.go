@@ -91,6 +91,8 @@ func (p *Spoiler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		time.Sleep(300 * time.Millisecond)
 	case "slow":
 		time.Sleep(200 * time.Millisecond)
+	case "very slow":
+		time.Sleep(2 * time.Second)
 	case "late": // the sender has given up when the answer comes
 		time.Sleep(p.Late)
 	case "twice":

@@ -20,7 +20,7 @@ func TestCatalogAnswers(t *testing.T) {
 	token := s.Run("", "reader", "create", "analyst")
 	base := strings.TrimSuffix(s.Ops, "/") + "/iceberg"
 	send(t, s, fmt.Sprintf(`[{"data_set_id":"shop","timestamp":%d,"event_type":"purchase","value":1,"currency_code":"EUR","identifiers":{"ifa":"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}},{"data_set_id":"shop"}]`, time.Now().Unix()))
-	for _, table := range []string{"events", "rejections", "hours"} {
+	for _, table := range []string{"events", "rejections", "hours"} { // the first row of days comes when a day is over
 		await(t, base+"/v1/namespaces/sluice/tables/"+table)
 	}
 	dir, _ := workshop(t)

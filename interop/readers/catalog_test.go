@@ -119,7 +119,7 @@ func TestCatalogClients(t *testing.T) {
 				}
 				names = append(names, id[1])
 			}
-			if !slices.Equal(names, []string{"events", "rejections", "hours"}) {
+			if !slices.Equal(names, []string{"events", "rejections", "hours", "days"}) {
 				t.Errorf("tables: got %v", names)
 			}
 			for name, want := range map[string]bool{"events": true, "nothing": false} {
@@ -159,7 +159,7 @@ func TestCatalogClients(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := in.found
-			if !slices.Equal(f.Namespaces, []string{"sluice"}) || !slices.Equal(f.Tables, []string{"events", "rejections", "hours"}) || !f.Exists || f.Missing {
+			if !slices.Equal(f.Namespaces, []string{"sluice"}) || !slices.Equal(f.Tables, []string{"events", "rejections", "hours", "days"}) || !f.Exists || f.Missing {
 				t.Errorf("got %+v", f)
 			}
 			if fmt.Sprint(f.Rejected) != "406" {

@@ -143,7 +143,7 @@ func checkDuckDB(ctx context.Context, report *Report, src Source, want map[strin
 		if len(files) == 0 {
 			continue
 		}
-		from := "read_parquet(" + list(files) + ")"
+		from := "read_parquet(" + list(files) + ", union_by_name = true)"
 		if len(t.Sums) == 0 {
 			for i := range t.Columns {
 				checkPredicates(ctx, db, report, t, &t.Columns[i], from, want[t.Name])

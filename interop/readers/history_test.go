@@ -108,9 +108,11 @@ func (h *history) open() {
 // step does one thing at random. The last one is followed by a check.
 func (h *history) step() {
 	h.left--
-	switch h.make.IntN(8) {
+	switch h.make.IntN(9) {
 	case 0, 1:
 		h.commit()
+	case 8:
+		h.sum()
 	case 2:
 		h.compact()
 	case 3:
@@ -144,6 +146,12 @@ func (h *history) commit() {
 	datasets, days := 1+m.IntN(4), 1+m.IntN(3)
 	from := h.now.Add(-time.Duration(24*days) * time.Hour)
 	events, rejections, hours := m.events(n, datasets, days, from), m.rejections(m.IntN(1+n/4), days, from), m.hours(m.IntN(1+n/4), datasets, days, from)
+	h.add(events, rejections, hours)
+	h.note("commit: %d events of %d datasets and %d days, %d rejections, %d hours", n, datasets, days, len(rejections), len(hours))
+}
+
+// add commits rows, and notes them.
+func (h *history) add(events []event.Row, rejections []lake.Rejection, hours []lake.Hour) {
 	for i := range events {
 		row := eventRow(&events[i])
 		h.rows[row["event_id"].(string)] = row
@@ -156,7 +164,6 @@ func (h *history) commit() {
 	}
 	h.sent = append(h.sent, events...)
 	h.must(commit(h.t.Context(), h.lake, events, rejections, hours))
-	h.note("commit: %d events of %d datasets and %d days, %d rejections, %d hours", n, datasets, days, len(rejections), len(hours))
 }
 
 func (h *history) compact() {
@@ -170,6 +177,42 @@ func (h *history) compact() {
 		}
 	}
 	h.note("compact: %d times", n-1)
+}
+
+// sum makes the sums of the days that are over.
+func (h *history) sum() {
+	for more := true; more; {
+		var err error
+		more, err = h.lake.SumDay(h.t.Context())
+		h.must(err)
+	}
+	h.note("sum")
+}
+
+// sums are the hours of the days that are over, added up.
+func (h *history) sums() (out []Row) {
+	by := map[string]Row{}
+	end := h.now.Add(-65*time.Minute).UnixMicro() / microsPerDay * microsPerDay // so long a day has been over
+	for _, r := range h.others["hours"] {
+		hour := r["hour"].(int64)
+		day := hour / microsPerDay * microsPerDay
+		if day >= end {
+			continue
+		}
+		key := fmt.Sprint(day, r["data_set_id"], r["kind"], r["name"], r["field"])
+		sum := by[key]
+		if sum == nil {
+			sum = Row{"day": day, "count": int64(0), "value": 0.0, "first_hour": hour, "last_hour": hour}
+			for _, same := range []string{"data_set_id", "kind", "name", "field"} {
+				sum[same] = r[same]
+			}
+			by[key] = sum
+			out = append(out, sum)
+		}
+		sum["count"], sum["value"] = sum["count"].(int64)+r["count"].(int64), sum["value"].(float64)+r["value"].(float64)
+		sum["first_hour"], sum["last_hour"] = min(sum["first_hour"].(int64), hour), max(sum["last_hour"].(int64), hour)
+	}
+	return out
 }
 
 // erase takes away every row that carries an identifier of one of them.
@@ -207,6 +250,7 @@ func (h *history) erase() {
 // retain drops the days that are over.
 func (h *history) retain() {
 	h.now = h.now.Add(time.Duration(h.make.IntN(15)) * 24 * time.Hour)
+	h.add(h.make.events(1, 1, 1, h.now), nil, nil) // ages count from the newest receipt
 	oldest := h.now.Add(-retain).Unix() / 86400
 	expired := func(row Row) bool { return row["received_at"].(int64)/microsPerDay < oldest }
 	for id, row := range h.rows {
@@ -223,8 +267,9 @@ func (h *history) retain() {
 // check reads everything with every reader.
 func (h *history) check(when string) {
 	h.t.Helper()
+	h.sum()
 	src := source(h.t, h.lake, h.dir)
-	want := map[string][]Row{"rejections": h.others["rejections"], "hours": h.others["hours"]}
+	want := map[string][]Row{"rejections": h.others["rejections"], "hours": h.others["hours"], "days": h.sums()}
 	for _, row := range h.rows {
 		want["events"] = append(want["events"], row)
 	}

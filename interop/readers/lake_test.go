@@ -19,8 +19,13 @@ type settings struct {
 	bytes  int64 // compaction merges files up to this size; 0 means as in production
 }
 
+// retention lets go of all that is too old: the histories let many days pass at once.
+func (s settings) retention(context.Context) (lake.Retention, error) {
+	return lake.Retention{Keep: s.retain, Confirmed: s.now()}, nil
+}
+
 func openLake(ctx context.Context, s settings) (*lake.Lake, error) {
-	return lake.OpenDir(ctx, s.dir, lake.Options{Now: s.now, Retention: s.retain, FileBytes: s.bytes})
+	return lake.OpenDir(ctx, s.dir, lake.Options{Now: s.now, Retention: s.retention, FileBytes: s.bytes})
 }
 
 // commit adds rows to the tables behind what is in them.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/io"
@@ -153,14 +154,18 @@ func checkColumn(bad complain, col *Column, d iceberg.DataFile, want *columnFact
 	}
 }
 
-// checkDay compares the partition with the rows: all of them were received on that day.
+// checkDay compares the partition with the rows: all of them were received on that day, or are sums of days of that month.
 func checkDay(bad complain, t *Table, d iceberg.DataFile, want *fileFacts) {
 	for i := range t.Columns {
-		if c := &t.Columns[i]; c.Kind == Time && (c.Name == "received_at" || c.Name == "hour") {
+		if c := &t.Columns[i]; c.Kind == Time && (c.Name == "received_at" || c.Name == "hour" || c.Name == "day") {
 			first := int64(binary.LittleEndian.Uint64(want.columns[i].min)) / microsPerDay
 			last := int64(binary.LittleEndian.Uint64(want.columns[i].max)) / microsPerDay
 			for _, v := range d.Partition() {
-				if day, ok := v.(iceberg.Date); !ok || int64(day) != first || int64(day) != last {
+				if t == Days {
+					if month, ok := v.(int32); !ok || month != monthOf(first) || month != monthOf(last) {
+						bad("partition", "%v, want the month of day %d to %d", v, first, last)
+					}
+				} else if day, ok := v.(iceberg.Date); !ok || int64(day) != first || int64(day) != last {
 					bad("partition", "%v, want day %d to %d", v, first, last)
 				}
 			}
@@ -169,6 +174,12 @@ func checkDay(bad complain, t *Table, d iceberg.DataFile, want *fileFacts) {
 			}
 		}
 	}
+}
+
+// monthOf is the month of a day, both counted from 1970 on.
+func monthOf(day int64) int32 {
+	at := time.Unix(day*86400, 0).UTC()
+	return int32(12*(at.Year()-1970) + int(at.Month()) - 1)
 }
 
 // local is the path of a file that a manifest lists.

@@ -12,7 +12,7 @@ func TestMovedLake(t *testing.T) {
 	h := begin(t, 5)
 	h.compact()
 	h.commit()
-	to := filepath.Join(t.TempDir(), "moved")
+	to := filepath.Join(t.TempDir(), "a lake, moved, ä")
 	if err := os.Rename(h.dir, to); err != nil {
 		t.Fatal(err)
 	}

@@ -153,6 +153,8 @@ func (m *maker) members(rows []event.Row) {
 	put(func(r *event.Row) { r.GPPString = m.text("DBAB") })
 	put(func(r *event.Row) { r.GPPSID = []int32{7, -1, math.MaxInt32, 8}[:1+m.IntN(4)] })
 	put(func(r *event.Row) { r.USPrivacyString = "1YNN" })
+	put(func(r *event.Row) { r.SenderEventID = m.text("e ") })
+	put(func(r *event.Row) { r.OrderID = m.text("order-") })
 	put(func(r *event.Row) { r.CustomData = fmt.Sprintf(`{"order_id":"A-%d","total":%d.50}`, m.n, m.IntN(100)) })
 }
 
@@ -200,6 +202,7 @@ func eventRow(r *event.Row) Row {
 		"custom_event_name": r.CustomEventName, "source": r.Source, "cp_id": r.CampaignID, "cp_name": r.CampaignName, "referer": r.Referer,
 		"page_url": r.PageURL, "currency_code": r.CurrencyCode, "email_sha256": r.EmailSHA256, "ifa": r.IFA, "ip_sha256": r.IPSHA256,
 		"partner_id": r.PartnerID, "gpp_string": r.GPPString, "us_privacy_string": r.USPrivacyString, "custom_data": r.CustomData,
+		"sender_event_id": r.SenderEventID, "order_id": r.OrderID,
 	} {
 		if text != "" {
 			out[name] = text

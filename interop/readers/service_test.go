@@ -3,6 +3,7 @@ package readers
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -162,4 +163,17 @@ func counted(t *testing.T, src Source, lines []sent.Line) (rejections, hours []R
 		t.Errorf("got counts that nobody sent: %v", got)
 	}
 	return read["rejections"].Rows, read["hours"].Rows
+}
+
+// program builds the program under test.
+func program(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "sluice")
+	build := exec.Command("go", "build", "-o", name, "./cmd/sluice")
+	build.Dir = filepath.Join("..", "..")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the program: %v\n%s", err, out)
+	}
+	return name
 }

@@ -61,7 +61,7 @@ type Table struct {
 }
 
 // Tables are all tables.
-var Tables = []*Table{Events, Rejections, Hours}
+var Tables = []*Table{Events, Rejections, Hours, Days}
 
 // Events is the table of events.
 var Events = &Table{
@@ -96,6 +96,8 @@ var Events = &Table{
 		{ID: 26, Name: "optimization_eligible", Kind: Bool},
 		{ID: 27, Name: "custom_data", Optional: true},
 		{ID: 28, Name: "schema_version"},
+		{ID: 30, Name: "sender_event_id", Optional: true},
+		{ID: 31, Name: "order_id", Optional: true},
 	},
 }
 
@@ -127,5 +129,22 @@ var Hours = &Table{
 		{ID: 5, Name: "field"},
 		{ID: 6, Name: "count", Kind: Int64},
 		{ID: 7, Name: "value", Kind: Double},
+	},
+}
+
+// Days is the table of sums by day. Each key is there once.
+var Days = &Table{
+	Name: "days",
+	Key:  []string{"day", "data_set_id", "kind", "name", "field"},
+	Columns: []Column{
+		{ID: 1, Name: "day", Kind: Time},
+		{ID: 2, Name: "data_set_id"},
+		{ID: 3, Name: "kind"},
+		{ID: 4, Name: "name"},
+		{ID: 5, Name: "field"},
+		{ID: 6, Name: "count", Kind: Int64},
+		{ID: 7, Name: "value", Kind: Double},
+		{ID: 8, Name: "first_hour", Kind: Time},
+		{ID: 9, Name: "last_hour", Kind: Time},
 	},
 }

@@ -9,16 +9,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
 const (
 	root    = "../.."
-	version = "v0.0.0-test"
+	version = "v1.0.0"
 )
 
 // dist is the release, made once, for this machine's platform.
@@ -43,7 +45,7 @@ func TestMain(m *testing.M) {
 
 // release makes a release for one platform; make release without PLATFORMS makes all.
 func release(to string) error {
-	_, err := run(root, nil, "make", "release", "VERSION="+version, "PLATFORMS=linux/amd64", "SENDERS=", "DIST="+to)
+	_, err := run(root, nil, "make", "release", "PLATFORMS=linux/amd64", "SENDERS=windows/amd64", "DIST="+to)
 	return err
 }
 
@@ -83,7 +85,7 @@ func TestRelease(t *testing.T) {
 	must(t, err)
 	for _, name := range []string{
 		"sluice-" + version + "-linux-amd64.tar.gz", "sluice-" + version + "-linux-amd64.image.tar.gz", "sluice-" + version + ".sbom.json",
-		"sluice-client-1.0.0.tgz", "sluice_client-1.0.0-py3-none-any.whl",
+		"sluice-send-" + version + "-windows-amd64.zip", "sluice-client-1.0.0.tgz", "sluice_client-1.0.0-py3-none-any.whl",
 	} {
 		if !strings.Contains(out, name+": OK") {
 			t.Errorf("got %s, want a checksum of %s", out, name)
@@ -104,10 +106,12 @@ func TestRelease(t *testing.T) {
 			}
 		}
 		must(t, f.Close())
-		said, err := run(dir, nil, "./"+program, "--version")
-		must(t, err)
-		if !strings.HasPrefix(said, program+" "+version+" (commit ") || strings.Contains(said, "commit unknown") {
-			t.Errorf("got %q, want version and commit", said)
+		for _, how := range []string{"version", "--version"} {
+			said, err := run(dir, nil, "./"+program, how)
+			must(t, err)
+			if !regexp.MustCompile(`^` + program + ` 1\.0\.0 \(commit [0-9a-f]{40}, go1\.[^)]*\)$`).MatchString(said) {
+				t.Errorf("got %q, want version, commit and Go version", said)
+			}
 		}
 	}
 	b, err := os.ReadFile(filepath.Join(dist, "sluice-"+version+".sbom.json"))
@@ -123,6 +127,53 @@ func TestRelease(t *testing.T) {
 	}
 	if sbom.Format != "CycloneDX" || len(sbom.Components) < 20 || !found {
 		t.Errorf("got %d components, NATS among them: %v", len(sbom.Components), found)
+	}
+}
+
+// link is a link of Markdown to something that is no address of its own.
+var link = regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)]*)?\)`)
+
+// Whoever follows a link of a page in an archive finds what it names.
+func TestLinksOfTheArchives(t *testing.T) {
+	dir := unpacked(t)
+	sender := "sluice-send-" + version + "-windows-amd64"
+	_, err := run(dir, nil, "python3", "-m", "zipfile", "-e", filepath.Join(dist, sender+".zip"), ".")
+	must(t, err)
+	pages, links := 0, 0
+	must(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".md") {
+			return err
+		}
+		pages++
+		text, err := os.ReadFile(name)
+		for _, m := range link.FindAllSubmatch(text, -1) {
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), string(m[1]))); err != nil {
+				t.Errorf("%s: %s is not in the archive", strings.TrimPrefix(name, dir), m[1])
+			}
+		}
+		return err
+	}))
+	if _, err := os.Stat(filepath.Join(dir, sender, "sending.md")); err != nil || pages < 15 || links < 100 {
+		t.Errorf("%d pages with %d links, %v: the test shows nothing", pages, links, err)
+	}
+}
+
+// The commands of the archive's README are those of its programs.
+func TestReadmeOfTheArchive(t *testing.T) {
+	dir := unpacked(t)
+	readme, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	must(t, err)
+	if !strings.HasPrefix(string(readme), "# Sluice 1.0.0\n") {
+		t.Errorf("it begins with %.30q", readme)
+	}
+	commands := regexp.MustCompile(`(?m)^\./(sluice.*?)(\s+#.*)?$`).FindAllSubmatch(readme, -1)
+	for _, m := range commands {
+		_, err := run(dir, nil, "./sluice", append(strings.Fields(string(m[1]))[1:], "--help")...)
+		must(t, err)
+	}
+	if len(commands) < 4 {
+		t.Errorf("%d commands: the test shows nothing", len(commands))
 	}
 }
 
@@ -164,7 +215,7 @@ func TestImageIsLocked(t *testing.T) {
 	got := string(imageConfig(t))
 	for _, want := range []string{
 		`"User":"65532:65532"`, `"Test":["CMD","/sluice","health"]`, `"Entrypoint":["/sluice"]`, `"Cmd":["serve"]`, `"Volumes":{"/data":{}}`,
-		`"created":"1970-01-01T00:00:00Z"`,
+		`"created":"1970-01-01T00:00:00Z"`, `"org.opencontainers.image.version":"1.0.0"`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got %s, want %s", got, want)

@@ -53,7 +53,7 @@ func varied(n int) []event.Row {
 			CustomEventName: text(), Source: text(), CampaignID: text(), CampaignName: text(), Referer: text(), PageURL: text(),
 			CurrencyCode: "EUR", EmailSHA256: hash(), IFA: text(), IPSHA256: hash(), PartnerID: text(), GPPString: text(),
 			USPrivacyString: text(), Privacy: event.Outcome(i % 3), Late: i%2 == 0, MeasurementOnly: i%5 == 0,
-			OptimizationEligible: i%4 == 0, SchemaVersion: "1.0",
+			OptimizationEligible: i%4 == 0, SchemaVersion: "1.0", SenderEventID: text(), OrderID: text(),
 		}
 		if i%3 > 0 {
 			row.HasValue = true
@@ -105,7 +105,7 @@ func from(t *testing.T, l *lake.Lake, table string) string {
 const columns = `event_id::VARCHAR, submission_id, submission_index, epoch_us(received_at), data_set_id, epoch_us(event_time),
 	event_type, custom_event_name, source, cp_id, cp_name, referer, page_url, value, currency_code, email_sha256, ifa,
 	ip_sha256, partner_id, gpp_string, gpp_sid::VARCHAR, us_privacy_string, privacy, late, mmt_only, optimization_eligible,
-	custom_data, schema_version`
+	custom_data, schema_version, sender_event_id, order_id`
 
 // readAll reads the events table by DuckDB.
 func readAll(t *testing.T, db *sql.DB, source string) map[string]event.Row {
@@ -123,11 +123,11 @@ func readAll(t *testing.T, db *sql.DB, source string) map[string]event.Row {
 		var value sql.NullFloat64
 		var email, ip []byte
 		var sections sql.NullString
-		var opt [13]sql.NullString
+		var opt [14]sql.NullString
 		err := rows.Scan(
 			&id, &r.SubmissionID, &r.SubmissionIndex, &received, &r.DatasetID, &happened, &r.EventType, &opt[0], &opt[1],
 			&opt[2], &opt[3], &opt[4], &opt[5], &value, &opt[6], &email, &opt[7], &ip, &opt[8], &opt[9], &sections, &opt[10],
-			&privacy, &r.Late, &r.MeasurementOnly, &r.OptimizationEligible, &opt[11], &r.SchemaVersion,
+			&privacy, &r.Late, &r.MeasurementOnly, &r.OptimizationEligible, &opt[11], &r.SchemaVersion, &opt[12], &opt[13],
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func readAll(t *testing.T, db *sql.DB, source string) map[string]event.Row {
 		r.Privacy, _ = event.ParseOutcome(privacy)
 		for i, dst := range []*string{
 			&r.CustomEventName, &r.Source, &r.CampaignID, &r.CampaignName, &r.Referer, &r.PageURL, &r.CurrencyCode, &r.IFA,
-			&r.PartnerID, &r.GPPString, &r.USPrivacyString, &r.CustomData,
+			&r.PartnerID, &r.GPPString, &r.USPrivacyString, &r.CustomData, &r.SenderEventID, &r.OrderID,
 		} {
 			if opt[i].Valid && opt[i].String == "" {
 				t.Fatal("got an empty text, want null")
@@ -246,6 +246,13 @@ func TestDuckDBSeesTypes(t *testing.T) {
 	now := noon
 	l := open(t, t.TempDir(), &now)
 	commit(t, l, varied(10))
+	now = noon.Add(48 * time.Hour)
+	for more := true; more; {
+		var err error
+		if more, err = l.SumDay(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	db := duck(t)
 	for table, want := range map[string]map[string]string{
 		"events": {
@@ -255,6 +262,7 @@ func TestDuckDBSeesTypes(t *testing.T) {
 		},
 		"rejections": {"received_at": "TIMESTAMP WITH TIME ZONE", "submission_id": "VARCHAR", "count": "BIGINT", "events": "BIGINT"},
 		"hours":      {"hour": "TIMESTAMP WITH TIME ZONE", "count": "BIGINT", "value": "DOUBLE"},
+		"days":       {"day": "TIMESTAMP WITH TIME ZONE", "count": "BIGINT", "value": "DOUBLE", "first_hour": "TIMESTAMP WITH TIME ZONE"},
 	} {
 		got := map[string]string{}
 		rows, err := db.QueryContext(context.Background(), "SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "+from(t, l, table)+")")

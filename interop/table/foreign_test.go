@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func compact(t *testing.T, dir string, expire bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := tasks[0].File.FilePath()
+	old := strings.TrimPrefix(tasks[0].File.FilePath(), "file://")
 	b, err := os.ReadFile(old)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func compact(t *testing.T, dir string, expire bool) {
 		t.Fatal(err)
 	}
 	file := tasks[0].File
-	builder, err := iceberg.NewDataFileBuilder(tbl.Spec(), iceberg.EntryContentData, made, iceberg.ParquetFile, file.Partition(), nil, nil, file.Count(), file.FileSizeBytes())
+	builder, err := iceberg.NewDataFileBuilder(tbl.Spec(), iceberg.EntryContentData, "file://"+made, iceberg.ParquetFile, file.Partition(), nil, nil, file.Count(), file.FileSizeBytes())
 	if err != nil {
 		t.Fatal(err)
 	}

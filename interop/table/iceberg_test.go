@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestIcebergReadsTheTable(t *testing.T) {
 		var got []string
 		total := int64(0)
 		for _, task := range tasks {
-			got = append(got, task.File.FilePath())
+			got = append(got, strings.TrimPrefix(task.File.FilePath(), "file://"))
 			total += task.File.Count()
 		}
 		want, err := l.Files(t.Context(), name)

@@ -129,33 +129,3 @@ func TestEveryQueryIsMarked(t *testing.T) {
 		t.Errorf("got %d blocks of SQL and %d names, want one for each", got, want)
 	}
 }
-
-// Refunds that an earlier version counted with their sign, under the kind of all values, are taken off as well.
-func TestRevenueOfEarlierHours(t *testing.T) {
-	now := noon
-	l := open(t, t.TempDir(), &now)
-	hour := noon.Unix()
-	marks, err := l.Watermarks(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	row := func(id, kind, currency, field string, count int64, value float64) lake.Hour {
-		return lake.Hour{Hour: hour, DatasetID: id, Kind: kind, Name: currency, Field: field, Count: count, Value: value}
-	}
-	err = l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: marks, To: 1}}, Hours: []lake.Hour{
-		row("minus", "value", "EUR", "purchase", 2, 100), row("minus", "value", "EUR", "refund", 1, -7), row("minus", "refunds", "EUR", "", 1, 3),
-		row("plus", "value", "EUR", "purchase", 2, 100), row("plus", "value", "EUR", "refund", 1, 7), row("plus", "value", "EUR", "begin_checkout", 1, 55),
-	}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := duck(t)
-	if _, err := db.Exec("CREATE VIEW hours AS SELECT * FROM " + from(t, l, "hours")); err != nil {
-		t.Fatal(err)
-	}
-	got := ask(t, db, blocks(t, "query")["revenue-hours"])
-	want := []string{"minus EUR 100 10 90", "plus EUR 100 7 93"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}

@@ -314,7 +314,7 @@ func (s *service) agree(db *sql.DB, queries map[string]string) {
 func (s *service) erase(db *sql.DB, query string) {
 	s.t.Helper()
 	for i, id := range [][]string{{"--email-sha256", email}, {"--ifa", strings.ToUpper(device)}, {"--ip", address}} {
-		s.run(append([]string{"erase"}, id...)...)
+		s.run(append([]string{"erase", "--yes"}, id...)...)
 		s.views(db)
 		if got, want := ask(s.t, db, query), strconv.Itoa(2-i); !slices.Equal(got, []string{want}) {
 			s.t.Errorf("after erase %s: got %v events, want %s", id[0], got, want)

@@ -9,9 +9,9 @@ import (
 )
 
 // The program in the report about parquet-go still shows what the report says. When it does not, the library has
-// changed: bring docs/parquet-go-report.md and docs/decisions/0040-parquet-writer.md up to date.
+// changed: bring docs/internals/parquet-go-report.md and docs/decisions/0040-parquet-writer.md up to date.
 func TestReportOfParquetGo(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "parquet-go-report.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "internals", "parquet-go-report.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,15 +3,26 @@ import type { Agent } from "node:http";
 /** A value that JSON can hold. */
 export type Json = string | number | boolean | null | Json[] | { [name: string]: Json };
 
+/** The event types. "custom" needs a custom_event_name. */
+export type EventType =
+  | "purchase" | "page_view" | "ad_impression" | "add_to_wishlist" | "add_to_cart" | "viewed_cart" | "viewed_item"
+  | "begin_checkout" | "add_payment_info" | "remove_from_cart" | "refund" | "generate_lead" | "qualify_lead"
+  | "close_convert_lead" | "disqualify_lead" | "close_unconvert_lead" | "sign_up" | "search" | "unlock_achievement"
+  | "install" | "customize_product" | "contact" | "donate" | "find_location" | "schedule" | "start_trial"
+  | "subscribe" | "custom" | "add_shipping_info" | "share" | "select_content" | "select_item" | "select_promotion"
+  | "view_item_list" | "view_promotion" | "view_search_results" | "spend_virtual_currency" | "earn_virtual_currency"
+  | "working_lead" | "login" | "join_group" | "level_up" | "post_score" | "tutorial_begin" | "tutorial_complete";
+
 /** One conversion event, in the words of the API. Members that are undefined are left out. */
 export interface Event {
   /** Missing: the datasetId of the Client. */
   data_set_id?: string;
   /** Unix seconds, or a Date, which is sent in seconds. */
   timestamp: number | Date;
-  /** One of the standard types, or "custom". */
-  event_type: string;
+  event_type: EventType;
   /** Needed by "custom". */
+  /** Your own id of what happened, the same in every report of it. */
+  id?: string | number;
   custom_event_name?: string;
   /** Where it happened: website, app, offline, crm … */
   source?: string;
@@ -95,6 +106,29 @@ export interface Receipt {
   first: number;
 }
 
+/** What would become of events. */
+export interface Verdict {
+  /** No event would be rejected. */
+  valid: boolean;
+  accepted: number;
+  rejected: number;
+  problems: Problem[];
+  truncated: boolean;
+  warnings: Warning[];
+  events: ValidEvent[];
+}
+
+/** What would become of a valid event. */
+export interface ValidEvent {
+  index: number;
+  /** As it would be stored, in the words of the API. */
+  event: { [name: string]: Json };
+  privacy: "unrestricted" | "measurement_only" | "suppressed";
+  privacyReasons: string[];
+  /** Decoded sections; null without a GPP string. */
+  gpp: { [section: string]: Json } | null;
+}
+
 /** What the service knows of a submission. */
 export interface Submission {
   submissionId: string;
@@ -125,6 +159,8 @@ export interface Stats {
   rejected: number;
   late: number;
   outcomes: { unrestricted: number; measurementOnly: number; suppressed: number };
+  /** Requests with events; byCode has the rejected ones by the error code of their answer. */
+  requests: { accepted: number; rejected: number; byCode: { [code: string]: number } };
   /** The most frequent first. */
   eventTypes: { eventType: string; accepted: number }[];
   /** Reasons for rejections, of the most events first. */
@@ -222,9 +258,11 @@ export class Client {
   send(event: Event, options?: { key?: string; signal?: AbortSignal }): Promise<Receipt>;
   /**
    * Sends events in as few requests as their number and size allow, one after the other. Unless every event was
-   * accepted, it rejects with a BatchError, whose indexes are those of your array.
+   * accepted, it rejects with a BatchError, whose indexes are those of your array. An empty array makes no request.
    */
   sendBatch(events: Event[], options?: { signal?: AbortSignal }): Promise<Receipt[]>;
+  /** Tries one event, or an array of them, under the rules of the service. Nothing is stored or counted. */
+  validate(events: Event | Event[], options?: { signal?: AbortSignal }): Promise<Verdict>;
   /** Sends one body that is JSON already. In a batch some events may be rejected: only the receipt says so. */
   submit(options: SubmitOptions): Promise<Receipt>;
   /** Looks up a submission of the key's own dataset. */

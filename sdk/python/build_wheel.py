@@ -21,6 +21,7 @@ Name: sluice-client
 Version: {version}
 Summary: Sends conversion events to a Sluice service: hashes, batches, retries, a background queue. No dependency.
 License: Apache-2.0
+License-File: LICENSE
 Requires-Python: >=3.9
 Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
@@ -49,6 +50,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None) 
     source = HERE / "src"
     files = {str(path.relative_to(source)): path.read_bytes() for path in sorted((source / PACKAGE).glob("*")) if path.is_file()}
     files[f"{info}/METADATA"] = METADATA.format(version=release, readme=(HERE / "README.md").read_text("utf-8")).encode("utf-8")
+    files[f"{info}/licenses/LICENSE"] = (HERE / "LICENSE").read_bytes()
     files[f"{info}/WHEEL"] = WHEEL.encode("utf-8")
     record = [f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in files.items()] + [f"{info}/RECORD,,\n"]
     files[f"{info}/RECORD"] = "".join(record).encode("utf-8")

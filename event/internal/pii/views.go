@@ -334,7 +334,7 @@ func appendFolded(b []byte, r rune) []byte {
 		r = '.'
 	case r == '‐' || r == '‑' || r == '‒' || r == '–' || r == '—' || r == '−':
 		r = '-'
-	case invisible(r):
+	case Invisible(r):
 		return b
 	case unicode.Is(unicode.Nd, r):
 		r = decimal(r)
@@ -342,9 +342,9 @@ func appendFolded(b []byte, r rune) []byte {
 	return utf8.AppendRune(b, r)
 }
 
-// invisible says whether a character cannot be seen: joiners, marks of direction, variation
+// Invisible says whether a character cannot be seen: joiners, marks of direction, variation
 // selectors, fillers.
-func invisible(r rune) bool {
+func Invisible(r rune) bool {
 	switch {
 	case unicode.Is(unicode.Cf, r), r >= 0x80 && r < 0xa0, unicode.Is(unicode.Variation_Selector, r):
 		return true

@@ -100,7 +100,8 @@ async function main() {
     for (const query of ["", "?snapshots=all", "?snapshots=refs"]) {
       const { metadata } = await ask("table", 200, "GET", `/v1/namespaces/sluice/tables/${name}${query}`);
       const known = (metadata.snapshots ?? []).some((s) => s["snapshot-id"] === metadata["current-snapshot-id"]);
-      if (!known) throw new Error(`${name}${query}: the current snapshot is not listed`);
+      const empty = name === "days" && (metadata.snapshots ?? []).length === 0; // no day is over yet
+      if (!known && !empty) throw new Error(`${name}${query}: the current snapshot is not listed`);
       for (const [at, among] of [["current-schema-id", metadata.schemas.map((s) => s["schema-id"])], ["default-spec-id", metadata["partition-specs"].map((s) => s["spec-id"])], ["default-sort-order-id", metadata["sort-orders"].map((s) => s["order-id"])]]) {
         if (!among.includes(metadata[at])) throw new Error(`${name}${query}: ${at} is not listed`);
       }

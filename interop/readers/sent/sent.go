@@ -27,9 +27,8 @@ type Event struct {
 
 // Generator makes the same events for the same seed.
 type Generator struct {
-	KeepSID bool // a suppressed row keeps gpp_sid, as programs up to 524a9ec had it
-	rand    *rand.Rand
-	n       int
+	rand *rand.Rand
+	n    int
 }
 
 // New starts a generator.
@@ -38,7 +37,7 @@ func New(seed uint64) *Generator { return &Generator{rand: rand.New(rand.NewPCG(
 // optional are the members that an event may leave out, in an order that makes neighbours independent of each other.
 var optional = []string{
 	"custom_event_name", "source", "cp_name", "referer", "page_url", "value", "currency_code", "email_sha256", "ifa", "ip",
-	"partner_id", "gpp_string", "us_privacy_string", "custom_data",
+	"partner_id", "gpp_string", "us_privacy_string", "custom_data", "id",
 }
 
 // consents are consent strings and what they allow. The last one forbids all use.
@@ -140,8 +139,27 @@ func (g *Generator) event(dataset string, at int64, late bool, has map[string]bo
 		text := fmt.Sprintf(`{"order_id":"A-%d","total":%d.50,"lines":[1,2,{"sku":"żółć"}]}`, g.n, g.rand.IntN(100))
 		body["custom_data"], row["custom_data"] = json.RawMessage(text), text
 	}
+	g.report(body, row, has)
 	g.consent(body, row, has)
 	return Event{Body: body, Row: row}
+}
+
+// report adds the sender's own ids: one for the report, in either of its places, and that of the order.
+func (g *Generator) report(body map[string]any, row Row, has map[string]bool) {
+	if has["custom_data"] {
+		row["order_id"] = fmt.Sprint("A-", g.n)
+	}
+	if !has["id"] {
+		return
+	}
+	switch g.n % 3 {
+	case 0:
+		body["id"], row["sender_event_id"] = g.n, fmt.Sprint(g.n)
+	case 1:
+		body["id"], row["sender_event_id"] = " ż ", " ż "
+	case 2:
+		body["event_id"], row["sender_event_id"] = "e-1", "e-1"
+	}
 }
 
 // consent adds the signals and what follows from them.
@@ -180,11 +198,8 @@ func (g *Generator) consent(body map[string]any, row Row, has map[string]bool) {
 	row["privacy"] = outcome
 	row["optimization_eligible"] = outcome == "unrestricted" && row["late"] == false
 	if outcome == "suppressed" {
-		for _, name := range []string{"email_sha256", "ifa", "ip_sha256", "partner_id", "gpp_string", "gpp_sid", "custom_data", "referer", "page_url"} {
+		for _, name := range []string{"email_sha256", "ifa", "ip_sha256", "partner_id", "gpp_string", "gpp_sid", "custom_data", "referer", "page_url", "sender_event_id", "order_id"} {
 			delete(row, name)
-		}
-		if !g.KeepSID {
-			delete(row, "gpp_sid")
 		}
 	}
 }

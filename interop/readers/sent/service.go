@@ -11,15 +11,42 @@ import (
 	"sluice/internal/servicetest"
 )
 
+// Where an event is.
+const (
+	InTable  = "table"
+	InStream = "stream" // accepted, and not loaded
+	Erased   = "erased" // from the table
+)
+
+// Access is what opens a data directory that others made, and what was sent to it with an idempotency key.
+type Access struct {
+	Keys     map[string]string `json:"keys"`   // API keys, by dataset
+	Reader   string            `json:"reader"` // token of a reader
+	Requests []Keyed           `json:"requests"`
+}
+
+// Keyed is a request with an idempotency key, which can be sent again.
+type Keyed struct {
+	In             string `json:"in"` // InTable or InStream
+	Dataset        string `json:"data_set_id"`
+	Path           string `json:"path"`
+	IdempotencyKey string `json:"idempotency_key"`
+	Body           string `json:"body"`
+	SubmissionID   string `json:"submission_id"` // of its receipt
+}
+
+// ForEver are flags with which nothing in a data directory ages.
+func ForEver() []string { return []string{"--stream-retention", "36500d", "--table-retention", "0"} }
+
 // Line is one event that was sent, and what became of it.
 type Line struct {
-	In             string         `json:"in,omitempty"`            // table, or stream: accepted and not loaded
+	In             string         `json:"in,omitempty"`            // InTable, InStream or Erased
 	SubmissionID   string         `json:"submission_id,omitempty"` // absent: the whole request was rejected
 	Index          int            `json:"index"`
 	IdempotencyKey string         `json:"idempotency_key,omitempty"`
 	Code           string         `json:"error_code,omitempty"` // of a rejected event, which has no row
 	Field          string         `json:"field,omitempty"`
-	Body           map[string]any `json:"body"`
+	Body           map[string]any `json:"body,omitempty"`
 	Row            Row            `json:"row,omitempty"`
 }
 
@@ -86,7 +113,7 @@ func (s *Service) AwaitProcessed(key, id string) error {
 
 // Send sends events in one request, with an idempotency key unless it is "". It returns what must come of each.
 func (s *Service) Send(key string, events []Event, idempotencyKey string) ([]Line, error) {
-	path, body, err := request(events)
+	path, body, err := Request(events)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +142,8 @@ func (s *Service) Send(key string, events []Event, idempotencyKey string) ([]Lin
 	return lines, nil
 }
 
-// request is a single event or a batch.
-func request(events []Event) (path, body string, err error) {
+// Request is the request that sends events: a single one or a batch.
+func Request(events []Event) (path, body string, err error) {
 	var content any = events[0].Body
 	path = "/v1/events"
 	if len(events) > 1 {
@@ -145,15 +172,4 @@ func complete(row Row, found *submission, index int) error {
 		return nil
 	}
 	return fmt.Errorf("event %d of %s is not known", index, found.ID)
-}
-
-// Again sends a body once more with its idempotency key, and returns the submission id of the answer and whether it says that
-// it was replayed.
-func (s *Service) Again(key, path, body, idempotencyKey string) (id, replayed string, err error) {
-	var receipt submission
-	a, err := s.call(http.MethodPost, key, path, body, idempotencyKey, &receipt)
-	if err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("status %d %s %s", a.Status, receipt.Code, receipt.Message)
-	}
-	return receipt.ID, a.Header.Get("Idempotency-Replayed"), err
 }

@@ -8,7 +8,8 @@ const FILL_BYTES = 1_000_000; // bytes after which a Queue closes a batch
 
 // encode is the JSON of an event as bytes, with the client's dataset where the event names none.
 function encode(event, datasetId) {
-  if (event === null || typeof event !== "object" || Array.isArray(event)) throw new TypeError("an event is not an object");
+  if (event === null || event === undefined) throw new TypeError(`an event is ${event}`);
+  if (typeof event !== "object" || Array.isArray(event)) throw new TypeError("an event is not an object");
   const wire = { ...event };
   if (datasetId && (wire.data_set_id ?? "") === "") wire.data_set_id = datasetId;
   if (wire.timestamp instanceof Date) wire.timestamp = seconds(wire.timestamp);

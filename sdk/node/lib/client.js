@@ -7,7 +7,7 @@ const { promisify } = require("node:util");
 const zlib = require("node:zlib");
 const { MAX_EVENTS, MAX_BYTES, encode, cut, join } = require("./batch.js");
 const { ServiceError, GiveUpError, BatchError } = require("./errors.js");
-const { exchange, parse, readReceipt } = require("./exchange.js");
+const { exchange, parse, readReceipt, readVerdict } = require("./exchange.js");
 const { readStats } = require("./stats.js");
 const { settings, wait, Budget, retryable } = require("./retry.js");
 
@@ -50,7 +50,7 @@ class Client {
   }
 
   async sendBatch(events, { signal } = {}) {
-    if (!Array.isArray(events) || events.length === 0) throw new TypeError("there are no events to send");
+    if (!Array.isArray(events)) throw new TypeError("sendBatch takes an array of events");
     const bodies = events.map((event, i) => {
       let body;
       try {
@@ -108,6 +108,15 @@ class Client {
     const path = batch ? "/v1/events/batch" : "/v1/events";
     return this.#repeat(key, signal, async (timeout) =>
       readReceipt(await this.#exchange("POST", path, headers, wire, timeout, signal), events, key),
+    );
+  }
+
+  async validate(events, { signal } = {}) {
+    const body = Array.isArray(events) ? join(events.map((event) => this.encode(event))) : this.encode(events);
+    if (body.length > MAX_BYTES) throw new RangeError(`the body is ${body.length} bytes, over the limit of ${MAX_BYTES}`);
+    const headers = { "Content-Type": "application/json" };
+    return this.#repeat("", signal, async (timeout) =>
+      readVerdict(await this.#exchange("POST", "/v1/events/validate", headers, body, timeout, signal)),
     );
   }
 

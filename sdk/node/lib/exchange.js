@@ -119,4 +119,22 @@ function readReceipt({ header, body }, events, key) {
   };
 }
 
-module.exports = { exchange, parse, readReceipt };
+// readVerdict is the answer of POST /v1/events/validate.
+function readVerdict({ body }) {
+  const answer = parse(body);
+  if (typeof answer?.valid !== "boolean" || !isList(answer.errors) || !isList(answer.warnings) || !isList(answer.events)) {
+    throw new ServiceError({ status: 200, message: "the answer is no verdict; something between here and the service gave it" });
+  }
+  const { valid, accepted, rejected, errors, errors_truncated, events = [] } = answer;
+  return {
+    valid,
+    accepted,
+    rejected,
+    problems: problems(errors),
+    truncated: errors_truncated === true,
+    warnings: warnings(answer.warnings),
+    events: events.map(({ index, event, privacy, privacy_reasons, gpp }) => ({ index, event, privacy, privacyReasons: privacy_reasons, gpp })),
+  };
+}
+
+module.exports = { exchange, parse, readReceipt, readVerdict };

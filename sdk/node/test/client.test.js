@@ -47,6 +47,32 @@ test("an event on the wire", async (t) => {
   }
 });
 
+test("an empty batch makes no request, and what is no event is named", async (t) => {
+  const service = await start(t);
+  const client = open(service.url);
+  assert.deepEqual(await client.sendBatch([]), []);
+  assert.equal(service.requests.length, 0);
+  await assert.rejects(client.sendBatch(undefined), /sendBatch takes an array/);
+  await assert.rejects(client.send(undefined), /an event is undefined/);
+  await assert.rejects(client.sendBatch([purchase(), null]), /event 1 .*an event is null/);
+});
+
+test("events are tried without being stored", async (t) => {
+  const answer = { valid: false, accepted: 1, rejected: 1, errors: [{ index: 1, error_code: "MISSING_FIELD", field: "/timestamp", message: "No.", hint: "Send it." }],
+    warnings: [{ index: 1, code: "UNKNOWN_FIELD", field: "/x", message: "Dropped." }], events: [{ index: 0, event: { event_type: "purchase" }, privacy: "unrestricted", privacy_reasons: [], gpp: null }] };
+  const service = await start(t, (n, _, response) => {
+    response.end(n === 1 ? JSON.stringify(answer) : "{}");
+    return true;
+  });
+  const client = open(service.url);
+  const verdict = await client.validate([purchase(), purchase()]);
+  assert.deepEqual([verdict.valid, verdict.accepted, verdict.problems[0].code, verdict.warnings[0].field, verdict.events[0].privacyReasons], [false, 1, "MISSING_FIELD", "/x", []]);
+  assert.equal(service.requests[0].path, "/v1/events/validate");
+  assert.equal(JSON.parse(service.requests[0].body).length, 2);
+  assert.equal(service.requests[0].headers["idempotency-key"], undefined);
+  await assert.rejects(client.validate(purchase()), /no verdict/);
+});
+
 test("problems have the index of the caller's array", async (t) => {
   const service = await start(t);
   const events = Array.from({ length: 2300 }, (_, i) => purchase(i % 700 === 5 ? { event_type: "bad" } : {}));
@@ -167,7 +193,7 @@ test("status", async (t) => {
 
 test("stats", async (t) => {
   const numbers = { data_set_id: "spring", window: "7d", from: "2026-11-08T00:00:00Z", to: "2026-11-15T00:00:00Z", complete: true, received: 12, accepted: 10, rejected: 2, late: 1,
-    outcomes: { unrestricted: 8, measurement_only: 1, suppressed: 1 }, event_types: [{ event_type: "purchase", accepted: 10 }],
+    requests: { accepted: 5, rejected: 3, by_code: { MALFORMED_JSON: 3 } }, outcomes: { unrestricted: 8, measurement_only: 1, suppressed: 1 }, event_types: [{ event_type: "purchase", accepted: 10 }],
     rejections: [{ error_code: "INVALID_IDENTIFIER", field: "/identifiers/ip", events: 2, problems: 3, first_seen: "2026-11-08T01:00:00Z", last_seen: "2026-11-14T23:00:00Z", hint: "Hash it.", example: "e" }],
     identifiers: [{ field: "email_sha256", events: 9, share: 0.9 }], match_readiness: { points: 90, formula: "f", terms: { with_email_or_ifa: 9, with_ip_only: 0, accepted: 10 } },
     freshness: { counted_at: "2026-11-14T23:40:00Z", delay_seconds: 2, last_accepted_hour: "2026-11-14T23:00:00Z" }, key: { key_id: "k", created_at: "2026-11-01T00:00:00Z", age_seconds: 9 } };
@@ -182,6 +208,7 @@ test("stats", async (t) => {
     [stats.datasetId, stats.received, stats.outcomes.measurementOnly, stats.eventTypes[0].eventType, stats.matchReadiness.terms.withEmailOrIfa, stats.key.keyId, stats.key.endsAt],
     ["spring", 12, 1, "purchase", 9, "k", undefined],
   );
+  assert.deepEqual(stats.requests, { accepted: 5, rejected: 3, byCode: { MALFORMED_JSON: 3 } });
   const [reason] = stats.rejections;
   assert.deepEqual([reason.errorCode, reason.events, reason.firstSeen.toISOString(), stats.freshness.countedAt.toISOString()], ["INVALID_IDENTIFIER", 2, "2026-11-08T01:00:00.000Z", "2026-11-14T23:40:00.000Z"]);
   await client.stats({ window: "7d" });

@@ -6,7 +6,7 @@ import unittest
 from datetime import datetime, timezone
 from decimal import Decimal
 
-from sluice_client import BatchError, Client, GiveUpError, Retry, ServiceError
+from sluice_client import BatchError, Client, GiveUpError, Retry, ServiceError, hash_email, hash_ipv4
 from stand_in import StandIn, purchase
 
 
@@ -56,6 +56,39 @@ class TestClient(unittest.TestCase):
             with self.assertRaises(ValueError):
                 opened("https://events.example.com", key=key)
 
+    def test_none_and_nothing(self):
+        service = StandIn(self)
+        client = opened(service.url)
+        self.assertEqual(client.send_batch([]), [])
+        self.assertEqual(len(service.requests), 0)
+        for wrong, said in (
+            (lambda: opened(None), "the address of the service is None"),
+            (lambda: opened(service.url, key=None), "the key is None"),
+            (lambda: client.send(None), "an event is None"),
+            (lambda: client.send_batch(None), "the list of events is None"),
+            (lambda: client.send_batch([purchase(), None]), "event 1 .* an event is None"),
+            (lambda: hash_email(None), "the address to hash is None"),
+            (lambda: hash_ipv4(None), "the address to hash is None"),
+        ):
+            with self.assertRaisesRegex(TypeError, said):
+                wrong()
+
+    def test_validate(self):
+        answer = {
+            "valid": False, "accepted": 1, "rejected": 1,
+            "errors": [{"index": 1, "error_code": "MISSING_FIELD", "field": "/timestamp", "message": "No.", "hint": "Send it."}],
+            "warnings": [{"index": 1, "code": "UNKNOWN_FIELD", "field": "/x", "message": "Dropped."}],
+            "events": [{"index": 0, "event": {"event_type": "purchase"}, "privacy": "unrestricted", "privacy_reasons": [], "gpp": None}],
+        }
+        service = StandIn(self, lambda n, handler: handler.reply(200, json.dumps(answer if n == 1 else {}).encode()))
+        client = opened(service.url)
+        verdict = client.validate([purchase(), purchase()])
+        self.assertEqual((verdict.valid, verdict.accepted, verdict.problems[0].code, verdict.warnings[0].field, verdict.events[0].privacy), (False, 1, "MISSING_FIELD", "/x", "unrestricted"))
+        self.assertEqual(service.requests[0].path, "/v1/events/validate")
+        self.assertEqual(len(json.loads(service.requests[0].body)), 2)
+        with self.assertRaisesRegex(GiveUpError, "no verdict"):
+            client.validate(purchase())
+
     def test_key_does_not_print(self):
         service = StandIn(self, lambda n, handler: handler.fail(403, "INVALID_API_KEY"))
         client = opened(service.url, key="secret-key")
@@ -94,8 +127,6 @@ class TestClient(unittest.TestCase):
             self.assertNotIn("secret", str(raised.exception))
             with self.assertRaisesRegex(kind, "^event 1 cannot be written as JSON: "):
                 client.send_batch([purchase(), bad])
-        with self.assertRaises(ValueError):
-            client.send_batch([])
 
     def test_problems_have_the_index_of_the_list(self):
         service = StandIn(self)
@@ -223,6 +254,7 @@ class TestClient(unittest.TestCase):
 
     def test_stats(self):
         numbers = { "data_set_id": "spring", "window": "7d", "from": "2026-11-08T00:00:00Z", "to": "2026-11-15T00:00:00Z", "complete": True, "received": 12, "accepted": 10, "rejected": 2, "late": 1,
+            "requests": { "accepted": 5, "rejected": 3, "by_code": { "MALFORMED_JSON": 3 } },
             "outcomes": { "unrestricted": 8, "measurement_only": 1, "suppressed": 1 }, "event_types": [{ "event_type": "purchase", "accepted": 10 }],
             "rejections": [{ "error_code": "INVALID_IDENTIFIER", "field": "/identifiers/ip", "events": 2, "problems": 3, "first_seen": "2026-11-08T01:00:00Z", "last_seen": "2026-11-14T23:00:00Z", "hint": "Hash it.", "example": "e" }],
             "identifiers": [{ "field": "email_sha256", "events": 9, "share": 0.9 }], "match_readiness": { "points": 90, "formula": "f", "terms": { "with_email_or_ifa": 9, "with_ip_only": 0, "accepted": 10 } },
@@ -232,6 +264,7 @@ class TestClient(unittest.TestCase):
         stats = client.stats()
         self.assertEqual((stats.data_set_id, stats.received, stats.outcomes["measurement_only"], stats.event_types, stats.match_readiness.with_email_or_ifa), ("spring", 12, 1, {"purchase": 10}, 9))
         self.assertEqual((stats.key.key_id, stats.key.ends_at, stats.counted_at), ("k", None, datetime(2026, 11, 14, 23, 40, tzinfo=timezone.utc)))
+        self.assertEqual((stats.requests.accepted, stats.requests.rejected, stats.requests.by_code), (5, 3, {"MALFORMED_JSON": 3}))
         (reason,) = stats.rejections
         self.assertEqual((reason.error_code, reason.events, reason.first_seen), ("INVALID_IDENTIFIER", 2, datetime(2026, 11, 8, 1, tzinfo=timezone.utc)))
         client.stats("7d")

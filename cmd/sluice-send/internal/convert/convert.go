@@ -1,7 +1,7 @@
 // Package convert turns the server events of other platforms into ours.
 //
-// The tables in platform.go say which member of a foreign event fills which of ours. Every consent field of a platform is
-// in its table: a refusal restricts the event to measurement or leaves it out, never neither.
+// The tables in platform.go say which member of a foreign event fills which of ours. Every consent field of a platform
+// is in its table: a refusal restricts the event to measurement or leaves it out, never neither.
 package convert
 
 import (
@@ -107,7 +107,10 @@ func (c *Converter) Body(data []byte) []Outcome {
 	d.UseNumber() // a number keeps its literal
 	var request map[string]any
 	if err := d.Decode(&request); err != nil {
-		return []Outcome{{Fault: &event.Error{Code: event.MalformedJSON, Message: "The text is not a JSON object.", Hint: "Give whole request bodies or events."}}}
+		return []Outcome{{Fault: &event.Error{
+			Code: event.MalformedJSON, Message: "The text is not a JSON object.",
+			Hint: "Give whole request bodies or events.",
+		}}}
 	}
 	if duplicate(data) {
 		return []Outcome{{Fault: &event.Error{
@@ -130,8 +133,8 @@ func (c *Converter) Body(data []byte) []Outcome {
 	return out
 }
 
-// duplicate says whether an object names a member twice. The standard library keeps the last one, so a refusal before it
-// would be lost.
+// duplicate says whether an object names a member twice. The standard library keeps the last one, so a refusal before
+// it would be lost.
 func duplicate(data []byte) bool {
 	type object struct {
 		names map[string]bool // nil: an array
@@ -214,7 +217,8 @@ func (c *Converter) one(request, source map[string]any, alone bool) Outcome {
 	return out
 }
 
-// verify holds a converted event against the rules, at its own time: whether it is too old is for the day of its upload.
+// verify holds a converted event against the rules, at its own time: whether it is too old is for the day of its
+// upload.
 func (c *Converter) verify(body []byte) Outcome {
 	var e struct {
 		Timestamp int64 `json:"timestamp"`

@@ -110,11 +110,17 @@ func (t *translation) identifier(m move, v any, hash func(string) (string, error
 	case err == client.ErrNotIPv4 && strings.Count(s, ":") > 1:
 		t.c.Dropped[m.from+" (IPv6)"]++
 	case err != nil:
-		return &event.Error{Code: event.InvalidIdentifier, Field: pointerOf(m.from), Message: "The value is neither a SHA-256 nor what should have been hashed.", Hint: "Correct it at its source."}
+		return &event.Error{
+			Code: event.InvalidIdentifier, Field: pointerOf(m.from),
+			Message: "The value is neither a SHA-256 nor what should have been hashed.", Hint: "Correct it at its source.",
+		}
 	case t.c.HashPlain:
 		t.put(m.to, h)
 	default:
-		return &event.Error{Code: event.PlaintextPII, Field: pointerOf(m.from), Message: "The value is not hashed.", Hint: "Hash it at its source, or use --hash-plain."}
+		return &event.Error{
+			Code: event.PlaintextPII, Field: pointerOf(m.from), Message: "The value is not hashed.",
+			Hint: "Hash it at its source, or use --hash-plain.",
+		}
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func (m *Mapping) Hint(code event.Code, pointer string) string {
 		return "Fill email_sha256, ifa or ip; --hash COLUMN=email_sha256 hashes a column of plain addresses."
 	}
 	mem, known := MemberOf(strings.ReplaceAll(strings.TrimPrefix(pointer, "/"), "/", "."))
-	if !known || code != event.InvalidType && code != event.InvalidTimestamp && code != event.InvalidGPPSID && code != event.InvalidCustomData &&
+	if !known || code != event.InvalidType && code != event.InvalidTimestamp && code != event.InvalidGPPSID &&
+		code != event.InvalidCustomData &&
 		code != event.PlaintextPII && code != event.InvalidIdentifier {
 		return ""
 	}

@@ -33,6 +33,7 @@ type Member struct {
 }
 
 var members = map[string]Member{
+	"id": {"id", "", text}, "event_id": {"id", "", text},
 	"data_set_id": {"data_set_id", "", text}, "timestamp": {"timestamp", "", instant}, "event_type": {"event_type", "", text},
 	"custom_event_name": {"custom_event_name", "", text}, "source": {"source", "", text}, "cp_id": {"cp_id", "", text},
 	"cp_name": {"cp_name", "", text}, "referer": {"referer", "", text}, "page_url": {"page_url", "", text},
@@ -44,7 +45,8 @@ var members = map[string]Member{
 	"us_privacy_string": {"us_privacy_string", "privacy", text},
 }
 
-// MemberOf finds a field by its name, with or without its group: email_sha256, identifiers.email_sha256, custom_data.tier.
+// MemberOf finds a field by its name, with or without its group: email_sha256, identifiers.email_sha256,
+// custom_data.tier.
 func MemberOf(field string) (Member, bool) {
 	if name, ok := strings.CutPrefix(field, "custom_data."); ok {
 		return Member{name, "custom_data", text}, name != ""
@@ -218,7 +220,8 @@ func appendCell(b []byte, k kind, cell []byte) []byte {
 			return append(b, cell...)
 		}
 	case integers:
-		list := strings.FieldsFunc(strings.Trim(string(cell), "[]"), func(r rune) bool { return r == ';' || r == ',' || r == ' ' || r == '|' })
+		list := strings.FieldsFunc(strings.Trim(string(cell), "[]"),
+			func(r rune) bool { return r == ';' || r == ',' || r == ' ' || r == '|' })
 		out := append(b, '[')
 		for i, n := range list {
 			if !IsNumber([]byte(n)) {

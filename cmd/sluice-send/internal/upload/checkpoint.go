@@ -26,8 +26,8 @@ type identity struct {
 	Sample   string `json:"sample"`   // SHA-256 of its first and last megabyte
 }
 
-// samplePiece is how much of each end of a file identifies it. Arbitrary: quick to read, and unlikely to stay the same by
-// accident.
+// samplePiece is how much of each end of a file identifies it. Arbitrary: quick to read, and unlikely to stay the same
+// by accident.
 const samplePiece = 1 << 20
 
 // identify reads the first and the last megabyte of f.
@@ -76,8 +76,10 @@ type header struct {
 	BatchSize int            `json:"batch_bytes"`
 	// StartedAt is the service's clock when the upload began. Rows are judged by it on every resumption too: judged by a
 	// later clock a batch could lose a row, and would no longer be the batch that was sent before.
-	StartedAt int64  `json:"started_at"`
-	Salt      string `json:"salt,omitempty"` // makes the keys of a deliberate second upload new ones
+	StartedAt int64 `json:"started_at"`
+	// Salt is random: an Idempotency-Key that follows from the rows alone would let everybody who has the disk of the
+	// service compare guesses of a row with what is kept of it.
+	Salt string `json:"salt"`
 }
 
 // entry is a line of a checkpoint after the first: a batch whose rows are all accounted for, or the end.
@@ -294,7 +296,8 @@ func (c *checkpoint) fits(want header, now time.Time) error {
 	case !sameMapping(h.Mapping, want.Mapping):
 		return errors.New("the interrupted upload had another --map, --hash or --set")
 	case h.BatchRows != want.BatchRows || h.BatchSize != want.BatchSize:
-		return fmt.Errorf("the interrupted upload had batches of %d rows and %d bytes: another size would send rows twice", h.BatchRows, h.BatchSize)
+		return fmt.Errorf("the interrupted upload had batches of %d rows and %d bytes: another size would send rows twice",
+			h.BatchRows, h.BatchSize)
 	case now.Sub(time.Unix(c.lastTime, 0)) > keptKeys:
 		return errors.New("the upload was interrupted more than 48 hours ago: the service may have forgotten which batches were under way, and could store their rows twice")
 	}

@@ -35,8 +35,8 @@ func (b *journal) begin() error {
 	return b.rows.begin(last.RowsSize)
 }
 
-// recorded gives a test for the batches that are recorded now. It does not see later ones, so another goroutine may use it
-// while this one records.
+// recorded gives a test for the batches that are recorded now. It does not see later ones, so another goroutine may use
+// it while this one records.
 func (b *journal) recorded() func(n int64) bool {
 	if b.checkpoint == nil {
 		return func(int64) bool { return false }

@@ -220,9 +220,9 @@ func (p *Preparer) splice(raw []byte) []byte {
 	return p.event
 }
 
-// keyOf is the Idempotency-Key of one request of a batch. It depends on what the file is, where the batch lies in it
-// and what is sent, and on nothing else: an uploader that was killed sends the same key again, and the service
-// stores the rows once.
+// keyOf is the Idempotency-Key of one request of a batch. It depends on the salt of the upload, what the file is, where
+// the batch lies in it and what is sent, and on nothing else: an uploader that was killed sends the same key again, and
+// the service stores the rows once.
 func keyOf(id identity, salt string, b *input.Batch, part int, body []byte) string {
 	h := sha256.New()
 	io.WriteString(h, "sluice-send 1\n"+id.Sample+"\n"+salt+"\n")

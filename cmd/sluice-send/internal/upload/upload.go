@@ -76,8 +76,8 @@ func (j *job) report(finished bool) *Report {
 	return r
 }
 
-// File uploads one file. The report is nil if nothing was begun. A *UsageError is a fault of the file or of the choices;
-// any other error came from the service, the context or the disk.
+// File uploads one file. The report is nil if nothing was begun. A *UsageError is a fault of the file or of the
+// choices; any other error came from the service, the context or the disk.
 func (o *Options) File(ctx context.Context, file string) (*Report, error) {
 	in, err := o.Input.Open(file, o.Stdin)
 	if err != nil {
@@ -105,7 +105,10 @@ func (o *Options) File(ctx context.Context, file string) (*Report, error) {
 		return j.report(true), j.unchanged()
 	}
 	sums := j.journal.sums()
-	return j.report(false), &Stopped{File: file, Accepted: sums.Accepted, Rejected: sums.Rejected, Resumable: j.journal.checkpoint != nil, Err: err}
+	return j.report(false), &Stopped{
+		File: file, Accepted: sums.Accepted, Rejected: sums.Rejected,
+		Resumable: j.journal.checkpoint != nil, Err: err,
+	}
 }
 
 // Stopped is an upload that ended before the last row.
@@ -163,12 +166,10 @@ func (j *job) prepare() error {
 	h := header{
 		Version: 1, File: filepath.Base(j.file), URL: j.o.URL, Dataset: j.o.Input.Dataset, Format: j.in.Format,
 		Mapping: j.in.Mapping, BatchRows: j.o.BatchRows, BatchSize: client.FillBytes, StartedAt: j.o.Clock.Unix(),
+		Salt: client.NewKey(),
 	}
 	if j.in.Mapping != nil {
 		h.Delimiter = string(j.in.Mapping.Delimiter())
-	}
-	if j.o.Again {
-		h.Salt = client.NewKey()
 	}
 	j.count = &counts{}
 	j.journal = &journal{report: appendFile{path: j.rejectedPath()}}
@@ -253,6 +254,9 @@ func (j *job) remember(h *header) error {
 	}
 	if old.done && other || j.o.Restart || j.o.Again {
 		_ = old.Close() // it is written anew
+		if !j.o.Again {
+			h.Salt = was.Salt // batches that are stored have the keys of before
+		}
 		return j.begin(h, create)
 	}
 	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {

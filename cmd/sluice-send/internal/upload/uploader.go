@@ -154,8 +154,8 @@ func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*resu
 	return r, nil
 }
 
-// describe counts the rejected rows by code, explains them in the words of the file, and keeps the rows themselves where
-// they are asked for.
+// describe counts the rejected rows by code, explains them in the words of the file, and keeps the rows themselves
+// where they are asked for.
 func (u *uploader) describe(r *result, p *Preparer, b *input.Batch) {
 	at := 0
 	for i := range r.rejected {
@@ -207,7 +207,8 @@ func (u *uploader) explain(ctx context.Context, req Request, receipt *client.Rec
 			}
 		}
 	}
-	return name(req.Lines, accepted, receipt.Problems, event.BatchRejected, "The service rejected the row; its answer listed other rows' problems only."), nil
+	return name(req.Lines, accepted, receipt.Problems, event.BatchRejected,
+		"The service rejected the row; its answer listed other rows' problems only."), nil
 }
 
 // name gives the rejected rows with their problems. accepted nil means that none was accepted.
@@ -251,14 +252,15 @@ func Ask(ctx context.Context, c *client.Client, req Request) ([]RejectedRow, err
 	return name(req.Lines, good, v.Problems, event.BatchRejected, "The service would reject the row."), nil
 }
 
-// Results are recorded together: a sync for each batch would take the disk from a service on the same machine. What a crash
-// loses by waiting is only knowledge: the batches are sent again and answered from the service's memory.
+// Results are recorded together: a sync for each batch would take the disk from a service on the same machine. What a
+// crash loses by waiting is only knowledge: the batches are sent again and answered from the service's memory.
 const (
 	recordEvery   = 200 * time.Millisecond // arbitrary: not felt by a person
 	recordBatches = 64                     // arbitrary: a bound on the rejected rows in memory
 )
 
-// recordAll records results until there are no more. If it cannot, it stops the others: what is not recorded should not be sent.
+// recordAll records results until there are no more. If it cannot, it stops the others: what is not recorded should not
+// be sent.
 func (u *uploader) recordAll(results <-chan result, stop func()) error {
 	var (
 		failed error

@@ -32,6 +32,7 @@ from ._queue import Queue
 from ._retry import Retry
 from ._types import (
     Event,
+    EventType,
     EventWarning,
     Identifiers,
     MatchReadiness,
@@ -44,9 +45,12 @@ from ._types import (
     StatsIdentifier,
     StatsKey,
     StatsRejection,
+    StatsRequests,
     Submission,
     SubmissionEvent,
     Unsent,
+    ValidEvent,
+    Verdict,
 )
 from ._version import __version__
 
@@ -54,6 +58,7 @@ __all__ = [
     "BatchError",
     "Client",
     "Event",
+    "EventType",
     "EventWarning",
     "FILL_BYTES",
     "FILL_EVENTS",
@@ -79,9 +84,12 @@ __all__ = [
     "StatsIdentifier",
     "StatsKey",
     "StatsRejection",
+    "StatsRequests",
     "Submission",
     "SubmissionEvent",
     "Unsent",
+    "ValidEvent",
+    "Verdict",
     "__version__",
     "hash_email",
     "hash_ipv4",

@@ -18,8 +18,11 @@ from ._types import (
     StatsIdentifier,
     StatsKey,
     StatsRejection,
+    StatsRequests,
     Submission,
     SubmissionEvent,
+    ValidEvent,
+    Verdict,
 )
 
 _FOREIGN = "the answer is no {}; something between here and the service gave it"
@@ -123,6 +126,26 @@ def _submission(value: Dict[str, Any]) -> Submission:
     )
 
 
+def verdict(answer: Answer) -> Verdict:
+    """What would become of the events."""
+    try:
+        return _verdict(_parse(answer.body))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ServiceError(answer.status, _FOREIGN.format("verdict")) from None
+
+
+def _verdict(value: Dict[str, Any]) -> Verdict:
+    return Verdict(
+        valid=value["valid"],
+        accepted=value["accepted"],
+        rejected=value["rejected"],
+        problems=_problems(value.get("errors")),
+        truncated=value.get("errors_truncated", False),
+        warnings=_warnings(value.get("warnings")),
+        events=[ValidEvent(e["index"], e["event"], e["privacy"], e["privacy_reasons"], e["gpp"]) for e in value["events"]],
+    )
+
+
 def stats(answer: Answer) -> Stats:
     """The numbers of the dataset."""
     try:
@@ -133,6 +156,7 @@ def stats(answer: Answer) -> Stats:
 
 def _stats(value: Dict[str, Any]) -> Stats:
     fresh, key, ready = value["freshness"], value["key"], value["match_readiness"]
+    requests = value["requests"]
     terms = ready["terms"]
     return Stats(
         data_set_id=value["data_set_id"],
@@ -144,6 +168,7 @@ def _stats(value: Dict[str, Any]) -> Stats:
         accepted=value["accepted"],
         rejected=value["rejected"],
         late=value["late"],
+        requests=StatsRequests(requests["accepted"], requests["rejected"], dict(requests["by_code"])),
         outcomes=dict(value["outcomes"]),
         event_types={e["event_type"]: e["accepted"] for e in value["event_types"]},
         rejections=[

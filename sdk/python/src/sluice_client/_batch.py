@@ -15,7 +15,7 @@ FILL_BYTES = 1_000_000  # bytes after which a Queue closes a batch
 def encode(event: Mapping[str, Any], dataset_id: str) -> bytes:
     """The JSON of an event, with the client's dataset where the event names none."""
     if not isinstance(event, Mapping):
-        raise TypeError("an event is not a mapping")
+        raise TypeError("an event is None" if event is None else "an event is not a mapping")
     wire = dict(event)
     if dataset_id and wire.get("data_set_id") in (None, ""):
         wire["data_set_id"] = dataset_id

@@ -17,7 +17,7 @@ from ._batch import MAX_BYTES, MAX_EVENTS, cut, encode, join
 from ._errors import BatchError, GiveUpError, ServiceError
 from ._http import Answer, Connections
 from ._retry import Budget, Retry, retryable
-from ._types import Event, Problem, Receipt, Stats, Submission, Unsent
+from ._types import Event, Problem, Receipt, Stats, Submission, Unsent, Verdict
 from ._version import __version__
 
 _GZIP_OVER = 1024  # bytes from which compression is worth its header
@@ -89,8 +89,10 @@ class Client:
     def send_batch(self, events: Sequence[Union[Event, Mapping[str, Any]]]) -> List[Receipt]:
         """Sends events in as few requests as their number and size allow, one after the other.
 
-        Unless every event was accepted, it raises BatchError, whose indexes are those of events.
+        Unless every event was accepted, it raises BatchError, whose indexes are those of events. An empty list makes no
+        request.
         """
+        _check_given(events, "the list of events")
         bodies: List[bytes] = []
         for i, event in enumerate(events):
             try:
@@ -100,8 +102,6 @@ class Client:
             if len(body) + 2 > MAX_BYTES:
                 raise ValueError(f"event {i} is {len(body)} bytes, over the limit of a request")
             bodies.append(body)
-        if not bodies:
-            raise ValueError("there are no events to send")
         return self._send_encoded(bodies, MAX_EVENTS, MAX_BYTES)
 
     def _send_encoded(self, bodies: List[bytes], max_events: int, max_bytes: int) -> List[Receipt]:
@@ -163,6 +163,21 @@ class Client:
 
         return self._repeat(idempotency_key, attempt)
 
+    def validate(self, events: Union[Event, Mapping[str, Any], Sequence[Union[Event, Mapping[str, Any]]]]) -> Verdict:
+        """Tries one event, or a list of them, under the rules of the service. Nothing is stored or counted."""
+        if isinstance(events, Sequence):
+            body = join([self.encode(event) for event in events])
+        else:
+            body = self.encode(events)
+        if len(body) > MAX_BYTES:
+            raise ValueError(f"the body is {len(body)} bytes, over the limit of {MAX_BYTES}")
+        headers = {"Content-Type": "application/json"}
+
+        def attempt(timeout: float) -> Verdict:
+            return _answer.verdict(self._exchange("POST", "/v1/events/validate", headers, body, timeout))
+
+        return self._repeat("", attempt)
+
     def status(self, submission_id: str, *, events: bool = False) -> Submission:
         """Looks up a submission of the key's own dataset; with its accepted events if events is set."""
         path = "/v1/submissions/" + quote(submission_id, safe="") + ("?include=events" if events else "")
@@ -220,7 +235,13 @@ def _shifted(receipt: Receipt, by: int) -> Receipt:
     return dataclasses.replace(receipt, problems=_shift(receipt.problems, by), warnings=warnings, first=by)
 
 
+def _check_given(value: object, name: str) -> None:
+    if value is None:
+        raise TypeError(f"{name} is None: is the variable with it set?")
+
+
 def _check_url(text: str, plain_http: bool) -> SplitResult:
+    _check_given(text, "the address of the service")
     try:
         url = urlsplit(text.rstrip("/"))
         url.port  # raises ValueError
@@ -243,6 +264,7 @@ def _loopback(host: str) -> bool:
 
 
 def _check_key(key: str) -> None:
+    _check_given(key, "the key")
     if not key:
         raise ValueError("the key is empty")
     if not all("!" <= c <= "~" for c in key):

@@ -15,12 +15,18 @@ _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"{_BYTE}(?:\.{_BYTE}){{3}}")
 
 
+def _text(address: object) -> str:
+    if not isinstance(address, str):
+        raise TypeError("the address to hash is None" if address is None else "the address to hash is no string")
+    return address
+
+
 def hash_email(address: str) -> str:
     """email_sha256 of an address: white space around it cut off, letters lowered, SHA-256 in lower-case hex.
 
     Nothing else is normalised: dots and +tags are part of the address.
     """
-    text = _lower(address.strip(_SPACE))
+    text = _lower(_text(address).strip(_SPACE))
     if _DIGEST.fullmatch(text):
         raise HashError("ALREADY_HASHED")
     local, found, domain = text.partition("@")
@@ -35,7 +41,7 @@ def hash_ipv4(address: str) -> str:
     An IPv4 address written inside IPv6 (::ffff:192.0.2.1) counts as IPv4. Leading zeros, which some read as octal, are
     rejected.
     """
-    text = address.strip(_SPACE)
+    text = _text(address).strip(_SPACE)
     if _DIGEST.fullmatch(text.lower()):
         raise HashError("ALREADY_HASHED")
     if not _IPV4.fullmatch(text):

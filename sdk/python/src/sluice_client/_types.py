@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, Optional, TypedDict, Union
 
 if TYPE_CHECKING:
     from ._errors import BatchError
+
+
+# The event types. "custom" needs a custom_event_name.
+EventType = Literal[
+    "purchase", "page_view", "ad_impression", "add_to_wishlist", "add_to_cart", "viewed_cart", "viewed_item",
+    "begin_checkout", "add_payment_info", "remove_from_cart", "refund", "generate_lead", "qualify_lead",
+    "close_convert_lead", "disqualify_lead", "close_unconvert_lead", "sign_up", "search", "unlock_achievement",
+    "install", "customize_product", "contact", "donate", "find_location", "schedule", "start_trial", "subscribe",
+    "custom", "add_shipping_info", "share", "select_content", "select_item", "select_promotion", "view_item_list",
+    "view_promotion", "view_search_results", "spend_virtual_currency", "earn_virtual_currency", "working_lead",
+    "login", "join_group", "level_up", "post_score", "tutorial_begin", "tutorial_complete",
+]
 
 
 class Identifiers(TypedDict, total=False):
@@ -29,7 +41,7 @@ class Privacy(TypedDict, total=False):
 
 class _Needed(TypedDict):
     timestamp: Union[int, datetime]  # Unix seconds, or a datetime with a time zone
-    event_type: str  # one of the standard types, or "custom"
+    event_type: EventType
     identifiers: Identifiers
 
 
@@ -37,6 +49,7 @@ class Event(_Needed, total=False):
     """One conversion event, in the words of the API."""
 
     data_set_id: str  # missing: that of the Client
+    id: Union[str, int]  # your own id of what happened, the same in every report of it
     custom_event_name: str  # needed by "custom"
     source: str  # where it happened: website, app, offline, crm …
     cp_id: str
@@ -87,6 +100,39 @@ class Receipt:
     replayed: bool  # the service knew the Idempotency-Key: this is the receipt of an earlier try
     key: str  # the Idempotency-Key
     first: int = 0  # index of the request's first event in the list given to send_batch
+
+
+@dataclass(frozen=True)
+class ValidEvent:
+    """What would become of a valid event."""
+
+    index: int
+    event: Dict[str, Any]  # as it would be stored, in the words of the API
+    privacy: str
+    privacy_reasons: List[str]
+    gpp: Optional[Dict[str, Any]]  # decoded sections; None without a GPP string
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What would become of events."""
+
+    valid: bool  # no event would be rejected
+    accepted: int
+    rejected: int
+    problems: List[Problem]
+    truncated: bool
+    warnings: List[EventWarning]
+    events: List[ValidEvent]
+
+
+@dataclass(frozen=True)
+class StatsRequests:
+    """Requests with events."""
+
+    accepted: int  # answered with a receipt
+    rejected: int  # rejected whole
+    by_code: Dict[str, int]  # the rejected ones, by the error code of their answer
 
 
 @dataclass(frozen=True)
@@ -174,6 +220,7 @@ class Stats:
     accepted: int
     rejected: int
     late: int
+    requests: StatsRequests
     outcomes: Dict[str, int]  # accepted events by privacy outcome
     event_types: Dict[str, int]  # accepted events by type, the most frequent first
     rejections: List[StatsRejection]  # reasons, of the most events first

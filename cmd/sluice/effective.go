@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/engine"
+	"sluice/internal/memory"
+)
+
+// effective is what holds where a setting says "as it is", or leaves the value to the machine.
+type effective struct {
+	cluster  bool
+	unknown  bool                    // the engine does not answer
+	recorded engine.PartitionOptions // of the stream that is there; a Count of 0 says that there is none
+	record   engine.Record           // of the cluster; zero where there is none
+	lake     string
+}
+
+// configWait is how long sluice config waits for an engine. Arbitrary.
+const configWait = 5 * time.Second
+
+// askEngine reads what the engine has recorded, where there is one. It makes nothing.
+func askEngine(cmd *cobra.Command) *effective {
+	o := engineOptions(cmd)
+	out := &effective{cluster: o.URL != "", lake: filepath.Join(o.Dir, "lake")}
+	out.recorded = engine.PartitionOptions{MaxAge: engine.DefaultStreamRetention}
+	if place, err := saidPlace(cmd); err == nil && place != (lakePlace{}) {
+		out.lake = place.String()
+	}
+	if holds, err := engine.HoldsStream(o.Dir); o.URL == "" && (err != nil || !holds) {
+		return out
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), configWait)
+	defer cancel()
+	if err := out.read(ctx, cmd, o); err != nil {
+		out.unknown = true
+		fmt.Fprintf(cmd.ErrOrStderr(), "The engine does not say what it has recorded: %v\n", err)
+	}
+	return out
+}
+
+func (x *effective) read(ctx context.Context, cmd *cobra.Command, o engine.Options) error {
+	e, err := engine.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if x.record, err = e.Record(ctx); err != nil && !errors.Is(err, engine.ErrNotFound) {
+		return err
+	}
+	if x.recorded, err = e.Limits(ctx); err != nil {
+		return err
+	}
+	if x.cluster {
+		if x.record.Lake != "" {
+			x.lake = x.record.Lake
+		}
+		return nil
+	}
+	place, err := commandTables(cmd, e)
+	if err == nil {
+		x.lake = place.String()
+	}
+	return err
+}
+
+// complete replaces a value that stands for another one.
+func (x *effective) complete(s *setting) {
+	said := s.Source != fromDefault
+	switch s.Flag {
+	case "replicas":
+		x.fill(s, s.Value == "0", x.record.Replicas != 0, strconv.Itoa(max(1, x.record.Replicas)))
+	case "partitions":
+		x.fill(s, s.Value == "0", x.recorded.Count != 0, strconv.Itoa(max(1, x.recorded.Count)))
+	case "stream-retention":
+		age := days(x.recorded.MaxAge)
+		x.fill(s, s.Value == "0s", x.recorded.Count != 0, age.String())
+	case "table-retention":
+		if x.record.TableRetention != 0 {
+			x.fill(s, !said, true, engine.AgeText(x.record.TableRetention))
+			return
+		}
+		x.fill(s, !said && x.cluster, false, s.Value)
+		if s.Value == "0s" {
+			s.Value = engine.AgeText(-1)
+		}
+	case "snapshot-retention":
+		if x.record.SnapshotRetention != 0 {
+			x.fill(s, !said, true, engine.AgeText(x.record.SnapshotRetention))
+			return
+		}
+		x.fill(s, !said && x.cluster, false, s.Value)
+	case "lake":
+		x.fill(s, s.Value == "", x.recorded.Count != 0, x.lake)
+	case "alarm-webhook":
+		s.Value = hideWebhook(s.Value)
+	default:
+		x.local(s)
+	}
+}
+
+// hideWebhook leaves of an address what is no secret: services put their tokens into the path.
+func hideWebhook(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return address
+	}
+	return u.Scheme + "://" + u.Host + "/***"
+}
+
+// fill puts a value in the place of one that is not said: recorded says that the engine has it.
+func (x *effective) fill(s *setting, unsaid, recorded bool, value string) {
+	switch {
+	case !unsaid:
+	case x.unknown:
+		s.Value = "unknown"
+	case recorded:
+		s.Value, s.Source = value, fromEngine
+	default:
+		s.Value = value
+	}
+}
+
+// local completes what this machine decides, and says in words what a zero means.
+func (x *effective) local(s *setting) {
+	if s.Value != "0" && s.Value != "0s" {
+		return
+	}
+	switch s.Flag {
+	case "memory":
+		planned := size(memory.Planned(0))
+		s.Value = planned.String()
+	case "max-backlog-age":
+		s.Value = "any age"
+	}
+}

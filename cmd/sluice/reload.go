@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"sluice/internal/engine"
+	"sluice/internal/erasure"
+	"sluice/internal/lake"
+	"sluice/internal/loader"
+	"sluice/internal/stream"
+)
+
+func newLakeReload() *cobra.Command {
+	var dryRun, yes bool
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "Load again what the stream holds and the tables lack",
+		Long: `Compares the events that the stream holds with the table of events, and loads those again that the table
+lacks, each once: of files that are missing or damaged, or that somebody deleted. It loads nothing that was
+erased. Files that are missing or damaged leave the table, and with them its older snapshots; the rows of
+them that can be read are kept. Do not put such a file back afterwards: its events would not be seen.
+
+It can run beside servers, and can be interrupted and run again: no event is lost or stored twice. Events
+that are older than the stream come from a backup alone. Where a missing or damaged file may hold such
+events, put it back first; to give them up the command asks, and without a terminal needs --yes.
+
+It reads every file of the days that the stream holds. The counts in the tables rejections and hours stay
+as they are. Where all tables are lost and there is no copy, it makes new ones.`,
+		Example: `  sluice lake reload --dry-run
+  sluice lake reload --yes`,
+		Args: cobra.NoArgs,
+	}
+	asJSON := jsonFlag(cmd)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count, and change nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "give up what the stream no longer holds, without a question")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		agree := func(question string) error {
+			if yes {
+				return nil
+			}
+			return confirm(cmd, question)
+		}
+		giveUp := func(lost []lake.Lost) error {
+			rows := int64(0)
+			for _, l := range lost {
+				fmt.Fprintln(cmd.ErrOrStderr(), l.File)
+				rows += l.Rows
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "These %d files are missing or damaged, and of their %d events the stream may not hold all. "+
+				"If you have a backup, put the files back first, under the same names.\n", len(lost), rows)
+			return agree("Load again what the stream holds, and give up the rest?")
+		}
+		return failed(reloadLake(cmd, dryRun, *asJSON, agree, giveUp))
+	}
+	return cmd
+}
+
+// reloadLake loads again what the table of events lacks. Without a server it first loads what the stream holds behind
+// the watermarks, as a server would.
+func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) error, giveUp func([]lake.Lost) error) error {
+	ctx := cmd.Context()
+	if err := dataExists(cmd); err != nil {
+		return err
+	}
+	e, err := openEngine(cmd)
+	if err != nil {
+		return err
+	}
+	defer func() { e.Close() }()
+	place, err := commandTables(cmd, e)
+	if err != nil {
+		return err
+	}
+	made := false
+	err = tablesRecorded(ctx, e, place, func() error {
+		fmt.Fprintf(cmd.ErrOrStderr(), "There are no tables at %s. If you have a copy of them, put it back first.\n", place)
+		if made = !dryRun; !made {
+			return errors.New("nothing was changed: without --dry-run new tables are made, into which the nodes load what the stream holds")
+		}
+		return agree("Make new tables, and give up what the stream no longer holds?")
+	})
+	if err != nil {
+		return err
+	}
+	if made {
+		fmt.Fprintln(cmd.ErrOrStderr(), "New tables are made. Restart the nodes of a cluster: they load what the stream holds.")
+	}
+	if e.Mode() == engine.Embedded && !dryRun { // nobody else loads
+		if err := e.Close(); err != nil {
+			return err
+		}
+		if _, _, err := openSettled(cmd, true, lakeOf); err != nil {
+			return err
+		}
+		if e, err = openEngine(cmd); err != nil {
+			return err
+		}
+	}
+	out, err := reloadFrom(cmd, e, place, dryRun, giveUp)
+	if err != nil {
+		return err
+	}
+	if !dryRun {
+		detail := map[string]string{"events": strconv.FormatInt(out.Loaded, 10), "damaged_files": strconv.Itoa(out.Files)}
+		if err := noteIn(cmd, e, "lake reload", place.String(), detail); err != nil {
+			return err
+		}
+	}
+	return printReload(cmd, out, dryRun, asJSON)
+}
+
+// reloadFrom reloads from the stream of an engine.
+func reloadFrom(cmd *cobra.Command, e *engine.Engine, place lakePlace, dryRun bool, giveUp func([]lake.Lost) error) (out loader.Reloaded, err error) {
+	ctx := cmd.Context()
+	s, err := stream.Open(ctx, e, stream.Options{Now: hooks.now})
+	if err != nil {
+		return out, err
+	}
+	defer s.Close()
+	open := lakeOf
+	if dryRun {
+		open = lakeToRead
+	}
+	l, err := open(ctx, place, s.ID())
+	if err != nil {
+		return out, err
+	}
+	ids, _, err := openSecret(ctx, e)
+	if err != nil {
+		return out, err
+	}
+	tombstones, err := erasure.Open(ctx, e)
+	if err != nil {
+		return out, err
+	}
+	return loader.Reload(ctx, loader.ReloadOptions{
+		Stream: s, Lake: l, IDs: ids, Erasures: tombstones, DryRun: dryRun, GiveUp: giveUp, Progress: progress(cmd, "read"),
+	})
+}
+
+// tablesRecorded makes sure that the tables of running servers, or of a cluster, are there. Where a cluster has none
+// left it makes new ones, if agree agrees, and the cluster knows them from then on. A crash in between leaves tables
+// that the cluster does not know, and the next call says what to do.
+func tablesRecorded(ctx context.Context, e *engine.Engine, place lakePlace, agree func() error) error {
+	id, _, err := tablesThere(ctx, place)
+	if err != nil {
+		return err
+	}
+	if e.Mode() != engine.External {
+		return madeAnew(ctx, e, place, id, agree)
+	}
+	r, err := e.Record(ctx)
+	switch {
+	case err != nil:
+		return err
+	case id != "" && r.LakeID != "" && r.LakeID != id:
+		return fmt.Errorf("the tables at %s are others than those of the cluster: put those back, or use these with: sluice cluster set --tables", place)
+	case id != "":
+		return nil
+	}
+	if err := agree(); err != nil {
+		return err
+	}
+	l, err := lakeOf(ctx, place, r.Stream)
+	if err != nil {
+		return err
+	}
+	if id, err = tablesID(ctx, l); err != nil {
+		return err
+	}
+	_, err = e.Change(ctx, func(r *engine.Record) error {
+		r.LakeID = id
+		return nil
+	})
+	return err
+}
+
+// madeAnew is tablesRecorded for an embedded engine.
+func madeAnew(ctx context.Context, e *engine.Engine, place lakePlace, id string, agree func() error) error {
+	switch {
+	case id != "":
+		return nil
+	case e.Mode() == engine.Attached:
+		return fmt.Errorf("there are no tables at %s: put them back, or stop the server and repeat the command, which makes new ones", place)
+	}
+	if err := agree(); err != nil {
+		return err
+	}
+	s, err := stream.Open(ctx, e, stream.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, err = lakeOf(ctx, place, s.ID())
+	return err
+}
+
+func printReload(cmd *cobra.Command, out loader.Reloaded, dryRun, asJSON bool) error {
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			loader.Reloaded
+			DryRun bool `json:"dry_run"`
+		}{out, dryRun})
+	}
+	w := cmd.OutOrStdout()
+	fmt.Fprintf(w, "The stream holds %d frames with %d events.\n%d of these events are in the tables.\n", out.Frames, out.Events, out.Stored)
+	if out.Waiting > 0 {
+		fmt.Fprintf(w, "%d wait for the server, which loads them.\n", out.Waiting)
+	}
+	if out.Erased > 0 {
+		fmt.Fprintf(w, "%d were erased and stay so.\n", out.Erased)
+	}
+	if out.Damaged > 0 {
+		fmt.Fprintf(w, "%d frames or records of the stream cannot be read.\n", out.Damaged)
+	}
+	if dryRun {
+		fmt.Fprintf(w, "%d would be loaded again, and %d missing or damaged files would leave the tables. Nothing was changed.\n", out.Loaded, out.Files)
+		return nil
+	}
+	fmt.Fprintf(w, "%d were loaded again. %d missing or damaged files left the tables.\n", out.Loaded, out.Files)
+	return nil
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/engine"
+	"sluice/internal/lake"
+	"sluice/internal/loader"
+	"sluice/internal/objectstore"
+)
+
+// opening is how far a service has come with opening its tables. A bucket may be away when a node starts: the node
+// takes events all the same, for they are safe in the stream, and loads them when the bucket answers.
+type opening struct {
+	store objectstore.Store
+	given []uint64              // by partition, the numbers that were given out before the service began without its tables
+	open  chan struct{}         // closed when the tables are open, and are known to be those of the service
+	why   atomic.Pointer[error] // they are not
+}
+
+const (
+	// startWait is how long a start waits for a bucket. Arbitrary: opening the tables takes some twenty requests.
+	startWait = 10 * time.Second
+	// openAgain is the time between two attempts to open the tables; each one waits for the bucket for some seconds.
+	openAgain = time.Second
+)
+
+// firstOpen opens the tables at the start. A bucket that does not answer is no error.
+func (s *service) firstOpen(ctx context.Context) error {
+	if s.tables.dir != "" {
+		return s.openTables(ctx)
+	}
+	try, cancel := context.WithTimeout(ctx, startWait)
+	defer cancel()
+	err := s.openTables(try)
+	if err == nil || ctx.Err() != nil || !objectstore.Away(err) {
+		return err
+	}
+	s.log.Error("the tables are not open: the bucket does not answer. This node takes events, and loads them when it answers", "error", err)
+	bounds, err := s.stream.Bounds(ctx)
+	for p, b := range bounds {
+		s.opening.given = append(s.opening.given, max(b.Last, s.stream.High(uint8(p))))
+	}
+	return err
+}
+
+// reachTables opens the tables that were away at the start. It never gives up, whatever the bucket answers: the node
+// takes events meanwhile.
+func (s *service) reachTables(ctx context.Context) error {
+	for s.tablesAway() != nil {
+		if err := s.openTables(ctx); err == nil {
+			s.log.Info("the tables are open")
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(openAgain):
+		}
+	}
+	return nil
+}
+
+// openTables opens the tables and makes sure that they are those of the service, and that they and the stream continue
+// each other. Nothing is written to a place that holds other tables, or none where there should be some.
+func (s *service) openTables(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			s.opening.why.Store(&err)
+		}
+	}()
+	if err := s.sameTables(ctx); err != nil {
+		return err
+	}
+	if bucket, ok := s.opening.store.(*objectstore.S3); ok {
+		if err := bucket.Probe(ctx); err != nil {
+			return fmt.Errorf("--lake: %w", err)
+		}
+		if bucket.KeepsVersions() {
+			s.log.Warn("the bucket of the tables keeps versions of objects that are deleted: an erased identifier stays in it until its noncurrent versions are deleted", "lake", s.tables.String())
+		}
+	}
+	if err := s.lake.Open(ctx); err != nil {
+		return err
+	}
+	if err := s.agreeTables(ctx); err != nil {
+		return err
+	}
+	if err := s.notGivenTwice(ctx); err != nil {
+		return err
+	}
+	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
+		return err
+	}
+	if err := s.erasures.Reopen(ctx, s.lake.EventsUpdated()); err != nil {
+		return err
+	}
+	close(s.opening.open)
+	return nil
+}
+
+// sameTables rejects a place that does not hold the tables of the service, before anything is written to it.
+func (s *service) sameTables(ctx context.Context) error {
+	if !s.loading {
+		return nil
+	}
+	if s.engine.Mode() != engine.External {
+		return tablesKept(ctx, s.engine, s.stream, s.tables)
+	}
+	r, err := s.engine.Record(ctx)
+	if err != nil || r.LakeID == "" {
+		return err
+	}
+	id, _, err := lake.Identity(ctx, s.opening.store)
+	if err != nil {
+		return fmt.Errorf("--lake: %w", err)
+	}
+	if id == "" {
+		return fmt.Errorf("--lake: %s holds no tables, and the identity of the tables in the cluster is %s: it is another place by the same name, or somebody removed the tables", s.tables, r.LakeID)
+	}
+	place, err := s.tables.address()
+	if err == nil {
+		_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: id})
+	}
+	return err
+}
+
+// notGivenTwice makes sure that a stream that began without its tables was not behind them: what it has given out again
+// would count as loaded. Other nodes of a cluster load meanwhile, and its stream is in no directory that could be put
+// back.
+func (s *service) notGivenTwice(ctx context.Context) error {
+	if s.engine.Mode() == engine.External {
+		return nil
+	}
+	for p, given := range s.opening.given {
+		marks, err := s.lake.Watermarks(ctx, uint8(p))
+		if err == nil && marks.Events > given {
+			return fmt.Errorf("the data directory was put back to an earlier state: partition %d had given out %d numbers, and the tables hold %d; "+
+				"events accepted since the start have numbers that the tables hold already, so nothing is loaded. Read them from the feed and send them again", p, given, marks.Events)
+		}
+	}
+	return nil
+}
+
+// tablesAway says why the tables cannot be used; nil when they are open.
+func (s *service) tablesAway() error {
+	select {
+	case <-s.opening.open:
+		return nil
+	default:
+	}
+	err := lake.ErrNotOpen
+	if why := s.opening.why.Load(); why != nil {
+		err = *why
+	}
+	return fmt.Errorf("the tables are not open: %w", err)
+}
+
+// awaitTables waits until the tables are open.
+func (s *service) awaitTables(ctx context.Context) error {
+	select {
+	case <-s.opening.open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// maintain looks after the tables once they are open. In a cluster a node that cannot open them leaves that, and
+// loading, to another one.
+func (s *service) maintain(ctx context.Context) error {
+	wait := ctx
+	if s.engine.Mode() == engine.External {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, bucketPatience)
+		defer cancel()
+	}
+	if err := s.awaitTables(wait); err != nil {
+		return errors.Join(ctx.Err(), s.tablesAway())
+	}
+	return hooks.maintain(ctx, s.lake)
+}
+
+// loadable is the lake as the loader may use it: not before the tables are known to be those of the service.
+type loadable struct {
+	*lake.Lake
+	s *service
+}
+
+// Watermarks says how far the tables are.
+func (l loadable) Watermarks(ctx context.Context, partition uint8) (lake.Watermarks, error) {
+	if err := l.s.tablesAway(); err != nil {
+		return lake.Watermarks{}, err
+	}
+	return l.Lake.Watermarks(ctx, partition)
+}

@@ -1,0 +1,128 @@
+package event
+
+import "sluice/event/internal/jsonscan"
+
+// maxReportID is the longest id of a report in bytes, from the contract.
+const maxReportID = 256
+
+// reportID is a sender's own id of what an event reports. It is there unless the member is absent, null or blank; the text
+// is empty where the value is of a type that cannot be kept.
+type reportID struct {
+	text  string
+	there bool
+}
+
+// readReportID reads id or event_id. Its type is no reason to reject the event.
+func (d *Decoder) readReportID(f field) bool {
+	id, ok := d.reportID(1)
+	if id.there {
+		d.draft.has |= 1 << f
+		d.draft.text[f] = id.text
+	}
+	return ok
+}
+
+// reportID reads the value of a member that may name what is reported. A string is not searched for plaintext.
+func (d *Decoder) reportID(level int) (id reportID, ok bool) {
+	switch c := d.scan.Peek(); {
+	case c == 'n':
+		d.draft.nulls = true
+		return id, d.scan.Literal("null")
+	case c == '"':
+		raw, escaped, ok := d.scan.Text()
+		if !ok {
+			return id, false
+		}
+		if escaped {
+			raw = d.scan.Unescape(raw)
+		}
+		if isBlank(raw) {
+			return id, true
+		}
+		return reportID{raw, true}, true
+	case c == '-' || c >= '0' && c <= '9':
+		raw, integer, ok := d.scan.Number()
+		if !integer {
+			raw = ""
+		}
+		return reportID{raw, true}, ok
+	}
+	return reportID{there: true}, d.walk(level)
+}
+
+// readCustomMembers reads the object custom_data as walk does, and notes the members that name what is reported.
+func (d *Decoder) readCustomMembers() bool {
+	const level = 2 // of the object's members
+	if !d.descend(level) {
+		return false
+	}
+	d.names.Open()
+	for n := 0; ; n++ {
+		name, st := d.scan.Member(n == 0)
+		if st != jsonscan.Next {
+			d.names.Close()
+			d.draft.members = n
+			return st == jsonscan.End
+		}
+		d.path[level-1] = segment{name: name}
+		d.checkName(name, level)
+		into := d.draft.customID(name)
+		if into == nil {
+			if !d.walk(level) {
+				return false
+			}
+			continue
+		}
+		id, ok := d.reportID(level)
+		if !ok {
+			return false
+		}
+		d.search(id.text, false, level)
+		if len(id.text) > maxReportID {
+			id.text = "" // custom_data has a limit of its own
+		}
+		*into = id
+	}
+}
+
+// customID is where the value of a member of custom_data belongs if it names what is reported, else nil.
+func (t *draft) customID(name string) *reportID {
+	switch name {
+	case "event_id":
+		return &t.customEventID
+	case "order_id":
+		return &t.orderID
+	case "transaction_id":
+		return &t.transactionID
+	}
+	return nil
+}
+
+// reportID is a member of the event itself as the id of a report.
+func (t *draft) reportID(f field) reportID { return reportID{t.text[f], t.is(f)} }
+
+// checkReportIDs fills the two columns that say which rows report the same.
+func (d *Decoder) checkReportIDs(t *draft, r *Row) {
+	id, eventID := t.reportID(fieldID), t.reportID(fieldEventID)
+	r.SenderEventID = firstID(id, eventID, t.customEventID)
+	r.OrderID = firstID(t.orderID, t.transactionID)
+	if id.there && id.text == "" {
+		d.warn(EventIDIgnored, fieldTable[fieldID].Pointer, "id was dropped: it is neither a string nor an integer.")
+	}
+	switch {
+	case eventID.there && eventID.text == "":
+		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped: it is neither a string nor an integer.")
+	case eventID.there && id.there && eventID.text != id.text:
+		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped: it is not the id beside it.")
+	}
+}
+
+// firstID is the text of the first id that is there.
+func firstID(ids ...reportID) string {
+	for i := range ids {
+		if ids[i].there {
+			return ids[i].text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+// Package backup writes and reads the parts of a backup that are in the engine: the registry, and the stream.
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"sluice/internal/engine"
+	"sluice/internal/erasure"
+)
+
+// buckets are what is kept of the engine.
+var buckets = map[string]engine.Kind{
+	"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse, "erasures": engine.Erasures,
+}
+
+// entry is a line of registry.ndjson.
+type entry struct {
+	Bucket string `json:"bucket"`
+	Key    string `json:"key"`
+	Value  []byte `json:"value"`
+}
+
+// SaveRegistry writes what the buckets of an engine hold into a new file.
+func SaveRegistry(ctx context.Context, e *engine.Engine, path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(f)
+	lines := json.NewEncoder(out)
+	for name, kind := range buckets {
+		b, err := e.Bucket(ctx, kind)
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		all, _, err := b.All(ctx)
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		for _, one := range all {
+			if kind == engine.Settings && !keptSetting(one.Key) {
+				continue
+			}
+			if err := lines.Encode(entry{name, one.Key, one.Value}); err != nil {
+				return errors.Join(err, f.Close())
+			}
+		}
+	}
+	return errors.Join(out.Flush(), f.Sync(), f.Close())
+}
+
+// keptSetting says whether a setting belongs into another engine. The configuration of a cluster, the place of the tables
+// and the head of the audit log do not: they describe this one.
+func keptSetting(key string) bool { return key != "cluster" && key != "tables" && key != "audit.head" }
+
+// RestoreRegistry puts the entries of a file into the buckets of an engine.
+func RestoreRegistry(ctx context.Context, e *engine.Engine, path string) error {
+	entries, err := readRegistry(path)
+	if err != nil {
+		return err
+	}
+	for _, one := range entries {
+		b, err := e.Bucket(ctx, buckets[one.Bucket])
+		if err != nil {
+			return err
+		}
+		if _, err := b.Put(ctx, one.Key, one.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRegistry reads the engine's part of a backup.
+func readRegistry(path string) (out []entry, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for lines := json.NewDecoder(bufio.NewReader(f)); lines.More(); {
+		var one entry
+		if err := lines.Decode(&one); err != nil {
+			return nil, err
+		}
+		if _, ok := buckets[one.Bucket]; !ok {
+			return nil, fmt.Errorf("the backup has a bucket %q that this program does not know", one.Bucket)
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// erasureSecret is the entry of the settings with which the digests of tombstones are made.
+const erasureSecret = "secret.erasures"
+
+// AdoptErasures takes the tombstones of another backup over, as ones that are not applied yet.
+func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
+	entries, err := readRegistry(path)
+	if err != nil {
+		return err
+	}
+	settings, err := e.Bucket(ctx, engine.Settings)
+	if err != nil {
+		return err
+	}
+	var stones []erasure.Tombstone
+	for _, one := range entries {
+		switch {
+		case one.Bucket == "settings" && one.Key == erasureSecret:
+			ours, err := settings.Get(ctx, erasureSecret)
+			if err == nil && !bytes.Equal(ours.Value, one.Value) {
+				return errors.New("it is a backup of another service")
+			}
+			if errors.Is(err, engine.ErrNotFound) { // nothing was erased before the older backup was made
+				_, err = settings.Put(ctx, erasureSecret, one.Value)
+			}
+			if err != nil {
+				return err
+			}
+		case one.Bucket == "erasures":
+			var s erasure.Tombstone
+			if err := json.Unmarshal(one.Value, &s); err != nil {
+				return err
+			}
+			stones = append(stones, s)
+		}
+	}
+	t, err := erasure.Open(ctx, e)
+	if err != nil {
+		return err
+	}
+	return t.Adopt(ctx, stones)
+}

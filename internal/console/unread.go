@@ -1,0 +1,77 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+
+	"sluice/event"
+	"sluice/internal/hours"
+)
+
+// The edges of the alarm about consent that is not read: shares of a dataset's accepted events of the last 24 hours. A
+// platform that switches passes the first within minutes; between the two the alarm stays as it is.
+const (
+	unreadBegins = 0.01
+	unreadEnds   = 0.005
+	unreadLeast  = 20 // events
+)
+
+// unreadCodes are the warnings that say that a consent signal is not read, or is no consent any more.
+var unreadCodes = []event.Code{event.GPPVersionUnknown, event.TCFWithoutDisclosedVendors, event.PrivacyNotUnderstood}
+
+// unreadKey is what an alarm about consent lasts for.
+type unreadKey struct {
+	dataset string
+	code    event.Code
+}
+
+// unreadConsent finds the codes of which a dataset has too many. It notes their shares in f.unread; before are those of
+// the last look.
+func (f *findings) unreadConsent(id string, numbers *hours.Dataset, day hours.Window, before map[unreadKey]float64) {
+	var says []string
+	weight := int64(0)
+	for _, code := range unreadCodes {
+		n := numbers.Count(hours.KindWarnings, string(code), day)
+		if n == 0 {
+			continue
+		}
+		key, part := unreadKey{id, code}, share(n, numbers.Totals(day).Accepted)
+		_, lasts := before[key]
+		if part <= unreadBegins && !(lasts && part >= unreadEnds) || n < unreadLeast && !lasts {
+			continue
+		}
+		f.unread[key] = part
+		says = append(says, fmt.Sprintf("%s have %s (%s)", pct(part), code, num(n)))
+		weight += n
+	}
+	if len(says) > 0 {
+		say := fmt.Sprintf("Dataset %s: of its accepted events of the last 24 hours %s.", id, strings.Join(says, ", "))
+		f.consent = append(f.consent, finding{id, say, diagnosisPath(id), weight})
+	}
+}
+
+// unreadLine is what Diagnosis says about consent of one dataset that is not read.
+type unreadLine struct {
+	Say     string
+	Reasons []unreadReason
+}
+
+type unreadReason struct{ Code, Meaning, Remedy string }
+
+// unreadLines are those of one dataset, or of all.
+func (s *state) unreadLines(datasetID string) (out []unreadLine) {
+	for _, f := range s.found.consent {
+		if datasetID != "" && f.dataset != datasetID {
+			continue
+		}
+		line := unreadLine{Say: f.say}
+		for _, code := range unreadCodes {
+			if _, found := s.found.unread[unreadKey{f.dataset, code}]; found {
+				meaning, remedy := explain(string(code))
+				line.Reasons = append(line.Reasons, unreadReason{string(code), meaning, remedy})
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}

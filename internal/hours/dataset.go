@@ -1,0 +1,260 @@
+package hours
+
+import (
+	"cmp"
+	"iter"
+	"math"
+	"slices"
+
+	"sluice/internal/lake"
+)
+
+// seriesMax bounds the memory of one dataset: names beyond it are counted together as "other". The totals stay right.
+// Arbitrary, and above 45 types, 35 codes at their fields and 170 currencies together.
+const seriesMax = 1024
+
+// Dataset is the numbers of one dataset, or of all together. One of a view is valid until the view is closed, and has its totals
+// by the hour for a week and its other numbers for 24 hours; see also Index.Detail. One goroutine uses it.
+type Dataset struct {
+	totals [totalCount]series
+	series map[seriesKey]*series
+	last   int64 // the latest hour in which an event was accepted
+
+	packed []byte         // the totals, as long as nobody has changed them: there are thousands of datasets in a list
+	unpack func(*Dataset) // fills series, when somebody asks for them; nil if they are there
+	order  []*series      // of the rows that came last: those of the next hour are mostly the same
+	next   int
+}
+
+// series is one number over time.
+type series struct {
+	key         seriesKey
+	hours, days []point
+	values      map[int64]float64 // sums of money by day and, negative, by hour; nil for most
+}
+
+// point is a count of an hour or a day, and in which hours it was seen first and last.
+type point struct {
+	at          int64 // Unix seconds, start of the hour or day
+	count       int64
+	first, last int32 // Unix hours
+}
+
+func newDataset() *Dataset { return &Dataset{series: map[seriesKey]*series{}} }
+
+// filled is the dataset with all that it has.
+func (d *Dataset) filled() *Dataset {
+	if d.packed != nil {
+		in := unpacker{b: d.packed}
+		d.packed = nil
+		for i := range d.totals {
+			in.series(&d.totals[i])
+		}
+	}
+	if d.unpack != nil {
+		unpack := d.unpack
+		d.unpack = nil
+		unpack(d)
+	}
+	return d
+}
+
+// each is every series with its key.
+func (d *Dataset) each() iter.Seq2[seriesKey, *series] {
+	return func(yield func(seriesKey, *series) bool) {
+		for k, s := range d.filled().series {
+			if !yield(k, s) {
+				return
+			}
+		}
+	}
+}
+
+// find is one series; nil when there is none.
+func (d *Dataset) find(kind, name, field string) *series {
+	return d.filled().series[seriesKey{kind, name, field}]
+}
+
+// at is the series of a key, which is made if there is none.
+func (d *Dataset) at(kind, name, field string) *series {
+	d.filled()
+	// Rows come hour by hour, each with the same numbers in the same order.
+	if d.next >= len(d.order) {
+		d.next = 0
+	}
+	if d.next < len(d.order) {
+		if s := d.order[d.next]; s.key.field == field && s.key.name == name && s.key.kind == kind {
+			d.next++
+			return s
+		}
+	}
+	k := seriesKey{kind, name, field}
+	s := d.series[k]
+	if s == nil && len(d.series) >= seriesMax {
+		k.name = "other" // the fields of a kind are few, its names may be many
+		s = d.series[k]
+	}
+	if s == nil {
+		s = &series{key: seriesKey{keep(k.kind), keep(k.name), keep(k.field)}}
+		d.series[s.key] = s
+	}
+	for i, other := range d.order {
+		if other == s {
+			d.next = i + 1
+			return s
+		}
+	}
+	if len(d.order) < seriesMax {
+		d.order = append(d.order, s)
+		d.next = len(d.order)
+	}
+	return s
+}
+
+// addHour counts a row of the table hours. Hours before oldest are counted by the day alone.
+func (d *Dataset) addHour(r *lake.Hour, oldest int64) {
+	add := func(kind string, count int64, value float64) {
+		hour := int32(r.Hour / 3600)
+		p := point{r.Hour, count, hour, hour}
+		d.add(d.at(kind, r.Name, r.Field), p, value, r.Hour >= oldest)
+	}
+	if r.Kind != KindRejections {
+		add(r.Kind, r.Count, r.Value)
+		return
+	}
+	add(kindProblem, r.Count, 0)
+	if r.Value != 0 {
+		add(kindRejected, int64(r.Value), 0)
+	}
+}
+
+// addDay counts a row of the table days.
+func (d *Dataset) addDay(r *lake.DaySum) {
+	add := func(kind string, count int64, value float64) {
+		d.addDays(d.at(kind, r.Name, r.Field), point{r.Day, count, int32(r.First / 3600), int32(r.Last / 3600)}, value)
+	}
+	if r.Kind != KindRejections {
+		add(r.Kind, r.Count, r.Value)
+		return
+	}
+	add(kindProblem, r.Count, 0)
+	if r.Value != 0 {
+		add(kindRejected, int64(r.Value), 0)
+	}
+}
+
+// add counts an hour in a series and in its total.
+func (d *Dataset) add(s *series, hour point, value float64, byHour bool) {
+	total := s.key.total()
+	if byHour {
+		s.hours = addPoint(s.hours, hour)
+		s.addValue(-hour.at, value)
+		if total >= 0 {
+			d.totals[total].hours = addPoint(d.totals[total].hours, hour)
+		}
+	}
+	day := hour
+	day.at -= day.at % 86400
+	d.addDays(s, day, value)
+}
+
+func (d *Dataset) addDays(s *series, day point, value float64) {
+	s.days = addPoint(s.days, day)
+	s.addValue(day.at, value)
+	if total := s.key.total(); total >= 0 {
+		d.totals[total].days = addPoint(d.totals[total].days, day)
+	}
+	if s.key.accepted() && day.count > 0 {
+		d.last = max(d.last, int64(day.last)*3600)
+	}
+}
+
+func (s *series) addValue(at int64, value float64) {
+	if value == 0 {
+		return
+	}
+	if s.values == nil {
+		s.values = map[int64]float64{}
+	}
+	s.values[at] += value
+}
+
+// addPoint keeps the points in order of time. Nearly always the last one grows.
+func addPoint(points []point, p point) []point {
+	i := len(points)
+	for i > 0 && points[i-1].at > p.at {
+		i--
+	}
+	if i > 0 && points[i-1].at == p.at {
+		o := &points[i-1]
+		o.count, o.first, o.last = o.count+p.count, min(o.first, p.first), max(o.last, p.last)
+		return points
+	}
+	return slices.Insert(points, i, p)
+}
+
+// merge adds another dataset. Hours before oldest are left out.
+func (d *Dataset) merge(o *Dataset, oldest int64) {
+	for k, from := range o.each() {
+		to := d.at(k.kind, k.name, k.field)
+		to.merge(from, oldest)
+		if total := k.total(); total >= 0 {
+			d.totals[total].merge(&series{hours: from.hours, days: from.days}, oldest)
+		}
+	}
+	d.last = max(d.last, o.last)
+}
+
+func (s *series) merge(o *series, oldest int64) {
+	for _, p := range o.hours {
+		if p.at >= oldest {
+			s.hours = addPoint(s.hours, p)
+		}
+	}
+	for _, p := range o.days {
+		s.days = addPoint(s.days, p)
+	}
+	for at, v := range o.values {
+		if at >= 0 || -at >= oldest {
+			s.addValue(at, v)
+		}
+	}
+}
+
+// drop removes the day that begins at from.
+func (d *Dataset) drop(from int64) {
+	d.keep(func(at int64) bool { return at < from || at >= from+86400 }, math.MinInt64)
+}
+
+// prune removes hours and days that are too old.
+func (d *Dataset) prune(hour, day int64) { d.keep(func(at int64) bool { return at >= day }, hour) }
+
+// keep keeps the points that are chosen, of the hours those from one on, and the series that have any.
+func (d *Dataset) keep(chosen func(at int64) bool, hour int64) {
+	d.filled()
+	another := func(p point) bool { return !chosen(p.at) }
+	old := func(p point) bool { return !chosen(p.at) || p.at < hour }
+	one := func(s *series) {
+		s.hours, s.days = slices.DeleteFunc(s.hours, old), slices.DeleteFunc(s.days, another)
+		for at := range s.values {
+			if at >= 0 && !chosen(at) || at < 0 && (!chosen(-at) || -at < hour) {
+				delete(s.values, at)
+			}
+		}
+	}
+	for i := range d.totals {
+		one(&d.totals[i])
+	}
+	gone := false
+	for k, s := range d.each() {
+		if one(s); len(s.days)+len(s.hours) == 0 {
+			delete(d.series, k)
+			gone = true
+		}
+	}
+	if gone {
+		d.order, d.next = nil, 0
+	}
+}
+
+func comparePoint(p point, at int64) int { return cmp.Compare(p.at, at) }

@@ -1,0 +1,269 @@
+package hours
+
+import (
+	"cmp"
+	"container/list"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"sluice/internal/lake"
+)
+
+// Detail is every number of a dataset in a window, and those of all datasets for "". The days before today are read from the
+// tables, unless the cache has them; today is in memory. What it could read is there also with an error.
+func (x *Index) Detail(ctx context.Context, id string, w Window) (*Dataset, error) {
+	today := int32((w.To() - 1) / 86400)
+	s := stretch{days: int32(w.From / 86400), hours: today}
+	if w.Step < 86400 {
+		s.hours = s.days
+	}
+	return x.detail(ctx, id, today, s)
+}
+
+// History is everything of a dataset: by the hour for a week and by the day for 13 months. See Detail.
+func (x *Index) History(ctx context.Context, id string, now time.Time) (*Dataset, error) {
+	return x.detail(ctx, id, int32(now.Unix()/86400), stretch{
+		hours: int32(now.Add(-hoursKept).Unix() / 86400), days: int32(now.Add(-daysKept).Unix() / 86400),
+	})
+}
+
+// stretch is how far back numbers are wanted: the first days by the hour, and by the day.
+type stretch struct{ hours, days int32 }
+
+func (x *Index) detail(ctx context.Context, id string, today int32, s stretch) (*Dataset, error) {
+	out := newDataset()
+	if id == "" {
+		x.mu.RLock()
+		defer x.mu.RUnlock()
+		out.merge(x.all, 0)
+		return out, nil
+	}
+	past, err := x.past(ctx, id, today, s)
+	if past != nil {
+		out.merge(past, 0)
+	}
+	x.mu.RLock()
+	p := x.sets[id]
+	now := x.keys.unpack(p).filled()
+	for _, i := range x.pending.of(id) {
+		r := x.pending.rows[i]
+		out.addHour(&r, int64(s.hours)*86400)
+	}
+	x.mu.RUnlock()
+	if p != nil {
+		out.last = max(out.last, p.last)
+	}
+	if p == nil || !p.large || x.lake == nil {
+		out.mergeSince(now, int64(today)*86400)
+		return out, err
+	}
+	return out, cmp.Or(err, x.scanHours(ctx, id, today, today+1, out))
+}
+
+// mergeSince adds the hours from one on of a dataset as memory has it: not every series that a total is made of.
+func (d *Dataset) mergeSince(o *Dataset, from int64) {
+	o.filled()
+	for i := range o.totals {
+		d.totals[i].addSince(&o.totals[i], from)
+	}
+	for _, s := range o.each() {
+		d.at(s.key.kind, s.key.name, s.key.field).addSince(s, from)
+	}
+}
+
+func (s *series) addSince(o *series, from int64) {
+	for _, p := range o.hours {
+		if p.at < from {
+			continue
+		}
+		s.hours = addPoint(s.hours, p)
+		s.addValue(-p.at, o.values[-p.at])
+		p.at -= p.at % 86400
+		s.days = addPoint(s.days, p)
+		s.addValue(p.at, o.values[-int64(p.first)*3600])
+	}
+}
+
+// past is what the tables have of a dataset before today. Nobody changes it.
+func (x *Index) past(ctx context.Context, id string, today int32, s stretch) (*Dataset, error) {
+	if x.lake == nil {
+		return nil, nil
+	}
+	prints, summed, err := x.lake.Prints(ctx)
+	if err != nil {
+		return nil, err
+	}
+	days := slices.DeleteFunc(slices.Sorted(maps.Keys(prints)), func(day int32) bool {
+		return day >= today || day < min(s.days, s.hours)
+	})
+	key := cacheKey{id, s}
+	print := lake.PrintOfDays(days, prints)
+	if d := x.cache.get(key, print); d != nil {
+		return d, nil
+	}
+	release, err := x.cache.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	d, err := x.readPast(ctx, id, days, s, prints, summed)
+	if err == nil {
+		x.cache.put(key, print, d.filled())
+	}
+	return d, err
+}
+
+// readPast reads days of a dataset: those that are wanted by the hour, or are not summed, from the hours, and the others from the
+// sums, the months side by side.
+func (x *Index) readPast(ctx context.Context, id string, days []int32, s stretch, prints, summed map[int32]lake.Print) (*Dataset, error) {
+	months := map[int32][]int32{}
+	out := newDataset()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	var failed error
+	slots := make(chan struct{}, readersMax)
+	read := func(scan func(*Dataset) error) {
+		slots <- struct{}{}
+		all.Go(func() {
+			part := newDataset()
+			err := scan(part)
+			<-slots
+			mu.Lock()
+			defer mu.Unlock()
+			out.merge(part, 0)
+			failed = errors.Join(failed, err)
+		})
+	}
+	for _, day := range days {
+		if day < s.hours && summed[day] == prints[day] {
+			months[monthOf(day)] = append(months[monthOf(day)], day)
+			continue
+		}
+		read(func(part *Dataset) error { return x.scanHours(ctx, id, day, day+1, part) })
+	}
+	for _, some := range months {
+		read(func(part *Dataset) error { return x.scanDays(ctx, id, some, part) })
+	}
+	all.Wait()
+	return out, failed
+}
+
+func (x *Index) scanHours(ctx context.Context, id string, from, to int32, out *Dataset) error {
+	return whole(x.lake.ScanHours(ctx, lake.HourQuery{Dataset: id, From: dayTime(from), To: dayTime(to)}, func(h *lake.Hour) error {
+		out.addHour(h, 0)
+		return nil
+	}))
+}
+
+// scanDays reads some days of one month, in order.
+func (x *Index) scanDays(ctx context.Context, id string, days []int32, out *Dataset) error {
+	q := lake.DayQuery{Dataset: id, From: dayTime(days[0]), To: dayTime(days[len(days)-1] + 1)}
+	return whole(x.lake.ScanDays(ctx, q, func(d *lake.DaySum) error {
+		if _, wanted := slices.BinarySearch(days, int32(d.Day/86400)); wanted {
+			out.addDay(d)
+		}
+		return nil
+	}))
+}
+
+// whole forgives damage: what could be read is shown, and the damage is an alarm of its own.
+func whole(err error) error {
+	if errors.Is(err, lake.ErrDamaged) {
+		return nil
+	}
+	return err
+}
+
+const (
+	// cacheMax bounds what the cache keeps: some 40 datasets with everything, hundreds with a month.
+	cacheMax = 8 << 20
+	// readersMax is how many files are read at a time for one dataset, and loadsMax for how many datasets.
+	readersMax, loadsMax = 16, 4
+)
+
+type cacheKey struct {
+	id string
+	s  stretch
+}
+
+// cache keeps what was read of days that are over, the most recently used. The zero value is empty.
+type cache struct {
+	mu    sync.Mutex
+	by    map[cacheKey]*list.Element
+	used  list.List // of *cached, the last used first
+	bytes int
+	slots chan struct{}
+}
+
+type cached struct {
+	key   cacheKey
+	print lake.Print // of the days it was read from
+	d     *Dataset
+	bytes int
+}
+
+// begin waits until few enough others read.
+func (c *cache) begin(ctx context.Context) (release func(), err error) {
+	c.mu.Lock()
+	if c.slots == nil {
+		c.slots = make(chan struct{}, loadsMax)
+	}
+	slots := c.slots
+	c.mu.Unlock()
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *cache) get(key cacheKey, print lake.Print) *Dataset {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.by[key]
+	if e == nil || e.Value.(*cached).print != print {
+		return nil
+	}
+	c.used.MoveToFront(e)
+	return e.Value.(*cached).d
+}
+
+func (c *cache) put(key cacheKey, print lake.Print, d *Dataset) {
+	n := &cached{key, print, d, d.bytes()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil {
+		c.by = map[cacheKey]*list.Element{}
+	}
+	if e := c.by[key]; e != nil {
+		c.remove(e)
+	}
+	c.by[key] = c.used.PushFront(n)
+	c.bytes += n.bytes
+	for c.bytes > cacheMax && c.used.Len() > 0 {
+		c.remove(c.used.Back())
+	}
+}
+
+func (c *cache) remove(e *list.Element) {
+	one := c.used.Remove(e).(*cached)
+	c.bytes -= one.bytes
+	delete(c.by, one.key)
+}
+
+// bytes is about how much memory a dataset takes.
+func (d *Dataset) bytes() (n int) {
+	size := func(s *series) int { return 128 + 24*(cap(s.hours)+cap(s.days)) + 32*len(s.values) }
+	for i := range d.totals {
+		n += size(&d.totals[i])
+	}
+	for _, s := range d.each() {
+		n += size(s)
+	}
+	return n
+}

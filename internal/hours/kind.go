@@ -1,0 +1,57 @@
+package hours
+
+// kindRules say what is special about a kind of number, in one place. A kind without a rule is kept in memory for the last 24
+// hours of each dataset, as far as that has room.
+var kindRules = map[string]kindRule{
+	KindWarnings:    {alarm: true},
+	KindSubmissions: {alarm: true},
+	KindRequests:    {alarm: true},
+}
+
+type kindRule struct {
+	alarm bool // alarms of datasets look at it: it stays in memory whatever room there is
+}
+
+// A row of KindRejections has a count and a value. In an index they are two series.
+const (
+	kindRejected = "rejected" // events, at the code and field of their first problem: they add up to all rejected events
+	kindProblem  = "problem"  // all problems of rejected events
+)
+
+// seriesKey names one number: a kind, and what of that kind. Thousands of datasets have the same names, so they share them.
+type seriesKey struct{ kind, name, field string }
+
+// accepted says that the series is one of those that add up to all accepted events, one for each type.
+func (k seriesKey) accepted() bool { return k.kind == KindEvents && k.field == FieldAccepted }
+
+// The totals of a dataset, each a series of its own.
+const (
+	totalAccepted = iota
+	totalRejected
+	totalLate
+	totalRestricted
+	totalSuppressed
+	totalCount
+)
+
+// total is the total that a series adds up to, or -1. A rejected event is counted at its first problem alone, so that the
+// numbers add up.
+func (k seriesKey) total() int {
+	switch {
+	case k.kind == kindRejected:
+		return totalRejected
+	case k.kind != KindEvents:
+		return -1
+	}
+	switch k.field {
+	case FieldAccepted:
+		return totalAccepted
+	case FieldLate:
+		return totalLate
+	case FieldRestricted:
+		return totalRestricted
+	case FieldSuppressed:
+		return totalSuppressed
+	}
+	return -1
+}

@@ -1,0 +1,246 @@
+package hours
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// packed is the numbers of one dataset in few bytes, for there are thousands of them: its totals by the hour for a week, and its
+// other numbers by the hour for a day. The slices never change.
+type packed struct {
+	last   int64  // the latest hour in which an event was accepted
+	totals []byte // all five
+	recent []byte // how many series there are; of each the number of its key, and its hours
+	large  bool   // there is no room for recent: only what alarms look at is there
+	round  uint32 // in which reading of a day it was read last
+}
+
+// keys numbers the names of series. Datasets share them.
+type keys struct {
+	list   []seriesKey
+	number map[seriesKey]uint32
+}
+
+// keysMax bounds the names of all datasets together. A dataset with others counts as a large one. Arbitrary: a hundred times
+// more than senders use.
+const keysMax = 1 << 16
+
+func (k *keys) of(key seriesKey) (uint32, bool) {
+	if n, ok := k.number[key]; ok {
+		return n, true
+	}
+	if len(k.list) >= keysMax {
+		return 0, false
+	}
+	if k.number == nil {
+		k.number = map[seriesKey]uint32{}
+	}
+	n := uint32(len(k.list))
+	k.number[key] = n
+	k.list = append(k.list, key)
+	return n, true
+}
+
+// packer writes numbers, small ones in half a byte: three bits at a time, and one that says whether more follow.
+type packer struct {
+	b    []byte
+	half bool // the last byte has room for another half
+}
+
+func (p *packer) put(v uint64) {
+	for {
+		n := byte(v & 7)
+		if v >>= 3; v > 0 {
+			n |= 8
+		}
+		if p.half {
+			p.b[len(p.b)-1] |= n << 4
+		} else {
+			p.b = append(p.b, n)
+		}
+		p.half = !p.half
+		if v == 0 {
+			return
+		}
+	}
+}
+
+// unpacker reads them. After the end it reads zeros, and bad is true.
+type unpacker struct {
+	b   []byte
+	at  int // in halves
+	bad bool
+}
+
+func (u *unpacker) next() (v uint64) {
+	for shift := 0; ; shift += 3 {
+		if u.at/2 >= len(u.b) || shift > 63 {
+			u.bad = true
+			return 0
+		}
+		n := u.b[u.at/2] >> (4 * (u.at % 2))
+		u.at++
+		v |= uint64(n&7) << shift
+		if n&8 == 0 {
+			return v
+		}
+	}
+}
+
+// pack makes the packed form of a dataset: hours from week on of its totals, and from day on of its other numbers, in most bytes
+// at the most.
+func (k *keys) pack(d *Dataset, week, day int64, most int) *packed {
+	d.filled()
+	p := &packed{last: d.last}
+	var out packer
+	for i := range d.totals {
+		out.series(&d.totals[i], week)
+	}
+	p.totals = slices.Clone(out.b)
+	if p.recent, p.large = k.packSeries(d, day, most-len(p.totals), false); p.large {
+		p.recent, _ = k.packSeries(d, day, math.MaxInt, true)
+	}
+	return p
+}
+
+// shownByName says whether somebody shows the number by its name; of the others the totals are enough.
+func (k seriesKey) shownByName() bool { return k.kind != KindEvents || k.field == FieldAccepted }
+
+// packSeries packs the series of a dataset, or those that alarms look at. It says whether there is not enough room.
+func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed []byte, large bool) {
+	var list []*series
+	for key, s := range d.each() {
+		if len(s.hours) > 0 && s.hours[len(s.hours)-1].at >= day && key.shownByName() && (!alarms || kindRules[key.kind].alarm) {
+			list = append(list, s)
+		}
+	}
+	if len(list) == 0 {
+		return nil, most < 0
+	}
+	var out packer
+	out.put(uint64(len(list)))
+	for _, s := range list {
+		n, ok := k.of(s.key)
+		if !ok {
+			return nil, true
+		}
+		out.put(uint64(n))
+		if out.series(s, day); len(out.b) > most {
+			return nil, true
+		}
+	}
+	return slices.Clone(out.b), false
+}
+
+// series writes the hours of a series from one on: twice how many runs of hours without a gap there are, and one more if there is
+// money; of each run how far it is from the one before, how long it is, and its counts; then the money.
+func (p *packer) series(s *series, from int64) {
+	i, _ := slices.BinarySearchFunc(s.hours, from, comparePoint)
+	points := s.hours[i:]
+	runs, money := 0, uint64(0)
+	for j, one := range points {
+		if j == 0 || one.at != points[j-1].at+3600 {
+			runs++
+		}
+		if s.values[-one.at] != 0 {
+			money = 1
+		}
+	}
+	p.put(uint64(runs)<<1 | money)
+	before := int64(0)
+	for j := 0; j < len(points); {
+		n := 1
+		for j+n < len(points) && points[j+n].at == points[j].at+int64(n)*3600 {
+			n++
+		}
+		p.put(uint64(points[j].at/3600 - before))
+		p.put(uint64(n))
+		for _, one := range points[j : j+n] {
+			p.put(uint64(max(0, one.count)))
+		}
+		before = points[j+n-1].at / 3600
+		j += n
+	}
+	if money == 1 {
+		for _, one := range points {
+			p.put(bitsOf(s.values[-one.at]))
+		}
+	}
+}
+
+// bitsOf are the bits of a number with those first that are often zero, so that round sums are short.
+func bitsOf(v float64) uint64 { return bits.ReverseBytes64(math.Float64bits(v)) }
+
+func valueOf(packed uint64) float64 { return math.Float64frombits(bits.ReverseBytes64(packed)) }
+
+// hours hands the hours and counts of a series to yield, and says whether money follows.
+func (u *unpacker) hours(yield func(hour, count int64)) (points int, money bool) {
+	head := u.next()
+	hour := int64(0)
+	for i := uint64(0); i < head>>1 && !u.bad; i++ {
+		hour += int64(u.next())
+		n := u.next()
+		for j := uint64(0); j < n && !u.bad; j++ {
+			if j > 0 {
+				hour++
+			}
+			yield(hour*3600, int64(u.next()))
+			points++
+		}
+	}
+	return points, head&1 == 1
+}
+
+// skip passes over a series, and hands its hours to yield.
+func (u *unpacker) skip(yield func(hour, count int64)) {
+	if points, money := u.hours(yield); money {
+		for range points {
+			u.next()
+		}
+	}
+}
+
+// series reads a series.
+func (u *unpacker) series(s *series) {
+	_, money := u.hours(func(hour, count int64) {
+		s.hours = append(s.hours, point{hour, count, int32(hour / 3600), int32(hour / 3600)})
+	})
+	if !money {
+		return
+	}
+	s.values = make(map[int64]float64, len(s.hours))
+	for _, p := range s.hours {
+		if v := valueOf(u.next()); v != 0 {
+			s.values[-p.at] = v
+		}
+	}
+}
+
+// unpack is the dataset of its packed form. It is unpacked when somebody asks for more than its totals.
+func (k *keys) unpack(p *packed) *Dataset {
+	d := newDataset()
+	if p == nil {
+		return d
+	}
+	d.last, d.packed = p.last, p.totals
+	d.unpack = func(d *Dataset) {
+		in := unpacker{b: p.recent}
+		if len(p.recent) == 0 {
+			return
+		}
+		for range in.next() {
+			n := in.next()
+			if in.bad || n >= uint64(len(k.list)) {
+				return
+			}
+			s := &series{key: k.list[n]}
+			in.series(s)
+			d.series[s.key] = s
+		}
+	}
+	return d
+}
+
+// bytes is about how much memory a packed dataset takes, without its id.
+func (p *packed) bytes() int { return 64 + cap(p.totals) + cap(p.recent) }

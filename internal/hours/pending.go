@@ -1,0 +1,77 @@
+package hours
+
+import (
+	"unsafe"
+
+	"sluice/internal/lake"
+)
+
+// overlay is the hours that belong to events which are committed, and are not in the table of hours yet. They are shown with
+// those of the table until the table has them, or more have come.
+type overlay struct {
+	rows []lake.Hour
+	by   map[string][]int32 // the places of a dataset's rows
+	all  []lake.Hour        // their sums over all datasets
+}
+
+// of are the places of the rows of a dataset.
+func (o *overlay) of(id string) []int32 { return o.by[id] }
+
+// same says whether an overlay has been made of these rows.
+func (o *overlay) same(rows []lake.Hour) bool {
+	return len(rows) == len(o.rows) && unsafe.SliceData(rows) == unsafe.SliceData(o.rows)
+}
+
+func newOverlay(rows []lake.Hour) overlay {
+	o := overlay{rows: rows, by: map[string][]int32{}}
+	type place struct {
+		hour              int64
+		kind, name, field string
+	}
+	sums := map[place]int{}
+	for i := range rows {
+		r := &rows[i]
+		o.by[r.DatasetID] = append(o.by[r.DatasetID], int32(i))
+		p := place{r.Hour, r.Kind, r.Name, r.Field}
+		at, known := sums[p]
+		if !known {
+			at = len(o.all)
+			sums[p] = at
+			o.all = append(o.all, lake.Hour{Hour: r.Hour, Kind: r.Kind, Name: r.Name, Field: r.Field})
+		}
+		o.all[at].Count += r.Count
+		o.all[at].Value += r.Value
+	}
+	return o
+}
+
+// pend puts other rows in the place of those that pend. The caller holds the lock.
+func (x *Index) pend(o overlay, oldest int64) {
+	x.count(x.pending.all, -1, oldest)
+	x.pending = o
+	x.count(o.all, 1, oldest)
+}
+
+// count adds rows to the numbers of all datasets, or takes them back: sign is 1 or -1.
+func (x *Index) count(rows []lake.Hour, sign int64, oldest int64) {
+	for i := range rows {
+		r := rows[i]
+		r.Count, r.Value = sign*r.Count, float64(sign)*r.Value
+		x.all.addHour(&r, oldest)
+	}
+}
+
+// settle ends what pends of a dataset in a day: the table has it. The caller holds the lock.
+func (x *Index) settle(id string, day int32) {
+	left := x.pending.by[id][:0:0]
+	for _, i := range x.pending.by[id] {
+		if int32(x.pending.rows[i].Hour/86400) != day {
+			left = append(left, i)
+		}
+	}
+	if len(left) == 0 {
+		delete(x.pending.by, id)
+	} else {
+		x.pending.by[id] = left
+	}
+}

@@ -1,0 +1,197 @@
+package hours
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Reason is why events were rejected: an error code at a field.
+type Reason struct {
+	Code, Field string
+	Events      int64 // events whose first problem it was
+	Problems    int64 // how often it was found at all
+	First, Last int64 // hours, in Unix seconds, of the first and the last time in the window
+
+	series *series
+}
+
+// AddTo adds the counts of each step of the window to out: events where there are any, else problems.
+func (r *Reason) AddTo(out []int64, w Window) { r.series.addTo(out, w) }
+
+// Reasons are why events were rejected in the window. Reasons of the most events come first: to correct the first problem of
+// an event is what makes it acceptable, unless it has another.
+func (d *Dataset) Reasons(w Window) []Reason {
+	type place struct{ code, field string }
+	by := map[place]*Reason{}
+	for k, s := range d.each() {
+		if k.kind != kindRejected && k.kind != kindProblem {
+			continue
+		}
+		n := s.sum(w)
+		if n == 0 {
+			continue
+		}
+		r := by[place{k.name, k.field}]
+		if r == nil {
+			r = &Reason{Code: k.name, Field: k.field}
+			by[place{k.name, k.field}] = r
+		}
+		if k.kind == kindRejected {
+			r.Events, r.series = n, s
+			continue
+		}
+		r.Problems = n
+		r.First, r.Last = s.seen(w)
+		if r.series == nil {
+			r.series = s
+		}
+	}
+	out := make([]Reason, 0, len(by))
+	for _, r := range by {
+		out = append(out, *r)
+	}
+	slices.SortFunc(out, func(a, b Reason) int {
+		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(b.Problems, a.Problems), strings.Compare(a.Code, b.Code), strings.Compare(a.Field, b.Field))
+	})
+	return out
+}
+
+// Rejected are the events of the window whose first problem was this code at this field.
+func (d *Dataset) Rejected(code, field string, w Window) (events int64) {
+	if s := d.find(kindRejected, code, field); s != nil {
+		return s.sum(w)
+	}
+	return 0
+}
+
+// Onset is since when events are rejected with this code at this field without a pause of more than a day, as far as the dataset
+// goes back: a time in Unix seconds, exact to the hour within a week and to the day before that; 0 when there was no such event.
+func (d *Dataset) Onset(code, field string) int64 {
+	return d.find(kindRejected, code, field).onset()
+}
+
+// onset is since when the series counts without a pause of more than a day; 0 for one that has counted nothing.
+func (s *series) onset() int64 {
+	if s == nil || len(s.days) == 0 {
+		if s != nil && len(s.hours) > 0 {
+			return s.hours[0].at
+		}
+		return 0
+	}
+	i := len(s.hours) - 1
+	for i > 0 && s.hours[i].at-s.hours[i-1].at <= 86400 {
+		i--
+	}
+	if i > 0 {
+		return s.hours[i].at
+	}
+	j := len(s.days) - 1
+	for j > 0 && s.days[j].at-s.days[j-1].at <= 86400 {
+		j--
+	}
+	if i == 0 && s.days[j].at+86400 > s.hours[0].at {
+		return s.hours[0].at
+	}
+	return int64(s.days[j].first) * 3600
+}
+
+// weakWeight is what an event counts that carries an address hash as its only identifier: a household, not a person, and it
+// changes. Arbitrary, and written out wherever the number is shown.
+const weakWeight = 0.4
+
+// ReadinessFormula is how Readiness is computed, for people.
+const ReadinessFormula = "100 × (events with an e-mail hash or advertising id + 0.4 × events with only an address hash) ÷ accepted events"
+
+// Readiness says how well accepted events can be matched to persons. Rejected events are no part of it.
+type Readiness struct {
+	Strong   int64 // events with an e-mail hash or an advertising id
+	Weak     int64 // events with an address hash alone
+	Accepted int64
+}
+
+// Points are 0 to 100 by ReadinessFormula; 0 when nothing was accepted.
+func (r Readiness) Points() float64 {
+	if r.Accepted == 0 {
+		return 0
+	}
+	return 100 * (float64(r.Strong) + weakWeight*float64(r.Weak)) / float64(r.Accepted)
+}
+
+// Readiness is that of the window.
+func (d *Dataset) Readiness(w Window) Readiness {
+	strong := d.Count(KindIdentifiers, "strong", w)
+	return Readiness{Strong: strong, Weak: d.Count(KindIdentifiers, "any", w) - strong, Accepted: d.Totals(w).Accepted}
+}
+
+// Revenue is the money of one currency: purchases minus refunds.
+type Revenue struct {
+	Currency           string
+	Purchases, Refunds int64 // events that carry a value
+	Purchased          float64
+	Refunded           float64 // never negative
+}
+
+// Net is the revenue.
+func (r Revenue) Net() float64 { return r.Purchased - r.Refunded }
+
+// TypeValue is the value of events of a type that is neither a purchase nor a refund. Such values are no revenue: a checkout
+// that is followed by a purchase would count twice.
+type TypeValue struct {
+	Type, Currency string
+	Events         int64
+	Sum            float64
+}
+
+// Mean is the value of an event. There is at least one.
+func (v TypeValue) Mean() float64 { return v.Sum / float64(v.Events) }
+
+// Revenue is purchases and refunds in the window by currency, that of the most events first.
+func (d *Dataset) Revenue(w Window) []Revenue {
+	by := map[string]*Revenue{}
+	at := func(currency string) *Revenue {
+		if by[currency] == nil {
+			by[currency] = &Revenue{Currency: currency}
+		}
+		return by[currency]
+	}
+	for k, s := range d.each() {
+		n := s.sum(w)
+		switch {
+		case n == 0:
+		case k.kind == KindValue && k.field == TypePurchase:
+			r := at(k.name)
+			r.Purchases += n
+			r.Purchased += s.value(w)
+		case k.kind == KindRefunds:
+			r := at(k.name)
+			r.Refunds += n
+			r.Refunded += s.value(w)
+		}
+	}
+	out := make([]Revenue, 0, len(by))
+	for _, r := range by {
+		out = append(out, *r)
+	}
+	slices.SortFunc(out, func(a, b Revenue) int {
+		return cmp.Or(cmp.Compare(b.Purchases+b.Refunds, a.Purchases+a.Refunds), cmp.Compare(a.Currency, b.Currency))
+	})
+	return out
+}
+
+// OtherValues are the values in the window that are no revenue, by type and currency, those of the most events first.
+func (d *Dataset) OtherValues(w Window) []TypeValue {
+	var out []TypeValue
+	for k, s := range d.each() {
+		if k.kind != KindValue || k.field == TypePurchase {
+			continue
+		}
+		if n := s.sum(w); n > 0 {
+			out = append(out, TypeValue{k.field, k.name, n, s.value(w)})
+		}
+	}
+	slices.SortFunc(out, func(a, b TypeValue) int {
+		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Currency, b.Currency))
+	})
+	return out
+}

@@ -1,0 +1,54 @@
+package hours
+
+// Requests are how many requests with events were answered, with a valid key. Those that were told to come later (429, 5xx)
+// are neither.
+type Requests struct {
+	Accepted int64 // with a receipt, replays included
+	Rejected int64
+	ByCode   []Group // the rejected ones, the most frequent code first
+}
+
+// Requests are those of the window.
+func (d *Dataset) Requests(w Window) (out Requests) {
+	for k, s := range d.each() {
+		if k.acceptedRequest() {
+			out.Accepted += s.sum(w)
+		}
+	}
+	out.ByCode = d.groups(w, seriesKey.rejectedRequest)
+	for i := range out.ByCode {
+		out.Rejected += out.ByCode[i].Count
+	}
+	return out
+}
+
+// RequestsBy are the requests of each step of the window.
+func (d *Dataset) RequestsBy(w Window) (accepted, rejected []int64) {
+	accepted, rejected = make([]int64, w.Steps), make([]int64, w.Steps)
+	for k, s := range d.each() {
+		switch {
+		case k.acceptedRequest():
+			s.addTo(accepted, w)
+		case k.rejectedRequest():
+			s.addTo(rejected, w)
+		}
+	}
+	return accepted, rejected
+}
+
+// RejectedRequests are the requests of the window that were rejected with a code, and since when there are some, as Onset
+// says it.
+func (d *Dataset) RejectedRequests(code string, w Window) (requests, onset int64) {
+	s := d.find(KindRequests, code, FieldRejected)
+	if s == nil {
+		return 0, 0
+	}
+	return s.sum(w), s.onset()
+}
+
+// acceptedRequest says that the series is one of those that add up to all accepted requests.
+func (k seriesKey) acceptedRequest() bool {
+	return k.kind == KindSubmissions || k.kind == KindRequests && k.field == FieldReplayed
+}
+
+func (k seriesKey) rejectedRequest() bool { return k.kind == KindRequests && k.field == FieldRejected }

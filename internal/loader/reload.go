@@ -1,0 +1,195 @@
+package loader
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/erasure"
+	"sluice/internal/lake"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
+)
+
+// ReloadOptions are all required, but for the last two.
+type ReloadOptions struct {
+	Stream   *stream.Stream
+	Lake     *lake.Lake // opened for the stream
+	IDs      *submission.IDs
+	Erasures *erasure.Tombstones
+	DryRun   bool // count, and change nothing
+
+	// GiveUp is asked before files leave the table that are missing or damaged and also held events that the stream no
+	// longer holds. Its error ends the reload. nil agrees.
+	GiveUp   func([]lake.Lost) error
+	Progress func(done, total int) // of files that are read; nil is told nothing
+}
+
+// Reloaded counts what Reload found and did.
+type Reloaded struct {
+	Frames   int64 `json:"frames"`        // in the stream
+	Events   int64 `json:"events"`        // in them
+	Waiting  int64 `json:"waiting"`       // of them behind the watermarks: the server loads them
+	Stored   int64 `json:"stored"`        // of them in the table
+	Erased   int64 `json:"erased"`        // of them erased, and not loaded again
+	Loaded   int64 `json:"loaded"`        // of them loaded again
+	Damaged  int64 `json:"damaged"`       // frames and records that cannot be read
+	Files    int   `json:"damaged_files"` // of the table, missing or damaged
+	Salvaged int64 `json:"salvaged"`      // rows of these files that could be read, and were written anew
+}
+
+// windowIDs is how many events are compared with the table at a time: 64 MB of ids.
+const windowIDs = 4 << 20
+
+// errErased says that something was erased while the reload ran, which may be among its rows.
+var errErased = errors.New("something was erased meanwhile")
+
+// Reload loads again the events that the stream holds and the table of events lacks, each once. Servers may run: they
+// load what comes behind the watermarks, and a reload looks only at what is before them.
+//
+// Order: the files are checked; the ids of the frames, window by window, are compared with those in the table; the
+// frames of what is lacking are read again and their rows written to files; one commit lists these files and no longer
+// lists the missing and damaged ones. A crash before it leaves files that nothing lists, and after it nothing is
+// lacking. Nothing is loaded that was erased before the commit; what was erased right after it is deleted again.
+func Reload(ctx context.Context, o ReloadOptions) (out Reloaded, err error) {
+	for range 3 { // somebody else may change the tables, or erase; arbitrary
+		r := &reload{o: o}
+		if out, err = r.run(ctx); !errors.Is(err, lake.ErrFenced) && !errors.Is(err, errErased) {
+			return out, err
+		}
+	}
+	return out, err
+}
+
+// reload is one attempt.
+type reload struct {
+	o        ReloadOptions
+	table    *lake.Reload
+	erased   *erasure.Set
+	marks    map[uint8]uint64
+	salvaged []event.ID // sorted
+	rows     *lake.EventRows
+	out      Reloaded
+
+	decoder submission.Decoder
+	read    submission.Submission
+	decoded []event.Row
+}
+
+func (r *reload) run(ctx context.Context) (_ Reloaded, err error) {
+	something, everything, err := r.held(ctx)
+	if err != nil || something.IsZero() {
+		return r.out, err
+	}
+	if r.o.Progress == nil {
+		r.o.Progress = func(int, int) {}
+	}
+	if r.erased, err = r.o.Erasures.Current(ctx); err != nil {
+		return r.out, err
+	}
+	if r.table, err = r.o.Lake.Reload(ctx, something, r.o.Progress); err != nil {
+		return r.out, err
+	}
+	defer r.table.Close(context.WithoutCancel(ctx))
+	r.marks, r.rows, r.decoder.IDs = r.table.Progress().Watermarks, lake.NewEventRows(), r.o.IDs
+	if err := r.giveUp(everything); err != nil {
+		return r.out, err
+	}
+	if err := r.table.Salvage(ctx, func(rows []event.Row) error { return r.salvage(ctx, rows) }); err != nil {
+		return r.out, err
+	}
+	slices.SortFunc(r.salvaged, compareIDs)
+	if err := r.windows(ctx); err != nil || r.o.DryRun {
+		return r.out, err
+	}
+	if err := r.flush(ctx, 1); err != nil {
+		return r.out, err
+	}
+	unchanged := func() error {
+		now, err := r.o.Erasures.Current(ctx)
+		if err == nil && now != r.erased {
+			err = errErased
+		}
+		return err
+	}
+	if err := r.table.Commit(ctx, unchanged); err != nil {
+		return r.out, err
+	}
+	if err := unchanged(); errors.Is(err, errErased) {
+		now, err := r.o.Erasures.Current(ctx)
+		if err == nil {
+			_, err = r.o.Lake.EraseWhere(ctx, now.Erased)
+		}
+		return r.out, err
+	}
+	return r.out, nil
+}
+
+// held says since when the stream holds something, and since when everything. Records are received before their frame
+// is stored, by less than the minute that both are set back. There may be nothing in it.
+func (r *reload) held(ctx context.Context) (something, everything time.Time, err error) {
+	extents, err := r.o.Stream.Extents(ctx)
+	if err != nil {
+		return something, everything, err
+	}
+	for _, e := range extents {
+		if e.Frames == 0 {
+			continue
+		}
+		if something.IsZero() || e.First.Before(something) {
+			something = e.First
+		}
+		if e.Last > e.Frames && e.First.After(everything) { // older frames have left the partition
+			everything = e.First
+		}
+	}
+	if something.IsZero() {
+		return something, everything, nil
+	}
+	return something.Add(-time.Minute), everything.Add(-time.Minute), nil
+}
+
+// giveUp asks about files with events that the stream may no longer hold: from before it held everything.
+func (r *reload) giveUp(everything time.Time) error {
+	lost := r.table.Lost()
+	r.out.Files = len(lost)
+	older := olderThan(lost, everything)
+	if len(older) == 0 || r.o.GiveUp == nil || r.o.DryRun {
+		return nil
+	}
+	return r.o.GiveUp(older)
+}
+
+// olderThan are the files with rows from before a time.
+func olderThan(lost []lake.Lost, at time.Time) []lake.Lost {
+	return slices.DeleteFunc(slices.Clone(lost), func(l lake.Lost) bool { return !l.Oldest.Before(at) })
+}
+
+// salvage keeps rows of a damaged file.
+func (r *reload) salvage(ctx context.Context, rows []event.Row) error {
+	for i := range rows {
+		r.salvaged = append(r.salvaged, rows[i].EventID)
+	}
+	r.out.Salvaged += int64(len(rows))
+	return r.add(ctx, rows)
+}
+
+// add puts rows on their way into files, which flush writes when there are enough.
+func (r *reload) add(ctx context.Context, rows []event.Row) error {
+	if r.o.DryRun {
+		return nil
+	}
+	r.rows.Add(rows)
+	return r.flush(ctx, 64_000) // as many as the loader has in a commit
+}
+
+func (r *reload) flush(ctx context.Context, least int) error {
+	if r.rows.Len() < least {
+		return nil
+	}
+	err := r.table.Add(ctx, r.rows)
+	r.rows.Reset()
+	return err
+}

@@ -1,0 +1,56 @@
+{{define "reports"}}
+reports AS (
+  SELECT event_id, data_set_id, {{type ""}} AS event_type, received_at, order_id, sender_event_id,
+    CASE WHEN optimization_eligible THEN 1 ELSE 0 END AS eligible,
+    CASE WHEN order_id IS NOT NULL THEN 'order' WHEN sender_event_id IS NOT NULL THEN 'event' ELSE 'row' END AS key_kind,
+    COALESCE(order_id, sender_event_id, {{id "event_id"}}) AS key_value
+  FROM {{.Events}}
+  WHERE {{converts}}
+),
+ranked AS (
+  SELECT event_id, data_set_id, event_type, received_at, order_id, sender_event_id,
+    row_number() OVER (PARTITION BY data_set_id, event_type, key_kind, key_value ORDER BY received_at, {{id "event_id"}}) AS place,
+    count(*) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS reports,
+    min(eligible) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS eligible
+  FROM reports
+){{end}}
+
+{{define "touched"}}
+busy AS (
+  SELECT e.data_set_id, {{if .Impressions}}{{hex "e.ip_sha256"}} AS ip_sha256{{else}}e.ip_sha256{{end}}
+  FROM {{.Events}} e
+  JOIN (
+    SELECT data_set_id, ip_sha256
+    FROM {{.Events}}
+    WHERE ip_sha256 IS NOT NULL
+    GROUP BY data_set_id, ip_sha256
+    HAVING count(*) > {{.HouseholdMax}}
+  ) m ON m.data_set_id = e.data_set_id AND m.ip_sha256 = e.ip_sha256
+  GROUP BY e.data_set_id, e.ip_sha256
+  HAVING count(DISTINCT e.email_sha256) > {{.HouseholdMax}} OR count(DISTINCT {{fold "e.ifa"}}) > {{.HouseholdMax}}
+),
+shown AS (
+{{if .Impressions}}
+  SELECT {{id "impression_id"}} AS impression_id, impression_time, {{text "data_set_id"}} AS data_set_id, {{text "cp_id"}} AS cp_id,
+    {{anyHex "email_sha256"}} AS email_sha256,
+    {{fold (text "ifa")}} AS ifa,
+    {{anyHex "ip_sha256"}} AS ip_sha256,
+    TRUE AS optimization_eligible
+  FROM {{.Impressions}}
+{{else}}
+  SELECT {{id "event_id"}} AS impression_id, event_time AS impression_time, data_set_id, cp_id, email_sha256,
+    {{fold "ifa"}} AS ifa, ip_sha256, optimization_eligible
+  FROM {{.Events}}
+  WHERE event_type = 'ad_impression' AND privacy <> 'suppressed'
+{{end}}
+),
+touched AS (
+  SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    {{identifier "s"}} AS identifier,
+    {{spelled "s"}} AS spelled,
+    s.optimization_eligible
+  FROM shown s
+  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  WHERE {{identifier "s"}} IS NOT NULL AND x.data_set_id IS NULL
+){{end}}

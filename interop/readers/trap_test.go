@@ -1,0 +1,92 @@
+//go:build engines
+
+package readers
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// What docs/catalog.md says under "What to know" is so. Each function is for one engine, and ends with an erasure.
+var traps = map[string]func(*world, *testing.T, *driver){
+	"sparky": (*world).sparkTraps, "pyice": (*world).pyicebergTraps, "click": (*world).clickHouseTraps, "trin": (*world).trinoTraps,
+}
+
+// A stream from the time of a snapshot on gets what came after it, once, also over a compaction. It ends with an erasure. Two
+// metadata tables cannot be read whole.
+func (w *world) sparkTraps(t *testing.T, d *driver) {
+	since := w.metadata(t).time(t) + 1
+	before := len(w.want())
+	for range 5 {
+		w.send(t, 5)
+	}
+	checkpoint := filepath.Join(t.TempDir(), "checkpoint")
+	follow := map[string]any{"do": "stream", "since": since, "checkpoint": checkpoint}
+	_, done, err := d.do(follow)
+	if want := int64(len(w.want()) - before); err != nil || number(done, "rows") != want || number(done, "distinct") != want {
+		t.Errorf("a stream after a snapshot: got %v, %v, want %d rows", done, err, want)
+	}
+	w.send(t, 5)
+	w.erase(t)
+	if _, done, err := d.do(follow); err == nil {
+		t.Errorf("a stream over an erasure: got %v, want an error, as the documentation says", done)
+	}
+	for _, name := range []string{"files", "entries"} {
+		if _, _, err := d.do(map[string]any{"do": "everything", "name": name}); err == nil {
+			t.Errorf("SELECT * FROM events.%s works: change the documentation", name)
+		}
+	}
+}
+
+// A table that was loaded before an erasure cannot be read until it is refreshed. Two metadata tables cannot be read.
+func (w *world) pyicebergTraps(t *testing.T, d *driver) {
+	for _, name := range []string{"files", "entries"} {
+		if _, _, err := d.do(map[string]any{"do": "everything", "name": name}); err == nil {
+			t.Errorf("inspect.%s() works: change the documentation", name)
+		}
+	}
+	if _, _, err := d.do(map[string]any{"do": "hold"}); err != nil {
+		t.Fatal(err)
+	}
+	w.erase(t)
+	if _, done, err := d.do(map[string]any{"do": "again", "refresh": false}); err == nil {
+		t.Errorf("a table from before an erasure: got %v, want an error, as the documentation says", done)
+	}
+	_, done, err := d.do(map[string]any{"do": "again", "refresh": true})
+	if want := int64(len(w.want())); err != nil || number(done, "rows") != want {
+		t.Errorf("after refresh: got %v, %v, want %d rows", done, err, want)
+	}
+}
+
+// A null list is an empty one.
+func (w *world) clickHouseTraps(t *testing.T, d *driver) {
+	none := int64(0)
+	for _, row := range w.want() {
+		if _, ok := row["gpp_sid"]; !ok {
+			none++
+		}
+	}
+	_, done, err := d.do(map[string]any{"do": "lists"})
+	if err != nil || number(done, "empty") != none || none == 0 {
+		t.Errorf("empty lists: got %v, %v, want %d, as the documentation says", done, err, none)
+	}
+}
+
+// Files are passed over by dataset and by time, and not by event id.
+func (w *world) trinoTraps(t *testing.T, d *driver) {
+	want := w.want()
+	all := int64(len(want))
+	looked := func(column string, value any) int64 {
+		_, done, err := d.do(map[string]any{"do": "find", "column": column, "value": value})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return number(done, "looked")
+	}
+	if n := looked("data_set_id", "other"); n == 0 || n >= all {
+		t.Errorf("by dataset: looked at %d of %d rows, want fewer", n, all)
+	}
+	if n := looked("event_id", want[0]["event_id"]); n != all {
+		t.Errorf("by event id: looked at %d of %d rows; the documentation says all", n, all)
+	}
+}
