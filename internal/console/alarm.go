@@ -359,7 +359,7 @@ func sound(s *state) []raised {
 		r := out[i]
 		if rest := named[r.Name] - namedMost; rest > 0 {
 			named[r.Name] = 0
-			more := raised{Name: r.Name, Level: r.Level, Class: r.Class, Subject: "others", Say: fmt.Sprintf("And %s.", plural(rest, "other dataset", "other datasets")), Do: "The page Datasets shows the state of each.", Path: "/datasets"}
+			more := raised{Name: r.Name, Level: r.Level, Class: r.Class, Subject: "others", Say: fmt.Sprintf("And %s.", plural(rest, "other dataset", "other datasets")), Do: "The page Datasets shows the state of each, the worst first.", Path: "/datasets?by=worst"}
 			out = slices.Insert(out, i+1, more)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,17 +14,19 @@ import (
 	"sluice/internal/hours"
 )
 
-// listMax is how many datasets one page lists; more are found by searching. Arbitrary: what a browser scrolls well.
-const listMax = 2000
+// How many datasets a page lists. Arbitrary: what a person reads.
+const (
+	listRows     = 50
+	overviewRows = 10
+)
 
 type datasetsPage struct {
-	Say, Query, More string
-	First            bool
-	Windows          []link
-	Window           string // as the search has to keep it
-	Caption          string
-	Columns          []column
-	Rows             []datasetRow
+	Say     string
+	First   bool
+	Windows []link
+	Caption string
+	Columns []column
+	List    listing
 }
 
 type column struct {
@@ -31,18 +34,36 @@ type column struct {
 	Current           bool
 }
 
+// listing is one page of the list of datasets.
+type listing struct {
+	Query, Window, By string // as the search keeps them
+	Rows              []*datasetRow
+	Say               string // which of how many; empty if these are all
+	Before, After     string // the pages next to it
+	found             int
+	sum               hours.Totals
+}
+
 type datasetRow struct {
-	ID, Name, Path, Seen, State, Class string
-	Trend                              []int64
+	ID, Name, Path, Diagnosis, Seen, State, Class string
+	Trend, RejectedTrend                          []int64
 	hours.Totals
-	Requests                                                   hours.Requests
-	RejectedShare, LateShare, RestrictedShare, SuppressedShare float64
-	seen                                                       int64
+	Code, Field     string // what most rejected events and requests of the last 24 hours had
+	Requests        int64  // that were rejected in the last 24 hours
+	seen            int64
+	rank            int // the worst are the first
+	RejectedShare   float64
+	LateShare       float64
+	RestrictedShare float64
+	SuppressedShare float64
 }
 
 // orders are the ways to sort the list, by the name in the query.
 var orders = map[string]func(a, b *datasetRow) int{
-	"id":         func(a, b *datasetRow) int { return 0 },
+	"id": func(a, b *datasetRow) int { return 0 },
+	"worst": func(a, b *datasetRow) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(b.Rejected+b.Requests, a.Rejected+a.Requests))
+	},
 	"accepted":   func(a, b *datasetRow) int { return cmp.Compare(b.Accepted, a.Accepted) },
 	"rejected":   func(a, b *datasetRow) int { return cmp.Compare(b.Rejected, a.Rejected) },
 	"late":       func(a, b *datasetRow) int { return cmp.Compare(b.LateShare, a.LateShare) },
@@ -54,36 +75,69 @@ var orders = map[string]func(a, b *datasetRow) int{
 func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	win := c.pickWindow(r, "day", "week")
-	day, _ := newWindow("day", s.now)
-	query := strings.ToLower(strings.TrimSpace(r.URL.Query().Get("q")))
-	by := r.URL.Query().Get("by")
-	if orders[by] == nil {
-		by = "accepted"
-	}
-	p := datasetsPage{
-		Query: r.URL.Query().Get("q"), First: len(s.datasets) == 0, Columns: columns(r.URL, by), Window: win.name,
-		Windows: windows(r.URL, win.name, "day", "week"), Caption: "Datasets " + win.say,
-	}
 	view := c.s.Hours.View()
+	list := listDatasets(r.URL, view, s, win, "accepted", listRows)
+	view.Close()
+	p := datasetsPage{
+		First: len(s.datasets) == 0, Columns: columns(r.URL, list.By), Windows: windows(r.URL, win.name, "day", "week"), Caption: "Datasets " + win.say, List: list,
+		Say: fmt.Sprintf("%s, %s accepted and %s rejected events %s.", plural(list.found, "dataset", "datasets"), num(list.sum.Accepted), num(list.sum.Rejected), win.say),
+	}
+	c.show(w, r, http.StatusOK, "datasets", "Datasets", "/datasets", listEvery(len(s.datasets)), p)
+}
+
+// listEvery is after how many seconds a page with a list asks again: all datasets are looked at for it.
+func listEvery(datasets int) int { return min(15, refreshEvery+datasets/500) }
+
+// listDatasets is the page of the list that the address asks for: q is part of an id or name, by the order, page its number.
+func listDatasets(u *url.URL, view hours.View, s *state, win window, by string, rows int) listing {
+	q := u.Query()
+	if orders[q.Get("by")] != nil {
+		by = q.Get("by")
+	}
+	out := listing{Query: q.Get("q"), Window: q.Get("window"), By: by}
+	query := strings.ToLower(strings.TrimSpace(out.Query))
+	day, _ := newWindow("day", s.now)
+	alarms := s.found.words()
 	for _, d := range s.datasets {
 		if query == "" || strings.Contains(strings.ToLower(d.ID), query) || strings.Contains(strings.ToLower(d.Name), query) {
-			p.Rows = append(p.Rows, newDatasetRow(d, view.Dataset(d.ID), win, day, s.now))
+			row := newDatasetRow(d, view.Dataset(d.ID), win, day, s.now, alarms[d.ID])
+			out.Rows = append(out.Rows, row)
+			out.sum.Add(row.Totals)
 		}
 	}
-	view.Close()
-	slices.SortFunc(p.Rows, func(a, b datasetRow) int { return cmp.Or(orders[by](&a, &b), strings.Compare(a.ID, b.ID)) })
-	var sum hours.Totals
-	for i := range p.Rows {
-		sum.Add(p.Rows[i].Totals)
+	slices.SortFunc(out.Rows, func(a, b *datasetRow) int { return cmp.Or(orders[by](a, b), strings.Compare(a.ID, b.ID)) })
+	out.cut(u, rows)
+	for _, row := range out.Rows {
+		row.fill(view.Dataset(row.ID), win, day, s.now)
 	}
-	p.Say = fmt.Sprintf("%s, %s accepted and %s rejected events %s.", plural(len(p.Rows), "dataset", "datasets"), num(sum.Accepted), num(sum.Rejected), win.say)
-	if len(p.Rows) > listMax {
-		p.More = fmt.Sprintf("The first %s are shown; find others by id or name.", num(listMax))
-		p.Rows = p.Rows[:listMax]
+	return out
+}
+
+// cut leaves the rows of the page that the address asks for, the last page for one behind it.
+func (l *listing) cut(u *url.URL, rows int) {
+	l.found = len(l.Rows)
+	pages := max(1, (l.found+rows-1)/rows)
+	page, err := strconv.Atoi(u.Query().Get("page"))
+	if err != nil || page < 1 {
+		page = 1
 	}
-	// A long list is dear to make, so it is asked for less often: a thousand rows every 15 s.
-	every := min(15, refreshEvery+len(p.Rows)/50)
-	c.show(w, r, http.StatusOK, "datasets", "Datasets", "/datasets", every, p)
+	page = min(page, pages)
+	at := func(n int) string {
+		q := u.Query()
+		q.Set("page", strconv.Itoa(n))
+		return u.Path + "?" + q.Encode()
+	}
+	if page > 1 {
+		l.Before = at(page - 1)
+	}
+	if page < pages {
+		l.After = at(page + 1)
+	}
+	from, to := (page-1)*rows, min(page*rows, l.found)
+	if pages > 1 {
+		l.Say = fmt.Sprintf("%s to %s of %s", num(from+1), num(to), num(l.found))
+	}
+	l.Rows = l.Rows[from:to]
 }
 
 func columns(u *url.URL, by string) []column {
@@ -96,35 +150,85 @@ func columns(u *url.URL, by string) []column {
 		{Name: "Restricted", Path: "restricted", Class: "num wide"},
 		{Name: "Suppressed", Path: "suppressed", Class: "num wide"},
 		{Name: "Last event", Path: "seen", Class: "wide"},
-		{Name: "State now"},
+		{Name: "State now", Path: "worst"},
 	}
 	for i := range out {
 		if name := out[i].Path; name != "" {
 			q := u.Query()
 			q.Set("by", name)
+			q.Del("page")
 			out[i].Path, out[i].Current = u.Path+"?"+q.Encode(), name == by
 		}
 	}
 	return out
 }
 
-// newDatasetRow makes the row of a dataset: its numbers of the window, and its state, which is that of the last 24
-// hours.
-func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, now time.Time) datasetRow {
-	row := datasetRow{ID: d.ID, Name: d.Name, Path: datasetPath(d.ID) + w.query(), Totals: numbers.Totals(w.Window), seen: numbers.Last()}
-	row.Trend = ended(numbers.AcceptedBy(w.Window))
+// newDatasetRow makes what the list is sorted by: the numbers of the window, and the state, which is that of the last 24
+// hours, or an alarm.
+func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, now time.Time, alarm [2]string) *datasetRow {
+	row := &datasetRow{ID: d.ID, Name: d.Name, Totals: numbers.Totals(w.Window), seen: numbers.Last()}
 	row.RejectedShare = share(row.Rejected, row.Received())
 	row.LateShare = share(row.Late, row.Accepted)
 	row.RestrictedShare = share(row.Restricted, row.Accepted)
 	row.SuppressedShare = share(row.Suppressed, row.Accepted)
-	row.Seen = lastHour(now, numbers.Last())
 	last := row.Totals
 	if w.name != day.name {
 		last = numbers.Totals(day.Window)
 	}
-	row.Requests = numbers.Requests(w.Window)
-	row.State, row.Class = condition(d, last, numbers.Requests(day.Window), numbers.Last(), now)
+	requests := numbers.Requests(day.Window)
+	row.Requests = requests.Rejected
+	if len(requests.ByCode) > 0 {
+		row.Code = requests.ByCode[0].Name
+	}
+	row.State, row.Class = condition(d, last, requests, numbers.Last(), now)
+	if alarm != [2]string{} && row.Class != "bad" && !d.Disabled {
+		row.State, row.Class = alarm[0], alarm[1]
+	}
+	switch {
+	case row.Class == "bad":
+		row.rank = 0
+	case row.Class == "warn":
+		row.rank = 1
+	case row.Rejected+row.Requests > 0:
+		row.rank = 2
+	case row.Class != "":
+		row.rank = 3
+	default:
+		row.rank = 4
+	}
 	return row
+}
+
+// fill adds what a row that is shown has beside it.
+func (row *datasetRow) fill(numbers *hours.Dataset, w, day window, now time.Time) {
+	row.Path, row.Diagnosis = datasetPath(row.ID)+w.query(), diagnosisPath(row.ID)+w.query()
+	row.Trend, row.RejectedTrend = ended(numbers.AcceptedBy(w.Window)), ended(numbers.RejectedBy(w.Window))
+	row.Seen = lastHour(now, numbers.Last())
+	if reasons := numbers.Reasons(day.Window); len(reasons) > 0 && reasons[0].Events >= row.Requests {
+		row.Code, row.Field = reasons[0].Code, reasons[0].Field
+	}
+}
+
+// words are the alarms of datasets, each in a word and a class; of several the worst.
+func (f *findings) words() map[string][2]string {
+	out := map[string][2]string{}
+	for _, kind := range []struct {
+		list        []finding
+		word, class string
+	}{
+		{f.consent, "consent not read", "warn"},
+		{f.dropped, "far fewer events", "warn"},
+		{f.silent, "silent", "warn"},
+		{f.ended, "ended key in use", "warn"},
+		{f.keys, "key ends soon", "warn"},
+		{f.rejected, "mostly rejected", "bad"},
+		{f.failing, "every request fails", "bad"},
+	} {
+		for _, one := range kind.list {
+			out[one.dataset] = [2]string{kind.word, kind.class}
+		}
+	}
+	return out
 }
 
 // lastHour says when the last hour with an event was: hours are what the tables know.

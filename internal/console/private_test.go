@@ -226,48 +226,89 @@ type crowd struct {
 
 func (c crowd) Datasets() []*dataset.Dataset { return c.list }
 
-// bigIndex is a thousand datasets with a busy week.
+// bigIndex is ten thousand datasets with some busy hours. Of campaign-07777 most is rejected.
 func bigIndex(now time.Time) *hours.Index {
 	b := hours.NewIndex(nil)
 	r := rand.New(rand.NewPCG(1, 1))
 	end := now.Unix() - now.Unix()%3600
 	var rows []lake.Hour
-	for d := range 1000 {
-		id := fmt.Sprintf("campaign-%04d", d)
-		for h := end - 47*3600; h <= end; h += 3600 {
-			for _, name := range []string{"page_view", "viewed_item", "add_to_cart", "purchase", "search"} {
-				for _, field := range []string{hours.FieldAccepted, hours.FieldLate, hours.FieldRestricted} {
-					rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: hours.KindEvents, Name: name, Field: field, Count: r.Int64N(1000)})
-				}
+	for d := range 10_000 {
+		id := fmt.Sprintf("campaign-%05d", d)
+		for h := end - 5*3600; h <= end; h += 3600 {
+			put := func(kind, name, field string, count, value int64) {
+				rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: kind, Name: name, Field: field, Count: count, Value: float64(value)})
 			}
-			rows = append(rows, lake.Hour{Hour: h, DatasetID: id, Kind: hours.KindRejections, Name: "MISSING_FIELD", Field: "/timestamp", Count: r.Int64N(9), Value: 3})
+			for _, name := range []string{"page_view", "purchase"} {
+				put(hours.KindEvents, name, hours.FieldAccepted, 1+r.Int64N(1000), 0)
+				put(hours.KindEvents, name, hours.FieldLate, r.Int64N(10), 0)
+			}
+			put(hours.KindIdentifiers, "any", "", r.Int64N(1000), 0)
+			put(hours.KindSubmissions, "batch", "", 1+r.Int64N(9), 0)
+			if d%10 == 0 {
+				put(hours.KindRejections, "MISSING_FIELD", "/timestamp", 1, 1)
+			}
+			if d == 7777 {
+				put(hours.KindRejections, "PLAINTEXT_PII", "/identifiers", 9000, 9000)
+			}
 		}
 	}
 	b.Add(rows, now)
 	return b
 }
 
-// A thousand datasets render in under 300 ms, list, overview, diagnosis and metrics.
-func TestThousandDatasets(t *testing.T) {
+// Each page of ten thousand datasets takes under 300 ms of processor time, and metrics do. Lists are paged, searched and sorted; the overview has the
+// worst first.
+func TestTenThousandDatasets(t *testing.T) {
 	s := openService(t)
 	s.stop() // only its handler is asked
 	many := crowd{Registry: s.reg}
-	for i := range 1000 {
-		many.list = append(many.list, &dataset.Dataset{ID: fmt.Sprintf("campaign-%04d", i), Name: "A campaign", Keys: []dataset.KeyInfo{{ID: fmt.Sprint("key", i)}}})
+	for i := range 10_000 {
+		d := &dataset.Dataset{ID: fmt.Sprintf("campaign-%05d", i), Name: "A campaign", Keys: []dataset.KeyInfo{{ID: fmt.Sprint("key", i)}}, Disabled: i == 3}
+		if i == 4444 {
+			d.Name = "Spring sale"
+		}
+		many.list = append(many.list, d)
 	}
 	s.console.s.Registry = many
 	s.console.s.Hours = bigIndex(time.Now())
 	h := s.console.Handler()
-	for _, path := range []string{"/datasets", "/", "/diagnosis", "/metrics", datasetPath("campaign-0007")} {
+	read := func(path string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1"+path, nil))
+		if w.Code != 200 {
+			t.Fatalf("%s: got %d", path, w.Code)
+		}
+		return w.Body.String()
+	}
+	for path, want := range map[string]struct{ rows, first, last, say string }{
+		"/":                            {"10", "campaign-07777", "campaign-00080", "1 to 10 of 10,000"},
+		"/?page=2":                     {"10", "campaign-00090", "campaign-00180", "11 to 20 of 10,000"},
+		"/?window=hour&page=1000":      {"10", "campaign-09991", "campaign-00003", "9,991 to 10,000 of 10,000"},
+		"/?q=-0777&window=year":        {"10", "campaign-07777", "campaign-07779", ""},
+		"/?q=nobody":                   {"0", "", "", "No dataset matches"},
+		"/datasets?by=id":              {"50", "campaign-00000", "campaign-00049", "1 to 50 of 10,000"},
+		"/datasets?by=id&page=99999":   {"50", "campaign-09950", "campaign-09999", "9,951 to 10,000 of 10,000"},
+		"/datasets?by=worst&page=x":    {"50", "campaign-07777", "campaign-00480", "1 to 50 of 10,000"},
+		"/datasets?q=SPRING+sale":      {"1", "campaign-04444", "campaign-04444", "1 dataset,"},
+		"/datasets?q=campaign-0000":    {"10", "", "", "10 datasets,"},
+		"/datasets?by=rejected&page=2": {"50", "campaign-00490", "campaign-00980", "rel=\"prev\""},
+	} {
+		page := read(path)
+		list := page[strings.Index(page, `aria-label="Datasets`)+1:]
+		var ids []string
+		for _, row := range strings.Split(list, `<th scope="row">`)[1:] {
+			ids = append(ids, between(row, `">`, "</a>"))
+		}
+		if fmt.Sprint(len(ids)) != want.rows || !strings.Contains(page, want.say) || want.first != "" && (ids[0] != want.first || ids[len(ids)-1] != want.last) {
+			t.Errorf("%s: got %v, want %+v", path, ids, want)
+		}
+	}
+	for _, path := range []string{"/datasets", "/", "/diagnosis", "/live", "/try", "/metrics", datasetPath("campaign-00007")} {
 		best := time.Hour
 		for range 5 { // the machine has other things to do
-			w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
-			began := time.Now()
-			h.ServeHTTP(w, r)
-			best = min(best, time.Since(began))
-			if w.Code != 200 || path == "/datasets" && strings.Count(w.Body.String(), "campaign-") < 2000 {
-				t.Fatalf("%s: got %d", path, w.Code)
-			}
+			began := processorTime()
+			read(path)
+			best = min(best, processorTime()-began)
 		}
 		t.Logf("%s: %v", path, best)
 		if best > slower*300*time.Millisecond {

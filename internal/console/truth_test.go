@@ -93,7 +93,7 @@ func TestOneWindow(t *testing.T) {
 			}
 		}
 	}
-	if _, page := s.read("/?window=hour"); figures(page) != (hours.Totals{}) || !contains(page, "Numbers by dataset are kept by the hour") {
+	if _, page := s.read("/?window=hour"); figures(page) != (hours.Totals{}) || !contains(between(page, `id="attention"`, "</section>"), "in the last 24 hours") {
 		t.Error("the last hour shows numbers of another window")
 	}
 }

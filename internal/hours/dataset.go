@@ -3,6 +3,7 @@ package hours
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 
@@ -20,9 +21,10 @@ type Dataset struct {
 	series map[seriesKey]*series
 	last   int64 // the latest hour in which an event was accepted
 
-	packed []byte         // the totals, as long as nobody has changed them: there are thousands of datasets in a list
-	unpack func(*Dataset) // fills series, when somebody asks for them; nil if they are there
-	order  []*series      // of the rows that came last: those of the next hour are mostly the same
+	packed []byte    // the totals, as long as nobody has changed them: there are thousands of datasets in a list
+	recent []byte    // the series, as long as nobody has asked for all of them
+	keys   *keys     // of recent
+	order  []*series // of the rows that came last: those of the next hour are mostly the same
 	next   int
 }
 
@@ -51,12 +53,39 @@ func (d *Dataset) filled() *Dataset {
 			in.series(&d.totals[i])
 		}
 	}
-	if d.unpack != nil {
-		unpack := d.unpack
-		d.unpack = nil
-		unpack(d)
+	for s := range d.unpacked(false) {
+		d.series[s.key] = s
 	}
+	d.recent = nil
 	return d
+}
+
+// unpacked are the series of recent, or those of them that alarms look at, which are the first.
+func (d *Dataset) unpacked(alarms bool) iter.Seq[*series] {
+	return func(yield func(*series) bool) {
+		if len(d.recent) == 0 {
+			return
+		}
+		in := unpacker{b: d.recent}
+		for range in.next() {
+			n := in.next()
+			if in.bad || n >= uint64(len(d.keys.list)) || alarms && d.keys.list[n].packedAs() > 0 {
+				return
+			}
+			s := &series{key: d.keys.list[n]}
+			if in.series(s); !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// alarmed are the series that alarms look at, and maybe others. A dataset of a list stays packed.
+func (d *Dataset) alarmed() iter.Seq[*series] {
+	if len(d.recent) > 0 {
+		return d.unpacked(true)
+	}
+	return maps.Values(d.series)
 }
 
 // each is every series with its key.
@@ -72,7 +101,16 @@ func (d *Dataset) each() iter.Seq2[seriesKey, *series] {
 
 // find is one series; nil when there is none.
 func (d *Dataset) find(kind, name, field string) *series {
-	return d.filled().series[seriesKey{kind, name, field}]
+	k := seriesKey{kind, name, field}
+	if len(d.recent) == 0 || k.packedAs() > 0 {
+		return d.filled().series[k]
+	}
+	for s := range d.alarmed() {
+		if s.key == k {
+			return s
+		}
+	}
+	return nil
 }
 
 // at is the series of a key, which is made if there is none.

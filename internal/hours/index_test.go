@@ -94,6 +94,7 @@ func TestPack(t *testing.T) {
 		hourRow(3*time.Hour, "a", KindEvents, "search", FieldAccepted, 300, 0), hourRow(150*time.Hour, "a", KindEvents, "search", FieldLate, 7, 0),
 		hourRow(2*time.Hour, "a", KindValue, "EUR", "purchase", 3, 0.1), hourRow(4*time.Hour, "a", KindValue, "EUR", "purchase", 2, 0),
 		hourRow(time.Hour, "a", KindRejections, "MISSING_FIELD", "/timestamp", 9, 4), hourRow(time.Hour, "a", KindWarnings, "W", "", 3, 0),
+		hourRow(time.Hour, "a", KindSubmissions, "single", "", 4, 0), hourRow(2*time.Hour, "a", KindRequests, "MALFORMED_JSON", FieldRejected, 2, 0),
 	)
 	var k keys
 	p := k.pack(d, halfPastNoon.Add(-hoursKept).Unix(), recentFrom(halfPastNoon), shareMax)
@@ -101,6 +102,12 @@ func TestPack(t *testing.T) {
 	day, week := testWindows["day"], testWindows["week"]
 	if !slices.Equal(got.TotalsBy(week), d.TotalsBy(week)) { // as they are packed
 		t.Errorf("got %+v, want %+v", got.Totals(week), d.Totals(week))
+	}
+	accepted, rejected := got.RequestsBy(day)
+	wantAccepted, wantRejected := d.RequestsBy(day)
+	if r := got.Requests(day); r.Accepted != 4 || r.Rejected != 2 || len(r.ByCode) != 1 || got.Count(KindWarnings, "W", day) != 3 || len(got.Groups(KindWarnings, day)) != 1 || len(got.recent) == 0 ||
+		!slices.Equal(accepted, wantAccepted) || !slices.Equal(rejected, wantRejected) {
+		t.Errorf("got requests %+v, %v and %v, want %v and %v of a dataset that stays packed", r, accepted, rejected, wantAccepted, wantRejected)
 	}
 	if a, b := got.Revenue(day), d.Revenue(day); !slices.Equal(a, b) {
 		t.Errorf("got %+v, want %+v", a, b)

@@ -1,6 +1,7 @@
 package hours
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -107,6 +108,14 @@ func (k *keys) pack(d *Dataset, week, day int64, most int) *packed {
 // shownByName says whether somebody shows the number by its name; of the others the totals are enough.
 func (k seriesKey) shownByName() bool { return k.kind != KindEvents || k.field == FieldAccepted }
 
+// packedAs is the place of a series among those of a dataset: lists of all datasets read what alarms look at, and no more.
+func (k seriesKey) packedAs() int {
+	if kindRules[k.kind].alarm {
+		return 0
+	}
+	return 1
+}
+
 // packSeries packs the series of a dataset, or those that alarms look at. It says whether there is not enough room.
 func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed []byte, large bool) {
 	var list []*series
@@ -118,6 +127,7 @@ func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed 
 	if len(list) == 0 {
 		return nil, most < 0
 	}
+	slices.SortFunc(list, func(a, b *series) int { return cmp.Compare(a.key.packedAs(), b.key.packedAs()) })
 	var out packer
 	out.put(uint64(len(list)))
 	for _, s := range list {
@@ -174,8 +184,8 @@ func bitsOf(v float64) uint64 { return bits.ReverseBytes64(math.Float64bits(v)) 
 
 func valueOf(packed uint64) float64 { return math.Float64frombits(bits.ReverseBytes64(packed)) }
 
-// hours hands the hours and counts of a series to yield, and says whether money follows.
-func (u *unpacker) hours(yield func(hour, count int64)) (points int, money bool) {
+// hours hands the hours and counts of a series to yield, and says whether money follows. Totals have none.
+func (u *unpacker) hours(yield func(hour, count int64)) (money bool) {
 	head := u.next()
 	hour := int64(0)
 	for i := uint64(0); i < head>>1 && !u.bad; i++ {
@@ -186,24 +196,14 @@ func (u *unpacker) hours(yield func(hour, count int64)) (points int, money bool)
 				hour++
 			}
 			yield(hour*3600, int64(u.next()))
-			points++
 		}
 	}
-	return points, head&1 == 1
-}
-
-// skip passes over a series, and hands its hours to yield.
-func (u *unpacker) skip(yield func(hour, count int64)) {
-	if points, money := u.hours(yield); money {
-		for range points {
-			u.next()
-		}
-	}
+	return head&1 == 1
 }
 
 // series reads a series.
 func (u *unpacker) series(s *series) {
-	_, money := u.hours(func(hour, count int64) {
+	money := u.hours(func(hour, count int64) {
 		s.hours = append(s.hours, point{hour, count, int32(hour / 3600), int32(hour / 3600)})
 	})
 	if !money {
@@ -223,22 +223,7 @@ func (k *keys) unpack(p *packed) *Dataset {
 	if p == nil {
 		return d
 	}
-	d.last, d.packed = p.last, p.totals
-	d.unpack = func(d *Dataset) {
-		in := unpacker{b: p.recent}
-		if len(p.recent) == 0 {
-			return
-		}
-		for range in.next() {
-			n := in.next()
-			if in.bad || n >= uint64(len(k.list)) {
-				return
-			}
-			s := &series{key: k.list[n]}
-			in.series(s)
-			d.series[s.key] = s
-		}
-	}
+	d.last, d.packed, d.recent, d.keys = p.last, p.totals, p.recent, k
 	return d
 }
 

@@ -10,12 +10,16 @@ type Requests struct {
 
 // Requests are those of the window.
 func (d *Dataset) Requests(w Window) (out Requests) {
-	for k, s := range d.each() {
-		if k.acceptedRequest() {
-			out.Accepted += s.sum(w)
+	rejected := func(yield func(*series) bool) {
+		for s := range d.alarmed() {
+			if s.key.acceptedRequest() {
+				out.Accepted += s.sum(w)
+			} else if !yield(s) {
+				return
+			}
 		}
 	}
-	out.ByCode = d.groups(w, seriesKey.rejectedRequest)
+	out.ByCode = groups(rejected, w, seriesKey.rejectedRequest)
 	for i := range out.ByCode {
 		out.Rejected += out.ByCode[i].Count
 	}
@@ -25,11 +29,11 @@ func (d *Dataset) Requests(w Window) (out Requests) {
 // RequestsBy are the requests of each step of the window.
 func (d *Dataset) RequestsBy(w Window) (accepted, rejected []int64) {
 	accepted, rejected = make([]int64, w.Steps), make([]int64, w.Steps)
-	for k, s := range d.each() {
+	for s := range d.alarmed() {
 		switch {
-		case k.acceptedRequest():
+		case s.key.acceptedRequest():
 			s.addTo(accepted, w)
-		case k.rejectedRequest():
+		case s.key.rejectedRequest():
 			s.addTo(rejected, w)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // savedVersion is that of a saved index. One of another version is not read.
-const savedVersion = 1
+const savedVersion = 2
 
 // saved is what a saved index begins with. The datasets follow, one by one, and a checksum of everything.
 type saved struct {

@@ -2,6 +2,8 @@ package hours
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 )
@@ -99,18 +101,14 @@ func (d *Dataset) Last() int64 { return d.last }
 
 // Totals are the sums of the window.
 func (d *Dataset) Totals(w Window) (sum Totals) {
-	for i := range d.totals {
-		d.eachTotal(i, w, func(_ int, count int64) { *sum.at(i) += count })
-	}
+	d.eachTotal(w, func(total, _ int, count int64) { *sum.at(total) += count })
 	return sum
 }
 
 // TotalsBy are the totals of each step of the window.
 func (d *Dataset) TotalsBy(w Window) []Totals {
 	out := make([]Totals, w.Steps)
-	for i := range d.totals {
-		d.eachTotal(i, w, func(step int, count int64) { *out[step].at(i) += count })
-	}
+	d.eachTotal(w, func(total, step int, count int64) { *out[step].at(total) += count })
 	return out
 }
 
@@ -139,15 +137,23 @@ func (g *Group) AddTo(out []int64, w Window) {
 
 // Groups are the names of a kind with their counts in the window, the largest first.
 func (d *Dataset) Groups(kind string, w Window) []Group {
-	return d.groups(w, func(k seriesKey) bool { return k.kind == kind })
+	of := func(k seriesKey) bool { return k.kind == kind }
+	if kindRules[kind].alarm {
+		return groups(d.alarmed(), w, of)
+	}
+	return groups(maps.Values(d.filled().series), w, of)
 }
 
 // Types are the types of the accepted events in the window, the largest first.
-func (d *Dataset) Types(w Window) []Group { return d.groups(w, seriesKey.accepted) }
+func (d *Dataset) Types(w Window) []Group {
+	return groups(maps.Values(d.filled().series), w, seriesKey.accepted)
+}
 
-func (d *Dataset) groups(w Window, chosen func(seriesKey) bool) []Group {
+// groups are the chosen series by their names.
+func groups(all iter.Seq[*series], w Window, chosen func(seriesKey) bool) []Group {
 	by := map[string]*Group{}
-	for k, s := range d.each() {
+	for s := range all {
+		k := s.key
 		if !chosen(k) {
 			continue
 		}
@@ -177,26 +183,32 @@ func (d *Dataset) RejectedBy(w Window) []int64 { return d.by(w, totalRejected) }
 
 func (d *Dataset) by(w Window, total int) []int64 {
 	out := make([]int64, w.Steps)
-	d.eachTotal(total, w, func(step int, count int64) { out[step] += count })
+	d.eachTotal(w, func(t, step int, count int64) {
+		if t == total {
+			out[step] += count
+		}
+	})
 	return out
 }
 
-// eachTotal hands the counts of a total in the window to yield, with the step they are in.
-func (d *Dataset) eachTotal(total int, w Window, yield func(step int, count int64)) {
+// eachTotal hands the counts of the totals in the window to yield, with the step they are in.
+func (d *Dataset) eachTotal(w Window, yield func(total, step int, count int64)) {
 	if d.packed == nil {
-		for _, p := range d.totals[total].points(w) {
-			yield(int((p.at-w.From)/w.Step), p.count)
+		for total := range d.totals {
+			for _, p := range d.totals[total].points(w) {
+				yield(total, int((p.at-w.From)/w.Step), p.count)
+			}
 		}
 		return
 	}
-	if w.fine() { // days are not packed
-		in := unpacker{b: d.packed}
-		for range total {
-			in.skip(func(int64, int64) {})
-		}
+	if !w.fine() { // days are not packed
+		return
+	}
+	in := unpacker{b: d.packed}
+	for total := range d.totals {
 		in.hours(func(hour, count int64) {
 			if hour >= w.From && hour < w.To() {
-				yield(int((hour-w.From)/w.Step), count)
+				yield(total, int((hour-w.From)/w.Step), count)
 			}
 		})
 	}
