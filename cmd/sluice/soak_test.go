@@ -139,6 +139,7 @@ func startSoak(t *testing.T, commits int64, seed uint64) *soak {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.hours.CacheMax = 1 // nothing: a cache that fills looks like a leak
 	ended := make(chan error, 1)
 	go func() { ended <- s.run(ctx) }()
 	t.Cleanup(func() {
@@ -223,10 +224,7 @@ func (f figures) String() string {
 // within says what has grown by more than a tenth. What a small figure grows by may be chance, up to least: of files, one for
 // each day of counts, and what each of three tables keeps of its older metadata, which a short run has not filled at its first look.
 func (f figures) within(t *testing.T, first figures) {
-	noise := int64(3 << 19)
-	if f.commits < 5000 { // buffers find their size, and the cache of numbers fills up to 8 MiB; a leak of 14 KB for each commit is seen
-		noise = 12 << 20
-	}
+	noise := int64(3 << 19) // buffers find their size; a leak of 2 KB for each commit of a short run is seen
 	for _, one := range []struct {
 		what            string
 		was, now, least int64

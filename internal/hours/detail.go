@@ -112,7 +112,7 @@ func (x *Index) past(ctx context.Context, id string, today int32, s stretch) (*D
 	defer release()
 	d, err := x.readPast(ctx, id, days, s, prints, summed)
 	if err == nil {
-		x.cache.put(key, print, d.filled())
+		x.cache.put(key, print, d.filled(), cmp.Or(x.CacheMax, cacheMax))
 	}
 	return d, err
 }
@@ -179,7 +179,7 @@ func whole(err error) error {
 }
 
 const (
-	// cacheMax bounds what the cache keeps: some 40 datasets with everything, hundreds with a month.
+	// cacheMax is what the cache keeps unless the index says otherwise: some 40 datasets with everything, hundreds with a month.
 	cacheMax = 8 << 20
 	// readersMax is how many files are read at a time for one dataset, and loadsMax for how many datasets.
 	readersMax, loadsMax = 16, 4
@@ -233,7 +233,8 @@ func (c *cache) get(key cacheKey, print lake.Print) *Dataset {
 	return e.Value.(*cached).d
 }
 
-func (c *cache) put(key cacheKey, print lake.Print, d *Dataset) {
+// put keeps a dataset, and most bytes of all.
+func (c *cache) put(key cacheKey, print lake.Print, d *Dataset, most int) {
 	n := &cached{key, print, d, d.bytes()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +246,7 @@ func (c *cache) put(key cacheKey, print lake.Print, d *Dataset) {
 	}
 	c.by[key] = c.used.PushFront(n)
 	c.bytes += n.bytes
-	for c.bytes > cacheMax && c.used.Len() > 0 {
+	for c.bytes > most && c.used.Len() > 0 {
 		c.remove(c.used.Back())
 	}
 }

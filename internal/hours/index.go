@@ -33,6 +33,8 @@ const (
 // the other numbers for a day; of all datasets together it keeps everything. It reads the rest on demand: see Detail. It may be
 // used by many goroutines. docs/decisions/0051 says why.
 type Index struct {
+	CacheMax int // bytes of days that are over which Detail keeps; 0 is 8 MiB. It is set before the index is used
+
 	lake     *lake.Lake
 	follower lake.HourFollower    // Read alone uses it
 	older    map[int32]lake.Print // the days that all has and the follower does not read any more; Read alone uses it
