@@ -28,6 +28,14 @@ type Policy struct {
 	// SuppressOptOut removes the identifiers of people who opted out; without it their events are kept for
 	// measurement only.
 	SuppressOptOut bool
+	// Suppression are the people whose events the operator suppresses; nil for nobody.
+	Suppression SuppressionList
+}
+
+// SuppressionList knows identifiers of people whose events must not be matched.
+type SuppressionList interface {
+	// Lists says whether a row carries one of them.
+	Lists(*Row) bool
 }
 
 // Shape is what a body must be.

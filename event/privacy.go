@@ -282,6 +282,11 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	if s.GPP != nil {
 		r.GPPString, r.GPPSID = t.text[fieldGPPString], s.SIDs
 	}
+	listed := d.policy.Suppression != nil && d.policy.Suppression.Lists(r)
+	if listed && r.Privacy != Suppressed {
+		r.Privacy = Suppressed
+		d.warn(PrivacySuppressed, "/identifiers", listedMessage)
+	}
 	if r.Privacy == Suppressed {
 		suppress(r)
 	}
@@ -290,6 +295,9 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 		reasons := s.Decide().Reasons()
 		if t.mmtUnread && !t.consentUnread {
 			reasons = append(reasons, gpp.ReasonNotUnderstood)
+		}
+		if listed {
+			reasons = append(reasons, ReasonSuppressionList)
 		}
 		d.result.Details = append(d.result.Details, Detail{Reasons: reasons, GPP: s.GPP})
 	}
@@ -343,6 +351,12 @@ func newerMessage(g *gpp.String) string {
 	}
 	return "The GPP string has sections that are newer than what is read: " + strings.Join(names, ", ") + ". Where one is in force, the event is suppressed."
 }
+
+// ReasonSuppressionList is the reason of an outcome that the operator's list decides.
+const ReasonSuppressionList = "operator.suppression_list"
+
+// listedMessage does not say which identifier is on the list.
+const listedMessage = "The operator's suppression list forbids use. Every identifier and every other text was removed."
 
 const suppressedMessage = "The consent signals forbid use. Every identifier and every other text was removed."
 

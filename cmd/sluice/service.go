@@ -28,6 +28,7 @@ import (
 	"sluice/internal/secretfile"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
+	"sluice/internal/suppression"
 	"sluice/internal/throttle"
 	"sluice/internal/version"
 )
@@ -71,6 +72,7 @@ type service struct {
 	engine   *engine.Engine
 	registry *dataset.Registry
 	readers  *dataset.Readers
+	suppress *suppression.List
 	member   *cluster.Member
 	audit    *audit.Log
 	stream   *stream.Stream
@@ -167,6 +169,12 @@ func (s *service) openAPI(
 	if s.readers, err = dataset.OpenReaders(ctx, s.engine, o); err != nil {
 		return err
 	}
+	if s.suppress, err = suppression.Open(ctx, s.engine, hooks.now, s.log); err != nil {
+		return err
+	}
+	if err = s.suppress.Load(ctx); err != nil { // before the first event is accepted
+		return err
+	}
 	keyAge, err := s.stream.Retention(ctx)
 	if err != nil {
 		return err
@@ -174,7 +182,7 @@ func (s *service) openAPI(
 	s.hours = hours.NewIndex(s.lake)
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake},
-		BacklogAge: s.backlog.Age, Numbers: s.numbers, IDs: ids, BodyDigest: digest,
+		BacklogAge: s.backlog.Age, Numbers: s.numbers, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
 		Limits: api.Limits{
 			BytesInFlight: bytesInFlight(s.memory), BacklogAge: s.backlogAge, Connections: connections(s.memory),
 			KeyAge: keyAge, IdempotencyKeys: int64(s.maxKeys+1) / 2, // one dataset must leave some to the others
@@ -321,6 +329,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
 	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
 	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
+	parts.Go(named("suppression list", func() error { return s.suppress.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
 	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, hooks.now, s.log) }))

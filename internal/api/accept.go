@@ -69,6 +69,9 @@ func (q *request) charge(res *event.Result, now time.Time) error {
 // decode reads the body as this key's dataset may send it.
 func (q *request) decode(body string, shape event.Shape, received time.Time) (*event.Result, error) {
 	policy := event.Policy{DatasetID: q.dataset.ID, SuppressOptOut: q.dataset.SuppressOptOut}
+	if q.server.Suppression != nil {
+		policy.Suppression = q.server.Suppression(q.dataset.ID)
+	}
 	q.step("decode")
 	res, bad := q.decoder.Decode(body, shape, policy, received)
 	if res != nil {

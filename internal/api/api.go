@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/dataset"
 	"sluice/internal/listen"
 	"sluice/internal/stream"
@@ -69,6 +70,8 @@ type Server struct {
 	// Share is the part of every dataset's rate limits that this node may use, above 0 and up to 1; nil means all. Nodes
 	// of a cluster share the limits.
 	Share func() float64
+	// Suppression are the people whose events of a dataset are suppressed, nil for nobody. It may be nil.
+	Suppression func(datasetID string) event.SuppressionList
 	// Live gets samples of what is accepted and rejected. It may be nil.
 	Live   Live
 	Limits Limits

@@ -9,14 +9,17 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
+	"sluice/internal/suppression"
 )
 
 // buckets are what is kept of the engine.
 var buckets = map[string]engine.Kind{
 	"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse, "erasures": engine.Erasures,
+	"suppression": engine.Suppression,
 }
 
 // entry is a line of registry.ndjson.
@@ -97,10 +100,14 @@ func readRegistry(path string) (out []entry, err error) {
 	return out, nil
 }
 
-// erasureSecret is the entry of the settings with which the digests of tombstones are made.
-const erasureSecret = "secret.erasures"
+// Secrets of the settings with which digests are made: of tombstones, and of the suppression list, which has several.
+const (
+	erasureSecret     = "secret.erasures"
+	suppressionSecret = "secret." + suppression.SecretPrefix
+)
 
-// AdoptErasures takes the tombstones of another backup over, as ones that are not applied yet.
+// AdoptErasures takes over from another, newer backup what people asked for: its tombstones, as ones that are not applied yet,
+// and its suppression list, in the place of the one that is there.
 func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
 	entries, err := readRegistry(path)
 	if err != nil {
@@ -111,15 +118,16 @@ func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
 		return err
 	}
 	var stones []erasure.Tombstone
+	listed := map[string][]byte{}
 	for _, one := range entries {
 		switch {
-		case one.Bucket == "settings" && one.Key == erasureSecret:
-			ours, err := settings.Get(ctx, erasureSecret)
+		case one.Bucket == "settings" && (one.Key == erasureSecret || strings.HasPrefix(one.Key, suppressionSecret)):
+			ours, err := settings.Get(ctx, one.Key)
 			if err == nil && !bytes.Equal(ours.Value, one.Value) {
 				return errors.New("it is a backup of another service")
 			}
-			if errors.Is(err, engine.ErrNotFound) { // nothing was erased before the older backup was made
-				_, err = settings.Put(ctx, erasureSecret, one.Value)
+			if errors.Is(err, engine.ErrNotFound) { // nothing was erased, or listed, before the older backup was made
+				_, err = settings.Put(ctx, one.Key, one.Value)
 			}
 			if err != nil {
 				return err
@@ -130,11 +138,36 @@ func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
 				return err
 			}
 			stones = append(stones, s)
+		case one.Bucket == "suppression":
+			listed[one.Key] = one.Value
 		}
+	}
+	if err := replaceBucket(ctx, e, engine.Suppression, listed); err != nil {
+		return err
 	}
 	t, err := erasure.Open(ctx, e)
 	if err != nil {
 		return err
 	}
 	return t.Adopt(ctx, stones)
+}
+
+// replaceBucket makes entries all that a bucket has.
+func replaceBucket(ctx context.Context, e *engine.Engine, k engine.Kind, entries map[string][]byte) error {
+	b, err := e.Bucket(ctx, k)
+	if err != nil {
+		return err
+	}
+	for key, value := range entries {
+		if _, err := b.Put(ctx, key, value); err != nil {
+			return err
+		}
+	}
+	old, _, err := b.All(ctx)
+	for _, one := range old {
+		if _, kept := entries[one.Key]; err == nil && !kept {
+			err = b.Delete(ctx, one.Key, 0)
+		}
+	}
+	return err
 }

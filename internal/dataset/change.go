@@ -24,13 +24,13 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 	}
 	data, err := json.Marshal(toStored(d))
 	if err == nil {
-		_, err = r.kv.Create(ctx, recordKey(s.ID), data)
+		_, err = r.replica.Bucket.Create(ctx, recordKey(s.ID), data)
 	}
 	if errors.Is(err, engine.ErrExists) {
 		return nil, "", Key{}, ErrExists
 	}
 	if err == nil {
-		err = r.published(ctx)
+		err = r.replica.Published(ctx)
 	}
 	if err != nil {
 		return nil, "", Key{}, fmt.Errorf("create dataset %s: %w", s.ID, err)
@@ -183,13 +183,13 @@ func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, ti
 		}
 		data, err := json.Marshal(toStored(d))
 		if err == nil {
-			_, err = r.kv.Update(ctx, recordKey(id), data, revision)
+			_, err = r.replica.Bucket.Update(ctx, recordKey(id), data, revision)
 		}
 		if errors.Is(err, engine.ErrRevision) && ctx.Err() == nil {
 			continue
 		}
 		if err == nil {
-			err = r.published(ctx)
+			err = r.replica.Published(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("change dataset %s: %w", id, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sluice/internal/engine"
+	"sluice/internal/replica"
 )
 
 // What callers branch on.
@@ -111,9 +112,9 @@ func decodeReader(data []byte) (*Reader, error) {
 
 // Readers is the registry of readers. Its methods may be called by many goroutines.
 type Readers struct {
-	replica
-	o    Options
-	snap atomic.Pointer[readerSnapshot]
+	replica replica.Replica
+	o       Options
+	snap    atomic.Pointer[readerSnapshot]
 }
 
 // readerSnapshot is a copy of all readers. It never changes; a new one takes its place.
@@ -130,13 +131,22 @@ func OpenReaders(ctx context.Context, e *engine.Engine, o Options) (*Readers, er
 	if err != nil {
 		return nil, fmt.Errorf("open readers: %w", err)
 	}
-	r := &Readers{o: o, replica: replica{e: e, kv: kv, what: "readers", now: o.Now, log: o.Log}}
-	r.take = r.replace
+	r := &Readers{o: o, replica: replica.Replica{Engine: e, Bucket: kv, What: "readers", Now: o.Now, Log: o.Log}}
+	r.replica.Read = r.all
 	r.snap.Store(&readerSnapshot{})
-	if err := r.load(ctx); err != nil {
+	if err := r.replica.Load(ctx); err != nil {
 		return nil, fmt.Errorf("open readers: %w", err)
 	}
 	return r, nil
+}
+
+// Run keeps the copy in memory current until ctx ends.
+func (r *Readers) Run(ctx context.Context) error { return r.replica.Run(ctx) }
+
+// all reads what there is.
+func (r *Readers) all(ctx context.Context) (uint64, func(), error) {
+	records, revision, err := r.replica.Bucket.All(ctx)
+	return revision, func() { r.replace(records) }, err
 }
 
 // replace swaps in what was read. A record that cannot be read opens nothing.
@@ -174,7 +184,7 @@ func (r *Readers) Create(ctx context.Context, s ReaderSpec) (*Reader, Key, error
 		return nil, Key{}, err
 	}
 	if err == nil {
-		err = r.published(ctx)
+		err = r.replica.Published(ctx)
 	}
 	if err != nil {
 		return nil, Key{}, fmt.Errorf("create reader %s: %w", s.Name, err)
@@ -188,10 +198,10 @@ func (r *Readers) put(ctx context.Context, reader *Reader) error {
 	if err != nil {
 		return err
 	}
-	old, err := r.kv.Get(ctx, recordKey(reader.Name))
+	old, err := r.replica.Bucket.Get(ctx, recordKey(reader.Name))
 	switch {
 	case errors.Is(err, engine.ErrNotFound):
-		_, err = r.kv.Create(ctx, recordKey(reader.Name), data)
+		_, err = r.replica.Bucket.Create(ctx, recordKey(reader.Name), data)
 	case err != nil:
 		return err
 	default:
@@ -199,7 +209,7 @@ func (r *Readers) put(ctx context.Context, reader *Reader) error {
 		if decodeErr != nil || before.Live() {
 			return ErrReaderExists
 		}
-		_, err = r.kv.Update(ctx, recordKey(reader.Name), data, old.Revision)
+		_, err = r.replica.Bucket.Update(ctx, recordKey(reader.Name), data, old.Revision)
 	}
 	if errors.Is(err, engine.ErrExists) || errors.Is(err, engine.ErrRevision) {
 		return ErrReaderExists // somebody else was first
@@ -211,7 +221,7 @@ func (r *Readers) put(ctx context.Context, reader *Reader) error {
 // ErrNoReader.
 func (r *Readers) Revoke(ctx context.Context, name string) error {
 	for {
-		kve, err := r.kv.Get(ctx, recordKey(name))
+		kve, err := r.replica.Bucket.Get(ctx, recordKey(name))
 		if errors.Is(err, engine.ErrNotFound) {
 			return ErrNoReader
 		}
@@ -227,13 +237,13 @@ func (r *Readers) Revoke(ctx context.Context, name string) error {
 		}
 		data, err := encodeReader(reader)
 		if err == nil {
-			_, err = r.kv.Update(ctx, recordKey(name), data, kve.Revision)
+			_, err = r.replica.Bucket.Update(ctx, recordKey(name), data, kve.Revision)
 		}
 		if errors.Is(err, engine.ErrRevision) && ctx.Err() == nil {
 			continue
 		}
 		if err == nil {
-			err = r.published(ctx)
+			err = r.replica.Published(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("revoke reader %s: %w", name, err)
@@ -244,7 +254,7 @@ func (r *Readers) Revoke(ctx context.Context, name string) error {
 
 // All returns all readers by name, revoked ones too, as they are stored now.
 func (r *Readers) All(ctx context.Context) ([]*Reader, error) {
-	if err := r.refresh(ctx); err != nil {
+	if err := r.replica.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("list readers: %w", err)
 	}
 	return r.snap.Load().all, nil

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sluice/internal/engine"
+	"sluice/internal/replica"
 )
 
 // Options are what a registry needs to know.
@@ -35,10 +36,10 @@ func (o *Options) setDefaults() {
 
 // Registry knows the datasets. Its methods may be called by many goroutines.
 type Registry struct {
-	replica
-	o    Options
-	uses *engine.Bucket
-	snap atomic.Pointer[snapshot]
+	replica replica.Replica
+	o       Options
+	uses    *engine.Bucket
+	snap    atomic.Pointer[snapshot]
 }
 
 // snapshot is a copy of all datasets. It never changes; a new one takes its place.
@@ -68,10 +69,10 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the use of keys: %w", err)
 	}
-	r := &Registry{o: o, uses: uses, replica: replica{e: e, kv: kv, what: "datasets", now: o.Now, log: o.Log}}
-	r.take = r.replace
+	r := &Registry{o: o, uses: uses, replica: replica.Replica{Engine: e, Bucket: kv, What: "datasets", Now: o.Now, Log: o.Log}}
+	r.replica.Read = r.all
 	r.snap.Store(&snapshot{})
-	if err := r.load(ctx); err != nil {
+	if err := r.replica.Load(ctx); err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
 	}
 	return r, nil
@@ -85,6 +86,12 @@ func (r *Registry) Run(ctx context.Context) error {
 	defer keeper.Wait()
 	defer stop()
 	return r.replica.Run(ctx)
+}
+
+// all reads what there is.
+func (r *Registry) all(ctx context.Context) (uint64, func(), error) {
+	records, revision, err := r.replica.Bucket.All(ctx)
+	return revision, func() { r.replace(records) }, err
 }
 
 // replace swaps in what was read. A record that cannot be read closes its own dataset and no other.
@@ -158,7 +165,7 @@ func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
 
 // List returns all datasets by id, as they are stored now.
 func (r *Registry) List(ctx context.Context) ([]*Dataset, error) {
-	if err := r.refresh(ctx); err != nil {
+	if err := r.replica.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("list datasets: %w", err)
 	}
 	return r.snap.Load().datasets, nil
@@ -177,7 +184,7 @@ func (r *Registry) read(ctx context.Context, id string) (*Dataset, uint64, error
 	if !ValidID(id) {
 		return nil, 0, ErrNotFound
 	}
-	kve, err := r.kv.Get(ctx, recordKey(id))
+	kve, err := r.replica.Bucket.Get(ctx, recordKey(id))
 	if errors.Is(err, engine.ErrNotFound) {
 		return nil, 0, ErrNotFound
 	}
@@ -206,14 +213,13 @@ func decode(data []byte) (*Dataset, error) {
 type Stats struct {
 	Datasets, Disabled int
 	LiveKeys           int
-	Loads, Failures    uint64    // times everything was read; times the engine did not answer
-	Synced             time.Time // when the copy was last known to be current
+	replica.Stats
 }
 
 // Stats returns the numbers of now.
 func (r *Registry) Stats() Stats {
 	now := r.o.Now()
-	st := Stats{Loads: r.loads.Load(), Failures: r.failures.Load(), Synced: time.Unix(0, r.synced.Load()).UTC()}
+	st := Stats{Stats: r.replica.Stats()}
 	for _, d := range r.snap.Load().datasets {
 		st.Datasets++
 		st.LiveKeys += d.live(now)

@@ -19,6 +19,8 @@ const (
 	useLook = 5 * time.Second
 	// useWait bounds the last write of a node that stops. Arbitrary.
 	useWait = 2 * time.Second
+	// mergeWait bounds one try to write it. Arbitrary.
+	mergeWait = 3 * time.Second
 	// useForget is how long the use of a key that is in no dataset any more stays. A node with an old copy of the datasets
 	// must not delete the use of a new key.
 	useForget = 24 * time.Hour
@@ -178,7 +180,7 @@ func (r *Registry) writeUse(ctx context.Context, every time.Duration) error {
 // mergeUse adds uses to a record. When another node wrote it in between, it starts over.
 func (r *Registry) mergeUse(ctx context.Context, group string, uses map[string][2]int64, keys map[string]*entry) error {
 	for {
-		ask, cancel := context.WithTimeout(ctx, askWait)
+		ask, cancel := context.WithTimeout(ctx, mergeWait)
 		err := r.tryMerge(ask, group, uses, keys)
 		cancel()
 		if !errors.Is(err, engine.ErrRevision) && !errors.Is(err, engine.ErrExists) || ctx.Err() != nil {

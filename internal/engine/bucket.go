@@ -200,33 +200,58 @@ func (b *Bucket) Revision(ctx context.Context) (uint64, error) {
 	return st.LastSeq, err
 }
 
-// All returns every key with its value, and the revision that this is the state of, or 0 without any. Everything that was
-// written when it was called is in it: the replicas that lag are asked too, but the leader says where the end is.
-//
-// A replica has its entries in order. So if it has an entry, it has every earlier one that is still the newest of its key;
-// what it lacks is behind the last entry that it gives. Whoever answers next is asked for what is behind that, and when
-// nobody has more, the leader is. An entry that is replaced meanwhile appears again with a higher revision. A leader that is
-// behind what was seen before is ErrUnavailable.
+// Size returns about how many bytes the bucket holds.
+func (b *Bucket) Size(ctx context.Context) (int, error) {
+	st, err := b.log.State(ctx)
+	return int(st.Bytes), err
+}
+
+// All returns every key with its value, and the revision that this is the state of, or 0 without any.
 func (b *Bucket) All(ctx context.Context) ([]Entry, uint64, error) {
-	r, err := b.log.Reader(256, 1<<20)
+	found := map[string]Entry{}
+	revision, err := b.Scan(ctx, func(e Entry, deleted bool) error {
+		if deleted {
+			delete(found, e.Key)
+		} else {
+			found[e.Key] = e
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, 0, err
 	}
+	return slices.SortedFunc(maps.Values(found), func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) }), revision, nil
+}
+
+// Scan calls yield with every entry in the order of revisions, and returns the revision that this is the state of, or 0
+// without any. A key that is set or deleted meanwhile is yielded again. Everything that was written when it was called is
+// yielded: the replicas that lag are asked too, but the leader says where the end is.
+//
+// A replica has its entries in order. So if it has an entry, it has every earlier one that is still the newest of its key;
+// what it lacks is behind the last entry that it gives. Whoever answers next is asked for what is behind that, and when
+// nobody has more, the leader is. A leader that is behind what was seen before is ErrUnavailable.
+func (b *Bucket) Scan(ctx context.Context, yield func(e Entry, deleted bool) error) (revision uint64, _ error) {
+	r, err := b.log.Reader(256, 1<<20)
+	if err != nil {
+		return 0, err
+	}
 	defer r.Close()
-	found, revision := map[string]Entry{}, uint64(0)
+	var stop error
 	take := func(m jetstream.RawStreamMsg) {
 		e, deleted := b.entry(&m)
-		if revision = e.Revision; deleted {
-			delete(found, e.Key)
-			return
+		revision = e.Revision
+		if stop == nil {
+			stop = yield(e, deleted)
 		}
-		found[e.Key] = e
 	}
 	for {
 		before := revision
 		err := r.batch(ctx, revision+1, take)
 		if err != nil && !errors.Is(err, ErrInterrupted) {
-			return nil, 0, err
+			return 0, err
+		}
+		if stop != nil {
+			return 0, stop
 		}
 		if revision > before {
 			continue
@@ -236,19 +261,19 @@ func (b *Bucket) All(ctx context.Context) ([]Entry, uint64, error) {
 			break
 		}
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		take(m)
 	}
 	if revision < b.seen.Load() { // its newest entries have ended by their age, or the leader lacks them
 		last, err := b.Revision(ctx)
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		if last < b.seen.Load() {
-			return nil, 0, errBehind
+			return 0, errBehind
 		}
 	}
 	b.note(revision)
-	return slices.SortedFunc(maps.Values(found), func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) }), revision, nil
+	return revision, nil
 }

@@ -17,6 +17,7 @@ import (
 //	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
 //	SLUICE_ERASURES  key-value  tombstones of erased identifiers: keyed digests         90 days, or as long as frames
+//	SLUICE_SUPPRESS  key-value  identifiers whose events are suppressed: keyed digests  until they are removed
 //	SLUICE_ALARMS    key-value  alarms that last, and the last ones                     the last 1,000
 //	SLUICE_LEASES    key-value  which process does a job that one process does          9 s after the last renewal
 //	SLUICE_NODES     key-value  which nodes run, and what each loads                    15 s after the last heartbeat
@@ -30,15 +31,16 @@ type Kind uint8
 
 // The buckets.
 const (
-	Datasets   Kind = iota // datasets, and hashes of their keys
-	StreamEnds             // the end of each partition, and how far it is loaded
-	Settings               // what all nodes share
-	Readers                // readers, and hashes of their tokens
-	KeyUse                 // when each key was last used
-	Nodes                  // which nodes run
-	Erasures               // tombstones of erased identifiers
-	Alarms                 // alarms that last, and the last ones
-	leases                 // see Lease
+	Datasets    Kind = iota // datasets, and hashes of their keys
+	StreamEnds              // the end of each partition, and how far it is loaded
+	Settings                // what all nodes share
+	Readers                 // readers, and hashes of their tokens
+	KeyUse                  // when each key was last used
+	Nodes                   // which nodes run
+	Erasures                // tombstones of erased identifiers
+	Alarms                  // alarms that last, and the last ones
+	Suppression             // keyed digests of identifiers whose events are suppressed
+	leases                  // see Lease
 )
 
 // NodeAge is how long a node counts as running after its last heartbeat. Arbitrary: it sends five in this time.
@@ -52,15 +54,16 @@ var buckets = [...]struct {
 	name, description string
 	age               time.Duration // 0 means for ever
 }{
-	Datasets:   {name: "SLUICE_DATASETS", description: "Sluice datasets and key hashes"},
-	StreamEnds: {name: "SLUICE_MARKS", description: "Sluice stream ends"},
-	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
-	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
-	KeyUse:     {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
-	Nodes:      {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
-	Erasures:   {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
-	Alarms:     {name: "SLUICE_ALARMS", description: "Sluice alarms"},                             // their owner forgets them
-	leases:     {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
+	Datasets:    {name: "SLUICE_DATASETS", description: "Sluice datasets and key hashes"},
+	StreamEnds:  {name: "SLUICE_MARKS", description: "Sluice stream ends"},
+	Settings:    {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
+	Readers:     {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
+	KeyUse:      {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
+	Nodes:       {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
+	Erasures:    {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
+	Alarms:      {name: "SLUICE_ALARMS", description: "Sluice alarms"},                             // their owner forgets them
+	Suppression: {name: "SLUICE_SUPPRESS", description: "Sluice suppression list: keyed digests of identifiers"},
+	leases:      {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
 
 const (

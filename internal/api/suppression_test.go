@@ -1,0 +1,139 @@
+package api
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/dataset"
+	"sluice/internal/engine"
+	"sluice/internal/identifier"
+	"sluice/internal/suppression"
+)
+
+func openSuppression(t testing.TB) *suppression.List {
+	t.Helper()
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	l, err := suppression.Open(t.Context(), e, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The event of somebody on the list is accepted as suppressed. Validate says why, and nobody says which identifier it is.
+func TestSuppressionList(t *testing.T) {
+	dir := t.TempDir()
+	list := openSuppression(t)
+	s := openServiceIn(t, dir, func(s *Server) { s.Suppression = list.Of })
+	s.key = s.dataset(specShop)
+	const other = "bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c"
+	const ifa = "aebe52e7-03ee-455a-b3c4-e57283966239"
+	body := func(email string) string {
+		return strings.Replace(goodEvent(`,"source":"marked-source"`), `"`+someHash+`"`, `"`+email+`","ifa":"`+strings.ToUpper(ifa)+`","ip":"`+other+`"`, 1)
+	}
+	if r := s.post("/v1/events", body(someHash)); strings.Contains(r.text, "warnings") {
+		t.Fatalf("before the list: got %s", r.text)
+	}
+	a, err := list.Add(t.Context(), "test", "")
+	if err == nil {
+		err = a.Put(identifier.IFA, ifa)
+	}
+	if err == nil {
+		_, err = a.Commit(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const marked = "00000000000000000000000000000000000000000000000000000000cafecafe"
+	r := s.post("/v1/events", body(marked))
+	if !strings.Contains(r.text, `"code":"PRIVACY_SUPPRESSED","field":"/identifiers"`) {
+		t.Errorf("got %s", r.text)
+	}
+	r = s.post("/v1/events/validate", body(marked))
+	if !strings.Contains(r.text, `"privacy":"suppressed"`) || !strings.Contains(r.text, `"privacy_reasons":["operator.suppression_list"]`) {
+		t.Errorf("validate: got %s", r.text)
+	}
+	if r = s.post("/v1/events/validate", strings.Replace(goodEvent(""), someHash, marked, 1)); !strings.Contains(r.text, `"privacy":"unrestricted"`) {
+		t.Errorf("another person: got %s", r.text)
+	}
+	all := s.records(t)
+	row := all[len(all)-1].Rows[0]
+	if row.Privacy != event.Suppressed || row.IFA+row.EmailSHA256+row.IPSHA256+row.Source != "" || row.OptimizationEligible {
+		t.Errorf("stored: got %+v", row)
+	}
+	s.stop()
+	if file := findOnDisk(t, dir, marked); file != "" {
+		t.Errorf("an identifier of the suppressed event is in %s", file)
+	}
+}
+
+// BenchmarkSuppression is the accept path with a list of ten million and without one, in turns. Trust the processor time: a
+// busy machine changes it less than the rates.
+func BenchmarkSuppression(b *testing.B) {
+	list := openSuppression(b)
+	a, err := list.Add(b.Context(), "bench", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	kinds := []identifier.Kind{identifier.Email, identifier.IFA, identifier.IP}
+	for i := range 10_000_000 {
+		if err := a.Put(kinds[i%3], fmt.Sprint(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if _, err := a.Commit(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	var on atomic.Bool
+	s := openServiceIn(b, b.TempDir(), func(s *Server) {
+		s.Log, s.Now = slog.New(slog.DiscardHandler), time.Now
+		s.Suppression = func(id string) event.SuppressionList {
+			if on.Load() {
+				return list.Of(id)
+			}
+			return nil
+		}
+	})
+	s.clock.Set(time.Now())
+	key := s.dataset(dataset.Spec{ID: "shop"})
+	now := time.Now().Unix() - 60
+	for _, c := range []struct {
+		name, path      string
+		events, senders int
+	}{{"batch", "/v1/events/batch", 500, 4}, {"single", "/v1/events", 1, 16}} {
+		b.Run(c.name, func(b *testing.B) {
+			var bodies []string
+			for i := range c.events {
+				bodies = append(bodies, strings.Replace(benchEvent(now), someHash, fmt.Sprintf("%032x%032x", 7919*i+1, 104729*i+3), 1))
+			}
+			body := bodies[0]
+			if c.events > 1 {
+				body = "[" + strings.Join(bodies, ",") + "]"
+			}
+			var cpu [2]time.Duration
+			var sent [2]int64
+			for b.Loop() {
+				for i := range 2 {
+					on.Store(i == 1)
+					before := cpuTime(b)
+					n, _ := flood(b, strings.TrimPrefix(s.url, "http://"), c.path, key, body, c.senders, 250*time.Millisecond)
+					sent[i] += n
+					cpu[i] += cpuTime(b) - before
+				}
+			}
+			per := func(i int) float64 { return float64(cpu[i].Nanoseconds()) / float64(sent[i]*int64(c.events)) }
+			b.ReportMetric(per(0), "cpu-ns/event-without")
+			b.ReportMetric(per(1), "cpu-ns/event-with")
+			b.ReportMetric(100*(per(1)/per(0)-1), "%")
+		})
+	}
+}

@@ -1,0 +1,89 @@
+// Package identifier names the identifiers of people that operators erase, export and suppress: their kinds, their spelling,
+// and files of them.
+package identifier
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"sluice/event"
+)
+
+// Kind is the kind of an identifier, spelled as its column.
+type Kind string
+
+// The kinds.
+const (
+	Email   Kind = "email_sha256"
+	IFA     Kind = "ifa"
+	IP      Kind = "ip_sha256"
+	Partner Kind = "partner_id"
+)
+
+// Kinds are all kinds.
+var Kinds = []Kind{Email, IFA, IP, Partner}
+
+// Name is how events, files and operators spell the kind.
+func (k Kind) Name() string {
+	if k == IP {
+		return "ip"
+	}
+	return string(k)
+}
+
+// Of returns the identifier of a row; "" for none.
+func (k Kind) Of(r *event.Row) string {
+	switch k {
+	case Email:
+		return r.EmailSHA256
+	case IFA:
+		return r.IFA
+	case IP:
+		return r.IPSHA256
+	case Partner:
+		return r.PartnerID
+	}
+	return ""
+}
+
+// Fold is the one spelling under which identifiers of the kind are compared.
+func (k Kind) Fold(value string) string {
+	switch k {
+	case Email, IP:
+		return strings.ToLower(value)
+	case IFA:
+		return event.FoldIFA(value)
+	}
+	return value
+}
+
+// maxLength is how long an identifier may be: as long as a partner_id.
+const maxLength = 2048
+
+// Parse is Fold for what an operator wrote. Its errors never hold the value.
+func (k Kind) Parse(value string) (string, error) {
+	value = strings.TrimSpace(value)
+	switch {
+	case value == "":
+		return "", errors.New("the identifier is empty")
+	case len(value) > maxLength:
+		return "", fmt.Errorf("the %s is longer than %d bytes", k.Name(), maxLength)
+	case (k == Email || k == IP) && !isSHA256(value):
+		return "", fmt.Errorf("the %s is named by its SHA-256: 64 hex digits", k.Name())
+	}
+	return k.Fold(value), nil
+}
+
+func isSHA256(s string) bool {
+	if len(s) != 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}

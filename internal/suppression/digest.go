@@ -1,0 +1,65 @@
+package suppression
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"math/bits"
+
+	"sluice/internal/identifier"
+)
+
+// digester makes digests of the identifiers of one kind, for one dataset or for all. Nobody without its key can tell
+// whether an identifier is on the list.
+//
+// A digest is SipHash-2-4: a keyed function made for 64 bits, and ten times as fast as an HMAC, which the accept path would
+// feel. Its key is an HMAC-SHA-256, with a secret of the service, of what it is for.
+type digester struct{ k0, k1 uint64 }
+
+func newDigester(secret []byte, k identifier.Kind, dataset string) digester {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(string(k) + "\x00" + dataset))
+	sum := h.Sum(nil)
+	return digester{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:])}
+}
+
+// digest of an identifier as Fold spells it.
+func (d digester) digest(id string) uint64 {
+	v0, v1 := d.k0^0x736f6d6570736575, d.k1^0x646f72616e646f6d
+	v2, v3 := d.k0^0x6c7967656e657261, d.k1^0x7465646279746573
+	last := uint64(len(id)) << 56
+	for ; len(id) >= 8; id = id[8:] {
+		m := uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 |
+			uint64(id[4])<<32 | uint64(id[5])<<40 | uint64(id[6])<<48 | uint64(id[7])<<56
+		v3 ^= m
+		v0, v1, v2, v3 = round(v0, v1, v2, v3)
+		v0, v1, v2, v3 = round(v0, v1, v2, v3)
+		v0 ^= m
+	}
+	for i := range len(id) {
+		last |= uint64(id[i]) << (8 * i)
+	}
+	v3 ^= last
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0 ^= last
+	v2 ^= 0xff
+	for range 4 {
+		v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	}
+	return v0 ^ v1 ^ v2 ^ v3
+}
+
+func round(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
+	v0 += v1
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v0 = bits.RotateLeft64(v0, 32)
+	v2 += v3
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v0 += v3
+	v3 = bits.RotateLeft64(v3, 21) ^ v0
+	v2 += v1
+	v1 = bits.RotateLeft64(v1, 17) ^ v2
+	v2 = bits.RotateLeft64(v2, 32)
+	return v0, v1, v2, v3
+}

@@ -1,0 +1,103 @@
+package suppression
+
+import (
+	"math/bits"
+	"slices"
+
+	"sluice/event"
+	"sluice/internal/identifier"
+)
+
+// set is the list in memory. It never changes; a new one takes its place.
+type set struct {
+	digests []uint64          // sorted
+	starts  []uint32          // where the digests begin whose first bits are the index, and the end
+	shift   int               // how many bits are behind those
+	all     *scope            // what concerns every dataset; nil for nothing
+	scopes  map[string]*scope // of datasets with entries of their own, those of every dataset included
+}
+
+// perStart is how many digests share a start: so many that the starts stay in a processor's cache, and so few that a guess
+// within them is right to a cache line or two. Arbitrary between these.
+const perStart = 512
+
+// index sorts digests, which the set owns then.
+func (s *set) index(digests []uint64) {
+	slices.Sort(digests)
+	s.digests = slices.Compact(digests)
+	n := bits.Len(uint(len(s.digests) / perStart))
+	s.shift = 64 - n
+	s.starts = make([]uint32, 1<<n+1)
+	at := 0
+	for i := range s.starts {
+		for at < len(s.digests) && int(s.digests[at]>>s.shift) < i {
+			at++
+		}
+		s.starts[i] = uint32(at)
+	}
+}
+
+// guess is where a digest should be: they are evenly spread. It is in the set only if it is between from and to.
+func (s *set) guess(d uint64) (at, from, to int) {
+	start := int(d >> s.shift)
+	from, to = int(s.starts[start]), int(s.starts[start+1])
+	within, _ := bits.Mul64(d<<(64-s.shift), uint64(to-from))
+	return from + int(within), from, to
+}
+
+// has says whether a digest is in the set.
+func (s *set) has(d uint64) bool {
+	i, from, to := s.guess(d)
+	for i > from && s.digests[i] >= d {
+		i--
+	}
+	for ; i < to && s.digests[i] <= d; i++ {
+		if s.digests[i] == d {
+			return true
+		}
+	}
+	return false
+}
+
+// scope is what the list says about the events of a dataset.
+type scope struct {
+	set    *set
+	probes []probe
+}
+
+// probe is a kind of which there are entries, and how their digests are made.
+type probe struct {
+	kind   identifier.Kind
+	digest digester
+}
+
+// Lists says whether a row carries an identifier of the list. It allocates nothing.
+func (s *scope) Lists(r *event.Row) bool {
+	var digests [16]uint64
+	n, touched := 0, uint64(0)
+	for i := range s.probes {
+		p := &s.probes[i]
+		id := p.kind.Of(r)
+		if id == "" {
+			continue
+		}
+		if n == len(digests) { // more keys, each for all and for the dataset
+			if s.set.has(p.digest.digest(id)) {
+				return true
+			}
+			continue
+		}
+		digests[n] = p.digest.digest(id)
+		if at, _, to := s.set.guess(digests[n]); at < to {
+			touched |= s.set.digests[at] // the memory is on its way while the next digest is made
+		}
+		n++
+	}
+	s.set.touched(touched)
+	return slices.ContainsFunc(digests[:n], s.set.has)
+}
+
+// touched keeps the compiler from leaving reads out.
+//
+//go:noinline
+func (s *set) touched(uint64) {}
