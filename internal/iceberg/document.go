@@ -17,10 +17,11 @@ type Document struct {
 }
 
 // Document returns the newest version of the table's root document that can be read. A caller that has it already passes
-// it in, and gets it back without a read.
+// it in, and gets it back without a read. The store is asked each time: an erasure by another process deletes files at once,
+// and no reader may be led to them after that.
 func (t *table) Document(ctx context.Context, known *Document) (*Document, error) {
 	for attempt := 0; ; attempt++ {
-		s, err := t.refresh(ctx)
+		s, err := t.ask(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("metadata of %s: %w", t.layout.name, err)
 		}

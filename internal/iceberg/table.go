@@ -221,10 +221,19 @@ func (t *table) refresh(ctx context.Context) (*state, error) {
 	if t.state.Load() == nil {
 		return nil, ErrNotOpen
 	}
-	if s, err := t.newest(ctx); s != nil || err != nil {
+	if s, err := t.newest(ctx, remoteFresh); s != nil || err != nil {
 		return s, err
 	}
 	return t.read(ctx)
+}
+
+// ask is refresh that asks the store in every case.
+func (t *table) ask(ctx context.Context) (*state, error) {
+	if s, err := t.newest(ctx, 0); s != nil || err != nil {
+		return s, err
+	}
+	t.doubt()
+	return t.refresh(ctx)
 }
 
 // lately answers the table as this process last knew it to be, if that is not long ago. It is for work that asks again and
@@ -254,8 +263,8 @@ func (t *table) lists(ctx context.Context, files []*dataFile) (bool, error) {
 	return !slices.ContainsFunc(files, func(f *dataFile) bool { return !listed[f.name] }), nil
 }
 
-// newest is the state we know if it is the newest, else nil.
-func (t *table) newest(ctx context.Context) (*state, error) {
+// newest is the state we know if it is the newest, or was so less than that ago in a bucket; else nil.
+func (t *table) newest(ctx context.Context, within time.Duration) (*state, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -263,7 +272,7 @@ func (t *table) newest(ctx context.Context) (*state, error) {
 	if s == nil {
 		return nil, nil
 	}
-	if t.remote && t.isRecent(&t.checked, remoteFresh) {
+	if t.remote && t.isRecent(&t.checked, within) {
 		return s, nil
 	}
 	later, err := t.store.Exists(ctx, metadataName(s.version+1))
@@ -319,7 +328,7 @@ func (t *table) isRecent(at *atomic.Int64, d time.Duration) bool {
 func (t *table) touch(at *atomic.Int64) { at.Store(t.now().UnixNano()) }
 
 func (t *table) refreshLocked(ctx context.Context) (*state, error) {
-	if s, err := t.newest(ctx); s != nil || err != nil {
+	if s, err := t.newest(ctx, remoteFresh); s != nil || err != nil {
 		return s, err
 	}
 	old, base := t.state.Load(), t.state.Load()
