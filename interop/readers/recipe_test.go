@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/interop/engines"
 	"sluice/interop/gateway"
 )
 
@@ -76,7 +77,7 @@ func (w *world) run(t *testing.T, home, language, text string) string {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	bin := installed(t, home, "bin")
+	bin := filepath.Join(engines.Installed(t, home), "bin")
 	var cmd *exec.Cmd
 	switch language {
 	case "python":
@@ -121,8 +122,8 @@ type howToRun struct {
 
 func (r howToRun) chosen(t *testing.T) bool {
 	t.Helper()
-	for _, e := range chosen(t) {
-		if e.module == r.module {
+	for _, e := range engines.Chosen(t) {
+		if e.Module == r.module {
 			return true
 		}
 	}
@@ -176,7 +177,7 @@ func quoted(text string) string { return fmt.Sprintf("%q", text) }
 // extensions.
 func inDuckDB(t *testing.T, w *world, text string) string {
 	return w.run(t, "readers", "python", fmt.Sprintf("import duckdb\ndb = duckdb.connect(config={'extension_directory': %s})\nprint(db.execute(%s).fetchall())",
-		quoted(installed(t, "duckdb-extensions")), quoted(text)))
+		quoted(engines.Installed(t, "duckdb-extensions")), quoted(text)))
 }
 
 // inClickHouse runs statements one by one, in the directory that the page names.
@@ -188,11 +189,7 @@ func inClickHouse(t *testing.T, w *world, text string) string {
 // them.
 func inSpark(t *testing.T, w *world, text string) string {
 	conf := t.TempDir()
-	jars, err := filepath.Glob(installed(t, "artifacts", "iceberg-*.jar"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings := "spark.jars " + strings.Join(jars, ",") + "\nspark.ui.enabled false\nspark.driver.memory 1g\nspark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
+	settings := "spark.jars " + engines.Jars(t) + "\nspark.ui.enabled false\nspark.driver.memory 1g\nspark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\n"
 	if err := os.WriteFile(filepath.Join(conf, "spark-defaults.conf"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}

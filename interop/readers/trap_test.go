@@ -5,16 +5,18 @@ package readers
 import (
 	"path/filepath"
 	"testing"
+
+	"sluice/interop/engines"
 )
 
 // What docs/catalog.md says under "What to know" is so. Each function is for one engine, and ends with an erasure.
-var traps = map[string]func(*world, *testing.T, *driver){
+var traps = map[string]func(*world, *testing.T, *engines.Driver){
 	"sparky": (*world).sparkTraps, "pyice": (*world).pyicebergTraps, "click": (*world).clickHouseTraps, "trin": (*world).trinoTraps,
 }
 
 // A stream from the time of a snapshot on gets what came after it, once, also over a compaction. It ends with an erasure. Two
 // metadata tables cannot be read whole.
-func (w *world) sparkTraps(t *testing.T, d *driver) {
+func (w *world) sparkTraps(t *testing.T, d *engines.Driver) {
 	since := w.metadata(t).time(t) + 1
 	before := len(w.want())
 	for range 5 {
@@ -22,62 +24,66 @@ func (w *world) sparkTraps(t *testing.T, d *driver) {
 	}
 	checkpoint := filepath.Join(t.TempDir(), "checkpoint")
 	follow := map[string]any{"do": "stream", "since": since, "checkpoint": checkpoint}
-	_, done, err := d.do(follow)
+	_, done, err := d.Do(follow)
 	if want := int64(len(w.want()) - before); err != nil || number(done, "rows") != want || number(done, "distinct") != want {
 		t.Errorf("a stream after a snapshot: got %v, %v, want %d rows", done, err, want)
 	}
 	w.send(t, 5)
 	w.erase(t)
-	if _, done, err := d.do(follow); err == nil {
+	if _, done, err := d.Do(follow); err == nil {
 		t.Errorf("a stream over an erasure: got %v, want an error, as the documentation says", done)
 	}
 	for _, name := range []string{"files", "entries"} {
-		if _, _, err := d.do(map[string]any{"do": "everything", "name": name}); err == nil {
+		if _, _, err := d.Do(map[string]any{"do": "everything", "name": name}); err == nil {
 			t.Errorf("SELECT * FROM events.%s works: change the documentation", name)
 		}
 	}
 }
 
 // A table that was loaded before an erasure cannot be read until it is refreshed. Two metadata tables cannot be read.
-func (w *world) pyicebergTraps(t *testing.T, d *driver) {
+func (w *world) pyicebergTraps(t *testing.T, d *engines.Driver) {
 	for _, name := range []string{"files", "entries"} {
-		if _, _, err := d.do(map[string]any{"do": "everything", "name": name}); err == nil {
+		if _, _, err := d.Do(map[string]any{"do": "everything", "name": name}); err == nil {
 			t.Errorf("inspect.%s() works: change the documentation", name)
 		}
 	}
-	if _, _, err := d.do(map[string]any{"do": "hold"}); err != nil {
+	if _, _, err := d.Do(map[string]any{"do": "hold"}); err != nil {
 		t.Fatal(err)
 	}
 	w.erase(t)
-	if _, done, err := d.do(map[string]any{"do": "again", "refresh": false}); err == nil {
+	if _, done, err := d.Do(map[string]any{"do": "again", "refresh": false}); err == nil {
 		t.Errorf("a table from before an erasure: got %v, want an error, as the documentation says", done)
 	}
-	_, done, err := d.do(map[string]any{"do": "again", "refresh": true})
+	_, done, err := d.Do(map[string]any{"do": "again", "refresh": true})
 	if want := int64(len(w.want())); err != nil || number(done, "rows") != want {
 		t.Errorf("after refresh: got %v, %v, want %d rows", done, err, want)
 	}
 }
 
-// A null list is an empty one.
-func (w *world) clickHouseTraps(t *testing.T, d *driver) {
+// A null list is an empty one. An event is found by its id as a UUID only without regard to the bounds in manifests.
+func (w *world) clickHouseTraps(t *testing.T, d *engines.Driver) {
 	none := int64(0)
 	for _, row := range w.want() {
 		if _, ok := row["gpp_sid"]; !ok {
 			none++
 		}
 	}
-	_, done, err := d.do(map[string]any{"do": "lists"})
+	_, done, err := d.Do(map[string]any{"do": "lists"})
 	if err != nil || number(done, "empty") != none || none == 0 {
 		t.Errorf("empty lists: got %v, %v, want %d, as the documentation says", done, err, none)
+	}
+	_, done, err = d.Do(map[string]any{"do": "by_uuid", "value": w.want()[0]["event_id"]})
+	if err != nil || number(done, "rows") != 0 || number(done, "without") != 1 {
+		t.Errorf("by UUID: got %v, %v, want no row, and one without pruning, as the documentation says", done, err)
 	}
 }
 
 // Files are passed over by dataset and by time, and not by event id.
-func (w *world) trinoTraps(t *testing.T, d *driver) {
+func (w *world) trinoTraps(t *testing.T, d *engines.Driver) {
 	want := w.want()
 	all := int64(len(want))
 	looked := func(column string, value any) int64 {
-		_, done, err := d.do(map[string]any{"do": "find", "column": column, "value": value})
+		_, done, err := d.Do(map[string]any{"do": "find", "column": column, "value": value})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ class Engine:
 
     def __init__(self, place):
         settings = {
-            "spark.jars": place["jars"], "spark.ui.enabled": "false", "spark.driver.memory": "1g", "spark.driver.bindAddress": "127.0.0.1",
+            "spark.jars": place["jars"], "spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2", "spark.sql.session.timeZone": "UTC",
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.lake.type": "rest",
@@ -56,6 +56,10 @@ class Engine:
         found = {r["col_name"]: r["comment"] for r in self.ask(f"DESCRIBE TABLE lake.sluice.{table}") if not r["col_name"].startswith("#")}
         comment = [r["data_type"] for r in self.ask(f"DESCRIBE TABLE EXTENDED lake.sluice.{table}") if r["col_name"] == "Comment"]
         return {"comment": "".join(comment), "columns": {k: v for k, v in found.items() if v}}
+
+    def session(self, zone):
+        self.spark.conf.set("spark.sql.session.timeZone", zone)
+        return {}
 
     def run(self, text):
         out = []

@@ -12,6 +12,8 @@ written so that nothing is lost: bytes as {"hex"}, times as {"micros"} since 197
   {"do": "write"}                                        tries to write: {"message": "..."} that the engine rejects it with
   {"do": "describe", "table": T}                         {"comment": "...", "columns": {name: comment}}; {} where it shows none
   {"do": "run", "text": "..."}                           a text of the documentation in the engine's own language
+  {"do": "select", "text": "..."}                        a query: its rows, by the names of columns
+  {"do": "session", "zone": "..."}                       from here on queries run in this time zone
 """
 
 import datetime
@@ -69,6 +71,10 @@ def answer(engine, request):
     do = request.pop("do")
     if do == "rows":
         for row in engine.rows(**request):
+            say({"row": {k: plain(v) for k, v in row.items() if not null(v)}})
+        return {}
+    if do == "select":
+        for row in engine.ask(**request):
             say({"row": {k: plain(v) for k, v in row.items() if not null(v)}})
         return {}
     if do == "run":

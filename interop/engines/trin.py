@@ -25,16 +25,18 @@ class Engine:
             "query.max-memory=300MB\nquery.max-memory-per-node=300MB\nmemory.heap-headroom-per-node=200MB\n"
         )
         (work / "log.properties").write_text("io.trino=WARN\n")
-        (work / "catalog" / "sluice.properties").write_text(t["catalog"])
+        (work / "catalog" / "sluice.properties").write_text(place["properties"])
+        (work / "catalog" / "memory.properties").write_text("connector.name=memory\n")
+        self.zone = "UTC"
         self.server = subprocess.Popen(
             [
-                t["java"], "-Xmx1200M", "--enable-native-access=ALL-UNNAMED", "--add-modules=jdk.incubator.vector", "-Dfile.encoding=UTF-8",
+                t["java"], "-Xmx2g", "--enable-native-access=ALL-UNNAMED", "-Dfile.encoding=UTF-8",
                 "--sun-misc-unsafe-memory-access=allow", f"-Dlog.levels-file={work}/log.properties", "-Dnode.environment=engines", "-Dnode.id=one",
                 f"-Dnode.data-dir={work}/data", f"-Dconfig={work}/config.properties", "-cp", f"{home}/lib/*", "io.trino.server.TrinoServer",
             ],
             stdin=subprocess.DEVNULL, stdout=open(work / "log", "w"), stderr=subprocess.STDOUT, env=os.environ | {"TZ": "UTC"},
         )
-        deadline = time.time() + 180
+        deadline = time.time() + 400
         while True:
             try:
                 self.ask("SELECT 1")
@@ -48,7 +50,10 @@ class Engine:
         self.server.kill()
 
     def send(self, url, data=None):
-        request = urllib.request.Request(url, data=data, headers={"X-Trino-User": "test", "X-Trino-Time-Zone": "UTC"})
+        request = urllib.request.Request(url, data=data, headers={
+            "X-Trino-User": "test", "X-Trino-Time-Zone": self.zone, "X-Trino-Catalog": "memory", "X-Trino-Schema": "default",
+            "X-Trino-Client-Capabilities": "PARAMETRIC_DATETIME",  # else times are rounded to milliseconds
+        })
         with urllib.request.urlopen(request, timeout=60) as r:
             return json.load(r)
 
@@ -96,6 +101,10 @@ class Engine:
         columns = {r["Column"]: r["Comment"] for r in self.ask(f"DESCRIBE sluice.sluice.{table}") if r["Comment"]}
         comment = self.ask(f"SELECT comment FROM system.metadata.table_comments WHERE catalog_name = 'sluice' AND schema_name = 'sluice' AND table_name = '{table}'")
         return {"comment": comment[0]["comment"] or "", "columns": columns}
+
+    def session(self, zone):
+        self.zone = zone
+        return {}
 
     def run(self, text):
         out = []

@@ -45,9 +45,9 @@ class Engine:
         return self.ask(f"SELECT count() AS rows, NULL AS touched FROM lake.`sluice.events` WHERE {column} = '{value}'")[0]
 
     def by_uuid(self, value):
-        """Looks for an event by its id, with and without statistics of files."""
+        """Looks for an event by its id, with and without bounds of manifests."""
         text = f"SELECT count() AS rows FROM lake.`sluice.events` WHERE event_id = toUUID('{value}')"
-        plain = " SETTINGS input_format_parquet_filter_push_down = 0, use_iceberg_partition_pruning = 0, input_format_parquet_bloom_filter_push_down = 0"
+        plain = " SETTINGS use_iceberg_partition_pruning = 0"
         return {"rows": self.ask(text)[0]["rows"], "without": self.ask(text + plain)[0]["rows"]}
 
     def metadata(self):
