@@ -1,6 +1,7 @@
 package iceberg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -27,8 +28,8 @@ func (t *Table[T]) Append(ctx context.Context, rows []T, from Origin, job *throt
 // where the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. sorted is the places
 // of the rows in the order of the schema; AppendRows changes it.
 //
-// Order: data files, manifest and list side by side, then the version that names them together with the watermark. A
-// crash before that leaves files that nothing lists, for the sweep.
+// Order: data files, manifest, list and what Origin.After does side by side, then the version that names the files together
+// with the watermark. A crash before that leaves files that nothing lists, for the sweep.
 //
 // Steps: T.file, T.manifest, T.list, T.metadata, T.committed.
 func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32, from Origin, job *throttle.Job) error {
@@ -42,13 +43,20 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32
 	if err != nil {
 		return err
 	}
-	if done, err := s.has(from); done || err != nil {
-		return err
-	}
-	if err := t.at("file"); err != nil {
+	done, err := s.has(from)
+	if err != nil {
 		return err
 	}
 	with := &objectstore.Uploads{}
+	if from.After != nil {
+		_ = with.Do(from.After)
+	}
+	if done {
+		return with.Wait()
+	}
+	if err := t.at("file"); err != nil {
+		return errors.Join(err, with.Wait())
+	}
 	files, err := t.writeFiles(ctx, rows, sorted, job, with)
 	if err == nil {
 		taken := false
@@ -64,9 +72,9 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32
 			return err
 		}
 	}
-	_ = with.Wait() // the commit has seen its error
+	waited := with.Wait()
 	t.discard(ctx, files)
-	return err
+	return cmp.Or(err, waited)
 }
 
 // Expect asks the store, and says what AppendRows would say before it writes: nil if the table is where the spans

@@ -23,6 +23,9 @@ var (
 type Origin struct {
 	Stream string
 	Spans  []Span
+	// After is done beside the writing of the files, and before anybody sees the rows: its error ends the commit. It does not
+	// touch the table. nil does nothing.
+	After func() error
 }
 
 // Span is what a batch of rows holds of a partition of the stream: everything after From, up to To.

@@ -2,10 +2,12 @@ package lake
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/objectstore"
 	"sluice/internal/throttle"
 )
 
@@ -47,33 +49,43 @@ func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) i
 // the stream, ErrNoTable and ErrOtherTable when somebody has removed them, or put others in their place. Where the lake has
 // a throttle, Commit may take slack longer than it needs, so that requests find a processor.
 //
-// Order: rejections, hours, events. A crash between tables leaves the later ones behind; Watermarks tells, and the next
-// batches leave out what is there. The commit of events notes how far the other two are, for they are not written to when
-// there is nothing for them.
+// Order: rejections and hours, then events. A crash between tables leaves the later ones behind; Watermarks tells, and the
+// next batches leave out what is there. The commit of events notes how far the other two are, for they are not written to
+// when there is nothing for them. In a bucket, where each request waits for its answer, all three write their files side by
+// side, and the version of events that names them waits for the other two.
 func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if slack <= 0 {
 		l.backlog.note(l.o.Now())
 	}
-	from := l.origin(&b, func(w *Watermarks) uint64 { return w.Events }, false)
-	if len(b.Rejections)+len(b.Hours) > 0 {
-		// These two tables take whatever comes after what they have. Had somebody put older copies of all of them in their
-		// place, what lies between would never be loaded.
-		if err := l.events.Expect(ctx, from); err != nil {
-			return err
-		}
+	var counts *objectstore.Uploads
+	if l.o.Store.Grace() > 0 {
+		counts = &objectstore.Uploads{}
+		defer func() { _ = counts.Wait() }() // the commit of events has seen its error
 	}
-	job := l.o.Throttle.Begin(throttle.Loading, l.o.Now().Add(slack))
+	until := l.o.Now().Add(slack)
+	from := l.origin(&b, func(w *Watermarks) uint64 { return w.Events }, false)
+	// The other two tables take whatever comes after what they have. Had somebody put older copies of all of them in their
+	// place, what lies between would never be loaded.
+	expected := sync.OnceValue(func() error { return l.events.Expect(ctx, from) })
 	if len(b.Rejections) > 0 {
 		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Rejections }, true)
-		if err := l.rejections.Append(ctx, b.Rejections, from, job); err != nil {
+		from.After = expected
+		err := counts.Do(func() error {
+			return l.rejections.Append(ctx, b.Rejections, from, l.o.Throttle.Begin(throttle.Loading, until))
+		})
+		if err != nil {
 			return err
 		}
 	}
 	if len(b.Hours) > 0 {
 		from := l.origin(&b, func(w *Watermarks) uint64 { return w.Hours }, true)
-		if err := l.appendHours(ctx, b.Hours, from, job); err != nil {
+		from.After = expected
+		err := counts.Do(func() error {
+			return l.appendHours(ctx, b.Hours, from, l.o.Throttle.Begin(throttle.Loading, until))
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -82,9 +94,16 @@ func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 		rows = NewEventRows()
 		rows.Add(b.Events)
 	}
+	job := l.o.Throttle.Begin(throttle.Loading, until)
 	sorted, err := rows.sort(ctx, job)
 	if err != nil {
 		return err
+	}
+	if len(b.Rejections)+len(b.Hours) > 0 {
+		if err := expected(); err != nil {
+			return err
+		}
+		from.After = counts.Wait
 	}
 	return l.events.AppendRows(ctx, rows.rows, sorted, from, job)
 }
