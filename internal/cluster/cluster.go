@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,8 +37,17 @@ type Node struct {
 	Draining bool      `json:"draining,omitempty"` // it stops: it takes no requests any more
 	Loads    []Load    `json:"loads,omitempty"`    // the partitions that it loads
 	Trouble  *Trouble  `json:"trouble,omitempty"`  // why it cannot load; nil is none
+	Reads    Formats   `json:"reads"`
 
 	Seen time.Time `json:"-"` // when the engine stored its last heartbeat
+}
+
+// Formats are the latest versions that a node reads. Who writes a later version first asks View.Reads: a node that cannot
+// read it would stop loading.
+type Formats struct {
+	Frame  int `json:"frame"`
+	Record int `json:"record"`
+	Table  int `json:"table"`
 }
 
 // Load is how far a partition is loaded, as the node says that loads it.
@@ -68,6 +78,16 @@ func (v *View) Live() int {
 		}
 	}
 	return max(1, n)
+}
+
+// Reads is what every node that runs reads; without a node, everything.
+func (v *View) Reads() Formats {
+	out := Formats{math.MaxInt, math.MaxInt, math.MaxInt}
+	for i := range v.Nodes {
+		r := &v.Nodes[i].Reads
+		out = Formats{min(out.Frame, r.Frame), min(out.Record, r.Record), min(out.Table, r.Table)}
+	}
+	return out
 }
 
 // Loader returns the node that loads a partition; nil when none does.

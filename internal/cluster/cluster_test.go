@@ -77,6 +77,17 @@ func TestNodesSeeEachOther(t *testing.T) {
 	}
 }
 
+// What all nodes read is what the oldest of them reads.
+func TestReads(t *testing.T) {
+	v := View{Nodes: []Node{{Reads: Formats{2, 1, 3}}, {Reads: Formats{1, 2, 3}}}}
+	if got := v.Reads(); got != (Formats{1, 1, 3}) {
+		t.Errorf("got %+v, want 1, 1 and 3", got)
+	}
+	if v.Nodes = append(v.Nodes, Node{Host: "does not say"}); v.Reads() != (Formats{}) {
+		t.Errorf("got %+v, want nothing", v.Reads())
+	}
+}
+
 // A node that cannot reach the engine keeps what it knows, and comes back.
 func TestEngineAway(t *testing.T) {
 	srv := enginetest.Start(t, "")

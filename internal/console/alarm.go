@@ -75,7 +75,7 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceLoadStopped", critical, "0m", "",
-		"Events are accepted and not stored: somebody removed the tables or put others in their place, the tables belong to another stream, or another program removed their watermarks.", "Nothing that waits is lost until the stream's retention is over. Tables that were removed: put them back, and loading goes on by itself; without a copy stop the server and run sluice lake reload, which makes new ones. Else start with the stream that the tables belong to, or with an empty --lake, or run sluice lake adopt.",
+		"Events are accepted and not stored: somebody removed the tables or put others in their place, the tables belong to another stream, another program removed their watermarks, or a newer version of Sluice has written what this one does not know.", "Nothing that waits is lost until the stream's retention is over. Tables that were removed: put them back, and loading goes on by itself; without a copy stop the server and run sluice lake reload, which makes new ones. Written by a newer version: start this server with it. Else start with the stream that the tables belong to, or with an empty --lake, or run sluice lake adopt.",
 		func(s *state) (string, bool) { return "Nothing is loaded: " + s.loader.Stopped, s.loader.Stopped != "" }, nil,
 	},
 	{

@@ -78,12 +78,18 @@ func (t *table) CopyTo(ctx context.Context, to objectstore.Store, progress func(
 	return errors.Join(to.Replace(ctx, hintName, strconv.AppendInt(nil, s.version, 10), nil), to.Sync(ctx))
 }
 
-// TableID is the identity of the table at a place, which a copy shares, and its watermarks; "" where there is none. It
-// changes nothing.
-func TableID(ctx context.Context, at objectstore.Store) (string, map[uint8]uint64, error) {
+// Identity tells a table from others. A copy shares it.
+type Identity struct {
+	ID         string // "" is no table
+	Version    int    // see FormatVersion
+	Watermarks map[uint8]uint64
+}
+
+// Identify says what table is at a place, if any. It changes nothing.
+func Identify(ctx context.Context, at objectstore.Store) (Identity, error) {
 	versions, err := (&table{store: at}).versions(ctx)
 	if errors.Is(err, ErrNoTable) {
-		return "", nil, nil
+		return Identity{}, nil
 	}
 	for _, version := range versions { // the newest may be damaged; the identity never changes
 		var b []byte
@@ -92,10 +98,11 @@ func TableID(ctx context.Context, at objectstore.Store) (string, map[uint8]uint6
 		}
 		var m *metadata
 		if m, err = decodeMetadata(b); err == nil {
-			return m.TableUUID, m.progress().marks, nil
+			version, _ := strconv.Atoi(m.Properties[versionProperty])
+			return Identity{m.TableUUID, version, m.progress().marks}, nil
 		}
 	}
-	return "", nil, err
+	return Identity{}, err
 }
 
 // unused says whether a place holds no table that was opened there: one that was names its own place.

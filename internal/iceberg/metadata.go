@@ -90,7 +90,7 @@ func newMetadata(l *layout, location string, now time.Time) (*metadata, error) {
 			"write.format.default": "parquet",
 			// Others may write too, but expiry and clean-up are ours: they know the watermark.
 			"gc.enabled":    "false",
-			versionProperty: strconv.Itoa(tableVersion),
+			versionProperty: strconv.Itoa(FormatVersion),
 		},
 		Snapshots:   []snapshot{},
 		SnapshotLog: []snapshotLogEntry{},
@@ -224,12 +224,16 @@ func decodeMetadata(b []byte) (*metadata, error) {
 	return m, m.checkVersion()
 }
 
-// tableVersion is that of everything Sluice puts into a table beyond Iceberg's own format: columns, properties, footers. A
-// table says it as the property versionProperty. A program raises it when an older one must not work with the table.
+// FormatVersion is that of everything Sluice puts into a table beyond Iceberg's own format: columns, properties, footers. A
+// table says it as the property versionProperty, and every commit raises it to that of the program. A program raises it
+// when an older one must not work with the table.
 const (
-	tableVersion    = 1
+	FormatVersion   = 1
 	versionProperty = "sluice.table-version"
 )
+
+// ErrVersion says that a table is of a later version than this program knows.
+var ErrVersion = errors.New("the table has version")
 
 // checkVersion says whether this program knows the table's version. Other programs may remove a property, which is no harm.
 func (m *metadata) checkVersion() error {
@@ -237,8 +241,8 @@ func (m *metadata) checkVersion() error {
 	if !ok {
 		return nil
 	}
-	if n, err := strconv.Atoi(text); err != nil || n > tableVersion {
-		return fmt.Errorf("the table has version %.20q, this program knows %d: use the sluice that wrote it, or a newer one", text, tableVersion)
+	if n, err := strconv.Atoi(text); err != nil || n > FormatVersion {
+		return fmt.Errorf("%w %.20q, this program knows %d: use the sluice that wrote it, or a newer one", ErrVersion, text, FormatVersion)
 	}
 	return nil
 }

@@ -288,10 +288,9 @@ func (t *table) forward(s *state, c *change) *metadata {
 	if c.forget {
 		m.MetadataLog = []metadataLogEntry{}
 	}
-	if len(c.set) > 0 {
-		m.Properties = maps.Clone(m.Properties)
-		maps.Copy(m.Properties, c.set)
-	}
+	m.Properties = maps.Clone(m.Properties)
+	maps.Copy(m.Properties, c.set)
+	m.Properties[versionProperty] = strconv.Itoa(FormatVersion)
 	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
 	m.Location = t.store.Location("")
 	return &m
@@ -313,7 +312,6 @@ func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metada
 	m.trimLog()
 	m.CurrentSnapshot = new(snap.ID)
 	// Also where other programs' snapshots and expiry do not reach.
-	m.Properties = maps.Clone(m.Properties)
 	next.progress.write(m.Properties)
 	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
 	return m

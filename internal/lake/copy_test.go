@@ -67,23 +67,24 @@ func TestIdentity(t *testing.T) {
 	if err := l.CopyTo(t.Context(), to, silent); err != nil {
 		t.Fatal(err)
 	}
-	want, marks, err := Identity(t.Context(), from)
-	if err != nil || want == "" || marks[0] == 0 {
-		t.Fatalf("got %q, %v, %v, want an identity and a watermark", want, marks, err)
+	source, err := Identity(t.Context(), from)
+	want := source.ID
+	if err != nil || want == "" || source.Watermarks[0] == 0 || source.Version != Version {
+		t.Fatalf("got %+v, %v, want an identity, a watermark and this version", source, err)
 	}
 	for range 2 {
-		if got, _, err := Identity(t.Context(), to); err != nil || got != want {
-			t.Errorf("the copy: got %q, %v, want %q", got, err, want)
+		if got, err := Identity(t.Context(), to); err != nil || got.ID != want {
+			t.Errorf("the copy: got %+v, %v, want %q", got, err, want)
 		}
 		commit(t, openLake(t, Options{Store: to}), newSampler(6, 2, 9).rows(10, noon))
 	}
 	for range 2 {
-		if got, _, err := Identity(t.Context(), empty); err != nil || got != "" {
-			t.Errorf("an empty place: got %q, %v, want none", got, err)
+		if got, err := Identity(t.Context(), empty); err != nil || got.ID != "" {
+			t.Errorf("an empty place: got %+v, %v, want none", got, err)
 		}
 	}
 	openLake(t, Options{Store: empty})
-	if got, _, err := Identity(t.Context(), empty); err != nil || got == "" || got == want {
-		t.Errorf("other tables: got %q, %v, want another identity than %q", got, err, want)
+	if got, err := Identity(t.Context(), empty); err != nil || got.ID == "" || got.ID == want {
+		t.Errorf("other tables: got %+v, %v, want another identity than %q", got, err, want)
 	}
 }

@@ -85,10 +85,10 @@ func (l *Lake) CopyTo(ctx context.Context, to objectstore.Store, progress func(d
 	return l.copyNumbers(ctx, to)
 }
 
-// Identity tells the tables at a place from others; a copy that CopyTo made has the same. "" means that there are none. It
-// also says up to where they hold the events of each partition of the stream. It changes nothing, unlike Open.
-func Identity(ctx context.Context, at objectstore.Store) (id string, watermarks map[uint8]uint64, err error) {
-	return iceberg.TableID(ctx, at.Sub(eventsTable))
+// Identity tells the tables at a place from others; a copy that CopyTo made has the same. It also says up to where they hold
+// the events of each partition of the stream. It changes nothing, unlike Open.
+func Identity(ctx context.Context, at objectstore.Store) (iceberg.Identity, error) {
+	return iceberg.Identify(ctx, at.Sub(eventsTable))
 }
 
 // How often Run looks. A day's compaction is a matter of minutes, and each look costs next to nothing.

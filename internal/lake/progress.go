@@ -19,6 +19,12 @@ var (
 	ErrOtherTable = iceberg.ErrOtherTable // others are in their place
 )
 
+// Version is that of the tables as this program writes them, and the latest that it reads.
+const Version = iceberg.FormatVersion
+
+// ErrVersion says that the tables are of a later version than this program knows.
+var ErrVersion = iceberg.ErrVersion
+
 // Watermarks are the sequence numbers in one partition of the stream up to which each table holds everything.
 type Watermarks struct{ Events, Rejections, Hours uint64 }
 

@@ -89,10 +89,13 @@ func (b *batch) full(beside bool) bool {
 }
 
 // add takes a frame in. What cannot be read goes into quarantine and does not stop what follows; an error comes only
-// from keeping it, for then the frame must come again. Gaps and damage among frames whose events are stored are of no
+// from keeping it, for then the frame must come again, and for what a later version has written. Gaps and damage among frames whose events are stored are of no
 // interest: the stream may have dropped them by age since, or have come back from a backup without them.
 func (b *batch) add(a *assignment, f stream.Frame) error {
 	p := a.p
+	if err := checkVersion(&f); err != nil {
+		return err
+	}
 	p.frames.Add(1)
 	if f.Missing > 0 && f.Seq > a.marks.Events+1 {
 		isNew, err := b.l.quarantine.gap(p.id, f.Seq, min(f.Missing, f.Seq-a.marks.Events-1))

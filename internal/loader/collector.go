@@ -139,6 +139,10 @@ func (l *Loader) collect(ctx context.Context) error {
 				c.behind = l.o.Now().Sub(in.frame.Time) > 2*l.o.Age
 			}
 			if err := c.batch.add(in.of, in.frame); err != nil {
+				if l.outdate(err) { // what was accepted before is stored, with its counts
+					c.settleNow()
+					c.commit(work)
+				}
 				c.wait()
 				c.giveUp(err)
 			}
@@ -339,7 +343,7 @@ func (l *Loader) insist(ctx context.Context, b lake.Batch, due time.Time, parts 
 			l.commits.Add(1)
 			return nil
 		}
-		if errors.Is(err, lake.ErrFenced) || stopped(err) || ctx.Err() != nil {
+		if errors.Is(err, lake.ErrFenced) || stopped(err) || l.outdate(err) || ctx.Err() != nil {
 			return err
 		}
 		l.failures.Add(1)

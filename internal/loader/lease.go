@@ -28,6 +28,10 @@ const (
 // lead maintains the tables whenever this process is the committer, until ctx ends.
 func (l *Loader) lead(ctx context.Context) error {
 	for {
+		if l.o.Engine != nil && l.outdated.Load() != nil { // a newer process may
+			<-ctx.Done()
+			return ctx.Err()
+		}
 		pause := time.Second
 		err := l.lease(ctx, committerLease, l.maintain)
 		if ctx.Err() != nil {
@@ -101,6 +105,9 @@ func (l *Loader) lease(ctx context.Context, name string, work func(context.Conte
 // lease calls work while this process has the partition's lease. It does not try while another process is the
 // committer, unless nobody else seems to load the partition.
 func (p *partition) lease(ctx context.Context, work func(context.Context) error) error {
+	if p.l.outdated.Load() != nil {
+		return errLeaseLost
+	}
 	if !p.l.leads.Load() {
 		if time.Since(p.tried) < adoptAfter {
 			return errLeaseLost

@@ -78,8 +78,9 @@ type Loader struct {
 	o          Options
 	quarantine *quarantine
 
-	leads             atomic.Bool   // this process is the committer
-	unable            chan struct{} // it cannot commit
+	outdated          atomic.Pointer[string] // what this program is too old for; nil is as it should be
+	leads             atomic.Bool            // this process is the committer
+	unable            chan struct{}          // it cannot commit
 	commits, failures atomic.Int64
 	complaints        complaints
 	commitTime        atomic.Int64 // nanoseconds that commits took, from the first row that is decoded to the visible ones
@@ -225,6 +226,9 @@ func (l *Loader) Stats() Stats {
 		if why := p.stopped.Load(); why != nil {
 			out.Stopped = *why
 		}
+	}
+	if why := l.outdated.Load(); why != nil {
+		out.Stopped = *why
 	}
 	return out
 }

@@ -200,7 +200,7 @@ func TestDamageStopsNothing(t *testing.T) {
 		{Seq: 1, Records: [][]byte{record(a)}},
 		{Seq: 2, Damaged: stream.ErrDamaged, Raw: []byte("not a frame")},
 		{Seq: 6, Missing: 3, Records: [][]byte{record(b)}},
-		{Seq: 7, Records: [][]byte{[]byte("not a record"), record(c)}},
+		{Seq: 7, Records: [][]byte{[]byte("\x01not a record"), record(c)}},
 	}}
 	sent := []*submission.Submission{placed(t, a, 1, 0), placed(t, b, 6, 0), placed(t, c, 7, 1)}
 	lk := openLake(t, dir, nil)

@@ -83,6 +83,7 @@ var errUnread = errors.New("read the tables")
 // marks asks the lake how far it is, and notes it.
 func (p *partition) marks(ctx context.Context) (lake.Watermarks, error) {
 	marks, err := p.l.o.Lake.Watermarks(ctx, p.id)
+	p.l.outdate(err)
 	switch {
 	case err == nil:
 		p.stopped.Store(nil)

@@ -83,6 +83,9 @@ var errPassed = errors.New("passed")
 func (r *reload) frames(ctx context.Context, partition uint8) iter.Seq2[stream.Frame, error] {
 	return func(yield func(stream.Frame, error) bool) {
 		err := r.o.Stream.Scan(ctx, partition, 0, func(f stream.Frame) error {
+			if err := checkVersion(&f); err != nil {
+				return err
+			}
 			if !yield(f, nil) {
 				return errPassed
 			}

@@ -18,11 +18,10 @@ import (
 //	…       26     for each record with an idempotency key, in order: its slot (2 bytes, little endian) and the 24 bytes of
 //	               its key
 //
-// Nothing follows. A frame of no records is legal: it proves that a write is possible. With a key, of slot 0, it says that
+// The first eight bytes are so in every version. Nothing follows. A frame of no records is legal: it proves that a write is possible. With a key, of slot 0, it says that
 // the key was used before the stream was restored into an external engine: such an engine finds a key only as the message
 // with its name. The number of records 65535 with nothing behind it marks a sequence number whose frame the engine has lost.
 const (
-	frameVersion = 1
 	frameHeader  = 10
 	frameKeySize = 2 + len(key{})
 	lostMark     = 0xFFFF
@@ -30,14 +29,20 @@ const (
 	MaxSlots = 4096
 )
 
+// FrameVersion is the version of frames that this program writes, and the latest that it reads.
+const FrameVersion = 1
+
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ErrFrame is wrapped by every error about bytes that are not a whole frame.
 var ErrFrame = errors.New("not a whole frame")
 
+// ErrVersion says that a frame is whole, and of a later version than this program reads.
+var ErrVersion = errors.New("the frame is of a later version")
+
 // beginFrame returns b emptied and with an empty header.
 func beginFrame(b []byte) []byte {
-	return append(b[:0], 'S', 'L', 'F', frameVersion, 0, 0, 0, 0, 0, 0)
+	return append(b[:0], 'S', 'L', 'F', FrameVersion, 0, 0, 0, 0, 0, 0)
 }
 
 // appendRecord adds a record to the frame in b.
@@ -100,11 +105,11 @@ func decodeFrame(b []byte) ([][]byte, []slotKey, error) {
 	if string(b[:3]) != "SLF" {
 		return nil, nil, fmt.Errorf("%w: foreign bytes", ErrFrame)
 	}
-	if b[3] != frameVersion {
-		return nil, nil, fmt.Errorf("%w: version %d, this program knows %d", ErrFrame, b[3], frameVersion)
-	}
 	if binary.LittleEndian.Uint32(b[4:]) != frameSum(b) {
 		return nil, nil, fmt.Errorf("%w: checksum differs", ErrFrame)
+	}
+	if b[3] != FrameVersion {
+		return nil, nil, fmt.Errorf("%w: %w: it has version %d, this program knows %d", ErrFrame, ErrVersion, b[3], FrameVersion)
 	}
 	n := int(binary.LittleEndian.Uint16(b[8:]))
 	if n == lostMark && len(b) == frameHeader {

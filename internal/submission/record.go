@@ -12,9 +12,9 @@ import (
 	"sluice/event"
 )
 
-// recordVersion is the first byte of every record. A reader rejects what it does not know; a new layout gets a
-// new number and both are read until no stream has a record of the old one.
-const recordVersion = 1
+// RecordVersion is the first byte of every record: what this program writes, and the latest that it reads. A new layout
+// gets a new number, and both are read until no stream has a record of the old one.
+const RecordVersion = 1
 
 // In the kind byte.
 const (
@@ -64,7 +64,7 @@ func AppendRecord(b []byte, s *Submission) []byte {
 	if len(s.Requests) > 0 {
 		kind |= flagCounts
 	}
-	b = append(b, recordVersion, kind)
+	b = append(b, RecordVersion, kind)
 	b = append(b, s.Base[:]...)
 	b = binary.AppendVarint(b, s.ReceivedAt)
 	b = appendText(b, s.DatasetID)
@@ -196,6 +196,17 @@ func appendHash(b []byte, s string) []byte {
 // ErrDamaged says that a record cannot be read: bytes are missing, left over or of an unknown version.
 var ErrDamaged = errors.New("damaged record")
 
+// ErrVersion says that a record is of a later version than this program reads. It is an ErrDamaged, too.
+var ErrVersion = fmt.Errorf("%w: a later version", ErrDamaged)
+
+// CheckVersion is ErrVersion for a record of a later version, without a look at the rest.
+func CheckVersion(rec string) error {
+	if rec != "" && rec[0] > RecordVersion {
+		return fmt.Errorf("%w: the record has version %d, this program knows %d", ErrVersion, rec[0], RecordVersion)
+	}
+	return nil
+}
+
 // DecodeRecord reads the record at a place in the stream. Strings of the result are parts of rec.
 func (ids *IDs) DecodeRecord(rec string, partition uint8, seq uint64, slot uint16) (*Submission, error) {
 	s := new(Submission)
@@ -215,9 +226,12 @@ type Decoder struct {
 // Decode makes s the submission in a record, adds its rows to rows and returns those; s.Rows are the new ones among
 // them. After an error s is of no use and rows come back as they were.
 func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition uint8, seq uint64, slot uint16) ([]event.Row, error) {
+	if err := CheckVersion(rec); err != nil {
+		return rows, err
+	}
 	r := reader{rest: rec, scratch: &d.scratch}
-	if v := r.byte(); v != recordVersion {
-		return rows, fmt.Errorf("%w: version %d, this program knows %d", ErrDamaged, v, recordVersion)
+	if r.byte() != RecordVersion {
+		return rows, fmt.Errorf("%w: no version", ErrDamaged)
 	}
 	kind := r.byte()
 	*s = Submission{Kind: Kind(kind &^ (flagKeyed | flagErased | flagWarned | flagCounts)), Keyed: kind&flagKeyed != 0}
@@ -291,7 +305,7 @@ func CountRows(rec string) int {
 		r.uvarint()
 	}
 	n := r.count(leastRow)
-	if r.bad || version != recordVersion {
+	if r.bad || version != RecordVersion {
 		return 0
 	}
 	return n
