@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"sluice/internal/clusterstatus"
+	"sluice/internal/engine"
 	"sluice/internal/enginetest"
 )
 
@@ -67,6 +69,95 @@ func TestUnprotectedServers(t *testing.T) {
 	out, _ := program(t.Context(), "cluster", "check", "--nats", srv.URL()).Output()
 	wants(t, "check", string(out), "failed   protection: "+problem)
 	wants(t, "the page", string(n.ask(t, "", "/system").body), problem)
+}
+
+// A node that only accepts makes no tables and writes nothing to theirs: it waits for those of another node, and reads them.
+func TestNodeThatOnlyAccepts(t *testing.T) {
+	srv := enginetest.Start(t, "max_payload: 8MB")
+	dir := t.TempDir()
+	tables := filepath.Join(dir, "tables")
+	args := []string{"--nats", address(srv), "--lake", "file://" + tables, "--commit-every", "200ms"}
+	accepts := start(t, filepath.Join(dir, "one"), append(args, "--loading=false")...)
+	key, _ := provisioned(t, filepath.Join(dir, "one"), "shop", "--nats", address(srv))
+	var receipt struct {
+		ID string `json:"submission_id"`
+	}
+	eventually(t, 30*time.Second, "an event accepted", func() error {
+		a, err := accepts.post(key, "/v1/events", marked("shop", "e"))
+		if err == nil && a.status != 200 {
+			err = fmt.Errorf("got %d %s", a.status, a.body)
+		}
+		return errors.Join(err, json.Unmarshal(a.body, &receipt))
+	})
+	if _, err := os.Stat(tables); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want nothing where the tables will be", err)
+	}
+	loads := start(t, filepath.Join(dir, "two"), args...)
+	loads.settle(t, key)
+	eventually(t, 30*time.Second, "the tables on the node that only accepts", func() error {
+		a, err := accepts.call("GET", key, "/v1/submissions/"+receipt.ID, "")
+		if err != nil || !strings.Contains(string(a.body), `"PROCESSED"`) {
+			return fmt.Errorf("got %d %v %s", a.status, err, a.body)
+		}
+		if status, text := accepts.page("/iceberg/v1/namespaces/sluice/tables/events"); status != http.StatusOK {
+			return fmt.Errorf("got %d %s", status, text)
+		}
+		return nil
+	})
+}
+
+// While a node runs that could not read them, a newer one makes no tables and changes none: it takes events, and loads them
+// when every node reads what it writes.
+func TestTablesWaitForOlderNodes(t *testing.T) {
+	srv := enginetest.Start(t, "max_payload: 8MB")
+	e, err := engine.Open(t.Context(), engine.Options{URL: srv.URL(), Token: enginetest.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	nodes, err := e.Bucket(t.Context(), engine.Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beat, end := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { // of a node that does not say what it reads
+		for beat.Err() == nil {
+			_, _ = nodes.Put(t.Context(), "older", []byte(`{"id":"older","host":"older","version":"0"}`))
+			select {
+			case <-beat.Done():
+			case <-time.After(engine.NodeAge / 5):
+			}
+		}
+		gone <- nodes.Delete(t.Context(), "older", 0)
+	}()
+	dir := t.TempDir()
+	tables := filepath.Join(dir, "tables")
+	eventually(t, 20*time.Second, "the older node", func() error {
+		_, err := nodes.Get(t.Context(), "older")
+		return err
+	})
+	node := start(t, filepath.Join(dir, "one"), "--nats", address(srv), "--lake", "file://"+tables, "--commit-every", "200ms")
+	key, _ := provisioned(t, filepath.Join(dir, "one"), "shop", "--nats", address(srv))
+	eventually(t, 30*time.Second, "an event accepted", func() error {
+		a, err := node.post(key, "/v1/events", marked("shop", "e"))
+		if err == nil && a.status != 200 {
+			err = fmt.Errorf("got %d %s", a.status, a.body)
+		}
+		return err
+	})
+	wants(t, "the log", node.said(), "a node of an older version runs")
+	if _, err := os.Stat(filepath.Join(tables, "events")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want no tables", err)
+	}
+	end()
+	if err := <-gone; err != nil {
+		t.Fatal(err)
+	}
+	node.settle(t, key)
+	if _, err := os.Stat(filepath.Join(tables, "events", "metadata")); err != nil {
+		t.Error(err)
+	}
 }
 
 // Nodes with flags that disagree do not start, and each says both values. Nothing of it changes the cluster.

@@ -116,6 +116,15 @@ func (p lakePlace) connect() (objectstore.Store, error) {
 	return objectstore.NewS3(p.s3)
 }
 
+// connectToRead is connect for a node that writes nothing. Nothing need be there yet.
+func (p lakePlace) connectToRead() (objectstore.Store, error) {
+	if p.dir != "" {
+		return objectstore.NewDirToRead(p.dir)
+	}
+	p.s3.ReadOnly = true
+	return objectstore.NewS3(p.s3)
+}
+
 // openToRead opens the place for a command that writes nothing. It must be there.
 func (p lakePlace) openToRead(ctx context.Context) (objectstore.Store, error) {
 	if p.dir != "" {

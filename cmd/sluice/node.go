@@ -13,6 +13,8 @@ import (
 	"sluice/internal/cluster"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
 	"sluice/internal/version"
 )
 
@@ -49,7 +51,7 @@ func (s *service) agree(ctx context.Context) error {
 		return err
 	}
 	s.maxKeys, s.snapshots = r.MaxKeys, r.SnapshotRetention
-	if !s.loading && r.Lake != place {
+	if !s.loading && r.Lake != "" && r.Lake != place {
 		s.log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream fail, and the console shows no stored numbers; see --lake",
 			"cluster", r.Lake, "here", place)
 	}
@@ -112,7 +114,7 @@ func (s *service) openMember(ctx context.Context) (err error) {
 	}
 	s.member, err = cluster.Open(ctx, cluster.Options{
 		Engine: s.engine, Now: hooks.now, Log: s.log, Loads: s.loads,
-		Node: cluster.Node{Host: host, Version: version.Number, Started: hooks.now().UTC(), API: s.listen, Loading: s.loading},
+		Node: cluster.Node{Host: host, Version: version.Number, Started: hooks.now().UTC(), API: s.listen, Loading: s.loading, Reads: reads},
 	})
 	if err != nil {
 		return err
@@ -122,6 +124,29 @@ func (s *service) openMember(ctx context.Context) (err error) {
 		damage.Still = s.lake.StillDamaged
 	}
 	s.damage, err = cluster.OpenDamage(ctx, damage)
+	return err
+}
+
+// reads is what this program reads.
+var reads = cluster.Formats{Frame: stream.FrameVersion, Record: submission.RecordVersion, Table: lake.Version}
+
+// errOlderNodes says that nodes run which could not read the tables as this program writes them.
+var errOlderNodes = errors.New("a node of an older version runs, which could not read the tables as this one writes them: " +
+	"they stay as they are, and older nodes load, until every node has the new version")
+
+// everyNodeReads makes sure that tables get this program's version only when every node that runs reads it.
+func (s *service) everyNodeReads(ctx context.Context) error {
+	if s.engine.Mode() != engine.External || s.onlyAccepts() {
+		return nil
+	}
+	there, err := lake.Identity(ctx, s.opening.store)
+	if err != nil || there.Version >= lake.Version {
+		return err
+	}
+	view, err := cluster.Read(ctx, s.engine)
+	if err == nil && view.Reads().Table < lake.Version {
+		err = errOlderNodes
+	}
 	return err
 }
 

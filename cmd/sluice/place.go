@@ -179,5 +179,6 @@ func tablesThere(ctx context.Context, place lakePlace) (string, map[uint8]uint64
 	if err != nil {
 		return "", nil, err
 	}
-	return lake.Identity(ctx, store)
+	there, err := lake.Identity(ctx, store)
+	return there.ID, there.Watermarks, err
 }

@@ -203,7 +203,11 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 			return fmt.Errorf("--lake-group: %w", err)
 		}
 	}
-	store, err := s.tables.connect()
+	connect := s.tables.connect
+	if s.onlyAccepts() {
+		connect = s.tables.connectToRead
+	}
+	store, err := connect()
 	if err != nil {
 		return fmt.Errorf("--lake: %w", err)
 	}

@@ -29,15 +29,26 @@ const (
 	openAgain = time.Second
 )
 
+// onlyAccepts says whether this is a node that writes nothing to the tables: it has none until another node has made them.
+func (s *service) onlyAccepts() bool { return !s.loading && s.engine.Mode() == engine.External }
+
 // firstOpen opens the tables at the start. A bucket that does not answer is no error.
 func (s *service) firstOpen(ctx context.Context) error {
-	if s.tables.dir != "" {
-		return s.openTables(ctx)
+	try := ctx
+	if s.tables.dir == "" {
+		var cancel context.CancelFunc
+		try, cancel = context.WithTimeout(ctx, startWait)
+		defer cancel()
 	}
-	try, cancel := context.WithTimeout(ctx, startWait)
-	defer cancel()
 	err := s.openTables(try)
-	if err == nil || ctx.Err() != nil || !objectstore.Away(err) {
+	switch {
+	case errors.Is(err, errOlderNodes):
+		s.log.Warn("the tables are not open: this node takes events and does not load", "reason", err)
+		return nil
+	case s.onlyAccepts() && errors.Is(err, lake.ErrNoTable):
+		s.log.Info("there are no tables yet: this node takes events, and reads the tables when another node has made them")
+		return nil
+	case err == nil, ctx.Err() != nil, s.tables.dir != "", !objectstore.Away(err):
 		return err
 	}
 	s.log.Error("the tables are not open: the bucket does not answer. This node takes events, and loads them when it answers", "error", err)
@@ -76,13 +87,16 @@ func (s *service) openTables(ctx context.Context) (err error) {
 	if err := s.sameTables(ctx); err != nil {
 		return err
 	}
-	if bucket, ok := s.opening.store.(*objectstore.S3); ok {
+	if bucket, ok := s.opening.store.(*objectstore.S3); ok && !s.onlyAccepts() {
 		if err := bucket.Probe(ctx); err != nil {
 			return fmt.Errorf("--lake: %w", err)
 		}
 		if bucket.KeepsVersions() {
 			s.log.Warn("the bucket of the tables keeps versions of objects that are deleted: an erased identifier stays in it until its noncurrent versions are deleted", "lake", s.tables.String())
 		}
+	}
+	if err := s.everyNodeReads(ctx); err != nil {
+		return err
 	}
 	if err := s.lake.Open(ctx); err != nil {
 		return err
@@ -93,7 +107,8 @@ func (s *service) openTables(ctx context.Context) (err error) {
 	if err := s.notGivenTwice(ctx); err != nil {
 		return err
 	}
-	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil {
+	// Tables of another stream are left to a node that may write to them.
+	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil && !errors.Is(err, objectstore.ErrReadOnly) {
 		return err
 	}
 	if err := s.erasures.Reopen(ctx, s.lake.EventsUpdated()); err != nil {
@@ -115,16 +130,16 @@ func (s *service) sameTables(ctx context.Context) error {
 	if err != nil || r.LakeID == "" {
 		return err
 	}
-	id, _, err := lake.Identity(ctx, s.opening.store)
+	there, err := lake.Identity(ctx, s.opening.store)
 	if err != nil {
 		return fmt.Errorf("--lake: %w", err)
 	}
-	if id == "" {
+	if there.ID == "" {
 		return fmt.Errorf("--lake: %s holds no tables, and the identity of the tables in the cluster is %s: it is another place by the same name, or somebody removed the tables", s.tables, r.LakeID)
 	}
 	place, err := s.tables.address()
 	if err == nil {
-		_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: id})
+		_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: there.ID})
 	}
 	return err
 }

@@ -78,16 +78,18 @@ func OpenDir(dir string) (*Dir, error) {
 
 // OpenDirToRead opens a directory that is there, for somebody who only reads: it may be on a medium that cannot be written to.
 func OpenDirToRead(dir string) (*Dir, error) {
+	d, err := NewDirToRead(dir)
+	if err != nil {
+		return nil, err
+	}
+	_, err = d.place.open()
+	return d, err
+}
+
+// NewDirToRead is a directory that may come later, for somebody who only reads.
+func NewDirToRead(dir string) (*Dir, error) {
 	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	d, err := openRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	d.readOnly = true
-	return d, nil
+	return &Dir{place: &place{path: dir}, readOnly: true}, err
 }
 
 func openRoot(dir string) (*Dir, error) {
