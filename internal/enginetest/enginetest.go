@@ -92,7 +92,7 @@ func Connect(t testing.TB, urls string) jetstream.JetStream {
 
 func connect(t testing.TB, url, token string) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.Token(token), nats.MaxReconnects(-1))
+	nc, err := nats.Connect(url, nats.Token(token), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,6 +42,7 @@ type world struct {
 	program servicetest.Program
 	dir     string
 	servers []*enginetest.Server
+	configs []string  // of the servers
 	routes  [][]*link // from a server to another one
 	bucket  *s3.Gateway
 	spoiler *s3.Spoiler // before the bucket
@@ -191,7 +192,7 @@ cluster: {name: c, listen: %q, advertise: "127.0.0.1:%d", no_advertise: true, ro
 		if !synced {
 			config += fmt.Sprintf("\njetstream: {store_dir: %q}", filepath.Join(dirs[i], "store"))
 		}
-		w.servers = append(w.servers, enginetest.StartIn(t, dirs[i], config))
+		w.servers, w.configs = append(w.servers, enginetest.StartIn(t, dirs[i], config)), append(w.configs, config)
 	}
 }
 
