@@ -26,6 +26,7 @@ import (
 //	registry.ndjson  datasets, readers, tombstones of erased identifiers and what all nodes share, an entry a line
 //	lake/            the tables, where they are in a directory
 //	stream/          the partitions of the stream, a description and a copy of each, without rows that were erased
+//	erased.log       the log of erased events
 //	audit.*          the audit log
 //
 // The stream is copied after the tables: everything that the tables have not is in it, and idempotency keys are known
@@ -158,6 +159,9 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 		}
 		if r, err := e.Record(ctx); err == nil {
 			info.Cluster = &r
+		}
+		if err := backup.SaveErased(ctx, e, to, final); err != nil {
+			return err
 		}
 		return errors.Join(log.Save(ctx, to), backup.SaveRegistry(ctx, e, filepath.Join(to, registryName)))
 	})

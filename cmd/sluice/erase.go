@@ -158,15 +158,27 @@ func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error
 	if err != nil {
 		return notErased(err)
 	}
-	done, err := l.Erase(ctx, p)
+	var done lake.Erased
+	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
+		return t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
+			var before lake.Erased
+			if w.Pending() {
+				if before, err = finishTombstones(ctx, t, l, w, (*erasure.Tombstone).Unfinished); err != nil {
+					return err
+				}
+			}
+			if done, err = l.Erase(ctx, p, w); err != nil {
+				return err
+			}
+			done.Rows, done.Replaced, done.Files = done.Rows+before.Rows, done.Replaced+before.Replaced, done.Files+before.Files
+			if err := step("erase.deleted"); err != nil {
+				return err
+			}
+			return t.Finish(ctx, stone, l.EventsUpdated())
+		})
+	})
 	if errors.Is(err, lake.ErrDamaged) {
 		err = fmt.Errorf("%w: some files cannot be read and may hold the identifier still; see the server's log", err)
-	}
-	if err == nil {
-		if err := step("erase.deleted"); err != nil {
-			return err
-		}
-		err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error { return t.Finish(ctx, stone, l.EventsUpdated()) })
 	}
 	if rest := stone.Before.Add(time.Second).Sub(hooks.now()); rest > 0 && rest <= time.Second {
 		time.Sleep(rest) // times of receipt are in seconds: what is received after the command must be a later one
@@ -251,24 +263,43 @@ const erasureTime = 15 * time.Minute
 // erasure, or an old version of the tables was put back. Those that began after since are left to the command that
 // works on them.
 func applyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, since time.Time) (rows int64, err error) {
+	isDue := func(s *erasure.Tombstone) bool { return s.Due(since) }
 	all, err := t.All(ctx)
-	if err != nil {
+	if err != nil || !slices.ContainsFunc(all, func(s erasure.Tombstone) bool { return isDue(&s) }) {
 		return 0, err
 	}
-	due := slices.DeleteFunc(all, func(s erasure.Tombstone) bool { return !s.Due(since) })
-	if len(due) == 0 {
-		return 0, nil
-	}
-	done, err := l.EraseWhere(ctx, t.Set(due).Erased)
+	err = t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) error {
+		if w.Pending() {
+			isDue = (*erasure.Tombstone).Unfinished
+		}
+		done, err := finishTombstones(ctx, t, l, w, isDue)
+		rows = done.Rows
+		return err
+	})
+	return rows, err
+}
+
+// finishTombstones deletes the rows of some tombstones: of all that are not finished, if the log of erased events says so.
+func finishTombstones(
+	ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer, choose func(*erasure.Tombstone) bool,
+) (done lake.Erased, err error) {
+	all, err := t.All(ctx)
 	if err != nil {
-		return done.Rows, err
+		return done, err
 	}
-	for _, s := range due {
+	if w.Pending() {
+		w.Everything()
+	}
+	some := slices.DeleteFunc(all, func(s erasure.Tombstone) bool { return !choose(&s) })
+	if done, err = l.EraseWhere(ctx, t.Set(some).Erased, w); err != nil {
+		return done, err
+	}
+	for _, s := range some {
 		if err := t.Finish(ctx, s, l.EventsUpdated()); err != nil {
-			return done.Rows, err
+			return done, err
 		}
 	}
-	return done.Rows, nil
+	return done, nil
 }
 
 // leftover is where else an identifier occurs.

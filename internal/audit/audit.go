@@ -47,7 +47,7 @@ type Log struct {
 func Open(ctx context.Context, e *engine.Engine) (*Log, error) {
 	var l Log
 	var err error
-	if l.journal, err = e.Journal(ctx); err != nil {
+	if l.journal, err = e.Journal(ctx, engine.AuditJournal); err != nil {
 		return nil, fmt.Errorf("open audit log: %w", err)
 	}
 	if l.settings, err = e.Bucket(ctx, engine.Settings); err != nil {

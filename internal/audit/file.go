@@ -66,7 +66,7 @@ func Restore(ctx context.Context, e *engine.Engine, dir string) error {
 			first = entry.Seq
 		}
 	}
-	err = e.RestoreJournal(ctx, first, func() (now [][]byte, err error) {
+	err = e.RestoreJournal(ctx, engine.AuditJournal, engine.JournalCopy{First: first}, func() (now [][]byte, err error) {
 		if now = run; len(now) > 0 {
 			run, err = readRun(lines)
 		}

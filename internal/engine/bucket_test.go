@@ -235,7 +235,7 @@ func TestLogBesideAReplicaThatLags(t *testing.T) {
 	if err := srv.JetStream().DeleteStream(t.Context(), "LAGS"); err != nil {
 		t.Fatal(err)
 	}
-	j, err := e.Journal(t.Context())
+	j, err := e.Journal(t.Context(), AuditJournal)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,59 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Journal is a log of small entries, numbered from 1 on without gaps, whose oldest are dropped when it is full. No
-// client can change or delete an entry. Its methods may be called by many goroutines.
+// Journal is a log of small entries, numbered from 1 on without gaps, whose oldest are dropped: when it is full, or after
+// as long as frames are kept. No client can change or delete an entry. Its methods may be called by many goroutines.
 type Journal struct{ p *Partition }
 
-// Journal opens the journal, and makes it where there is none.
-func (e *Engine) Journal(ctx context.Context) (*Journal, error) {
+// Journal opens a journal, and makes it where there is none. The partitions must be there, if there are to be any: their age
+// is that of a journal without a bound of its own.
+func (e *Engine) Journal(ctx context.Context, k JournalKind) (*Journal, error) {
+	name := journals[k].name
 	err := e.insist(ctx, func(ctx context.Context) error {
-		cur, err := e.js.Stream(ctx, journalName)
+		want, err := e.journalConfig(ctx, k)
+		if err != nil {
+			return err
+		}
+		cur, err := e.js.Stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			if cur, err = e.js.CreateStream(ctx, e.journalConfig()); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			if cur, err = e.js.CreateStream(ctx, want); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 				return nil // another node made it
 			}
 		}
 		if err == nil {
-			err = e.correctJournal(ctx, &cur.CachedInfo().Config)
+			err = e.correctJournal(ctx, &cur.CachedInfo().Config, want)
 		}
 		return translate(err)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", journalName, err)
+		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	return &Journal{&Partition{e: e, rc: e.nc, name: journalName, subject: journalSubject}}, nil
+	return &Journal{&Partition{e: e, rc: e.nc, name: name, subject: journalSubject(k)}}, nil
 }
 
-// correctJournal gives the journal more copies if it has too few, and its settings back if somebody changed them.
-func (e *Engine) correctJournal(ctx context.Context, cur *jetstream.StreamConfig) error {
+func journalSubject(k JournalKind) string { return journals[k].name + ".entry" }
+
+// correctJournal gives a journal more copies if it has too few, and its settings back if somebody changed them.
+func (e *Engine) correctJournal(ctx context.Context, cur *jetstream.StreamConfig, want jetstream.StreamConfig) error {
 	if err := checkVersion(cur.Metadata); err != nil {
 		return err
 	}
-	want := e.journalConfig()
 	want.Replicas = max(want.Replicas, cur.Replicas)
-	strange := e.journalDrift(cur)
-	if len(strange) == 0 && cur.Replicas == want.Replicas {
+	maps.Copy(want.Metadata, cur.Metadata)
+	strange := journalDrift(cur, &want)
+	if len(strange) == 0 && cur.Replicas == want.Replicas && cur.MaxAge == want.MaxAge {
 		return nil
 	}
 	if len(strange) > 0 {
-		e.log.Warn("somebody changed the settings of the audit log in the engine; they are put right, and entries may be gone: run sluice audit verify",
-			"stream", journalName, "settings", strings.Join(strange, ", "))
+		e.log.Warn("somebody changed the settings of a log in the engine; they are put right, and entries may be gone: run sluice audit verify",
+			"stream", want.Name, "settings", strings.Join(strange, ", "))
 	}
 	_, err := e.js.UpdateStream(ctx, want)
 	return err
 }
 
-// journalDrift names the settings of the journal that are not as Sluice makes them.
-func (e *Engine) journalDrift(cur *jetstream.StreamConfig) []string {
-	want := e.journalConfig()
-	names := drift(cur, &want)
-	if cur.MaxAge > 0 {
+// journalDrift names the settings of a journal that are not as Sluice makes them. The age of one without a bound of its own
+// follows the stream.
+func journalDrift(cur, want *jetstream.StreamConfig) []string {
+	names := drift(cur, want)
+	if cur.MaxAge > 0 && want.MaxAge == 0 {
 		names = append(names, "age")
 	}
 	if cur.MaxBytes > 0 {
@@ -65,13 +74,23 @@ func (e *Engine) journalDrift(cur *jetstream.StreamConfig) []string {
 	return names
 }
 
-func (e *Engine) journalConfig() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Name: journalName, Description: "Sluice audit log", Subjects: []string{journalSubject},
+// journalConfig is how a journal must be.
+func (e *Engine) journalConfig(ctx context.Context, k JournalKind) (jetstream.StreamConfig, error) {
+	j := journals[k]
+	cfg := jetstream.StreamConfig{
+		Name: j.name, Description: j.description, Subjects: []string{journalSubject(k)},
 		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardOld,
-		MaxMsgs: JournalEntries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
+		MaxMsgs: j.entries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
 		Metadata: withVersion(nil),
 	}
+	if j.entries == 0 {
+		limits, err := e.Limits(ctx)
+		if err != nil {
+			return cfg, err
+		}
+		cfg.MaxAge, cfg.Duplicates = limits.MaxAge, min(duplicateWindow, limits.MaxAge)
+	}
+	return cfg, nil
 }
 
 // Append stores an entry after the one with a number, or returns ErrRevision if that one is not the last. After
@@ -80,6 +99,9 @@ func (j *Journal) Append(ctx context.Context, entry []byte, after uint64) error 
 	_, err := j.p.PublishAfter(ctx, after, entry)
 	return err
 }
+
+// State says where the journal begins and ends, and which one it is.
+func (j *Journal) State(ctx context.Context) (State, error) { return j.p.State(ctx) }
 
 // Ends returns the numbers of the oldest and the newest entry; none means 1 and 0.
 func (j *Journal) Ends(ctx context.Context) (first, last uint64, err error) {

@@ -11,6 +11,7 @@ import (
 //	name             kind       what                                                    kept for
 //	SLUICE_<n>       stream     frames of partition n                                   72 h, or as the operator says
 //	SLUICE_AUDIT     stream     what operators did, see Journal                         the newest 200,000
+//	SLUICE_ERASED    stream     which events were erased, see Journal                   as long as frames
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
 //	SLUICE_KEY_USE   key-value  when each key was last used                             for ever
@@ -83,13 +84,26 @@ const (
 	restoredIdentity = "sluice_restored_identity"
 )
 
-// The journal.
+// JournalEntries bounds the audit log (arbitrary: some 64 MiB). A bound in bytes would be reserved on the disk at once.
+const JournalEntries = 200_000
+
+// JournalKind names one of the journals.
+type JournalKind uint8
+
+// The journals.
 const (
-	journalName    = "SLUICE_AUDIT"
-	journalSubject = "SLUICE_AUDIT.entry"
-	// JournalEntries bounds the journal (arbitrary: some 64 MiB). A bound in bytes would be reserved on the disk at once.
-	JournalEntries = 200_000
+	AuditJournal  JournalKind = iota // what operators did
+	ErasedJournal                    // which events were erased
 )
+
+// journals is the table of the journals, by JournalKind.
+var journals = [...]struct {
+	name, description string
+	entries           int64 // the newest that are kept; 0 means as long as frames
+}{
+	AuditJournal:  {name: "SLUICE_AUDIT", description: "Sluice audit log", entries: JournalEntries},
+	ErasedJournal: {name: "SLUICE_ERASED", description: "Sluice ids of erased events"},
+}
 
 func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }
 func frameSubject(p uint8) string  { return "SLUICE." + strconv.Itoa(int(p)) + ".frame" }

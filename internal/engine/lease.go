@@ -5,7 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
+
+	"sluice/internal/durable"
 )
 
 // Lease says that this process, and no other, does a job. A lease saves double work. It is no proof: a process that
@@ -97,6 +101,40 @@ func (e *Engine) WithLease(ctx context.Context, name string, work func(context.C
 		_ = l.Release(ctx) // else it runs out
 	}
 	return err
+}
+
+// Alone calls work while no other process does the job of a name, and waits while one does. On one machine the system keeps
+// processes apart, which knows when one was killed; in a cluster a lease does, see WithLease.
+func (e *Engine) Alone(ctx context.Context, name string, work func(context.Context) error) error {
+	for {
+		var err error
+		if e.mode == External {
+			err = e.WithLease(ctx, name, work)
+		} else {
+			err = e.withLock(ctx, name, work)
+		}
+		if !errors.Is(err, ErrLeaseLost) && !errors.Is(err, durable.ErrLocked) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// withLock calls work while this process has a file of the data directory.
+func (e *Engine) withLock(ctx context.Context, name string, work func(context.Context) error) error {
+	f, err := os.OpenFile(filepath.Join(e.o.Dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := durable.TryLock(f, durable.Exclusive); err != nil {
+		return err
+	}
+	return work(ctx)
 }
 
 // keep renews the lease until ctx ends, and stops the work when it has not been able to for too long.

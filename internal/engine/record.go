@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -306,9 +307,10 @@ func (e *Engine) apply(ctx context.Context, r *Record) error {
 			return fmt.Errorf("partition %d with %d replicas: %w", p, r.Replicas, translate(err))
 		}
 	}
-	_, err = e.js.UpdateStream(ctx, e.journalConfig())
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("%s with %d replicas: %w", journalName, r.Replicas, translate(err))
+	for k := range journals {
+		if err := e.applyJournal(ctx, JournalKind(k)); err != nil {
+			return fmt.Errorf("%s with %d replicas: %w", journals[k].name, r.Replicas, translate(err))
+		}
 	}
 	for k := range buckets {
 		_, err := e.js.UpdateKeyValue(ctx, e.bucketConfig(Kind(k), r.Replicas))
@@ -317,6 +319,24 @@ func (e *Engine) apply(ctx context.Context, r *Record) error {
 		}
 	}
 	return nil
+}
+
+// applyJournal makes a journal as the record says, if there is one.
+func (e *Engine) applyJournal(ctx context.Context, k JournalKind) error {
+	cur, err := e.js.Stream(ctx, journals[k].name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	want, err := e.journalConfig(ctx, k)
+	if err != nil {
+		return err
+	}
+	maps.Copy(want.Metadata, cur.CachedInfo().Config.Metadata)
+	_, err = e.js.UpdateStream(ctx, want)
+	return err
 }
 
 // agrees says whether the options may be applied to a partition that is there.

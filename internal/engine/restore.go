@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -138,42 +139,56 @@ func (e *Engine) ourStreams(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// RestoreJournal makes the journal, where there is none, with its first entry under a number: entries name each other by
-// their numbers. next returns the entries in order, and none at the end.
-func (e *Engine) RestoreJournal(ctx context.Context, first uint64, next func() ([][]byte, error)) error {
-	if err := e.beginJournal(ctx, first); err != nil {
-		return fmt.Errorf("open %s: %w", journalName, translate(err))
+// JournalCopy describes a journal, so that the same one can be made in another engine.
+type JournalCopy struct {
+	First   uint64    `json:"first"`            // number of the oldest entry; one more than the newest where there is none
+	Created time.Time `json:"created,omitzero"` // see State; zero for a copy of a journal that goes on where it is
+}
+
+// RestoreJournal makes a journal, where there is none, with its first entry under a number: entries are named by their
+// numbers. next returns the entries in order, and none at the end.
+func (e *Engine) RestoreJournal(ctx context.Context, k JournalKind, from JournalCopy, next func() ([][]byte, error)) error {
+	name := journals[k].name
+	if err := e.beginJournal(ctx, k, from); err != nil {
+		return fmt.Errorf("open %s: %w", name, translate(err))
 	}
-	j, err := e.Journal(ctx)
+	j, err := e.Journal(ctx, k)
 	if err != nil {
 		return err
 	}
-	for after := first - 1; ; {
+	for after := from.First - 1; ; {
 		run, err := next()
 		if err != nil || len(run) == 0 {
 			return err
 		}
 		if err := j.p.StoreRun(ctx, after, run); err != nil {
-			return fmt.Errorf("restore %s: %w", journalName, err)
+			return fmt.Errorf("restore %s: %w", name, err)
 		}
 		after += uint64(len(run))
 	}
 }
 
-// beginJournal makes a journal that does not begin with 1. A journal cannot be purged, so that nobody deletes from it: this
-// one is made before that is forbidden, which Journal does.
-func (e *Engine) beginJournal(ctx context.Context, first uint64) error {
-	if first == 1 {
+// beginJournal makes a journal that does not begin with 1, or that was moved. A journal cannot be purged, so that nobody
+// deletes from it: this one is made before that is forbidden, which Journal does.
+func (e *Engine) beginJournal(ctx context.Context, k JournalKind, from JournalCopy) error {
+	if from.First == 1 && from.Created.IsZero() {
 		return nil
 	}
-	cfg := e.journalConfig()
+	cfg, err := e.journalConfig(ctx, k)
+	if err != nil {
+		return err
+	}
+	if !from.Created.IsZero() {
+		cfg.Metadata[movedCreation] = from.Created.UTC().Format(time.RFC3339Nano)
+	}
 	cfg.DenyPurge = false
 	made, err := e.js.CreateStream(ctx, cfg)
-	if err == nil {
-		err = made.Purge(ctx, jetstream.WithPurgeSequence(first))
+	if err == nil && from.First > 1 {
+		err = made.Purge(ctx, jetstream.WithPurgeSequence(from.First))
 	}
 	if err == nil {
-		_, err = e.js.UpdateStream(ctx, e.journalConfig())
+		cfg.DenyPurge = true
+		_, err = e.js.UpdateStream(ctx, cfg)
 	}
 	return err
 }

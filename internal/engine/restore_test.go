@@ -26,7 +26,7 @@ func fillWith(e *Engine, dataset string, err error) func(context.Context, *Recor
 			}
 		}
 		entries := [][]byte{[]byte("entry 3"), []byte("entry 4")}
-		err := errors.Join(err, e.RestoreJournal(ctx, 3, func() ([][]byte, error) {
+		err := errors.Join(err, e.RestoreJournal(ctx, AuditJournal, JournalCopy{First: 3}, func() ([][]byte, error) {
 			now := entries
 			entries = nil
 			return now, nil
@@ -94,7 +94,7 @@ func TestRestore(t *testing.T) {
 	if st, err := ps.List[0].State(t.Context()); err != nil || st.FirstSeq != 6 || st.LastSeq != 7 || ps.ID != "the stream" || len(ps.List) != 2 {
 		t.Errorf("got %+v of %s, %v, want frames 6 and 7", st, ps.ID, err)
 	}
-	j, err := used.Journal(t.Context())
+	j, err := used.Journal(t.Context(), AuditJournal)
 	if err != nil {
 		t.Fatal(err)
 	}

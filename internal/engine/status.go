@@ -101,8 +101,13 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 	if st.Partition >= 0 {
 		st.Drift = e.partitionDrift(uint8(st.Partition), &info.Config)
 	}
-	if name == journalName {
-		st.Drift = e.journalDrift(&info.Config)
+	for k := range journals {
+		if name != journals[k].name {
+			continue
+		}
+		if want, err := e.journalConfig(ctx, JournalKind(k)); err == nil {
+			st.Drift = journalDrift(&info.Config, &want)
+		}
 	}
 	if info.Cluster == nil { // a server of its own
 		st.InStep = 1

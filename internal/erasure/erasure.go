@@ -68,12 +68,16 @@ type Tombstone struct {
 
 // Tombstones are all of a service. The methods may be called by many goroutines.
 type Tombstones struct {
+	e      *engine.Engine
 	kv     *engine.Bucket
 	secret []byte
 
 	mu       sync.Mutex
 	revision uint64 // of current; 0 before the first look
 	current  *Set
+
+	logMu sync.Mutex
+	log   *Log // nil before somebody asked for it
 }
 
 // Open opens the tombstones in an engine.
@@ -86,7 +90,7 @@ func Open(ctx context.Context, e *engine.Engine) (*Tombstones, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tombstones{kv: kv, secret: secret}, nil
+	return &Tombstones{e: e, kv: kv, secret: secret}, nil
 }
 
 // Add notes that an identifier is being erased, before anything is deleted. It returns once that is on stable storage.
@@ -128,6 +132,9 @@ func (t *Tombstones) Reopen(ctx context.Context, table time.Time) error {
 func (s *Tombstone) Due(since time.Time) bool {
 	return s.Again || s.Table.IsZero() && s.Before.Before(since)
 }
+
+// Unfinished says whether the table may have rows still.
+func (s *Tombstone) Unfinished() bool { return s.Again || s.Table.IsZero() }
 
 // Adopt adds the tombstones of another service, which must share the secret: of a newer backup, say.
 func (t *Tombstones) Adopt(ctx context.Context, stones []Tombstone) error {

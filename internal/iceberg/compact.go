@@ -129,7 +129,7 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	err = t.replace(ctx, replaced, m.files, made)
+	err = t.replace(ctx, replaced, m.files, made, "")
 	if errors.Is(err, errStale) {
 		return true, nil
 	}
@@ -198,7 +198,7 @@ func (t *table) dictionaries(ctx context.Context, p *dataFile) (sum int64) {
 }
 
 // replace commits files in the place of others, unless one of those is gone.
-func (t *table) replace(ctx context.Context, operation string, old, made []*dataFile) error {
+func (t *table) replace(ctx context.Context, operation string, old, made []*dataFile, mark string) error {
 	remove := map[string]bool{}
 	for _, p := range old {
 		remove[p.name] = true
@@ -213,7 +213,7 @@ func (t *table) replace(ctx context.Context, operation string, old, made []*data
 		if n != len(remove) {
 			return nil, errStale
 		}
-		return &change{operation: operation, add: made, remove: remove}, nil
+		return &change{operation: operation, add: made, remove: remove, progress: s.marked(mark)}, nil
 	})
 	if err != nil && !errors.Is(err, objectstore.ErrUncertain) {
 		t.discard(ctx, made)

@@ -62,7 +62,7 @@ func TestCompactionCopiesGroups(t *testing.T) {
 	}
 	done, err := table.Delete(t.Context(), Condition[sample]{
 		Columns: []string{"small"}, Match: func(r *sample) bool { return r.Small == 7 },
-	})
+	}, nil)
 	if err != nil || done.Rows != files {
 		t.Errorf("got %+v, %v, want %d rows deleted", done, err, files)
 	}

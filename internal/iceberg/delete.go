@@ -17,6 +17,32 @@ type Deleted struct {
 	Files    int   // deleted
 }
 
+// Witness is told of the rows that a deletion deletes.
+type Witness[T any] interface {
+	// Rows gets rows before the commit that deletes them, the columns that Delete was told to read. A row may come again, if
+	// another commit was faster, or after a crash.
+	Rows(ctx context.Context, rows []T) error
+	// Mark is called right before that commit. What it returns is noted in the snapshot and in those that follow; "" leaves
+	// it as it was. With done nothing is left to delete.
+	Mark(ctx context.Context, done bool) (string, error)
+}
+
+// nobody is the witness of a deletion that nobody has to know of.
+type nobody[T any] struct{}
+
+func (nobody[T]) Rows(context.Context, []T) error            { return nil }
+func (nobody[T]) Mark(context.Context, bool) (string, error) { return "", nil }
+
+// marked is the progress with a mark of deletions; nil leaves it as it is.
+func (s *state) marked(mark string) *progress {
+	if mark == "" || mark == s.deleted {
+		return nil
+	}
+	next := s.progress
+	next.deleted = mark
+	return &next
+}
+
 // Delete deletes every row that meets a condition, so that no file holds one any more. Rows that are committed while it
 // runs may be missed; rows that were there when it began are not, wherever compaction carried them. ErrDamaged comes
 // back, with the result, when files could not be read and so may hold some still.
@@ -26,9 +52,14 @@ type Deleted struct {
 // snapshot. Then delete what is no longer listed. A crash leaves either the old files listed, or unlisted, or listed by
 // old snapshots only; running it again finishes each. Where there is no such row, older snapshots stay.
 //
+// Before each commit w is told of its rows, with the columns of c and the named ones; a nil w is told nothing.
+//
 // Steps: T.erase, then those of a commit, for each file; T.forget; T.sweep.
-func (t *Table[T]) Delete(ctx context.Context, c Condition[T]) (out Deleted, err error) {
-	d := deletion[T]{t: t, c: c, sel: t.selection(&Query[T]{Conditions: []Condition[T]{c}, Columns: []string{}})}
+func (t *Table[T]) Delete(ctx context.Context, c Condition[T], w Witness[T], columns ...string) (out Deleted, err error) {
+	if w == nil {
+		w = nobody[T]{}
+	}
+	d := deletion[T]{t: t, c: c, w: w, sel: t.selection(&Query[T]{Conditions: []Condition[T]{c}, Columns: append([]string{}, columns...)})}
 	d.seen, d.broken = map[string]bool{}, map[string]bool{}
 	held := false
 	for {
@@ -49,6 +80,10 @@ func (t *Table[T]) Delete(ctx context.Context, c Condition[T]) (out Deleted, err
 			break // else files came meanwhile: perhaps old rows in a new place
 		}
 	}
+	if err := d.mark(ctx); err != nil {
+		return d.out, err
+	}
+	d.w = nobody[T]{} // what follows is in older snapshots alone
 	if !held {
 		if held, err = d.inOlder(ctx); err != nil {
 			return d.out, err
@@ -80,6 +115,7 @@ func (t *Table[T]) Delete(ctx context.Context, c Condition[T]) (out Deleted, err
 type deletion[T any] struct {
 	t            *Table[T]
 	c            Condition[T]
+	w            Witness[T]
 	sel          *parquetfile.Selection[T]
 	seen, broken map[string]bool // names of files: looked at; among them, not whole
 	out          Deleted
@@ -96,7 +132,7 @@ func (d *deletion[T]) rewrite(ctx context.Context, files []*dataFile) (found boo
 			continue
 		}
 		found = true
-		err = d.t.deleteFrom(ctx, f, d.c.Match, rows, &d.out)
+		err = d.deleteFrom(ctx, f, rows)
 		if errors.Is(err, errUnreadable) {
 			d.broken[f.name] = true
 			err = nil
@@ -108,13 +144,29 @@ func (d *deletion[T]) rewrite(ctx context.Context, files []*dataFile) (found boo
 	return found, nil
 }
 
-// count says how many rows of a file are to be deleted; 0 for one that it has seen.
+// mark notes that everything is deleted, where the last commit could not.
+func (d *deletion[T]) mark(ctx context.Context) error {
+	mark, err := d.w.Mark(ctx, true)
+	if err != nil {
+		return err
+	}
+	_, err = d.t.update(ctx, func(s *state) (*change, error) {
+		next := s.marked(mark)
+		if next == nil {
+			return nil, nil
+		}
+		return &change{operation: replaced, progress: next}, nil
+	})
+	return err
+}
+
+// count says how many rows of a file are to be deleted; 0 for one that it has seen. It tells the witness.
 func (d *deletion[T]) count(ctx context.Context, f *dataFile) (int64, error) {
 	if d.seen[f.name] {
 		return 0, nil
 	}
 	d.seen[f.name] = true
-	rows, whole, err := d.t.count(ctx, f, d.sel)
+	rows, whole, err := d.t.count(ctx, f, d.sel, d.w)
 	if !whole {
 		d.broken[f.name] = true
 	}
@@ -194,7 +246,7 @@ func (t *Table[T]) Count(ctx context.Context, c Condition[T]) (rows int64, err e
 }
 
 // count says how many rows of a file are selected, and whether all of it could be read.
-func (t *Table[T]) count(ctx context.Context, f *dataFile, sel *parquetfile.Selection[T]) (rows int64, whole bool, err error) {
+func (t *Table[T]) count(ctx context.Context, f *dataFile, sel *parquetfile.Selection[T], w Witness[T]) (rows int64, whole bool, err error) {
 	o, err := t.store.Open(ctx, f.name)
 	if isMissing(err) {
 		return 0, false, nil
@@ -206,13 +258,14 @@ func (t *Table[T]) count(ctx context.Context, f *dataFile, sel *parquetfile.Sele
 	whole = true
 	err = parquetfile.ReadRows(ctx, o, f.bytes, sel, func(error) { whole = false }, func(some []T) error {
 		rows += int64(len(some))
-		return nil
+		return w.Rows(ctx, some)
 	})
 	return rows, whole, err
 }
 
 // deleteFrom puts a file without the matching rows in the place of one with them.
-func (t *Table[T]) deleteFrom(ctx context.Context, f *dataFile, match func(*T) bool, rows int64, out *Deleted) error {
+func (d *deletion[T]) deleteFrom(ctx context.Context, f *dataFile, rows int64) error {
+	t := d.t
 	release, err := t.lockShared(ctx)
 	if err != nil {
 		return err
@@ -221,7 +274,7 @@ func (t *Table[T]) deleteFrom(ctx context.Context, f *dataFile, match func(*T) b
 	if err := t.at("erase"); err != nil {
 		return err
 	}
-	made, err := t.rewrite(ctx, []*dataFile{f}, parquetfile.PackedPage, match, nil)
+	made, err := t.rewrite(ctx, []*dataFile{f}, parquetfile.PackedPage, d.c.Match, nil)
 	if err != nil {
 		return err
 	}
@@ -229,13 +282,18 @@ func (t *Table[T]) deleteFrom(ctx context.Context, f *dataFile, match func(*T) b
 	if len(made) == 0 {
 		operation = deleted
 	}
-	err = t.replace(ctx, operation, []*dataFile{f}, made)
+	mark, err := d.w.Mark(ctx, false)
+	if err != nil {
+		t.discard(ctx, made)
+		return err
+	}
+	err = t.replace(ctx, operation, []*dataFile{f}, made, mark)
 	if errors.Is(err, errStale) {
 		return nil // compaction was faster; the file it made comes next
 	}
 	if err == nil || errors.Is(err, objectstore.ErrUncertain) {
-		out.Rows += rows
-		out.Replaced++
+		d.out.Rows += rows
+		d.out.Replaced++
 	}
 	return err
 }

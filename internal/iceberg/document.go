@@ -50,6 +50,7 @@ type Kept struct {
 	At         time.Time
 	Watermarks map[uint8]uint64 // up to where in each partition of the stream it holds everything
 	Stream     string           // the identity of that stream
+	Deleted    string           // see Witness.Mark
 }
 
 // ErrNoSnapshot says that a table has no such snapshot, or none at all.
@@ -73,5 +74,5 @@ func (t *table) Snapshot(ctx context.Context, id int64) (Kept, error) {
 	if !ok {
 		return Kept{}, ErrNoSnapshot
 	}
-	return Kept{ID: snap.ID, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.marks, Stream: at.stream}, nil
+	return Kept{ID: snap.ID, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.marks, Stream: at.stream, Deleted: at.deleted}, nil
 }

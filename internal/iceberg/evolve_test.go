@@ -92,7 +92,7 @@ func TestColumnIsAdded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := table.replace(t.Context(), replaced, table.state.Load().files(), merged); err != nil {
+	if err := table.replace(t.Context(), replaced, table.state.Load().files(), merged, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := scanned(t, table); !reflect.DeepEqual(got, want) {

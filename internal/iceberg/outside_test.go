@@ -109,7 +109,7 @@ func holdsOutside(t *testing.T, base, place string) {
 			t.Error("copy: got no error")
 		}
 		_, compactErr := table.Compact(ctx, nil)
-		_, eraseErr := table.Delete(ctx, all)
+		_, eraseErr := table.Delete(ctx, all, nil)
 		_, sweepErr := table.Sweep(ctx)
 		t.Log(compactErr, eraseErr, sweepErr) // what can be done without the file may be done
 	}

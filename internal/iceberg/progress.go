@@ -44,6 +44,7 @@ type progress struct {
 	stream  string           // its identity
 	marks   map[uint8]uint64 // the watermarks: up to where each partition is in the table
 	settled map[uint8]uint64 // see Span.Settled
+	deleted string           // see Witness.Mark
 }
 
 // The names under which a snapshot's summary and the table's properties hold progress.
@@ -51,6 +52,7 @@ const (
 	watermarkProperty = "sluice.watermark"
 	streamProperty    = "sluice.stream"
 	settledProperty   = "sluice.settled"
+	deletedProperty   = "sluice.erased"
 )
 
 // Progress is what of a stream a table holds.
@@ -59,6 +61,7 @@ type Progress struct {
 	Watermarks map[uint8]uint64 // up to where each partition is in the table
 	Settled    map[uint8]uint64 // see Span.Settled
 	Rows       bool             // the table has rows
+	Deleted    string           // see Witness.Mark
 }
 
 // Progress says what of a stream the table holds.
@@ -67,7 +70,7 @@ func (t *table) Progress(ctx context.Context) (Progress, error) {
 	if err != nil {
 		return Progress{}, err
 	}
-	return Progress{Stream: s.stream, Watermarks: s.marks, Settled: s.settled, Rows: s.hasRows()}, nil
+	return Progress{Stream: s.stream, Watermarks: s.marks, Settled: s.settled, Rows: s.hasRows(), Deleted: s.deleted}, nil
 }
 
 // Belongs says whether watermarks of a stream with this identity can be continued. "" belongs to every table.
@@ -120,7 +123,7 @@ func (s *state) has(from Origin) (done bool, err error) {
 
 // after is the progress when what an origin holds is in the table.
 func (s *state) after(from Origin) *progress {
-	next := &progress{stream: s.stream, marks: map[uint8]uint64{}, settled: map[uint8]uint64{}}
+	next := &progress{stream: s.stream, marks: map[uint8]uint64{}, settled: map[uint8]uint64{}, deleted: s.deleted}
 	maps.Copy(next.marks, s.marks)
 	maps.Copy(next.settled, s.settled)
 	if from.Stream != "" {
@@ -146,7 +149,7 @@ func (t *table) Adopt(ctx context.Context, stream string, marks map[uint8]uint64
 			return nil, nil
 		}
 		adopted = true
-		return &change{operation: replaced, progress: &progress{stream, marks, marks}}, nil
+		return &change{operation: replaced, progress: &progress{stream, marks, marks, s.deleted}}, nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("adopt %s: %w", t.layout.name, err)
@@ -179,7 +182,7 @@ func (m *metadata) progressAt(s *snapshot) (progress, bool) {
 }
 
 func readProgress(from map[string]string) progress {
-	return progress{from[streamProperty], parseWatermarks(from[watermarkProperty]), parseWatermarks(from[settledProperty])}
+	return progress{from[streamProperty], parseWatermarks(from[watermarkProperty]), parseWatermarks(from[settledProperty]), from[deletedProperty]}
 }
 
 // write puts the progress into a snapshot's summary or the table's properties.
@@ -190,6 +193,9 @@ func (p *progress) write(to map[string]string) {
 	}
 	if len(p.settled) > 0 {
 		to[settledProperty] = formatWatermarks(p.settled)
+	}
+	if p.deleted != "" {
+		to[deletedProperty] = p.deleted
 	}
 }
 

@@ -149,7 +149,7 @@ func TestDamageAtRest(t *testing.T) {
 			}
 			if c.noisy && strings.HasPrefix(name, "file") && !strings.Contains(name, "middle") {
 				compactAll(t, l) // leaves the damaged file alone
-				if _, err := l.Erase(t.Context(), Predicate{PartnerID: "nobody"}); !errors.Is(err, ErrDamaged) {
+				if _, err := l.Erase(t.Context(), Predicate{PartnerID: "nobody"}, nil); !errors.Is(err, ErrDamaged) {
 					t.Errorf("got %v from an erasure, want it to say that it could not look everywhere", err)
 				}
 			}

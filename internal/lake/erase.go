@@ -61,23 +61,36 @@ func (p Predicate) condition() (c iceberg.Condition[event.Row], err error) {
 // Erased is what an erasure did.
 type Erased = iceberg.Deleted
 
+// Witness is told of the rows that an erasure deletes, before they are gone, and says what the snapshot notes that is without
+// them. Of a row it sees the event id, the dataset, when it was received, what it may be used for, and identifiers.
+type Witness = iceberg.Witness[event.Row]
+
+// witnessed are the columns of a row that a Witness sees, beside those of the condition.
+var witnessed = []string{"event_id", "data_set_id", "privacy", "late", "optimization_eligible"}
+
+// ErasedMark is what the table events notes about erasures.
+func (l *Lake) ErasedMark(ctx context.Context) (string, error) {
+	p, err := l.events.Progress(ctx)
+	return p.Deleted, err
+}
+
 // Erase deletes every stored event that carries an identifier, so that no file holds it any more. Rows that are
 // committed while it runs may be missed; rows that were there when it began are not, wherever compaction carried
-// them. ErrDamaged comes back, with the result, when files could not be read and so may hold it still.
-func (l *Lake) Erase(ctx context.Context, p Predicate) (Erased, error) {
+// them. w, which may be nil, is told of them. ErrDamaged comes back, with the result, when files could not be read and so may hold it still.
+func (l *Lake) Erase(ctx context.Context, p Predicate, w Witness) (Erased, error) {
 	c, err := p.condition()
 	if err != nil {
 		return Erased{}, err
 	}
-	return l.events.Delete(ctx, c)
+	return l.events.Delete(ctx, c, w, witnessed...)
 }
 
 // EraseWhere deletes every stored event that match chooses, as Erase does. match sees the identifiers of a row, its dataset
 // and when it was received.
-func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool) (Erased, error) {
+func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool, w Witness) (Erased, error) {
 	return l.events.Delete(ctx, iceberg.Condition[event.Row]{
 		Columns: []string{"data_set_id", "received_at", "email_sha256", "ifa", "ip_sha256", "partner_id"}, Match: match,
-	})
+	}, w, witnessed...)
 }
 
 // KeepsVersions says whether the bucket of the tables has kept what was deleted from it: then an erased identifier is still

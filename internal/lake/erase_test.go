@@ -1,13 +1,16 @@
 package lake
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/objectstore"
 )
 
@@ -32,7 +35,7 @@ func TestEraseEndsSnapshotsThatHoldRows(t *testing.T) {
 	if before != 3 {
 		t.Fatalf("got %d snapshots, want 3", before)
 	}
-	if done, err := l.Erase(t.Context(), Predicate{EmailSHA256: digest(1 << 41)}); err != nil || done != (Erased{}) {
+	if done, err := l.Erase(t.Context(), Predicate{EmailSHA256: digest(1 << 41)}, nil); err != nil || done != (Erased{}) {
 		t.Fatalf("got %+v, %v for an identifier that no row has, want nothing done", done, err)
 	}
 	if got := eventsOf(l).Snapshots; got != before {
@@ -42,7 +45,7 @@ func TestEraseEndsSnapshotsThatHoldRows(t *testing.T) {
 	if len(holding(t, dir, raw)) == 0 {
 		t.Fatal("got no file with the identifier, so the test proves nothing")
 	}
-	if done, err := l.Erase(t.Context(), Predicate{EmailSHA256: marked}); err != nil || done.Rows != 0 || done.Files == 0 {
+	if done, err := l.Erase(t.Context(), Predicate{EmailSHA256: marked}, nil); err != nil || done.Rows != 0 || done.Files == 0 {
 		t.Fatalf("got %+v, %v, want no row of the newest snapshot and files of older ones", done, err)
 	}
 	if left := holding(t, dir, raw); len(left) > 0 {
@@ -78,11 +81,11 @@ func TestEraseAgainFinishes(t *testing.T) {
 				}
 				return nil
 			}})
-			if _, err := l.Erase(t.Context(), p); i > 0 && !errors.Is(err, objectstore.ErrUncertain) || i == 0 && err != nil {
+			if _, err := l.Erase(t.Context(), p, nil); i > 0 && !errors.Is(err, objectstore.ErrUncertain) || i == 0 && err != nil {
 				t.Fatalf("got %v", err)
 			}
 			l = openLake(t, Options{Store: at(t, dir)})
-			if _, err := l.Erase(t.Context(), p); err != nil {
+			if _, err := l.Erase(t.Context(), p, nil); err != nil {
 				t.Fatal(err)
 			}
 			if left := holding(t, dir, raw); len(left) > 0 {
@@ -95,5 +98,60 @@ func TestEraseAgainFinishes(t *testing.T) {
 	}
 	if !slices.Contains(steps, "events.forget") || !slices.Contains(steps, "events.sweep") {
 		t.Errorf("got the steps %v, want those of an erasure", steps)
+	}
+}
+
+// witness is told of rows, and marks each commit with how many it was told of.
+type witness struct {
+	l    *Lake
+	told map[event.ID]bool
+	done int
+}
+
+func (w *witness) Rows(_ context.Context, rows []event.Row) error {
+	for i := range rows {
+		w.told[rows[i].EventID] = true
+	}
+	return nil
+}
+
+func (w *witness) Mark(ctx context.Context, done bool) (string, error) {
+	if done {
+		w.done++
+	}
+	there, err := w.l.Count(ctx, Predicate{PartnerID: "marked"})
+	if !done && there == 0 {
+		err = errors.Join(err, errors.New("rows were deleted before their mark"))
+	}
+	return strconv.Itoa(len(w.told)), err
+}
+
+// A witness is told of every row before it is gone, and what it says is noted in the snapshot and in those that follow.
+func TestErasureWitness(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Store: at(t, dir), Now: func() time.Time { return noon }}
+	l := openLake(t, o)
+	all := newSampler(3, 2, 5).rows(300, noon)
+	for i := range all {
+		all[i].PartnerID = ""
+		if i%3 == 0 {
+			all[i].PartnerID = "marked"
+		}
+	}
+	commit(t, l, all[:150])
+	commit(t, l, all[150:299])
+	w := &witness{l: l, told: map[event.ID]bool{}}
+	done, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}, w)
+	if err != nil || done.Rows != 100 || len(w.told) != 100 || w.done != 1 {
+		t.Fatalf("got %+v, %v, told of %d, done %d times; want 100, done once", done, err, len(w.told), w.done)
+	}
+	commit(t, l, all[299:])
+	for range 2 {
+		mark, err := l.ErasedMark(t.Context())
+		snap, snapErr := l.Snapshot(t.Context(), 0)
+		if err != nil || snapErr != nil || mark != "100" || snap.Erased != "100" {
+			t.Errorf("got %q and %q, %v, %v; want 100", mark, snap.Erased, err, snapErr)
+		}
+		l = openLake(t, o)
 	}
 }

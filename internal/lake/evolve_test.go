@@ -58,7 +58,7 @@ func TestColumnsAreAdded(t *testing.T) {
 	}
 	same(t, collect(t, l, Query{}), old)
 	gone := old[len(old)-1].DatasetID
-	if _, err := l.EraseWhere(t.Context(), func(r *event.Row) bool { return r.DatasetID == gone }); err != nil {
+	if _, err := l.EraseWhere(t.Context(), func(r *event.Row) bool { return r.DatasetID == gone }, nil); err != nil {
 		t.Fatal(err)
 	}
 	same(t, collect(t, l, Query{}), slices.DeleteFunc(old, func(r event.Row) bool { return r.DatasetID == gone }))

@@ -117,7 +117,7 @@ func TestLogNamesNoDeletedVersion(t *testing.T) {
 	marked := s.rows(3, noon)
 	marked[1].PartnerID = "marked"
 	commit(t, l, marked)
-	if _, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}); err != nil {
+	if _, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

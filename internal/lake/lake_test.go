@@ -241,7 +241,7 @@ func TestEraseFromOneDataset(t *testing.T) {
 		t.Fatalf("got %d, %v, want %d", n, err, there["shop-1"])
 	}
 	same(t, collect(t, l, Query{}), rows)
-	done, err := l.Erase(t.Context(), p)
+	done, err := l.Erase(t.Context(), p, nil)
 	if err != nil || done.Rows != there["shop-1"] {
 		t.Fatalf("got %+v, %v, want %d rows", done, err, there["shop-1"])
 	}

@@ -178,7 +178,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 			if len(holding(t, dir, raw)) == 0 && c.raw == "" {
 				t.Fatal("got no file with the identifier, so the test proves nothing")
 			}
-			done, err := l.Erase(t.Context(), c.p)
+			done, err := l.Erase(t.Context(), c.p, nil)
 			if err != nil || done.Rows != 4 {
 				t.Fatalf("got %+v, %v, want 4 rows", done, err)
 			}
@@ -187,7 +187,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 			}
 			same(t, collect(t, l, Query{}), keep)
 			same(t, collect(t, openLake(t, Options{Store: at(t, dir)}), Query{}), keep)
-			if done, err := l.Erase(t.Context(), c.p); err != nil || done.Rows != 0 {
+			if done, err := l.Erase(t.Context(), c.p, nil); err != nil || done.Rows != 0 {
 				t.Errorf("got %+v, %v the second time, want nothing to do", done, err)
 			}
 			if n := eventsOf(l).Snapshots; n != 1 {
@@ -197,7 +197,7 @@ func TestEraseLeavesNothing(t *testing.T) {
 	}
 	l := openLake(t, Options{})
 	for _, p := range []Predicate{{}, {IFA: "a", PartnerID: "b"}, {EmailSHA256: "zz"}} {
-		if _, err := l.Erase(t.Context(), p); err == nil {
+		if _, err := l.Erase(t.Context(), p, nil); err == nil {
 			t.Errorf("got no error for %+v", p)
 		}
 	}
@@ -241,7 +241,7 @@ func TestUpkeepCrashesAtEveryStep(t *testing.T) {
 		if _, err := l.Compact(ctx); err != nil {
 			return err
 		}
-		if _, err := l.Erase(ctx, Predicate{EmailSHA256: marked}); err != nil {
+		if _, err := l.Erase(ctx, Predicate{EmailSHA256: marked}, nil); err != nil {
 			return err
 		}
 		_, err = l.Sweep(ctx)
@@ -316,7 +316,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	}()
 	go func() {
 		for ctx.Err() == nil {
-			if _, err := keeper.Erase(ctx, Predicate{PartnerID: "marked"}); err != nil && ctx.Err() == nil {
+			if _, err := keeper.Erase(ctx, Predicate{PartnerID: "marked"}, nil); err != nil && ctx.Err() == nil {
 				upkeep <- err
 				return
 			}
@@ -339,7 +339,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		}
 	}
 	l := openLake(t, Options{Store: at(t, dir)})
-	if _, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}); err != nil {
+	if _, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	same(t, collect(t, l, Query{}), keep)

@@ -153,7 +153,7 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	if b.erased, err = b.l.erased(ctx); err != nil {
 		return err
 	}
-	left := 0
+	var left []event.Row
 	events.Reset()
 	b.events = events
 	for _, w := range b.frames {
@@ -161,11 +161,9 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	}
 	for _, w := range b.frames {
 		for slot, record := range w.frame.Records {
-			n, err := b.record(w.of, w.frame.Seq, slot, record)
-			if err != nil {
+			if left, err = b.record(w.of, w.frame.Seq, slot, record, left); err != nil {
 				return err
 			}
-			left += n
 		}
 		w.of.tallied, w.of.rejected = max(w.of.tallied, w.frame.Seq), max(w.of.rejected, w.frame.Seq)
 		if err := job.Pause(ctx); err != nil {
@@ -174,25 +172,26 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	}
 	clear(b.l.decoded[:cap(b.l.decoded)]) // else they would keep frames in memory
 	b.frames = nil
-	if left > 0 {
-		b.l.o.Log.Info("rows with erased identifiers were not loaded again", "rows", left)
+	if len(left) > 0 {
+		b.l.o.Log.Info("rows with erased identifiers were not loaded again", "rows", len(left))
+		return b.l.o.Erasures.LeftOut(ctx, left)
 	}
 	return nil
 }
 
-// record decodes one record, and adds to each table what it has not yet. It says how many rows it leaves out because
-// they were erased.
-func (b *batch) record(a *assignment, seq uint64, slot int, record []byte) (erased int, err error) {
+// record decodes one record, and adds to each table what it has not yet. It adds to left
+// the rows that it leaves out because they were erased, without what they say.
+func (b *batch) record(a *assignment, seq uint64, slot int, record []byte, left []event.Row) ([]event.Row, error) {
 	rows, err := b.reader.Decode(&b.read, b.l.decoded[:0], view(record), a.p.id, seq, uint16(slot))
 	if err != nil {
 		isNew, kept := b.l.quarantine.record(a.p.id, seq, slot, record)
 		if kept != nil {
-			return 0, fmt.Errorf("keep a damaged record: %w", kept)
+			return left, fmt.Errorf("keep a damaged record: %w", kept)
 		}
 		if isNew {
 			a.p.log.Error("record is damaged", "sequence", seq, "slot", slot, "error", err)
 		}
-		return 0, nil
+		return left, nil
 	}
 	if seq > a.tallied { // before rows move
 		a.tally.Add(&b.read)
@@ -203,14 +202,19 @@ func (b *batch) record(a *assignment, seq uint64, slot int, record []byte) (eras
 	if seq > a.marks.Events {
 		kept := rows
 		if b.erased != nil {
-			kept = slices.DeleteFunc(rows, func(r event.Row) bool { return b.erased.Erased(&r) })
+			kept = slices.DeleteFunc(rows, func(r event.Row) bool {
+				erased := b.erased.Erased(&r)
+				if erased {
+					left = append(left, erasure.Bare(&r))
+				}
+				return erased
+			})
 		}
-		erased = len(rows) - len(kept)
 		b.events.Add(kept)
 		a.added += len(kept)
 	}
 	b.l.decoded = rows
-	return erased, nil
+	return left, nil
 }
 
 // reject notes the rejections of a submission. They wait for longer than its frame, so their texts are copies.

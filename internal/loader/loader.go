@@ -34,9 +34,10 @@ type Target interface {
 	Pend(hours []lake.Hour)
 }
 
-// Erasures knows which identifiers were erased.
+// Erasures knows which identifiers were erased, and notes which rows are left out for it.
 type Erasures interface {
 	Current(ctx context.Context) (*erasure.Set, error)
+	LeftOut(ctx context.Context, rows []event.Row) error
 }
 
 // Options say what is loaded, and how. Stream, Lake, Quarantine and Now are required.

@@ -71,6 +71,7 @@ type reload struct {
 	marks    map[uint8]uint64
 	salvaged []event.ID // sorted
 	rows     *lake.EventRows
+	left     []event.Row // were erased, and are not loaded; without what they say
 	out      Reloaded
 
 	decoder submission.Decoder
@@ -107,6 +108,9 @@ func (r *reload) run(ctx context.Context) (_ Reloaded, err error) {
 	if err := r.flush(ctx, 1); err != nil {
 		return r.out, err
 	}
+	if err := r.o.Erasures.LeftOut(ctx, r.left); err != nil {
+		return r.out, err
+	}
 	unchanged := func() error {
 		now, err := r.o.Erasures.Current(ctx)
 		if err == nil && now != r.erased {
@@ -119,8 +123,12 @@ func (r *reload) run(ctx context.Context) (_ Reloaded, err error) {
 	}
 	if err := unchanged(); errors.Is(err, errErased) {
 		now, err := r.o.Erasures.Current(ctx)
+		if err != nil {
+			return r.out, err
+		}
+		w, err := r.o.Erasures.Loading(ctx)
 		if err == nil {
-			_, err = r.o.Lake.EraseWhere(ctx, now.Erased)
+			_, err = r.o.Lake.EraseWhere(ctx, now.Erased, w)
 		}
 		return r.out, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/erasure"
 	"sluice/internal/stream"
 )
 
@@ -202,6 +203,7 @@ func (r *reload) load(ctx context.Context, w *window, rows []event.Row) error {
 		}
 		if r.erased.Erased(&row) {
 			r.out.Erased++
+			r.left = append(r.left, erasure.Bare(&row))
 			return true
 		}
 		return false

@@ -229,7 +229,7 @@ func TestMaintenance(t *testing.T) {
 		}
 	}
 	one := all[3]
-	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: one.EmailSHA256})
+	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: one.EmailSHA256}, nil)
 	if err != nil || done.Rows != 1 {
 		t.Fatalf("got %+v, %v, want one row", done, err)
 	}
@@ -493,7 +493,7 @@ func TestReadersCostFewRequests(t *testing.T) {
 		}
 	}
 	// What is erased is in no cache, either.
-	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: all[0].EmailSHA256})
+	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: all[0].EmailSHA256}, nil)
 	if err != nil || done.Rows != 1 {
 		t.Fatalf("got %+v, %v, want one row", done, err)
 	}

@@ -18,7 +18,7 @@ func TestHintAfterErasure(t *testing.T) {
 	some := rows(6)
 	load(t, l, 0, some[:3])
 	load(t, l, 0, some[3:])
-	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: some[0].EmailSHA256})
+	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: some[0].EmailSHA256}, nil)
 	if err != nil || done.Rows != 1 {
 		t.Fatalf("erase: got %+v, %v, want one row", done, err)
 	}

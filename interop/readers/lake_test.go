@@ -48,7 +48,7 @@ func erase(ctx context.Context, l *lake.Lake, column, value string) (int64, erro
 	case "ip_sha256":
 		p.IPSHA256 = value
 	}
-	done, err := l.Erase(ctx, p)
+	done, err := l.Erase(ctx, p, nil)
 	return done.Rows, err
 }
 

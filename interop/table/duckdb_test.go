@@ -219,7 +219,7 @@ func TestDuckDBReadsEveryRow(t *testing.T) {
 	if err != nil || n <= len(rows)+1 {
 		t.Errorf("got %d rows, %v by a query over the directory, want more than the %d that are stored", n, err, len(rows)+1)
 	}
-	if done, err := l.Erase(t.Context(), lake.Predicate{PartnerID: "marked"}); err != nil || done.Rows != 1 {
+	if done, err := l.Erase(t.Context(), lake.Predicate{PartnerID: "marked"}, nil); err != nil || done.Rows != 1 {
 		t.Fatalf("got %+v, %v, want one row erased", done, err)
 	}
 	check("erased")
