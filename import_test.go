@@ -58,11 +58,12 @@ var permissions = map[string]struct{ ours, modules []string }{
 		ours:    []string{"internal/objectstore", "internal/parquetfile", "internal/throttle"},
 		modules: []string{"github.com/apache/iceberg-go"},
 	},
-	"internal/measure": {ours: []string{"event"}},
-	"internal/hours":   {ours: []string{"event", "internal/lake", "internal/submission"}},
+	"internal/campaign": {ours: []string{"event"}},
+	"internal/measure":  {ours: []string{"event"}},
+	"internal/hours":    {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}},
 	"internal/lake": {
 		ours: []string{
-			"event", "internal/iceberg", "internal/objectstore", "internal/parquetfile", "internal/submission", "internal/throttle",
+			"event", "internal/campaign", "internal/iceberg", "internal/objectstore", "internal/parquetfile", "internal/submission", "internal/throttle",
 		},
 	},
 	"internal/loader": {
@@ -70,7 +71,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"golang.org/x/sync"},
 	},
 	"internal/api": {
-		ours:    []string{"event", "internal/dataset", "internal/histogram", "internal/listen", "internal/stream", "internal/submission", "internal/version"},
+		ours:    []string{"event", "internal/campaign", "internal/dataset", "internal/histogram", "internal/listen", "internal/stream", "internal/submission", "internal/version"},
 		modules: []string{"github.com/klauspost/compress"},
 	},
 	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake"}},
@@ -79,7 +80,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/version": {},
 	"internal/console": {
 		ours: []string{
-			"event", "internal/access", "internal/api", "internal/audit", "internal/cluster", "internal/dataset",
+			"event", "internal/access", "internal/api", "internal/audit", "internal/campaign", "internal/cluster", "internal/dataset",
 			"internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/hours",
 			"internal/iceberg", "internal/lake", "internal/listen", "internal/loader", "internal/objectstore",
 			"internal/stream", "internal/submission",
@@ -109,7 +110,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	},
 	"cmd/sluice": {
 		ours: []string{
-			"event", "internal/access", "internal/api", "internal/audit", "internal/backup", "internal/catalog",
+			"event", "internal/access", "internal/api", "internal/audit", "internal/backup", "internal/campaign", "internal/catalog",
 			"internal/cluster", "internal/clusterstatus", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
 			"internal/erasure", "internal/failpoint", "internal/feed", "internal/hours", "internal/identifier", "internal/lake", "internal/listen", "internal/loader",
 			"internal/measure", "internal/memory", "internal/objectstore", "internal/profile", "internal/secretfile", "internal/stream",

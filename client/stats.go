@@ -59,6 +59,21 @@ type Stats struct {
 		AgeSeconds int64     `json:"age_seconds"`
 		EndsAt     time.Time `json:"ends_at,omitzero"`
 	} `json:"key"`
+
+	// Only StatsByCampaign fills these.
+	Campaigns  []StatsCampaign `json:"campaigns,omitempty"` // of the most events first
+	AsReported bool            `json:"as_reported,omitempty"`
+	Note       string          `json:"note,omitempty"` // which views count each conversion once
+}
+
+// StatsCampaign is what was reported of one campaign. "(none)" are suppressed events without one, "(other)" those of campaigns
+// beyond the first thousand.
+type StatsCampaign struct {
+	ID      string             `json:"cp_id"`
+	Name    string             `json:"cp_name"` // last seen
+	Events  map[string]int64   `json:"events"`  // by type
+	Value   map[string]float64 `json:"value"`   // by currency, without refunds
+	Refunds map[string]float64 `json:"refunds"` // by currency, never negative
 }
 
 // StatsRejection is one reason for rejections: an error code at a field.
@@ -76,9 +91,21 @@ type StatsRejection struct {
 // Stats reads the numbers of the key's own dataset. The window is 1h, 24h, 7d or 30d; "" is 24h. An event is counted some
 // seconds after its receipt.
 func (c *Client) Stats(ctx context.Context, window string) (*Stats, error) {
-	path := "/v1/stats"
+	return c.stats(ctx, window, url.Values{})
+}
+
+// StatsByCampaign is Stats with the campaigns as they were reported: a conversion that was sent twice counts twice.
+func (c *Client) StatsByCampaign(ctx context.Context, window string) (*Stats, error) {
+	return c.stats(ctx, window, url.Values{"by": {"campaign"}})
+}
+
+func (c *Client) stats(ctx context.Context, window string, query url.Values) (*Stats, error) {
 	if window != "" {
-		path += "?" + url.Values{"window": {window}}.Encode()
+		query.Set("window", window)
+	}
+	path := "/v1/stats"
+	if len(query) > 0 {
+		path += "?" + query.Encode()
 	}
 	a, err := c.read(ctx, path)
 	if err != nil {

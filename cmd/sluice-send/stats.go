@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,7 +19,7 @@ import (
 var statsWindows = []string{"1h", "24h", "7d", "30d"}
 
 func (p *program) statsCommand() *cobra.Command {
-	var window string
+	var window, by string
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Show the numbers of the key's dataset: accepted, rejected and why, coverage, match readiness",
@@ -29,11 +30,18 @@ some seconds after its receipt. The exit code does not depend on the numbers.`,
 			if !slices.Contains(statsWindows, window) {
 				return exit(exitUsage, fmt.Errorf("--window is one of %v", statsWindows))
 			}
+			if by != "" && by != "campaign" {
+				return exit(exitUsage, errors.New("--by is campaign"))
+			}
 			c, err := p.open(client.Options{Retry: briefly})
 			if err != nil {
 				return err
 			}
-			s, err := c.Stats(cmd.Context(), window)
+			read := c.Stats
+			if by != "" {
+				read = c.StatsByCampaign
+			}
+			s, err := read(cmd.Context(), window)
 			if err != nil {
 				return failure(cmd.Context(), err)
 			}
@@ -44,6 +52,7 @@ some seconds after its receipt. The exit code does not depend on the numbers.`,
 		},
 	}
 	cmd.Flags().StringVar(&window, "window", "24h", "how far back: 1h, 24h, 7d or 30d")
+	cmd.Flags().StringVar(&by, "by", "", "campaign: list the campaigns too, as they were reported")
 	return cmd
 }
 
@@ -75,6 +84,7 @@ func printStats(out io.Writer, s *client.Stats) error {
 	for _, t := range s.EventTypes {
 		row("  "+t.EventType, t.Accepted, of(t.Accepted, s.Accepted, "accepted"))
 	}
+	printCampaigns(w, s)
 	fmt.Fprint(w, "\nIdentifiers\n")
 	for _, i := range s.Identifiers {
 		row("  "+i.Field, i.Events, of(i.Events, s.Accepted, "accepted"))
@@ -103,6 +113,25 @@ func printStats(out io.Writer, s *client.Stats) error {
 	}
 	row("key "+s.Key.KeyID, fmt.Sprintf("%d days old", s.Key.AgeSeconds/86400), ends)
 	return w.Flush()
+}
+
+func printCampaigns(w io.Writer, s *client.Stats) {
+	if !s.AsReported {
+		return
+	}
+	fmt.Fprintf(w, "\nCampaigns\n  %s\n", s.Note)
+	for _, c := range s.Campaigns {
+		fmt.Fprintf(w, "  %s\t\t%s\n", c.ID, c.Name)
+		for _, t := range slices.Sorted(maps.Keys(c.Events)) {
+			fmt.Fprintf(w, "    %s\t%d\n", t, c.Events[t])
+		}
+		for _, currency := range slices.Sorted(maps.Keys(c.Value)) {
+			fmt.Fprintf(w, "    value\t%.2f\t%s\n", c.Value[currency], currency)
+		}
+		for _, currency := range slices.Sorted(maps.Keys(c.Refunds)) {
+			fmt.Fprintf(w, "    refunds\t%.2f\t%s\n", c.Refunds[currency], currency)
+		}
+	}
 }
 
 // of is a share in words, nothing when there is no whole.

@@ -6,6 +6,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/api"
+	"sluice/internal/campaign"
 	"sluice/internal/hours"
 )
 
@@ -14,6 +15,11 @@ func (s *service) numbers(ctx context.Context, datasetID string, window api.Numb
 	n, err := readNumbers(ctx, s.hours, datasetID, hours.NewWindow(window.Step, window.Steps, now))
 	n.Freshness.DelaySeconds = int64(s.backlog.Age().Seconds())
 	return n, err
+}
+
+// campaigns answers GET /v1/stats?by=campaign.
+func (s *service) campaigns(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) ([]campaign.Campaign, error) {
+	return s.hours.Campaigns(ctx, datasetID, hours.NewWindow(window.Step, window.Steps, now))
 }
 
 // memberOf names the members of identifiers as the index counts them.

@@ -97,6 +97,65 @@ func TestNumbersEqualTheTables(t *testing.T) {
 	}
 }
 
+// A sender sees its campaigns as it reported them, in every window: before the counts are in the table and after the process was
+// killed.
+func TestCampaignsOfASender(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir)
+	key, _ := provisioned(t, dir, "shop")
+	at := time.Now().Unix()
+	one := func(campaign, kind, value, rest string) string {
+		return fmt.Sprintf(`{"data_set_id":"shop","timestamp":%d,"event_type":%q%s%s,"identifiers":{"ifa":"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}%s}`, at, kind, campaign, value, rest)
+	}
+	const suppressed = `,"privacy":{"gpp_string":"DBABLA~ClViiJlAIEZU.YA","gpp_sid":[7]}`
+	for _, batch := range [][]string{
+		{one(`,"cp_id":"spring","cp_name":"Spring"`, "purchase", `,"value":10,"currency_code":"EUR"`, ""), one("", "search", "", "")},
+		{
+			one(`,"cp_id":"spring","cp_name":"Spring sale"`, "purchase", `,"value":2.5,"currency_code":"EUR"`, ""),
+			one(`,"cp_id":"spring"`, "refund", `,"value":-4,"currency_code":"EUR"`, ""), one(`,"cp_id":"spring"`, "purchase", `,"value":1,"currency_code":"USD"`, ""),
+			one(`,"cp_id":"gone"`, "purchase", `,"value":3,"currency_code":"EUR"`, suppressed),
+		},
+	} {
+		if a, err := s.post(key, "/v1/events/batch", "["+strings.Join(batch, ",")+"]"); err != nil || a.status != 200 {
+			t.Fatalf("got %d %v %s", a.status, err, a.body)
+		}
+	}
+	const want = `[{"cp_id":"spring","cp_name":"Spring sale","events":{"purchase":3,"refund":1},"value":{"EUR":12.5,"USD":1},"refunds":{"EUR":4}},` +
+		`{"cp_id":"shop","cp_name":"","events":{"search":1},"value":{},"refunds":{}},` +
+		`{"cp_id":"(none)","cp_name":"","events":{"purchase":1},"value":{"EUR":3},"refunds":{}}]`
+	for round := range 2 {
+		for _, window := range []string{"1h", "24h", "7d", "30d"} {
+			eventually(t, 60*time.Second, "campaigns of "+window, func() error {
+				a, err := s.call(http.MethodGet, key, "/v1/stats?by=campaign&window="+window, "")
+				if err != nil || a.status != http.StatusOK {
+					return fmt.Errorf("got %d %w", a.status, err)
+				}
+				var n struct {
+					Campaigns  json.RawMessage `json:"campaigns"`
+					AsReported bool            `json:"as_reported"`
+					Note       string          `json:"note"`
+				}
+				if err := json.Unmarshal(a.body, &n); err != nil || !n.AsReported || !strings.Contains(n.Note, "campaign_days") || string(n.Campaigns) != want {
+					return fmt.Errorf("%w: got %s\nwant %s", err, a.body, want)
+				}
+				return nil
+			})
+		}
+		if round == 0 {
+			s.stop(syscall.SIGKILL)
+			s = start(t, dir)
+		}
+	}
+	for path, status := range map[string]int{"/v1/stats?by=type": 400, "/v1/stats?by=": 200, "/v1/stats?by=campaign&window=2h": 400} {
+		if a, _ := s.call(http.MethodGet, key, path, ""); a.status != status || status == 400 && !strings.Contains(string(a.body), "INVALID_PARAMETER") {
+			t.Errorf("%s: got %d %s, want %d", path, a.status, a.body, status)
+		}
+	}
+	if a, _ := s.call(http.MethodGet, key, "/v1/stats", ""); strings.Contains(string(a.body), "campaigns") {
+		t.Errorf("got %s, want no campaigns", a.body)
+	}
+}
+
 // tableNumbers counts the rows of the tables.
 func tableNumbers(t *testing.T, dir, id string) (n api.Numbers) {
 	t.Helper()

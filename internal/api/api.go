@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/campaign"
 	"sluice/internal/dataset"
 	"sluice/internal/listen"
 	"sluice/internal/stream"
@@ -60,6 +61,8 @@ type Server struct {
 	// Numbers are those of a dataset, from the store; the dataset's name, hints, examples and the key are filled in by the
 	// server. It may be nil: then nobody can ask for them.
 	Numbers func(ctx context.Context, datasetID string, w NumbersWindow, now time.Time) (Numbers, error)
+	// Campaigns are the same numbers by campaign. It is there where Numbers is.
+	Campaigns func(ctx context.Context, datasetID string, w NumbersWindow, now time.Time) ([]campaign.Campaign, error)
 	// IDs makes and reads submission ids. It is required.
 	IDs *submission.IDs
 	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the

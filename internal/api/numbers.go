@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/campaign"
 )
 
 // NumbersWindow is a stretch of time for which a sender may ask for its numbers. It ends with the hour or day that is
@@ -45,7 +46,20 @@ type Numbers struct {
 	MatchReadiness MatchReadiness    `json:"match_readiness"`
 	Freshness      Freshness         `json:"freshness"`
 	Key            KeyAge            `json:"key"`
+
+	*CampaignNumbers // only where they are asked for
 }
+
+// CampaignNumbers are the numbers by campaign.
+type CampaignNumbers struct {
+	Campaigns  []campaign.Campaign `json:"campaigns"`
+	AsReported bool                `json:"as_reported"`
+	Note       string              `json:"note"`
+}
+
+// asReported says what numbers by campaign are not.
+const asReported = "As reported: a conversion that was sent twice counts twice, and nothing is attributed. " +
+	"The views campaign_days and attribution_days count each conversion once: ask the operator of the service for them."
 
 // OutcomeCounts are accepted events by privacy outcome.
 type OutcomeCounts struct {
@@ -123,10 +137,20 @@ func (q *request) answerNumbers() error {
 		r.hint = "Use window=1h, 24h, 7d or 30d, or leave it out for 24h."
 		return r
 	}
+	by := q.r.URL.Query().Get("by")
+	if by != "" && by != byCampaign {
+		r := reject(event.InvalidParameter, "There are no numbers by this.")
+		r.hint = "Use by=campaign, or leave it out."
+		return r
+	}
 	if q.server.Numbers == nil {
 		return reject(event.Unavailable, "This server has no numbers.")
 	}
 	n, err := q.server.Numbers(q.r.Context(), q.dataset.ID, window, q.start)
+	if err == nil && by == byCampaign {
+		n.CampaignNumbers = &CampaignNumbers{AsReported: true, Note: asReported}
+		n.Campaigns, err = q.server.Campaigns(q.r.Context(), q.dataset.ID, window, q.start)
+	}
 	if err != nil {
 		r := reject(event.Unavailable, "The numbers of this window cannot be read now.")
 		r.hint = "Ask again later, or ask for window=24h."
@@ -146,6 +170,9 @@ func (q *request) answerNumbers() error {
 	q.out = append(q.out[:0], out...)
 	return err
 }
+
+// byCampaign is the one value of the parameter by.
+const byCampaign = "campaign"
 
 func pickNumbersWindow(name string) (NumbersWindow, bool) {
 	if name == "" {
@@ -192,6 +219,9 @@ func numbersSchema() object {
 		names = append(names, w.Name)
 	}
 	count := func(description string) object { return countSchema(description).with("format", "int64") }
+	byName := func(of object, description string) object {
+		return object{{"type", "object"}, {"additionalProperties", of}, {"description", description}}
+	}
 	return shape(17, object{
 		{"data_set_id", textSchema("The dataset of the key.")},
 		{"window", object{{"type", "string"}, {"enum", names}}},
@@ -210,7 +240,7 @@ func numbersSchema() object {
 		{"requests", shape(3, object{
 			{"accepted", count("Requests answered with a receipt, replays included.")},
 			{"rejected", count("Requests rejected whole: malformed, of the wrong media type or dataset, too large, or without a valid event. 409, 429 and 5xx are neither.")},
-			{"by_code", object{{"type", "object"}, {"additionalProperties", count("Requests.")}, {"description", "Rejected requests by the error_code of their answer."}}},
+			{"by_code", byName(count("Requests."), "Rejected requests by the error_code of their answer.")},
 		})},
 		{"event_types", listSchema(shape(2, object{
 			{"event_type", textSchema("The type, or other for types beyond the first thousand.")}, {"accepted", count("Events accepted.")},
@@ -248,5 +278,14 @@ func numbersSchema() object {
 			{"age_seconds", count("How old it is.")},
 			{"ends_at", whenSchema("When it ends. Absent while it has no end.")},
 		})},
+		{"campaigns", listSchema(shape(5, object{
+			{"cp_id", textSchema("The campaign as it was sent; the dataset's id where none was. (none): suppressed events without one. (other): campaigns beyond the first thousand.")},
+			{"cp_name", textSchema("Its name that was seen last; empty where none was sent.")},
+			{"events", byName(count("Events accepted."), "Accepted events by type.")},
+			{"value", byName(object{{"type", "number"}, {"format", "double"}}, "Sum of value by currency, without refunds.")},
+			{"refunds", byName(object{{"type", "number"}, {"format", "double"}}, "Sum of the absolute values of refunds by currency.")},
+		}), "With by=campaign: the 1,000 campaigns of the most events, by time of receipt. Nothing is counted once here.")},
+		{"as_reported", flagSchema("With by=campaign: true. A conversion that was sent twice counts twice.")},
+		{"note", textSchema("With by=campaign: which views count each conversion once.")},
 	})
 }

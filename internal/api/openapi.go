@@ -118,6 +118,11 @@ func parameters(i int) []object {
 			{"in", "query"},
 			{"description", "How far back; 24h when it is left out."},
 			{"schema", object{{"type", "string"}, {"enum", names}, {"default", numbersWindows[0].Name}}},
+		}, object{
+			{"name", "by"},
+			{"in", "query"},
+			{"description", "campaign: list the campaigns too, as reported."},
+			{"schema", object{{"type", "string"}, {"enum", []string{byCampaign}}}},
 		})
 	case routeSchema:
 		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))

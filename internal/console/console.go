@@ -146,6 +146,7 @@ func (c *Console) Handler() http.Handler {
 	page.HandleFunc("GET /", c.overview)
 	page.HandleFunc("GET /datasets", c.datasets)
 	page.HandleFunc("GET /dataset", c.dataset)
+	page.HandleFunc("GET /campaigns", c.campaigns)
 	page.HandleFunc("GET /diagnosis", c.diagnosis)
 	page.HandleFunc("GET /lookup", c.lookup)
 	page.HandleFunc("GET /live", c.live)

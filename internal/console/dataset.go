@@ -11,6 +11,7 @@ import (
 
 type datasetPage struct {
 	ID, Name, State, Class, Policy, Sum, DiagnosisPath string
+	CampaignsPath                                      string
 	First                                              string // how to send the first event; empty once there was one
 	Window                                             pageWindow
 	Windows                                            []link
@@ -20,7 +21,6 @@ type datasetPage struct {
 	Score                                              score
 	Identifiers, Privacy, Age, Types, Rejected         bars
 	Revenue                                            []hours.Revenue
-	Values                                             []hours.TypeValue
 	Keys                                               []keyRow
 }
 
@@ -38,7 +38,8 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	day, _ := newWindow("day", s.now)
 	p := datasetPage{
 		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: diagnosisPath(d.ID) + win.query(), Window: pageWindow{win.say},
-		Windows: windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
+		CampaignsPath: campaignsPath(d.ID) + win.query(),
+		Windows:       windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
 	}
 	numbers, err := c.s.Hours.History(r.Context(), id, s.now)
 	sum := numbers.Totals(win.Window)
@@ -58,7 +59,7 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	p.Age = ageBars(numbers, win, sum.Accepted)
 	p.Types = groupBars(numbers.Types(win.Window), sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
 	p.Rejected = rejectedBars(numbers.Reasons(win.Window), sum)
-	p.Revenue, p.Values = numbers.Revenue(win.Window), numbers.OtherValues(win.Window)
+	p.Revenue = numbers.Revenue(win.Window)
 	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
 }
 

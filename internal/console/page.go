@@ -27,6 +27,7 @@ type link struct {
 var navigation = []link{
 	{"Overview", "/", "home", false},
 	{"Datasets", "/datasets", "stack", false},
+	{"Campaigns", "/campaigns", "flag", false},
 	{"Diagnosis", "/diagnosis", "pulse", false},
 	{"Look-up", "/lookup", "search", false},
 	{"Live", "/live", "live", false},

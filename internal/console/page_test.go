@@ -23,7 +23,7 @@ import (
 func everyPage(dataset, submission string) []string {
 	return []string{
 		"/", "/?window=hour", "/?window=week", "/?window=month", "/?window=year", "/datasets", "/datasets?by=rejected&q=s", datasetPath(dataset), datasetPath(dataset) + "&window=month",
-		datasetPath("no such dataset"), "/diagnosis", "/diagnosis?window=week", diagnosisPath(dataset), "/lookup", "/lookup?id=" + submission, "/lookup?id=nonsense", "/lookup?id=single.01977777-7777-8000-8000-000000000000",
+		datasetPath("no such dataset"), "/campaigns", campaignsPath(dataset) + "&window=month", campaignsPath("no such dataset"), "/diagnosis", "/diagnosis?window=week", diagnosisPath(dataset), "/lookup", "/lookup?id=" + submission, "/lookup?id=nonsense", "/lookup?id=single.01977777-7777-8000-8000-000000000000",
 		"/live", "/live?dataset=" + url.QueryEscape(dataset), "/try", "/system", "/nowhere",
 	}
 }

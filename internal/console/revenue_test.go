@@ -2,14 +2,15 @@ package console
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"sluice/internal/dataset"
 )
 
-// What is sent as refunds of either sign and as checkouts stands on the dataset's page, in a browser, as revenue and
-// as values apart.
+// What is sent as refunds of either sign and as checkouts stands on the dataset's page, in a browser, as revenue, and on the page
+// of campaigns as it was reported.
 func TestRevenueOnThePage(t *testing.T) {
 	s := openService(t)
 	s.dataset(dataset.Spec{ID: "shop"})
@@ -27,13 +28,20 @@ func TestRevenueOnThePage(t *testing.T) {
 	until(t, "five events", func() bool { return figuresOf(s, datasetPath("shop")).Accepted == 5 })
 	p := openBrowser(t).open(t, s.url+datasetPath("shop"), 1280, "light")
 	defer p.close()
-	for figure, want := range map[string]string{"revenue-EUR": "1,149.75", "value-begin_checkout-EUR": "700.00"} {
-		if got := eval[string](p, `document.querySelector("[data-figure='`+figure+`']").textContent`); got != want {
-			t.Errorf("%s: got %s, want %s", figure, got, want)
-		}
+	if got, want := eval[string](p, `document.querySelector("[data-figure='revenue-EUR']").textContent`), "1,149.75"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := eval[string](p, `[...document.querySelectorAll("#revenue tbody tr")].map(r => [...r.children].map(c => c.textContent).join(" ")).join("\n")`),
 		"EUR 2 1,300.00 2 150.25 1,149.75"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	reported := openBrowser(t).open(t, s.url+campaignsPath("shop"), 1280, "light")
+	defer reported.close()
+	if got, want := eval[string](reported, `[...document.querySelectorAll("#campaigns tbody tr")].map(r => [...r.children].map(c => c.textContent).join("|")).join("\n")`),
+		"shop|5|purchase 2, refund 2, begin_checkout 1|2,000.00 EUR|150.25 EUR"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := eval[string](reported, `document.querySelector("main").textContent`); !strings.Contains(got, "campaign_days") || !strings.Contains(got, "sent twice counts twice") {
+		t.Errorf("got %q, want the views that count once", got)
 	}
 }

@@ -38,6 +38,7 @@ func TestScreenshots(t *testing.T) {
 		{"overview-month", "/?window=month"},
 		{"datasets", "/datasets"},
 		{"dataset", datasetPath("spring-sale") + "&window=week"},
+		{"campaigns", campaignsPath("spring-sale") + "&window=week"},
 		{"diagnosis", "/diagnosis?window=week"},
 		{"lookup", "/lookup?id=" + ids.submission},
 		{"lookup-empty", "/lookup"},

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"sluice/internal/campaign"
 	"sluice/internal/lake"
 )
 
@@ -149,8 +150,12 @@ func (d *Dataset) at(kind, name, field string) *series {
 	return s
 }
 
-// addHour counts a row of the table hours. Hours before oldest are counted by the day alone.
+// addHour counts a row of the table hours, unless it is one of a campaign: see Campaigns. Hours before oldest are counted by the
+// day alone.
 func (d *Dataset) addHour(r *lake.Hour, oldest int64) {
+	if campaign.Is(r.Kind) {
+		return
+	}
 	add := func(kind string, count int64, value float64) {
 		hour := int32(r.Hour / 3600)
 		p := point{r.Hour, count, hour, hour}
@@ -166,8 +171,11 @@ func (d *Dataset) addHour(r *lake.Hour, oldest int64) {
 	}
 }
 
-// addDay counts a row of the table days.
+// addDay counts a row of the table days, as addHour does.
 func (d *Dataset) addDay(r *lake.DaySum) {
+	if campaign.Is(r.Kind) {
+		return
+	}
 	add := func(kind string, count int64, value float64) {
 		d.addDays(d.at(kind, r.Name, r.Field), point{r.Day, count, int32(r.First / 3600), int32(r.Last / 3600)}, value)
 	}

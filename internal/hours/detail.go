@@ -159,12 +159,16 @@ func (x *Index) scanHours(ctx context.Context, id string, from, to int32, out *D
 	}))
 }
 
-// scanDays reads some days of one month, in order.
 func (x *Index) scanDays(ctx context.Context, id string, days []int32, out *Dataset) error {
+	return x.eachDay(ctx, id, days, out.addDay)
+}
+
+// eachDay reads some days of one month, in order.
+func (x *Index) eachDay(ctx context.Context, id string, days []int32, add func(*lake.DaySum)) error {
 	q := lake.DayQuery{Dataset: id, From: dayTime(days[0]), To: dayTime(days[len(days)-1] + 1)}
 	return whole(x.lake.ScanDays(ctx, q, func(d *lake.DaySum) error {
 		if _, wanted := slices.BinarySearch(days, int32(d.Day/86400)); wanted {
-			out.addDay(d)
+			add(d)
 		}
 		return nil
 	}))

@@ -7,10 +7,12 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/internal/campaign"
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 )
@@ -122,7 +124,12 @@ func (w *world) some(late int) (rows []lake.Hour) {
 			at = at.Add(-time.Duration(w.rand.IntN(late)) * time.Hour)
 		}
 		r := lake.Hour{Hour: at.Truncate(time.Hour).Unix(), DatasetID: fmt.Sprint("shop-", w.rand.IntN(4)), Count: 1 + w.rand.Int64N(9)}
-		switch w.rand.IntN(4) {
+		switch w.rand.IntN(6) {
+		case 5:
+			r.Kind, r.Name, r.Field = campaign.KindEvents, fmt.Sprint("spring-", w.rand.IntN(3)), []string{"purchase", "search"}[w.rand.IntN(2)]
+		case 4:
+			r.Kind, r.Name, r.Field, r.Count = campaign.KindNames, fmt.Sprint("spring-", w.rand.IntN(3)), fmt.Sprint("Spring ", w.rand.IntN(9)), 0
+			r.Value = float64(r.Hour + w.rand.Int64N(3600))
 		case 0:
 			r.Kind, r.Name, r.Field = KindRejections, "MISSING_FIELD", []string{"/value", "/timestamp"}[w.rand.IntN(2)]
 			r.Value = float64(w.rand.Int64N(r.Count + 1))
@@ -173,6 +180,13 @@ func (w *world) check(what string) {
 			detail, err := w.index.Detail(w.t.Context(), id, win)
 			w.must(err)
 			w.equal(fmt.Sprint(what, ": ", id, " detail ", name), detail, win, want)
+			if id != "" {
+				campaigns, err := w.index.Campaigns(w.t.Context(), id, win)
+				w.must(err)
+				if want := w.plainCampaigns(id, win); !reflect.DeepEqual(campaigns, want) {
+					w.t.Errorf("%s: %s campaigns %s: got %+v, want %+v", what, id, name, campaigns, want)
+				}
+			}
 			v := w.index.View()
 			if id != "" && win.fine() {
 				if got := v.Dataset(id).Totals(win); got != want.Totals(win) {
@@ -196,6 +210,17 @@ func (w *world) plain(id string, win Window) *Dataset {
 		}
 	}
 	return d
+}
+
+// plainCampaigns are the campaigns of a window of all rows.
+func (w *world) plainCampaigns(id string, win Window) []campaign.Campaign {
+	var sums campaign.Sums
+	for i := range w.rows {
+		if r := &w.rows[i]; campaign.Is(r.Kind) && r.DatasetID == id && r.Hour >= win.From && r.Hour < win.To() {
+			sums.Add(lake.CampaignSum(r))
+		}
+	}
+	return sums.Campaigns()
 }
 
 func (w *world) equal(what string, got *Dataset, win Window, want *Dataset) {

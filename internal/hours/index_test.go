@@ -203,9 +203,6 @@ func TestRevenue(t *testing.T) {
 		if got := d.Revenue(w); !slices.Equal(got, want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
-		if got, want := d.OtherValues(w), (TypeValue{"begin_checkout", "EUR", 5, 150}); len(got) != 1 || got[0] != want || got[0].Mean() != 30 {
-			t.Errorf("%s: got %+v, want %+v", name, got, want)
-		}
 	}
 	if got := (Revenue{Purchased: 120, Refunded: 19.5}).Net(); got != 100.5 {
 		t.Errorf("got %v, want 100.5", got)

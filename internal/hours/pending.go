@@ -3,6 +3,7 @@ package hours
 import (
 	"unsafe"
 
+	"sluice/internal/campaign"
 	"sluice/internal/lake"
 )
 
@@ -32,6 +33,9 @@ func newOverlay(rows []lake.Hour) overlay {
 	for i := range rows {
 		r := &rows[i]
 		o.by[r.DatasetID] = append(o.by[r.DatasetID], int32(i))
+		if campaign.Is(r.Kind) {
+			continue // nobody asks for those of all datasets
+		}
 		p := place{r.Hour, r.Kind, r.Name, r.Field}
 		at, known := sums[p]
 		if !known {

@@ -135,17 +135,6 @@ type Revenue struct {
 // Net is the revenue.
 func (r Revenue) Net() float64 { return r.Purchased - r.Refunded }
 
-// TypeValue is the value of events of a type that is neither a purchase nor a refund. Such values are no revenue: a checkout
-// that is followed by a purchase would count twice.
-type TypeValue struct {
-	Type, Currency string
-	Events         int64
-	Sum            float64
-}
-
-// Mean is the value of an event. There is at least one.
-func (v TypeValue) Mean() float64 { return v.Sum / float64(v.Events) }
-
 // Revenue is purchases and refunds in the window by currency, that of the most events first.
 func (d *Dataset) Revenue(w Window) []Revenue {
 	by := map[string]*Revenue{}
@@ -175,23 +164,6 @@ func (d *Dataset) Revenue(w Window) []Revenue {
 	}
 	slices.SortFunc(out, func(a, b Revenue) int {
 		return cmp.Or(cmp.Compare(b.Purchases+b.Refunds, a.Purchases+a.Refunds), cmp.Compare(a.Currency, b.Currency))
-	})
-	return out
-}
-
-// OtherValues are the values in the window that are no revenue, by type and currency, those of the most events first.
-func (d *Dataset) OtherValues(w Window) []TypeValue {
-	var out []TypeValue
-	for k, s := range d.each() {
-		if k.kind != KindValue || k.field == TypePurchase {
-			continue
-		}
-		if n := s.sum(w); n > 0 {
-			out = append(out, TypeValue{k.field, k.name, n, s.value(w)})
-		}
-	}
-	slices.SortFunc(out, func(a, b TypeValue) int {
-		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Currency, b.Currency))
 	})
 	return out
 }

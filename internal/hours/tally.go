@@ -5,11 +5,12 @@ import (
 	"unique"
 
 	"sluice/event"
+	"sluice/internal/campaign"
 	"sluice/internal/lake"
 	"sluice/internal/submission"
 )
 
-// Kinds of the hours table. What Name, Field, Count and Value mean for each:
+// Kinds of the hours table; those of package campaign are beside them. What Name, Field, Count and Value mean for each:
 const (
 	// Name is an event type, Field one of the Field constants, Count how many events.
 	KindEvents = "events"
@@ -94,6 +95,7 @@ type cell struct {
 	privacy     [3]int64
 	ages        [len(AgeNames)]int64
 	submissions [2]int64
+	campaigns   campaign.Tally
 }
 
 type typeCell struct{ accepted, late, restricted, suppressed, eligible int64 }
@@ -169,6 +171,7 @@ func (c *cell) row(r *event.Row) {
 		c.privacy[r.Privacy]++
 	}
 	c.ages[ageClass(r.ReceivedAt-r.EventTime)]++
+	c.campaigns.Add(r)
 	if r.HasValue && math.Abs(r.Value) <= event.MaxPlausibleValue {
 		k := valueKey{r.CurrencyCode, r.EventType}
 		n := c.values[k]
@@ -196,60 +199,101 @@ func one(b bool) int64 {
 	return 0
 }
 
-// Hours is the tally as rows.
-func (t *Tally) Hours() []lake.Hour {
-	most := 0
+// Campaigns is how many campaigns the tally has, in all datasets and hours.
+func (t *Tally) Campaigns() (n int) {
 	for _, c := range t.cells {
-		most += 5*len(c.types) + len(c.identifiers) + len(c.privacy) + len(c.ages) + len(c.values) + len(c.rejections) + len(c.warnings) + len(c.requests) + len(c.submissions)
+		n += c.campaigns.Len()
+	}
+	return n
+}
+
+// Hours are tallies as the rows of one commit, of each dataset at most campaign.Max campaigns.
+func Hours(tallies ...*Tally) []lake.Hour {
+	most := 0
+	campaigns := map[string]int{}
+	for _, t := range tallies {
+		for key, c := range t.cells {
+			most += 5*len(c.types) + len(c.identifiers) + len(c.privacy) + len(c.ages) + len(c.values) + len(c.rejections) +
+				len(c.warnings) + len(c.requests) + len(c.submissions) + 3*c.campaigns.Len()
+			campaigns[key.dataset] += c.campaigns.Len()
+		}
+	}
+	chosen := map[string]map[string]bool{}
+	for id, n := range campaigns {
+		if n > campaign.Max {
+			chosen[id] = mostCampaigns(id, tallies)
+		}
 	}
 	out := make([]lake.Hour, 0, most)
-	for key, c := range t.cells {
-		put := func(kind, name, field string, count int64, value float64) {
-			if count != 0 || value != 0 {
-				out = append(out, lake.Hour{
-					Hour: key.hour, DatasetID: key.dataset, Kind: kind, Name: name, Field: field, Count: count, Value: value,
-				})
-			}
-		}
-		for name, n := range c.types {
-			put(KindEvents, name, FieldAccepted, n.accepted, 0)
-			put(KindEvents, name, FieldLate, n.late, 0)
-			put(KindEvents, name, FieldRestricted, n.restricted, 0)
-			put(KindEvents, name, FieldSuppressed, n.suppressed, 0)
-			put(KindEvents, name, FieldEligible, n.eligible, 0)
-		}
-		for i, n := range c.identifiers {
-			put(KindIdentifiers, identifierNames[i], "", n, 0)
-		}
-		for i, n := range c.privacy {
-			put(KindPrivacy, event.Outcome(i).String(), "", n, 0)
-		}
-		for i, n := range c.ages {
-			put(KindAge, AgeNames[i], "", n, 0)
-		}
-		for k, n := range c.values {
-			if k.eventType == TypeRefund {
-				put(KindRefunds, k.currency, "", n.count, n.value)
-			} else {
-				put(KindValue, k.currency, k.eventType, n.count, n.value)
-			}
-		}
-		for k, n := range c.rejections {
-			put(KindRejections, k.code, k.field, n.count, n.value)
-		}
-		for code, n := range c.warnings {
-			put(KindWarnings, code, "", n, 0)
-		}
-		for code, n := range c.requests {
-			if code == "" {
-				put(KindRequests, "", FieldReplayed, n, 0)
-			} else {
-				put(KindRequests, code, FieldRejected, n, 0)
-			}
-		}
-		for i, n := range c.submissions {
-			put(KindSubmissions, submissionNames[i], "", n, 0)
+	for _, t := range tallies {
+		for key, c := range t.cells {
+			out = c.appendTo(out, key, chosen[key.dataset])
 		}
 	}
+	return out
+}
+
+// mostCampaigns chooses campaigns of a dataset.
+func mostCampaigns(id string, tallies []*Tally) map[string]bool {
+	totals := map[string]int64{}
+	for _, t := range tallies {
+		for key, c := range t.cells {
+			if key.dataset == id {
+				c.campaigns.Totals(totals)
+			}
+		}
+	}
+	return campaign.Most(totals, campaign.Max)
+}
+
+// appendTo appends the rows of a cell; nil chooses all campaigns.
+func (c *cell) appendTo(out []lake.Hour, key cellKey, chosen map[string]bool) []lake.Hour {
+	put := func(kind, name, field string, count int64, value float64) {
+		if count != 0 || value != 0 {
+			out = append(out, lake.Hour{
+				Hour: key.hour, DatasetID: key.dataset, Kind: kind, Name: name, Field: field, Count: count, Value: value,
+			})
+		}
+	}
+	for name, n := range c.types {
+		put(KindEvents, name, FieldAccepted, n.accepted, 0)
+		put(KindEvents, name, FieldLate, n.late, 0)
+		put(KindEvents, name, FieldRestricted, n.restricted, 0)
+		put(KindEvents, name, FieldSuppressed, n.suppressed, 0)
+		put(KindEvents, name, FieldEligible, n.eligible, 0)
+	}
+	for i, n := range c.identifiers {
+		put(KindIdentifiers, identifierNames[i], "", n, 0)
+	}
+	for i, n := range c.privacy {
+		put(KindPrivacy, event.Outcome(i).String(), "", n, 0)
+	}
+	for i, n := range c.ages {
+		put(KindAge, AgeNames[i], "", n, 0)
+	}
+	for k, n := range c.values {
+		if k.eventType == TypeRefund {
+			put(KindRefunds, k.currency, "", n.count, n.value)
+		} else {
+			put(KindValue, k.currency, k.eventType, n.count, n.value)
+		}
+	}
+	for k, n := range c.rejections {
+		put(KindRejections, k.code, k.field, n.count, n.value)
+	}
+	for code, n := range c.warnings {
+		put(KindWarnings, code, "", n, 0)
+	}
+	for code, n := range c.requests {
+		if code == "" {
+			put(KindRequests, "", FieldReplayed, n, 0)
+		} else {
+			put(KindRequests, code, FieldRejected, n, 0)
+		}
+	}
+	for i, n := range c.submissions {
+		put(KindSubmissions, submissionNames[i], "", n, 0)
+	}
+	c.campaigns.Each(chosen, func(n campaign.Number) { put(n.Kind, n.Name, n.Field, n.Count, n.Value) })
 	return out
 }

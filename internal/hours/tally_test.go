@@ -28,7 +28,7 @@ func TestTallyOfValues(t *testing.T) {
 		value             float64
 	}
 	got := map[number]bool{}
-	for _, h := range tally.Hours() {
+	for _, h := range Hours(&tally) {
 		if h.Kind == KindValue || h.Kind == KindRefunds {
 			got[number{h.Kind, h.Name, h.Field, h.Count, h.Value}] = true
 		}
@@ -59,7 +59,7 @@ func TestWarningsInHours(t *testing.T) {
 		})
 	}
 	got := map[string]int64{}
-	for _, h := range tally.Hours() {
+	for _, h := range Hours(&tally) {
 		if h.Kind == KindWarnings {
 			got[h.Name] += h.Count
 		}
@@ -80,7 +80,7 @@ func TestRequestsInHours(t *testing.T) {
 	at(submission.Batch)
 	at(submission.Rejected, submission.Requests{Code: event.MalformedJSON, Count: 5}, submission.Requests{Count: 3})
 	at(submission.Rejected, submission.Requests{Code: event.DatasetForbidden, Count: 7}, submission.Requests{Code: event.MalformedJSON, Count: 1})
-	x.Add(tally.Hours(), halfPastNoon)
+	x.Add(Hours(&tally), halfPastNoon)
 	view := x.View()
 	defer view.Close()
 	w := NewWindow(time.Hour, 24, halfPastNoon)
@@ -114,7 +114,7 @@ func TestTallyKeepsNoFrame(t *testing.T) {
 		Warned:     []event.Warned{{Code: event.Code(part("LATE_EVENT")), Events: 1}},
 	})
 	begin := uintptr(unsafe.Pointer(unsafe.StringData(frame)))
-	hours := tally.Hours()
+	hours := Hours(&tally)
 	for _, h := range hours {
 		for _, text := range []string{h.DatasetID, h.Kind, h.Name, h.Field} {
 			if at := uintptr(unsafe.Pointer(unsafe.StringData(text))); at >= begin && at < begin+uintptr(len(frame)) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/internal/campaign"
 	"sluice/internal/iceberg"
 	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
@@ -177,6 +178,7 @@ type daySummer struct {
 	day     int64
 	dataset string
 	sums    map[numberKey]*DaySum
+	by      campaign.Sums
 	add     func(*DaySum) error
 }
 
@@ -186,6 +188,10 @@ func (s *daySummer) row(h *Hour) error {
 			return err
 		}
 		s.dataset = strings.Clone(h.DatasetID)
+	}
+	if campaign.Is(h.Kind) {
+		s.by.Add(CampaignSum(h))
+		return nil
 	}
 	sum := s.sums[numberKey{h.Kind, h.Name, h.Field}]
 	if sum == nil {
@@ -207,6 +213,11 @@ func (s *daySummer) flush() error {
 	for _, sum := range s.sums {
 		list = append(list, sum)
 	}
+	for _, n := range s.by.All() {
+		list = append(list, &DaySum{
+			Day: s.day, DatasetID: s.dataset, Kind: n.Kind, Name: n.Name, Field: n.Field, Count: n.Count, Value: n.Value, First: n.First, Last: n.Last,
+		})
+	}
 	slices.SortFunc(list, compareNumbers)
 	for _, sum := range list {
 		if err := s.add(sum); err != nil {
@@ -215,6 +226,13 @@ func (s *daySummer) flush() error {
 	}
 	clear(s.sums)
 	return nil
+}
+
+// CampaignSum is a number of a campaign in an hour, to be added up.
+func CampaignSum(h *Hour) campaign.Sum {
+	return campaign.Sum{
+		Number: campaign.Number{Kind: h.Kind, Name: h.Name, Field: h.Field, Count: h.Count, Value: h.Value}, First: h.Hour, Last: h.Hour,
+	}
 }
 
 // DayQuery chooses sums by day. A zero member does not restrict.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/campaign"
 	"sluice/internal/iceberg"
 	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
@@ -61,7 +62,7 @@ func addHours(a, b *Hour) bool {
 		return false
 	}
 	a.Count += b.Count
-	a.Value += b.Value
+	a.Value = campaign.Fold(a.Kind, a.Value, b.Value)
 	return true
 }
 
@@ -85,6 +86,24 @@ func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) err
 		out.Conditions = append(out.Conditions, condition("kind", match, nil))
 	}
 	return l.hours.Scan(ctx, out, each(ctx, yield))
+}
+
+// Settled has scan read the table of hours beside the hours that are not in it: see Pend. It is called again where the table has
+// moved meanwhile, three times at most, and begins anew each time.
+func (l *Lake) Settled(ctx context.Context, scan func(pending []Hour) error) error {
+	for tries := 0; ; tries++ {
+		before, pending, err := l.newestHours(ctx)
+		if err != nil {
+			return err
+		}
+		if err := scan(pending); err != nil {
+			return err
+		}
+		after, _, err := l.newestHours(ctx)
+		if err != nil || after == before || tries == 2 {
+			return err
+		}
+	}
 }
 
 // HourFollower reads the hours again and again, and each time only what is new. The zero value has read nothing.

@@ -291,13 +291,17 @@ func (c *collector) land(err error) {
 // maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
 const maxRejections = 64_000
 
+// maxCampaigns are how many campaigns may be counted, in all datasets, before the counts are written. Arbitrary, some 16 MB.
+const maxCampaigns = 64_000
+
 // assemble makes the batch of the lake, with the counts when they are due.
 func (c *collector) assemble() lake.Batch {
-	waits := 0
+	waits, campaigns := 0, 0
 	for _, a := range c.assigned {
 		waits += len(a.rejections)
+		campaigns += a.tally.Campaigns()
 	}
-	if waits > maxRejections || c.l.o.Settle <= c.l.o.Age {
+	if waits > maxRejections || campaigns > maxCampaigns || c.l.o.Settle <= c.l.o.Age {
 		c.settleNow()
 	}
 	settles := c.counts == countsDue
@@ -317,11 +321,12 @@ func (c *collector) assemble() lake.Batch {
 }
 
 // hours are the counts that are not in the table yet.
-func (c *collector) hours() (out []lake.Hour) {
-	for _, a := range c.assigned {
-		out = append(out, a.tally.Hours()...)
+func (c *collector) hours() []lake.Hour {
+	tallies := make([]*hours.Tally, len(c.assigned))
+	for i, a := range c.assigned {
+		tallies[i] = &a.tally
 	}
-	return out
+	return hours.Hours(tallies...)
 }
 
 // Pauses between attempts to commit: a full disk or a slow one needs time, freshness does not allow much.

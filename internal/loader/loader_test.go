@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/campaign"
 	"sluice/internal/engine"
 	"sluice/internal/hours"
 	"sluice/internal/lake"
@@ -169,17 +170,20 @@ func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
 	}); err != nil || got != rejected {
 		t.Errorf("got %d rejected events, %v, want %d", got, err, rejected)
 	}
-	accepted, sum := int64(0), 0.0
+	accepted, byCampaign, sum := int64(0), int64(0), 0.0
 	if err := l.ScanHours(t.Context(), lake.HourQuery{}, func(h *lake.Hour) error {
 		if h.Kind == hours.KindEvents && h.Field == hours.FieldAccepted {
 			accepted += h.Count
+		}
+		if h.Kind == campaign.KindEvents {
+			byCampaign += h.Count
 		}
 		if h.Kind == hours.KindRejections {
 			sum += h.Value
 		}
 		return nil
-	}); err != nil || accepted != int64(len(want)) || sum != float64(rejected) {
-		t.Errorf("got %d accepted and %v rejected in hours, %v, want %d and %d", accepted, sum, err, len(want), rejected)
+	}); err != nil || accepted != int64(len(want)) || byCampaign != accepted || sum != float64(rejected) {
+		t.Errorf("got %d accepted, %d by campaign and %v rejected in hours, %v, want %d and %d", accepted, byCampaign, sum, err, len(want), rejected)
 	}
 }
 

@@ -170,6 +170,25 @@ export interface Stats {
   freshness: { countedAt: Date; delaySeconds: number; lastAcceptedHour?: Date };
   /** The key of this client: its id, never itself. */
   key: { keyId: string; createdAt: Date; ageSeconds: number; endsAt?: Date };
+  /** With by: "campaign": of the most events first. */
+  campaigns?: StatsCampaign[];
+  /** With by: "campaign": true. A conversion that was sent twice counts twice. */
+  asReported?: boolean;
+  /** With by: "campaign": which views count each conversion once. */
+  note?: string;
+}
+
+/** What was reported of one campaign. "(none)" are suppressed events without one, "(other)" those beyond the first thousand. */
+export interface StatsCampaign {
+  cpId: string;
+  /** The name that was seen last. */
+  cpName: string;
+  /** By type. */
+  events: { [type: string]: number };
+  /** By currency, without refunds. */
+  value: { [currency: string]: number };
+  /** By currency, never negative. */
+  refunds: { [currency: string]: number };
 }
 
 export interface StatsRejection {
@@ -268,7 +287,7 @@ export class Client {
   /** Looks up a submission of the key's own dataset. */
   status(submissionId: string, options?: { events?: boolean; signal?: AbortSignal }): Promise<Submission>;
   /** Reads the numbers of the key's own dataset. An event is counted some seconds after its receipt. */
-  stats(options?: { window?: "1h" | "24h" | "7d" | "30d"; signal?: AbortSignal }): Promise<Stats>;
+  stats(options?: { window?: "1h" | "24h" | "7d" | "30d"; by?: "campaign"; signal?: AbortSignal }): Promise<Stats>;
   /** Closes idle connections. */
   close(): void;
 }

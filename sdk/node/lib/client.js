@@ -131,8 +131,9 @@ class Client {
     });
   }
 
-  async stats({ window, signal } = {}) {
-    const path = window ? `/v1/stats?window=${encodeURIComponent(window)}` : "/v1/stats";
+  async stats({ window, by, signal } = {}) {
+    const query = new URLSearchParams({ ...(by && { by }), ...(window && { window }) }).toString();
+    const path = query ? `/v1/stats?${query}` : "/v1/stats";
     return this.#repeat("", signal, async (timeout) => readStats(parse((await this.#exchange("GET", path, {}, undefined, timeout, signal)).body)));
   }
 

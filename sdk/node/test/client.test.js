@@ -197,8 +197,9 @@ test("stats", async (t) => {
     rejections: [{ error_code: "INVALID_IDENTIFIER", field: "/identifiers/ip", events: 2, problems: 3, first_seen: "2026-11-08T01:00:00Z", last_seen: "2026-11-14T23:00:00Z", hint: "Hash it.", example: "e" }],
     identifiers: [{ field: "email_sha256", events: 9, share: 0.9 }], match_readiness: { points: 90, formula: "f", terms: { with_email_or_ifa: 9, with_ip_only: 0, accepted: 10 } },
     freshness: { counted_at: "2026-11-14T23:40:00Z", delay_seconds: 2, last_accepted_hour: "2026-11-14T23:00:00Z" }, key: { key_id: "k", created_at: "2026-11-01T00:00:00Z", age_seconds: 9 } };
+  const campaigns = [{ cp_id: "spring", cp_name: "Spring", events: { add_to_cart: 2 }, value: { EUR: 5 }, refunds: {} }];
   const service = await start(t, (n, request, response) => {
-    response.end(n > 2 ? "{}" : JSON.stringify(numbers));
+    response.end(n > 3 ? "{}" : JSON.stringify(n === 3 ? { ...numbers, campaigns, as_reported: true, note: "n" } : numbers));
     return true;
   });
   service.requests.length = 0;
@@ -212,7 +213,9 @@ test("stats", async (t) => {
   const [reason] = stats.rejections;
   assert.deepEqual([reason.errorCode, reason.events, reason.firstSeen.toISOString(), stats.freshness.countedAt.toISOString()], ["INVALID_IDENTIFIER", 2, "2026-11-08T01:00:00.000Z", "2026-11-14T23:40:00.000Z"]);
   await client.stats({ window: "7d" });
-  assert.deepEqual(service.requests.map((r) => r.path), ["/v1/stats", "/v1/stats?window=7d"]);
+  const byCampaign = await client.stats({ window: "7d", by: "campaign" });
+  assert.deepEqual([byCampaign.campaigns, byCampaign.asReported], [[{ cpId: "spring", cpName: "Spring", events: { add_to_cart: 2 }, value: { EUR: 5 }, refunds: {} }], true]);
+  assert.deepEqual(service.requests.map((r) => r.path), ["/v1/stats", "/v1/stats?window=7d", "/v1/stats?by=campaign&window=7d"]);
   const foreign = await client.stats().catch((e) => e);
   assert.deepEqual([foreign.name, foreign.cause.status], ["GiveUpError", 200]);
 });

@@ -259,7 +259,8 @@ class TestClient(unittest.TestCase):
             "rejections": [{ "error_code": "INVALID_IDENTIFIER", "field": "/identifiers/ip", "events": 2, "problems": 3, "first_seen": "2026-11-08T01:00:00Z", "last_seen": "2026-11-14T23:00:00Z", "hint": "Hash it.", "example": "e" }],
             "identifiers": [{ "field": "email_sha256", "events": 9, "share": 0.9 }], "match_readiness": { "points": 90, "formula": "f", "terms": { "with_email_or_ifa": 9, "with_ip_only": 0, "accepted": 10 } },
             "freshness": { "counted_at": "2026-11-14T23:40:00Z", "delay_seconds": 2, "last_accepted_hour": "2026-11-14T23:00:00Z" }, "key": { "key_id": "k", "created_at": "2026-11-01T00:00:00Z", "age_seconds": 9 } }
-        service = StandIn(self, lambda n, handler: handler.reply(200, b"{}" if n > 2 else json.dumps(numbers).encode()))
+        by_campaign = { "campaigns": [{ "cp_id": "spring", "cp_name": "Spring", "events": { "add_to_cart": 2 }, "value": { "EUR": 5 }, "refunds": {} }], "as_reported": True, "note": "n" }
+        service = StandIn(self, lambda n, handler: handler.reply(200, b"{}" if n > 3 else json.dumps({**numbers, **(by_campaign if n == 3 else {})}).encode()))
         client = opened(service.url)
         stats = client.stats()
         self.assertEqual((stats.data_set_id, stats.received, stats.outcomes["measurement_only"], stats.event_types, stats.match_readiness.with_email_or_ifa), ("spring", 12, 1, {"purchase": 10}, 9))
@@ -268,7 +269,10 @@ class TestClient(unittest.TestCase):
         (reason,) = stats.rejections
         self.assertEqual((reason.error_code, reason.events, reason.first_seen), ("INVALID_IDENTIFIER", 2, datetime(2026, 11, 8, 1, tzinfo=timezone.utc)))
         client.stats("7d")
-        self.assertEqual([r.path for r in service.requests], ["/v1/stats", "/v1/stats?window=7d"])
+        self.assertIsNone(stats.campaigns)
+        (campaign,) = client.stats("7d", by="campaign").campaigns
+        self.assertEqual((campaign.cp_id, campaign.events, campaign.value), ("spring", {"add_to_cart": 2}, {"EUR": 5}))
+        self.assertEqual([r.path for r in service.requests], ["/v1/stats", "/v1/stats?window=7d", "/v1/stats?by=campaign&window=7d"])
         with self.assertRaises(GiveUpError):
             client.stats()
 

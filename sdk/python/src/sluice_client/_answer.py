@@ -15,6 +15,7 @@ from ._types import (
     Problem,
     Receipt,
     Stats,
+    StatsCampaign,
     StatsIdentifier,
     StatsKey,
     StatsRejection,
@@ -185,6 +186,10 @@ def _stats(value: Dict[str, Any]) -> Stats:
         counted_at=_time(fresh["counted_at"]),
         delay_seconds=fresh["delay_seconds"],
         last_accepted_hour=_optional_time(fresh.get("last_accepted_hour")),
+        campaigns=None if "campaigns" not in value else [
+            StatsCampaign(c["cp_id"], c["cp_name"], dict(c["events"]), dict(c["value"]), dict(c["refunds"])) for c in value["campaigns"]
+        ],
+        note=value.get("note", ""),
         key=StatsKey(key["key_id"], _time(key["created_at"]), key["age_seconds"], _optional_time(key.get("ends_at"))),
     )
 

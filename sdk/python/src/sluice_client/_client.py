@@ -183,12 +183,15 @@ class Client:
         path = "/v1/submissions/" + quote(submission_id, safe="") + ("?include=events" if events else "")
         return self._repeat("", lambda timeout: _answer.submission(self._exchange("GET", path, {}, None, timeout)))
 
-    def stats(self, window: str = "") -> Stats:
+    def stats(self, window: str = "", by: str = "") -> Stats:
         """Reads the numbers of the key's own dataset. window is 1h, 24h, 7d or 30d; without it 24h.
+
+        by="campaign" adds the campaigns as they were reported: a conversion that was sent twice counts twice.
 
         An event is counted some seconds after its receipt.
         """
-        path = "/v1/stats" + ("?window=" + quote(window, safe="") if window else "")
+        query = "&".join(name + "=" + quote(value, safe="") for name, value in (("by", by), ("window", window)) if value)
+        path = "/v1/stats" + ("?" + query if query else "")
         return self._repeat("", lambda timeout: _answer.stats(self._exchange("GET", path, {}, None, timeout)))
 
     def _exchange(self, method: str, path: str, headers: Dict[str, str], body: Optional[bytes], timeout: float) -> Answer:

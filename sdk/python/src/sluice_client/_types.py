@@ -208,6 +208,17 @@ class StatsKey:
 
 
 @dataclass(frozen=True)
+class StatsCampaign:
+    """What was reported of one campaign. "(none)" are suppressed events without one, "(other)" those beyond the first thousand."""
+
+    cp_id: str
+    cp_name: str  # last seen
+    events: Dict[str, int]  # by type
+    value: Dict[str, float]  # by currency, without refunds
+    refunds: Dict[str, float]  # by currency, never negative
+
+
+@dataclass(frozen=True)
 class Stats:
     """The numbers of a dataset in a window. Times are in UTC."""
 
@@ -230,6 +241,8 @@ class Stats:
     delay_seconds: int  # how long the oldest event that is not counted yet has waited
     last_accepted_hour: Optional[datetime]  # None without an accepted event
     key: StatsKey
+    campaigns: Optional[List[StatsCampaign]] = None  # with by="campaign": as reported, of the most events first
+    note: str = ""  # with by="campaign": which views count each conversion once
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,187 @@
+// Package campaign adds up events by campaign, as they were reported: nothing is counted once here. Its numbers are rows of the
+// tables hours and days, of four kinds. They are bounded where they are written, for some senders put an id of their own making
+// into the campaign of each event.
+package campaign
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"sluice/event"
+)
+
+// Kinds of the tables hours and days. The name is a campaign: empty for events without one, and Other for those beyond Max.
+const (
+	// Field is an event type, Count how many events.
+	KindEvents = "campaign_events"
+	// Field is a currency, Count how many events other than refunds had a value, Value their sum.
+	KindValue = "campaign_value"
+	// Field is a currency, Count how many refunds had a value, Value the sum of their absolute values.
+	KindRefunds = "campaign_refunds"
+	// Field is the last name of the campaign, Value when it was last seen, in Unix seconds. Of two such rows the larger Value
+	// counts, not the sum.
+	KindNames = "campaign_names"
+)
+
+// Names of what is no campaign.
+const (
+	Other = "(other)" // the campaigns beyond Max, as it is written
+	None  = "(none)"  // events without a campaign, as it is shown
+)
+
+// Max is how many campaigns of a dataset are written in a commit, are kept of a day, and are shown of a window.
+const Max = 1000
+
+// Is says whether a kind of number is one by campaign.
+func Is(kind string) bool { return strings.HasPrefix(kind, "campaign_") }
+
+// Number is one number of a campaign.
+type Number struct {
+	Kind, Name, Field string
+	Count             int64
+	Value             float64
+}
+
+// Fold adds one value of a kind to another.
+func Fold(kind string, a, b float64) float64 {
+	if kind == KindNames {
+		return max(a, b)
+	}
+	return a + b
+}
+
+// Tally adds up the events of one dataset in one hour. It keeps nothing of the rows. The zero value is empty.
+type Tally struct {
+	by    map[string]*cell
+	other cell // of the campaigns that came when there were Max
+}
+
+type cell struct {
+	total  int64
+	types  []typeCount
+	values []valueSum
+	name   string
+	seen   int64
+}
+
+type typeCount struct {
+	eventType string
+	count     int64
+}
+
+type valueSum struct {
+	kind, currency string
+	count          int64
+	value          float64
+}
+
+// Len is how many campaigns there are.
+func (t *Tally) Len() int { return len(t.by) }
+
+// Add counts an event.
+func (t *Tally) Add(r *event.Row) {
+	c := t.by[r.CampaignID]
+	if c == nil {
+		c = t.open(r.CampaignID)
+	}
+	c.total++
+	c.countType(r.EventType)
+	if r.HasValue && math.Abs(r.Value) <= event.MaxPlausibleValue {
+		if r.EventType == "refund" {
+			c.addValue(KindRefunds, r.CurrencyCode, math.Abs(r.Value))
+		} else {
+			c.addValue(KindValue, r.CurrencyCode, r.Value)
+		}
+	}
+	if r.CampaignName != "" && c != &t.other && r.ReceivedAt >= c.seen {
+		c.seen = r.ReceivedAt
+		if c.name != r.CampaignName {
+			c.name = strings.Clone(r.CampaignName)
+		}
+	}
+}
+
+func (t *Tally) open(id string) *cell {
+	if len(t.by) >= Max && id != "" || id == Other {
+		return &t.other
+	}
+	if t.by == nil {
+		t.by = map[string]*cell{}
+	}
+	c := &cell{}
+	t.by[strings.Clone(id)] = c
+	return c
+}
+
+func (c *cell) countType(eventType string) {
+	for i := range c.types {
+		if c.types[i].eventType == eventType {
+			c.types[i].count++
+			return
+		}
+	}
+	c.types = append(c.types, typeCount{strings.Clone(eventType), 1})
+}
+
+func (c *cell) addValue(kind, currency string, value float64) {
+	for i := range c.values {
+		if v := &c.values[i]; v.kind == kind && v.currency == currency {
+			v.count++
+			v.value += value
+			return
+		}
+	}
+	c.values = append(c.values, valueSum{kind, strings.Clone(currency), 1, value})
+}
+
+// Totals adds the number of events of each campaign to out.
+func (t *Tally) Totals(out map[string]int64) {
+	for id, c := range t.by {
+		out[id] += c.total
+	}
+}
+
+// Each hands the numbers to put. Those of campaigns that are not chosen have the name Other; nil chooses all.
+func (t *Tally) Each(chosen map[string]bool, put func(Number)) {
+	for id, c := range t.by {
+		if chosen != nil && !chosen[id] {
+			id = Other
+		}
+		c.each(id, put)
+	}
+	t.other.each(Other, put)
+}
+
+func (c *cell) each(id string, put func(Number)) {
+	for _, n := range c.types {
+		put(Number{KindEvents, id, n.eventType, n.count, 0})
+	}
+	for _, v := range c.values {
+		put(Number{v.kind, id, v.currency, v.count, v.value})
+	}
+	if c.name != "" && id != Other {
+		put(Number{KindNames, id, c.name, 0, float64(c.seen)})
+	}
+}
+
+// Most are the campaigns of the most events, at most so many; nil where that is all of them. Events without a campaign and Other
+// are none of them, and always chosen.
+func Most(totals map[string]int64, most int) map[string]bool {
+	ids := make([]string, 0, len(totals))
+	for id := range totals {
+		if id != "" && id != Other {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) <= most {
+		return nil
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(totals[b], totals[a]), strings.Compare(a, b)) })
+	out := map[string]bool{"": true, Other: true}
+	for _, id := range ids[:most] {
+		out[id] = true
+	}
+	return out
+}

@@ -1,0 +1,95 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"sluice/internal/campaign"
+)
+
+type campaignsPage struct {
+	DatasetID, DatasetPath, Say string
+	First                       bool
+	Window                      string // as the form has to keep it
+	Windows                     []link
+	Datasets                    []string // to choose from
+	Rows                        []campaignRow
+}
+
+type campaignRow struct {
+	ID, Name       string
+	Events         int64
+	Types          []string // "purchase 12", the most frequent first
+	Value, Refunds []string // "12.50 EUR", by currency
+}
+
+// chooseMax is how many datasets the form offers; others can be typed. Arbitrary.
+const chooseMax = 1000
+
+// campaignsEvery is how often the page asks again, in seconds: it reads the tables.
+const campaignsEvery = 30
+
+func campaignsPath(id string) string { return "/campaigns?" + url.Values{"dataset": {id}}.Encode() }
+
+// campaigns shows the campaigns of a dataset as they were reported; of the busiest one where none is named.
+func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
+	s := c.look()
+	win := c.pickWindow(r, "day", "week", "month")
+	p := campaignsPage{
+		DatasetID: r.URL.Query().Get("dataset"), First: len(s.datasets) == 0, Window: win.name,
+		Windows: windows(r.URL, win.name, "day", "week", "month"),
+	}
+	for _, d := range s.datasets[:min(len(s.datasets), chooseMax)] {
+		p.Datasets = append(p.Datasets, d.ID)
+	}
+	if p.DatasetID == "" && !p.First {
+		p.DatasetID = c.busiest(s)
+	}
+	if !p.First && s.dataset(p.DatasetID) == nil {
+		c.say(w, r, http.StatusNotFound, message{"No such dataset", "There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets"})
+		return
+	}
+	p.DatasetPath = datasetPath(p.DatasetID) + win.query()
+	list, err := c.s.Hours.Campaigns(r.Context(), p.DatasetID, win.Window)
+	var events int64
+	for i := range list {
+		p.Rows = append(p.Rows, rowOf(&list[i]))
+		events += p.Rows[i].Events
+	}
+	p.Say = unreadDays(err) + fmt.Sprintf("%s of %s, received %s.", plural(events, "event", "events"), plural(len(list), "campaign", "campaigns"), win.say)
+	c.show(w, r, http.StatusOK, "campaigns", "Campaigns", "/campaigns", campaignsEvery, p)
+}
+
+// busiest is the dataset of the most events in the last day, or the first.
+func (c *Console) busiest(s *state) string {
+	day, _ := newWindow("day", s.now)
+	view := c.s.Hours.View()
+	defer view.Close()
+	best, most := s.datasets[0].ID, int64(0)
+	for _, d := range s.datasets {
+		if n := view.Dataset(d.ID).Totals(day.Window).Accepted; n > most {
+			best, most = d.ID, n
+		}
+	}
+	return best
+}
+
+func rowOf(n *campaign.Campaign) campaignRow {
+	row := campaignRow{ID: n.ID, Name: n.Name, Events: n.Total(), Value: amounts(n.Value), Refunds: amounts(n.Refunds)}
+	types := slices.SortedFunc(maps.Keys(n.Events), func(a, b string) int { return cmp.Or(cmp.Compare(n.Events[b], n.Events[a]), cmp.Compare(a, b)) })
+	for _, t := range types {
+		row.Types = append(row.Types, t+" "+num(n.Events[t]))
+	}
+	return row
+}
+
+func amounts(by map[string]float64) (out []string) {
+	for _, currency := range slices.Sorted(maps.Keys(by)) {
+		out = append(out, money(by[currency])+" "+currency)
+	}
+	return out
+}
