@@ -39,7 +39,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/identifier":    {ours: []string{"event"}},
 	"internal/replica":       {ours: []string{"internal/engine"}},
 	"internal/suppression":   {ours: []string{"event", "internal/engine", "internal/identifier", "internal/replica"}},
-	"internal/erasure":       {ours: []string{"event", "internal/engine", "internal/purpose"}},
+	"internal/erasure":       {ours: []string{"event", "internal/engine", "internal/identifier", "internal/purpose"}},
 	"internal/purpose":       {ours: []string{"event"}},
 	"internal/submission":    {ours: []string{"event"}},
 	"internal/stream":        {ours: []string{"internal/durable", "internal/engine", "internal/histogram"}},

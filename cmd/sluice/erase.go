@@ -17,14 +17,17 @@ import (
 	"golang.org/x/term"
 
 	"sluice/internal/erasure"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
+	"sluice/internal/suppression"
 )
 
 func newErase() *cobra.Command {
 	var p lake.Predicate
-	var dryRun, yes bool
+	var dryRun, yes, suppress bool
+	var file string
 	cmd := &cobra.Command{
 		Use:   "erase",
 		Short: "Delete every stored event that carries an identifier",
@@ -40,10 +43,20 @@ identifier is erased from the tables, and stays in the bucket until its noncurre
 It also says where else the same text occurs: in other columns of other rows, such as partner_id or
 page_url, and in quarantined frames. It does not delete those.
 
+With --file it erases a list in one pass over the tables: CSV with a header, or NDJSON, of at most a million
+rows, with the columns email_sha256, ifa, ip and partner_id, or some of them. Each value stands for itself.
+- reads standard input. It prints a line for each kind. If it is killed, the same command again finishes
+it, and so does a server. It does not look for mentions in other columns.
+
+--and-suppress puts the identifiers on the suppression list first: later events that carry one are
+accepted as suppressed. See sluice suppression.
+
 Without --dataset it spans all datasets. It says what it spans, and asks; without a terminal to ask on it
-needs --yes. An address or an IP is named by its SHA-256, as it is stored.`,
+needs --yes. An address or an IP is named by its SHA-256, as it is stored. A partner_id of a file, or of
+--and-suppress, needs --dataset.`,
 		Example: `  sluice erase --email-sha256 $(printf %s jane@example.com | sha256sum | cut -c1-64) --dry-run
-  sluice erase --dataset shop --partner-id p-4711 --yes`,
+  sluice erase --dataset shop --partner-id p-4711 --yes
+  sluice erase --file drop-2026-11.csv --and-suppress --yes`,
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
@@ -51,14 +64,28 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored.`,
 	cmd.Flags().StringVar(&p.Dataset, "dataset", "", "only events of this dataset")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the events, and delete nothing")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.MarkFlagsOneRequired(identifierNames...)
+	cmd.Flags().StringVar(&file, "file", "", "erase the identifiers of a file; - is standard input")
+	cmd.Flags().BoolVar(&suppress, "and-suppress", false, "suppress later events that carry them, too")
+	cmd.MarkFlagsOneRequired(append([]string{"file"}, identifierNames...)...)
+	for _, name := range identifierNames {
+		cmd.MarkFlagsMutuallyExclusive("file", name)
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		kind, err := identifierKind(&p)
-		if err != nil {
-			return err
+		var j erasing
+		if file == "" {
+			k, id, err := oneIdentifier(&p)
+			if err != nil {
+				return err
+			}
+			j = &eraseOne{Predicate: p, kind: k, id: id}
+		} else {
+			j = &eraseList{dataset: p.Dataset, file: file}
 		}
 		if err := dataExists(cmd); err != nil {
 			return failed(err)
+		}
+		if err := j.read(cmd, suppress); err != nil {
+			return failed(fmt.Errorf("nothing was erased: %w", err))
 		}
 		span := "This spans the dataset " + p.Dataset + "."
 		if p.Dataset == "" {
@@ -72,9 +99,9 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored.`,
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Looking through all stored events …")
 		if dryRun {
-			return failed(countErasure(cmd, p, *asJSON))
+			return failed(countErasure(cmd, j, *asJSON))
 		}
-		return failed(erase(cmd, p, kind, *asJSON))
+		return failed(erase(cmd, j, *asJSON))
 	}
 	return cmd
 }
@@ -105,47 +132,49 @@ func confirm(cmd *cobra.Command, question string) error {
 	return nil
 }
 
+// erasing is what is to be erased: an identifier, or a list.
+type erasing interface {
+	scope() string // the dataset; "" is all
+	// read reads what there is to read, and what is to be suppressed, before anything is done.
+	read(cmd *cobra.Command, suppress bool) error
+	suppress(cmd *cobra.Command) error
+	// count says what an erasure would do.
+	count(cmd *cobra.Command, l *lake.Lake, asJSON bool) error
+	note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone, error)
+	remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased, error)
+	detail() map[string]string // for the audit log
+	// print says what was done.
+	print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool) error
+}
+
 // countErasure says what an erasure would do.
-func countErasure(cmd *cobra.Command, p lake.Predicate, asJSON bool) error {
+func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 	l, _, err := openSettled(cmd, false, lakeToRead)
 	if err != nil {
 		return notErased(err)
 	}
-	rows, err := l.Count(cmd.Context(), p)
-	if err != nil {
-		return err
-	}
-	left, err := leftovers(cmd, l, p)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(cmd.OutOrStdout(), struct {
-			Rows   int64 `json:"rows"`
-			DryRun bool  `json:"dry_run"`
-			leftover
-		}{rows, true, left})
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", rows)
-	left.print(cmd)
-	return nil
+	return j.count(cmd, l, asJSON)
 }
 
 // erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
-// counted; the tombstone is written; what was acknowledged meanwhile is loaded; the rows are deleted; the tombstone
-// says so. From the tombstone on nothing of the stream gets into the tables again. A crash after it leaves rows in the
-// tables: the same command again deletes them, and so does a server when it starts.
-func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error {
+// counted; the identifiers are suppressed, if that is wanted; the tombstones are written; what was acknowledged meanwhile
+// is loaded; the rows are deleted; the tombstones say so. From the tombstones on nothing of the stream gets into the
+// tables again. A crash after them leaves rows in the tables: the same command again deletes them, and so does a server
+// when it starts.
+func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	ctx := cmd.Context()
 	if _, _, err := openSettled(cmd, false, lakeToRead); err != nil {
 		return notErased(err)
 	}
-	var stone erasure.Tombstone
+	if err := j.suppress(cmd); err != nil {
+		return fmt.Errorf("nothing was erased: %w", err)
+	}
+	var stones []erasure.Tombstone
 	err := withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) (err error) {
 		if err := t.Forget(ctx, hooks.now()); err != nil {
 			return err
 		}
-		stone, err = t.Add(ctx, erasureKind(p), p.EmailSHA256+p.IFA+p.IPSHA256+p.PartnerID, p.Dataset, hooks.now(), retention)
+		stones, err = j.note(ctx, t, retention)
 		return err
 	})
 	if err != nil {
@@ -167,37 +196,125 @@ func erase(cmd *cobra.Command, p lake.Predicate, kind string, asJSON bool) error
 					return err
 				}
 			}
-			if done, err = l.Erase(ctx, p, w); err != nil {
+			if done, err = j.remove(ctx, t, l, w); err != nil {
 				return err
 			}
 			done.Rows, done.Replaced, done.Files = done.Rows+before.Rows, done.Replaced+before.Replaced, done.Files+before.Files
 			if err := step("erase.deleted"); err != nil {
 				return err
 			}
-			return t.Finish(ctx, stone, l.EventsUpdated())
+			for _, s := range stones {
+				if err := t.Finish(ctx, s, l.EventsUpdated()); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	})
 	if errors.Is(err, lake.ErrDamaged) {
 		err = fmt.Errorf("%w: some files cannot be read and may hold the identifier still; see the server's log", err)
 	}
-	if rest := stone.Before.Add(time.Second).Sub(hooks.now()); rest > 0 && rest <= time.Second {
-		time.Sleep(rest) // times of receipt are in seconds: what is received after the command must be a later one
+	for _, s := range stones[:min(1, len(stones))] {
+		if rest := s.Before.Add(time.Second).Sub(hooks.now()); rest > 0 && rest <= time.Second {
+			time.Sleep(rest) // times of receipt are in seconds: what is received after the command must be a later one
+		}
 	}
 	until := time.Now().Add(age).UTC().Truncate(time.Second)
 	// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
-	noted := noteAlone(cmd, "erase", p.Dataset, map[string]string{"identifier": kind, "rows": strconv.FormatInt(done.Rows, 10)})
-	if err := errors.Join(err, noted); err != nil {
+	detail := j.detail()
+	detail["rows"] = strconv.FormatInt(done.Rows, 10)
+	if err := errors.Join(err, noteAlone(cmd, "erase", j.scope(), detail)); err != nil {
 		return err
 	}
-	left, err := leftovers(cmd, l, p)
-	if err != nil {
-		return fmt.Errorf("%d rows are erased; where else the identifier occurs is not known: %w", done.Rows, err)
-	}
-	if err := printErased(cmd, done, left, until, l.KeepsVersions(), asJSON); err != nil || !l.KeepsVersions() {
+	if err := j.print(cmd, l, done, until, asJSON); err != nil || !l.KeepsVersions() {
 		return err
 	}
 	return &failure{exitVersions, errors.New("the identifier is erased from the tables, and not from the bucket: it keeps versions of objects that were deleted. " +
 		"Delete the noncurrent versions below the prefix of the tables, or let a rule of the bucket do it; docs/operate.md has more about buckets")}
+}
+
+// eraseOne erases one identifier.
+type eraseOne struct {
+	lake.Predicate
+	suppressing
+	kind identifier.Kind
+	id   string // as Parse spells it
+}
+
+// suppressing is what an erasure suppresses, too; without an addition nothing.
+type suppressing struct{ a *suppression.Addition }
+
+// begin begins the addition to the suppression list.
+func (s *suppressing) begin(cmd *cobra.Command, name, dataset string) error {
+	return withSuppression(cmd, dataset, func(ctx context.Context, _ *provision, l *suppression.List) (err error) {
+		s.a, err = l.Add(ctx, name, dataset)
+		return err
+	})
+}
+
+func (s *suppressing) suppress(cmd *cobra.Command) error {
+	if s.a == nil {
+		return nil
+	}
+	return withSuppression(cmd, "", func(ctx context.Context, p *provision, l *suppression.List) error {
+		lines, err := commitSuppressed(ctx, p, l, s.a, "suppression.import")
+		for _, one := range lines {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d entries added to %s of the suppression list\n", one.Kind, one.Added, one.Name)
+		}
+		return err
+	})
+}
+
+func (j *eraseOne) scope() string { return j.Dataset }
+
+func (j *eraseOne) detail() map[string]string { return map[string]string{"identifier": j.kind.Name()} }
+
+func (j *eraseOne) read(cmd *cobra.Command, suppress bool) error {
+	if !suppress {
+		return nil
+	}
+	if err := j.begin(cmd, addedName, j.Dataset); err != nil {
+		return err
+	}
+	return j.a.Put(j.kind, j.id)
+}
+
+func (j *eraseOne) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone, error) {
+	s, err := t.Add(ctx, j.kind, j.id, j.Dataset, hooks.now(), retention)
+	return []erasure.Tombstone{s}, err
+}
+
+func (j *eraseOne) remove(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased, error) {
+	return l.Erase(ctx, j.Predicate, w)
+}
+
+func (j *eraseOne) count(cmd *cobra.Command, l *lake.Lake, asJSON bool) error {
+	rows, err := l.Count(cmd.Context(), j.Predicate)
+	if err != nil {
+		return err
+	}
+	left, err := leftovers(cmd, l, j.Predicate)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Rows   int64 `json:"rows"`
+			DryRun bool  `json:"dry_run"`
+			leftover
+		}{rows, true, left})
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", rows)
+	left.print(cmd)
+	return nil
+}
+
+func (j *eraseOne) print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool) error {
+	left, err := leftovers(cmd, l, j.Predicate)
+	if err != nil {
+		return fmt.Errorf("%d rows are erased; where else the identifier occurs is not known: %w", done.Rows, err)
+	}
+	return printErased(cmd, done, left, until, l.KeepsVersions(), asJSON)
 }
 
 // notErased is the error of an erasure that could not begin.
@@ -214,19 +331,6 @@ func step(name string) error {
 		return nil
 	}
 	return hooks.step(name)
-}
-
-// erasureKind says which identifier is set.
-func erasureKind(p lake.Predicate) erasure.Kind {
-	switch {
-	case p.EmailSHA256 != "":
-		return erasure.Email
-	case p.IFA != "":
-		return erasure.IFA
-	case p.IPSHA256 != "":
-		return erasure.IP
-	}
-	return erasure.Partner
 }
 
 // withTombstones opens the engine of --data for do, which also gets how long the stream keeps frames.
@@ -333,45 +437,6 @@ func (o leftover) print(cmd *cobra.Command) {
 	if rest := o.Searched - len(o.Quarantined); rest > 0 {
 		fmt.Fprintf(w, "%d other files in quarantine/ do not hold it in a readable form. They are damaged, so they may hold parts of it.\n", rest)
 	}
-}
-
-// identifierKind checks the one identifier that is set and says which it is.
-func identifierKind(p *lake.Predicate) (kind string, err error) {
-	for _, id := range []struct {
-		kind  string
-		value *string
-		hash  bool
-	}{
-		{"email_sha256", &p.EmailSHA256, true},
-		{"ifa", &p.IFA, false},
-		{"ip", &p.IPSHA256, true},
-		{"partner_id", &p.PartnerID, false},
-	} {
-		if *id.value == "" {
-			continue
-		}
-		if id.hash && !isSHA256(*id.value) {
-			return "", fmt.Errorf("the %s is named by its SHA-256: 64 hex digits", id.kind)
-		}
-		kind = id.kind
-	}
-	if kind == "" {
-		return "", errors.New("the identifier is empty")
-	}
-	return kind, nil
-}
-
-func isSHA256(s string) bool {
-	if len(s) != 64 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i] | 0x20
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
 }
 
 func printErased(cmd *cobra.Command, done lake.Erased, left leftover, until time.Time, versions, asJSON bool) error {

@@ -68,7 +68,7 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 			return errors.New("--event-from must be before --event-to")
 		}
 		if q.Identifier != (lake.Predicate{}) {
-			if _, err := identifierKind(&q.Identifier); err != nil {
+			if _, _, err := oneIdentifier(&q.Identifier); err != nil {
 				return err
 			}
 		}
@@ -82,7 +82,8 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) { return write(cmd, l, q, w) })
 		detail := map[string]string{"rows": strconv.FormatInt(rows, 10), "format": format}
 		if q.Identifier != (lake.Predicate{}) { // the deed is noted, the identifier is not
-			detail["identifier"], _ = identifierKind(&q.Identifier)
+			kind, _, _ := oneIdentifier(&q.Identifier)
+			detail["identifier"] = kind.Name()
 		}
 		if err := errors.Join(err, noteAlone(cmd, "export", q.Dataset, detail)); err != nil {
 			return failed(err)

@@ -81,7 +81,7 @@ the same name adds what is new in it.`,
 			if err := readIdentifiers(cmd, args[0], suppression.MaxEntries, a.Put); err != nil {
 				return fmt.Errorf("nothing was added: %w", err)
 			}
-			return addSuppressed(ctx, p, a, "suppression.import", *asJSON)
+			return addSuppressed(ctx, p, l, a, "suppression.import", *asJSON)
 		})
 	}
 	return cmd
@@ -102,31 +102,42 @@ func readIdentifiers(cmd *cobra.Command, file string, maxRows int, yield func(id
 	return err
 }
 
-// addSuppressed commits an addition, notes it and says what it did.
-func addSuppressed(ctx context.Context, p *provision, a *suppression.Addition, action string, asJSON bool) error {
-	added, err := a.Commit(ctx)
+// suppressedLine is what an addition did with one kind.
+type suppressedLine struct {
+	Name    string `json:"name"`
+	Kind    string `json:"kind"`
+	Dataset string `json:"dataset"`
+	Added   int    `json:"added"`
+}
+
+// commitSuppressed commits an addition and notes it.
+func commitSuppressed(
+	ctx context.Context, p *provision, l *suppression.List, a *suppression.Addition, action string,
+) (lines []suppressedLine, err error) {
+	added, err := l.Commit(ctx, a)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	type line struct {
-		Name    string `json:"name"`
-		Kind    string `json:"kind"`
-		Dataset string `json:"dataset"`
-		Added   int    `json:"added"`
-	}
-	var lines []line
 	detail := map[string]string{"name": a.Name}
 	for _, k := range identifier.Kinds {
 		if n, ok := added[k]; ok {
-			lines = append(lines, line{a.Name, k.Name(), a.Dataset, n})
+			lines = append(lines, suppressedLine{a.Name, k.Name(), a.Dataset, n})
 			detail[k.Name()] = strconv.Itoa(n)
 		}
 	}
-	if err := p.note(action, a.Dataset, detail); err != nil || asJSON {
+	return lines, p.note(action, a.Dataset, detail)
+}
+
+// addSuppressed commits an addition, notes it and says what it did.
+func addSuppressed(
+	ctx context.Context, p *provision, l *suppression.List, a *suppression.Addition, action string, asJSON bool,
+) error {
+	lines, err := commitSuppressed(ctx, p, l, a, action)
+	if err != nil || asJSON {
 		return errors.Join(err, printJSON(p.cmd.OutOrStdout(), lines))
 	}
-	for _, l := range lines {
-		fmt.Fprintf(p.cmd.OutOrStdout(), "%s: %d entries added to %s\n", l.Kind, l.Added, l.Name)
+	for _, one := range lines {
+		fmt.Fprintf(p.cmd.OutOrStdout(), "%s: %d entries added to %s\n", one.Kind, one.Added, one.Name)
 	}
 	fmt.Fprintln(p.cmd.ErrOrStderr(), "Running servers follow within 5 s. Events that are stored already stay: sluice erase deletes them.")
 	return nil
@@ -161,7 +172,7 @@ func newSuppressionAdd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return addSuppressed(ctx, prov, a, "suppression.add", *asJSON)
+			return addSuppressed(ctx, prov, l, a, "suppression.add", *asJSON)
 		})
 	}
 	return cmd

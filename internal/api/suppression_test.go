@@ -48,7 +48,7 @@ func TestSuppressionList(t *testing.T) {
 		err = a.Put(identifier.IFA, ifa)
 	}
 	if err == nil {
-		_, err = a.Commit(t.Context())
+		_, err = list.Commit(t.Context(), a)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func BenchmarkSuppression(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	if _, err := a.Commit(b.Context()); err != nil {
+	if _, err := list.Commit(b.Context(), a); err != nil {
 		b.Fatal(err)
 	}
 	var on atomic.Bool

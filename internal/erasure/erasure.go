@@ -6,57 +6,41 @@ package erasure
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+	"iter"
 	"sync"
 	"time"
 
 	"sluice/event"
 	"sluice/internal/engine"
+	"sluice/internal/identifier"
 )
 
-// Kind is the kind of an identifier, spelled as its column.
-type Kind string
+// Kind is the kind of an identifier.
+type Kind = identifier.Kind
 
 // The kinds.
 const (
-	Email   Kind = "email_sha256"
-	IFA     Kind = "ifa"
-	IP      Kind = "ip_sha256"
-	Partner Kind = "partner_id"
+	Email   = identifier.Email
+	IFA     = identifier.IFA
+	IP      = identifier.IP
+	Partner = identifier.Partner
 )
-
-// Kinds are all kinds.
-var Kinds = []Kind{Email, IFA, IP, Partner}
-
-// Of returns the identifier of a row; "" for none.
-func (k Kind) Of(r *event.Row) string {
-	switch k {
-	case Email:
-		return r.EmailSHA256
-	case IFA:
-		return r.IFA
-	case IP:
-		return r.IPSHA256
-	case Partner:
-		return r.PartnerID
-	}
-	return ""
-}
 
 // leastAge is how long a tombstone is kept at least, however short the stream: an old version of a table may be put back
 // in this time. Arbitrary: longer than most keep backups.
 const leastAge = 90 * 24 * time.Hour
 
-// Tombstone says that an identifier was erased. Rows that were received later are not concerned.
+// Tombstone says that an identifier was erased, or all of a part of a list. Rows that were received later are not concerned.
 type Tombstone struct {
-	Kind    Kind      `json:"kind"`
-	Digest  string    `json:"digest"`            // of kind and identifier, keyed
+	Kind    Kind      `json:"kind,omitempty"`
+	Digest  string    `json:"digest,omitempty"`  // of kind and identifier, keyed
+	Kinds   []Kind    `json:"kinds,omitempty"`   // of a list
+	Digests []byte    `json:"digests,omitempty"` // of a list: the first 16 bytes of each digest, sorted
 	Dataset string    `json:"dataset,omitempty"` // "" for all
 	Before  time.Time `json:"before"`            // rows received then or earlier are erased
 	Until   time.Time `json:"until"`             // when it may be forgotten
@@ -96,12 +80,14 @@ func Open(ctx context.Context, e *engine.Engine) (*Tombstones, error) {
 // Add notes that an identifier is being erased, before anything is deleted. It returns once that is on stable storage.
 // Everybody who asks Current from now on knows. retention is how long the stream keeps frames.
 func (t *Tombstones) Add(ctx context.Context, k Kind, identifier, dataset string, now time.Time, retention time.Duration) (Tombstone, error) {
-	digest := digest(t.secret, k, identifier)
-	s := Tombstone{
-		Kind: k, Digest: digest, Dataset: dataset, Before: now.UTC().Truncate(time.Second), Until: now.UTC().Add(max(retention, leastAge)).Truncate(time.Second),
-		key: key(digest, dataset),
-	}
+	s := newTombstone(dataset, now, retention)
+	s.Kind, s.Digest = k, digest(t.secret, k, identifier)
+	s.key = s.name()
 	return s, t.put(ctx, s)
+}
+
+func newTombstone(dataset string, now time.Time, retention time.Duration) Tombstone {
+	return Tombstone{Dataset: dataset, Before: now.UTC().Truncate(time.Second), Until: now.UTC().Add(max(retention, leastAge)).Truncate(time.Second)}
 }
 
 // Finish notes that the rows are deleted, by a change of the table at a time.
@@ -140,7 +126,7 @@ func (s *Tombstone) Unfinished() bool { return s.Again || s.Table.IsZero() }
 func (t *Tombstones) Adopt(ctx context.Context, stones []Tombstone) error {
 	for _, s := range stones {
 		s.Again = true
-		s.key = key(s.Digest, s.Dataset)
+		s.key = s.name()
 		if err := t.put(ctx, s); err != nil {
 			return err
 		}
@@ -159,24 +145,20 @@ func (t *Tombstones) put(ctx context.Context, s Tombstone) error {
 	return nil
 }
 
-// key is the name of a tombstone. The same identifier of the same dataset has one.
-func key(digest, dataset string) string {
-	sum := sha256.Sum256([]byte(digest + " " + dataset))
+// name is where a tombstone is in the bucket. The same identifier, or list, of the same dataset has one.
+func (s *Tombstone) name() string {
+	digest := s.Digest
+	if len(s.Digests) > 0 {
+		sum := sha256.Sum256(s.Digests)
+		digest = hex.EncodeToString(sum[:])
+	}
+	sum := sha256.Sum256([]byte(digest + " " + s.Dataset))
 	return hex.EncodeToString(sum[:])
 }
 
-func digest(secret []byte, k Kind, identifier string) string {
-	switch k {
-	case Email, IP:
-		identifier = strings.ToLower(identifier)
-	case IFA:
-		identifier = event.FoldIFA(identifier)
-	}
-	h := hmac.New(sha256.New, secret)
-	h.Write([]byte(k))
-	h.Write([]byte{0})
-	h.Write([]byte(identifier))
-	return hex.EncodeToString(h.Sum(nil))
+func digest(secret []byte, k Kind, id string) string {
+	sum := newSummer(secret).sum(k, k.Fold(id))
+	return hex.EncodeToString(sum[:])
 }
 
 // All returns the tombstones.
@@ -243,37 +225,68 @@ func (t *Tombstones) Current(ctx context.Context) (*Set, error) {
 
 // Set makes a set of some tombstones.
 func (t *Tombstones) Set(stones []Tombstone) *Set {
-	s := &Set{secret: t.secret, stones: map[string][]Tombstone{}, kinds: map[Kind]bool{}}
+	s := &Set{stones: map[string][]Tombstone{}, kinds: map[Kind]bool{}}
+	s.summers.New = func() any { return newSummer(t.secret) }
 	for _, stone := range stones {
-		s.stones[stone.Digest] = append(s.stones[stone.Digest], stone)
-		s.kinds[stone.Kind] = true
 		s.latest = max(s.latest, stone.Before.Unix())
+		for _, k := range stone.Kinds {
+			s.kinds[k] = true
+		}
+		if len(stone.Digests) == 0 {
+			s.stones[stone.Digest] = append(s.stones[stone.Digest], stone)
+			s.kinds[stone.Kind] = true
+		}
 	}
+	s.lists = joinLists(stones)
 	return s
 }
 
 // Set is some tombstones. It never changes. The zero value has none.
 type Set struct {
-	secret []byte
-	stones map[string][]Tombstone // by digest
-	kinds  map[Kind]bool          // that occur
-	latest int64                  // Before of the newest, Unix seconds
+	summers sync.Pool
+	stones  map[string][]Tombstone // by digest
+	lists   []list
+	kinds   map[Kind]bool // that occur
+	latest  int64         // Before of the newest, Unix seconds
 }
 
 // Erased says whether a row carries an identifier that was erased after the row was received.
 func (s *Set) Erased(r *event.Row) bool {
-	if s == nil || r.ReceivedAt > s.latest || len(s.stones) == 0 {
+	for range s.Of(r) {
+		return true
+	}
+	return false
+}
+
+// Of yields the kinds of identifiers of a row that were erased after the row was received.
+func (s *Set) Of(r *event.Row) iter.Seq[Kind] {
+	return func(yield func(Kind) bool) {
+		if s == nil || r.ReceivedAt > s.latest || len(s.stones) == 0 && len(s.lists) == 0 {
+			return
+		}
+		h := s.summers.Get().(*summer)
+		defer s.summers.Put(h)
+		for k := range s.kinds {
+			if id := k.Of(r); id != "" && s.has(h.sum(k, k.Fold(id)), r) && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// has says whether a digest of a row's identifier is that of an erased one.
+func (s *Set) has(sum [sha256.Size]byte, r *event.Row) bool {
+	for i := range s.lists {
+		if l := &s.lists[i]; r.ReceivedAt <= l.before && (l.dataset == "" || l.dataset == r.DatasetID) && l.has(sum) {
+			return true
+		}
+	}
+	if len(s.stones) == 0 {
 		return false
 	}
-	for k := range s.kinds {
-		id := k.Of(r)
-		if id == "" {
-			continue
-		}
-		for _, stone := range s.stones[digest(s.secret, k, id)] {
-			if r.ReceivedAt <= stone.Before.Unix() && (stone.Dataset == "" || stone.Dataset == r.DatasetID) {
-				return true
-			}
+	for _, stone := range s.stones[hex.EncodeToString(sum[:])] {
+		if r.ReceivedAt <= stone.Before.Unix() && (stone.Dataset == "" || stone.Dataset == r.DatasetID) {
+			return true
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package erasure
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -139,5 +140,55 @@ func TestReopen(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].Due(noon) == c.done {
 			t.Errorf("a table of %v: got %+v, %v; want done: %v", c.table, all, err, c.done)
 		}
+	}
+}
+
+// A list of several parts, beside single identifiers, of one dataset and of all; the same list again has the same tombstones.
+func TestLists(t *testing.T) {
+	s := open(t)
+	l := s.NewList()
+	ids := make([]string, 2*listPart+7)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("id-%d", i)
+		l.Put(Partner, ids[i])
+	}
+	l.Put(IFA, ifa)
+	stones, err := s.AddList(t.Context(), l, "shop", noon, time.Hour)
+	if err != nil || len(stones) != 3 {
+		t.Fatalf("got %d tombstones, %v", len(stones), err)
+	}
+	if _, err := s.AddList(t.Context(), l, "shop", noon, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	s.add(t, Partner, partner, "", noon)
+	if all, err := s.All(t.Context()); err != nil || len(all) != 4 {
+		t.Errorf("the list again: got %d tombstones, %v", len(all), err)
+	}
+	set, err := s.Current(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := noon.Unix()
+	for _, id := range []string{ids[0], ids[listPart], ids[len(ids)-1], partner} {
+		if !set.Erased(&event.Row{ReceivedAt: at, DatasetID: "shop", PartnerID: id}) {
+			t.Errorf("%s is not erased", id)
+		}
+	}
+	for name, r := range map[string]event.Row{
+		"later":           {ReceivedAt: at + 1, DatasetID: "shop", PartnerID: ids[0]},
+		"another dataset": {ReceivedAt: at, DatasetID: "other", PartnerID: ids[0]},
+		"another person":  {ReceivedAt: at, DatasetID: "shop", PartnerID: "id"},
+		"another kind":    {ReceivedAt: at, DatasetID: "shop", IFA: ids[0]},
+	} {
+		if set.Erased(&r) {
+			t.Errorf("%s: erased", name)
+		}
+	}
+	kinds := 0
+	for range set.Of(&event.Row{ReceivedAt: at, DatasetID: "shop", PartnerID: ids[5], IFA: strings.ToUpper(ifa)}) {
+		kinds++
+	}
+	if kinds != 2 {
+		t.Errorf("got %d kinds, want 2", kinds)
 	}
 }

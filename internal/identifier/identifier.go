@@ -58,6 +58,9 @@ func (k Kind) Fold(value string) string {
 	return value
 }
 
+// ErrPartner says that partner ids are of one dataset: another sender may give the same id to somebody else.
+var ErrPartner = errors.New("a partner_id means something in one dataset only: name it with --dataset")
+
 // maxLength is how long an identifier may be: as long as a partner_id.
 const maxLength = 2048
 

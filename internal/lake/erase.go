@@ -88,9 +88,27 @@ func (l *Lake) Erase(ctx context.Context, p Predicate, w Witness) (Erased, error
 // EraseWhere deletes every stored event that match chooses, as Erase does. match sees the identifiers of a row, its dataset
 // and when it was received.
 func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool, w Witness) (Erased, error) {
-	return l.events.Delete(ctx, iceberg.Condition[event.Row]{
+	return l.events.Delete(ctx, carried(match), w, witnessed...)
+}
+
+// carried is a condition on what EraseWhere shows of a row.
+func carried(match func(*event.Row) bool) iceberg.Condition[event.Row] {
+	return iceberg.Condition[event.Row]{
 		Columns: []string{"data_set_id", "received_at", "email_sha256", "ifa", "ip_sha256", "partner_id"}, Match: match,
-	}, w, witnessed...)
+	}
+}
+
+// CountWhere says how many stored events EraseWhere would delete, and calls seen with each.
+func (l *Lake) CountWhere(ctx context.Context, match func(*event.Row) bool, seen func(*event.Row)) (rows int64, err error) {
+	q := iceberg.Query[event.Row]{Conditions: []iceberg.Condition[event.Row]{carried(match)}, Columns: []string{}}
+	err = l.events.Scan(ctx, q, func(some []event.Row) error {
+		rows += int64(len(some))
+		for i := range some {
+			seen(&some[i])
+		}
+		return ctx.Err()
+	})
+	return rows, err
 }
 
 // KeepsVersions says whether the bucket of the tables has kept what was deleted from it: then an erased identifier is still

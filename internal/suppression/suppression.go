@@ -317,7 +317,6 @@ func (l *List) Imports(ctx context.Context) ([]Import, error) {
 type Addition struct {
 	Name, Dataset string
 
-	list      *List
 	key       int
 	secret    []byte
 	digesters map[identifier.Kind]digester
@@ -338,18 +337,15 @@ func (l *List) Add(ctx context.Context, name, dataset string) (*Addition, error)
 		return nil, err
 	}
 	return &Addition{
-		list: l, Name: name, Dataset: dataset, key: key, secret: secret,
+		Name: name, Dataset: dataset, key: key, secret: secret,
 		digesters: map[identifier.Kind]digester{}, digests: map[identifier.Kind][]uint64{},
 	}, nil
 }
 
-// ErrPartner says that partner ids are of one dataset: another sender may give the same id to somebody else.
-var ErrPartner = errors.New("a partner_id means something in one dataset only: name it with --dataset")
-
 // Put adds an identifier as Parse spells it.
 func (a *Addition) Put(k identifier.Kind, id string) error {
 	if k == identifier.Partner && a.Dataset == "" {
-		return ErrPartner
+		return identifier.ErrPartner
 	}
 	d, ok := a.digesters[k]
 	if !ok {
@@ -360,15 +356,15 @@ func (a *Addition) Put(k identifier.Kind, id string) error {
 	return nil
 }
 
-// Commit writes the addition, and says how many entries are new, by kind. It returns once they are on stable storage. A crash
+// Commit writes an addition, and says how many entries are new, by kind. It returns once they are on stable storage. A crash
 // in it leaves some of them; the same addition again adds the rest.
-func (a *Addition) Commit(ctx context.Context) (map[identifier.Kind]int, error) {
+func (l *List) Commit(ctx context.Context, a *Addition) (map[identifier.Kind]int, error) {
 	added := map[identifier.Kind]int{}
 	for k, digests := range a.digests {
 		slices.Sort(digests)
 		digests = slices.Compact(digests)
 		for {
-			n, err := a.write(ctx, k, digests)
+			n, err := a.write(ctx, l, k, digests)
 			added[k] += n
 			if errors.Is(err, engine.ErrRevision) || errors.Is(err, engine.ErrExists) {
 				continue // somebody else adds to the same import
@@ -379,19 +375,19 @@ func (a *Addition) Commit(ctx context.Context) (map[identifier.Kind]int, error) 
 			break
 		}
 	}
-	return added, a.list.replica.Published(ctx)
+	return added, l.replica.Published(ctx)
 }
 
 // write writes those of the sorted digests that the import does not have, and says how many.
-func (a *Addition) write(ctx context.Context, k identifier.Kind, digests []uint64) (added int, err error) {
+func (a *Addition) write(ctx context.Context, l *List, k identifier.Kind, digests []uint64) (added int, err error) {
 	if len(digests) == 0 {
 		return 0, nil
 	}
-	h := header{chunkVersion, a.Name, a.list.now().UTC().Truncate(time.Second), k, a.Dataset, a.key}
+	h := header{chunkVersion, a.Name, l.now().UTC().Truncate(time.Second), k, a.Dataset, a.key}
 	var last *chunk // one with room
 	var known map[uint64]bool
 	total, next := 0, 0
-	_, err = a.list.scan(ctx, func() { last, known, total, next = nil, map[uint64]bool{}, 0, 0 }, func(c *chunk) error {
+	_, err = l.scan(ctx, func() { last, known, total, next = nil, map[uint64]bool{}, 0, 0 }, func(c *chunk) error {
 		total += c.len()
 		if c.Name != h.Name || c.Kind != k || c.Dataset != h.Dataset || c.Key != h.Key {
 			return nil
@@ -427,7 +423,7 @@ func (a *Addition) write(ctx context.Context, k identifier.Kind, digests []uint6
 		}
 		n := min(chunkSize-c.len(), len(fresh))
 		c.merge(fresh[:n])
-		if err := a.list.put(ctx, c); errors.Is(err, engine.ErrExists) {
+		if err := l.put(ctx, c); errors.Is(err, engine.ErrExists) {
 			continue // the number is taken
 		} else if err != nil {
 			return added, err

@@ -105,7 +105,7 @@ func add(t testing.TB, l *List, name, dataset string, k identifier.Kind, ids ...
 			t.Fatal(err)
 		}
 	}
-	added, err := a.Commit(t.Context())
+	added, err := l.Commit(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Put(identifier.Partner, "p"); !errors.Is(err, ErrPartner) {
+	if err := a.Put(identifier.Partner, "p"); !errors.Is(err, identifier.ErrPartner) {
 		t.Errorf("a partner_id without a dataset: got %v", err)
 	}
 	check := func(want string) {

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"sluice/event"
+	"sluice/internal/erasure"
+	"sluice/internal/identifier"
+	"sluice/internal/lake"
+)
+
+// maxEraseRows is how many rows a file of identifiers may have.
+const maxEraseRows = 1_000_000
+
+// eraseList erases the identifiers of a file, in one pass. It keeps digests of them alone.
+type eraseList struct {
+	dataset, file string
+	cmd           *cobra.Command
+	suppressing
+	ids    *erasure.List
+	looked atomic.Int64              // rows
+	told   atomic.Int64              // Unix seconds
+	rows   map[identifier.Kind]int64 // that carry one, by kind
+}
+
+func (j *eraseList) scope() string { return j.dataset }
+
+func (j *eraseList) detail() map[string]string {
+	out := map[string]string{}
+	for k, n := range j.ids.Counts {
+		out[k.Name()] = strconv.Itoa(n)
+	}
+	return out
+}
+
+func (j *eraseList) read(cmd *cobra.Command, suppress bool) error {
+	j.cmd, j.rows = cmd, map[identifier.Kind]int64{}
+	if suppress {
+		name := filepath.Base(j.file)
+		if j.file == "-" {
+			name = "erased"
+		}
+		if err := j.begin(cmd, name, j.dataset); err != nil {
+			return err
+		}
+	}
+	return withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
+		j.ids = t.NewList()
+		return readIdentifiers(cmd, j.file, maxEraseRows, func(k identifier.Kind, id string) error {
+			if k == identifier.Partner && j.dataset == "" {
+				return identifier.ErrPartner
+			}
+			j.ids.Put(k, id)
+			if j.a != nil {
+				return j.a.Put(k, id)
+			}
+			return nil
+		})
+	})
+}
+
+func (j *eraseList) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone, error) {
+	return t.AddList(ctx, j.ids, j.dataset, hooks.now(), retention)
+}
+
+// set is what rows are held against, with the progress told now and then.
+func (j *eraseList) set(t *erasure.Tombstones) (*erasure.Set, func(*event.Row) bool) {
+	set := t.Set(j.ids.Tombstones(j.dataset, hooks.now(), 0))
+	return set, func(r *event.Row) bool {
+		if n := j.looked.Add(1); n%(1<<16) == 0 {
+			if now, told := time.Now().Unix(), j.told.Load(); now-told >= progressEvery && j.told.CompareAndSwap(told, now) {
+				fmt.Fprintf(j.cmd.ErrOrStderr(), "%d rows looked through …\n", n)
+			}
+		}
+		return set.Erased(r)
+	}
+}
+
+// progressEvery is how often progress is told, in seconds. Arbitrary.
+const progressEvery = 5
+
+func (j *eraseList) remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased, error) {
+	set, match := j.set(t)
+	return l.EraseWhere(ctx, match, &tally{w, set, j.rows})
+}
+
+// tally counts rows by kind for who is told of them.
+type tally struct {
+	lake.Witness
+	set  *erasure.Set
+	rows map[identifier.Kind]int64
+}
+
+// Rows counts rows and passes them on.
+func (t *tally) Rows(ctx context.Context, rows []event.Row) error {
+	for i := range rows {
+		for k := range t.set.Of(&rows[i]) {
+			t.rows[k]++
+		}
+	}
+	return t.Witness.Rows(ctx, rows)
+}
+
+func (j *eraseList) count(cmd *cobra.Command, l *lake.Lake, asJSON bool) error {
+	var total int64
+	err := withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) (err error) {
+		set, match := j.set(t)
+		total, err = l.CountWhere(cmd.Context(), match, func(r *event.Row) {
+			for k := range set.Of(r) {
+				j.rows[k]++
+			}
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Rows   int64      `json:"rows"`
+			Kinds  []kindLine `json:"kinds"`
+			DryRun bool       `json:"dry_run"`
+		}{total, j.lines(), true})
+	}
+	j.printLines(cmd, "would be erased")
+	fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", total)
+	return nil
+}
+
+// kindLine is what an erasure does with the identifiers of one kind.
+type kindLine struct {
+	Kind        string `json:"kind"`
+	Identifiers int    `json:"identifiers"`
+	Rows        int64  `json:"rows"` // a row that carries identifiers of two kinds counts for both
+}
+
+func (j *eraseList) lines() []kindLine {
+	out := []kindLine{}
+	for _, k := range identifier.Kinds {
+		if n := j.ids.Counts[k]; n > 0 {
+			out = append(out, kindLine{k.Name(), n, j.rows[k]})
+		}
+	}
+	return out
+}
+
+func (j *eraseList) printLines(cmd *cobra.Command, done string) {
+	for _, one := range j.lines() {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: %d identifiers, %d rows %s\n", one.Kind, one.Identifiers, one.Rows, done)
+	}
+}
+
+func (j *eraseList) print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool) error {
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Rows        int64      `json:"rows"`
+			Kinds       []kindLine `json:"kinds"`
+			Rewritten   int        `json:"files_rewritten"`
+			Deleted     int        `json:"files_deleted"`
+			StreamUntil time.Time  `json:"stream_until"`
+			Versions    bool       `json:"bucket_keeps_versions"`
+		}{done.Rows, j.lines(), done.Replaced, done.Files, until, l.KeepsVersions()})
+	}
+	j.printLines(cmd, "erased")
+	fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
+		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A list is erased in one pass, with a line for each kind, and its people do not come back: from frames, or with later events.
+// Nothing of the list stays on the disk.
+func TestEraseList(t *testing.T) {
+	dir := t.TempDir()
+	key, _ := provisioned(t, dir, "shop")
+	s := start(t, dir, "--commit-every", "200ms")
+	const third = "0d1edf2dbbd8dbb2f0f8d0b2d3ef6a3d9be0e6f53e9ef1bd3f9d0b7e0d2c3a1f"
+	for i, hash := range []string{goneHash, otherHash, third, goneHash} {
+		sendMarked(t, s, key, fmt.Sprint("p-", i), hash, "")
+	}
+	list := filepath.Join(t.TempDir(), "drop.csv")
+	var b strings.Builder
+	b.WriteString("email_sha256,partner_id\n" + strings.ToUpper(goneHash) + ",\n,p-2\n")
+	for i := range 70_000 { // more than one tombstone
+		fmt.Fprintf(&b, "%064x,\n", i+1)
+	}
+	if err := os.WriteFile(list, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := fails(t, 1, "erase", "--data", dir, "--file", list, "--yes"); !strings.Contains(out, "--dataset") {
+		t.Errorf("a partner_id without a dataset: got %s", out)
+	}
+	fails(t, 2, "erase", "--data", dir, "--dataset", "shop", "--file", list) // nobody to ask
+	var got struct {
+		Rows  int64
+		Kinds []struct {
+			Kind        string
+			Identifiers int
+			Rows        int64
+		}
+	}
+	for _, more := range []string{"--dry-run", "--and-suppress"} {
+		out := sluice(t, "erase", "--data", dir, "--dataset", "shop", "--file", list, "--json", "--yes", more)
+		if err := json.Unmarshal([]byte(out), &got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Rows != 3 || fmt.Sprint(got.Kinds) != "[{email_sha256 70001 2} {partner_id 1 1}]" {
+			t.Errorf("%s: got %s", more, out)
+		}
+	}
+	for _, hash := range []string{goneHash, otherHash} {
+		sendMarked(t, s, key, "later", hash, "")
+	}
+	want := map[string]int{"p-1": 1, "later": 1, "": 1} // the second of the later ones is without identifiers
+	if found := stored(t, dir, "shop"); fmt.Sprint(found) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", found, want)
+	}
+	s.stop(syscall.SIGTERM)
+	if err := os.RemoveAll(filepath.Join(dir, "lake")); err != nil { // the stream is loaded again
+		t.Fatal(err)
+	}
+	if found := stored(t, dir, "shop"); fmt.Sprint(found) != fmt.Sprint(want) {
+		t.Errorf("loaded again: got %v, want %v", found, want)
+	}
+	if files := filesWith(t, filepath.Join(dir, "lake"), goneHash); len(files) > 0 {
+		t.Errorf("the identifier is in %v", files)
+	}
+}
+
+// The command is killed, with SIGKILL, beside a server; the same command again finishes the work.
+func TestKilledInEraseList(t *testing.T) {
+	dir := t.TempDir()
+	key, _ := provisioned(t, dir, "shop")
+	s := start(t, dir, "--commit-every", "200ms")
+	for i, hash := range []string{goneHash, otherHash, goneHash} {
+		sendMarked(t, s, key, fmt.Sprint("p-", i), hash, "")
+	}
+	list := filepath.Join(t.TempDir(), "drop.ndjson")
+	if err := os.WriteFile(list, []byte(`{"email_sha256":"`+goneHash+`"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"erase", "--data", dir, "--file", list, "--yes"}
+	for range 3 { // at whatever step it is then
+		cmd := program(t.Context(), args...)
+		words, err := cmd.StderrPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(words); lines.Scan() && !strings.Contains(lines.Text(), "Looking through"); {
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	sluice(t, args...)
+	want := map[string]int{"p-1": 1}
+	if found := stored(t, dir, "shop"); fmt.Sprint(found) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", found, want)
+	}
+	if files := filesWith(t, filepath.Join(dir, "lake"), goneHash); len(files) > 0 {
+		t.Errorf("the identifier is in %v", files)
+	}
+}
