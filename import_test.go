@@ -59,7 +59,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/apache/iceberg-go"},
 	},
 	"internal/campaign": {ours: []string{"event"}},
-	"internal/measure":  {ours: []string{"event"}},
+	"internal/measure":  {ours: []string{"event", "internal/engine"}},
 	"internal/hours":    {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}},
 	"internal/lake": {
 		ours: []string{
@@ -74,7 +74,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		ours:    []string{"event", "internal/campaign", "internal/dataset", "internal/histogram", "internal/listen", "internal/stream", "internal/submission", "internal/version"},
 		modules: []string{"github.com/klauspost/compress"},
 	},
-	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake"}},
+	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake", "internal/measure"}},
 	"internal/feed":    {ours: []string{"event", "internal/dataset", "internal/erasure", "internal/lake", "internal/stream", "internal/submission"}},
 	"internal/traffic": {},
 	"internal/version": {},

@@ -21,6 +21,7 @@ import (
 	"sluice/internal/engine"
 	"sluice/internal/feed"
 	"sluice/internal/listen"
+	"sluice/internal/measure"
 	"sluice/internal/version"
 )
 
@@ -38,7 +39,11 @@ func (s *service) openConsole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tables := &catalog.Catalog{Tables: s.lake, Readers: s.readers, Open: o.Loopback, Log: s.log}
+	views, err := measure.OpenSaved(ctx, s.engine)
+	if err != nil {
+		return err
+	}
+	tables := &catalog.Catalog{Tables: s.lake, Views: views, Readers: s.readers, Open: o.Loopback, Log: s.log}
 	secret, err := s.engine.Secret(ctx, submissionSecret)
 	if err != nil {
 		return err

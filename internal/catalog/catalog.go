@@ -1,4 +1,5 @@
-// Package catalog is a read-only Iceberg REST catalog: the namespace sluice with the tables of the lake.
+// Package catalog is a read-only Iceberg REST catalog: the namespace sluice with the tables of the lake and
+// the measurement views over them.
 //
 // It answers the requests of the protocol that read, tells clients that it answers no others, and hands out table
 // metadata. It gives nobody credentials for the files: a client reads those with its own.
@@ -37,6 +38,7 @@ type Readers interface {
 // Catalog answers the protocol. All members are required.
 type Catalog struct {
 	Tables  Tables
+	Views   Views
 	Readers Readers
 	Open    bool // a request without a token is answered, too: the listener is reached from this machine alone
 	Log     *slog.Logger
@@ -72,6 +74,8 @@ func (c *Catalog) answer(w http.ResponseWriter, r *http.Request) error {
 	if err := c.admit(r); err != nil {
 		return err
 	}
+	parts, prefix := warehouse(parts)
+	r.SetPathValue("warehouse", prefix)
 	route, names := find(parts)
 	if route == nil {
 		return &rejection{status: http.StatusNotFound, kind: "NotFoundException", message: "The catalog has no such path."}

@@ -15,6 +15,7 @@ import (
 	"sluice/event"
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
+	"sluice/internal/measure"
 	"sluice/internal/submission"
 )
 
@@ -51,7 +52,7 @@ func openSite(t *testing.T, open bool) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, lake: l, Catalog: &Catalog{Tables: l, Readers: readers, Open: open, Log: slog.New(slog.DiscardHandler)}}
+	return &site{t: t, lake: l, Catalog: &Catalog{Tables: l, Views: defaults{}, Readers: readers, Open: open, Log: slog.New(slog.DiscardHandler)}}
 }
 
 func (s *site) commit() {
@@ -136,8 +137,20 @@ func TestPaths(t *testing.T) {
 		"GET v1/namespaces/sluice/tables/events/credentials":    406,
 		"POST v1/namespaces/sluice/tables/events/plan":          406,
 		"POST v1/namespaces/sluice/register":                    406,
-		"GET v1/namespaces/sluice/views":                        406,
+		"GET v1/namespaces/sluice/views":                        200,
+		"GET v1/namespaces/other/views":                         404,
+		"POST v1/namespaces/sluice/views":                       406,
 		"GET v1/namespaces/sluice/views/events":                 404,
+		"HEAD v1/namespaces/sluice/views/events":                404,
+		"GET v1/namespaces/sluice/views/campaign_days":          200,
+		"HEAD v1/namespaces/sluice/views/campaign_days":         204,
+		"HEAD v1/namespaces/other/views/campaign_days":          404,
+		"DELETE v1/namespaces/sluice/views/campaign_days":       406,
+		"GET v1/config?warehouse=not%20a%20name":                400,
+		"GET v1/my_lake-1/namespaces/sluice/tables/events":      200,
+		"HEAD v1/my_lake-1/namespaces/sluice/views/conversions": 204,
+		"GET v1/my_lake-1/namespaces/sluice/views":              200,
+		"GET v1/not%20a%20name/namespaces":                      404,
 		"POST v1/tables/rename":                                 406,
 		"POST v1/transactions/commit":                           406,
 		"PUT v1/namespaces":                                     405,
@@ -146,7 +159,8 @@ func TestPaths(t *testing.T) {
 		"POST v1/config":                                        405,
 		"GET v1":                                                404,
 		"GET v2/config":                                         404,
-		"GET v1/sluice/namespaces":                              404,
+		"GET v1/sluice/namespaces":                              200,
+		"GET v1/sluice/nothing":                                 404,
 		"GET ":                                                  404,
 	} {
 		method, path, _ := strings.Cut(request, " ")
@@ -176,16 +190,19 @@ func TestPaths(t *testing.T) {
 func TestConfig(t *testing.T) {
 	s := openSite(t, true)
 	got := decode[map[string]json.RawMessage](t, s.ask("GET", "/iceberg/v1/config?warehouse=sluice", ""))
-	for _, name := range []string{"defaults", "overrides"} {
-		if string(got[name]) != "{}" {
-			t.Errorf("%s: got %s, want an empty object", name, got[name])
+	for name, want := range map[string]string{"defaults": "{}", "overrides": `{"prefix":"sluice"}`} {
+		if string(got[name]) != want {
+			t.Errorf("%s: got %s, want %s", name, got[name], want)
 		}
+	}
+	if got := decode[map[string]json.RawMessage](t, s.ask("GET", "/iceberg/v1/config", ""))["overrides"]; string(got) != "{}" {
+		t.Errorf("without a warehouse: got %s", got)
 	}
 	var listed []string
 	if err := json.Unmarshal(got["endpoints"], &listed); err != nil {
 		t.Fatal(err)
 	}
-	names := strings.NewReplacer("{prefix}/", "", "{namespace}", namespace, "{table}", "events")
+	names := strings.NewReplacer("{prefix}/", "", "{namespace}", namespace, "{table}", "events", "{view}", "touches")
 	var answered []string
 	for _, r := range routes {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
@@ -366,5 +383,77 @@ func TestTokens(t *testing.T) {
 				t.Errorf("the token opens nothing: %s", w.Body)
 			}
 		})
+	}
+}
+
+// defaults are the settings of an operator who saved none.
+type defaults struct{}
+
+func (defaults) Settings(context.Context) (measure.Settings, error) { return measure.Defaults(), nil }
+
+// A view has its statement in two dialects, a type for each column, and the name that the client has for the catalog.
+func TestViews(t *testing.T) {
+	s := openSite(t, true)
+	s.commit()
+	type field struct {
+		ID   int    `json:"id"`
+		Name string `json:"name"`
+		Type any    `json:"type"`
+	}
+	type view struct {
+		Metadata struct {
+			ID       string `json:"view-uuid"`
+			Format   int    `json:"format-version"`
+			Location string `json:"location"`
+			Current  int    `json:"current-version-id"`
+			Versions []struct {
+				ID        int      `json:"version-id"`
+				Catalog   string   `json:"default-catalog"`
+				Namespace []string `json:"default-namespace"`
+				Texts     []struct {
+					Type, SQL, Dialect string
+				} `json:"representations"`
+			} `json:"versions"`
+			Schemas []struct {
+				Fields []field `json:"fields"`
+			} `json:"schemas"`
+		} `json:"metadata"`
+	}
+	list := decode[struct {
+		Identifiers []struct{ Name string } `json:"identifiers"`
+	}](t, s.ask("GET", Prefix+"v1/namespaces/sluice/views", ""))
+	if len(list.Identifiers) != len(measure.Names()) {
+		t.Errorf("got %v", list)
+	}
+	ids := map[string]bool{}
+	for _, name := range measure.Names() {
+		for prefix, catalog := range map[string]string{"": "", "lake_1/": "lake_1"} {
+			m := decode[view](t, s.ask("GET", Prefix+"v1/"+prefix+"namespaces/sluice/views/"+name, "")).Metadata
+			ids[m.ID] = true
+			v := m.Versions[0]
+			if m.Format != 1 || v.ID != m.Current || v.Catalog != catalog || v.Namespace[0] != "sluice" || !strings.HasSuffix(m.Location, "/views/"+name) {
+				t.Errorf("%s: got %+v", name, m)
+			}
+			for i, dialect := range []string{"trino", "spark"} {
+				d, _ := measure.LookupDialect(dialect)
+				all, _ := measure.Views(d, measure.Defaults())
+				at := slices.Index(measure.Names(), name)
+				if got := v.Texts[i]; got.Type != "sql" || got.Dialect != dialect || got.SQL != all[at].Query {
+					t.Errorf("%s: got %+v", name, got)
+				}
+			}
+			for i, f := range m.Schemas[0].Fields {
+				if f.ID != i+1 || f.Type == nil || f.Type == "" {
+					t.Errorf("%s: got %+v", name, f)
+				}
+			}
+		}
+	}
+	if len(ids) != len(measure.Names()) {
+		t.Errorf("%d views have %d ids", len(measure.Names()), len(ids))
+	}
+	days := decode[view](t, s.ask("GET", Prefix+"v1/namespaces/sluice/views/campaign_days", "")).Metadata.Schemas[0].Fields
+	if days[2].Name != "day" || days[2].Type != "date" || days[0].Type != "string" || days[6].Type != "double" {
+		t.Errorf("got %+v", days)
 	}
 }

@@ -19,7 +19,7 @@ type route struct {
 	writes  []string // methods of the protocol that this catalog does not support
 }
 
-// routes are the paths of the protocol, as its OpenAPI description names them, without the prefix that we do not use.
+// routes are the paths of the protocol, as its OpenAPI description names them, without the prefix, which is the name of the warehouse.
 var routes = []route{
 	{path: "v1/config", methods: map[string]handler{"GET": config}},
 	{path: "v1/namespaces", methods: map[string]handler{"GET": namespaces}, writes: []string{"POST"}},
@@ -38,19 +38,19 @@ var routes = []route{
 	{path: "v1/namespaces/{namespace}/register-view", writes: []string{"POST"}},
 	{path: "v1/namespaces/{namespace}/functions", writes: []string{"GET"}},
 	{path: "v1/namespaces/{namespace}/functions/{function}", writes: []string{"GET"}},
-	{path: "v1/namespaces/{namespace}/views", writes: []string{"GET", "POST"}},
-	{path: "v1/namespaces/{namespace}/views/{view}", methods: map[string]handler{"GET": noView, "HEAD": noView}, writes: []string{"POST", "DELETE"}},
+	{path: "v1/namespaces/{namespace}/views", methods: map[string]handler{"GET": views}, writes: []string{"POST"}},
+	{path: "v1/namespaces/{namespace}/views/{view}", methods: map[string]handler{"GET": loadView, "HEAD": viewExists}, writes: []string{"POST", "DELETE"}},
 	{path: "v1/tables/rename", writes: []string{"POST"}},
 	{path: "v1/views/rename", writes: []string{"POST"}},
 	{path: "v1/transactions/commit", writes: []string{"POST"}},
 }
 
-// endpoints is what the catalog tells clients that it answers. A client without this list assumes that it can write. That
-// there are no views is no answer to announce, and who reads the list has found the path of the configuration already.
+// endpoints is what the catalog tells clients that it answers. A client without this list assumes that it can write. Who
+// reads the list has found the path of the configuration already.
 func endpoints(routes []route) (out []string) {
 	for _, r := range routes {
 		below, ok := strings.CutPrefix(r.path, "v1/namespaces")
-		if !ok || strings.HasSuffix(r.path, "/{view}") {
+		if !ok {
 			continue
 		}
 		for _, method := range slices.Sorted(maps.Keys(r.methods)) {
@@ -101,13 +101,24 @@ func (r *route) reject(method string) *rejection {
 	}
 }
 
-// config tells a client how to use the catalog. There is one warehouse, so the name a client sends for it is not looked at.
+// config tells a client how to use the catalog. There is one warehouse, and a client may call it what it likes: Trino and Spark
+// find the tables of a view only if the view says what they call the catalog.
 func config(c *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
+	overrides := map[string]string{}
+	if name := r.URL.Query().Get("warehouse"); name != "" {
+		if !warehouseName.MatchString(name) {
+			return &rejection{
+				status: http.StatusBadRequest, kind: "BadRequestException",
+				message: "warehouse is a name of your own for the catalog: 1 to 64 letters, digits, _ and -. Or leave it out.",
+			}
+		}
+		overrides["prefix"] = name
+	}
 	return writeJSON(w, r, http.StatusOK, struct {
 		Defaults  map[string]string `json:"defaults"`
 		Overrides map[string]string `json:"overrides"`
 		Endpoints []string          `json:"endpoints"`
-	}{map[string]string{}, map[string]string{}, c.endpoints})
+	}{map[string]string{}, overrides, c.endpoints})
 }
 
 // known says whether a name in a path is that of the namespace. The parts of a longer one are separated by the unit
@@ -152,15 +163,19 @@ func tables(_ *Catalog, w http.ResponseWriter, r *http.Request, names []string) 
 	if err := known(names[0]); err != nil {
 		return err
 	}
-	type identifier struct {
-		Namespace []string `json:"namespace"`
-		Name      string   `json:"name"`
+	return writeJSON(w, r, http.StatusOK, map[string]any{"identifiers": identifiers(lake.TableNames())})
+}
+
+type identifier struct {
+	Namespace []string `json:"namespace"`
+	Name      string   `json:"name"`
+}
+
+func identifiers(names []string) (out []identifier) {
+	for _, name := range names {
+		out = append(out, identifier{[]string{namespace}, name})
 	}
-	list := []identifier{}
-	for _, name := range lake.TableNames() {
-		list = append(list, identifier{[]string{namespace}, name})
-	}
-	return writeJSON(w, r, http.StatusOK, map[string]any{"identifiers": list})
+	return out
 }
 
 // table returns the newest document of the table that a path names.
@@ -231,9 +246,4 @@ func metrics(c *Catalog, w http.ResponseWriter, r *http.Request, names []string)
 	discard(r)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
-}
-
-// noView answers clients that look for a view where they found no table.
-func noView(*Catalog, http.ResponseWriter, *http.Request, []string) error {
-	return &rejection{status: http.StatusNotFound, kind: "NoSuchViewException", message: "There are no views."}
 }
