@@ -2,6 +2,7 @@ package secretfile
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -50,5 +51,31 @@ func TestOpenFilesAreNamed(t *testing.T) {
 	Warn([]string{"", "/does/not/exist", secretFile(t, 0o600), open}, slog.New(slog.NewTextHandler(&log, nil)))
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "chmod go= "+open) {
 		t.Errorf("got %q, want one line with the command for %s", got, open)
+	}
+}
+
+// A directory of secrets may be open to those who cannot get into the one above it.
+func TestDataDir(t *testing.T) {
+	dir := t.TempDir()
+	quarantine := filepath.Join(dir, "quarantine")
+	if err := os.Mkdir(quarantine, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		top, secret os.FileMode
+		open        bool
+	}{
+		{0o755, 0o700, false},
+		{0o700, 0o755, false}, // nobody gets in
+		{0o710, 0o705, false}, // only the group gets in
+		{0o710, 0o750, true},
+		{0o755, 0o755, true},
+	} {
+		if err := errors.Join(os.Chmod(dir, c.top), os.Chmod(quarantine, c.secret)); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckDataDir(dir); (err != nil) != c.open {
+			t.Errorf("modes %#o and %#o: got %v, want an error: %v", c.top, c.secret, err, c.open)
+		}
 	}
 }
