@@ -1,4 +1,4 @@
-package main
+package loader
 
 import (
 	"context"
@@ -41,10 +41,10 @@ func (b *busy) Watermarks(_ context.Context, p uint8) (lake.Watermarks, error) {
 
 // What comes after a command began does not keep it waiting: eight partitions under load that commit one by one are
 // settled after one round.
-func TestSettleUnderLoad(t *testing.T) {
+func TestAwaitUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 8, begun: time.Now(), commit: 5 * time.Second}
-		if err := settle(t.Context(), b, b, nil, nil); err != nil {
+		if err := Await(t.Context(), b, b, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(b.begun); took > 41*time.Second {
@@ -56,14 +56,14 @@ func TestSettleUnderLoad(t *testing.T) {
 	})
 }
 
-func TestSettleGivesUp(t *testing.T) {
+func TestAwaitGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 2, begun: time.Now()}
-		if err := settle(t.Context(), b, b, nil, nil); !errors.Is(err, errNotSettled) {
-			t.Errorf("got %v, want errNotSettled", err)
+		if err := Await(t.Context(), b, b, nil, nil); !errors.Is(err, ErrNotLoaded) {
+			t.Errorf("got %v, want ErrNotLoaded", err)
 		}
-		if took := time.Since(b.begun); took < settleWithin || took > 2*settleWithin {
-			t.Errorf("gave up after %v, want %v", took, settleWithin)
+		if took := time.Since(b.begun); took < awaitWithin || took > 2*awaitWithin {
+			t.Errorf("gave up after %v, want %v", took, awaitWithin)
 		}
 	})
 }
