@@ -128,7 +128,7 @@ soak: ## everything that senders, readers and operators do, under a simulated cl
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 20m ./client ./internal/access ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/parquetfile \
+	$(GO) test -race -timeout 20m ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/parquetfile \
 		./internal/lake ./internal/loader ./internal/objectstore ./internal/stream ./internal/throttle
 	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
 

@@ -74,18 +74,26 @@ var permissions = map[string]struct{ ours, modules []string }{
 		ours:    []string{"event", "internal/campaign", "internal/dataset", "internal/histogram", "internal/listen", "internal/stream", "internal/submission", "internal/version"},
 		modules: []string{"github.com/klauspost/compress"},
 	},
-	"internal/catalog": {ours: []string{"internal/dataset", "internal/lake", "internal/measure"}},
-	"internal/feed":    {ours: []string{"event", "internal/dataset", "internal/erasure", "internal/lake", "internal/stream", "internal/submission"}},
-	"internal/traffic": {},
-	"internal/version": {},
+	"internal/catalog":  {ours: []string{"internal/dataset", "internal/lake", "internal/measure"}},
+	"internal/feed":     {ours: []string{"event", "internal/dataset", "internal/erasure", "internal/lake", "internal/stream", "internal/submission"}},
+	"internal/traffic":  {},
+	"internal/version":  {},
+	"internal/humanize": {},
+	"internal/trace":    {ours: []string{"internal/api"}, modules: []string{"go.opentelemetry.io/otel"}},
+	"internal/alarm": {
+		ours: []string{
+			"event", "internal/api", "internal/cluster", "internal/dataset", "internal/durable", "internal/engine", "internal/histogram",
+			"internal/hours", "internal/humanize", "internal/lake", "internal/loader", "internal/stream",
+		},
+	},
 	"internal/console": {
 		ours: []string{
-			"event", "internal/access", "internal/api", "internal/audit", "internal/campaign", "internal/cluster", "internal/dataset",
-			"internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/hours",
+			"event", "internal/access", "internal/alarm", "internal/api", "internal/audit", "internal/campaign", "internal/cluster", "internal/dataset",
+			"internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/hours", "internal/humanize",
 			"internal/iceberg", "internal/lake", "internal/listen", "internal/loader", "internal/objectstore",
 			"internal/stream", "internal/submission",
 		},
-		modules: []string{"github.com/prometheus/client_golang", "go.opentelemetry.io/otel"},
+		modules: []string{"github.com/prometheus/client_golang"},
 	},
 
 	"internal/objectstoretest": {ours: []string{"internal/objectstore"}},
@@ -115,7 +123,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 			"internal/erasure", "internal/failpoint", "internal/feed", "internal/hours", "internal/identifier", "internal/lake", "internal/listen", "internal/loader",
 			"internal/measure", "internal/memory", "internal/objectstore", "internal/profile", "internal/secretfile", "internal/stream",
 			"internal/submission", "internal/suppression",
-			"internal/throttle", "internal/traffic", "internal/version",
+			"internal/throttle", "internal/trace", "internal/traffic", "internal/version",
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -129,6 +137,7 @@ var owners = map[string]string{
 	"github.com/apache/iceberg-go":      "internal/iceberg",
 	"github.com/parquet-go/parquet-go":  "internal/parquetfile",
 	"github.com/minio/minio-go/v7":      "internal/objectstore",
+	"go.opentelemetry.io/otel":          "internal/trace",
 }
 
 // modulePath is what go.mod calls the module: make publish-path gives it another name.

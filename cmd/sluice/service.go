@@ -30,6 +30,7 @@ import (
 	"sluice/internal/submission"
 	"sluice/internal/suppression"
 	"sluice/internal/throttle"
+	"sluice/internal/trace"
 	"sluice/internal/version"
 )
 
@@ -88,7 +89,7 @@ type service struct {
 	reopened chan struct{} // erasures have to be applied again
 	api      *api.Server
 	console  *console.Console
-	traces   *console.Traces // nil when nobody wants them
+	traces   *trace.Exporter // nil when nobody wants them
 	apiHTTP  *http.Server
 	opsHTTP  *http.Server
 	senders  net.Listener
@@ -283,7 +284,7 @@ func (s *service) openListeners(ctx context.Context) (err error) {
 	}
 	senders := s.api.Handler()
 	if s.tracing {
-		if s.traces, err = console.OpenTraces(ctx, version.Number, s.log); err != nil {
+		if s.traces, err = trace.Open(ctx, version.Number, s.log); err != nil {
 			return fmt.Errorf("traces: %w", err)
 		}
 		senders = s.traces.Wrap(senders)

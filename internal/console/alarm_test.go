@@ -2,22 +2,25 @@ package console
 
 import (
 	"errors"
-	"log/slog"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"sluice/internal/alarm"
 	"sluice/internal/cluster"
 	"sluice/internal/dataset"
+	"sluice/internal/durable"
 	"sluice/internal/engine"
+	"sluice/internal/humanize"
 	"sluice/internal/iceberg"
 	"sluice/internal/loader"
 	"sluice/internal/stream"
 )
 
 func wellState() *state {
-	s := &state{now: noon, started: noon.Add(-time.Hour), datasets: []*dataset.Dataset{{ID: "shop"}}, disk: disk{free: 50 << 30, total: 100 << 30}}
-	s.engine.Healthy, s.stream.Ready, s.registry.Synced = true, true, noon
+	s := &state{State: alarm.State{Now: noon, Started: noon.Add(-time.Hour), Datasets: []*dataset.Dataset{{ID: "shop"}}, Disk: durable.Disk{Free: 50 << 30, Size: 100 << 30}}}
+	s.Engine.Healthy, s.Stream.Ready, s.Registry.Synced = true, true, noon
 	return s
 }
 
@@ -29,45 +32,45 @@ func TestVerdict(t *testing.T) {
 		alarms      []string
 	}{
 		"well":       {func(*state) {}, "ok", "All is well.", nil},
-		"no dataset": {func(s *state) { s.datasets = nil }, "ok", "nothing to do yet", nil},
-		"starting":   {func(s *state) { s.ready = errors.New("not running"); s.started = noon }, "warn", "Starting.", nil},
-		"closed":     {func(s *state) { s.ready = errors.New("the disk is nearly full") }, "bad", "needs you now", []string{"SluiceNotReady"}},
-		"engine":     {func(s *state) { s.engine.Healthy = false }, "bad", "needs you now", []string{"SluiceEngineUnhealthy"}},
-		"disk low":   {func(s *state) { s.disk.free = 10 << 30 }, "warn", "needs a look", []string{"SluiceDiskLow"}},
-		"disk full":  {func(s *state) { s.disk.free = 1 << 30 }, "bad", "needs you now", []string{"SluiceDiskFull"}},
+		"no dataset": {func(s *state) { s.Datasets = nil }, "ok", "nothing to do yet", nil},
+		"starting":   {func(s *state) { s.Ready = errors.New("not running"); s.Started = noon }, "warn", "Starting.", nil},
+		"closed":     {func(s *state) { s.Ready = errors.New("the disk is nearly full") }, "bad", "needs you now", []string{"SluiceNotReady"}},
+		"engine":     {func(s *state) { s.Engine.Healthy = false }, "bad", "needs you now", []string{"SluiceEngineUnhealthy"}},
+		"disk low":   {func(s *state) { s.Disk.Free = 10 << 30 }, "warn", "needs a look", []string{"SluiceDiskLow"}},
+		"disk full":  {func(s *state) { s.Disk.Free = 1 << 30 }, "bad", "needs you now", []string{"SluiceDiskFull"}},
 		"no space at the start": {func(s *state) {
-			s.started, s.ready, s.stream.Phase, s.stream.DiskFree = noon, stream.ErrNoSpace, stream.NoSpace, 300<<20
+			s.Started, s.Ready, s.Stream.Phase, s.Stream.DiskFree = noon, stream.ErrNoSpace, stream.NoSpace, 300<<20
 		}, "bad", "needs you now", []string{"SluiceDiskFull"}},
 		"behind":  {func(s *state) { lag(s, 10*time.Minute) }, "warn", "needs a look", []string{"SluiceLoadBehind"}},
 		"at risk": {func(s *state) { lag(s, 30*time.Hour) }, "bad", "needs you now", []string{"SluiceBacklogAtRisk"}},
 		"no loader": {func(s *state) {
-			s.backlog = loader.BacklogStats{{Watermark: 5, Known: true, First: 7, Age: time.Minute, Still: 31 * time.Second}}
+			s.Backlog = loader.BacklogStats{{Watermark: 5, Known: true, First: 7, Age: time.Minute, Still: 31 * time.Second}}
 		}, "bad", "needs you now", []string{"SluiceNoLoader"}},
 		"a loader that has just begun": {func(s *state) {
-			s.backlog = loader.BacklogStats{{Watermark: 5, Known: true, First: 7, Age: time.Minute, Still: 29 * time.Second}}
+			s.Backlog = loader.BacklogStats{{Watermark: 5, Known: true, First: 7, Age: time.Minute, Still: 29 * time.Second}}
 		}, "ok", "All is well.", nil},
-		"damaged frame": {func(s *state) { s.loader.Damaged = 1 }, "bad", "needs you now", []string{"SluiceDamagedFrames"}},
-		"gap":           {func(s *state) { s.loader.Missing = 3 }, "bad", "needs you now", []string{"SluiceSequenceGap"}},
-		"damaged file":  {func(s *state) { s.damaged = []string{"a.parquet"} }, "bad", "needs you now", []string{"SluiceDamagedFiles"}},
+		"damaged frame": {func(s *state) { s.Loader.Damaged = 1 }, "bad", "needs you now", []string{"SluiceDamagedFrames"}},
+		"gap":           {func(s *state) { s.Loader.Missing = 3 }, "bad", "needs you now", []string{"SluiceSequenceGap"}},
+		"damaged file":  {func(s *state) { s.Damaged = []string{"a.parquet"} }, "bad", "needs you now", []string{"SluiceDamagedFiles"}},
 		"retention held": {func(s *state) {
-			s.lake.Tables = []iceberg.Stats{{Name: "events", Held: iceberg.Held{Before: noon, Days: 40, Rows: 800}}}
+			s.Lake.Tables = []iceberg.Stats{{Name: "events", Held: iceberg.Held{Before: noon, Days: 40, Rows: 800}}}
 		}, "bad", "needs you now", []string{"SluiceRetentionHeld"}},
 		"account full": {func(s *state) {
-			s.ready, s.stream.Phase, s.stream.Account, s.stream.DiskFree, s.stream.DiskSize = stream.ErrNoSpace, stream.NoSpace, true, 1<<20, 100<<20
+			s.Ready, s.Stream.Phase, s.Stream.Account, s.Stream.DiskFree, s.Stream.DiskSize = stream.ErrNoSpace, stream.NoSpace, true, 1<<20, 100<<20
 		}, "bad", "needs you now", []string{"SluiceEngineFull"}},
 		"a copy behind": {func(s *state) {
-			s.copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 2}}, Since: noon.Add(-2 * time.Minute)}
+			s.Copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 2}}, Since: noon.Add(-2 * time.Minute)}
 		}, "warn", "needs a look", []string{"SluiceCopiesBehind"}},
 		"a copy just behind": {func(s *state) {
-			s.copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 2}}, Since: noon.Add(-time.Second)}
+			s.Copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 2}}, Since: noon.Add(-time.Second)}
 		}, "ok", "All is well.", nil},
 		"settings changed": {func(s *state) {
-			s.copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 3, Drift: []string{"retention"}}}}
+			s.Copies = cluster.Copies{Streams: []engine.StreamStatus{{Wanted: 3, InStep: 3, Drift: []string{"retention"}}}}
 		}, "bad", "needs you now", []string{"SluiceSettingsChanged"}},
-		"old registry":   {func(s *state) { s.registry.Synced = noon.Add(-2 * time.Minute) }, "warn", "needs a look", []string{"SluiceRegistryStale"}},
-		"audit":          {func(s *state) { s.audit.problem = errors.New("changed") }, "bad", "needs you now", []string{"SluiceAuditBroken"}},
-		"memory":         {func(s *state) { s.api.BytesInFlight, s.api.BytesInFlightLimit = 90, 100 }, "warn", "needs a look", []string{"SluiceMemoryShed"}},
-		"two, one grave": {func(s *state) { s.disk.free = 10 << 30; s.loader.Damaged = 2 }, "bad", "needs you now", []string{"SluiceDamagedFrames", "SluiceDiskLow"}},
+		"old registry":   {func(s *state) { s.Registry.Synced = noon.Add(-2 * time.Minute) }, "warn", "needs a look", []string{"SluiceRegistryStale"}},
+		"audit":          {func(s *state) { s.Audit = errors.New("changed") }, "bad", "needs you now", []string{"SluiceAuditBroken"}},
+		"memory":         {func(s *state) { s.API.BytesInFlight, s.API.BytesInFlightLimit = 90, 100 }, "warn", "needs a look", []string{"SluiceMemoryShed"}},
+		"two, one grave": {func(s *state) { s.Disk.Free = 10 << 30; s.Loader.Damaged = 2 }, "bad", "needs you now", []string{"SluiceDamagedFrames", "SluiceDiskLow"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := wellState()
@@ -91,7 +94,7 @@ func TestVerdict(t *testing.T) {
 }
 
 func lag(s *state, age time.Duration) {
-	s.backlog = loader.BacklogStats{{Known: true, First: 3, Age: time.Second}, {Known: true, First: 7, Age: age}}
+	s.Backlog = loader.BacklogStats{{Known: true, First: 3, Age: time.Second}, {Known: true, First: 7, Age: age}}
 }
 
 // The console says that all is stored only if it knows that nothing waits, and names what the nodes report.
@@ -107,43 +110,28 @@ func TestStoredIsKnown(t *testing.T) {
 		"nobody has looked":         {nil, "is not known"},
 	} {
 		s := wellState()
-		s.backlog = c.backlog
+		s.Backlog = c.backlog
 		if v := judge(s); !strings.Contains(v.More, c.says) {
 			t.Errorf("%s: got %q, want %q", name, v.More, c.says)
 		}
 	}
 	s := wellState()
-	s.backlog = loader.BacklogStats{{Known: true, First: 3, Age: time.Minute, Still: time.Minute}}
-	s.cluster = &cluster.View{Nodes: []cluster.Node{{Host: "a"}, {Host: "b", Trouble: &cluster.Trouble{Since: noon, Error: "the bucket does not answer"}}}}
-	if v := judge(s); len(v.Alarms) != 1 || !strings.Contains(v.Alarms[0].Say, "Node b") || !strings.Contains(v.Alarms[0].Say, "since "+stamp(noon)+": the bucket does not answer") {
+	s.Backlog = loader.BacklogStats{{Known: true, First: 3, Age: time.Minute, Still: time.Minute}}
+	s.Cluster = &cluster.View{Nodes: []cluster.Node{{Host: "a"}, {Host: "b", Trouble: &cluster.Trouble{Since: noon, Error: "the bucket does not answer"}}}}
+	if v := judge(s); len(v.Alarms) != 1 || !strings.Contains(v.Alarms[0].Say, "Node b") || !strings.Contains(v.Alarms[0].Say, "since "+humanize.Time(noon)+": the bucket does not answer") {
 		t.Errorf("got %+v, want an alarm that names the node, since when and why", v.Alarms)
 	}
 }
 
-// An alarm is logged when it begins and when it ends, and remembered.
-func TestHistory(t *testing.T) {
-	var words strings.Builder
-	log := slog.New(slog.NewTextHandler(&words, nil))
-	var h alarmLog
-	look := func(at time.Time, on []raised) {
-		h.look(at, on, func(*episode) bool { return true }, func(*raised) string { return "" }, log)
+// Of many datasets with the same problem the worst are named and the others counted.
+func TestManyFindings(t *testing.T) {
+	var all []alarm.Raised
+	for i := range 12 {
+		all = append(all, alarm.Raised{Name: "SluiceDatasetRejected", Subject: fmt.Sprint("shop-", i), Say: "x"})
 	}
-	on := []raised{{Name: "SluiceDiskLow", Level: warning, Say: "10 GiB free."}}
-	look(noon, on)
-	look(noon.Add(time.Second), on)
-	look(noon.Add(time.Minute), nil)
-	look(noon.Add(2*time.Minute), on)
-	if n := strings.Count(words.String(), "SluiceDiskLow"); n != 3 {
-		t.Errorf("got %d lines, want 3:\n%s", n, words.String())
-	}
-	got := h.recent()
-	if len(got) != 2 || !got[0].Until.IsZero() || got[1].Until != noon.Add(time.Minute) {
-		t.Errorf("got %+v", got)
-	}
-	for i := range 3 * historyMax {
-		look(noon.Add(time.Duration(i)*time.Hour), []raised{{Name: "SluiceDiskLow"}}[:i%2])
-	}
-	if n := len(h.recent()); n != historyMax {
-		t.Errorf("got %d episodes, want %d", n, historyMax)
+	all = append(all, alarm.Raised{Name: "SluiceKeyEnding", Subject: "shop"})
+	page := sound(all)
+	if len(page) != namedMost+2 || page[0].Subject != "shop-0" || page[namedMost].Say != "And 7 other datasets." || page[namedMost+1].Subject != "shop" {
+		t.Errorf("got %+v", page)
 	}
 }

@@ -232,7 +232,7 @@ func TestCommandToCopy(t *testing.T) {
 	t.Parallel()
 	s := openService(t)
 	s.dataset(dataset.Spec{ID: "o'neill"})
-	until(t, "a console that knows the dataset", func() bool { return len(s.console.look().datasets) == 1 })
+	until(t, "a console that knows the dataset", func() bool { return len(s.console.look().Datasets) == 1 })
 	_, page := s.read("/live?dataset=x%27;reboot;%27")
 	_, command, found := strings.Cut(page, "curl -H")
 	command = html.UnescapeString(command)

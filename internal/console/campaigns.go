@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"slices"
 
+	"sluice/internal/alarm"
 	"sluice/internal/campaign"
+	"sluice/internal/humanize"
 )
 
 type campaignsPage struct {
@@ -40,10 +42,10 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	win := c.pickWindow(r, "day", "week", "month")
 	p := campaignsPage{
-		DatasetID: r.URL.Query().Get("dataset"), First: len(s.datasets) == 0, Window: win.name,
+		DatasetID: r.URL.Query().Get("dataset"), First: len(s.Datasets) == 0, Window: win.name,
 		Windows: windows(r.URL, win.name, "day", "week", "month"),
 	}
-	for _, d := range s.datasets[:min(len(s.datasets), chooseMax)] {
+	for _, d := range s.Datasets[:min(len(s.Datasets), chooseMax)] {
 		p.Datasets = append(p.Datasets, d.ID)
 	}
 	if p.DatasetID == "" && !p.First {
@@ -53,24 +55,24 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 		c.say(w, r, http.StatusNotFound, message{"No such dataset", "There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets"})
 		return
 	}
-	p.DatasetPath = datasetPath(p.DatasetID) + win.query()
+	p.DatasetPath = alarm.DatasetPath(p.DatasetID) + win.query()
 	list, err := c.s.Hours.Campaigns(r.Context(), p.DatasetID, win.Window)
 	var events int64
 	for i := range list {
 		p.Rows = append(p.Rows, rowOf(&list[i]))
 		events += p.Rows[i].Events
 	}
-	p.Say = unreadDays(err) + fmt.Sprintf("%s of %s, received %s.", plural(events, "event", "events"), plural(len(list), "campaign", "campaigns"), win.say)
+	p.Say = unreadDays(err) + fmt.Sprintf("%s of %s, received %s.", humanize.Plural(events, "event", "events"), humanize.Plural(len(list), "campaign", "campaigns"), win.say)
 	c.show(w, r, http.StatusOK, "campaigns", "Campaigns", "/campaigns", campaignsEvery, p)
 }
 
 // busiest is the dataset of the most events in the last day, or the first.
 func (c *Console) busiest(s *state) string {
-	day, _ := newWindow("day", s.now)
+	day, _ := newWindow("day", s.Now)
 	view := c.s.Hours.View()
 	defer view.Close()
-	best, most := s.datasets[0].ID, int64(0)
-	for _, d := range s.datasets {
+	best, most := s.Datasets[0].ID, int64(0)
+	for _, d := range s.Datasets {
 		if n := view.Dataset(d.ID).Totals(day.Window).Accepted; n > most {
 			best, most = d.ID, n
 		}
@@ -82,14 +84,14 @@ func rowOf(n *campaign.Campaign) campaignRow {
 	row := campaignRow{ID: n.ID, Name: n.Name, Events: n.Total(), Value: amounts(n.Value), Refunds: amounts(n.Refunds)}
 	types := slices.SortedFunc(maps.Keys(n.Events), func(a, b string) int { return cmp.Or(cmp.Compare(n.Events[b], n.Events[a]), cmp.Compare(a, b)) })
 	for _, t := range types {
-		row.Types = append(row.Types, t+" "+num(n.Events[t]))
+		row.Types = append(row.Types, t+" "+humanize.Count(n.Events[t]))
 	}
 	return row
 }
 
 func amounts(by map[string]float64) (out []string) {
 	for _, currency := range slices.Sorted(maps.Keys(by)) {
-		out = append(out, money(by[currency])+" "+currency)
+		out = append(out, humanize.Money(by[currency])+" "+currency)
 	}
 	return out
 }

@@ -82,10 +82,10 @@ func (c *collector) label(s *state) map[string]bool {
 			}
 		}
 	}
-	for i := range s.api.Datasets {
-		settle(s.api.Datasets[i].DatasetID)
+	for i := range s.API.Datasets {
+		settle(s.API.Datasets[i].DatasetID)
 	}
-	for _, d := range s.datasets {
+	for _, d := range s.Datasets {
 		settle(d.ID)
 	}
 	out := make(map[string]bool, len(c.labels))
@@ -97,13 +97,13 @@ func (c *collector) label(s *state) map[string]bool {
 
 // eachKey visits the live keys of the datasets that have series of their own.
 func (s *state) eachKey(visit func(dataset, key string, used, ends time.Time)) {
-	for _, d := range s.datasets {
+	for _, d := range s.Datasets {
 		if !s.labels[d.ID] {
 			continue
 		}
 		for i := range d.Keys {
-			if k := &d.Keys[i]; k.Live(s.now) {
-				visit(d.ID, k.ID, s.used[k.ID].Accepted, k.Expires)
+			if k := &d.Keys[i]; k.Live(s.Now) {
+				visit(d.ID, k.ID, s.Used[k.ID].Accepted, k.Expires)
 			}
 		}
 	}
@@ -111,13 +111,13 @@ func (s *state) eachKey(visit func(dataset, key string, used, ends time.Time)) {
 
 // eachEndedKey visits the keys of these datasets that have ended and are presented nevertheless.
 func (s *state) eachEndedKey(visit func(dataset, key string, rejected time.Time)) {
-	for _, d := range s.datasets {
+	for _, d := range s.Datasets {
 		if !s.labels[d.ID] {
 			continue
 		}
 		for i := range d.Keys {
-			if k := &d.Keys[i]; !k.Live(s.now) && !s.used[k.ID].Rejected.IsZero() {
-				visit(d.ID, k.ID, s.used[k.ID].Rejected)
+			if k := &d.Keys[i]; !k.Live(s.Now) && !s.Used[k.ID].Rejected.IsZero() {
+				visit(d.ID, k.ID, s.Used[k.ID].Rejected)
 			}
 		}
 	}

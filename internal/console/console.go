@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/access"
+	"sluice/internal/alarm"
 	"sluice/internal/api"
 	"sluice/internal/audit"
 	"sluice/internal/cluster"
@@ -92,21 +93,17 @@ type Console struct {
 	started time.Time
 	minutes minutes
 	tap     tap
-	history alarmLog
+	alarms  *alarm.Watch
 	commits commitLog
 	trying  chan struct{} // as many as tryAtOnce
 	done    chan struct{} // closed when Run ends
 
 	bodyTime, writeTime time.Duration // bodyTime and liveWrite; tests wait for less
 
-	rates    rates
-	found    atomic.Pointer[findings]
 	extents  atomic.Pointer[[]stream.Extent]
 	audited  atomic.Pointer[auditState]
 	draining atomic.Bool
-
-	hookFailures atomic.Uint64 // tries to tell the webhook that failed
-	close        sync.Once
+	close    sync.Once
 }
 
 // New makes the console. Nothing is read until Run.
@@ -119,9 +116,15 @@ func New(s Sources, o Options) *Console {
 		Credentials: s.Access, Loopback: o.Loopback, Proxy: o.Proxy, Reader: o.Reader, Proven: listen.CarriedKey,
 		ShowLogin: c.showLogin, Audit: s.Audit, Now: s.Now, Log: s.Log,
 	})
+	c.alarms = alarm.NewWatch(alarm.Options{
+		Engine: s.Engine, Hours: s.Hours, Cluster: s.Cluster, URL: o.URL, Webhook: o.Webhook, Now: s.Now, Log: s.Log,
+	})
 	c.minutes.begin()
 	return c
 }
+
+// OpenAlarms reads the alarms that lasted when the service was stopped. Call it before the first request.
+func (c *Console) OpenAlarms(ctx context.Context) error { return c.alarms.Open(ctx) }
 
 func (c *Console) now() time.Time { return c.s.Now().UTC() }
 
@@ -222,12 +225,11 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 
 // look asks every package for its numbers. It answers from memory.
 func (c *Console) look() *state {
-	s := &state{
-		now: c.now(), started: c.started, version: c.s.Version, ready: c.s.API.Ready(), datasets: c.s.Registry.Datasets(),
-		used: c.s.Registry.Used(), registry: c.s.Registry.Stats(), api: c.s.API.Stats(), stream: c.s.Stream.Stats(),
-		engine: c.s.Engine.Stats(), lake: c.s.Lake.Stats(), loader: c.s.Loader.Stats(), backlog: c.s.Backlog.Stats(), feed: c.s.Feed.Stats(),
-	}
-	s.retention = c.s.StreamRetention
+	s := &state{version: c.s.Version, feed: c.s.Feed.Stats(), State: alarm.State{
+		Now: c.now(), Started: c.started, Ready: c.s.API.Ready(), Datasets: c.s.Registry.Datasets(), Used: c.s.Registry.Used(),
+		Registry: c.s.Registry.Stats(), API: c.s.API.Stats(), Stream: c.s.Stream.Stats(), Engine: c.s.Engine.Stats(),
+		Lake: c.s.Lake.Stats(), Loader: c.s.Loader.Stats(), Backlog: c.s.Backlog.Stats(), Retention: c.s.StreamRetention,
+	}}
 	if c.s.Requests != nil {
 		sent := c.s.Requests()
 		s.requests = &sent
@@ -236,28 +238,24 @@ func (c *Console) look() *state {
 		s.ops = c.s.Connections()
 	}
 	if c.s.Cluster != nil {
-		s.cluster = c.s.Cluster()
+		s.Cluster = c.s.Cluster()
 	}
 	if c.s.Copies != nil {
-		s.copies = *c.s.Copies()
+		s.Copies = *c.s.Copies()
 	}
 	if c.s.Damaged != nil {
-		s.damaged = c.s.Damaged()
-	}
-	s.last5, s.last10, s.last60 = c.rates.since(s, 5), c.rates.since(s, 10), c.rates.since(s, 60)
-	s.lasting = c.history.lasting()
-	if f := c.found.Load(); f != nil {
-		s.found = *f
+		s.Damaged = c.s.Damaged()
 	}
 	if x := c.extents.Load(); x != nil {
 		s.extents = *x
 	}
 	if a := c.audited.Load(); a != nil {
-		s.audit = *a
+		s.audit, s.Audit = *a, a.problem
 	}
 	if d, err := durable.Space(c.s.DataDir); err == nil {
-		s.disk = disk{d.Free, d.Size}
+		s.Disk = d
 	}
+	c.alarms.Complete(&s.State)
 	return s
 }
 
@@ -276,20 +274,20 @@ func (c *Console) Run(ctx context.Context) error {
 	c.readExtents(ctx)
 	var alarms sync.WaitGroup
 	defer alarms.Wait()
-	alarms.Go(func() { c.keepAlarms(ctx) })
+	alarms.Go(func() { c.alarms.Run(ctx, func() *alarm.State { return &c.look().State }) })
 	tick := time.NewTicker(everySecond)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		s := c.look()
-		c.minutes.look(s.now, s.counters())
-		c.rates.look(s)
+		c.minutes.look(s.Now, s.counters())
+		c.alarms.Count(&s.State)
 		c.commits.look(c.s.Lake.Commits)
 		c.guard.NoteRejected(ctx)
 		if n%int(everyExtent/everySecond) == 0 {
 			c.readExtents(ctx)
 		}
-		if n%int(everyExtent/everySecond) == 0 || c.found.Load() == nil { // at once after the start, too
-			c.findDatasets(s)
+		if n%int(everyExtent/everySecond) == 0 || !c.alarms.Searched() { // at once after the start, too
+			c.alarms.Search(&s.State)
 		}
 		if n%int(everyMinute/everySecond) == 0 {
 			c.verifyAudit(ctx)
@@ -301,24 +299,6 @@ func (c *Console) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-}
-
-// findDatasets looks through the hourly numbers, once they are complete: before, every dataset would look silent.
-func (c *Console) findDatasets(s *state) {
-	if !c.s.Hours.Complete() {
-		return
-	}
-	if !s.found.known { // what the node knew before it was restarted
-		s.found.failingSince = map[string]time.Time{}
-		for _, e := range s.lasting {
-			if e.Alarm == requestsFailing && e.Node == c.nodeName() {
-				s.found.failingSince[e.Dataset] = e.Since
-			}
-		}
-	}
-	view := c.s.Hours.View()
-	defer view.Close()
-	c.found.Store(findDatasets(view, s))
 }
 
 // readExtents asks the engine how much the stream holds.

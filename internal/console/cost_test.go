@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 	"sluice/internal/traffic"
 )
@@ -109,7 +110,7 @@ func watch(ctx context.Context, s *service) {
 	for n := 0; ; n++ {
 		ask("/metrics")
 		if n%3 == 0 {
-			for _, path := range []string{"/", "/datasets", datasetPath("shop"), "/diagnosis", "/system"} {
+			for _, path := range []string{"/", "/datasets", alarm.DatasetPath("shop"), "/diagnosis", "/system"} {
 				ask(path)
 			}
 		}

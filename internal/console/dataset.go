@@ -5,8 +5,10 @@ import (
 	"net/http"
 	"strings"
 
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 )
 
 type datasetPage struct {
@@ -35,15 +37,15 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	win := c.pickWindow(r, "day", "week", "month", "year")
-	day, _ := newWindow("day", s.now)
+	day, _ := newWindow("day", s.Now)
 	p := datasetPage{
-		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: diagnosisPath(d.ID) + win.query(), Window: pageWindow{win.say},
+		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: alarm.DiagnosisPath(d.ID) + win.query(), Window: pageWindow{win.say},
 		CampaignsPath: campaignsPath(d.ID) + win.query(),
 		Windows:       windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
 	}
-	numbers, err := c.s.Hours.History(r.Context(), id, s.now)
+	numbers, err := c.s.Hours.History(r.Context(), id, s.Now)
 	sum := numbers.Totals(win.Window)
-	p.State, p.Class = condition(d, numbers.Totals(day.Window), numbers.Requests(day.Window), numbers.Last(), s.now)
+	p.State, p.Class = condition(d, numbers.Totals(day.Window), numbers.Requests(day.Window), numbers.Last(), s.Now)
 	if numbers.Last() == 0 && c.s.Hours.Complete() {
 		p.First = c.curl(d.ID, s)
 	}
@@ -98,10 +100,10 @@ func policy(d *dataset.Dataset) string {
 }
 
 func datasetTiles(t hours.Totals) []tile {
-	of := func(n int64) string { return pct(share(n, t.Accepted)) + " of accepted" }
+	of := func(n int64) string { return humanize.Percent(humanize.Share(n, t.Accepted)) + " of accepted" }
 	return []tile{
-		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: pct(share(t.Accepted, t.Received())) + " of received"},
-		{ID: "rejected", Name: "Rejected", Class: "k2", Day: t.Rejected, Share: pct(share(t.Rejected, t.Received())) + " of received"},
+		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: humanize.Percent(humanize.Share(t.Accepted, t.Received())) + " of received"},
+		{ID: "rejected", Name: "Rejected", Class: "k2", Day: t.Rejected, Share: humanize.Percent(humanize.Share(t.Rejected, t.Received())) + " of received"},
 		{ID: "late", Name: "Late", Class: "k3", Day: t.Late, Share: of(t.Late)},
 		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted) + ", for measurement only"},
 		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed) + ", without identifiers"},
@@ -110,18 +112,18 @@ func datasetTiles(t hours.Totals) []tile {
 
 // requestTile counts requests that were rejected whole.
 func requestTile(r hours.Requests) tile {
-	return tile{ID: "requests", Name: "Rejected requests", Class: "k2", Day: r.Rejected, Share: "of " + plural(r.Accepted+r.Rejected, "request", "requests")}
+	return tile{ID: "requests", Name: "Rejected requests", Class: "k2", Day: r.Rejected, Share: "of " + humanize.Plural(r.Accepted+r.Rejected, "request", "requests")}
 }
 
 // requestSum says how many requests were rejected, and why most of them.
 func requestSum(r hours.Requests, w window) string {
-	say := fmt.Sprintf("%s = %s accepted + %s rejected whole, %s.", plural(r.Accepted+r.Rejected, "request", "requests"), num(r.Accepted), num(r.Rejected), w.say)
+	say := fmt.Sprintf("%s = %s accepted + %s rejected whole, %s.", humanize.Plural(r.Accepted+r.Rejected, "request", "requests"), humanize.Count(r.Accepted), humanize.Count(r.Rejected), w.say)
 	for i := range r.ByCode {
 		if i == namedMost {
 			say += " Others are on Diagnosis."
 			break
 		}
-		say += fmt.Sprintf(" %s: %s.", r.ByCode[i].Name, num(r.ByCode[i].Count))
+		say += fmt.Sprintf(" %s: %s.", r.ByCode[i].Name, humanize.Count(r.ByCode[i].Count))
 	}
 	return say + " Requests that were told to come later (429, 5xx) are neither."
 }
@@ -132,7 +134,7 @@ func groupBars(groups []hours.Group, whole int64, b bars) bars {
 	notes := map[string]string{"measurement_only": "restricted"}
 	for i := range groups {
 		g := &groups[i]
-		b.Rows = append(b.Rows, barRow{Name: g.Name, Note: notes[g.Name], Class: classes[g.Name], Count: g.Count, Share: share(g.Count, whole)})
+		b.Rows = append(b.Rows, barRow{Name: g.Name, Note: notes[g.Name], Class: classes[g.Name], Count: g.Count, Share: humanize.Share(g.Count, whole)})
 	}
 	return b
 }
@@ -149,10 +151,10 @@ func identifierBars(d *hours.Dataset, w window, accepted int64) bars {
 	}
 	for _, i := range identifierNames {
 		n := d.Count(hours.KindIdentifiers, i.name, w.Window)
-		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: share(n, accepted)})
+		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: humanize.Share(n, accepted)})
 	}
 	if n := accepted - d.Count(hours.KindIdentifiers, "any", w.Window); n > 0 {
-		b.Rows = append(b.Rows, barRow{Name: "none", Note: "suppressed", Class: "k5", Count: n, Share: share(n, accepted)})
+		b.Rows = append(b.Rows, barRow{Name: "none", Note: "suppressed", Class: "k5", Count: n, Share: humanize.Share(n, accepted)})
 	}
 	return b
 }
@@ -173,7 +175,7 @@ func ageBars(d *hours.Dataset, w window, accepted int64) bars {
 		if name == "future" && n == 0 {
 			continue
 		}
-		b.Rows = append(b.Rows, barRow{Name: ages[name].say, Class: ages[name].class, Count: n, Share: share(n, accepted)})
+		b.Rows = append(b.Rows, barRow{Name: ages[name].say, Class: ages[name].class, Count: n, Share: humanize.Share(n, accepted)})
 	}
 	return b
 }
@@ -181,7 +183,7 @@ func ageBars(d *hours.Dataset, w window, accepted int64) bars {
 func rejectedBars(reasons []hours.Reason, sum hours.Totals) bars {
 	b := bars{Caption: "Rejected events", Head: "First problem", Count: "Events", Empty: "No event was rejected in this window."}
 	for _, r := range reasons {
-		b.Rows = append(b.Rows, barRow{Name: r.Code, Note: r.Field, Class: "k2", Count: r.Events, Share: share(r.Events, sum.Received())})
+		b.Rows = append(b.Rows, barRow{Name: r.Code, Note: r.Field, Class: "k2", Count: r.Events, Share: humanize.Share(r.Events, sum.Received())})
 		if len(b.Rows) == 8 {
 			break
 		}
@@ -193,18 +195,18 @@ func keyRows(d *dataset.Dataset, s *state) []keyRow {
 	var out []keyRow
 	for i := len(d.Keys) - 1; i >= 0; i-- {
 		k := &d.Keys[i]
-		row := keyRow{ID: k.ID, Issued: stamp(k.Created), Used: ago(s.now, s.used[k.ID].Accepted), Ends: "never", State: "live", Class: "ok"}
+		row := keyRow{ID: k.ID, Issued: humanize.Time(k.Created), Used: humanize.Ago(s.Now, s.Used[k.ID].Accepted), Ends: "never", State: "live", Class: "ok"}
 		switch {
 		case !k.Revoked.IsZero():
-			row.State, row.Class, row.Ends = "revoked", "", stamp(k.Revoked)
-		case !k.Live(s.now):
-			row.State, row.Class, row.Ends = "expired", "", stamp(k.Expires)
+			row.State, row.Class, row.Ends = "revoked", "", humanize.Time(k.Revoked)
+		case !k.Live(s.Now):
+			row.State, row.Class, row.Ends = "expired", "", humanize.Time(k.Expires)
 		case !k.Expires.IsZero():
-			row.State, row.Class, row.Ends = "rotating out", "warn", stamp(k.Expires)+", in "+span(k.Expires.Sub(s.now))
+			row.State, row.Class, row.Ends = "rotating out", "warn", humanize.Time(k.Expires)+", in "+humanize.Span(k.Expires.Sub(s.Now))
 		}
-		if rejected := s.used[k.ID].Rejected; !k.Live(s.now) && !rejected.IsZero() {
-			row.Used += "; rejected " + ago(s.now, rejected)
-			if s.now.Sub(rejected) < keyInUse {
+		if rejected := s.Used[k.ID].Rejected; !k.Live(s.Now) && !rejected.IsZero() {
+			row.Used += "; rejected " + humanize.Ago(s.Now, rejected)
+			if s.Now.Sub(rejected) < alarm.KeyInUse {
 				row.State, row.Class = row.State+", still in use", "warn"
 			}
 		}
@@ -224,7 +226,7 @@ type score struct {
 func readiness(r hours.Readiness, sum hours.Totals) score {
 	rejected := "No event was rejected."
 	if sum.Rejected > 0 {
-		rejected = fmt.Sprintf("Rejected events are not counted: %s of %s received, %s.", num(sum.Rejected), num(sum.Received()), pct(share(sum.Rejected, sum.Received())))
+		rejected = fmt.Sprintf("Rejected events are not counted: %s of %s received, %s.", humanize.Count(sum.Rejected), humanize.Count(sum.Received()), humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
 	}
 	if r.Accepted == 0 {
 		return score{Rejected: rejected}
@@ -232,7 +234,7 @@ func readiness(r hours.Readiness, sum hours.Totals) score {
 	points := r.Points()
 	out := score{
 		Known: true, Rejected: rejected, Points: int(points + 0.5), Formula: hours.ReadinessFormula,
-		Worked: fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", num(r.Strong), num(r.Weak), num(r.Accepted), points),
+		Worked: fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", humanize.Count(r.Strong), humanize.Count(r.Weak), humanize.Count(r.Accepted), points),
 	}
 	switch {
 	case points >= 80:
@@ -247,7 +249,7 @@ func readiness(r hours.Readiness, sum hours.Totals) score {
 
 // state.dataset finds a dataset by id.
 func (s *state) dataset(id string) *dataset.Dataset {
-	for _, d := range s.datasets {
+	for _, d := range s.Datasets {
 		if d.ID == id {
 			return d
 		}

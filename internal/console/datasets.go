@@ -10,8 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 )
 
 // How many datasets a page lists. Arbitrary: what a person reads.
@@ -79,10 +81,10 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	list := listDatasets(r.URL, view, s, win, "accepted", listRows)
 	view.Close()
 	p := datasetsPage{
-		First: len(s.datasets) == 0, Columns: columns(r.URL, list.By), Windows: windows(r.URL, win.name, "day", "week"), Caption: "Datasets " + win.say, List: list,
-		Say: fmt.Sprintf("%s, %s accepted and %s rejected events %s.", plural(list.found, "dataset", "datasets"), num(list.sum.Accepted), num(list.sum.Rejected), win.say),
+		First: len(s.Datasets) == 0, Columns: columns(r.URL, list.By), Windows: windows(r.URL, win.name, "day", "week"), Caption: "Datasets " + win.say, List: list,
+		Say: fmt.Sprintf("%s, %s accepted and %s rejected events %s.", humanize.Plural(list.found, "dataset", "datasets"), humanize.Count(list.sum.Accepted), humanize.Count(list.sum.Rejected), win.say),
 	}
-	c.show(w, r, http.StatusOK, "datasets", "Datasets", "/datasets", listEvery(len(s.datasets)), p)
+	c.show(w, r, http.StatusOK, "datasets", "Datasets", "/datasets", listEvery(len(s.Datasets)), p)
 }
 
 // listEvery is after how many seconds a page with a list asks again: all datasets are looked at for it.
@@ -96,11 +98,11 @@ func listDatasets(u *url.URL, view hours.View, s *state, win window, by string, 
 	}
 	out := listing{Query: q.Get("q"), Window: q.Get("window"), By: by}
 	query := strings.ToLower(strings.TrimSpace(out.Query))
-	day, _ := newWindow("day", s.now)
-	alarms := s.found.words()
-	for _, d := range s.datasets {
+	day, _ := newWindow("day", s.Now)
+	alarms := s.Words()
+	for _, d := range s.Datasets {
 		if query == "" || strings.Contains(strings.ToLower(d.ID), query) || strings.Contains(strings.ToLower(d.Name), query) {
-			row := newDatasetRow(d, view.Dataset(d.ID), win, day, s.now, alarms[d.ID])
+			row := newDatasetRow(d, view.Dataset(d.ID), win, day, s.Now, alarms[d.ID])
 			out.Rows = append(out.Rows, row)
 			out.sum.Add(row.Totals)
 		}
@@ -108,7 +110,7 @@ func listDatasets(u *url.URL, view hours.View, s *state, win window, by string, 
 	slices.SortFunc(out.Rows, func(a, b *datasetRow) int { return cmp.Or(orders[by](a, b), strings.Compare(a.ID, b.ID)) })
 	out.cut(u, rows)
 	for _, row := range out.Rows {
-		row.fill(view.Dataset(row.ID), win, day, s.now)
+		row.fill(view.Dataset(row.ID), win, day, s.Now)
 	}
 	return out
 }
@@ -135,7 +137,7 @@ func (l *listing) cut(u *url.URL, rows int) {
 	}
 	from, to := (page-1)*rows, min(page*rows, l.found)
 	if pages > 1 {
-		l.Say = fmt.Sprintf("%s to %s of %s", num(from+1), num(to), num(l.found))
+		l.Say = fmt.Sprintf("%s to %s of %s", humanize.Count(from+1), humanize.Count(to), humanize.Count(l.found))
 	}
 	l.Rows = l.Rows[from:to]
 }
@@ -167,10 +169,10 @@ func columns(u *url.URL, by string) []column {
 // hours, or an alarm.
 func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, now time.Time, alarm [2]string) *datasetRow {
 	row := &datasetRow{ID: d.ID, Name: d.Name, Totals: numbers.Totals(w.Window), seen: numbers.Last()}
-	row.RejectedShare = share(row.Rejected, row.Received())
-	row.LateShare = share(row.Late, row.Accepted)
-	row.RestrictedShare = share(row.Restricted, row.Accepted)
-	row.SuppressedShare = share(row.Suppressed, row.Accepted)
+	row.RejectedShare = humanize.Share(row.Rejected, row.Received())
+	row.LateShare = humanize.Share(row.Late, row.Accepted)
+	row.RestrictedShare = humanize.Share(row.Restricted, row.Accepted)
+	row.SuppressedShare = humanize.Share(row.Suppressed, row.Accepted)
 	last := row.Totals
 	if w.name != day.name {
 		last = numbers.Totals(day.Window)
@@ -201,34 +203,12 @@ func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, no
 
 // fill adds what a row that is shown has beside it.
 func (row *datasetRow) fill(numbers *hours.Dataset, w, day window, now time.Time) {
-	row.Path, row.Diagnosis = datasetPath(row.ID)+w.query(), diagnosisPath(row.ID)+w.query()
+	row.Path, row.Diagnosis = alarm.DatasetPath(row.ID)+w.query(), alarm.DiagnosisPath(row.ID)+w.query()
 	row.Trend, row.RejectedTrend = ended(numbers.AcceptedBy(w.Window)), ended(numbers.RejectedBy(w.Window))
 	row.Seen = lastHour(now, numbers.Last())
 	if reasons := numbers.Reasons(day.Window); len(reasons) > 0 && reasons[0].Events >= row.Requests {
 		row.Code, row.Field = reasons[0].Code, reasons[0].Field
 	}
-}
-
-// words are the alarms of datasets, each in a word and a class; of several the worst.
-func (f *findings) words() map[string][2]string {
-	out := map[string][2]string{}
-	for _, kind := range []struct {
-		list        []finding
-		word, class string
-	}{
-		{f.consent, "consent not read", "warn"},
-		{f.dropped, "far fewer events", "warn"},
-		{f.silent, "silent", "warn"},
-		{f.ended, "ended key in use", "warn"},
-		{f.keys, "key ends soon", "warn"},
-		{f.rejected, "mostly rejected", "bad"},
-		{f.failing, "every request fails", "bad"},
-	} {
-		for _, one := range kind.list {
-			out[one.dataset] = [2]string{kind.word, kind.class}
-		}
-	}
-	return out
 }
 
 // lastHour says when the last hour with an event was: hours are what the tables know.
@@ -241,7 +221,7 @@ func lastHour(now time.Time, hour int64) string {
 	case now.Unix()-hour < 7200:
 		return "last hour"
 	}
-	return ago(now, time.Unix(hour+3600, 0))
+	return humanize.Ago(now, time.Unix(hour+3600, 0))
 }
 
 // condition is a dataset's state in a word.
@@ -254,9 +234,9 @@ func condition(d *dataset.Dataset, day hours.Totals, requests hours.Requests, la
 		return "no live key", "warn"
 	case requests.Rejected > 0 && requests.Accepted == 0:
 		return "every request fails", "bad"
-	case day.Rejected > 0 && share(day.Rejected, day.Received()) >= 0.5:
+	case day.Rejected > 0 && humanize.Share(day.Rejected, day.Received()) >= 0.5:
 		return "mostly rejected", "bad"
-	case day.Rejected > 0 && share(day.Rejected, day.Received()) >= 0.05:
+	case day.Rejected > 0 && humanize.Share(day.Rejected, day.Received()) >= 0.05:
 		return "rejections", "warn"
 	case last == 0:
 		return "no events yet", "note"

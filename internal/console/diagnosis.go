@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/alarm"
 	"sluice/internal/api"
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 )
 
 type diagnosisPage struct {
@@ -55,31 +57,31 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	win := c.pickWindow(r, "day", "week", "month", "year")
 	p := diagnosisPage{
-		DatasetID: r.URL.Query().Get("dataset"), First: len(s.datasets) == 0,
+		DatasetID: r.URL.Query().Get("dataset"), First: len(s.Datasets) == 0,
 		Windows: windows(r.URL, win.name, "day", "week", "month", "year"),
 	}
-	p.Unread = s.unreadLines(p.DatasetID)
-	numbers, err := c.s.Hours.History(r.Context(), p.DatasetID, s.now)
+	p.Unread = unreadLines(s, p.DatasetID)
+	numbers, err := c.s.Hours.History(r.Context(), p.DatasetID, s.Now)
 	sum := numbers.Totals(win.Window)
-	affected, listed := c.affected(p.DatasetID, numbers, win, s.now)
+	affected, listed := c.affected(p.DatasetID, numbers, win, s.Now)
 	requests := numbers.Requests(win.Window)
 	for i := range requests.ByCode {
 		if g := &requests.ByCode[i]; kindOf(g.Name) == event.RequestKind { // the others are among the reasons
-			p.Cases = append(p.Cases, c.diagnoseRequests(g, win, requests, affected[caseKey{code: g.Name}], listed, s.now))
+			p.Cases = append(p.Cases, c.diagnoseRequests(g, win, requests, affected[caseKey{code: g.Name}], listed, s.Now))
 		}
 	}
 	for _, reason := range numbers.Reasons(win.Window) {
 		if reason.Events == 0 && kindOf(reason.Code) == event.RequestKind {
 			continue // counted as requests
 		}
-		p.Cases = append(p.Cases, c.diagnose(reason, win, sum, affected[caseKey{reason.Code, reason.Field}], listed, s.now))
+		p.Cases = append(p.Cases, c.diagnose(reason, win, sum, affected[caseKey{reason.Code, reason.Field}], listed, s.Now))
 		if len(p.Cases) == 100 {
 			break
 		}
 	}
 	p.Sum = unreadDays(err) + fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first problem; the counts below add up to that.",
-		num(sum.Rejected), num(sum.Received()), win.say, pct(share(sum.Rejected, sum.Received())))
-	p.Sum += fmt.Sprintf(" %s of %s rejected whole.", num(requests.Rejected), plural(requests.Accepted+requests.Rejected, "request was", "requests were"))
+		humanize.Count(sum.Rejected), humanize.Count(sum.Received()), win.say, humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
+	p.Sum += fmt.Sprintf(" %s of %s rejected whole.", humanize.Count(requests.Rejected), humanize.Plural(requests.Accepted+requests.Rejected, "request was", "requests were"))
 	c.show(w, r, http.StatusOK, "diagnosis", "Diagnosis", "/diagnosis", refreshEvery, p)
 }
 
@@ -100,7 +102,7 @@ func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time
 		received := d.Totals(w.Window).Received()
 		for _, r := range d.Reasons(w.Window) {
 			if r.Events > 0 {
-				set := caseDataset{ID: id, Path: datasetPath(id) + w.query(), Events: r.Events, Of: "events", Share: share(r.Events, received)}
+				set := caseDataset{ID: id, Path: alarm.DatasetPath(id) + w.query(), Events: r.Events, Of: "events", Share: humanize.Share(r.Events, received)}
 				key := caseKey{r.Code, r.Field}
 				out[key] = append(out[key], affectedSet{set, d.Onset(r.Code, r.Field)})
 			}
@@ -111,8 +113,8 @@ func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time
 				continue
 			}
 			_, onset := d.RejectedRequests(g.Name, w.Window)
-			set := caseDataset{ID: id, Path: datasetPath(id) + w.query(), Events: g.Count, Of: "requests"}
-			set.Share = share(g.Count, requests.Accepted+requests.Rejected)
+			set := caseDataset{ID: id, Path: alarm.DatasetPath(id) + w.query(), Events: g.Count, Of: "requests"}
+			set.Share = humanize.Share(g.Count, requests.Accepted+requests.Rejected)
 			out[caseKey{code: g.Name}] = append(out[caseKey{code: g.Name}], affectedSet{set, onset})
 		}
 	}
@@ -140,7 +142,7 @@ func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time
 func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []affectedSet, listed window, now time.Time) diagnosisCase {
 	d := diagnosisCase{
 		Code: f.Code, Field: f.Field, Events: f.Events, Problems: f.Problems,
-		Win: pct(share(f.Events, sum.Received())) + " of received", Example: api.ValidExample(event.Code(f.Code), f.Field),
+		Win: humanize.Percent(humanize.Share(f.Events, sum.Received())) + " of received", Example: api.ValidExample(event.Code(f.Code), f.Field),
 	}
 	if f.Events == 0 { // nothing to add up: the events had another problem first
 		d.Win = "beside another problem"
@@ -158,7 +160,7 @@ func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []af
 func (c *Console) diagnoseRequests(
 	g *hours.Group, w window, sum hours.Requests, sets []affectedSet, listed window, now time.Time,
 ) diagnosisCase {
-	d := diagnosisCase{Code: g.Name, Requests: g.Count, Win: "requests, " + pct(share(g.Count, sum.Accepted+sum.Rejected)) + " of all"}
+	d := diagnosisCase{Code: g.Name, Requests: g.Count, Win: "requests, " + humanize.Percent(humanize.Share(g.Count, sum.Accepted+sum.Rejected)) + " of all"}
 	by := make([]int64, w.Steps)
 	g.AddTo(by, w.Window)
 	d.Trend = ended(by)
@@ -170,7 +172,7 @@ func (c *Console) diagnoseRequests(
 // list adds the datasets to a case, and what their senders were told. listed is the window of the numbers of the datasets.
 func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, listed window, now time.Time) {
 	if len(sets) > caseDatasets {
-		d.MoreDatasets = num(len(sets) - caseDatasets)
+		d.MoreDatasets = humanize.Count(len(sets) - caseDatasets)
 		sets = sets[:caseDatasets]
 	}
 	if len(sets) > 0 && listed.name != w.name {
@@ -196,7 +198,7 @@ func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, 
 func (c *Console) said(dataset string, f hours.Reason, now time.Time) (out []caseSaid) {
 	_, remedy := explain(f.Code)
 	for _, m := range c.s.API.Said(dataset, event.Code(f.Code), f.Field) {
-		said := caseSaid{Message: m.Message, When: plural(m.Requests, "answer", "answers") + ", the last one " + ago(now, m.Last)}
+		said := caseSaid{Message: m.Message, When: humanize.Plural(m.Requests, "answer", "answers") + ", the last one " + humanize.Ago(now, m.Last)}
 		if m.Hint != remedy {
 			said.Hint = m.Hint
 		}
@@ -212,11 +214,11 @@ func (c *Console) letter(d *diagnosisCase, set *caseDataset, said []caseSaid, w 
 	if d.Field != "" {
 		at += " at " + d.Field
 	}
-	of := plural(set.Events, "event was", "events were")
+	of := humanize.Plural(set.Events, "event was", "events were")
 	if set.Of == "requests" {
-		of = plural(set.Events, "request was", "requests were")
+		of = humanize.Plural(set.Events, "request was", "requests were")
 	}
-	fmt.Fprintf(&b, "Dataset %s: %s rejected %s with %s. That is %s of the %s received.\n", set.ID, of, w.say, at, pct(set.Share), set.Of)
+	fmt.Fprintf(&b, "Dataset %s: %s rejected %s with %s. That is %s of the %s received.\n", set.ID, of, w.say, at, humanize.Percent(set.Share), set.Of)
 	fmt.Fprintf(&b, "It began: %s UTC.\n\n%s\n", set.Since, d.Meaning)
 	for _, m := range said {
 		fmt.Fprintf(&b, "The API answered: %s %s\n", m.Message, m.Hint)
@@ -254,4 +256,28 @@ func kindOf(code string) event.Kind {
 func explain(code string) (meaning, remedy string) {
 	info, _ := event.LookupCode(event.Code(code))
 	return info.Meaning, info.Remedy
+}
+
+// unreadLine is what the page says about consent of one dataset that is not read.
+type unreadLine struct {
+	Say     string
+	Reasons []unreadReason
+}
+
+type unreadReason struct{ Code, Meaning, Remedy string }
+
+// unreadLines are those of one dataset, or of all.
+func unreadLines(s *state, datasetID string) (out []unreadLine) {
+	for _, u := range s.Unread() {
+		if datasetID != "" && u.Dataset != datasetID {
+			continue
+		}
+		line := unreadLine{Say: u.Say}
+		for _, c := range u.Codes {
+			meaning, remedy := explain(string(c.Code))
+			line.Reasons = append(line.Reasons, unreadReason{string(c.Code), meaning, remedy})
+		}
+		out = append(out, line)
+	}
+	return out
 }

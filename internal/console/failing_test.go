@@ -11,12 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"sluice/event"
+	"sluice/internal/alarm"
 	"sluice/internal/api"
-	"sluice/internal/cluster"
 	"sluice/internal/dataset"
+	"sluice/internal/engine"
 	"sluice/internal/hours"
-	"sluice/internal/lake"
 )
 
 // failEvery sends requests that fail, until the pages know it.
@@ -32,7 +31,7 @@ func (s *service) failEvery(id string) {
 		defer view.Close()
 		return view.Dataset(id).Requests(hours.NewWindow(time.Hour, 24, time.Now())).Rejected == api.FailingLeast+2
 	})
-	s.console.findDatasets(s.console.look()) // as Run does every ten seconds
+	s.console.alarms.Search(&s.console.look().State) // as Run does every ten seconds
 }
 
 // A sender whose every request fails is seen on every page, in the metrics and as an alarm, and no more after the first
@@ -64,58 +63,22 @@ func TestEveryRequestFails(t *testing.T) {
 		}
 	}
 	s.post("shop", "/v1/events", plainEvent("shop"))
-	s.console.findDatasets(s.console.look())
+	s.console.alarms.Search(&s.console.look().State)
 	if _, page := s.read("/metrics"); strings.Contains(page, "SluiceRequestsFailing") {
 		t.Error("after an accepted request the alarm lasts")
 	}
 }
 
-// The rule of the alarm about requests that fail.
-func TestFailingRequests(t *testing.T) {
-	ten := api.Failing{Requests: 10, First: noon.Add(-time.Hour), Last: noon.Add(-time.Minute), Code: event.UnsupportedMediaType}
-	two, old := ten, ten
-	two.Requests, old.First = 2, noon.Add(-25*time.Hour)
-	nodes := &cluster.View{Nodes: []cluster.Node{{Host: "a"}, {Host: "b"}}}
-	one := func(n int64) []lake.Hour {
-		return []lake.Hour{hourRow(0, "shop", hours.KindSubmissions, "single", "", n, 0)}
-	}
-	for name, c := range map[string]struct {
-		st            api.Failing
-		before, after []lake.Hour
-		nodes         *cluster.View
-		lasted        bool
-		want          bool
-	}{
-		"ten":                                 {ten, nil, nil, nil, false, true},
-		"two":                                 {two, nil, nil, nil, false, false},
-		"none":                                {api.Failing{}, nil, nil, nil, false, false},
-		"ten in more than a day":              {old, nil, nil, nil, false, false},
-		"lasted, with one a day":              {old, nil, nil, nil, true, true},
-		"another node accepted one since":     {ten, one(4), one(5), nodes, false, false},
-		"another node accepted some before":   {ten, one(4), one(4), nodes, false, true},
-		"this machine alone, tables that lag": {ten, one(4), one(5), nil, false, true},
-		"lasted when the node was restarted":  {api.Failing{}, nil, nil, nil, true, true},
-		"restarted, accepted in a later hour": {api.Failing{}, nil, one(1), nil, true, false},
-	} {
-		s := wellState()
-		s.datasets, s.cluster = []*dataset.Dataset{{ID: "shop"}}, c.nodes
-		s.api.Datasets = []api.DatasetStats{{DatasetID: "shop", Failing: c.st}}
-		if c.lasted {
-			s.found.failingSince = map[string]time.Time{"shop": noon.Add(-3 * time.Hour)}
-		}
-		for i, rows := range [][]lake.Hour{c.before, c.after} {
-			if i == 0 && c.nodes == nil {
-				continue
-			}
-			view := indexed(rows...).View()
-			s.found = *findDatasets(view, s)
-			view.Close()
-		}
-		if got := len(s.found.failing) == 1; got != c.want {
-			t.Errorf("%s: got %v, want %v", name, got, c.want)
-		}
-	}
+// notice is the body of the webhook, as docs/operate.md has it.
+type notice struct {
+	ID, Alarm, Severity, Dataset, State string
+	Since                               time.Time
+	Until                               *time.Time
+	Summary, Do, URL                    string
 }
+
+// requestsFailing is the alarm about datasets whose every request fails.
+const requestsFailing = "SluiceRequestsFailing"
 
 // receiver is a real HTTP server that takes notices. It fails the first times.
 type receiver struct {
@@ -171,17 +134,17 @@ func TestAlarmsOverRestart(t *testing.T) {
 	s.failEvery("shop")
 	until(t, "a notice that is taken", func() bool { return len(hook.about(requestsFailing)) >= 2 })
 	first, again := hook.about(requestsFailing)[0], hook.about(requestsFailing)[1]
-	if fmt.Sprint(first) != fmt.Sprint(again) || first.ID == "" || first.State != "firing" || first.Dataset != "shop" || first.Until != nil || first.Severity != warning ||
+	if fmt.Sprint(first) != fmt.Sprint(again) || first.ID == "" || first.State != "firing" || first.Dataset != "shop" || first.Until != nil || first.Severity != alarm.Warning ||
 		!strings.Contains(first.Summary, "every request fails") || first.Do == "" || first.URL != "https://console.example/diagnosis?dataset=shop" || time.Since(first.Since) > time.Minute {
 		t.Errorf("got %+v, then %+v", first, again)
 	}
-	until(t, "that it is noted", func() bool {
-		open := s.console.history.lasting()
-		return len(open) == 1 && open[0].Told == stateFiring
-	})
+	bucket, err := s.engine.Bucket(t.Context(), engine.Alarms)
+	if err != nil {
+		t.Fatal(err)
+	}
 	until(t, "that it is written", func() bool {
-		entries, _, err := s.console.history.bucket.All(t.Context())
-		return err == nil && len(entries) == 1 && strings.Contains(string(entries[0].Value), stateFiring)
+		entries, _, err := bucket.All(t.Context())
+		return err == nil && len(entries) == 1 && strings.Contains(string(entries[0].Value), `"told":"firing"`)
 	})
 	keys := s.keys
 	s.stop()
@@ -192,14 +155,14 @@ func TestAlarmsOverRestart(t *testing.T) {
 		t.Error("the first scrape after a restart does not have the alarm")
 	}
 	until(t, "numbers that are read", func() bool { return s.console.s.Hours.Complete() })
-	s.console.findDatasets(s.console.look())
-	if open := s.console.history.lasting(); len(open) != 1 || !open[0].Since.Equal(first.Since) {
+	s.console.alarms.Search(&s.console.look().State)
+	if open := s.console.alarms.Recent(); len(open) != 1 || !open[0].Until.IsZero() || !open[0].Since.Equal(first.Since) {
 		t.Errorf("got %+v, want the alarm since %v", open, first.Since)
 	}
 	if status, text := s.post("shop", "/v1/events", plainEvent("shop")); status != 200 {
 		t.Fatalf("got %d %s", status, text)
 	}
-	s.console.findDatasets(s.console.look())
+	s.console.alarms.Search(&s.console.look().State)
 	until(t, "the end", func() bool { return len(hook.about(requestsFailing)) >= 3 })
 	end := hook.about(requestsFailing)[2]
 	if end.State != "resolved" || end.Until == nil || !end.Since.Equal(first.Since) || end.ID == first.ID {
@@ -208,60 +171,5 @@ func TestAlarmsOverRestart(t *testing.T) {
 	_, page := s.read("/system")
 	if !strings.Contains(page, requestsFailing) || strings.Contains(page, "secret-token") {
 		t.Error("System does not list the alarm, or shows the address of the webhook")
-	}
-}
-
-// Silence is judged by the pauses that a dataset usually makes, and a drop by the same hours of last week.
-func TestSilenceAndDrop(t *testing.T) {
-	at := func(ago time.Duration, n int64) lake.Hour {
-		return hourRow(ago, "shop", hours.KindEvents, "purchase", hours.FieldAccepted, n, 0)
-	}
-	hourly := func(from, to, every int, n int64) (rows []lake.Hour) {
-		for h := from; h < to; h += every {
-			rows = append(rows, at(time.Duration(h)*time.Hour, n))
-		}
-		return rows
-	}
-	for name, c := range map[string]struct {
-		rows []lake.Hour
-		want string
-	}{
-		"every hour, and now for three":         {hourly(4, 120, 1, 5), "SluiceDatasetSilent"},
-		"every hour, the last one a moment ago": {hourly(0, 120, 1, 5), ""},
-		"every sixth hour, and now for five":    {hourly(5, 168, 6, 5), ""},
-		"every sixth hour, and now for twelve":  {hourly(12, 168, 6, 5), "SluiceDatasetSilent"},
-		"few hours known, silent for ten":       {[]lake.Hour{at(10*time.Hour, 5)}, ""},
-		"as many as last week":                  {append(hourly(0, 12, 1, 50), hourly(168, 180, 1, 50)...), ""},
-		"a tenth of last week":                  {append(hourly(0, 12, 1, 5), hourly(168, 180, 1, 50)...), "SluiceDatasetDropped"},
-		"a tenth of a week with few events":     {append(hourly(0, 12, 1, 1), hourly(168, 180, 1, 10)...), ""},
-	} {
-		s := wellState()
-		s.datasets = []*dataset.Dataset{{ID: "shop"}}
-		view := indexed(c.rows...).View()
-		s.found = *findDatasets(view, s)
-		view.Close()
-		got := ""
-		for _, a := range s.alarms() {
-			got += a.Name
-		}
-		if got != c.want {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
-		}
-	}
-}
-
-// At most a thousand alarms are told apart; the others are counted together.
-func TestManyAlarms(t *testing.T) {
-	s := wellState()
-	s.found.known = true
-	for i := range 2 * alarmMost {
-		s.found.silent = append(s.found.silent, finding{dataset: fmt.Sprint("d", i), say: "x", path: "/", weight: 1})
-	}
-	got := s.alarms()
-	if len(got) != alarmMost+1 || got[alarmMost].Subject != otherAlarms || got[0].Subject != "d0" {
-		t.Errorf("got %d alarms, the last one %+v", len(got), got[len(got)-1])
-	}
-	if page := sound(s); len(page) != namedMost+1 || page[namedMost].Say != "And 996 other datasets." {
-		t.Errorf("got %d on the page, the last one %+v", len(page), page[len(page)-1])
 	}
 }

@@ -3,7 +3,9 @@ package console
 import (
 	"time"
 
+	"sluice/internal/alarm"
 	"sluice/internal/histogram"
+	"sluice/internal/humanize"
 )
 
 // flow is the way of an event through the service, with the state of each step.
@@ -13,13 +15,13 @@ func flow(s *state) []flowStep {
 
 func apiStep(s *state) flowStep {
 	step := flowStep{Name: "1 · API", Class: "ok", State: "open"}
-	if s.ready != nil {
+	if s.Ready != nil {
 		step.Class, step.State = "bad", "closed"
 	}
 	var latency histogram.Buckets
 	var requests, fine uint64
-	for i := range s.api.Routes {
-		r := &s.api.Routes[i]
+	for i := range s.API.Routes {
+		r := &s.API.Routes[i]
 		if r.Method != "POST" {
 			continue
 		}
@@ -33,51 +35,51 @@ func apiStep(s *state) flowStep {
 			}
 		}
 	}
-	step.Say = plural(requests, "request", "requests")
-	step.More = num(fine) + " answered 200; 99 % within " + edge(latency[:], histogram.Bounds[:]) + ", since the start"
+	step.Say = humanize.Plural(requests, "request", "requests")
+	step.More = humanize.Count(fine) + " answered 200; 99 % within " + edge(latency[:], histogram.Bounds[:]) + ", since the start"
 	return step
 }
 
 func streamStep(s *state) flowStep {
 	step := flowStep{Name: "2 · Stream", Class: "ok", State: "durable"}
-	if !s.engine.Healthy {
+	if !s.Engine.Healthy {
 		step.Class, step.State = "bad", "engine down"
-	} else if !s.stream.Ready {
+	} else if !s.Stream.Ready {
 		step.Class, step.State = "bad", streamState(s)
 	}
-	step.Say = plural(s.stream.Frames, "frame", "frames") + " synced"
-	step.More = "99 % within " + edge(s.stream.Latency[:], histogram.Bounds[:]) + "; " + size(s.stream.Queued) + " waiting"
+	step.Say = humanize.Plural(s.Stream.Frames, "frame", "frames") + " synced"
+	step.More = "99 % within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + "; " + humanize.Bytes(s.Stream.Queued) + " waiting"
 	return step
 }
 
 func loaderStep(s *state) flowStep {
 	step := flowStep{Name: "3 · Loader", Class: "ok", State: "keeping up", Say: "nothing waits"}
 	switch {
-	case s.backlog.Waits():
-		step.Say = span(s.backlog.Age()) + " behind"
-	case !s.backlog.Known():
+	case s.Backlog.Waits():
+		step.Say = humanize.Span(s.Backlog.Age()) + " behind"
+	case !s.Backlog.Known():
 		step.Class, step.State, step.Say = "warn", "unknown", "the engine does not say what waits"
 	}
-	if s.backlog.Age() > backlogWarn {
+	if s.Backlog.Age() > alarm.BacklogWarn {
 		step.Class, step.State = "warn", "behind"
 	}
-	if s.backlog.Unloaded() > 0 {
+	if s.Backlog.Unloaded() > 0 {
 		step.Class, step.State = "bad", "stopped"
 	}
-	step.More = plural(s.pending(), "row", "rows") + " read and not yet committed; " + plural(s.commits(), "commit", "commits") + " since the start"
+	step.More = humanize.Plural(s.pending(), "row", "rows") + " read and not yet committed; " + humanize.Plural(s.Loader.Commits, "commit", "commits") + " since the start"
 	return step
 }
 
 func lakeStep(s *state) flowStep {
 	t := s.table("events")
-	step := flowStep{Name: "4 · Lake", Class: "ok", State: "readable", Say: plural(t.Rows, "event", "events") + " stored"}
+	step := flowStep{Name: "4 · Lake", Class: "ok", State: "readable", Say: humanize.Plural(t.Rows, "event", "events") + " stored"}
 	switch {
-	case len(s.lake.Tables) == 0:
+	case len(s.Lake.Tables) == 0:
 		step.Class, step.State, step.Say = "bad", "not open", "the bucket does not answer"
-	case len(s.damaged) > 0:
+	case len(s.Damaged) > 0:
 		step.Class, step.State = "bad", "damage"
 	}
-	step.More = "newest commit " + ago(s.now, t.LastCommit) + "; " + size(t.Bytes) + " in " + plural(t.Files, "file", "files") + "; " + size(s.disk.free) + " free on disk"
+	step.More = "newest commit " + humanize.Ago(s.Now, t.LastCommit) + "; " + humanize.Bytes(t.Bytes) + " in " + humanize.Plural(t.Files, "file", "files") + "; " + humanize.Bytes(s.Disk.Free) + " free on disk"
 	return step
 }
 
@@ -92,15 +94,15 @@ func edge(counts []uint64, bounds []time.Duration) string {
 			}
 		}
 		if sum > 0 && float64(over) > 0.01*float64(sum) {
-			return "more than " + span(bounds[len(bounds)-1])
+			return "more than " + humanize.Span(bounds[len(bounds)-1])
 		}
 	}
-	d := quantile(0.99, counts, bounds)
+	d := histogram.Quantile(0.99, counts, bounds)
 	if d == 0 {
 		return "–"
 	}
 	if d < time.Millisecond {
 		return "0.5 ms"
 	}
-	return span(d)
+	return humanize.Span(d)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/humanize"
 	"sluice/internal/submission"
 )
 
@@ -161,14 +162,14 @@ func rowLine(r *event.Row, now int64) liveLine {
 		l.Outcome = append(l.Outcome, pill{"late", "warn"})
 	}
 	if r.HasValue {
-		l.Value = money(r.Value) + " " + r.CurrencyCode
+		l.Value = humanize.Money(r.Value) + " " + r.CurrencyCode
 	}
 	return l
 }
 
 func rejectionLine(dataset string, r event.Rejection, now int64) liveLine {
 	return liveLine{
-		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(dataset), Type: plural(int(r.Count), "problem", "problems"),
+		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(dataset), Type: humanize.Plural(int(r.Count), "problem", "problems"),
 		Outcome: []pill{{string(r.Code), "bad"}}, About: r.Field,
 	}
 }
@@ -272,7 +273,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	chosen := r.URL.Query().Get("dataset")
 	p := livePage{Rate: liveRate, Stream: "/live/events?" + url.Values{"dataset": {chosen}}.Encode(), Example: c.curl(chosen, s)}
-	for _, d := range s.datasets {
+	for _, d := range s.Datasets {
 		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
 	}
 	c.show(w, r, http.StatusOK, "live", "Live", "/live", 0, p)
@@ -280,15 +281,15 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 
 // curl is the shortest way to send an event by hand.
 func (c *Console) curl(chosen string, s *state) string {
-	if len(s.datasets) == 0 {
+	if len(s.Datasets) == 0 {
 		return `sluice dataset create my-campaign`
 	}
 	if s.dataset(chosen) == nil { // a command to copy contains nothing that only the address says
-		chosen = s.datasets[0].ID
+		chosen = s.Datasets[0].ID
 	}
 	id, _ := json.Marshal(chosen)
 	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" -H \"Content-Type: application/json\" \\\n  -d '{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
-		strings.ReplaceAll(string(id), "'", `'\''`), s.now.Unix(), c.o.APIURL)
+		strings.ReplaceAll(string(id), "'", `'\''`), s.Now.Unix(), c.o.APIURL)
 }
 
 // follow streams the live view. A page of another site gets nothing: a browser on this machine would follow for it.

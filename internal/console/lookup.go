@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/alarm"
 	"sluice/internal/api"
+	"sluice/internal/humanize"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -84,14 +86,14 @@ const requestSay = "A request id (X-Request-Id) finds rejected requests of the l
 func newRequestPage(r api.RejectedRequest) *requestPage {
 	p := &requestPage{RejectedRequest: r, Class: "bad", ReceivedAt: r.At.UTC().Format("2 Jan 2006 15:04:05.000"), Answer: strconv.Itoa(r.Status) + " " + string(r.Code)}
 	if r.DatasetID != "" {
-		p.DatasetPath, p.DiagnosisPath = datasetPath(r.DatasetID), diagnosisPath(r.DatasetID)
+		p.DatasetPath, p.DiagnosisPath = alarm.DatasetPath(r.DatasetID), alarm.DiagnosisPath(r.DatasetID)
 	}
 	if r.SubmissionID != "" {
 		p.Class, p.Answer = "warn", strconv.Itoa(r.Status)+", accepted in part"
 		p.SubmissionPath = "/lookup?" + url.Values{"id": {r.SubmissionID}}.Encode()
 	}
 	if r.Accepted+r.Rejected > 0 {
-		p.Counts = fmt.Sprintf("%s received = %s accepted + %s rejected", num(r.Accepted+r.Rejected), num(r.Accepted), num(r.Rejected))
+		p.Counts = fmt.Sprintf("%s received = %s accepted + %s rejected", humanize.Count(r.Accepted+r.Rejected), humanize.Count(r.Accepted), humanize.Count(r.Rejected))
 	}
 	return p
 }
@@ -230,11 +232,11 @@ func (c *Console) foundPage(f *found) *foundPage {
 	s := f.sub
 	counts := s.Counts()
 	p := &foundPage{
-		Status: "RECEIVED", Class: "note", SubmissionID: submission.FormatID(s.Kind, s.ID), DatasetID: s.DatasetID, DatasetPath: datasetPath(s.DatasetID),
-		ReceivedAt: stamp(time.Unix(s.ReceivedAt, 0)), Partition: f.at.Partition, Seq: f.at.Seq, Slot: f.at.Slot,
-		Counts: fmt.Sprintf("%s received = %s accepted + %s rejected; %s late, %s restricted, %s suppressed", num(counts.Accepted+counts.Rejected),
-			num(counts.Accepted), num(counts.Rejected), num(counts.Late), num(counts.Restricted), num(counts.Suppressed)),
-		EventsSay: plural(len(s.Rows), "accepted event", "accepted events"),
+		Status: "RECEIVED", Class: "note", SubmissionID: submission.FormatID(s.Kind, s.ID), DatasetID: s.DatasetID, DatasetPath: alarm.DatasetPath(s.DatasetID),
+		ReceivedAt: humanize.Time(time.Unix(s.ReceivedAt, 0)), Partition: f.at.Partition, Seq: f.at.Seq, Slot: f.at.Slot,
+		Counts: fmt.Sprintf("%s received = %s accepted + %s rejected; %s late, %s restricted, %s suppressed", humanize.Count(counts.Accepted+counts.Rejected),
+			humanize.Count(counts.Accepted), humanize.Count(counts.Rejected), humanize.Count(counts.Late), humanize.Count(counts.Restricted), humanize.Count(counts.Suppressed)),
+		EventsSay: humanize.Plural(len(s.Rows), "accepted event", "accepted events"),
 	}
 	if f.stored {
 		p.Status, p.Class = "PROCESSED", "ok"
@@ -247,7 +249,7 @@ func (c *Console) foundPage(f *found) *foundPage {
 		}
 		r := &s.Rows[i]
 		e := foundEvent{
-			Index: r.SubmissionIndex, ID: r.EventID.String(), Type: r.EventType, Time: stamp(time.Unix(r.EventTime, 0)), Outcome: r.Privacy.String(),
+			Index: r.SubmissionIndex, ID: r.EventID.String(), Type: r.EventType, Time: humanize.Time(time.Unix(r.EventTime, 0)), Outcome: r.Privacy.String(),
 			Class: outcomeClass(r.Privacy), Identifiers: kinds(r), Eligible: "not for optimization", About: about(r), Late: r.Late, Asked: r.EventID == f.asked,
 		}
 		if r.OptimizationEligible {
@@ -268,11 +270,11 @@ func steps(f *found) []step {
 	received := submission.Time(f.sub.ID)
 	out := []step{
 		{"Received", received.Format("2 Jan 2006 15:04:05.000") + " UTC", ""},
-		{"Acknowledged", fmt.Sprintf("The receipt went out once the frame was on stable storage: partition %d, frame %s.", f.at.Partition, num(f.at.Seq)), ""},
+		{"Acknowledged", fmt.Sprintf("The receipt went out once the frame was on stable storage: partition %d, frame %s.", f.at.Partition, humanize.Count(f.at.Seq)), ""},
 	}
 	switch {
 	case f.stored && !f.committed.IsZero():
-		out = append(out, step{"Stored", fmt.Sprintf("Committed to the lake %s UTC, %s after receipt.", stamp(f.committed), span(f.committed.Sub(received))), ""})
+		out = append(out, step{"Stored", fmt.Sprintf("Committed to the lake %s UTC, %s after receipt.", humanize.Time(f.committed), humanize.Span(f.committed.Sub(received))), ""})
 	case f.stored:
 		out = append(out, step{"Stored", "In the lake. When it was committed is no longer known.", ""})
 	default:

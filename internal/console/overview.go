@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 )
 
 type overviewPage struct {
@@ -39,7 +40,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	win := c.pickWindow(r, "day", "hour", "week", "month", "year")
 	p := overviewPage{
-		Verdict: judge(s), First: len(s.datasets) == 0, Window: pageWindow{win.say},
+		Verdict: judge(s), First: len(s.Datasets) == 0, Window: pageWindow{win.say},
 		Windows: windows(r.URL, win.name, "hour", "day", "week", "month", "year"), Flow: flow(s),
 	}
 	view := c.s.Hours.View()
@@ -50,27 +51,27 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 		by = all.TotalsBy(win.Window)
 		p.Requests = requestSum(all.Requests(win.Window), win)
 	}
-	listed := listWindow(win, s.now)
+	listed := listWindow(win, s.Now)
 	p.List, p.Listed = listDatasets(r.URL, view, s, listed, "worst", overviewRows), listed.say
 	p.Chart = trafficChart(win, by)
 	var sum hours.Totals
 	for _, t := range by {
 		sum.Add(t)
 	}
-	p.Tiles = overviewTiles(sum, all.Totals(hours.NewWindow(time.Hour, 1, s.now)), c.minutes.lately(s.now))
+	p.Tiles = overviewTiles(sum, all.Totals(hours.NewWindow(time.Hour, 1, s.Now)), c.minutes.lately(s.Now))
 	p.Sum = arithmetic(sum, win)
 	if !c.s.Hours.Complete() {
 		p.Sum = "The tables are still being read: these numbers are not whole yet. " + p.Sum
 	}
-	c.show(w, r, http.StatusOK, "overview", "Overview", "/", listEvery(len(s.datasets)), p)
+	c.show(w, r, http.StatusOK, "overview", "Overview", "/", listEvery(len(s.Datasets)), p)
 }
 
 // overviewTiles are the sums of the window, and beside them what is happening now.
 func overviewTiles(sum, hour, minute hours.Totals) []tile {
-	of := func(n int64) string { return pct(share(n, sum.Accepted)) + " of accepted" }
+	of := func(n int64) string { return humanize.Percent(humanize.Share(n, sum.Accepted)) + " of accepted" }
 	return []tile{
-		{"accepted", "Accepted", "k1", "of " + num(sum.Received()) + " received", sum.Accepted, hour.Accepted, minute.Accepted},
-		{"rejected", "Rejected", "k2", pct(share(sum.Rejected, sum.Received())) + " of received", sum.Rejected, hour.Rejected, minute.Rejected},
+		{"accepted", "Accepted", "k1", "of " + humanize.Count(sum.Received()) + " received", sum.Accepted, hour.Accepted, minute.Accepted},
+		{"rejected", "Rejected", "k2", humanize.Percent(humanize.Share(sum.Rejected, sum.Received())) + " of received", sum.Rejected, hour.Rejected, minute.Rejected},
 		{"late", "Late", "k3", of(sum.Late), sum.Late, hour.Late, minute.Late},
 		{"restricted", "Restricted", "k4", of(sum.Restricted) + ", for measurement only", sum.Restricted, hour.Restricted, minute.Restricted},
 		{"suppressed", "Suppressed", "k5", of(sum.Suppressed) + ", without identifiers", sum.Suppressed, hour.Suppressed, minute.Suppressed},
@@ -80,7 +81,7 @@ func overviewTiles(sum, hour, minute hours.Totals) []tile {
 // arithmetic writes the sum out, so that anybody can check it against the tables.
 func arithmetic(t hours.Totals, w window) string {
 	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are unrestricted, %s restricted to measurement and %s suppressed.",
-		num(t.Received()), num(t.Accepted), num(t.Rejected), w.say, num(t.Accepted-t.Restricted-t.Suppressed), num(t.Restricted), num(t.Suppressed))
+		humanize.Count(t.Received()), humanize.Count(t.Accepted), humanize.Count(t.Rejected), w.say, humanize.Count(t.Accepted-t.Restricted-t.Suppressed), humanize.Count(t.Restricted), humanize.Count(t.Suppressed))
 	if w.Step == 60 {
 		return s + " By the minute the numbers are this node's own, counted at acknowledgement; from the hour on they are those of the tables."
 	}

@@ -110,6 +110,3 @@ func (c *Console) pickWindow(r *http.Request, names ...string) window {
 	w, _ := newWindow(names[0], c.now())
 	return w
 }
-
-func datasetPath(id string) string   { return "/dataset?" + url.Values{"id": {id}}.Encode() }
-func diagnosisPath(id string) string { return "/diagnosis?" + url.Values{"dataset": {id}}.Encode() }

@@ -13,8 +13,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 	"sluice/internal/lake"
 	"sluice/internal/traffic"
 )
@@ -22,8 +24,8 @@ import (
 // everyPage is what an operator can open.
 func everyPage(dataset, submission string) []string {
 	return []string{
-		"/", "/?window=hour", "/?window=week", "/?window=month", "/?window=year", "/datasets", "/datasets?by=rejected&q=s", datasetPath(dataset), datasetPath(dataset) + "&window=month",
-		datasetPath("no such dataset"), "/campaigns", campaignsPath(dataset) + "&window=month", campaignsPath("no such dataset"), "/diagnosis", "/diagnosis?window=week", diagnosisPath(dataset), "/lookup", "/lookup?id=" + submission, "/lookup?id=nonsense", "/lookup?id=single.01977777-7777-8000-8000-000000000000",
+		"/", "/?window=hour", "/?window=week", "/?window=month", "/?window=year", "/datasets", "/datasets?by=rejected&q=s", alarm.DatasetPath(dataset), alarm.DatasetPath(dataset) + "&window=month",
+		alarm.DatasetPath("no such dataset"), "/campaigns", campaignsPath(dataset) + "&window=month", campaignsPath("no such dataset"), "/diagnosis", "/diagnosis?window=week", alarm.DiagnosisPath(dataset), "/lookup", "/lookup?id=" + submission, "/lookup?id=nonsense", "/lookup?id=single.01977777-7777-8000-8000-000000000000",
 		"/live", "/live?dataset=" + url.QueryEscape(dataset), "/try", "/system", "/nowhere",
 	}
 }
@@ -71,7 +73,7 @@ func TestEveryPage(t *testing.T) {
 	for i, path := range append(everyPage("spring-sale", ids.submission), rejected, rejected, "/datasets?window=month") {
 		check(s.url, path, []int64{1280, 390}[i%2], "light")
 	}
-	for _, path := range []string{"/", "/datasets", datasetPath("spring-sale"), "/diagnosis", "/lookup?id=" + ids.submission, "/live", "/try", "/system"} {
+	for _, path := range []string{"/", "/datasets", alarm.DatasetPath("spring-sale"), "/diagnosis", "/lookup?id=" + ids.submission, "/live", "/try", "/system"} {
 		check(s.url, path, 390, "dark")
 		check(empty.url, path, 1280, "light")
 	}
@@ -112,14 +114,14 @@ func TestNumbersAgree(t *testing.T) {
 			}
 			path := "/"
 			if id != "" {
-				path = datasetPath(id)
+				path = alarm.DatasetPath(id)
 			}
 			_, page := s.read(path)
 			if got := figures(page); got != want {
 				t.Errorf("%s: got %+v, want %+v", path, got, want)
 			}
 			sum := int64(0)
-			_, diagnosis := s.read(diagnosisPath(id))
+			_, diagnosis := s.read(alarm.DiagnosisPath(id))
 			for _, part := range strings.Split(diagnosis, `class="count"><b>`)[1:] {
 				sum += count(t, part[:strings.Index(part, "<")])
 			}
@@ -140,8 +142,8 @@ func TestNumbersAgree(t *testing.T) {
 	until(t, "one more", func() bool { return figuresOf(s, "/").Received() == int64(sent) })
 	compare(s)
 	b := openBrowser(t)
-	p := b.open(t, s.url+datasetPath("one"), 1280, "light")
-	if got, want := eval[string](p, `document.querySelector("[data-figure=accepted]").textContent`), num(tables(t, s, "one").Accepted); got != want {
+	p := b.open(t, s.url+alarm.DatasetPath("one"), 1280, "light")
+	if got, want := eval[string](p, `document.querySelector("[data-figure=accepted]").textContent`), humanize.Count(tables(t, s, "one").Accepted); got != want {
 		t.Errorf("in the browser: got %s, want %s", got, want)
 	}
 	p.close()
@@ -273,7 +275,7 @@ func TestHostileText(t *testing.T) {
 	}
 	live.close()
 	until(t, "the load", func() bool { return figuresOf(s, "/").Accepted == int64(len(hostile)) })
-	for _, path := range append(everyPage(id, last), "/lookup?id="+url.QueryEscape(hostile[1]), "/datasets?q="+url.QueryEscape(hostile[0]), diagnosisPath(hostile[1]), datasetPath(hostile[1])) {
+	for _, path := range append(everyPage(id, last), "/lookup?id="+url.QueryEscape(hostile[1]), "/datasets?q="+url.QueryEscape(hostile[0]), alarm.DiagnosisPath(hostile[1]), alarm.DatasetPath(hostile[1])) {
 		p := b.open(t, s.url+path, 1280, "light")
 		p.allowed = "404"
 		harmless(t, p, path)
@@ -323,14 +325,14 @@ func TestLastUseIsKept(t *testing.T) {
 	s := openServiceIn(t, dir, nil)
 	s.dataset(dataset.Spec{ID: "shop"})
 	s.post("shop", "/v1/events", plainEvent("shop"))
-	_, page := s.read(datasetPath("shop"))
+	_, page := s.read(alarm.DatasetPath("shop"))
 	if contains(between(page, `id="keys"`, "</section>"), "never</td><td class=\"nowrap\" data-name=\"Ends\">never") {
 		t.Error("before the restart the key was never used")
 	}
 	s.stop()
 	again := openServiceIn(t, dir, nil)
 	until(t, "the last use", func() bool {
-		_, page := again.read(datasetPath("shop"))
+		_, page := again.read(alarm.DatasetPath("shop"))
 		keys := between(page, `id="keys"`, "</section>")
 		return strings.Contains(keys, " ago</td>") || strings.Contains(keys, "just now</td>")
 	})

@@ -15,10 +15,9 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"sluice/event"
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
 	"sluice/internal/lake"
@@ -129,7 +128,7 @@ func TestWithoutScript(t *testing.T) {
 	s.post("shop", "/v1/events", plainEvent("shop"))
 	until(t, "the load", func() bool { return figuresOf(s, "/").Accepted == 1 })
 	for path, want := range map[string]string{
-		"/": `<td class="num" data-v="1">1</td>`, datasetPath("shop"): "The shop", "/datasets": "The shop", "/system": "taking writes", "/diagnosis": "Nothing was rejected", "/lookup": "Submission id, event id or request id",
+		"/": `<td class="num" data-v="1">1</td>`, alarm.DatasetPath("shop"): "The shop", "/datasets": "The shop", "/system": "taking writes", "/diagnosis": "Nothing was rejected", "/lookup": "Submission id, event id or request id",
 	} {
 		if status, page := s.read(path); status != 200 || !strings.Contains(page, want) {
 			t.Errorf("%s: got %d without %q", path, status, want)
@@ -177,44 +176,6 @@ func TestLookUp(t *testing.T) {
 		if _, page := s.read("/lookup?id=" + query); !strings.Contains(page, want) {
 			t.Errorf("%s: the page does not say %q", query, want)
 		}
-	}
-}
-
-// Spans have a name per route and hold no value.
-func TestTraces(t *testing.T) {
-	seen := tracetest.NewSpanRecorder()
-	traces := newTraces(sdktrace.WithSpanProcessor(seen), "v1")
-	h := traces.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "batch") {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	}))
-	for _, path := range []string{"/v1/events", "/v1/events/batch", "/v1/submissions/single.deadbeef?include=events&x=deadbeef", "/deadbeef"} {
-		r := httptest.NewRequest("POST", path, strings.NewReader("deadbeef"))
-		r.Header.Set("Authorization", "Bearer deadbeef")
-		r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00") // and not sampled
-		r.Header.Set("Tracestate", "vendor=deadbeef")
-		h.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("DEADBEEF", "/v1/events", nil))
-	var names []string
-	for _, span := range seen.Ended() {
-		names = append(names, span.Name()+" "+span.Status().Code.String())
-		if text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status(), span.SpanContext().TraceState(), span.Parent(), span.Links()); strings.Contains(strings.ToLower(text), "deadbeef") {
-			t.Errorf("a span holds a value: %s", text)
-		}
-	}
-	want := "POST /v1/events Unset|POST /v1/events/batch Error|POST /v1/submissions/{submission_id} Unset|POST other Unset|_OTHER /v1/events Unset"
-	if got := strings.Join(names, "|"); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	first := seen.Ended()[0]
-	const sender = "4bf92f3577b34da6a3ce929d0e0e4736"
-	if first.SpanContext().TraceID().String() == sender || first.Parent().IsValid() {
-		t.Error("the sender decides which trace a span belongs to")
-	}
-	if links := first.Links(); len(links) != 1 || links[0].SpanContext.TraceID().String() != sender {
-		t.Errorf("got the links %v, want one to the sender's span", links)
 	}
 }
 
@@ -303,7 +264,7 @@ func TestTenThousandDatasets(t *testing.T) {
 			t.Errorf("%s: got %v, want %+v", path, ids, want)
 		}
 	}
-	for _, path := range []string{"/datasets", "/", "/diagnosis", "/live", "/try", "/metrics", datasetPath("campaign-00007")} {
+	for _, path := range []string{"/datasets", "/", "/diagnosis", "/live", "/try", "/metrics", alarm.DatasetPath("campaign-00007")} {
 		best := time.Hour
 		for range 5 { // the machine has other things to do
 			began := processorTime()

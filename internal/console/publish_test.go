@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 )
 
@@ -25,7 +26,7 @@ var update = flag.Bool("update", false, "write the files that are made from tabl
 // The published files are what the tables say. go test ./internal/console -run TestPublished -update writes them.
 func TestPublished(t *testing.T) {
 	for name, want := range map[string][]byte{
-		"../../docs/metrics.md": MetricsPage(), "../../deploy/alerts.yml": AlertRules(), "../../deploy/grafana.json": Dashboard(),
+		"../../docs/metrics.md": metricsPage(), "../../deploy/alerts.yml": alertRules(), "../../deploy/grafana.json": dashboard(),
 	} {
 		if *update {
 			if err := os.WriteFile(name, want, 0o644); err != nil {
@@ -51,11 +52,11 @@ func TestRunbook(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^### (Sluice\w+)$`).FindAllSubmatch(b, -1) {
 		entries[string(m[1])] = true
 	}
-	for i := range Alarms {
-		if !entries[Alarms[i].Name] {
-			t.Errorf("docs/operate.md has no entry for %s", Alarms[i].Name)
+	for i := range alarm.Alarms {
+		if !entries[alarm.Alarms[i].Name] {
+			t.Errorf("docs/operate.md has no entry for %s", alarm.Alarms[i].Name)
 		}
-		delete(entries, Alarms[i].Name)
+		delete(entries, alarm.Alarms[i].Name)
 	}
 	for name := range entries {
 		t.Errorf("docs/operate.md speaks of %s, which is no alarm", name)
@@ -78,13 +79,13 @@ func TestMetricNames(t *testing.T) {
 			known[m.Name+"_bucket"] = true
 		}
 	}
-	text := string(AlertRules()) + string(Dashboard())
+	text := string(alertRules()) + string(dashboard())
 	for _, name := range regexp.MustCompile(`sluice_[a-z_]+`).FindAllString(text, -1) {
 		if !known[name] {
 			t.Errorf("%s is used and not in the table", name)
 		}
 	}
-	if !json.Valid(Dashboard()) {
+	if !json.Valid(dashboard()) {
 		t.Error("the dashboard is not JSON")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 )
 
@@ -25,8 +26,8 @@ func TestRevenueOnThePage(t *testing.T) {
 			t.Fatalf("got %d %s", status, answer)
 		}
 	}
-	until(t, "five events", func() bool { return figuresOf(s, datasetPath("shop")).Accepted == 5 })
-	p := openBrowser(t).open(t, s.url+datasetPath("shop"), 1280, "light")
+	until(t, "five events", func() bool { return figuresOf(s, alarm.DatasetPath("shop")).Accepted == 5 })
+	p := openBrowser(t).open(t, s.url+alarm.DatasetPath("shop"), 1280, "light")
 	defer p.close()
 	if got, want := eval[string](p, `document.querySelector("[data-figure='revenue-EUR']").textContent`), "1,149.75"; got != want {
 		t.Errorf("got %s, want %s", got, want)

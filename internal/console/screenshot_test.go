@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sluice/internal/alarm"
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
@@ -37,7 +38,7 @@ func TestScreenshots(t *testing.T) {
 		{"overview", "/"},
 		{"overview-month", "/?window=month"},
 		{"datasets", "/datasets"},
-		{"dataset", datasetPath("spring-sale") + "&window=week"},
+		{"dataset", alarm.DatasetPath("spring-sale") + "&window=week"},
 		{"campaigns", campaignsPath("spring-sale") + "&window=week"},
 		{"diagnosis", "/diagnosis?window=week"},
 		{"lookup", "/lookup?id=" + ids.submission},

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"sluice/internal/alarm"
 	"sluice/internal/histogram"
+	"sluice/internal/humanize"
 	"sluice/internal/stream"
 )
 
@@ -39,7 +41,7 @@ type systemTable struct {
 
 func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
-	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, span(s.now.Sub(s.started)), c.s.DataDir)}
+	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, humanize.Span(s.Now.Sub(s.Started)), c.s.DataDir)}
 	p.Cards = []systemCard{
 		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), clusterCard(s), c.auditCard(r.Context(), s),
 	}
@@ -58,59 +60,59 @@ const alarmsShown = 100
 
 // alarmCard lists alarms that are on and those that were.
 func (c *Console) alarmCard(s *state) systemCard {
-	now := sound(s)
-	card := systemCard{ID: "alarms", Name: "Alarms", Wide: true, State: good(len(now) == 0, "none", plural(len(now), "alarm", "alarms"))}
+	now := sound(s.Raised())
+	card := systemCard{ID: "alarms", Name: "Alarms", Wide: true, State: good(len(now) == 0, "none", humanize.Plural(len(now), "alarm", "alarms"))}
 	card.Table = &systemTable{Caption: "Recent alarms", Head: []string{"Alarm", "Severity", "Since", "Until", "What it says"}, Empty: "None yet."}
 	if c.o.Webhook != "" {
-		card.Facts = append(card.Facts, fact{"Webhook", plural(c.hookFailures.Load(), "try", "tries") + " of this node failed since its start"})
+		card.Facts = append(card.Facts, fact{"Webhook", humanize.Plural(c.alarms.WebhookFailures(), "try", "tries") + " of this node failed since its start"})
 	}
-	for i, a := range c.history.recent() {
+	for i, a := range c.alarms.Recent() {
 		if i == alarmsShown {
 			break
 		}
 		until := "now"
 		if !a.Until.IsZero() {
-			until = stamp(a.Until)
+			until = humanize.Time(a.Until)
 		}
 		say := a.Summary
 		if a.Node != "" {
 			say = "Node " + a.Node + ": " + say
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{a.Alarm, a.Severity, stamp(a.Since), until, say})
+		card.Table.Rows = append(card.Table.Rows, []string{a.Alarm, a.Severity, humanize.Time(a.Since), until, say})
 	}
 	return card
 }
 
 // streamState names why the stream takes no records.
 func streamState(s *state) string {
-	if s.stream.Phase == stream.Writing {
+	if s.Stream.Phase == stream.Writing {
 		return "overloaded"
 	}
-	return s.stream.Phase.String()
+	return s.Stream.Phase.String()
 }
 
 func streamCard(s *state) systemCard {
-	card := systemCard{ID: "stream", Name: "Stream", State: good(s.stream.Ready, "taking writes", streamState(s))}
+	card := systemCard{ID: "stream", Name: "Stream", State: good(s.Stream.Ready, "taking writes", streamState(s))}
 	card.Facts = []fact{
-		{"Engine", s.engine.Mode.String() + ", NATS " + s.engine.Version + ", " + plural(max(1, s.engine.Replicas), "copy", "copies")},
-		{"Acknowledged", fmt.Sprintf("%s in %s, %s", plural(s.stream.Records, "submission", "submissions"), plural(s.stream.Frames, "frame", "frames"), size(int64(s.stream.Bytes)))},
-		{"Sync, 99 %", "within " + edge(s.stream.Latency[:], histogram.Bounds[:]) + ", " + size(s.stream.Queued) + " waiting"},
-		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", num(s.stream.RejectedOverload), num(s.stream.RejectedSpace), num(s.stream.RejectedDown), num(s.stream.Failed))},
-		{"Restarts of the engine", num(s.engine.Restarts)},
+		{"Engine", s.Engine.Mode.String() + ", NATS " + s.Engine.Version + ", " + humanize.Plural(max(1, s.Engine.Replicas), "copy", "copies")},
+		{"Acknowledged", fmt.Sprintf("%s in %s, %s", humanize.Plural(s.Stream.Records, "submission", "submissions"), humanize.Plural(s.Stream.Frames, "frame", "frames"), humanize.Bytes(int64(s.Stream.Bytes)))},
+		{"Sync, 99 %", "within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + ", " + humanize.Bytes(s.Stream.Queued) + " waiting"},
+		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", humanize.Count(s.Stream.RejectedOverload), humanize.Count(s.Stream.RejectedSpace), humanize.Count(s.Stream.RejectedDown), humanize.Count(s.Stream.Failed))},
+		{"Restarts of the engine", humanize.Count(s.Engine.Restarts)},
 	}
-	for _, problem := range s.engine.Exposed {
+	for _, problem := range s.Engine.Exposed {
 		card.Facts = append(card.Facts, fact{"Not protected", problem})
 	}
-	if len(s.engine.Exposed) > 0 && s.stream.Ready {
+	if len(s.Engine.Exposed) > 0 && s.Stream.Ready {
 		card.State = &systemState{"taking writes, not protected", "warn"}
 	}
 	card.Table = &systemTable{Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"}, Empty: "The engine was not asked yet."}
 	for i, x := range s.extents {
 		oldest := "–"
 		if !x.First.IsZero() {
-			oldest = ago(s.now, x.First)
+			oldest = humanize.Ago(s.Now, x.First)
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{strconv.Itoa(i), num(x.Last), size(x.Bytes) + " in " + plural(x.Frames, "frame", "frames"), oldest})
+		card.Table.Rows = append(card.Table.Rows, []string{strconv.Itoa(i), humanize.Count(x.Last), humanize.Bytes(x.Bytes) + " in " + humanize.Plural(x.Frames, "frame", "frames"), oldest})
 	}
 	return card
 }
@@ -118,50 +120,50 @@ func streamCard(s *state) systemCard {
 func loaderCard(s *state) systemCard {
 	step := loaderStep(s)
 	card := systemCard{ID: "loader", Name: "Loader", State: &systemState{step.State, step.Class}, Facts: []fact{
-		{"Oldest event waiting", span(s.backlog.Age())},
-		{"Damaged or missing", num(s.damagedFrames()) + " in quarantine, " + num(s.missing()) + " missing, over restarts"},
-		{"Commits tried again", num(s.failures())},
+		{"Oldest event waiting", humanize.Span(s.Backlog.Age())},
+		{"Damaged or missing", humanize.Count(s.Loader.Damaged) + " in quarantine, " + humanize.Count(s.Loader.Missing) + " missing, over restarts"},
+		{"Commits tried again", humanize.Count(s.Loader.Failures)},
 	}}
 	card.Table = &systemTable{Caption: "Leases and watermarks", Head: []string{"Partition", "Lease", "Stored up to", "Commits", "Newest"}, Empty: "No partition yet."}
-	for i := range s.loader.Partitions {
-		p := &s.loader.Partitions[i]
+	for i := range s.Loader.Partitions {
+		p := &s.Loader.Partitions[i]
 		held := "–"
 		switch {
 		case p.Held:
 			held = "this node"
-		case s.cluster != nil && s.cluster.Loader(p.Partition) != nil:
+		case s.Cluster != nil && s.Cluster.Loader(p.Partition) != nil:
 			held = "another node"
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{
-			strconv.Itoa(int(p.Partition)), held, "frame " + num(p.Watermark), num(p.Commits), ago(s.now, p.LastCommit),
+			strconv.Itoa(int(p.Partition)), held, "frame " + humanize.Count(p.Watermark), humanize.Count(p.Commits), humanize.Ago(s.Now, p.LastCommit),
 		})
 	}
-	if t := s.loader.Trouble; t.Error != "" {
-		card.Facts = append(card.Facts, fact{"Cannot load since", stamp(t.Since) + ": " + t.Error})
+	if t := s.Loader.Trouble; t.Error != "" {
+		card.Facts = append(card.Facts, fact{"Cannot load since", humanize.Time(t.Since) + ": " + t.Error})
 	}
 	return card
 }
 
 func lakeCard(s *state) systemCard {
-	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(len(s.damaged) == 0, "readable", "damage")}
-	if len(s.lake.Tables) == 0 {
+	card := systemCard{ID: "lake", Name: "Lake", Wide: true, State: good(len(s.Damaged) == 0, "readable", "damage")}
+	if len(s.Lake.Tables) == 0 {
 		card.State = good(false, "", "not open")
 	}
-	for i, file := range s.damaged {
+	for i, file := range s.Damaged {
 		if i == namedMost {
-			card.Facts = append(card.Facts, fact{"And", plural(len(s.damaged)-i, "other file", "other files")})
+			card.Facts = append(card.Facts, fact{"And", humanize.Plural(len(s.Damaged)-i, "other file", "other files")})
 			break
 		}
 		card.Facts = append(card.Facts, fact{"Cannot be read", file})
 	}
 	card.Table = &systemTable{Caption: "Tables", Head: []string{"Table", "Rows", "Files", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day"}, Empty: "No tables yet."}
-	for _, t := range s.lake.Tables {
+	for _, t := range s.Lake.Tables {
 		oldest := "–"
 		if !t.OldestDay.IsZero() {
 			oldest = t.OldestDay.Format("2 Jan 2006")
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{
-			t.Name, num(t.Rows), num(t.Files), size(t.Bytes), num(t.SmallFiles), num(t.Snapshots), ago(s.now, t.LastCommit), oldest,
+			t.Name, humanize.Count(t.Rows), humanize.Count(t.Files), humanize.Bytes(t.Bytes), humanize.Count(t.SmallFiles), humanize.Count(t.Snapshots), humanize.Ago(s.Now, t.LastCommit), oldest,
 		})
 	}
 	return card
@@ -170,18 +172,18 @@ func lakeCard(s *state) systemCard {
 // feedCard shows who follows the feed, and how far behind.
 func feedCard(s *state) systemCard {
 	f := &s.feed
-	card := systemCard{ID: "feed", Name: "Feed", Wide: true, State: &systemState{plural(f.Followers, "request open", "requests open"), "note"}}
+	card := systemCard{ID: "feed", Name: "Feed", Wide: true, State: &systemState{humanize.Plural(f.Followers, "request open", "requests open"), "note"}}
 	card.Facts = []fact{
-		{"Handed out", plural(f.Rows, "row", "rows") + ", " + size(int64(f.Bytes)) + ", by this node since its start"},
-		{"Ended early", num(f.Rejected) + " too many at once, " + num(f.Cut) + " not read in time"},
+		{"Handed out", humanize.Plural(f.Rows, "row", "rows") + ", " + humanize.Bytes(int64(f.Bytes)) + ", by this node since its start"},
+		{"Ended early", humanize.Count(f.Rejected) + " too many at once, " + humanize.Count(f.Cut) + " not read in time"},
 	}
 	card.Table = &systemTable{Caption: "Readers", Head: []string{"Reader", "Rows", "Size", "Behind", "Last answer"}, Empty: "Nobody has followed the feed of this node since its start."}
 	for _, r := range f.Readers {
 		behind := "at the end"
 		if r.Lag > 0 {
-			behind = span(r.Lag)
+			behind = humanize.Span(r.Lag)
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{r.Name, num(r.Rows), size(int64(r.Bytes)), behind, ago(s.now, r.Last)})
+		card.Table.Rows = append(card.Table.Rows, []string{r.Name, humanize.Count(r.Rows), humanize.Bytes(int64(r.Bytes)), behind, humanize.Ago(s.Now, r.Last)})
 	}
 	return card
 }
@@ -189,9 +191,9 @@ func feedCard(s *state) systemCard {
 // clusterCard shows all nodes. Everything else on the page, but for the lake and the oldest event waiting, is of one
 // node.
 func clusterCard(s *state) systemCard {
-	card := systemCard{ID: "cluster", Name: "Cluster", Wide: true, State: good(s.backlog.Unloaded() == 0, plural(len(s.nodes()), "node", "nodes"), "partitions without a loader")}
-	for i := range s.copies.Streams {
-		st := &s.copies.Streams[i]
+	card := systemCard{ID: "cluster", Name: "Cluster", Wide: true, State: good(s.Backlog.Unloaded() == 0, humanize.Plural(len(s.Nodes()), "node", "nodes"), "partitions without a loader")}
+	for i := range s.Copies.Streams {
+		st := &s.Copies.Streams[i]
 		switch {
 		case st.Err != nil:
 			card.Facts = append(card.Facts, fact{st.Name, "does not answer: " + st.Err.Error()})
@@ -203,7 +205,7 @@ func clusterCard(s *state) systemCard {
 		}
 	}
 	card.Table = &systemTable{Caption: "Nodes", Head: []string{"Node", "Version", "Role", "Loads", "Heartbeat"}, Empty: "No heartbeat yet."}
-	for _, n := range s.nodes() {
+	for _, n := range s.Nodes() {
 		role := "accepts"
 		if n.Loading {
 			role = "accepts and loads"
@@ -215,40 +217,40 @@ func clusterCard(s *state) systemCard {
 		for _, l := range n.Loads {
 			loads = append(loads, strconv.Itoa(int(l.Partition)))
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{n.Host + " " + n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"), ago(s.now, n.Seen)})
+		card.Table.Rows = append(card.Table.Rows, []string{n.Host + " " + n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"), humanize.Ago(s.Now, n.Seen)})
 	}
 	return card
 }
 
 func nodeCard(s *state) systemCard {
-	free := share(s.disk.free, s.disk.total)
+	free := humanize.Share(s.Disk.Free, s.Disk.Size)
 	state := &systemState{"enough free space", "ok"}
 	switch {
-	case free < diskRisk:
+	case free < alarm.DiskRisk:
 		state = &systemState{"disk nearly full", "bad"}
-	case free < diskWarn:
+	case free < alarm.DiskWarn:
 		state = &systemState{"disk filling up", "warn"}
 	}
 	return systemCard{ID: "node", Name: "Disk and versions", State: state, Facts: []fact{
-		{"Free on disk", size(s.disk.free) + " of " + size(s.disk.total) + ", " + pct(free)},
-		{"Sluice", s.version + ", up for " + span(s.now.Sub(s.started))},
+		{"Free on disk", humanize.Bytes(s.Disk.Free) + " of " + humanize.Bytes(s.Disk.Size) + ", " + humanize.Percent(free)},
+		{"Sluice", s.version + ", up for " + humanize.Span(s.Now.Sub(s.Started))},
 		{"Go", runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH},
-		{"Engine", "NATS " + s.engine.Version},
-		{"Datasets", plural(s.registry.Datasets, "dataset", "datasets") + ", " + plural(s.registry.LiveKeys, "live key", "live keys")},
-		{"Copy of the registry", "current " + ago(s.now, s.registry.Synced)},
+		{"Engine", "NATS " + s.Engine.Version},
+		{"Datasets", humanize.Plural(s.Registry.Datasets, "dataset", "datasets") + ", " + humanize.Plural(s.Registry.LiveKeys, "live key", "live keys")},
+		{"Copy of the registry", "current " + humanize.Ago(s.Now, s.Registry.Synced)},
 	}}
 }
 
 func memoryCard(s *state) systemCard {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return systemCard{ID: "memory", Name: "Requests and memory", State: good(s.ready == nil, "open", "closed"), Facts: []fact{
-		{"In flight", size(s.api.BytesInFlight) + " of " + size(s.api.BytesInFlightLimit)},
-		{"Rejected under load", fmt.Sprintf("%s memory, %s share, %s stream, %s large", num(s.api.ShedMemory), num(s.api.ShedShare), num(s.api.ShedStream), num(s.api.Paced))},
-		{"Bodies", size(int64(s.api.BytesWire)) + " received, " + size(int64(s.api.BytesPlain)) + " decompressed"},
-		{"Faults", num(s.api.Faults)},
-		{"Heap", size(int64(m.HeapAlloc)) + " in use, " + size(int64(m.Sys)) + " from the system"},
-		{"Goroutines", num(runtime.NumGoroutine())},
+	return systemCard{ID: "memory", Name: "Requests and memory", State: good(s.Ready == nil, "open", "closed"), Facts: []fact{
+		{"In flight", humanize.Bytes(s.API.BytesInFlight) + " of " + humanize.Bytes(s.API.BytesInFlightLimit)},
+		{"Rejected under load", fmt.Sprintf("%s memory, %s share, %s stream, %s large", humanize.Count(s.API.ShedMemory), humanize.Count(s.API.ShedShare), humanize.Count(s.API.ShedStream), humanize.Count(s.API.Paced))},
+		{"Bodies", humanize.Bytes(int64(s.API.BytesWire)) + " received, " + humanize.Bytes(int64(s.API.BytesPlain)) + " decompressed"},
+		{"Faults", humanize.Count(s.API.Faults)},
+		{"Heap", humanize.Bytes(int64(m.HeapAlloc)) + " in use, " + humanize.Bytes(int64(m.Sys)) + " from the system"},
+		{"Goroutines", humanize.Count(runtime.NumGoroutine())},
 	}}
 }
 
@@ -257,7 +259,7 @@ const auditWait = time.Second
 
 func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	card := systemCard{ID: "audit", Name: "Audit log", Wide: true, State: good(s.audit.problem == nil, "intact", "changed")}
-	card.Facts = []fact{{"Entries", num(s.audit.entries) + " when verified " + ago(s.now, s.audit.at)}}
+	card.Facts = []fact{{"Entries", humanize.Count(s.audit.entries) + " when verified " + humanize.Ago(s.Now, s.audit.at)}}
 	if s.audit.seal != "" {
 		card.Facts = append(card.Facts, fact{"Last seal", s.audit.seal})
 	}
@@ -272,7 +274,7 @@ func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 		c.log.Error("read audit log", "error", err)
 	}
 	for _, e := range entries {
-		card.Table.Rows = append(card.Table.Rows, []string{stamp(e.Time), e.Actor, e.Action, e.Object})
+		card.Table.Rows = append(card.Table.Rows, []string{humanize.Time(e.Time), e.Actor, e.Action, e.Object})
 	}
 	return card
 }

@@ -4,10 +4,10 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
-	"math"
 	"strconv"
-	"strings"
 	"time"
+
+	"sluice/internal/humanize"
 )
 
 //go:embed page/*.html
@@ -17,7 +17,7 @@ var pageFiles embed.FS
 var staticFiles embed.FS
 
 var functions = template.FuncMap{
-	"num": number, "pct": pct, "money": money, "rfc": rfc, "clock": clock, "icon": icon, "bar": bar, "spark": spark,
+	"num": number, "pct": humanize.Percent, "money": humanize.Money, "rfc": rfc, "clock": clock, "icon": icon, "bar": bar, "spark": spark,
 }
 
 // pages holds one set of templates per page: the layout, and the page's own "content".
@@ -32,125 +32,23 @@ var pages = func() map[string]*template.Template {
 	return out
 }()
 
-// num writes a whole number with its thousands apart.
-func num[T int | int64 | uint64 | int32](n T) string {
-	s := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if s[0] == '-' {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return sign + s
-}
-
 // number is num for templates, which know no type parameters.
 func number(v any) string {
 	switch n := v.(type) {
 	case int:
-		return num(n)
+		return humanize.Count(n)
 	case int32:
-		return num(n)
+		return humanize.Count(n)
 	case int64:
-		return num(n)
+		return humanize.Count(n)
 	case uint64:
-		return num(n)
+		return humanize.Count(n)
 	}
 	return fmt.Sprint(v)
 }
 
-// pct writes a share. What is more than nothing is not written as 0 %, what is less than all not as 100 %.
-func pct(share float64) string {
-	p := share * 100
-	switch {
-	case math.IsNaN(p) || p <= 0:
-		return "0 %"
-	case p < 0.1:
-		return "< 0.1 %"
-	case p >= 100:
-		return "100 %"
-	case p > 99.9:
-		return "> 99.9 %"
-	}
-	return strconv.FormatFloat(p, 'f', 1, 64) + " %"
-}
-
-func money(v float64) string {
-	s := strconv.FormatFloat(math.Abs(v), 'f', 2, 64)
-	whole, cents, _ := strings.Cut(s, ".")
-	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil {
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	}
-	out := num(n) + "." + cents
-	if v < 0 {
-		out = "-" + out
-	}
-	return out
-}
-
 func rfc(t time.Time) string   { return t.UTC().Format(time.RFC3339) }
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
-func stamp(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04:05") }
-
-// ago says how long since, in the largest unit that fits.
-func ago(now, then time.Time) string {
-	if then.IsZero() {
-		return "never"
-	}
-	d := now.Sub(then)
-	if d < 2*time.Second {
-		return "just now"
-	}
-	return span(d) + " ago"
-}
-
-// span writes a duration in one unit, as people say it.
-func span(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0 s"
-	case d < time.Second:
-		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
-	case d < 2*time.Minute:
-		return strconv.Itoa(int(d.Seconds())) + " s"
-	case d < 2*time.Hour:
-		return strconv.Itoa(int(d.Minutes())) + " min"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + " h"
-	}
-	return strconv.Itoa(int(d.Hours()/24)) + " days"
-}
-
-// size writes a number of bytes.
-func size(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
-	v, i := float64(n), 0
-	for v >= 1024 && i < len(units)-1 {
-		v, i = v/1024, i+1
-	}
-	if i == 0 || v >= 100 {
-		return fmt.Sprintf("%.0f %s", v, units[i])
-	}
-	return fmt.Sprintf("%.1f %s", v, units[i])
-}
-
-// plural puts a number before its noun.
-func plural[T int | int64 | uint64](n T, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return num(int64(n)) + " " + many
-}
-
-// share is part of whole, 0 when there is no whole.
-func share(part, whole int64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return float64(part) / float64(whole)
-}
 
 // bar is a share as a bar. The policy of the page forbids style attributes, so it is drawn.
 func bar(share float64, class string) template.HTML {

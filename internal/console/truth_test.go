@@ -8,8 +8,10 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"sluice/internal/alarm"
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 	"sluice/internal/lake"
 )
 
@@ -51,7 +53,7 @@ func TestOneWindow(t *testing.T) {
 	for window, want := range map[string]hours.Totals{
 		"day": {Accepted: 10, Rejected: 1}, "week": {Accepted: 210, Rejected: 21}, "month": {Accepted: 3210, Rejected: 321},
 	} {
-		for _, path := range []string{"/?", datasetPath("shop") + "&"} {
+		for _, path := range []string{"/?", alarm.DatasetPath("shop") + "&"} {
 			p := b.open(t, s.url+path+"window="+window, 1280, "light")
 			sum := func(name string) int64 {
 				return eval[int64](p, fmt.Sprintf(`(() => {
@@ -82,8 +84,8 @@ func TestOneWindow(t *testing.T) {
 			listed = hours.Totals{Accepted: 210, Rejected: 21}
 		}
 		for path, part := range map[string]string{
-			"/?": `<td class="num">` + num(listed.Rejected) + `</td>`, "/datasets?": `<td class="num">` + num(listed.Accepted) + `</td><td class="num">` + num(listed.Rejected) + `<br>`,
-			diagnosisPath("shop") + "&": `class="count"><b>` + num(want.Rejected) + `</b>`,
+			"/?": `<td class="num">` + humanize.Count(listed.Rejected) + `</td>`, "/datasets?": `<td class="num">` + humanize.Count(listed.Accepted) + `</td><td class="num">` + humanize.Count(listed.Rejected) + `<br>`,
+			alarm.DiagnosisPath("shop") + "&": `class="count"><b>` + humanize.Count(want.Rejected) + `</b>`,
 		} {
 			if path == "/datasets?" && window == "month" {
 				continue
@@ -108,7 +110,7 @@ func TestRestrictedIsOneThing(t *testing.T) {
 		return lake.Hour{Hour: at - at%3600, DatasetID: "shop", Kind: hours.KindEvents, Name: "purchase", Field: field, Count: n}
 	}
 	s.console.s.Hours.Add([]lake.Hour{row(hours.FieldAccepted, 100), row(hours.FieldRestricted, 30), row(hours.FieldSuppressed, 20)}, time.Now())
-	for _, path := range []string{"/", datasetPath("shop")} {
+	for _, path := range []string{"/", alarm.DatasetPath("shop")} {
 		if got := figuresOf(s, path); got.Restricted != 30 || got.Suppressed != 20 {
 			t.Errorf("%s: got %+v", path, got)
 		}
@@ -171,7 +173,7 @@ func TestReasonsReachTheSender(t *testing.T) {
 		t.Errorf("the page is %d pixels too wide", over)
 	}
 	p.close()
-	if _, page := s.read(datasetPath("shop")); !contains(page, "Rejected events are not counted: 1 of 2 received, 50.0 %.") {
+	if _, page := s.read(alarm.DatasetPath("shop")); !contains(page, "Rejected events are not counted: 1 of 2 received, 50.0 %.") {
 		t.Error("readiness does not say that rejected events are not counted")
 	}
 	if _, page := s.read("/lookup?id=never-seen"); !contains(page, "finds rejected requests of the last 24 hours") {

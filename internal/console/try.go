@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sluice/event"
+
+	"sluice/internal/humanize"
 )
 
 // tryMax is how much text the page takes: what the API takes of a single request is more than anybody pastes.
@@ -60,7 +62,7 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	p := tryPage{}
 	chosen := r.FormValue("dataset")
-	for _, d := range s.datasets {
+	for _, d := range s.Datasets {
 		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
 	}
 	if chosen == "" && len(p.Datasets) > 0 {
@@ -76,9 +78,9 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 		if d := s.dataset(chosen); d != nil {
 			policy.SuppressOptOut = d.SuppressOptOut
 		}
-		p.Answer = answer(p.Text, policy, s.now)
+		p.Answer = answer(p.Text, policy, s.Now)
 	} else {
-		p.Text = tryExample(chosen, s.now)
+		p.Text = tryExample(chosen, s.Now)
 	}
 	c.show(w, r, http.StatusOK, "try", "Try", "/try", 0, p)
 }
@@ -119,9 +121,9 @@ func answer(text string, policy event.Policy, now time.Time) *tryAnswer {
 			Errors: []tryRemark{{string(event.DatasetForbidden), "/data_set_id", "An event names another dataset than the one chosen.", remedy}},
 		}
 	}
-	a := &tryAnswer{Title: plural(len(res.Rows), "event", "events") + " accepted", Verdict: "valid", Class: "ok"}
+	a := &tryAnswer{Title: humanize.Plural(len(res.Rows), "event", "events") + " accepted", Verdict: "valid", Class: "ok"}
 	if res.Rejected > 0 {
-		a.Title += ", " + num(res.Rejected) + " rejected"
+		a.Title += ", " + humanize.Count(res.Rejected) + " rejected"
 		a.Verdict, a.Class = "not valid", "bad"
 	}
 	where := func(index int, field string) string {

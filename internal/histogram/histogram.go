@@ -154,3 +154,21 @@ func (h *Histogram) Buckets() (b Buckets) {
 	}
 	return b
 }
+
+// Quantile is the upper edge of the bucket in which the q-th part of the counts is reached.
+func Quantile(q float64, counts []uint64, bounds []time.Duration) time.Duration {
+	var sum uint64
+	for _, n := range counts {
+		sum += n
+	}
+	if sum == 0 {
+		return 0
+	}
+	want, seen := uint64(q*float64(sum)), uint64(0)
+	for i, n := range counts {
+		if seen += n; seen > want || seen == sum {
+			return bounds[min(i, len(bounds)-1)]
+		}
+	}
+	return bounds[len(bounds)-1]
+}

@@ -1,4 +1,5 @@
-package console
+// Package trace sends a span for each request of the senders' API to an OpenTelemetry collector.
+package trace
 
 import (
 	"context"
@@ -17,25 +18,25 @@ import (
 	"sluice/internal/api"
 )
 
-// Traces sends a span for each request of the senders' API to an OpenTelemetry collector. A span says method,
+// Exporter sends a span for each request of the senders' API to an OpenTelemetry collector. A span says method,
 // route, status and size, never a value: no path beyond its route, no query, no key, no event.
-type Traces struct {
+type Exporter struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 	context  propagation.TraceContext
 }
 
-// OpenTraces prepares to send spans by OTLP over HTTP, to where the variables of OpenTelemetry say
+// Open prepares to send spans by OTLP over HTTP, to where the variables of OpenTelemetry say
 // (OTEL_EXPORTER_OTLP_ENDPOINT and its like). Nothing is sent until there are spans, and a collector that does not
 // answer costs spans, not requests.
-func OpenTraces(ctx context.Context, version string, log *slog.Logger) (*Traces, error) {
+func Open(ctx context.Context, version string, log *slog.Logger) (*Exporter, error) {
 	// What the SDK itself has to say goes to the log, too; it would write to standard error in a form of its own.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces", "error", err) }))
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return newTraces(sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, log: log}), version), nil
+	return newExporter(sdktrace.WithBatcher(&quietExporter{SpanExporter: exporter, log: log}), version), nil
 }
 
 // quietExporter says once that spans are not taken, and once that they are again. The SDK calls it from one goroutine.
@@ -57,15 +58,15 @@ func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 	return nil
 }
 
-func newTraces(sink sdktrace.TracerProviderOption, version string) *Traces {
+func newExporter(sink sdktrace.TracerProviderOption, version string) *Exporter {
 	about := resource.NewSchemaless(attribute.String("service.name", "sluice"), attribute.String("service.version", version))
 	p := sdktrace.NewTracerProvider(sink, sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
-	return &Traces{provider: p, tracer: p.Tracer("sluice/internal/api")}
+	return &Exporter{provider: p, tracer: p.Tracer("sluice/internal/api")}
 }
 
 // Wrap puts a span around each request. A sender's traceparent becomes a link: the sender decides neither which trace a
 // span belongs to nor whether it is sampled. Its tracestate is dropped, because it may hold anything.
-func (t *Traces) Wrap(next http.Handler) http.Handler {
+func (t *Exporter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := api.Route(r.URL.Path)
 		ctx, span := t.tracer.Start(r.Context(), method(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(t.links(r)...), trace.WithAttributes(
@@ -83,7 +84,7 @@ func (t *Traces) Wrap(next http.Handler) http.Handler {
 }
 
 // links names the sender's span, if it names one.
-func (t *Traces) links(r *http.Request) []trace.Link {
+func (t *Exporter) links(r *http.Request) []trace.Link {
 	sender := trace.SpanContextFromContext(t.context.Extract(context.Background(), propagation.HeaderCarrier(r.Header)))
 	if !sender.IsValid() {
 		return nil
@@ -92,7 +93,7 @@ func (t *Traces) links(r *http.Request) []trace.Link {
 }
 
 // Close sends what is waiting.
-func (t *Traces) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+func (t *Exporter) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
 
 // method keeps a made-up method out of span names.
 func method(m string) string {

@@ -1,15 +1,15 @@
-package console
+package alarm
 
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
-	"sync"
 	"time"
 
 	"sluice/internal/dataset"
-	"sluice/internal/histogram"
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 )
 
 // The edges of the alarms of datasets.
@@ -23,9 +23,12 @@ const (
 	dropLeast     = 100                // events a week ago; of fewer a share says little. Arbitrary
 	dropShare     = 0.3                // of them, below which it is a drop. Arbitrary
 	keyEnding     = 24 * time.Hour
-	keyInUse      = time.Hour
-	namedMost     = 5 // datasets that an alarm names; the others are counted. Arbitrary: what a person reads
+	KeyInUse      = time.Hour
 )
+
+// DatasetPath and DiagnosisPath are the pages of the console to which the alarms of a dataset point.
+func DatasetPath(id string) string   { return "/dataset?" + url.Values{"id": {id}}.Encode() }
+func DiagnosisPath(id string) string { return "/diagnosis?" + url.Values{"dataset": {id}}.Encode() }
 
 // finding is an alarm of one dataset: the sentence, and where to look.
 type finding struct {
@@ -45,17 +48,17 @@ type findings struct {
 
 // findDatasets looks for datasets that need somebody; s.found is what it found before. It visits all of them, so Run
 // calls it every ten seconds and pages read what it found.
-func findDatasets(view hours.View, s *state) *findings {
-	out, now := &findings{known: true, unread: map[unreadKey]float64{}, counted: map[string]countedRequests{}, failingSince: map[string]time.Time{}}, s.now
+func findDatasets(view hours.View, s *State) *findings {
+	out, now := &findings{known: true, unread: map[unreadKey]float64{}, counted: map[string]countedRequests{}, failingSince: map[string]time.Time{}}, s.Now
 	failing := s.failing()
 	recent, day := hours.NewWindow(time.Hour, 2, now), hours.NewWindow(time.Hour, 24, now)
-	for _, d := range s.datasets {
+	for _, d := range s.Datasets {
 		for i := range d.Keys {
 			k := &d.Keys[i]
-			if f, found := endingKey(d, k, s.used[k.ID].Accepted, now); found {
+			if f, found := endingKey(d, k, s.Used[k.ID].Accepted, now); found {
 				out.keys = append(out.keys, f)
 			}
-			if f, found := endedKey(d, k, s.used[k.ID].Rejected, now); found {
+			if f, found := endedKey(d, k, s.Used[k.ID].Rejected, now); found {
 				out.ended = append(out.ended, f)
 			}
 		}
@@ -88,7 +91,7 @@ func mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window)
 		w, say = day, "in the last 24 hours"
 		sum = numbers.Totals(w)
 	}
-	if sum.Received() < rejectedLeast || share(sum.Rejected, sum.Received()) <= rejectedShare {
+	if sum.Received() < rejectedLeast || humanize.Share(sum.Rejected, sum.Received()) <= rejectedShare {
 		return finding{}, false
 	}
 	why := ""
@@ -99,8 +102,8 @@ func mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window)
 		}
 	}
 	return finding{
-		id, fmt.Sprintf("Dataset %s: %s of its events %s were rejected (%s of %s)%s.", id, pct(share(sum.Rejected, sum.Received())), say, num(sum.Rejected), num(sum.Received()), why),
-		diagnosisPath(id), sum.Rejected,
+		id, fmt.Sprintf("Dataset %s: %s of its events %s were rejected (%s of %s)%s.", id, humanize.Percent(humanize.Share(sum.Rejected, sum.Received())), say, humanize.Count(sum.Rejected), humanize.Count(sum.Received()), why),
+		DiagnosisPath(id), sum.Rejected,
 	}, true
 }
 
@@ -114,12 +117,12 @@ func silent(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
 	from, usual := silentFrom, ""
 	if known {
 		from = time.Duration(gapFactor*float64(gap)) + time.Hour
-		usual = fmt.Sprintf(" Its longest pause of the week before was %s.", span(max(gap, time.Hour)))
+		usual = fmt.Sprintf(" Its longest pause of the week before was %s.", humanize.Span(max(gap, time.Hour)))
 	}
 	if since < from || since > silentUntil || numbers.Totals(hours.NewWindow(time.Hour, int(since/time.Hour)+1, now)).Received() > 0 {
 		return finding{}, false
 	}
-	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.%s", id, span(since), usual), datasetPath(id), int64(since)}, true
+	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.%s", id, humanize.Span(since), usual), DatasetPath(id), int64(since)}, true
 }
 
 // usualGap is the longest time without an accepted event in the week before the last one, in whole hours. It is known only
@@ -150,94 +153,50 @@ func dropped(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
 		return finding{}, false
 	}
 	return finding{
-		id, fmt.Sprintf("Dataset %s: %s accepted in the last %d whole hours, and %s in the same hours of last week.", id, plural(is, "event was", "events were"), dropHours, num(then)),
-		datasetPath(id), then - is,
+		id, fmt.Sprintf("Dataset %s: %s accepted in the last %d whole hours, and %s in the same hours of last week.", id, humanize.Plural(is, "event was", "events were"), dropHours, humanize.Count(then)),
+		DatasetPath(id), then - is,
 	}, true
 }
 
 func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (finding, bool) {
 	left := k.Expires.Sub(now)
-	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used) > keyInUse {
+	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used) > KeyInUse {
 		return finding{}, false
 	}
-	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, span(left)), datasetPath(d.ID), -int64(left)}, true
+	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, humanize.Span(left)), DatasetPath(d.ID), -int64(left)}, true
 }
 
 // endedKey finds a key that is presented though it was revoked or has expired.
 func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) (finding, bool) {
 	since := now.Sub(rejected)
-	if k.Live(now) || since > keyInUse {
+	if k.Live(now) || since > KeyInUse {
 		return finding{}, false
 	}
 	state := "expired"
 	if !k.Revoked.IsZero() {
 		state = "revoked"
 	}
-	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, ago(now, rejected)), datasetPath(d.ID), -int64(since)}, true
+	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, humanize.Ago(now, rejected)), DatasetPath(d.ID), -int64(since)}, true
 }
 
-// ratesKept is how many minutes of counters are kept: the longest window of an alarm is an hour.
-const ratesKept = 61
-
-// counters are numbers that only grow, as they were once a minute.
-type counters struct {
-	minute         int64
-	requests, errs uint64 // answers, and those with a 5xx
-	lost           uint64
-	latency        histogram.Buckets
-}
-
-// synced is how many frames the latencies are of.
-func (c *counters) synced() (n uint64) {
-	for _, one := range c.latency {
-		n += one
-	}
-	return n
-}
-
-// rates remembers counters, so that alarms can be about the last minutes and not about everything since the start.
-type rates struct {
-	mu  sync.Mutex
-	all []counters // oldest first
-}
-
-func (r *rates) look(s *state) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := s.growing()
-	if n := len(r.all); n > 0 && r.all[n-1].minute == now.minute {
-		return
-	}
-	if r.all = append(r.all, now); len(r.all) > ratesKept {
-		r.all = slices.Delete(r.all, 0, 1)
-	}
-}
-
-// since is what was added in the last minutes, or since the start where that is shorter.
-func (r *rates) since(s *state, minutes int64) counters {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := s.growing()
-	for _, c := range r.all {
-		if now.minute-c.minute <= minutes {
-			now.requests, now.errs, now.lost = now.requests-c.requests, now.errs-c.errs, now.lost-c.lost
-			for i := range now.latency {
-				now.latency[i] -= c.latency[i]
-			}
-			return now
+// Words are the alarms of datasets, each in a word and a class; of several the worst.
+func (s *State) Words() map[string][2]string {
+	f, out := &s.found, map[string][2]string{}
+	for _, kind := range []struct {
+		list        []finding
+		word, class string
+	}{
+		{f.consent, "consent not read", "warn"},
+		{f.dropped, "far fewer events", "warn"},
+		{f.silent, "silent", "warn"},
+		{f.ended, "ended key in use", "warn"},
+		{f.keys, "key ends soon", "warn"},
+		{f.rejected, "mostly rejected", "bad"},
+		{f.failing, "every request fails", "bad"},
+	} {
+		for _, one := range kind.list {
+			out[one.dataset] = [2]string{kind.word, kind.class}
 		}
 	}
-	return counters{minute: now.minute}
-}
-
-func (s *state) growing() counters {
-	c := counters{minute: s.now.Unix() / 60, lost: s.api.RejectionsLost, latency: s.stream.Latency}
-	for i := range s.api.Routes {
-		for _, st := range s.api.Routes[i].Statuses {
-			if c.requests += st.Count; st.Status >= 500 {
-				c.errs += st.Count
-			}
-		}
-	}
-	return c
+	return out
 }

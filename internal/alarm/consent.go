@@ -1,4 +1,4 @@
-package console
+package alarm
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 )
 
 // The edges of the alarm about consent that is not read: shares of a dataset's accepted events of the last 24 hours. A
@@ -35,43 +36,43 @@ func (f *findings) unreadConsent(id string, numbers *hours.Dataset, day hours.Wi
 		if n == 0 {
 			continue
 		}
-		key, part := unreadKey{id, code}, share(n, numbers.Totals(day).Accepted)
+		key, part := unreadKey{id, code}, humanize.Share(n, numbers.Totals(day).Accepted)
 		_, lasts := before[key]
 		if part <= unreadBegins && !(lasts && part >= unreadEnds) || n < unreadLeast && !lasts {
 			continue
 		}
 		f.unread[key] = part
-		says = append(says, fmt.Sprintf("%s have %s (%s)", pct(part), code, num(n)))
+		says = append(says, fmt.Sprintf("%s have %s (%s)", humanize.Percent(part), code, humanize.Count(n)))
 		weight += n
 	}
 	if len(says) > 0 {
 		say := fmt.Sprintf("Dataset %s: of its accepted events of the last 24 hours %s.", id, strings.Join(says, ", "))
-		f.consent = append(f.consent, finding{id, say, diagnosisPath(id), weight})
+		f.consent = append(f.consent, finding{id, say, DiagnosisPath(id), weight})
 	}
 }
 
-// unreadLine is what Diagnosis says about consent of one dataset that is not read.
-type unreadLine struct {
-	Say     string
-	Reasons []unreadReason
+// Unread is consent of one dataset that is not read.
+type Unread struct {
+	Dataset, Say string
+	Codes        []UnreadCode
 }
 
-type unreadReason struct{ Code, Meaning, Remedy string }
+// UnreadCode is the share of a dataset's accepted events that have a code.
+type UnreadCode struct {
+	Code  event.Code
+	Share float64
+}
 
-// unreadLines are those of one dataset, or of all.
-func (s *state) unreadLines(datasetID string) (out []unreadLine) {
+// Unread lists the datasets whose consent is not read, those with the most events first.
+func (s *State) Unread() (out []Unread) {
 	for _, f := range s.found.consent {
-		if datasetID != "" && f.dataset != datasetID {
-			continue
-		}
-		line := unreadLine{Say: f.say}
+		one := Unread{Dataset: f.dataset, Say: f.say}
 		for _, code := range unreadCodes {
-			if _, found := s.found.unread[unreadKey{f.dataset, code}]; found {
-				meaning, remedy := explain(string(code))
-				line.Reasons = append(line.Reasons, unreadReason{string(code), meaning, remedy})
+			if part, found := s.found.unread[unreadKey{f.dataset, code}]; found {
+				one.Codes = append(one.Codes, UnreadCode{code, part})
 			}
 		}
-		out = append(out, line)
+		out = append(out, one)
 	}
 	return out
 }

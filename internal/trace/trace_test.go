@@ -1,4 +1,4 @@
-package console
+package trace
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	collected "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -31,7 +33,7 @@ func TestTracesAreSent(t *testing.T) {
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=secret")
-	traces, err := OpenTraces(t.Context(), "v1", slog.New(slog.DiscardHandler))
+	traces, err := Open(t.Context(), "v1", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +67,7 @@ func TestTracesOfAFailingCollector(t *testing.T) {
 	defer collector.Close()
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	var log bytes.Buffer
-	traces, err := OpenTraces(t.Context(), "v1", slog.New(slog.NewTextHandler(&log, nil)))
+	traces, err := Open(t.Context(), "v1", slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +96,7 @@ func TestTracesOfAFailingCollector(t *testing.T) {
 func TestErrorsOfTheTraceSDKAreLogged(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "nonsense")
 	var log bytes.Buffer
-	traces, err := OpenTraces(t.Context(), "dev", slog.New(slog.NewTextHandler(&log, nil)))
+	traces, err := Open(t.Context(), "dev", slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,5 +105,43 @@ func TestErrorsOfTheTraceSDKAreLogged(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "level=WARN msg=traces") || !strings.Contains(log.String(), "nonsense") {
 		t.Errorf("got %q, want a warning about the sampler", log.String())
+	}
+}
+
+// Spans have a name per route and hold no value.
+func TestTraces(t *testing.T) {
+	seen := tracetest.NewSpanRecorder()
+	traces := newExporter(sdktrace.WithSpanProcessor(seen), "v1")
+	h := traces.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "batch") {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	for _, path := range []string{"/v1/events", "/v1/events/batch", "/v1/submissions/single.deadbeef?include=events&x=deadbeef", "/deadbeef"} {
+		r := httptest.NewRequest("POST", path, strings.NewReader("deadbeef"))
+		r.Header.Set("Authorization", "Bearer deadbeef")
+		r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00") // and not sampled
+		r.Header.Set("Tracestate", "vendor=deadbeef")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("DEADBEEF", "/v1/events", nil))
+	var names []string
+	for _, span := range seen.Ended() {
+		names = append(names, span.Name()+" "+span.Status().Code.String())
+		if text := fmt.Sprint(span.Name(), span.Attributes(), span.Events(), span.Status(), span.SpanContext().TraceState(), span.Parent(), span.Links()); strings.Contains(strings.ToLower(text), "deadbeef") {
+			t.Errorf("a span holds a value: %s", text)
+		}
+	}
+	want := "POST /v1/events Unset|POST /v1/events/batch Error|POST /v1/submissions/{submission_id} Unset|POST other Unset|_OTHER /v1/events Unset"
+	if got := strings.Join(names, "|"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	first := seen.Ended()[0]
+	const sender = "4bf92f3577b34da6a3ce929d0e0e4736"
+	if first.SpanContext().TraceID().String() == sender || first.Parent().IsValid() {
+		t.Error("the sender decides which trace a span belongs to")
+	}
+	if links := first.Links(); len(links) != 1 || links[0].SpanContext.TraceID().String() != sender {
+		t.Errorf("got the links %v, want one to the sender's span", links)
 	}
 }

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"sluice/internal/alarm"
 )
 
 // What is made from the tables of metrics and alarms. The files in docs/ and deploy/ are these bytes; a test says so
 // and, asked to, writes them.
 
-// MetricsPage is docs/metrics.md.
-func MetricsPage() []byte {
+// metricsPage is docs/metrics.md.
+func metricsPage() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Metrics\n\n" +
 		"<!-- Made from the table in internal/console/metric.go: change it there and run make generate. -->\n\n" +
@@ -30,33 +32,25 @@ func MetricsPage() []byte {
 	}
 	b.WriteString("\n## Alarms\n\nThe rules in `deploy/alerts.yml` are made from the same table as the alarms on the console's first page. " +
 		"What to do about each is in [operate.md](operate.md#runbook).\n\n| alarm | severity | lasts | meaning |\n|---|---|---|---|\n")
-	for i := range Alarms {
-		a := &Alarms[i]
+	for i := range alarm.Alarms {
+		a := &alarm.Alarms[i]
 		fmt.Fprintf(&b, "| [%s](operate.md#%s) | %s | %s | %s |\n", a.Name, strings.ToLower(a.Name), a.Severity, a.For, a.Summary)
 	}
 	return b.Bytes()
 }
 
-// AlertRules is deploy/alerts.yml.
-func AlertRules() []byte {
+// alertRules is deploy/alerts.yml.
+func alertRules() []byte {
 	var b bytes.Buffer
-	b.WriteString("# Prometheus alert rules, made from the table in internal/console/alarm.go: change it there and run make generate.\n" +
+	b.WriteString("# Prometheus alert rules, made from the table in internal/alarm/alarm.go: change it there and run make generate.\n" +
 		"# The scrape job is expected to be named sluice.\ngroups:\n  - name: sluice\n    rules:\n")
-	for i := range Alarms {
-		a := &Alarms[i]
+	for i := range alarm.Alarms {
+		a := &alarm.Alarms[i]
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n        annotations:\n"+
 			"          summary: %s\n          description: %s\n          runbook: docs/operate.md#%s\n",
-			a.Name, quote(a.rule()), a.For, a.Severity, quote(a.about()+a.Summary), quote(a.Do), strings.ToLower(a.Name))
+			a.Name, quote(a.Rule()), a.For, a.Severity, quote(a.About()), quote(a.Do), strings.ToLower(a.Name))
 	}
 	return b.Bytes()
-}
-
-// about names the dataset in the words of a rule.
-func (a *Alarm) about() string {
-	if a.each == nil {
-		return ""
-	}
-	return "{{ $labels.dataset }}: "
 }
 
 // quote writes a YAML string: JSON's strings are among them.
@@ -122,8 +116,8 @@ var panels = []struct {
 	}},
 }
 
-// Dashboard is deploy/grafana.json.
-func Dashboard() []byte {
+// dashboard is deploy/grafana.json.
+func dashboard() []byte {
 	var list []map[string]any
 	y, id := 0, 1
 	source := map[string]any{"type": "prometheus", "uid": "${source}"}

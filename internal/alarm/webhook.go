@@ -1,4 +1,4 @@
-package console
+package alarm
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ type notice struct {
 }
 
 // notice is what is to be told about the episode next; false if nothing is.
-func (e *episode) notice(url string, now time.Time) (n notice, due bool) {
+func (e *Episode) notice(url string, now time.Time) (n notice, due bool) {
 	n = notice{
 		ID: e.ID + "-" + stateFiring, Alarm: e.Alarm, Severity: e.Severity, Dataset: e.Dataset, State: stateFiring, Since: e.Since,
 		Summary: e.Summary, Do: e.Do, URL: strings.TrimSuffix(url, "/") + e.Path,
@@ -60,17 +60,17 @@ func (e *episode) notice(url string, now time.Time) (n notice, due bool) {
 
 // tellWebhook tells of each beginning and each end while this node is the one that tells. A notice that was told and not yet
 // noted is told again, with the same id.
-func (c *Console) tellWebhook(ctx context.Context, holds *atomic.Bool) {
+func (w *Watch) tellWebhook(ctx context.Context, holds *atomic.Bool) {
 	client := &http.Client{Timeout: hookTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	wait := hookWait
 	for {
 		pause := everySecond
 		if holds.Load() {
-			if err := c.tellAll(ctx, client); err == nil {
+			if err := w.tellAll(ctx, client); err == nil {
 				wait = hookWait
 			} else if ctx.Err() == nil {
-				c.hookFailures.Add(1)
-				c.log.Warn("the webhook did not take an alarm; it is told again", "error", err, "after", wait)
+				w.hookFailures.Add(1)
+				w.o.Log.Warn("the webhook did not take an alarm; it is told again", "error", err, "after", wait)
 				pause, wait = wait, min(2*wait, hookLonger)
 			}
 		}
@@ -83,19 +83,19 @@ func (c *Console) tellWebhook(ctx context.Context, holds *atomic.Bool) {
 }
 
 // tellAll tells everything that is due, oldest first, until one fails.
-func (c *Console) tellAll(ctx context.Context, client *http.Client) error {
-	all := c.history.recent()
+func (w *Watch) tellAll(ctx context.Context, client *http.Client) error {
+	all := w.history.recent()
 	for i := len(all) - 1; i >= 0; i-- {
 		for e := &all[i]; ; {
-			n, due := e.notice(c.o.URL, c.now())
+			n, due := e.notice(w.o.URL, w.o.Now().UTC())
 			if !due {
 				break
 			}
-			if err := post(ctx, client, c.o.Webhook, n); err != nil {
+			if err := post(ctx, client, w.o.Webhook, n); err != nil {
 				return err
 			}
 			e.Told = n.State
-			c.history.tell(e.ID, n.State)
+			w.history.tell(e.ID, n.State)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package console
+package alarm
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sluice/internal/engine"
@@ -19,8 +18,8 @@ import (
 // historyMax is how many alarms are remembered.
 const historyMax = 1000
 
-// episode is an alarm from its beginning to its end, as it is in the engine.
-type episode struct {
+// Episode is an alarm from its beginning to its end, as it is in the engine.
+type Episode struct {
 	ID       string    `json:"id"`
 	Alarm    string    `json:"alarm"`
 	Severity string    `json:"severity"`
@@ -42,14 +41,14 @@ const (
 
 // kept is an episode and what the engine has of it.
 type kept struct {
-	episode
+	Episode
 	revision uint64 // in the engine; 0 while it is not there
 	dirty    bool   // the engine has an older one
 }
 
-// alarmLog remembers when alarms began and ended, over restarts and on all nodes, and says so in the log, once each. The
+// history remembers when alarms began and ended, over restarts and on all nodes, and says so in the log, once each. The
 // episodes are in memory; keep writes them into the engine. The zero value remembers nothing.
-type alarmLog struct {
+type history struct {
 	mu       sync.Mutex
 	bucket   *engine.Bucket // nil before open
 	all      map[string]*kept
@@ -58,7 +57,7 @@ type alarmLog struct {
 }
 
 // open reads what was remembered.
-func (h *alarmLog) open(ctx context.Context, e *engine.Engine) error {
+func (h *history) open(ctx context.Context, e *engine.Engine) error {
 	b, err := e.Bucket(ctx, engine.Alarms)
 	if err != nil {
 		return err
@@ -70,7 +69,7 @@ func (h *alarmLog) open(ctx context.Context, e *engine.Engine) error {
 }
 
 // read takes over what other nodes have written. What this node has not written yet stays.
-func (h *alarmLog) read(ctx context.Context) error {
+func (h *history) read(ctx context.Context) error {
 	last, err := h.bucket.Revision(ctx)
 	if err != nil || last == h.revision {
 		return err
@@ -84,7 +83,7 @@ func (h *alarmLog) read(ctx context.Context) error {
 	there := map[string]bool{}
 	for _, entry := range entries {
 		k := &kept{revision: entry.Revision}
-		if json.Unmarshal(entry.Value, &k.episode) != nil || k.ID != entry.Key {
+		if json.Unmarshal(entry.Value, &k.Episode) != nil || k.ID != entry.Key {
 			continue // of another version
 		}
 		there[k.ID] = true
@@ -103,7 +102,7 @@ func (h *alarmLog) read(ctx context.Context) error {
 	return nil
 }
 
-func (h *alarmLog) put(k *kept) {
+func (h *history) put(k *kept) {
 	if h.all == nil {
 		h.all = map[string]*kept{}
 	}
@@ -112,13 +111,13 @@ func (h *alarmLog) put(k *kept) {
 
 // look compares the alarms that are on with those that were. mine says which episodes this node decides about, and owner
 // whose an alarm is.
-func (h *alarmLog) look(now time.Time, on []raised, mine func(*episode) bool, owner func(*raised) string, log *slog.Logger) {
+func (h *history) look(now time.Time, on []Raised, mine func(*Episode) bool, owner func(*Raised) string, log *slog.Logger) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	type key struct{ alarm, dataset, node string }
 	open := map[key]*kept{}
 	for _, k := range h.all {
-		if k.Until.IsZero() && mine(&k.episode) {
+		if k.Until.IsZero() && mine(&k.Episode) {
 			open[key{k.Alarm, k.Dataset, k.Node}] = k
 		}
 	}
@@ -130,12 +129,12 @@ func (h *alarmLog) look(now time.Time, on []raised, mine func(*episode) bool, ow
 			delete(open, at)
 			continue
 		}
-		e := episode{
+		e := Episode{
 			ID: strings.ToLower(rand.Text()), Alarm: a.Name, Severity: a.Level, Dataset: a.Subject, Node: at.node,
 			Since: now.UTC().Truncate(time.Second), Summary: a.Say, Do: a.Do, Path: a.Path,
 		}
 		log.Warn("alarm", "alarm", a.Name, "severity", a.Level, "says", a.Say)
-		h.put(&kept{episode: e, dirty: true})
+		h.put(&kept{Episode: e, dirty: true})
 	}
 	for _, k := range open {
 		k.Until, k.dirty = now.UTC().Truncate(time.Second), true
@@ -145,7 +144,7 @@ func (h *alarmLog) look(now time.Time, on []raised, mine func(*episode) bool, ow
 }
 
 // forget drops the oldest episodes that have ended. The lock is held.
-func (h *alarmLog) forget() {
+func (h *history) forget() {
 	for _, k := range h.sorted() {
 		if len(h.all) <= historyMax {
 			return
@@ -158,7 +157,7 @@ func (h *alarmLog) forget() {
 }
 
 // sorted are all, oldest first. The lock is held.
-func (h *alarmLog) sorted() []*kept {
+func (h *history) sorted() []*kept {
 	out := make([]*kept, 0, len(h.all))
 	for _, k := range h.all {
 		out = append(out, k)
@@ -168,7 +167,7 @@ func (h *alarmLog) sorted() []*kept {
 }
 
 // write brings the engine up to what is remembered. What it does not take is written the next time.
-func (h *alarmLog) write(ctx context.Context) error {
+func (h *history) write(ctx context.Context) error {
 	h.mu.Lock()
 	var due []kept
 	for _, k := range h.sorted() {
@@ -195,8 +194,8 @@ func (h *alarmLog) write(ctx context.Context) error {
 	return nil
 }
 
-func (h *alarmLog) writeOne(ctx context.Context, k *kept) error {
-	b, err := json.Marshal(k.episode)
+func (h *history) writeOne(ctx context.Context, k *kept) error {
+	b, err := json.Marshal(k.Episode)
 	if err != nil {
 		return err
 	}
@@ -220,13 +219,13 @@ func (h *alarmLog) writeOne(ctx context.Context, k *kept) error {
 	defer h.mu.Unlock()
 	if own := h.all[k.ID]; own != nil {
 		own.revision = revision
-		own.dirty = own.episode != k.episode && (own.Until != k.Until || own.Told != k.Told)
+		own.dirty = own.Episode != k.Episode && (own.Until != k.Until || own.Told != k.Told)
 	}
 	return nil
 }
 
 // tell notes what the webhook was told.
-func (h *alarmLog) tell(id, state string) {
+func (h *history) tell(id, state string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if k := h.all[id]; k != nil {
@@ -235,146 +234,26 @@ func (h *alarmLog) tell(id, state string) {
 }
 
 // recent are the alarms, newest first.
-func (h *alarmLog) recent() []episode {
+func (h *history) recent() []Episode {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []episode
+	var out []Episode
 	for _, k := range h.sorted() {
-		out = append(out, k.episode)
+		out = append(out, k.Episode)
 	}
 	slices.Reverse(out)
 	return out
 }
 
 // lasting are those that have not ended, oldest first.
-func (h *alarmLog) lasting() []episode {
+func (h *history) lasting() []Episode {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []episode
+	var out []Episode
 	for _, k := range h.sorted() {
 		if k.Until.IsZero() {
-			out = append(out, k.episode)
+			out = append(out, k.Episode)
 		}
 	}
 	return out
-}
-
-// How often the engine is asked for what other nodes wrote, how long one try to write may take, and how long a node waits
-// before it tries again to be the one that tells. Arbitrary.
-const (
-	alarmsRead  = 5 * time.Second
-	alarmsWrite = 2 * time.Second
-	alarmsTake  = 3 * time.Second
-)
-
-// OpenAlarms reads the alarms that lasted when the service was stopped. Call it before the first request.
-func (c *Console) OpenAlarms(ctx context.Context) error { return c.history.open(ctx, c.s.Engine) }
-
-// nodeName is this node in the alarms of a cluster; empty where there is one machine.
-func (c *Console) nodeName() string {
-	if c.s.Engine.Mode() != engine.External || c.s.Cluster == nil {
-		return ""
-	}
-	view := c.s.Cluster()
-	if view == nil {
-		return ""
-	}
-	for i := range view.Nodes {
-		if n := &view.Nodes[i]; n.ID == c.s.Engine.ID() {
-			return n.Host + " " + n.API
-		}
-	}
-	return ""
-}
-
-// ofCluster says whether all nodes see an alarm alike: then one of them writes it down.
-func ofCluster(alarm string) bool {
-	switch alarm {
-	case requestsFailing, "SluiceDiskFull", "SluiceDiskLow", "SluiceNotReady", "SluiceEngineUnhealthy", "SluiceServerErrors", "SluiceSlowSync", "SluiceMemoryShed",
-		"SluiceRegistryStale", "SluiceRejectionsLost", "SluiceDamagedFrames", "SluiceSequenceGap", "SluiceLoadStopped":
-		return false
-	}
-	return true
-}
-
-// keepAlarms writes alarms down and tells the webhook, until ctx ends. In a cluster one node does that for the alarms of all;
-// each node writes its own.
-func (c *Console) keepAlarms(ctx context.Context) {
-	var holds atomic.Bool
-	var work sync.WaitGroup
-	defer work.Wait()
-	if c.s.Engine.Mode() != engine.External {
-		holds.Store(true)
-	} else {
-		work.Go(func() { c.holdAlarms(ctx, &holds) })
-	}
-	if c.o.Webhook != "" {
-		work.Go(func() { c.tellWebhook(ctx, &holds) })
-	}
-	tick := time.NewTicker(everySecond)
-	defer tick.Stop()
-	failed := false
-	for n := 1; ; n++ {
-		err := c.noteAlarms(ctx, holds.Load(), n%int(alarmsRead/everySecond) == 0)
-		if err != nil && !failed && ctx.Err() == nil {
-			c.log.Warn("alarms are not written down", "error", err)
-		}
-		failed = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// noteAlarms looks once.
-func (c *Console) noteAlarms(ctx context.Context, holds, read bool) error {
-	if c.history.bucket == nil {
-		return nil // a test without them
-	}
-	s := c.look()
-	node := c.nodeName()
-	external := c.s.Engine.Mode() == engine.External
-	if external && node == "" {
-		return nil // not known yet
-	}
-	live := map[string]bool{"": true, node: true}
-	for _, n := range s.nodes() {
-		live[n.Host+" "+n.API] = true
-	}
-	owner := func(a *raised) string {
-		if !external || ofCluster(a.Name) {
-			return ""
-		}
-		return node
-	}
-	mine := func(e *episode) bool { return e.Node == node && node != "" || holds && (e.Node == "" || !live[e.Node]) }
-	on := slices.DeleteFunc(s.alarms(), func(a raised) bool { return owner(&a) == "" && !holds })
-	c.history.look(s.now, on, mine, owner, c.log)
-	ctx, cancel := context.WithTimeout(ctx, alarmsWrite)
-	defer cancel()
-	if err := c.history.write(ctx); err != nil {
-		return err
-	}
-	if !external || !read {
-		return nil
-	}
-	return c.history.read(ctx)
-}
-
-// holdAlarms keeps the lease of the alarms of all nodes while it can get it.
-func (c *Console) holdAlarms(ctx context.Context, holds *atomic.Bool) {
-	for ctx.Err() == nil {
-		_ = c.s.Engine.WithLease(ctx, "alarms", func(ctx context.Context) error {
-			holds.Store(true)
-			defer holds.Store(false)
-			<-ctx.Done()
-			return nil
-		})
-		select {
-		case <-ctx.Done():
-		case <-time.After(alarmsTake):
-		}
-	}
 }

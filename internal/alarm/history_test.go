@@ -1,0 +1,36 @@
+package alarm
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An alarm is logged when it begins and when it ends, and remembered.
+func TestHistory(t *testing.T) {
+	var words strings.Builder
+	log := slog.New(slog.NewTextHandler(&words, nil))
+	var h history
+	look := func(at time.Time, on []Raised) {
+		h.look(at, on, func(*Episode) bool { return true }, func(*Raised) string { return "" }, log)
+	}
+	on := []Raised{{Name: "SluiceDiskLow", Level: Warning, Say: "10 GiB free."}}
+	look(noon, on)
+	look(noon.Add(time.Second), on)
+	look(noon.Add(time.Minute), nil)
+	look(noon.Add(2*time.Minute), on)
+	if n := strings.Count(words.String(), "SluiceDiskLow"); n != 3 {
+		t.Errorf("got %d lines, want 3:\n%s", n, words.String())
+	}
+	got := h.recent()
+	if len(got) != 2 || !got[0].Until.IsZero() || got[1].Until != noon.Add(time.Minute) {
+		t.Errorf("got %+v", got)
+	}
+	for i := range 3 * historyMax {
+		look(noon.Add(time.Duration(i)*time.Hour), []Raised{{Name: "SluiceDiskLow"}}[:i%2])
+	}
+	if n := len(h.recent()); n != historyMax {
+		t.Errorf("got %d episodes, want %d", n, historyMax)
+	}
+}
