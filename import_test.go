@@ -71,7 +71,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"golang.org/x/sync"},
 	},
 	"internal/api": {
-		ours:    []string{"event", "internal/campaign", "internal/dataset", "internal/histogram", "internal/listen", "internal/stream", "internal/submission", "internal/version"},
+		ours:    []string{"event", "internal/campaign", "internal/dataset", "internal/histogram", "internal/journal", "internal/listen", "internal/stream", "internal/submission", "internal/version"},
 		modules: []string{"github.com/klauspost/compress"},
 	},
 	"internal/catalog":  {ours: []string{"internal/dataset", "internal/lake", "internal/measure"}},
@@ -79,6 +79,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/traffic":  {},
 	"internal/version":  {},
 	"internal/humanize": {},
+	"internal/journal":  {ours: []string{"event"}},
 	"internal/trace":    {ours: []string{"internal/api"}, modules: []string{"go.opentelemetry.io/otel"}},
 	"internal/alarm": {
 		ours: []string{
@@ -90,7 +91,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 		ours: []string{
 			"event", "internal/access", "internal/alarm", "internal/api", "internal/audit", "internal/campaign", "internal/cluster", "internal/dataset",
 			"internal/durable", "internal/engine", "internal/feed", "internal/histogram", "internal/hours", "internal/humanize",
-			"internal/iceberg", "internal/lake", "internal/listen", "internal/loader", "internal/objectstore",
+			"internal/iceberg", "internal/journal", "internal/lake", "internal/listen", "internal/loader", "internal/objectstore",
 			"internal/stream", "internal/submission",
 		},
 		modules: []string{"github.com/prometheus/client_golang"},

@@ -129,7 +129,7 @@ it says so, and shows "unknown" for what only the engine knows.`,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		list, err := settings(cmd)
+		list, err := settings(cmd, func() *effective { return askEngine(cmd) })
 		if err != nil {
 			return err
 		}
@@ -139,11 +139,7 @@ it says so, and shows "unknown" for what only the engine knows.`,
 		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
 		fmt.Fprintln(w, "SETTING\tVALUE\tFROM")
 		for _, s := range list {
-			from := s.Source
-			if from == fromEnv {
-				from = s.Variable
-			}
-			fmt.Fprintf(w, "--%s\t%s\t%s\n", s.Flag, s.Value, from)
+			fmt.Fprintf(w, "--%s\t%s\t%s\n", s.Flag, s.Value, s.from())
 		}
 		return failed(w.Flush())
 	}
@@ -158,6 +154,14 @@ type setting struct {
 	Source   string `json:"source"`
 }
 
+// from says where the value comes from: the name of the variable, if it is one.
+func (s *setting) from() string {
+	if s.Source == fromEnv {
+		return s.Variable
+	}
+	return s.Source
+}
+
 // Where a setting comes from.
 const (
 	fromFlag    = "flag"
@@ -166,8 +170,8 @@ const (
 	fromDefault = "default"
 )
 
-// settings are all of sluice serve, by name.
-func settings(cmd *cobra.Command) ([]setting, error) {
+// settings are all of sluice serve, by name. ask says what holds where a setting leaves that open.
+func settings(cmd *cobra.Command, ask func() *effective) ([]setting, error) {
 	serve, _, err := cmd.Root().Find([]string{"serve"})
 	if err != nil {
 		return nil, failed(err)
@@ -196,7 +200,7 @@ func settings(cmd *cobra.Command) ([]setting, error) {
 	}
 	slices.SortFunc(list, func(a, b setting) int { return strings.Compare(a.Flag, b.Flag) })
 	list = slices.CompactFunc(list, func(a, b setting) bool { return a.Flag == b.Flag })
-	e := askEngine(cmd)
+	e := ask()
 	for i := range list {
 		e.complete(&list[i])
 		list[i].Value = hideSecrets(list[i].Value)

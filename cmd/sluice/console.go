@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,9 +31,12 @@ import (
 func (s *service) openConsole(ctx context.Context) error {
 	dir := s.engineOptions.Dir
 	// Who comes through a proxy on this machine is not on this machine.
-	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: s.url(), Webhook: s.webhook}
+	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: strings.TrimSuffix(cmp.Or(s.publicURL, s.url()), "/"), URL: s.opsURLSaid, Webhook: s.webhook}
 	if s.ops != nil {
-		o.URL = s.opsURL()
+		o.URL = cmp.Or(o.URL, s.opsURL())
+	}
+	if s.settings != nil {
+		o.Settings = s.settings(ctx, s.engine)
 	}
 	o.Reader = func(token string) bool { _, err := s.readers.Authenticate(token); return err == nil }
 	credentials, err := access.Open(ctx, s.engine)

@@ -1,12 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -143,5 +149,95 @@ func TestOpsConnectionsOfOnePeer(t *testing.T) {
 		for conn := range accepted {
 			_ = conn.Close()
 		}
+	}
+}
+
+var shownCode = regexp.MustCompile(`<code>([^<]*)</code>`)
+
+// commands are those that a page shows, as a person copies them.
+func (s *server) commands(t *testing.T, path string) (out []string) {
+	t.Helper()
+	status, page := get(s.ops + path)
+	if status != 200 {
+		t.Fatalf("%s: got %d", path, status)
+	}
+	for _, m := range shownCode.FindAllStringSubmatch(page, -1) {
+		one := html.UnescapeString(m[1])
+		if (strings.HasPrefix(one, "sluice ") || strings.HasPrefix(one, "curl ")) && one != "sluice demo" { // which has a test of its own
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// Every command that a page shows works as it stands, in a shell. With --public-url it names that address.
+func TestCommandsOfPages(t *testing.T) {
+	dir, bin := t.TempDir(), t.TempDir()
+	path, err := filepath.Abs(self.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "sluice"), []byte("#!/bin/sh\nBE_THE_PROGRAM=1 exec '"+path+"' \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	key := ""
+	run := func(command, data string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "SLUICE_DATA="+data, "KEY="+key)
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("%s: %v %s", command, err, out)
+		}
+		return string(out)
+	}
+	s := start(t, dir)
+	made := s.commands(t, "/")
+	if len(made) != 1 {
+		t.Fatalf("a service without a dataset shows %q", made)
+	}
+	for _, one := range s.commands(t, "/live") {
+		run(one, t.TempDir())
+	}
+	key = strings.TrimSpace(run(made[0], dir))
+	ran := map[string]bool{}
+	eventually(t, 30*time.Second, "a dataset that the console knows", func() error {
+		if status, _ := get(s.ops + "/dataset?id=my-campaign"); status != 200 {
+			return fmt.Errorf("got %d", status)
+		}
+		return nil
+	})
+	eventually(t, 30*time.Second, "a page that waits for the first event", func() error {
+		if len(s.commands(t, "/dataset?id=my-campaign")) < 2 {
+			return errors.New("it shows no command")
+		}
+		return nil
+	})
+	for _, page := range []string{"/dataset?id=my-campaign", "/live", "/", "/datasets", "/diagnosis", "/requests", "/lookup", "/try", "/system"} {
+		for _, one := range s.commands(t, page) {
+			kind := strings.Join(strings.Fields(one)[:2], " ")
+			out := run(one, dir)
+			if kind == "curl -H" && !strings.Contains(out, `"submission_id"`) {
+				t.Errorf("%s: %s answered %s", page, one, out)
+			}
+			ran[kind] = true
+		}
+	}
+	for _, kind := range []string{"curl -H", "sluice key"} {
+		if !ran[kind] {
+			t.Errorf("no page shows a command that begins with %s", kind)
+		}
+	}
+	s.stop(syscall.SIGTERM)
+
+	public := start(t, dir, "--public-url", "https://events.example.com/", "--ops-public-url", "https://console.example.com")
+	eventually(t, 30*time.Second, "the public address", func() error {
+		if _, page := get(public.ops + "/live"); !strings.Contains(page, "https://events.example.com/v1/events") {
+			return errors.New("the page has another address")
+		}
+		return nil
+	})
+	if _, page := get(public.ops + "/system"); !strings.Contains(page, "<td>https://console.example.com</td>") || !strings.Contains(page, "--stream-retention") {
+		t.Error("System does not show the settings")
 	}
 }

@@ -27,14 +27,20 @@ type effective struct {
 // configWait is how long sluice config waits for an engine. Arbitrary.
 const configWait = 5 * time.Second
 
-// askEngine reads what the engine has recorded, where there is one. It makes nothing.
-func askEngine(cmd *cobra.Command) *effective {
+func newEffective(cmd *cobra.Command) *effective {
 	o := engineOptions(cmd)
 	out := &effective{cluster: o.URL != "", lake: filepath.Join(o.Dir, "lake")}
 	out.recorded = engine.PartitionOptions{MaxAge: engine.DefaultStreamRetention}
 	if place, err := saidPlace(cmd); err == nil && place != (lakePlace{}) {
 		out.lake = place.String()
 	}
+	return out
+}
+
+// askEngine reads what the engine has recorded, where there is one. It makes nothing.
+func askEngine(cmd *cobra.Command) *effective {
+	o := engineOptions(cmd)
+	out := newEffective(cmd)
 	if holds, err := engine.HoldsStream(o.Dir); o.URL == "" && (err != nil || !holds) {
 		return out
 	}
@@ -53,6 +59,11 @@ func (x *effective) read(ctx context.Context, cmd *cobra.Command, o engine.Optio
 		return err
 	}
 	defer e.Close()
+	return x.ask(ctx, cmd, e)
+}
+
+// ask reads what an open engine has recorded.
+func (x *effective) ask(ctx context.Context, cmd *cobra.Command, e *engine.Engine) (err error) {
 	if x.record, err = e.Record(ctx); err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return err
 	}

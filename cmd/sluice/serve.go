@@ -2,16 +2,19 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/console"
 	"sluice/internal/engine"
 	"sluice/internal/profile"
 	"sluice/internal/version"
@@ -43,6 +46,8 @@ func newServe() *cobra.Command {
 	f.StringVar(&c.opsKey, "ops-tls-key", "", "key file of that certificate")
 	f.BoolVar(&c.opsProxy, "ops-proxy", false, "a proxy in front of the operators' listener ends TLS and sets X-Forwarded-For")
 	f.StringVar(&c.webhook, "alarm-webhook", "", "address that gets a POST with JSON when an alarm begins and when it ends")
+	f.StringVar(&c.publicURL, "public-url", "", "address at which senders reach the API, for the commands and texts of the console; default is the address of --listen")
+	f.StringVar(&c.opsURLSaid, "ops-public-url", "", "address at which operators reach the console, for the links that the webhook gets; default is the address of --ops")
 	f.StringVar(&c.certFile, "tls-cert", "", "certificate file of the senders' API; read again when it changes")
 	f.StringVar(&c.keyFile, "tls-key", "", "key file of the certificate")
 	replicas := f.Int("replicas", 0, "copies of everything in the engine; more than 1 needs --nats; 0 is as many as there are, or 1")
@@ -72,8 +77,10 @@ func newServe() *cobra.Command {
 		if (c.opsCert == "") != (c.opsKey == "") {
 			return errors.New("--ops-tls-cert and --ops-tls-key go together")
 		}
-		if c.webhook != "" && !strings.HasPrefix(c.webhook, "http://") && !strings.HasPrefix(c.webhook, "https://") {
-			return errors.New("--alarm-webhook is an address that begins with http:// or https://")
+		for _, name := range []string{"alarm-webhook", "public-url", "ops-public-url"} {
+			if v := f.Lookup(name).Value.String(); v != "" && !webAddress(v) {
+				return fmt.Errorf("--%s is an address that begins with http:// or https://, such as https://events.example.com", name)
+			}
 		}
 		log, err := newLogger(cmd.ErrOrStderr(), logFormat, logLevel)
 		if err != nil {
@@ -101,6 +108,7 @@ func newServe() *cobra.Command {
 			c.snapshots = time.Duration(snapshots)
 		}
 		c.memory = int64(memory)
+		c.settings = func(ctx context.Context, e *engine.Engine) []console.Setting { return running(ctx, cmd, e) }
 		ctx := cmd.Context()
 		s, err := openService(ctx, c)
 		if err != nil {
@@ -126,6 +134,28 @@ func newServe() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// webAddress says whether a text is an address of the web that can stand in a command of a shell.
+func webAddress(v string) bool {
+	u, err := url.Parse(v)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && !strings.ContainsAny(v, " '\"`$\\\n")
+}
+
+// running are the settings with which a service runs, for the console; none where they cannot be told.
+func running(ctx context.Context, cmd *cobra.Command, e *engine.Engine) (out []console.Setting) {
+	list, err := settings(cmd, func() *effective {
+		x := newEffective(cmd)
+		x.unknown = x.ask(ctx, cmd, e) != nil
+		return x
+	})
+	if err != nil {
+		return nil
+	}
+	for i := range list {
+		out = append(out, console.Setting{Name: list[i].Flag, Value: list[i].Value, From: list[i].from()})
+	}
+	return out
 }
 
 func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {

@@ -36,14 +36,18 @@ import (
 
 // config is what serve and demo decide about a service.
 type config struct {
-	engineOptions   engine.Options
-	listen          string
-	opsListen       string // "" for none
-	opsCert         string
-	opsKey          string
-	webhook         string // is told of alarms
-	opsProxy        bool   // a proxy before the operators' listener ends TLS
-	tracing         bool   // the variables of OpenTelemetry say where traces go
+	engineOptions engine.Options
+	listen        string
+	opsListen     string // "" for none
+	opsCert       string
+	opsKey        string
+	webhook       string // is told of alarms
+	publicURL     string // of the senders' API; "" is the address of its listener
+	opsURLSaid    string // the same for the operators' listener
+
+	settings        func(context.Context, *engine.Engine) []console.Setting // for the console; may be nil
+	opsProxy        bool                                                    // a proxy before the operators' listener ends TLS
+	tracing         bool                                                    // the variables of OpenTelemetry say where traces go
 	certFile        string
 	keyFile         string
 	partitions      int

@@ -14,6 +14,7 @@ import (
 	"sluice/event"
 	"sluice/internal/campaign"
 	"sluice/internal/dataset"
+	"sluice/internal/journal"
 	"sluice/internal/listen"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -85,6 +86,8 @@ type Server struct {
 	// append, stored, answer, written. It may be nil.
 	Step func(name string)
 
+	Journal journal.Journal // of rejected requests
+
 	pools    pools
 	usages   sync.Map // dataset id → *usage
 	inFlight atomic.Int64
@@ -93,7 +96,6 @@ type Server struct {
 	pacing   pacing        // of large bodies
 	listener atomic.Pointer[listen.Listener]
 	tally    tally
-	journal  journal
 	sample   sample
 	outage   outage
 	counts   counts

@@ -2,15 +2,14 @@ package api
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-	"weak"
 
 	"sluice/event"
 	"sluice/internal/dataset"
+	"sluice/internal/journal"
 )
 
 // A rejected request is found by its request id for a day, with the reasons that its answer gave.
@@ -21,10 +20,10 @@ func TestRejectedRequestsAreFound(t *testing.T) {
 	if whole.StatusCode != 400 {
 		t.Fatalf("got %d %s", whole.StatusCode, whole.text)
 	}
-	last := func(id string) (RejectedRequest, bool) {
-		all := s.Rejected(id)
+	last := func(id string) (journal.Request, bool) {
+		all := s.Journal.Find(id, s.clock.Now())
 		if len(all) == 0 {
-			return RejectedRequest{}, false
+			return journal.Request{}, false
 		}
 		return all[0], true
 	}
@@ -54,7 +53,7 @@ func TestRejectedRequestsAreFound(t *testing.T) {
 	}
 	s.clock.Advance(time.Hour)
 	s.post("/v1/events", md5)
-	said := s.Said("shop", event.InvalidIdentifier, "/identifiers/email_sha256")
+	said := s.Journal.Said("shop", event.InvalidIdentifier, "/identifiers/email_sha256", s.clock.Now())
 	if len(said) != 1 || said[0].Requests != 3 || !strings.Contains(said[0].Message+said[0].Hint, "MD5") || !said[0].First.Equal(noon) || !said[0].Last.Equal(noon.Add(time.Hour)) {
 		t.Errorf("said: got %+v", said)
 	}
@@ -62,11 +61,11 @@ func TestRejectedRequestsAreFound(t *testing.T) {
 	if _, ok = last("order-77"); ok {
 		t.Error("a request of the day before is still known")
 	}
-	if len(s.Said("shop", event.InvalidIdentifier, "/identifiers/email_sha256")) != 1 {
+	if len(s.Journal.Said("shop", event.InvalidIdentifier, "/identifiers/email_sha256", s.clock.Now())) != 1 {
 		t.Error("a message of this day is gone")
 	}
 	s.clock.Advance(2 * time.Hour)
-	if said := s.Said("shop", event.InvalidIdentifier, "/identifiers/email_sha256"); len(said) != 0 {
+	if said := s.Journal.Said("shop", event.InvalidIdentifier, "/identifiers/email_sha256", s.clock.Now()); len(said) != 0 {
 		t.Errorf("a message of the day before: got %+v", said)
 	}
 }
@@ -80,77 +79,10 @@ func TestRequestIDsOfOthers(t *testing.T) {
 	s.post("/v1/events", strings.Replace(badEvent(), `"shop"`, `"other"`, 1), "X-Request-Id: order-77", "Authorization:", "Authorization: Bearer "+other)
 	s.post("/v1/events", badEvent(), "X-Request-Id: order-77", "Authorization:")
 	var got []string
-	for _, r := range s.Rejected("order-77") {
+	for _, r := range s.Journal.Find("order-77", s.clock.Now()) {
 		got = append(got, r.DatasetID)
 	}
 	if want := []string{"other", "shop", ""}; !slices.Equal(got, want) {
 		t.Errorf("got requests of %q, want %q", got, want)
 	}
-}
-
-// The journal takes no more memory than its bounds allow, and one dataset does not push out the others.
-func TestJournalIsBounded(t *testing.T) {
-	var j journal
-	add := func(id, dataset string, at time.Time, message string) {
-		j.add(&RejectedRequest{RequestID: id, DatasetID: dataset, At: at, Reasons: []RejectedReason{{Code: event.MissingField, Field: "/timestamp", Message: message}}}, true)
-	}
-	add("first", "quiet", noon, "once")
-	for i := range 3 * journalShare {
-		add(fmt.Sprint("loud-", i), "loud", noon, fmt.Sprint("message ", i))
-	}
-	if j.byID["first"] == nil || j.byID["loud-0"] != nil || j.order.Len() != 1+journalShare || len(j.byID) != j.order.Len() {
-		t.Errorf("one loud dataset: got %d requests, %d ids", j.order.Len(), len(j.byID))
-	}
-	if said := j.said[saidKey{"loud", event.MissingField, "/timestamp"}].all; len(said) != saidPlace || said[saidPlace-1].Message != fmt.Sprint("message ", 3*journalShare-1) {
-		t.Errorf("messages: got %+v", said)
-	}
-	for i := range 20 { // together they have more than there is room for
-		for n := range journalShare {
-			add(fmt.Sprint(n), fmt.Sprint("loud-", i), noon, "m")
-		}
-	}
-	if j.byID["first"] == nil || j.order.Len() != journalMost || len(j.owners) != 22 {
-		t.Errorf("many loud datasets: got %d requests of %d datasets", j.order.Len(), len(j.owners))
-	}
-	for _, own := range j.owners {
-		if own.dataset != "quiet" && len(own.all) < journalMost/22 {
-			t.Errorf("%s has only %d requests", own.dataset, len(own.all))
-		}
-	}
-	for i := range 2 * journalMost {
-		add("same", fmt.Sprint("dataset-", i), noon, "m")
-	}
-	if j.order.Len() != journalMost || len(j.owners) != journalMost || len(j.most) != journalMost || len(j.said) != saidMost {
-		t.Errorf("many datasets: got %d requests of %d datasets, %d places", j.order.Len(), len(j.owners), len(j.said))
-	}
-	add("next", "quiet", noon.Add(25*time.Hour), "m")
-	if j.order.Len() != 1 || len(j.owners) != 1 || len(j.byID) != 1 || j.byID["next"] == nil {
-		t.Errorf("a day later: got %d requests", j.order.Len())
-	}
-	if add("again", "other", noon.Add(25*time.Hour), "m"); len(j.said) != 2 {
-		t.Errorf("a day later: got %d places", len(j.said))
-	}
-}
-
-// A request that the journal has dropped is not in memory any more.
-func TestDroppedRequestsAreCollected(t *testing.T) {
-	var j journal
-	const dropped = 300 // fewer than make the journal take a new array
-	var all []weak.Pointer[RejectedRequest]
-	for i := range journalShare + dropped {
-		r := &RejectedRequest{RequestID: fmt.Sprint(i), At: noon, DatasetID: "shop"}
-		all = append(all, weak.Make(r))
-		j.add(r, true)
-	}
-	runtime.GC()
-	held := 0
-	for _, r := range all {
-		if r.Value() != nil {
-			held++
-		}
-	}
-	if held != journalShare {
-		t.Errorf("got %d requests in memory, want %d", held, journalShare)
-	}
-	runtime.KeepAlive(&j)
 }

@@ -20,6 +20,7 @@ import (
 var buckets = map[string]engine.Kind{
 	"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse, "erasures": engine.Erasures,
 	"suppression": engine.Suppression,
+	"alarms":      engine.Alarms,
 }
 
 // entry is a line of registry.ndjson.

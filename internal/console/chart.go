@@ -22,6 +22,7 @@ type chartRow struct {
 	Unix    int64
 	Label   string
 	Running bool // its step has not ended: its numbers still grow
+	Unknown bool // nobody counted then
 	Cells   []int64
 }
 
@@ -47,7 +48,7 @@ func (w window) rows(columns int) []chartRow {
 	}
 	for i := range out {
 		at := w.From + int64(i)*w.Step
-		out[i] = chartRow{at, time.Unix(at, 0).UTC().Format(layout), i == w.Steps-1, cells[i*columns : (i+1)*columns : (i+1)*columns]}
+		out[i] = chartRow{Unix: at, Label: time.Unix(at, 0).UTC().Format(layout), Running: i == w.Steps-1, Cells: cells[i*columns : (i+1)*columns : (i+1)*columns]}
 	}
 	return out
 }

@@ -73,15 +73,20 @@ type Options struct {
 	Loopback bool
 	// Proxy says that a proxy in front of the listener ends TLS and sets X-Forwarded-For.
 	Proxy bool
-	// APIURL is the address of the senders' API, for the examples on the pages.
+	// APIURL is the address at which senders reach the API, for what is copied and sent to them.
 	APIURL string
 	// URL is the address of the console, and Webhook the address that is told of alarms; "" for none.
 	URL, Webhook string
+	// Settings are those of the service, as sluice config shows them.
+	Settings []Setting
 	// Reader says whether a token is that of a reader. It may be nil.
 	Reader func(token string) bool
 	// Mounts are parts of the listener that ask for a reader's token instead of a log-in.
 	Mounts []access.Mount
 }
+
+// Setting is one setting of the service, and where its value comes from. It holds no secret.
+type Setting struct{ Name, Value, From string }
 
 // Console is the operators' listener: pages, /metrics, /livez, /readyz.
 type Console struct {
@@ -151,6 +156,7 @@ func (c *Console) Handler() http.Handler {
 	page.HandleFunc("GET /dataset", c.dataset)
 	page.HandleFunc("GET /campaigns", c.campaigns)
 	page.HandleFunc("GET /diagnosis", c.diagnosis)
+	page.HandleFunc("GET /requests", c.requests)
 	page.HandleFunc("GET /lookup", c.lookup)
 	page.HandleFunc("GET /live", c.live)
 	page.HandleFunc("GET /live/events", c.follow)

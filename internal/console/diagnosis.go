@@ -197,7 +197,7 @@ func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, 
 // left out.
 func (c *Console) said(dataset string, f hours.Reason, now time.Time) (out []caseSaid) {
 	_, remedy := explain(f.Code)
-	for _, m := range c.s.API.Said(dataset, event.Code(f.Code), f.Field) {
+	for _, m := range c.s.API.Journal.Said(dataset, event.Code(f.Code), f.Field, now) {
 		said := caseSaid{Message: m.Message, When: humanize.Plural(m.Requests, "answer", "answers") + ", the last one " + humanize.Ago(now, m.Last)}
 		if m.Hint != remedy {
 			said.Hint = m.Hint

@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -134,7 +133,7 @@ func TestAlarmsOverRestart(t *testing.T) {
 	s.failEvery("shop")
 	until(t, "a notice that is taken", func() bool { return len(hook.about(requestsFailing)) >= 2 })
 	first, again := hook.about(requestsFailing)[0], hook.about(requestsFailing)[1]
-	if fmt.Sprint(first) != fmt.Sprint(again) || first.ID == "" || first.State != "firing" || first.Dataset != "shop" || first.Until != nil || first.Severity != alarm.Warning ||
+	if first.ID != again.ID || !first.Since.Equal(again.Since) || again.State != first.State || first.ID == "" || first.State != "firing" || first.Dataset != "shop" || first.Until != nil || first.Severity != alarm.Warning ||
 		!strings.Contains(first.Summary, "every request fails") || first.Do == "" || first.URL != "https://console.example/diagnosis?dataset=shop" || time.Since(first.Since) > time.Minute {
 		t.Errorf("got %+v, then %+v", first, again)
 	}

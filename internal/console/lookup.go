@@ -12,8 +12,8 @@ import (
 
 	"sluice/event"
 	"sluice/internal/alarm"
-	"sluice/internal/api"
 	"sluice/internal/humanize"
+	"sluice/internal/journal"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -28,7 +28,7 @@ type lookupPage struct {
 
 // requestPage is a request that was rejected, whole or in part.
 type requestPage struct {
-	api.RejectedRequest
+	journal.Request
 	Answer, Class, ReceivedAt, Counts, DatasetPath, DiagnosisPath, SubmissionPath string
 }
 
@@ -57,7 +57,7 @@ const foundMax = 200
 // lookup answers "where is my event?".
 func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 	p := lookupPage{Query: strings.TrimSpace(r.URL.Query().Get("id"))}
-	for _, r := range c.s.API.Rejected(p.Query) {
+	for _, r := range c.s.API.Journal.Find(p.Query, c.now()) {
 		p.Requests = append(p.Requests, newRequestPage(r))
 	}
 	if p.Query != "" { // what a sender chose as a request id hides no submission and no event
@@ -83,20 +83,22 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 // requestSay is why a request id may find nothing.
 const requestSay = "A request id (X-Request-Id) finds rejected requests of the last 24 hours, at the node that answered, since it started."
 
-func newRequestPage(r api.RejectedRequest) *requestPage {
-	p := &requestPage{RejectedRequest: r, Class: "bad", ReceivedAt: r.At.UTC().Format("2 Jan 2006 15:04:05.000"), Answer: strconv.Itoa(r.Status) + " " + string(r.Code)}
+func newRequestPage(r journal.Request) *requestPage {
+	p := &requestPage{Request: r, Class: "bad", ReceivedAt: r.At.UTC().Format("2 Jan 2006 15:04:05.000"), Answer: strconv.Itoa(r.Status) + " " + string(r.Code)}
 	if r.DatasetID != "" {
 		p.DatasetPath, p.DiagnosisPath = alarm.DatasetPath(r.DatasetID), alarm.DiagnosisPath(r.DatasetID)
 	}
 	if r.SubmissionID != "" {
 		p.Class, p.Answer = "warn", strconv.Itoa(r.Status)+", accepted in part"
-		p.SubmissionPath = "/lookup?" + url.Values{"id": {r.SubmissionID}}.Encode()
+		p.SubmissionPath = lookupPath(r.SubmissionID)
 	}
 	if r.Accepted+r.Rejected > 0 {
 		p.Counts = fmt.Sprintf("%s received = %s accepted + %s rejected", humanize.Count(r.Accepted+r.Rejected), humanize.Count(r.Accepted), humanize.Count(r.Rejected))
 	}
 	return p
 }
+
+func lookupPath(id string) string { return "/lookup?" + url.Values{"id": {id}}.Encode() }
 
 var (
 	errNoID    = errors.New("not an id")

@@ -54,12 +54,21 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	listed := listWindow(win, s.Now)
 	p.List, p.Listed = listDatasets(r.URL, view, s, listed, "worst", overviewRows), listed.say
 	p.Chart = trafficChart(win, by)
+	if win.Step == 60 { // what came before the start of this node is not known by the minute, and not zero
+		for i := range p.Chart.Rows {
+			p.Chart.Rows[i].Unknown = p.Chart.Rows[i].Unix+win.Step <= s.Started.Unix()
+		}
+	}
 	var sum hours.Totals
 	for _, t := range by {
 		sum.Add(t)
 	}
 	p.Tiles = overviewTiles(sum, all.Totals(hours.NewWindow(time.Hour, 1, s.Now)), c.minutes.lately(s.Now))
 	p.Sum = arithmetic(sum, win)
+	if since := s.Started; win.Step == 60 && since.Unix() > win.From {
+		p.Window.Say = "since this node started at " + since.UTC().Format("15:04") + " UTC, by the minute"
+		p.Sum = "This node started at " + since.UTC().Format("15:04") + " UTC: what came before is on Day. " + p.Sum
+	}
 	if !c.s.Hours.Complete() {
 		p.Sum = "The tables are still being read: these numbers are not whole yet. " + p.Sum
 	}

@@ -29,6 +29,7 @@ var navigation = []link{
 	{"Datasets", "/datasets", "stack", false},
 	{"Campaigns", "/campaigns", "flag", false},
 	{"Diagnosis", "/diagnosis", "pulse", false},
+	{"Requests", "/requests", "list", false},
 	{"Look-up", "/lookup", "search", false},
 	{"Live", "/live", "live", false},
 	{"Try", "/try", "beaker", false},

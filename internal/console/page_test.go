@@ -26,7 +26,7 @@ func everyPage(dataset, submission string) []string {
 	return []string{
 		"/", "/?window=hour", "/?window=week", "/?window=month", "/?window=year", "/datasets", "/datasets?by=rejected&q=s", alarm.DatasetPath(dataset), alarm.DatasetPath(dataset) + "&window=month",
 		alarm.DatasetPath("no such dataset"), "/campaigns", campaignsPath(dataset) + "&window=month", campaignsPath("no such dataset"), "/diagnosis", "/diagnosis?window=week", alarm.DiagnosisPath(dataset), "/lookup", "/lookup?id=" + submission, "/lookup?id=nonsense", "/lookup?id=single.01977777-7777-8000-8000-000000000000",
-		"/live", "/live?dataset=" + url.QueryEscape(dataset), "/try", "/system", "/nowhere",
+		"/live", "/live?dataset=" + url.QueryEscape(dataset), "/requests", "/requests?status=400", "/try", "/system", "/nowhere",
 	}
 }
 
@@ -73,7 +73,7 @@ func TestEveryPage(t *testing.T) {
 	for i, path := range append(everyPage("spring-sale", ids.submission), rejected, rejected, "/datasets?window=month") {
 		check(s.url, path, []int64{1280, 390}[i%2], "light")
 	}
-	for _, path := range []string{"/", "/datasets", alarm.DatasetPath("spring-sale"), "/diagnosis", "/lookup?id=" + ids.submission, "/live", "/try", "/system"} {
+	for _, path := range []string{"/", "/datasets", alarm.DatasetPath("spring-sale"), "/diagnosis", "/lookup?id=" + ids.submission, "/live", "/requests", "/try", "/system"} {
 		check(s.url, path, 390, "dark")
 		check(empty.url, path, 1280, "light")
 	}

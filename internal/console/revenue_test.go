@@ -27,16 +27,17 @@ func TestRevenueOnThePage(t *testing.T) {
 		}
 	}
 	until(t, "five events", func() bool { return figuresOf(s, alarm.DatasetPath("shop")).Accepted == 5 })
-	p := openBrowser(t).open(t, s.url+alarm.DatasetPath("shop"), 1280, "light")
+	b := openBrowser(t)
+	p := b.open(t, s.url+alarm.DatasetPath("shop"), 1280, "light")
 	defer p.close()
 	if got, want := eval[string](p, `document.querySelector("[data-figure='revenue-EUR']").textContent`), "1,149.75"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if got, want := eval[string](p, `[...document.querySelectorAll("#revenue tbody tr")].map(r => [...r.children].map(c => c.textContent).join(" ")).join("\n")`),
-		"EUR 2 1,300.00 2 150.25 1,149.75"; got != want {
+		"EUR 1,149.75 1,300.00 2 150.25 2"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	reported := openBrowser(t).open(t, s.url+campaignsPath("shop"), 1280, "light")
+	reported := b.open(t, s.url+campaignsPath("shop"), 1280, "light")
 	defer reported.close()
 	if got, want := eval[string](reported, `[...document.querySelectorAll("#campaigns tbody tr")].map(r => [...r.children].map(c => c.textContent).join("|")).join("\n")`),
 		"shop|5|purchase 2, refund 2, begin_checkout 1|2,000.00 EUR|150.25 EUR"; got != want {
@@ -44,5 +45,17 @@ func TestRevenueOnThePage(t *testing.T) {
 	}
 	if got := eval[string](reported, `document.querySelector("main").textContent`); !strings.Contains(got, "campaign_days") || !strings.Contains(got, "sent twice counts twice") {
 		t.Errorf("got %q, want the views that count once", got)
+	}
+	file := eval[string](p, `(async () => { let file; const make = URL.createObjectURL.bind(URL); URL.createObjectURL = (b) => { file = b; return make(b); };
+		document.querySelector("#revenue [data-csv]").click(); return await file.text(); })()`)
+	if want := "Currency,Revenue,Purchased,Purchases,Refunded,Refunds\r\nEUR,1149.75,1300.00,2,150.25,2\r\n"; file != want {
+		t.Errorf("as CSV: got %q, want %q", file, want)
+	}
+	for _, width := range []int64{390, 1440} { // revenue is seen without a scroll
+		p := b.open(t, s.url+alarm.DatasetPath("shop"), width, "light")
+		if cut := eval[bool](p, `(() => { const c = document.querySelector("[data-figure='revenue-EUR']"); return c.getBoundingClientRect().right > c.closest(".scroll").getBoundingClientRect().right + 1; })()`); cut {
+			t.Errorf("at %d pixels revenue is cut off", width)
+		}
+		p.close()
 	}
 }

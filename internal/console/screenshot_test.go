@@ -41,6 +41,7 @@ func TestScreenshots(t *testing.T) {
 		{"dataset", alarm.DatasetPath("spring-sale") + "&window=week"},
 		{"campaigns", campaignsPath("spring-sale") + "&window=week"},
 		{"diagnosis", "/diagnosis?window=week"},
+		{"requests", "/requests"},
 		{"lookup", "/lookup?id=" + ids.submission},
 		{"lookup-empty", "/lookup"},
 		{"live", "/live"},

@@ -45,6 +45,9 @@ func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	p.Cards = []systemCard{
 		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), clusterCard(s), c.auditCard(r.Context(), s),
 	}
+	if len(c.o.Settings) > 0 {
+		p.Cards = append(p.Cards, settingsCard(c.o.Settings))
+	}
 	c.show(w, r, http.StatusOK, "system", "System", "/system", refreshEvery, p)
 }
 
@@ -79,6 +82,16 @@ func (c *Console) alarmCard(s *state) systemCard {
 			say = "Node " + a.Node + ": " + say
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{a.Alarm, a.Severity, humanize.Time(a.Since), until, say})
+	}
+	return card
+}
+
+// settingsCard lists the settings with which this node was started.
+func settingsCard(all []Setting) systemCard {
+	card := systemCard{ID: "settings", Name: "Settings", Wide: true}
+	card.Table = &systemTable{Caption: "Settings", Head: []string{"Setting", "Value", "From"}}
+	for _, s := range all {
+		card.Table.Rows = append(card.Table.Rows, []string{"--" + s.Name, s.Value, s.From})
 	}
 	return card
 }

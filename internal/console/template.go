@@ -24,7 +24,7 @@ var functions = template.FuncMap{
 var pages = func() map[string]*template.Template {
 	layout := template.Must(template.New("").Funcs(functions).ParseFS(pageFiles, "page/layout.html", "page/login.html"))
 	out := map[string]*template.Template{}
-	for _, name := range []string{"overview", "datasets", "dataset", "campaigns", "diagnosis", "lookup", "live", "try", "system", "message"} {
+	for _, name := range []string{"overview", "datasets", "dataset", "campaigns", "diagnosis", "requests", "lookup", "live", "try", "system", "message"} {
 		t := template.Must(layout.Clone())
 		out[name] = template.Must(t.ParseFS(pageFiles, "page/"+name+".html"))
 	}
@@ -89,6 +89,7 @@ var icons = map[string]string{
 	"stack":  "M4 7l8-4 8 4-8 4zM4 12l8 4 8-4M4 17l8 4 8-4",
 	"flag":   "M5 21V4M5 4h13l-3 4.5 3 4.5H5",
 	"pulse":  "M3 12h4l3-8 4 16 3-8h4",
+	"list":   "M8 6h13M8 12h13M8 18h13M3.5 6h.5M3.5 12h.5M3.5 18h.5",
 	"search": "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.5L21 21",
 	"live":   "M12 13a1 1 0 1 0 0-2 1 1 0 0 0 0 2zM8 8a5.5 5.5 0 0 0 0 8M16 8a5.5 5.5 0 0 1 0 8M5 5a10 10 0 0 0 0 14M19 5a10 10 0 0 1 0 14",
 	"beaker": "M9 3h6M10 3v6l-5 9a2 2 0 0 0 2 3h10a2 2 0 0 0 2-3l-5-9V3M7.5 15h9",

@@ -30,7 +30,7 @@
     const heads = $$("thead th", figure).slice(1);
     const rows = $$("tbody tr", figure);
     const data = [rows.map((r) => +r.dataset.x)];
-    heads.forEach((_, i) => data.push(rows.map((r) => +r.children[i + 1].dataset.v)));
+    heads.forEach((_, i) => data.push(rows.map((r) => { const v = r.children[i + 1].dataset.v; return v === undefined ? null : +v; })));
     const series = heads.map((h) => ({ name: h.textContent, class: h.dataset.class }));
     const labels = rows.map((r) => r.children[0].firstChild.textContent.trim() + ("running" in r.dataset ? ", running" : ""));
     return { data, series, labels, running: rows.length > 0 && "running" in rows.at(-1).dataset };
@@ -41,7 +41,7 @@
     const out = [data[0]];
     let below = data[0].map(() => 0);
     for (let i = 1; i < data.length; i++) {
-      below = data[i].map((v, j) => v + below[j]);
+      below = data[i].map((v, j) => v === null ? null : v + below[j]);
       out.push(below);
     }
     return out;
@@ -79,7 +79,7 @@
         const dot = document.createElement("span");
         dot.className = "dot " + s.class;
         const value = document.createElement("i");
-        value.textContent = comma(data[k + 1][i]);
+        value.textContent = data[k + 1][i] === null ? "not known" : comma(data[k + 1][i]);
         line.append(dot, s.name, value);
         tip.append(line);
       });
@@ -162,15 +162,16 @@
 
   const swap = (now, next) => {
     if (busy(now)) return;
-    const key = (el) => { const c = el.cloneNode(true); $$(".plot", c).forEach((p) => p.replaceChildren()); $$("details", c).forEach((d) => d.removeAttribute("open")); return c.innerHTML; };
-    if (key(now) === next.innerHTML) return;
-    const open = $$("details[open]", now).map((d) => d.id).filter(Boolean);
+    const key = (el) => { const c = el.cloneNode(true); $$(".plot", c).forEach((p) => p.replaceChildren()); $$("details", c).forEach((d) => d.removeAttribute("open")); $$("[data-csv]", c).forEach((b) => b.remove()); return c.innerHTML; };
+    if (key(now) === key(next)) return;
+    const open = new Map($$("details", now).map((d) => [d.id, d.open]));
     $$("[data-chart]", now).forEach((f) => drop(f.id));
     const heights = $$(".plot", now).map((p) => p.offsetHeight);
     now.replaceChildren(...document.importNode(next, true).childNodes);
     $$(".plot", now).forEach((p, i) => { if (heights[i]) p.style.minHeight = heights[i] + "px"; });
-    open.forEach((id) => { const d = document.getElementById(id); if (d) d.open = true; });
+    $$("details", now).forEach((d) => { if (open.has(d.id)) d.open = open.get(d.id); });
     drawAll(now);
+    addCSV(now);
   };
 
   const refresh = async () => {
@@ -210,6 +211,39 @@
     button.textContent = done ? "Copied" : "Copy this text";
     $("#copied").textContent = done ? "Copied." : "Copy the marked text.";
     if (done) setTimeout(() => { button.textContent = word; button.blur(); }, 1500);
+  });
+
+  // ---- CSV: every table as a file ---------------------------------------------------------------------
+  // What a spreadsheet would run as a formula begins with an apostrophe; numbers have no commas.
+  const csvCell = (el) => {
+    const copy = el.cloneNode(true);
+    $$(".below, br", copy).forEach((b) => b.before(" "));
+    let text = copy.textContent.replace(/\s+/g, " ").trim();
+    if (/^-?\d{1,3}(,\d{3})+(\.\d+)?$/.test(text)) text = text.replaceAll(",", "");
+    if (/^[=+@\t\r]|^-(?!\d)/.test(text)) text = "'" + text;
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const addCSV = (at = document) => $$(".scroll", at).forEach((box) => {
+    if (box.closest("[data-tail]")) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "link csv";
+    button.dataset.csv = "";
+    button.textContent = "CSV";
+    button.setAttribute("aria-label", `${box.getAttribute("aria-label")}: download as CSV`);
+    box.after(button);
+  });
+  document.addEventListener("click", (e) => {
+    const button = e.target.closest("[data-csv]");
+    if (!button) return;
+    const box = button.previousElementSibling;
+    const lines = $$("tr", box).map((row) => [...row.children].map(csvCell).join(","));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
+    link.download = box.getAttribute("aria-label").toLowerCase().replace(/[^a-z0-9]+/g, "-") + ".csv";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    button.blur();
   });
 
   // ---- live -----------------------------------------------------------------------------------------
@@ -288,4 +322,5 @@
   if (current) current.scrollIntoView({ inline: "center", block: "nearest" });
 
   drawAll();
+  addCSV();
 })();

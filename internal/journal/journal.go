@@ -1,4 +1,5 @@
-package api
+// Package journal remembers in memory which requests were rejected, and why.
+package journal
 
 import (
 	"cmp"
@@ -10,23 +11,21 @@ import (
 	"time"
 
 	"sluice/event"
-	"sluice/internal/submission"
 )
 
 // The journal is in memory: after a restart it is empty. All bounds are arbitrary; together they keep it under 20 MB.
 const (
-	journalAge     = 24 * time.Hour
-	journalMost    = 16384 // requests
-	journalShare   = 2048  // of one dataset, and of all that came without a valid key
-	journalFound   = 16    // given out for one request id
-	journalReasons = 8     // listed for one request
-	saidMost       = 4096  // places, each a code at a field of a dataset
-	saidPlace      = 4     // messages of a place: those that were given last
+	maxAge    = 24 * time.Hour
+	most      = 16384 // requests
+	share     = 2048  // of one dataset, and of all that came without a valid key
+	foundMost = 16    // given out for one request id
+	saidMost  = 4096  // places, each a code at a field of a dataset
+	saidPlace = 4     // messages of a place: those that were given last
 )
 
-// RejectedRequest is what is known of a request that was rejected, whole or in part. It holds no value from an event,
+// Request is what is known of a request that was rejected, whole or in part. It holds no value from an event,
 // and no member name that is not in the table of fields.
-type RejectedRequest struct {
+type Request struct {
 	RequestID    string
 	At           time.Time
 	Method, Path string
@@ -37,12 +36,12 @@ type RejectedRequest struct {
 	SubmissionID string     // of the part that was accepted
 	Accepted     int        // events
 	Rejected     int
-	Reasons      []RejectedReason // different ones, in the order of the answer
-	More         bool             // there are more reasons than listed
+	Reasons      []Reason // different ones, in the order of the answer
+	More         bool     // there are more reasons than listed
 }
 
-// RejectedReason is why events were rejected, as the answer said it.
-type RejectedReason struct {
+// Reason is why events were rejected, as the answer said it.
+type Reason struct {
 	Code          event.Code
 	Field         string // a member of event.Fields, or "" for anything else
 	Message, Hint string
@@ -55,11 +54,11 @@ type Said struct {
 	First, Last   time.Time
 }
 
-// journal remembers rejected requests for a day. Senders choose request ids, so each dataset has its own: nobody hides
+// Journal remembers rejected requests for a day. Senders choose request ids, so each dataset has its own: nobody hides
 // or pushes out the requests of another. The zero value is empty. Only requests that are rejected pay for it.
-type journal struct {
+type Journal struct {
 	mu     sync.Mutex
-	order  list.List                                 // of *RejectedRequest, oldest first
+	order  list.List                                 // of *Request, oldest first
 	byID   map[string]map[*ownRequests]*list.Element // for each dataset the last one with this request id
 	owners map[string]*ownRequests
 	most   byRequests // the same; the one with the most requests first
@@ -105,19 +104,19 @@ type saidAt struct {
 	last time.Time
 }
 
-// add remembers a request and, if it was one with events, what its answer said.
-func (j *journal) add(r *RejectedRequest, events bool) {
+// Add remembers a request and, if it was one with events, what its answer said.
+func (j *Journal) Add(r *Request, events bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.byID == nil {
 		j.byID, j.owners, j.said = map[string]map[*ownRequests]*list.Element{}, map[string]*ownRequests{}, map[saidKey]*saidAt{}
 	}
-	for e := j.order.Front(); e != nil && r.At.Sub(e.Value.(*RejectedRequest).At) > journalAge; e = j.order.Front() {
+	for e := j.order.Front(); e != nil && r.At.Sub(e.Value.(*Request).At) > maxAge; e = j.order.Front() {
 		j.drop(e)
 	}
-	if own := j.owners[r.DatasetID]; own != nil && len(own.all) >= journalShare {
+	if own := j.owners[r.DatasetID]; own != nil && len(own.all) >= share {
 		j.drop(own.all[0])
-	} else if j.order.Len() >= journalMost {
+	} else if j.order.Len() >= most {
 		j.drop(j.most[0].all[0])
 	}
 	j.keep(r)
@@ -129,7 +128,7 @@ func (j *journal) add(r *RejectedRequest, events bool) {
 	}
 }
 
-func (j *journal) keep(r *RejectedRequest) {
+func (j *Journal) keep(r *Request) {
 	own := j.owners[r.DatasetID]
 	if own == nil {
 		own = &ownRequests{dataset: r.DatasetID}
@@ -146,8 +145,8 @@ func (j *journal) keep(r *RejectedRequest) {
 }
 
 // drop forgets a request, which is the oldest of its dataset.
-func (j *journal) drop(e *list.Element) {
-	r := j.order.Remove(e).(*RejectedRequest)
+func (j *Journal) drop(e *list.Element) {
+	r := j.order.Remove(e).(*Request)
 	own := j.owners[r.DatasetID]
 	if same := j.byID[r.RequestID]; same[own] == e {
 		if delete(same, own); len(same) == 0 {
@@ -165,7 +164,7 @@ func (j *journal) drop(e *list.Element) {
 
 // say counts a message. At a place that has as many as are kept, it takes the place of the one that was given longest
 // ago.
-func (j *journal) say(dataset string, r *RejectedReason, now time.Time) {
+func (j *Journal) say(dataset string, r *Reason, now time.Time) {
 	key := saidKey{dataset, r.Code, r.Field}
 	at := j.said[key]
 	if at == nil {
@@ -188,101 +187,60 @@ func (j *journal) say(dataset string, r *RejectedReason, now time.Time) {
 }
 
 // forget drops the places without an answer for a day, and says whether there were any.
-func (j *journal) forget(now time.Time) bool {
+func (j *Journal) forget(now time.Time) bool {
 	before := len(j.said)
 	for k, at := range j.said {
-		if now.Sub(at.last) > journalAge {
+		if now.Sub(at.last) > maxAge {
 			delete(j.said, k)
 		}
 	}
 	return len(j.said) < before
 }
 
-// Rejected returns what is known of the last rejected request with an id, for each dataset that sent one, the latest
-// first: those with a valid key before the one without. It is known for a day, on the node that answered, until that
-// node restarts; while very many requests of the dataset are rejected, for less.
-func (s *Server) Rejected(requestID string) []RejectedRequest {
-	j := &s.journal
+// Find returns what is known of the last rejected request with an id, for each dataset that sent one, the latest first:
+// those with a valid key before the one without. It is known for a day, on the node that answered, until that node
+// restarts; while very many requests of the dataset are rejected, for less.
+func (j *Journal) Find(requestID string, now time.Time) []Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var out []RejectedRequest
+	var out []Request
 	for _, e := range j.byID[requestID] {
-		if r := e.Value.(*RejectedRequest); s.Now().Sub(r.At) <= journalAge {
+		if r := e.Value.(*Request); now.Sub(r.At) <= maxAge {
 			out = append(out, *r)
 		}
 	}
-	slices.SortFunc(out, func(a, b RejectedRequest) int {
+	slices.SortFunc(out, func(a, b Request) int {
 		if a.DatasetID == "" || b.DatasetID == "" {
 			return strings.Compare(b.DatasetID, a.DatasetID)
 		}
 		return cmp.Or(b.At.Compare(a.At), strings.Compare(a.DatasetID, b.DatasetID))
 	})
-	return out[:min(len(out), journalFound)]
+	return out[:min(len(out), foundMost)]
+}
+
+// Recent returns the requests of the last day that match, the latest first, at most so many.
+func (j *Journal) Recent(now time.Time, limit int, match func(*Request) bool) []Request {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var out []Request
+	for e := j.order.Back(); e != nil && len(out) < limit; e = e.Prev() {
+		if r := e.Value.(*Request); now.Sub(r.At) <= maxAge && match(r) {
+			out = append(out, *r)
+		}
+	}
+	return out
 }
 
 // Said returns the messages that the senders of a dataset got on this node for a code at a field within a day, the
 // latest first.
-func (s *Server) Said(datasetID string, code event.Code, field string) []Said {
-	j := &s.journal
+func (j *Journal) Said(datasetID string, code event.Code, field string, now time.Time) []Said {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	at := j.said[saidKey{datasetID, code, field}]
 	if at == nil {
 		return nil
 	}
-	now := s.Now()
-	out := slices.DeleteFunc(slices.Clone(at.all), func(m Said) bool { return now.Sub(m.Last) > journalAge })
+	out := slices.DeleteFunc(slices.Clone(at.all), func(m Said) bool { return now.Sub(m.Last) > maxAge })
 	slices.Reverse(out)
 	return out
-}
-
-// remember notes a request that was rejected.
-func (q *request) remember(r *rejection) {
-	problems := r.problems
-	if len(problems) == 0 {
-		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
-	}
-	q.note(&RejectedRequest{Status: r.status(), Code: r.code, Rejected: q.rejected, More: r.truncated}, problems)
-}
-
-// rememberPart notes a request of which a part was accepted, under the id that its receipt has.
-func (q *request) rememberPart(res *event.Result) {
-	q.note(&RejectedRequest{
-		Status: q.status, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted, Rejected: q.rejected, More: res.ErrorsTruncated,
-	}, res.Errors)
-}
-
-func (q *request) note(r *RejectedRequest, problems []event.Error) {
-	r.RequestID, r.At, r.Method, r.Path, r.KeyID = strings.Clone(q.id), q.start, routes[q.route].method, routes[q.route].path, q.keyID
-	if q.dataset != nil {
-		r.DatasetID = q.dataset.ID
-	}
-	for i := range problems {
-		p := &problems[i]
-		reason := RejectedReason{p.Code, knownField(p.Field), p.Message, hintOf(p)}
-		if slices.Contains(r.Reasons, reason) {
-			continue
-		}
-		if len(r.Reasons) == journalReasons {
-			r.More = true
-			break
-		}
-		r.Reasons = append(r.Reasons, reason)
-	}
-	q.server.journal.add(r, q.route == routeEvents || q.route == routeBatch)
-}
-
-// knownField is the longest beginning of a pointer that the table of fields has: the rest may be a name that the sender
-// made.
-func knownField(pointer string) string {
-	for {
-		if f, ok := event.LookupField(pointer); ok {
-			return f.Pointer
-		}
-		i := strings.LastIndexByte(pointer, '/')
-		if i < 0 {
-			return ""
-		}
-		pointer = pointer[:i]
-	}
 }

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"slices"
+	"strings"
+
+	"sluice/event"
+	"sluice/internal/journal"
+	"sluice/internal/submission"
+)
+
+// journalReasons is how many reasons the journal lists for one request. Arbitrary.
+const journalReasons = 8
+
+// remember notes a request that was rejected.
+func (q *request) remember(r *rejection) {
+	problems := r.problems
+	if len(problems) == 0 {
+		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
+	}
+	q.note(&journal.Request{Status: r.status(), Code: r.code, Rejected: q.rejected, More: r.truncated}, problems)
+}
+
+// rememberPart notes a request of which a part was accepted, under the id that its receipt has.
+func (q *request) rememberPart(res *event.Result) {
+	q.note(&journal.Request{
+		Status: q.status, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted, Rejected: q.rejected, More: res.ErrorsTruncated,
+	}, res.Errors)
+}
+
+func (q *request) note(r *journal.Request, problems []event.Error) {
+	r.RequestID, r.At, r.Method, r.Path, r.KeyID = strings.Clone(q.id), q.start, routes[q.route].method, routes[q.route].path, q.keyID
+	if q.dataset != nil {
+		r.DatasetID = q.dataset.ID
+	}
+	for i := range problems {
+		p := &problems[i]
+		reason := journal.Reason{Code: p.Code, Field: knownField(p.Field), Message: p.Message, Hint: hintOf(p)}
+		if slices.Contains(r.Reasons, reason) {
+			continue
+		}
+		if len(r.Reasons) == journalReasons {
+			r.More = true
+			break
+		}
+		r.Reasons = append(r.Reasons, reason)
+	}
+	q.server.Journal.Add(r, q.route == routeEvents || q.route == routeBatch)
+}
+
+// knownField is the longest beginning of a pointer that the table of fields has: the rest may be a name that the sender
+// made.
+func knownField(pointer string) string {
+	for {
+		if f, ok := event.LookupField(pointer); ok {
+			return f.Pointer
+		}
+		i := strings.LastIndexByte(pointer, '/')
+		if i < 0 {
+			return ""
+		}
+		pointer = pointer[:i]
+	}
+}
