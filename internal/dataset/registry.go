@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,11 @@ type Registry struct {
 	o       Options
 	uses    *engine.Bucket
 	snap    atomic.Pointer[snapshot]
+
+	// What was read; the replica alone uses it.
+	records  map[string]*Dataset // by record
+	created  time.Time           // of the bucket
+	revision uint64
 }
 
 // snapshot is a copy of all datasets. It never changes; a new one takes its place.
@@ -69,8 +75,8 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the use of keys: %w", err)
 	}
-	r := &Registry{o: o, uses: uses, replica: replica.Replica{Engine: e, Bucket: kv, What: "datasets", Now: o.Now, Log: o.Log}}
-	r.replica.Read = r.all
+	r := &Registry{o: o, uses: uses, records: map[string]*Dataset{}, replica: replica.Replica{Engine: e, Bucket: kv, What: "datasets", Now: o.Now, Log: o.Log}}
+	r.replica.Read = r.changes
 	r.snap.Store(&snapshot{})
 	if err := r.replica.Load(ctx); err != nil {
 		return nil, fmt.Errorf("open datasets: %w", err)
@@ -88,25 +94,39 @@ func (r *Registry) Run(ctx context.Context) error {
 	return r.replica.Run(ctx)
 }
 
-// all reads what there is.
-func (r *Registry) all(ctx context.Context) (uint64, func(), error) {
-	records, revision, err := r.replica.Bucket.All(ctx)
-	return revision, func() { r.replace(records) }, err
-}
-
-// replace swaps in what was read. A record that cannot be read closes its own dataset and no other.
-func (r *Registry) replace(records []engine.Entry) {
-	all := make([]*Dataset, 0, len(records))
-	for _, record := range records {
-		d, err := decode(record.Value)
-		if err != nil {
-			r.o.Log.Error("dataset record cannot be read", "record", record.Key, "error", err)
-			continue
-		}
-		all = append(all, d)
+// changes reads what has changed since the last time, at first everything: there may be thousands of datasets.
+func (r *Registry) changes(ctx context.Context) (uint64, func(), error) {
+	created, err := r.replica.Bucket.Created(ctx)
+	if err != nil {
+		return 0, nil, err
 	}
-	slices.SortFunc(all, func(a, b *Dataset) int { return cmp.Compare(a.ID, b.ID) })
-	r.snap.Store(r.index(all))
+	after := r.revision
+	if !created.Equal(r.created) { // somebody has made the bucket anew
+		after = 0
+	}
+	changed := map[string]*Dataset{} // nil where there is none any more
+	revision, err := r.replica.Bucket.ScanAfter(ctx, after, func(e engine.Entry, deleted bool) error {
+		changed[e.Key] = nil
+		if deleted {
+			return nil
+		}
+		d, err := decode(e.Value)
+		if err != nil { // it closes its own dataset and no other
+			r.o.Log.Error("dataset record cannot be read", "record", e.Key, "error", err)
+			return nil
+		}
+		changed[e.Key] = d
+		return nil
+	})
+	return revision, func() {
+		if after == 0 {
+			clear(r.records)
+		}
+		maps.Copy(r.records, changed)
+		maps.DeleteFunc(r.records, func(_ string, d *Dataset) bool { return d == nil })
+		r.created, r.revision = created, revision
+		r.snap.Store(r.index(slices.SortedFunc(maps.Values(r.records), func(a, b *Dataset) int { return cmp.Compare(a.ID, b.ID) })))
+	}, err
 }
 
 // index makes a snapshot, taking over when each key was last used.

@@ -200,6 +200,12 @@ func (b *Bucket) Revision(ctx context.Context) (uint64, error) {
 	return st.LastSeq, err
 }
 
+// Created returns when the bucket was made: another one under the same name has another time.
+func (b *Bucket) Created(ctx context.Context) (time.Time, error) {
+	st, err := b.log.State(ctx)
+	return st.Created, err
+}
+
 // Size returns about how many bytes the bucket holds.
 func (b *Bucket) Size(ctx context.Context) (int, error) {
 	st, err := b.log.State(ctx)
@@ -231,6 +237,12 @@ func (b *Bucket) All(ctx context.Context) ([]Entry, uint64, error) {
 // what it lacks is behind the last entry that it gives. Whoever answers next is asked for what is behind that, and when
 // nobody has more, the leader is. A leader that is behind what was seen before is ErrUnavailable.
 func (b *Bucket) Scan(ctx context.Context, yield func(e Entry, deleted bool) error) (revision uint64, _ error) {
+	return b.ScanAfter(ctx, 0, yield)
+}
+
+// ScanAfter is Scan of what was set or deleted after a revision. Where there is nothing it returns that revision.
+func (b *Bucket) ScanAfter(ctx context.Context, after uint64, yield func(e Entry, deleted bool) error) (revision uint64, _ error) {
+	revision = after
 	r, err := b.log.Reader(256, 1<<20)
 	if err != nil {
 		return 0, err
@@ -265,12 +277,12 @@ func (b *Bucket) Scan(ctx context.Context, yield func(e Entry, deleted bool) err
 		}
 		take(m)
 	}
-	if revision < b.seen.Load() { // its newest entries have ended by their age, or the leader lacks them
+	if revision == after || revision < b.seen.Load() { // its newest entries have ended by their age, or the leader lacks them
 		last, err := b.Revision(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if last < b.seen.Load() {
+		if last < max(after, b.seen.Load()) {
 			return 0, errBehind
 		}
 	}

@@ -187,6 +187,15 @@ func TestBucketBesideAReplicaThatLags(t *testing.T) {
 	want := []Entry{{Key: "same", Value: []byte("1")}, {Key: "older", Value: []byte("1")}, {Key: "changed", Value: []byte("2")}, {Key: "new", Value: []byte("1")}}
 	same := func(a, b Entry) bool { return a.Key == b.Key && bytes.Equal(a.Value, b.Value) }
 	for range 30 {
+		after := map[string]string{}
+		revision, err := b.ScanAfter(t.Context(), has, func(e Entry, deleted bool) error { after[e.Key] = fmt.Sprint(string(e.Value), deleted); return nil })
+		if err != nil || revision != last || fmt.Sprint(after) != "map[changed:2false deleted:true new:1false]" {
+			t.Fatalf("after %d: got revision %d, entries %v, error %v", has, revision, after, err)
+		}
+		revision, err = b.ScanAfter(t.Context(), last, func(Entry, bool) error { return errors.New("there is nothing") })
+		if err != nil || revision != last {
+			t.Fatalf("after the last: got revision %d, error %v", revision, err)
+		}
 		all, revision, err := b.All(t.Context())
 		if err != nil || revision != last || !slices.EqualFunc(all, want, same) {
 			t.Fatalf("got revision %d, entries %v, error %v; want %d, %v", revision, all, err, last, want)
