@@ -126,6 +126,17 @@ SOAK ?= 20000
 soak: ## everything that senders, readers and operators do, under a simulated clock; figures at steps, which must not grow: SOAK=20000 commits, SEED=number, SOAK_PROFILE=directory for heap profiles (1 h)
 	SOAK_COMMITS=$(SOAK) SEED=$(SEED) $(GO) test -count 1 -v -timeout 3h -run '^TestSoak$$' ./cmd/sluice
 
+MANY ?= 10000
+MANY_DAYS ?= 30
+.PHONY: many
+many: ## what many datasets cost: start, memory, pages, /v1/stats: MANY=10000 datasets, MANY_DAYS=30 days of numbers (10 min)
+	MANY=$(MANY) MANY_DAYS=$(MANY_DAYS) $(GO) test -count 1 -v -timeout 1h -run '^TestMany$$' ./cmd/sluice
+
+YEAR_DAYS ?= 400
+.PHONY: year
+year: ## what each operation on the tables reads after a day, a month and YEAR_DAYS=400 simulated days (10 min)
+	YEAR_DAYS=$(YEAR_DAYS) $(GO) test -count 1 -v -timeout 1h -run '^TestYear$$' ./internal/lake
+
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
 	$(GO) test -race -timeout 20m ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/parquetfile \

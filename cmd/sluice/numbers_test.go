@@ -272,7 +272,7 @@ func BenchmarkNumbers(b *testing.B) {
 	}
 }
 
-func processorTime(b *testing.B) time.Duration {
+func processorTime(b testing.TB) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)
