@@ -18,6 +18,7 @@ import (
 	"sluice/internal/durable"
 	"sluice/internal/erasure"
 	"sluice/internal/feed"
+	purposes "sluice/internal/purpose"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -36,6 +37,7 @@ func newFeed() *cobra.Command {
 		Use:   "feed",
 		Short: "Print accepted events as they come",
 		Long: `Prints accepted events as they come, one a line, with the members of a stored row, until it is interrupted.
+A line {"erased":{"event_id":"…"}} says that a row was erased.
 It reads the stream of --data or --nats, so rows come within a second of their acknowledgement, and before
 they are in the table. With --url it follows a server on another machine, with the token of a reader in the
 variable SLUICE_TOKEN or in a file. Programs use GET /feed/v1/events: see docs/feed.md.
@@ -52,6 +54,8 @@ stores the cursor with its own effects.`,
 	f := cmd.Flags()
 	f.StringVar(&purpose, "purpose", "", "optimization: rows with optimization_eligible; measurement: every row that is not suppressed")
 	f.StringVar(&p.Dataset, "dataset", "", "only this dataset")
+	f.StringArrayVar(&p.Types, "type", nil, "only events of this type; may be given more than once")
+	f.StringArrayVar(&p.Campaigns, "campaign", nil, "only events of this campaign; may be given more than once")
 	f.StringVar(&cursor, "cursor", "", "where to begin: a cursor, or earliest; default: from now on")
 	f.StringVar(&p.file, "cursor-file", "", "keep the position in this file, and begin there when it exists")
 	f.StringVar(&address, "url", "", "follow a server on another machine: the address of its operators' listener")
@@ -59,7 +63,7 @@ stores the cursor with its own effects.`,
 	f.BoolVar(&p.once, "once", false, "end when everything there is now was printed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var ok bool
-		if p.Purpose, ok = feed.ParsePurpose(purpose); !ok {
+		if p.Purpose, ok = purposes.Parse(purpose); !ok {
 			return errors.New("--purpose is optimization or measurement")
 		}
 		if p.file != "" {
@@ -253,7 +257,7 @@ func (p *printing) follow(cmd *cobra.Command, r *feed.Remote, purpose, cursor st
 
 // query is what a server is asked for.
 func (p *printing) query(purpose, cursor string) url.Values {
-	q := url.Values{"purpose": {purpose}, "limit": {strconv.Itoa(10 * feedPage)}}
+	q := url.Values{"purpose": {purpose}, "limit": {strconv.Itoa(10 * feedPage)}, "type": p.Types, "campaign": p.Campaigns}
 	for name, value := range map[string]string{"dataset": p.Dataset, "cursor": cursor} {
 		if value != "" {
 			q.Set(name, value)

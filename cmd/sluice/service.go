@@ -347,6 +347,7 @@ func (s *service) run(ctx context.Context) error {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
+	s.member.Beat(partsCtx) // before the first request: see cluster.Member.Oldest
 	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
 
 	select {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Follows the events of a Sluice server into an SQLite database, each once.
+"""Follows the events of a Sluice server into an SQLite database, each once, without those that were erased.
 
 Rows and cursor are stored in one transaction: the program may be killed at any time, and goes on where it was.
 Only the standard library is used.
@@ -50,6 +50,9 @@ def follow(cursor):
             if "cursor" in row:  # the last line
                 db.execute("INSERT OR REPLACE INTO position VALUES (1, ?)", (row["cursor"],))
                 return row["cursor"]
+            if "erased" in row:  # the program may never have read it
+                db.execute("DELETE FROM events WHERE event_id = ?", (row["erased"]["event_id"],))
+                continue
             db.execute("INSERT INTO events VALUES (:event_id, :data_set_id, :event_type, :value, :currency_code)", row)
         raise EOFError("the answer has no last line")  # nothing of it counts
 
@@ -60,7 +63,8 @@ while True:
     try:
         position = follow(position)
     except urllib.error.HTTPError as err:
-        # 410 means that the cursor is older than the stream: the body says which snapshot to read, and how to go on.
+        # 410 means that the cursor is older than the stream: the body says which snapshot takes the place of all rows,
+        # and the cursor to go on with.
         print(err.code, err.read().decode(), flush=True)
         time.sleep(1)
     except (OSError, EOFError, http.client.HTTPException) as err:

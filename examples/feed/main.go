@@ -1,4 +1,5 @@
-// Command feed follows the events of a Sluice server and counts them in a file, each once.
+// Command feed follows the events of a Sluice server and keeps what it needs of them in a file, each once, without those that
+// were erased.
 //
 // It stores the cursor with its effects, in one step: the file holds both, and is replaced as a whole. So it may be killed
 // at any time, and goes on where it was. Only the standard library is used.
@@ -25,18 +26,28 @@ import (
 // state is what the program has made of the events up to a cursor.
 type state struct {
 	Cursor string             `json:"cursor"`
-	Events map[string]int     `json:"events"` // by event type
-	Value  map[string]float64 `json:"value"`  // by currency
+	Rows   map[string]row     `json:"rows"`   // by event id
+	Events map[string]int     `json:"events"` // of the rows, by event type
+	Value  map[string]float64 `json:"value"`  // of the rows, by currency
 	IDs    map[string]int     `json:"ids,omitempty"`
+	Erased map[string]int     `json:"erased,omitempty"` // lines of erased rows, by event id
 }
 
-// line is a row of the feed, or its last line.
-type line struct {
-	EventID   string   `json:"event_id"`
+// row is what the program keeps of an event.
+type row struct {
 	EventType string   `json:"event_type"`
-	Value     *float64 `json:"value"`
-	Currency  string   `json:"currency_code"`
-	Cursor    string   `json:"cursor"`
+	Value     *float64 `json:"value,omitempty"`
+	Currency  string   `json:"currency_code,omitempty"`
+}
+
+// line is a row of the feed, the id of an erased one, or its last line.
+type line struct {
+	row
+	EventID string `json:"event_id"`
+	Erased  *struct {
+		EventID string `json:"event_id"`
+	} `json:"erased"`
+	Cursor string `json:"cursor"`
 }
 
 func main() {
@@ -45,22 +56,25 @@ func main() {
 	purpose := flag.String("purpose", "optimization", "optimization or measurement")
 	begin := flag.String("begin", "", "where to begin without a state: a cursor, or earliest; default: from now on")
 	limit := flag.Int("limit", 1000, "rows of a request")
-	ids := flag.Bool("ids", false, "count each event id, too")
+	ids := flag.Bool("ids", false, "count the lines of each event id, too")
 	flag.Parse()
 	s, err := load(*file, *begin)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if *ids && s.IDs == nil {
-		s.IDs = map[string]int{}
+	if *ids {
+		s.count()
 	}
 	for {
 		q := url.Values{"purpose": {*purpose}, "cursor": {s.Cursor}, "limit": {fmt.Sprint(*limit)}, "wait": {"30s"}}
 		if err := s.follow(*server+"/feed/v1/events?"+q.Encode(), os.Getenv("SLUICE_TOKEN")); err != nil {
 			log.Print(err)
 			time.Sleep(time.Second)
-			if s, err = load(*file, *begin); err != nil { // forget what was counted of a half answer
+			if s, err = load(*file, *begin); err != nil { // forget what was kept of a half answer
 				log.Fatal(err)
+			}
+			if *ids {
+				s.count()
 			}
 			continue
 		}
@@ -73,7 +87,45 @@ func main() {
 // web follows no redirect: the token would go along.
 var web = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// follow counts the rows of one answer. Without the last line there is no cursor, and the rows do not count.
+// count makes the program count lines.
+func (s *state) count() {
+	if s.IDs == nil {
+		s.IDs = map[string]int{}
+	}
+	if s.Erased == nil {
+		s.Erased = map[string]int{}
+	}
+}
+
+// keep adds a row.
+func (s *state) keep(l *line) {
+	s.Rows[l.EventID] = l.row
+	s.Events[l.EventType]++
+	if l.Value != nil {
+		s.Value[l.Currency] += *l.Value
+	}
+	if s.IDs != nil {
+		s.IDs[l.EventID]++
+	}
+}
+
+// erase takes a row out again. The program may never have read it.
+func (s *state) erase(id string) {
+	r, ok := s.Rows[id]
+	if ok {
+		s.Events[r.EventType]--
+	}
+	if ok && r.Value != nil {
+		s.Value[r.Currency] -= *r.Value
+	}
+	delete(s.Rows, id)
+	delete(s.IDs, id)
+	if s.Erased != nil {
+		s.Erased[id]++
+	}
+}
+
+// follow keeps the rows of one answer. Without the last line there is no cursor, and the rows do not count.
 func (s *state) follow(address, token string) error {
 	r, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
@@ -86,7 +138,8 @@ func (s *state) follow(address, token string) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		// 410 means that the cursor is older than the stream: the body says which snapshot to read, and how to go on.
+		// 410 means that the cursor is older than the stream: the body says which snapshot takes the place of everything
+		// that was kept, and the cursor to go on with.
 		body, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
 		return fmt.Errorf("%s: %s", answer.Status, body)
 	}
@@ -101,19 +154,17 @@ func (s *state) follow(address, token string) error {
 			s.Cursor = l.Cursor
 			return nil
 		}
-		s.Events[l.EventType]++
-		if l.Value != nil {
-			s.Value[l.Currency] += *l.Value
+		if l.Erased != nil {
+			s.erase(l.Erased.EventID)
+			continue
 		}
-		if s.IDs != nil {
-			s.IDs[l.EventID]++
-		}
+		s.keep(&l)
 	}
 	return errors.Join(lines.Err(), io.ErrUnexpectedEOF)
 }
 
 func load(file, begin string) (*state, error) {
-	s := &state{Cursor: begin, Events: map[string]int{}, Value: map[string]float64{}}
+	s := &state{Cursor: begin, Rows: map[string]row{}, Events: map[string]int{}, Value: map[string]float64{}}
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil

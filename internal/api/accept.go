@@ -35,7 +35,8 @@ func (q *request) submit() error {
 // judge decodes and validates the body, and says whether its events may be queued. They are received now: a
 // slow upload does not make an event older.
 func (q *request) judge(body string) (*event.Result, time.Time, error) {
-	received := q.server.Now()
+	received := q.server.arrivals.Enter(q.server.Now)
+	q.received, q.under = received, true
 	shape := event.Single
 	if q.route == routeBatch {
 		shape = event.Batch
@@ -112,6 +113,21 @@ func none(res *event.Result) *rejection {
 	return r
 }
 
+// leave says that the events are on stable storage, or will not be; or that nobody knows.
+func (q *request) leave(err error) {
+	switch {
+	case !q.under:
+	case err == nil || errors.Is(err, stream.ErrExists):
+		q.server.arrivals.Leave(q.received)
+	default:
+		q.server.arrivals.LeaveInDoubt(q.received)
+	}
+	q.under = false
+}
+
+// Oldest is a time, in Unix seconds, before which no event was received that is still to be stored.
+func (s *Server) Oldest() int64 { return s.arrivals.Oldest(s.Now) }
+
 // store appends the submission and writes its receipt. It returns nil only once the events are on stable storage.
 func (q *request) store(res *event.Result, received time.Time, digest *[32]byte) error {
 	q.step("store")
@@ -131,6 +147,7 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 		q.stopDecoding()
 	}
 	pos, err := q.append()
+	q.leave(err)
 	if now := q.server.Now(); len(q.record) < fairSize {
 		q.server.pacing.small(q.usage, now, now.Sub(received))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/arrival"
 	"sluice/internal/campaign"
 	"sluice/internal/dataset"
 	"sluice/internal/journal"
@@ -92,6 +93,7 @@ type Server struct {
 	usages   sync.Map // dataset id → *usage
 	inFlight atomic.Int64
 	decoding fairSemaphore // processors for large bodies
+	arrivals arrival.Desk  // of events that are on their way into the stream
 	queueing fairSemaphore // bytes of large records on their way into the stream
 	pacing   pacing        // of large bodies
 	listener atomic.Pointer[listen.Listener]

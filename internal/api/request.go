@@ -38,6 +38,9 @@ type request struct {
 	result          // what is answered
 	bodyRead   bool // nothing of the body is left on the connection
 	unreliable bool // it panicked: its memory is not used again
+
+	received time.Time // when its events were
+	under    bool      // they are on their way into the stream
 }
 
 // result is what a request comes to.
@@ -83,6 +86,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // written: nobody can say what the sender got, so the connection is closed.
 func (q *request) end() {
 	v := recover()
+	q.leave(nil) // unless they were stored, they will not be
 	q.holding.release()
 	if v == nil && !q.unreliable && q.buffers != nil && q.decoder != nil {
 		q.server.pools.put(q.route, q.buffers)

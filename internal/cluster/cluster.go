@@ -38,6 +38,7 @@ type Node struct {
 	Loads    []Load    `json:"loads,omitempty"`    // the partitions that it loads
 	Trouble  *Trouble  `json:"trouble,omitempty"`  // why it cannot load; nil is none
 	Reads    Formats   `json:"reads"`
+	Oldest   int64     `json:"oldest,omitempty"` // no event comes that it received before, Unix seconds by its clock
 
 	Seen time.Time `json:"-"` // when the engine stored its last heartbeat
 }
@@ -117,6 +118,7 @@ type Options struct {
 	Engine *engine.Engine
 	Node   Node
 	Loads  func() ([]Load, *Trouble) // what this node loads now, and why it cannot; nil means nothing
+	Oldest func() int64              // see Node.Oldest; nil means that it is not known
 	Now    func() time.Time
 	Log    *slog.Logger // nil means nothing is logged
 }
@@ -200,6 +202,31 @@ func (m *Member) Run(ctx context.Context) error {
 	}
 }
 
+// Beat sends a heartbeat now: call it before this node takes requests, so that the others know of it.
+func (m *Member) Beat(ctx context.Context) { m.beat(ctx) }
+
+// Oldest is a time, in Unix seconds, before which no node received an event that is still to be stored: the least that any of
+// them has said. It is not known while a node does not say it, or the engine cannot be asked. A node that does not answer is
+// counted as it was, until it no longer counts as running.
+func (m *Member) Oldest(ctx context.Context) (int64, bool) {
+	oldest := m.o.Oldest()
+	all, _, err := m.nodes.All(ctx)
+	if err != nil {
+		return 0, false
+	}
+	for _, entry := range all {
+		if entry.Key == m.o.Node.ID {
+			continue
+		}
+		var n Node
+		if err := json.Unmarshal(entry.Value, &n); err != nil || n.Oldest == 0 {
+			return 0, false
+		}
+		oldest = min(oldest, n.Oldest)
+	}
+	return oldest, true
+}
+
 // Drain says to the others that this node takes no more requests.
 func (m *Member) Drain(ctx context.Context) {
 	m.draining.Store(true)
@@ -233,6 +260,9 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 	n.Draining = m.draining.Load()
 	if m.o.Loads != nil {
 		n.Loads, n.Trouble = m.o.Loads()
+	}
+	if m.o.Oldest != nil {
+		n.Oldest = m.o.Oldest()
 	}
 	data, err := json.Marshal(n)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"time"
 
+	"sluice/internal/erasure"
+	"sluice/internal/lake"
 	"sluice/internal/stream"
 )
 
@@ -18,6 +20,10 @@ import (
 //
 //	bytes  what
 //	8      identity of the stream: when its first partition was made, in nanoseconds
+//	8      identity of the log of erased events
+//	8      number of its next entry
+//	4      lines of that entry that were read
+//	8      complete_through, Unix seconds
 //	8      for each partition: sequence number of the next frame
 //	4      for each partition: rows of that frame that were read
 //
@@ -28,8 +34,11 @@ import (
 // not in the cursor was made later: everything in it is still to be read.
 const cursorVersion = 1
 
-// positionSize is that of one partition in a cursor.
-const positionSize = 8 + 4
+// positionSize is that of one partition in a cursor, headSize what comes before them.
+const (
+	positionSize = 8 + 4
+	headSize     = 8 + 8 + positionSize + 8
+)
 
 // Earliest is the cursor, as text, of the oldest position that the stream holds.
 const Earliest = "earliest"
@@ -47,8 +56,11 @@ type position struct {
 
 // Cursor is a position in every partition. It belongs to one stream.
 type Cursor struct {
-	stream uint64 // its identity
-	parts  []position
+	stream   uint64 // its identity
+	parts    []position
+	log      uint64   // identity of the log of erased events
+	erased   position // in that log
+	complete int64    // no row follows that was received before, Unix seconds
 
 	read time.Time // when the last frame was stored whose rows were handed out; zero before the first. Not part of the text
 }
@@ -76,6 +88,10 @@ func newSeal(secret []byte) cipher.AEAD {
 // Text returns a cursor as text.
 func (f *Feed) Text(c *Cursor) string {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 128), c.stream)
+	b = binary.BigEndian.AppendUint64(b, c.log)
+	b = binary.BigEndian.AppendUint64(b, c.erased.seq)
+	b = binary.BigEndian.AppendUint32(b, uint32(c.erased.rows))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.complete))
 	for _, p := range c.parts {
 		b = binary.BigEndian.AppendUint64(b, p.seq)
 		b = binary.BigEndian.AppendUint32(b, uint32(p.rows))
@@ -94,14 +110,36 @@ func (f *Feed) parse(text string) (*Cursor, error) {
 		return nil, errCursor
 	}
 	b, err = f.seal.Open(nil, nil, b[1:], b[:1])
-	if err != nil || len(b) < 8+positionSize || (len(b)-8)%positionSize != 0 {
+	if err != nil || len(b) < headSize+positionSize || (len(b)-headSize)%positionSize != 0 {
 		return nil, errCursor
 	}
-	c := &Cursor{stream: binary.BigEndian.Uint64(b)}
-	for b = b[8:]; len(b) > 0; b = b[positionSize:] {
+	c := &Cursor{
+		stream: binary.BigEndian.Uint64(b), log: binary.BigEndian.Uint64(b[8:]),
+		erased:   position{binary.BigEndian.Uint64(b[16:]), uint64(binary.BigEndian.Uint32(b[24:]))},
+		complete: int64(binary.BigEndian.Uint64(b[28:])),
+	}
+	for b = b[headSize:]; len(b) > 0; b = b[positionSize:] {
 		c.parts = append(c.parts, position{binary.BigEndian.Uint64(b), uint64(binary.BigEndian.Uint32(b[8:]))})
 	}
 	return c, nil
+}
+
+// told is the number of the first entry of the log of erased events of which nothing was handed out.
+func (c *Cursor) told() uint64 {
+	if c.erased.rows > 0 {
+		return c.erased.seq + 1
+	}
+	return c.erased.seq
+}
+
+// behind says whether everything was read that the stream held at a look.
+func (c *Cursor) behind(b []stream.Bounds) bool {
+	for p := range b {
+		if p >= len(c.parts) || c.parts[p].seq <= b[p].Last {
+			return false
+		}
+	}
+	return true
 }
 
 // grow adds the partitions that were made after the cursor.
@@ -111,18 +149,22 @@ func (c *Cursor) grow(partitions int) {
 	}
 }
 
-// atWatermarks returns the cursor right behind what a snapshot of the table holds.
-func atWatermarks(id uint64, partitions int, watermarks map[uint8]uint64) *Cursor {
-	c := &Cursor{stream: id}
-	for p := range partitions {
-		c.parts = append(c.parts, position{seq: watermarks[uint8(p)] + 1})
+// atSnapshot returns the cursor right behind what a snapshot of the table holds, and behind what was erased from it. Entries of
+// the log that are gone name no row of a snapshot.
+func atSnapshot(b []stream.Bounds, log erasure.Bounds, snap *lake.Snapshot) *Cursor {
+	c := &Cursor{stream: identity(b), log: log.ID, erased: position{seq: max(erasure.Mark(snap.Erased).In(log)+1, log.First)}}
+	for p := range b {
+		c.parts = append(c.parts, position{seq: snap.Watermarks[uint8(p)] + 1})
 	}
 	return c
 }
 
-// held says whether the stream holds everything from the cursor on.
-func (c *Cursor) held(b []stream.Bounds) bool {
+// held says whether the stream, and the log of erased events, hold everything from the cursor on.
+func (c *Cursor) held(b []stream.Bounds, log erasure.Bounds) bool {
 	if c.stream != identity(b) || len(c.parts) > len(b) {
+		return false
+	}
+	if c.log != log.ID || c.erased.seq < log.First || c.erased.seq > log.Last+1 {
 		return false
 	}
 	for p, bounds := range b {

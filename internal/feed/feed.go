@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,9 +39,10 @@ type Readers interface {
 	Authenticate(token string) (*dataset.Reader, error)
 }
 
-// Erasures knows which identifiers were erased.
+// Erasures knows which identifiers were erased, and which rows for it.
 type Erasures interface {
 	Current(ctx context.Context) (*erasure.Set, error)
+	Log(ctx context.Context) (*erasure.Log, error)
 }
 
 // Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none. Secret encrypts
@@ -53,6 +55,9 @@ type Options struct {
 	Secret   []byte
 	IDs      *submission.IDs // so that a row has the submission id that its sender got
 	Log      *slog.Logger
+	// Oldest is a time, in Unix seconds, before which no event was received that is still to be stored; it is not ok while
+	// that is not known. nil is never known.
+	Oldest func(context.Context) (int64, bool)
 }
 
 // Feed hands events out. Its methods may be called by many goroutines.
@@ -65,6 +70,7 @@ type Feed struct {
 
 	lookMu    sync.Mutex // one look at the stream at a time
 	now, then *look
+	past      []*look // with a time, a second apart, the oldest first
 
 	places   places
 	rows     atomic.Uint64
@@ -93,11 +99,13 @@ const settle = 100 * time.Millisecond
 type look struct {
 	at     time.Time
 	bounds []stream.Bounds
+	log    erasure.Bounds
+	oldest int64 // no event behind bounds was received before, Unix seconds; 0 is not known
 }
 
-// look returns where the stream ends, as known at most so long ago; and where it ended some time before that: rows up to
-// there have their place in the order.
-func (f *Feed) look(ctx context.Context, age time.Duration) (visible, settled []stream.Bounds, err error) {
+// look returns where the stream and the log of erased events end, as known at most so long ago; and where the stream ended
+// some time before that: rows up to there have their place in the order.
+func (f *Feed) look(ctx context.Context, age time.Duration) (now *look, settled []stream.Bounds, err error) {
 	begun := time.Now()
 	f.lookMu.Lock()
 	defer f.lookMu.Unlock()
@@ -108,7 +116,7 @@ func (f *Feed) look(ctx context.Context, age time.Duration) (visible, settled []
 		}
 	}
 	if len(f.now.bounds) == 1 {
-		return f.now.bounds, f.now.bounds, nil
+		return f.now, f.now.bounds, nil
 	}
 	if f.then == nil || age == 0 && f.then.at.Before(begun) {
 		f.then = f.now
@@ -121,20 +129,67 @@ func (f *Feed) look(ctx context.Context, age time.Duration) (visible, settled []
 			return nil, nil, err
 		}
 	}
-	return f.now.bounds, f.then.bounds, nil
+	return f.now, f.then.bounds, nil
+}
+
+// logEnds is where the log of erased events begins and ends.
+func (f *Feed) logEnds(ctx context.Context) (erasure.Bounds, error) {
+	if f.o.Erasures == nil {
+		return erasure.Bounds{First: 1}, nil
+	}
+	l, err := f.o.Erasures.Log(ctx)
+	if err != nil {
+		return erasure.Bounds{}, err
+	}
+	return l.Bounds(ctx)
+}
+
+// ends asks where the stream and the log of erased events begin and end.
+func (f *Feed) ends(ctx context.Context) ([]stream.Bounds, erasure.Bounds, error) {
+	bounds, err := f.o.Stream.Bounds(ctx)
+	if err != nil {
+		return nil, erasure.Bounds{}, err
+	}
+	log, err := f.logEnds(ctx)
+	return bounds, log, err
 }
 
 func (f *Feed) lookAgain(ctx context.Context) error {
 	at := time.Now()
-	bounds, err := f.o.Stream.Bounds(ctx)
+	oldest := int64(0)
+	if f.o.Oldest != nil { // before the stream is looked at: what is stored meanwhile lies before its end
+		if t, ok := f.o.Oldest(ctx); ok {
+			oldest = t
+		}
+	}
+	bounds, log, err := f.ends(ctx)
 	if err != nil {
 		return err
 	}
 	if f.now != nil && at.Sub(f.now.at) >= settle {
 		f.then = f.now
 	}
-	f.now = &look{at, bounds}
+	f.now = &look{at, bounds, log, oldest}
+	if n := len(f.past); oldest > 0 && (n == 0 || at.Sub(f.past[n-1].at) >= time.Second) {
+		f.past = append(f.past[max(0, n-pastLooks):], f.now)
+	}
 	return nil
+}
+
+// pastLooks is how many looks are remembered. Arbitrary: a follower may be that many seconds behind, and still learn up to when
+// its rows are complete.
+const pastLooks = 300
+
+// complete notes in a cursor up to when its rows are complete: as of the newest look at the stream that the cursor is behind.
+// What it says never goes back.
+func (f *Feed) complete(c *Cursor) {
+	f.lookMu.Lock()
+	defer f.lookMu.Unlock()
+	for _, l := range append(slices.Clone(f.past), f.then, f.now) {
+		if l != nil && l.oldest > c.complete && c.behind(l.bounds) {
+			c.complete = l.oldest
+		}
+	}
 }
 
 // ErrCursor says that a text is not a cursor.
@@ -161,11 +216,14 @@ func (f *Feed) Cursor(ctx context.Context, text string) (*Cursor, error) {
 		}
 		return c, f.check(ctx, c)
 	}
-	bounds, err := f.o.Stream.Bounds(ctx)
+	bounds, log, err := f.ends(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cursor{stream: identity(bounds)}
+	c := &Cursor{stream: identity(bounds), log: log.ID, erased: position{seq: log.Last + 1}}
+	if text == Earliest {
+		c.erased.seq = log.First
+	}
 	for _, b := range bounds {
 		at := b.Last + 1
 		if text == Earliest {
@@ -178,16 +236,18 @@ func (f *Feed) Cursor(ctx context.Context, text string) (*Cursor, error) {
 
 // check says whether the stream holds what follows a cursor, and lets the cursor grow with the stream.
 func (f *Feed) check(ctx context.Context, c *Cursor) error {
-	bounds, _, err := f.look(ctx, lookAge)
+	now, _, err := f.look(ctx, lookAge)
 	if err != nil {
 		return err
 	}
-	if !c.held(bounds) { // another node may have seen more than our last look
-		if bounds, err = f.o.Stream.Bounds(ctx); err != nil {
+	bounds := now.bounds
+	if !c.held(bounds, now.log) { // another node may have seen more than our last look
+		var log erasure.Bounds
+		if bounds, log, err = f.ends(ctx); err != nil {
 			return err
 		}
-		if !c.held(bounds) {
-			return f.expired(ctx, bounds)
+		if !c.held(bounds, log) {
+			return f.expired(ctx, bounds, log)
 		}
 	}
 	c.grow(len(bounds))
@@ -195,7 +255,7 @@ func (f *Feed) check(ctx context.Context, c *Cursor) error {
 }
 
 // expired makes the error of a cursor that the stream no longer holds.
-func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds) error {
+func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds, log erasure.Bounds) error {
 	snap, err := f.o.Tables.Snapshot(ctx, 0)
 	if errors.Is(err, lake.ErrNotFound) {
 		return &Expired{}
@@ -203,7 +263,7 @@ func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds) error {
 	if err != nil {
 		return fmt.Errorf("newest snapshot of the table: %w", err)
 	}
-	return &Expired{snap.ID, f.Text(atWatermarks(identity(bounds), len(bounds), snap.Watermarks))}
+	return &Expired{snap.ID, f.Text(atSnapshot(bounds, log, &snap))}
 }
 
 // AtSnapshot returns the cursor that continues exactly after a snapshot of the table of events. One that is not kept is
@@ -213,24 +273,32 @@ func (f *Feed) AtSnapshot(ctx context.Context, id int64) (*Cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	bounds, err := f.o.Stream.Bounds(ctx)
+	bounds, log, err := f.ends(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return atWatermarks(identity(bounds), len(bounds), snap.Watermarks), nil
+	return atSnapshot(bounds, log, &snap), nil
 }
 
 // Query chooses rows.
 type Query struct {
-	Purpose Purpose
-	Dataset string        // "" means all
-	Limit   int           // rows
-	Bytes   int           // of lines, and one line more
-	Time    time.Duration // after which no other frame is looked at; 0 means any
+	Purpose   Purpose
+	Dataset   string        // "" means all
+	Types     []string      // only rows of one of these event types; none means all
+	Campaigns []string      // only rows with one of these campaigns; none means all
+	Limit     int           // rows, and lines of erased ones
+	Bytes     int           // of lines, and one line more
+	Time      time.Duration // after which no other frame is looked at; 0 means any
+}
+
+// covers says whether a row with a purpose and a dataset may be handed out.
+func (q *Query) covers(p Purpose, dataset string) bool {
+	return p >= q.Purpose && (q.Dataset == "" || q.Dataset == dataset)
 }
 
 func (q *Query) wants(r *row) bool {
-	return r.purpose >= q.Purpose && (q.Dataset == "" || q.Dataset == r.dataset)
+	return q.covers(r.purpose, r.dataset) && (len(q.Types) == 0 || slices.Contains(q.Types, r.eventType)) &&
+		(len(q.Campaigns) == 0 || slices.Contains(q.Campaigns, r.campaign))
 }
 
 // lookAge is how old a look at the stream may be for a follower that waits. The rows of a busy stream gather meanwhile: a
@@ -243,16 +311,23 @@ const lookAge = 100 * time.Millisecond
 // that emit got.
 //
 // The rows of a partition come in the order in which they were stored; those of several partitions are merged by the time
-// at which their frames were stored. So the same cursor gives the same rows in the same order.
+// at which their frames were stored. So the same cursor gives the same rows in the same order. Before them come lines of rows
+// that were erased. None of these rows follows them: they are withheld from there on.
 func (f *Feed) Read(
 	ctx context.Context, c *Cursor, q Query, age time.Duration, emit func(lines []byte, rows int) error,
 ) (rows int, caughtUp bool, err error) {
-	visible, settled, err := f.look(ctx, age)
+	now, settled, err := f.look(ctx, age)
 	if err != nil {
 		return 0, false, err
 	}
+	visible := now.bounds
 	c.grow(len(visible))
 	begun := time.Now()
+	told, err := f.tell(ctx, c, &q, now.log, emit)
+	rows += told
+	if err != nil {
+		return rows, false, err
+	}
 	m := merge{f: f, c: c, visible: visible, heads: make([]*frame, len(visible))}
 	for q.Limit > 0 && q.Bytes > 0 {
 		p, head, err := m.next(ctx)
@@ -317,16 +392,16 @@ func (m *merge) next(ctx context.Context) (partition int, first *frame, err erro
 // read reads the frame at a position. Where there is none, but one behind it, either frames were lost, and there is nothing
 // to hand out, or they have aged out since the cursor was checked.
 func (m *merge) read(ctx context.Context, p uint8, at *position) (*frame, error) {
-	h, err := m.f.pages.next(ctx, p, at.seq)
+	h, err := m.f.pages.next(ctx, p, at.seq, m.c.told())
 	if err != nil || h == nil || h.seq == at.seq {
 		return h, err
 	}
-	bounds, err := m.f.o.Stream.Bounds(ctx)
+	bounds, log, err := m.f.ends(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if at.seq < bounds[p].First {
-		return nil, m.f.expired(ctx, bounds)
+		return nil, m.f.expired(ctx, bounds, log)
 	}
 	*at = position{seq: h.seq}
 	return h, nil

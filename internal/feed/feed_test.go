@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,13 +10,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 // What is erased is not handed out any more, also if other followers have read it before. What comes later is.
@@ -39,6 +43,181 @@ func TestErasedRows(t *testing.T) {
 			t.Fatalf("got %v, want %v", rows, left)
 		}
 		rows, _ = s.all("purpose=measurement", "earliest")
+	}
+}
+
+// erase erases a partner id: it leaves a tombstone, and the log names rows as the one who deletes or loads them writes it.
+func (s *site) erase(partner string, rows ...event.Row) {
+	s.t.Helper()
+	if _, err := s.erased.Add(s.t.Context(), erasure.Partner, partner, "", time.Now(), time.Hour); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.erased.LeftOut(s.t.Context(), rows); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// having are the rows of a submission with a partner id, as they are in the table.
+func having(sub *submission.Submission, partner string) (out []event.Row) {
+	for _, r := range sub.Rows {
+		if r.PartnerID == partner {
+			r.EventID = submission.EventID(sub.Base, r.SubmissionIndex)
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func ids(rows []event.Row) (out []string) {
+	for i := range rows {
+		out = append(out, rows[i].EventID.String())
+	}
+	return out
+}
+
+// Each follower whose dataset and purpose cover an erased row is told once, whether or not it has read the row, and whatever it
+// filters by. It does not get the row afterwards.
+func TestErasedLines(t *testing.T) {
+	onEveryEngine(t, func(t *testing.T, s *site) {
+		now := s.get("all", "/feed/v1/events?purpose=measurement").Cursor
+		shop, other := s.send("shop", 40), s.send("other", 8)
+		_, read := s.all("purpose=measurement", Earliest)
+		persons := append(having(shop, "person"), having(other, "person")...)
+		s.erase("person", persons...)
+		s.erase("person", persons...) // again: nothing new
+		var optimized []event.Row
+		for _, r := range persons {
+			if r.OptimizationEligible {
+				optimized = append(optimized, r)
+			}
+		}
+		for name, c := range map[string]struct {
+			token, query, cursor string
+			want                 []event.Row
+		}{
+			"has read it":          {"all", "purpose=measurement", read, persons},
+			"has read nothing":     {"all", "purpose=measurement", now, persons},
+			"begins":               {"all", "purpose=measurement", Earliest, persons},
+			"line by line":         {"all", "purpose=measurement&limit=1", read, persons},
+			"filters":              {"all", "purpose=measurement&type=lead&campaign=x", read, persons},
+			"optimizes":            {"all", "purpose=optimization", read, optimized},
+			"is bound":             {"bound", "purpose=measurement", read, having(shop, "person")},
+			"follows one dataset":  {"all", "purpose=measurement&dataset=other", read, having(other, "person")},
+			"of another dataset":   {"all", "purpose=measurement&dataset=none", read, nil},
+			"begins with now":      {"all", "purpose=measurement", "", nil},
+			"bound and filters":    {"bound", "purpose=measurement&type=purchase", now, having(shop, "person")},
+			"begins, line by line": {"all", "purpose=measurement&limit=1", Earliest, persons},
+		} {
+			var got []string
+			for cursor, done := c.cursor, false; !done; {
+				p := s.get(c.token, "/feed/v1/events?"+c.query+"&cursor="+cursor)
+				if p.status != 200 {
+					t.Fatalf("%s: got %d %s", name, p.status, p.text)
+				}
+				got = append(got, p.erased...)
+				for _, id := range p.ids {
+					if slices.Contains(ids(persons), id) {
+						t.Errorf("%s: an erased row was handed out", name)
+					}
+				}
+				cursor, done = p.Cursor, p.CaughtUp
+			}
+			if !slices.Equal(got, ids(c.want)) {
+				t.Errorf("%s: got %d lines, want %d", name, len(got), len(c.want))
+			}
+		}
+	})
+}
+
+// The cursor of a snapshot lies behind every erasure that the snapshot contains, and before all others.
+func TestErasedAndSnapshots(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	sub := s.send("shop", 40)
+	var rows []event.Row
+	for _, name := range []string{"person", "late person"} {
+		rows = append(rows, having(sub, name)...)
+	}
+	err := s.lake.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{To: 1}}, Events: rows}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func() []string {
+		snap, err := s.lake.Snapshot(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := s.get("all", fmt.Sprintf("/feed/v1/cursor?snapshot=%d", snap.ID))
+		return s.get("all", "/feed/v1/events?purpose=measurement&cursor="+at.Cursor).erased
+	}
+	for _, name := range []string{"person", "late person"} {
+		s.erase(name)
+		gone := having(sub, name)
+		err := s.erased.Pass(t.Context(), s.lake.ErasedMark, func(ctx context.Context, w *erasure.Writer) error {
+			if err := w.Rows(ctx, gone); err != nil { // as it is right before the commit
+				return err
+			}
+			if _, err := w.Mark(ctx, false); err != nil {
+				return err
+			}
+			if got := lines(); !slices.Equal(got, ids(gone)) {
+				t.Errorf("%s, before the commit: got %d lines, want %d", name, len(got), len(gone))
+			}
+			_, err := s.lake.Erase(ctx, lake.Predicate{PartnerID: name}, w)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lines(); len(got) != 0 {
+			t.Errorf("%s, behind the commit: got %d lines, want none", name, len(got))
+		}
+	}
+}
+
+// Rows are narrowed by type and campaign, each of which may be given more than once.
+func TestFilters(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.send("shop", 40)
+	for query, want := range map[string][]string{
+		"campaign=n1":                         {"n1"},
+		"campaign=n1&campaign=n3&campaign=n4": {"n1", "n3"},
+		"type=purchase&campaign=n2":           {"n2"},
+		"type=lead&type=purchase&campaign=n2": {"n2"},
+		"type=lead":                           nil,
+		"type=&campaign=":                     want(40, Measurement),
+		"campaign=N1":                         nil,
+	} {
+		if got, _ := s.all("purpose=measurement&limit=3&"+query, Earliest); !same(got, want) {
+			t.Errorf("%s: got %v, want %v", query, got, want)
+		}
+	}
+}
+
+// What a follower is told about completeness holds for its cursor: it has read everything that was stored by then. It stands
+// still while nothing is known, and does not go back.
+func TestCompleteThrough(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{Partitions: 2})
+	var oldest atomic.Int64
+	s.Feed.o.Oldest = func(context.Context) (int64, bool) { return oldest.Load(), oldest.Load() > 0 }
+	s.send("shop", 8)
+	cursor, none := Earliest, time.Unix(0, 0)
+	for i, c := range []struct {
+		oldest int64
+		limit  int
+		want   int64
+	}{
+		{1000, 1, 0}, // there are rows left
+		{1005, 100, 1005},
+		{0, 100, 1005},   // a node cannot be asked
+		{900, 100, 1005}, // one has come whose clock is behind
+		{1007, 100, 1007},
+	} {
+		oldest.Store(c.oldest)
+		p := s.get("all", fmt.Sprintf("/feed/v1/events?purpose=measurement&limit=%d&cursor=%s", c.limit, cursor))
+		if p.status != 200 || !p.Complete.Equal(none.Add(time.Duration(c.want)*time.Second)) {
+			t.Errorf("%d: got %d, %v, want %d", i, p.status, p.Complete, c.want)
+		}
+		cursor = p.Cursor
 	}
 }
 
@@ -84,14 +263,14 @@ func TestRead(t *testing.T) {
 func TestRun(t *testing.T) {
 	f := &frame{text: []byte("0123456")}
 	for i, r := range []row{
-		{"a", Measurement, 0, 0},
-		{"a", Optimization, 0, 0},
-		{"b", Optimization, 0, 0},
-		{"a", 0, 0, 0},
-		{"b", Measurement, 0, 0},
-		{"b", Optimization, 0, 0},
-		{"a", Measurement, 0, 0},
-		{"a", Optimization, 0, 0},
+		{dataset: "a", purpose: Measurement},
+		{dataset: "a", purpose: Optimization},
+		{dataset: "b", purpose: Optimization},
+		{dataset: "a", purpose: 0},
+		{dataset: "b", purpose: Measurement},
+		{dataset: "b", purpose: Optimization},
+		{dataset: "a", purpose: Measurement},
+		{dataset: "a", purpose: Optimization},
 	} {
 		r.at = uint32(i)
 		if i > 3 {
@@ -312,16 +491,20 @@ func TestForeignCursor(t *testing.T) {
 	for name, change := range map[string]func(*Cursor){
 		"another stream":       func(c *Cursor) { c.stream++ },
 		"the future":           func(c *Cursor) { c.parts[0].seq = 1000 },
+		"another log":          func(c *Cursor) { c.log++ },
+		"the log's future":     func(c *Cursor) { c.erased.seq = 1000 },
+		"the log's past":       func(c *Cursor) { c.erased.seq = 0 },
 		"more partitions":      func(c *Cursor) { c.parts = append(c.parts, position{seq: 1}) },
 		"unchanged, for proof": nil,
 	} {
-		other := &Cursor{stream: c.stream, parts: slices.Clone(c.parts)}
+		other := *c
+		other.parts = slices.Clone(c.parts)
 		status := 200
 		if change != nil {
-			change(other)
+			change(&other)
 			status = 410
 		}
-		if got := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+s.Text(other)); got.status != status {
+		if got := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+s.Text(&other)); got.status != status {
 			t.Errorf("%s: got %d %s, want %d", name, got.status, got.text, status)
 		}
 	}

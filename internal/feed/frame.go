@@ -8,41 +8,19 @@ import (
 
 	"sluice/event"
 	"sluice/internal/erasure"
+	"sluice/internal/purpose"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
 
 // Purpose says what the rows are used for, which decides who is in them.
-type Purpose uint8
+type Purpose = purpose.Purpose
 
-// The purposes. A row that may be used for optimization may be used for measurement, too.
+// The purposes.
 const (
-	Measurement  Purpose = iota + 1 // every row that is not suppressed
-	Optimization                    // rows that are eligible for optimization
+	Measurement  = purpose.Measurement
+	Optimization = purpose.Optimization
 )
-
-// ParsePurpose reads the name of a purpose.
-func ParsePurpose(name string) (Purpose, bool) {
-	switch name {
-	case "measurement":
-		return Measurement, true
-	case "optimization":
-		return Optimization, true
-	}
-	return 0, false
-}
-
-// purposeOf is the most that a row may be used for; 0 is nothing. An outcome that this program does not know is taken for
-// the most restrictive one.
-func purposeOf(r *event.Row) Purpose {
-	switch {
-	case r.Privacy != event.Unrestricted && r.Privacy != event.MeasurementOnly:
-		return 0
-	case r.OptimizationEligible && r.Privacy == event.Unrestricted && !r.Late:
-		return Optimization
-	}
-	return Measurement
-}
 
 // frame is a frame of the stream with its rows as lines of JSON. Many followers share one: it never changes.
 type frame struct {
@@ -54,9 +32,11 @@ type frame struct {
 
 // row is a row of a frame. One that nobody may have keeps its place, and has no text.
 type row struct {
-	dataset string
-	purpose Purpose
-	at, end uint32 // of its line in text
+	dataset   string
+	purpose   Purpose
+	at, end   uint32 // of its line in text
+	eventType string
+	campaign  string
 }
 
 // size is roughly what a frame takes in memory.
@@ -88,7 +68,7 @@ type encoder struct {
 	decoder submission.Decoder
 	rows    []event.Row
 	erased  *erasure.Set
-	ids     map[string]string // datasets, so that a row does not hold on to the memory of a frame
+	ids     map[string]string // datasets, types and campaigns, so that a row does not hold on to the memory of a frame
 }
 
 // encode makes lines of a frame's rows. A record that cannot be read has none: the loader keeps and reports it.
@@ -104,11 +84,12 @@ func (e *encoder) encode(partition uint8, f stream.Frame) *frame {
 		}
 		id := e.intern(s.DatasetID)
 		for i := range s.Rows {
-			r := row{dataset: id, purpose: purposeOf(&s.Rows[i]), at: uint32(len(out.text))}
+			r := row{dataset: id, purpose: purpose.Of(&s.Rows[i]), at: uint32(len(out.text))}
 			if e.erased.Erased(&s.Rows[i]) {
 				r.purpose = 0
 			}
 			if r.purpose != 0 {
+				r.eventType, r.campaign = e.intern(s.Rows[i].EventType), e.intern(s.Rows[i].CampaignID)
 				out.text = append(event.AppendJSON(out.text, &s.Rows[i]), '\n')
 			}
 			r.end = uint32(len(out.text))
@@ -156,6 +137,7 @@ type pages struct {
 
 	looking sync.Mutex // for erasures: one at a time
 	looked  time.Time
+	knows   uint64 // the tombstones of everything in the log of erased events up to here are among erased
 	erased  *erasure.Set
 
 	mu      sync.Mutex
@@ -170,9 +152,10 @@ type pages struct {
 	}
 }
 
-// next returns the first frame of a partition at a sequence number or behind it, or nil at the end.
-func (p *pages) next(ctx context.Context, partition uint8, from uint64) (*frame, error) {
-	erased, err := p.look(ctx)
+// next returns the first frame of a partition at a sequence number or behind it, or nil at the end. It has no row that the log
+// of erased events names up to told.
+func (p *pages) next(ctx context.Context, partition uint8, from, told uint64) (*frame, error) {
+	erased, err := p.look(ctx, told)
 	if err != nil {
 		return nil, err
 	}
@@ -208,21 +191,22 @@ func (p *pages) next(ctx context.Context, partition uint8, from uint64) (*frame,
 // the engine.
 const eraseAfter = time.Second
 
-// look returns what was erased, and drops the frames of before when that has changed.
-func (p *pages) look(ctx context.Context) (*erasure.Set, error) {
+// look returns what was erased, and drops the frames of before when that has changed. A tombstone is written before the log
+// names the rows: so what is looked at now is as new as every entry that was seen before.
+func (p *pages) look(ctx context.Context, told uint64) (*erasure.Set, error) {
 	if p.erasures == nil {
 		return nil, nil
 	}
 	p.looking.Lock()
 	defer p.looking.Unlock()
-	if p.erased != nil && time.Since(p.looked) < eraseAfter {
+	if p.erased != nil && p.knows >= told && time.Since(p.looked) < eraseAfter {
 		return p.erased, nil
 	}
 	now, err := p.erasures.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p.looked = time.Now()
+	p.looked, p.knows = time.Now(), max(p.knows, told)
 	if now != p.erased {
 		p.erased = now
 		p.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
+	"sluice/internal/purpose"
 )
 
 // Prefix is where the feed lies on its listener.
@@ -124,12 +126,19 @@ func parameter(name, message, hint string) *problem {
 	return &problem{status: 400, code: "INVALID_PARAMETER", message: name + ": " + message, hint: hint}
 }
 
+// named is the values of a parameter that may be given more than once, without empty ones.
+func named(values []string) []string {
+	return slices.DeleteFunc(values, func(v string) bool { return v == "" })
+}
+
 // parse reads the parameters of a request.
 func parse(r *http.Request, reader *dataset.Reader) (follow, error) {
 	v := r.URL.Query()
-	q := follow{Query: Query{Dataset: v.Get("dataset"), Limit: defaultLimit, Bytes: maxBytes}, cursor: v.Get("cursor")}
+	q := follow{Query: Query{
+		Dataset: v.Get("dataset"), Types: named(v["type"]), Campaigns: named(v["campaign"]), Limit: defaultLimit, Bytes: maxBytes,
+	}, cursor: v.Get("cursor")}
 	var ok bool
-	if q.Purpose, ok = ParsePurpose(v.Get("purpose")); !ok {
+	if q.Purpose, ok = purpose.Parse(v.Get("purpose")); !ok {
 		return q, parameter("purpose", "it is optimization or measurement.", "optimization gives rows with optimization_eligible, measurement every row that is not suppressed.")
 	}
 	if reader.DatasetID != "" {
@@ -190,10 +199,12 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 		}
 		f.o.Log.Warn("feed", "error", err) // what was handed out stands; the next request gets the error
 	}
+	f.complete(c)
 	line, err := json.Marshal(struct {
-		Cursor   string `json:"cursor"`
-		CaughtUp bool   `json:"caught_up"`
-	}{f.Text(c), caughtUp && err == nil})
+		Cursor   string    `json:"cursor"`
+		CaughtUp bool      `json:"caught_up"`
+		Complete time.Time `json:"complete_through"`
+	}{f.Text(c), caughtUp && err == nil, time.Unix(c.complete, 0).UTC()})
 	if err != nil {
 		return err
 	}

@@ -151,12 +151,15 @@ func (s *site) send(id string, rows int) *submission.Submission {
 type page struct {
 	status   int
 	rows     []string // campaign ids
+	ids      []string // event ids of rows
+	erased   []string // event ids of erased ones
 	text     string
-	Cursor   string `json:"cursor"`
-	CaughtUp bool   `json:"caught_up"`
-	Code     string `json:"error_code"`
-	Hint     string `json:"hint"`
-	Snapshot int64  `json:"snapshot_id"`
+	Cursor   string    `json:"cursor"`
+	CaughtUp bool      `json:"caught_up"`
+	Complete time.Time `json:"complete_through"`
+	Code     string    `json:"error_code"`
+	Hint     string    `json:"hint"`
+	Snapshot int64     `json:"snapshot_id"`
 }
 
 func (s *site) get(token, path string) page {
@@ -184,12 +187,17 @@ func (s *site) get(token, path string) page {
 		var row struct {
 			ID       string `json:"event_id"`
 			Campaign string `json:"cp_id"`
+			Erased   struct {
+				ID string `json:"event_id"`
+			} `json:"erased"`
 		}
 		if err := json.Unmarshal(raw, &row); err != nil {
 			s.t.Fatal(err)
 		}
-		if row.ID != "" {
-			p.rows = append(p.rows, row.Campaign)
+		if row.Erased.ID != "" {
+			p.erased = append(p.erased, row.Erased.ID)
+		} else if row.ID != "" {
+			p.rows, p.ids = append(p.rows, row.Campaign), append(p.ids, row.ID)
 		} else if err := json.Unmarshal(raw, &p); err != nil {
 			s.t.Fatal(err)
 		}

@@ -18,8 +18,8 @@ import (
 )
 
 // A program reads the table at a snapshot with iceberg-go, begins to follow the feed at the cursor of that snapshot, and is killed
-// ten times while events come: each eligible row of the table is in one of the two, once. FEED_EVENTS is how many events are
-// sent; make followers sends 100,000.
+// ten times while events come and people are erased: what it has then is what iceberg-go reads in the table, each row once, and
+// each erased row is told once. FEED_EVENTS is how many events are sent; make followers sends 100,000.
 func TestHandOverUnderLoad(t *testing.T) {
 	const batch, kills = 100, 10
 	total := setting(t, "FEED_EVENTS", 10_000)
@@ -58,57 +58,67 @@ func TestHandOverUnderLoad(t *testing.T) {
 		}
 	}
 	snapshot := tbl.CurrentSnapshot()
-	reading := make(chan map[string]int)
-	go func() {
-		ids, err := eligible(t.Context(), tbl, table.WithSnapshotID(snapshot.SnapshotID))
-		if err != nil {
-			t.Errorf("read the snapshot: %v", err)
-		}
-		reading <- ids
-	}()
+	read, err := eligible(t.Context(), tbl, table.WithSnapshotID(snapshot.SnapshotID)) // an erasure ends it
+	if err != nil {
+		t.Fatalf("read the snapshot: %v", err)
+	}
 	f := s.newFollower(snapshot.SnapshotID, int(total)/30) // it writes all that it has counted after each answer
 	f.start(t)
-	defer f.kill()
+	defer func() { f.kill() }()
 	n := 0
 	for range sent {
 		if n++; n%(int(total)/batch*3/4/kills) == 0 {
 			f.kill()
-			f.start(t)
-		}
-	}
-
-	read := <-reading
-	var want map[string]int
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		if want, err = eligible(t.Context(), load()); err != nil {
-			t.Fatal(err)
-		}
-		if len(want) == int(total)*4/5 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the table has %d eligible rows, want %d", len(want), total*4/5)
-		}
-	}
-	if len(read) == 0 || len(read) == len(want) {
-		t.Fatalf("the snapshot has %d rows of %d: there is no hand-over", len(read), len(want))
-	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		followed := f.ids(t)
-		for id, n := range followed {
-			if n != 1 || want[id] != 1 || read[id] != 0 {
-				t.Fatalf("event %s: %d times in the feed, %d in the snapshot, %d in the table", id, n, read[id], want[id])
+			if n%2 == 0 { // it is told whether or not it runs
+				f.start(t)
+			}
+			out, err := exec.Command(s.bin, "erase", "--partner-id", person(n), "--yes", "--data", s.dir).CombinedOutput()
+			if err != nil {
+				t.Fatalf("erase: %v\n%s", err, out)
+			}
+			if n%2 != 0 {
+				f.start(t)
 			}
 		}
-		if len(read)+len(followed) == len(want) {
-			t.Logf("%d rows in the snapshot, %d in the feed", len(read), len(followed))
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		want, err := eligible(t.Context(), load())
+		if err != nil {
+			t.Fatal(err)
+		}
+		has, told := f.ids(t)
+		rest := 0 // of the snapshot
+		for id := range read {
+			if told[id] == 0 {
+				rest++
+				has[id]++
+			}
+		}
+		if len(want)+len(told) == int(total)*4/5 && len(has) == len(want) {
+			for id, n := range has {
+				if n != 1 || want[id] != 1 {
+					t.Fatalf("event %s: the follower has it %d times, the table %d times", id, n, want[id])
+				}
+			}
+			for id, n := range told {
+				if n != 1 || want[id] != 0 {
+					t.Fatalf("event %s: told %d times, and %d times in the table", id, n, want[id])
+				}
+			}
+			if rest == 0 || rest == len(want) || len(told) < int(total)/100 {
+				t.Fatalf("%d rows of the snapshot, %d in the table, %d erased: this shows nothing", rest, len(want), len(told))
+			}
+			t.Logf("%d rows: %d of the snapshot, the others of the feed; %d erased", len(has), rest, len(told))
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("got %d rows in the snapshot and %d in the feed, want %d together", len(read), len(followed), len(want))
+			t.Fatalf("the follower has %d rows and was told of %d erased ones; the table has %d of %d", len(has), len(told), len(want), total*4/5)
 		}
 	}
 }
+
+// person is the partner id of one event of ten of a batch with a number.
+func person(number int) string { return fmt.Sprint("person-", number%5) }
 
 // mixture is a batch of which four of five events are eligible for optimization.
 func mixture(number, n int) []byte {
@@ -118,8 +128,12 @@ func mixture(number, n int) []byte {
 		if i%5 == 0 {
 			more = `,"mmt_only":true`
 		}
-		fmt.Fprintf(&b, `%c{"data_set_id":"shop","timestamp":%d,"event_type":"purchase","value":1.5,"currency_code":"EUR","identifiers":{"email_sha256":"%064x"}%s}`,
-			"[,"[min(i, 1)], time.Now().Unix(), number*n+i+1, more)
+		partner := ""
+		if i%10 == 1 {
+			partner = `,"partner_id":"` + person(number) + `"`
+		}
+		fmt.Fprintf(&b, `%c{"data_set_id":"shop","timestamp":%d,"event_type":"purchase","value":1.5,"currency_code":"EUR","identifiers":{"email_sha256":"%064x"%s}%s}`,
+			"[,"[min(i, 1)], time.Now().Unix(), number*n+i+1, partner, more)
 	}
 	b.WriteByte(']')
 	return b.Bytes()
@@ -194,22 +208,25 @@ func (f *follower) kill() {
 	_ = f.cmd.Wait()
 }
 
-func (f *follower) ids(t *testing.T) map[string]int {
+// ids are how often the follower got each row that it has, and how often it was told that one was erased.
+func (f *follower) ids(t *testing.T) (has, told map[string]int) {
 	t.Helper()
 	b, err := os.ReadFile(f.state)
 	if os.IsNotExist(err) {
-		return nil
+		return map[string]int{}, nil
 	}
 	var s struct {
-		IDs map[string]int `json:"ids"`
+		IDs    map[string]int `json:"ids"`
+		Erased map[string]int `json:"erased"`
 	}
+	s.IDs = map[string]int{}
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.IDs
+	return s.IDs, s.Erased
 }
 
 // holdsRows says whether a snapshot has rows. The first one may come before the first event: it notes where the stream begins.
