@@ -33,7 +33,7 @@ func TestDocumentAfterAnErasureElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := open().Delete(t.Context(), Condition[sample]{Match: func(*sample) bool { return true }})
+	gone, err := open().Delete(t.Context(), Condition[sample]{Match: func(*sample) bool { return true }}, nobody[sample]{})
 	if err != nil || gone.Files == 0 {
 		t.Fatalf("got %+v, %v, want files deleted", gone, err)
 	}
