@@ -180,7 +180,7 @@ readers: setup ## random histories of the tables, read by every reader: HISTORIE
 
 SIZE ?= full
 .PHONY: engines
-engines: setup ## installs query engines into bin/engines (first time: 2.4 GB) and has them read the tables and the views, and run the recipes of docs/: ENGINES="duck duckpath pyice pola panda dafty click sparky trin", SIZE=small
+engines: setup ## installs query engines into bin/engines (first time: 3.2 GB) and has them read the tables and the views, and run the recipes of docs/: ENGINES="duck duckpath pyice pola panda dafty click sparky trin", SIZE=small
 	./tools/engines
 	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
 		SIZE=$(SIZE) $(GO) test -tags engines -count 1 -p 1 -v -timeout 90m -run '^Test(Engine|EveryRecipe|ViewsInEngines)' ./readers ./measure

@@ -1,5 +1,7 @@
 """Spark with Iceberg's runtime, through the catalog."""
 
+import os
+
 import pyspark
 from pyspark.sql import SparkSession
 
@@ -15,6 +17,11 @@ class Engine:
             "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.lake.type": "rest",
             "spark.sql.catalog.lake.uri": place["catalog"], "spark.sql.catalog.lake.cache-enabled": "false",
         }
+        if os.environ.get("SIZE") == "small":  # compiling takes most of the time of a query on few rows
+            settings |= {
+                "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false",
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            }
         s3 = place.get("s3")
         if s3:
             settings |= {

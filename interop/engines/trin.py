@@ -30,7 +30,7 @@ class Engine:
         self.zone = "UTC"
         self.server = subprocess.Popen(
             [
-                t["java"], "-Xmx2g", "--enable-native-access=ALL-UNNAMED", "-Dfile.encoding=UTF-8",
+                t["java"], "-Xmx2g", "-XX:TieredStopAtLevel=1", "--enable-native-access=ALL-UNNAMED", "-Dfile.encoding=UTF-8",
                 "--sun-misc-unsafe-memory-access=allow", f"-Dlog.levels-file={work}/log.properties", "-Dnode.environment=engines", "-Dnode.id=one",
                 f"-Dnode.data-dir={work}/data", f"-Dconfig={work}/config.properties", "-cp", f"{home}/lib/*", "io.trino.server.TrinoServer",
             ],

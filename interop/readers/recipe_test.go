@@ -156,7 +156,7 @@ var recipes = map[string]howToRun{
 func inDBT(t *testing.T, w *world, text string) string {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
-		"dbt_project.yml": "name: sluice\nversion: '1'\nprofile: sluice\n", "profiles.yml": w.fill(recipe(t, "dbt-profile")),
+		"dbt_project.yml": "name: sluice\nversion: '1.0.0'\nprofile: sluice\n", "profiles.yml": w.fill(recipe(t, "dbt-profile")),
 		"models/sources.yml": w.fill(recipe(t, "dbt-sources")), "models/conversions.sql": text,
 	} {
 		file := filepath.Join(dir, name)
