@@ -56,15 +56,17 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/klauspost/compress", "github.com/parquet-go/parquet-go"},
 	},
 	"internal/iceberg": {
-		ours:    []string{"internal/objectstore", "internal/parquetfile", "internal/throttle"},
+		ours:    []string{"internal/objectstore", "internal/parquetfile", "internal/throttle", "internal/watermark"},
 		modules: []string{"github.com/apache/iceberg-go"},
 	},
-	"internal/campaign": {ours: []string{"event"}},
-	"internal/measure":  {ours: []string{"event", "internal/engine"}},
-	"internal/hours":    {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}},
+	"internal/watermark": {},
+	"internal/campaign":  {ours: []string{"event"}},
+	"internal/measure":   {ours: []string{"event", "internal/engine"}},
+	"internal/hours":     {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}},
 	"internal/lake": {
 		ours: []string{
 			"event", "internal/campaign", "internal/iceberg", "internal/objectstore", "internal/parquetfile", "internal/submission", "internal/throttle",
+			"internal/watermark",
 		},
 	},
 	"internal/loader": {

@@ -9,10 +9,11 @@ import (
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
+	"sluice/internal/watermark"
 )
 
 // Append adds rows, as AppendRows does, in the order of the schema.
-func (t *Table[T]) Append(ctx context.Context, rows []T, from Origin, job *throttle.Job) error {
+func (t *Table[T]) Append(ctx context.Context, rows []T, from watermark.Origin, job *throttle.Job) error {
 	staged := NewRows(t.schema)
 	staged.Add(rows)
 	sorted := make([]int32, len(rows))
@@ -24,15 +25,15 @@ func (t *Table[T]) Append(ctx context.Context, rows []T, from Origin, job *throt
 }
 
 // AppendRows adds rows, once: if it returns nil they are on stable storage and readers see them, and the same origin
-// again changes nothing. After an error they may be there; Progress says. ErrFenced comes back when the table is not
+// again changes nothing. After an error they may be there; Progress says. watermark.ErrFenced comes back when the table is not
 // where the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. sorted is the places
 // of the rows in the order of the schema; AppendRows changes it.
 //
-// Order: data files, manifest, list and what Origin.After does side by side, then the version that names the files together
+// Order: data files, manifest, list and what from.After does side by side, then the version that names the files together
 // with the watermark. A crash before that leaves files that nothing lists, for the sweep.
 //
 // Steps: T.file, T.manifest, T.list, T.metadata, T.committed.
-func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32, from Origin, job *throttle.Job) error {
+func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32, from watermark.Origin, job *throttle.Job) error {
 	release, err := t.lockShared(ctx)
 	if err != nil {
 		return err
@@ -43,7 +44,7 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32
 	if err != nil {
 		return err
 	}
-	done, err := s.has(from)
+	done, err := s.loaded().Has(from)
 	if err != nil {
 		return err
 	}
@@ -61,12 +62,12 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32
 	if err == nil {
 		taken := false
 		_, err = t.update(ctx, func(s *state) (*change, error) {
-			done, err := s.has(from)
+			done, err := s.loaded().Has(from)
 			if done || err != nil {
 				return nil, err
 			}
 			taken = true
-			return &change{operation: appended, add: files, with: with, progress: s.after(from)}, nil
+			return &change{operation: appended, add: files, with: with, progress: s.progress.After(from)}, nil
 		})
 		if err == nil && taken || errors.Is(err, objectstore.ErrUncertain) {
 			return err
@@ -79,11 +80,11 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32
 
 // Expect asks the store, and says what AppendRows would say before it writes: nil if the table is where the spans
 // begin.
-func (t *table) Expect(ctx context.Context, from Origin) error {
+func (t *table) Expect(ctx context.Context, from watermark.Origin) error {
 	t.doubt()
 	s, err := t.refresh(ctx)
 	if err == nil {
-		_, err = s.has(from)
+		_, err = s.loaded().Has(from)
 	}
 	return err
 }

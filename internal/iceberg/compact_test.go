@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/parquetfile"
+	"sluice/internal/watermark"
 )
 
 // appendSamples commits rows in files of n, whose order is unique, and returns the files.
@@ -23,7 +24,7 @@ func appendSamples(t *testing.T, table *Table[sample], files, n int, change func
 		if change != nil {
 			change(i, rows)
 		}
-		from := Origin{Spans: []Span{{From: uint64(i), To: uint64(i + 1)}}}
+		from := watermark.Origin{Spans: []watermark.Span{{From: uint64(i), To: uint64(i + 1)}}}
 		if err := table.Append(t.Context(), rows, from, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,7 @@ func Identify(ctx context.Context, at objectstore.Store) (Identity, error) {
 		var m *metadata
 		if m, err = decodeMetadata(b); err == nil {
 			version, _ := strconv.Atoi(m.Properties[versionProperty])
-			return Identity{m.TableUUID, version, m.progress().marks}, nil
+			return Identity{m.TableUUID, version, m.progress().Watermarks}, nil
 		}
 	}
 	return Identity{}, err

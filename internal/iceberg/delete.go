@@ -8,6 +8,7 @@ import (
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
+	"sluice/internal/watermark"
 )
 
 // Deleted is what a deletion did.
@@ -34,12 +35,12 @@ func (nobody[T]) Rows(context.Context, []T) error            { return nil }
 func (nobody[T]) Mark(context.Context, bool) (string, error) { return "", nil }
 
 // marked is the progress with a mark of deletions; nil leaves it as it is.
-func (s *state) marked(mark string) *progress {
-	if mark == "" || mark == s.deleted {
+func (s *state) marked(mark string) *watermark.Progress {
+	if mark == "" || mark == s.progress.Deleted {
 		return nil
 	}
 	next := s.progress
-	next.deleted = mark
+	next.Deleted = mark
 	return &next
 }
 

@@ -74,5 +74,5 @@ func (t *table) Snapshot(ctx context.Context, id int64) (Kept, error) {
 	if !ok {
 		return Kept{}, ErrNoSnapshot
 	}
-	return Kept{ID: snap.ID, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.marks, Stream: at.stream, Deleted: at.deleted}, nil
+	return Kept{ID: snap.ID, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.Watermarks, Stream: at.Stream, Deleted: at.Deleted}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
+	"sluice/internal/watermark"
 )
 
 // widerSchema is sampleSchema with a column that came later.
@@ -76,7 +77,7 @@ func TestColumnIsAdded(t *testing.T) {
 	for i := range more {
 		more[i].ID[0], more[i].Added = more[i].ID[0]^0xff, "now"
 	}
-	if err := table.Append(t.Context(), more, Origin{Spans: []Span{{From: 3, To: 4}}}, nil); err != nil {
+	if err := table.Append(t.Context(), more, watermark.Origin{Spans: []watermark.Span{{From: 3, To: 4}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	want = append(want, more...)

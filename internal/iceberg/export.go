@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/parquetfile"
+	"sluice/internal/watermark"
 )
 
 // WriteParquet writes the chosen rows to w as one Parquet file with the columns of the table, and says how many. It
@@ -61,12 +62,12 @@ func (t *table) Commits(after int64) (out []Commit) {
 	meta := s.meta
 	for i := range meta.Snapshots {
 		snap := &meta.Snapshots[i]
-		text, ok := snap.Summary[watermarkProperty]
+		at, ok := watermark.Read(snap.Summary)
 		if !ok || snap.Sequence <= after {
 			continue // another program's, or an earlier one
 		}
 		out = append(out, Commit{
-			Sequence: snap.Sequence, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: parseWatermarks(text),
+			Sequence: snap.Sequence, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.Watermarks,
 			First: snap.Parent != nil && meta.snapshot(*snap.Parent) == nil,
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/watermark"
 )
 
 // forger is a store that writes another location into metadata than that of the file.
@@ -138,7 +139,7 @@ func filesOutside(t *testing.T, base, place string) map[string]string {
 
 func appendOne(t *testing.T, table *Table[sample], n uint64) {
 	t.Helper()
-	from := Origin{Spans: []Span{{From: n - 1, To: n}}}
+	from := watermark.Origin{Spans: []watermark.Span{{From: n - 1, To: n}}}
 	if err := table.Append(context.Background(), randomSamples(rand.New(rand.NewPCG(n, n)), 20), from, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
+	"sluice/internal/watermark"
 )
 
 // Reload puts rows back into a table that lacks them, without moving its watermarks, in one commit. Files that are missing or
@@ -71,8 +72,8 @@ func (t *Table[T]) Reload(ctx context.Context, since time.Time, progress func(do
 }
 
 // Progress is what of the stream the table held when the reload began.
-func (r *Reload[T]) Progress() Progress {
-	return Progress{Stream: r.s.stream, Watermarks: r.s.marks, Settled: r.s.settled, Rows: r.s.hasRows()}
+func (r *Reload[T]) Progress() watermark.Progress {
+	return *r.s.loaded()
 }
 
 // Lost are the files that are missing or damaged.
@@ -95,7 +96,7 @@ func (r *Reload[T]) Scan(ctx context.Context, from, to time.Time, columns []stri
 		if !w.may(r.t.layout, f) || slices.Contains(r.lost, f) {
 			continue
 		}
-		if err := r.read(ctx, f, sel, func(err error) error { return fmt.Errorf("%w: %w", ErrFenced, err) }, yield); err != nil {
+		if err := r.read(ctx, f, sel, func(err error) error { return fmt.Errorf("%w: %w", watermark.ErrFenced, err) }, yield); err != nil {
 			return err
 		}
 	}
@@ -155,7 +156,7 @@ func (r *Reload[T]) Commit(ctx context.Context, sure func() error) error {
 	}
 	_, err := r.t.update(ctx, func(s *state) (*change, error) {
 		if !r.follows(s, remove) {
-			return nil, ErrFenced
+			return nil, watermark.ErrFenced
 		}
 		if err := sure(); err != nil {
 			return nil, err
@@ -184,12 +185,12 @@ func (r *Reload[T]) follows(s *state, remove map[string]bool) bool {
 			listed++
 		}
 	}
-	for p, mark := range r.s.marks {
-		if s.marks[p] < mark {
+	for p, mark := range r.s.progress.Watermarks {
+		if s.progress.Watermarks[p] < mark {
 			return false
 		}
 	}
-	return listed == len(remove) && s.stream == r.s.stream && s.meta.Properties[reloadsProperty] == r.s.meta.Properties[reloadsProperty]
+	return listed == len(remove) && s.progress.Stream == r.s.progress.Stream && s.meta.Properties[reloadsProperty] == r.s.meta.Properties[reloadsProperty]
 }
 
 // Close ends the reload. What was not committed is removed.

@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/watermark"
 )
 
 // A table in memory holds nothing of the versions before: a snapshot stays for its retention, the array it was in does not.
@@ -28,7 +29,7 @@ func TestEarlierVersionsAreCollected(t *testing.T) {
 	for i := range commits {
 		now = now.Add(5 * time.Second)
 		rows := []sample{{At: now.Unix(), Set: "set"}}
-		if err := table.Append(t.Context(), rows, Origin{Spans: []Span{{From: uint64(i), To: uint64(i + 1)}}}, nil); err != nil {
+		if err := table.Append(t.Context(), rows, watermark.Origin{Spans: []watermark.Span{{From: uint64(i), To: uint64(i + 1)}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 		meta := table.state.Load().meta

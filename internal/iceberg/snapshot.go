@@ -14,6 +14,7 @@ import (
 	apache "github.com/apache/iceberg-go"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/watermark"
 )
 
 // What a commit did, in Iceberg's words.
@@ -30,7 +31,7 @@ type change struct {
 	add       []*dataFile
 	with      *objectstore.Uploads // of what is added; nil if all of it is durable
 	remove    map[string]bool      // names of files
-	progress  *progress            // nil leaves it as it is
+	progress  *watermark.Progress  // nil leaves it as it is
 	forget    bool                 // expire every snapshot but the new one
 	set       map[string]string    // table properties
 	relocate  bool                 // makes no snapshot, but writes all lists and manifests anew
@@ -312,7 +313,7 @@ func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metada
 	m.trimLog()
 	m.CurrentSnapshot = new(snap.ID)
 	// Also where other programs' snapshots and expiry do not reach.
-	next.progress.write(m.Properties)
+	next.progress.Write(m.Properties)
 	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
 	return m
 }
@@ -342,7 +343,7 @@ func summary(s *state, c *change, next *state) map[string]string {
 	} {
 		out[name] = strconv.FormatInt(n, 10)
 	}
-	next.progress.write(out)
+	next.progress.Write(out)
 	return out
 }
 

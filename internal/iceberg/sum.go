@@ -12,6 +12,7 @@ import (
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
+	"sluice/internal/watermark"
 )
 
 // Print tells the files of a day from others: two are the same if the day lists the same files, which never change. Nobody
@@ -156,7 +157,7 @@ func (t *table) commitSum(ctx context.Context, before, after string, made []*dat
 			}
 		}
 		if s.meta.Properties[summedProperty] != before || left != 0 {
-			return nil, ErrFenced
+			return nil, watermark.ErrFenced
 		}
 		c := &change{operation: appended, add: made, remove: remove, set: map[string]string{summedProperty: after}}
 		switch {
@@ -215,7 +216,7 @@ func (t *Table[T]) Whole(ctx context.Context, day int32, print Print, yield func
 		return err
 	}
 	if s.prints()[day] != print {
-		return ErrFenced
+		return watermark.ErrFenced
 	}
 	var files []*dataFile
 	for _, f := range s.files() {

@@ -15,6 +15,7 @@ import (
 	apache "github.com/apache/iceberg-go"
 
 	"sluice/internal/objectstore"
+	"sluice/internal/watermark"
 )
 
 // Options say where a table lies and how it is kept. Store and Now are required.
@@ -146,7 +147,7 @@ type state struct {
 	meta      *metadata
 	widened   bool // meta has columns that the file lacks; the next commit writes them
 	manifests []*manifest
-	progress
+	progress  watermark.Progress
 }
 
 // files is every living file.

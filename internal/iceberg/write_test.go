@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"sluice/internal/watermark"
 )
 
 // Iceberg has the names and ids of the columns, in their order.
@@ -32,7 +34,7 @@ func TestRowsComeBack(t *testing.T) {
 			rows[k].Large = int64(len(want) + k)
 		}
 		want = append(want, rows...)
-		if err := table.Append(t.Context(), rows, Origin{Spans: []Span{{From: i, To: i + 1}}}, nil); err != nil {
+		if err := table.Append(t.Context(), rows, watermark.Origin{Spans: []watermark.Span{{From: i, To: i + 1}}}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

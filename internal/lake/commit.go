@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"sluice/event"
-	"sluice/internal/iceberg"
 	"sluice/internal/objectstore"
 	"sluice/internal/throttle"
+	"sluice/internal/watermark"
 )
 
 // Span is a run of frames of one partition of the stream.
@@ -30,11 +30,11 @@ type Batch struct {
 }
 
 // origin says where the rows of a table come from; reached is how far that table is.
-func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) iceberg.Origin {
-	out := iceberg.Origin{Stream: l.o.Stream}
+func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) watermark.Origin {
+	out := watermark.Origin{Stream: l.o.Stream}
 	for i := range b.Spans {
 		s := &b.Spans[i]
-		span := iceberg.Span{Partition: s.Partition, From: reached(&s.From), To: max(s.To, reached(&s.From)), Sparse: sparse, Settled: s.To}
+		span := watermark.Span{Partition: s.Partition, From: reached(&s.From), To: max(s.To, reached(&s.From)), Sparse: sparse, Settled: s.To}
 		if b.Later {
 			span.Settled = min(s.From.Rejections, s.From.Hours)
 		}

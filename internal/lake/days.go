@@ -13,6 +13,7 @@ import (
 	"sluice/internal/iceberg"
 	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
+	"sluice/internal/watermark"
 )
 
 // DaySum is one number of one dataset in one day of receipt: the sum of the rows of Hour that agree in everything but the hour.
@@ -116,7 +117,7 @@ func (l *Lake) sumDay(ctx context.Context, job *throttle.Job) (bool, error) {
 		return l.sumRows(ctx, day, prints[day], job, add)
 	}}
 	switch err := l.days.PutSum(ctx, sum); {
-	case errors.Is(err, iceberg.ErrFenced):
+	case errors.Is(err, watermark.ErrFenced):
 		return true, nil // somebody was faster, or the day has grown: the next call sees it
 	case errors.Is(err, ErrDamaged):
 		l.unsummable.note(day, now)

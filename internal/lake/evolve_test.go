@@ -7,6 +7,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/watermark"
 )
 
 // tableBefore makes the table of events as it was before sender_event_id and order_id, with rows.
@@ -22,7 +23,7 @@ func tableBefore(t *testing.T, dir string, rows []event.Row) {
 	}
 	half := len(rows) / 2
 	for i, some := range [][]event.Row{rows[:half], rows[half:]} {
-		err := table.Append(t.Context(), some, iceberg.Origin{Spans: []iceberg.Span{{From: uint64(i), To: uint64(i + 1)}}}, nil)
+		err := table.Append(t.Context(), some, watermark.Origin{Spans: []watermark.Span{{From: uint64(i), To: uint64(i + 1)}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

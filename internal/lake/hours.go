@@ -10,6 +10,7 @@ import (
 	"sluice/internal/iceberg"
 	"sluice/internal/parquetfile"
 	"sluice/internal/throttle"
+	"sluice/internal/watermark"
 )
 
 // Hour is one number of one dataset in one hour of receipt; see the Kind constants. Rows that agree in everything but Count and
@@ -148,7 +149,7 @@ func (l *Lake) Pend(hours []Hour) {
 }
 
 // appendHours commits hours. Nobody sees the rows of the table and the pending ones together.
-func (l *Lake) appendHours(ctx context.Context, rows []Hour, from iceberg.Origin, job *throttle.Job) error {
+func (l *Lake) appendHours(ctx context.Context, rows []Hour, from watermark.Origin, job *throttle.Job) error {
 	l.pendMu.Lock()
 	defer l.pendMu.Unlock()
 	err := l.hours.Append(ctx, rows, from, job)

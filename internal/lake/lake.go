@@ -15,6 +15,7 @@ import (
 	"sluice/internal/iceberg"
 	"sluice/internal/objectstore"
 	"sluice/internal/throttle"
+	"sluice/internal/watermark"
 )
 
 // Options say where a lake lies and how it is kept. Only Store and Now are required.
@@ -80,7 +81,7 @@ func TableNames() []string { return []string{eventsTable, rejectionsTable, hours
 var ErrDamaged = iceberg.ErrDamaged
 
 // ErrFenced says that another loader moved the watermark: start again from Watermarks.
-var ErrFenced = iceberg.ErrFenced
+var ErrFenced = watermark.ErrFenced
 
 // ErrNotFound says that the lake holds nothing of what was asked for.
 var ErrNotFound = errors.New("not found")
@@ -161,7 +162,7 @@ type anyTable interface {
 	Check(context.Context, func(iceberg.Finding), func(done, total int)) (iceberg.Checked, error)
 	Document(context.Context, *iceberg.Document) (*iceberg.Document, error)
 	CopyTo(context.Context, objectstore.Store, func(done, total int)) error
-	Progress(context.Context) (iceberg.Progress, error)
+	Progress(context.Context) (watermark.Progress, error)
 	Adopt(ctx context.Context, stream string, marks map[uint8]uint64) (bool, error)
 	DamagedFiles() []string
 	StillDamaged(ctx context.Context, location string) (bool, error)

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"sluice/internal/iceberg"
+	"sluice/internal/watermark"
 )
 
 // The tables cannot be loaded from a stream of which their watermarks say nothing: events would be there twice, or never.
 var (
-	ErrOtherStream = iceberg.ErrOtherStream // they were loaded from another stream
-	ErrNoWatermark = iceberg.ErrNoWatermark // they have rows, and no watermark at all
+	ErrOtherStream = watermark.ErrOtherStream // they were loaded from another stream
+	ErrNoWatermark = watermark.ErrNoWatermark // they have rows, and no watermark at all
 )
 
 // What somebody else can do to the tables while they are open. They are taken up again when they are put back.
@@ -54,7 +55,7 @@ func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, e
 }
 
 // progress is that of a table which belongs to the stream.
-func (l *Lake) progress(ctx context.Context, t anyTable) (iceberg.Progress, error) {
+func (l *Lake) progress(ctx context.Context, t anyTable) (watermark.Progress, error) {
 	p, err := t.Progress(ctx)
 	if err == nil {
 		err = p.Belongs(l.o.Stream)
@@ -95,4 +96,4 @@ func (l *Lake) Adopt(ctx context.Context, marks map[uint8]uint64) (adopted bool,
 }
 
 // ParseWatermarks reads watermarks as a snapshot's summary has them, such as "0:17,1:4".
-func ParseWatermarks(text string) (map[uint8]uint64, error) { return iceberg.ParseWatermarks(text) }
+func ParseWatermarks(text string) (map[uint8]uint64, error) { return watermark.Parse(text) }

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/iceberg"
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
+	"sluice/internal/watermark"
 )
 
 // added are the columns that the table of events got after the first ones.
@@ -75,7 +76,7 @@ func makeBefore(t *testing.T, dir string, rows []event.Row) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := before.Append(t.Context(), rows, iceberg.Origin{Spans: []iceberg.Span{{To: 1}}}, nil); err != nil {
+	if err := before.Append(t.Context(), rows, watermark.Origin{Spans: []watermark.Span{{To: 1}}}, nil); err != nil {
 		t.Fatal(err)
 	}
 }
