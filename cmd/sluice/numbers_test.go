@@ -151,6 +151,16 @@ func TestCampaignsOfASender(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d", path, a.status, a.body, status)
 		}
 	}
+	for _, path := range []string{"/v1/stats", "/v1/stats?by=campaign"} {
+		eventually(t, 60*time.Second, "numbers that are known", func() error {
+			first, _ := s.call(http.MethodGet, key, path, "")
+			again, err := s.call(http.MethodGet, key, path, "", "If-None-Match", first.header.Get("ETag"))
+			if err != nil || again.status != http.StatusNotModified || len(again.body) > 0 {
+				return fmt.Errorf("%s: got %d %s %w, want 304", path, again.status, again.body, err)
+			}
+			return nil
+		})
+	}
 	if a, _ := s.call(http.MethodGet, key, "/v1/stats", ""); strings.Contains(string(a.body), "campaigns") {
 		t.Errorf("got %s, want no campaigns", a.body)
 	}

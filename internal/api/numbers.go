@@ -1,7 +1,10 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"sluice/event"
@@ -166,9 +169,26 @@ func (q *request) answerNumbers() error {
 			n.Key = KeyAge{KeyID: k.ID, CreatedAt: wholeSeconds(k.Created), AgeSeconds: max(0, int64(q.start.Sub(k.Created).Seconds())), EndsAt: wholeSeconds(k.Expires)}
 		}
 	}
+	tag, err := n.tag()
+	if err != nil {
+		return err
+	}
+	q.w.Header()["Etag"] = []string{"W/" + tag}
+	if known(q.r.Header["If-None-Match"], tag) {
+		q.status = http.StatusNotModified
+		return nil
+	}
 	out, err := json.Marshal(n)
 	q.out = append(q.out[:0], out...)
 	return err
+}
+
+// tag names the numbers. What moves with each second is no part of it: when they were counted, and the age of the key.
+func (n Numbers) tag() (string, error) {
+	n.Freshness.CountedAt, n.Freshness.DelaySeconds, n.Key.AgeSeconds = time.Time{}, 0, 0
+	b, err := json.Marshal(n)
+	sum := sha256.Sum256(b)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`, err
 }
 
 // byCampaign is the one value of the parameter by.

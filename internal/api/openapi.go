@@ -123,7 +123,7 @@ func parameters(i int) []object {
 			{"in", "query"},
 			{"description", "campaign: list the campaigns too, as reported."},
 			{"schema", object{{"type", "string"}, {"enum", []string{byCampaign}}}},
-		})
+		}, header("If-None-Match", "The ETag of the numbers you have.", object{{"type", "string"}}))
 	case routeSchema:
 		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
 	}
@@ -187,8 +187,8 @@ func responses(i int, now time.Time) object {
 	out := object{{"200", object{
 		{"description", successes[i]}, {"headers", answerHeaders(i, http.StatusOK)}, {"content", object{{kind, media}}},
 	}}}
-	if i == routeSchema {
-		out = out.with("304", object{{"description", "You have the current schema."}})
+	if i == routeSchema || i == routeStats {
+		out = out.with("304", object{{"description", "You have the newest."}})
 	}
 	codes := codesOf(i)
 	for _, status := range statuses {
@@ -244,6 +244,9 @@ func answerHeaders(i, status int) object {
 	}
 	if i == routeSchema && status == http.StatusOK {
 		h = h.with("ETag", header("Version of the schema.", "string"))
+	}
+	if i == routeStats && status == http.StatusOK {
+		h = h.with("ETag", header("Weak: it changes with the numbers, not with the time at which they were counted.", "string"))
 	}
 	return h
 }
