@@ -54,7 +54,7 @@ func (s *service) openConsole(ctx context.Context) error {
 	}
 	follow := feed.New(feed.Options{
 		Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers,
-		Secret: secret, IDs: s.api.IDs, Log: s.log, Oldest: s.oldest,
+		Secret: secret, IDs: s.api.IDs, Log: s.log, Oldest: s.member.Oldest,
 	})
 	o.Mounts = []access.Mount{
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},

@@ -113,7 +113,8 @@ func (s *service) openMember(ctx context.Context) (err error) {
 		host = "unknown"
 	}
 	s.member, err = cluster.Open(ctx, cluster.Options{
-		Engine: s.engine, Now: hooks.now, Log: s.log, Loads: s.loads, Oldest: func() int64 { return s.api.Oldest() },
+		Engine: s.engine, Now: hooks.now, Log: s.log, Loads: s.loads,
+		Oldest: func() int64 { return s.api.Oldest() }, Raise: func(at int64) { s.api.Raise(at) },
 		Node: cluster.Node{Host: host, Version: version.Number, Started: hooks.now().UTC(), API: s.listen, Loading: s.loading, Reads: reads},
 	})
 	if err != nil {
@@ -162,14 +163,6 @@ func (s *service) nodes() int {
 		}
 	}
 	return n
-}
-
-// oldest is a time before which no event was received that is still to be stored, by this node or another.
-func (s *service) oldest(ctx context.Context) (int64, bool) {
-	if s.engine.Mode() != engine.External {
-		return s.api.Oldest(), true
-	}
-	return s.member.Oldest(ctx)
 }
 
 // loads is what this node carries into the tables now, and why it cannot.

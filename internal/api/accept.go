@@ -128,6 +128,9 @@ func (q *request) leave(err error) {
 // Oldest is a time, in Unix seconds, before which no event was received that is still to be stored.
 func (s *Server) Oldest() int64 { return s.arrivals.Oldest(s.Now) }
 
+// Raise lets no event be received before a time, in Unix seconds: what was promised to followers outlives a clock that goes back.
+func (s *Server) Raise(at int64) { s.arrivals.Raise(at) }
+
 // store appends the submission and writes its receipt. It returns nil only once the events are on stable storage.
 func (q *request) store(res *event.Result, received time.Time, digest *[32]byte) error {
 	q.step("store")

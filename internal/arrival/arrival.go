@@ -57,3 +57,10 @@ func (d *Desk) Oldest(now func() time.Time) int64 {
 	}
 	return oldest
 }
+
+// Raise lets no request be received before a time, in Unix seconds.
+func (d *Desk) Raise(at int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.promised = max(d.promised, at)
+}

@@ -119,6 +119,7 @@ type Options struct {
 	Node   Node
 	Loads  func() ([]Load, *Trouble) // what this node loads now, and why it cannot; nil means nothing
 	Oldest func() int64              // see Node.Oldest; nil means that it is not known
+	Raise  func(int64)               // from now on no event is received before that time, Unix seconds; required with Oldest
 	Now    func() time.Time
 	Log    *slog.Logger // nil means nothing is logged
 }
@@ -133,6 +134,7 @@ type Member struct {
 	copies   atomic.Pointer[Copies]
 	beating  sync.Mutex
 	failing  bool             // the last heartbeat did not get through; beating guards it
+	joined   atomic.Bool      // the others know this node, and it keeps to what they have promised
 	saved    map[uint8]uint64 // what was last saved of Loaded; beating guards it
 	uneven   bool             // servers led unequally many partitions at the last look; only spread touches it
 }
@@ -205,11 +207,29 @@ func (m *Member) Run(ctx context.Context) error {
 // Beat sends a heartbeat now: call it before this node takes requests, so that the others know of it.
 func (m *Member) Beat(ctx context.Context) { m.beat(ctx) }
 
-// Oldest is a time, in Unix seconds, before which no node received an event that is still to be stored: the least that any of
-// them has said. It is not known while a node does not say it, or the engine cannot be asked. A node that does not answer is
-// counted as it was, until it no longer counts as running.
+// promiseKey is where Oldest writes down what it says. A node that joins keeps to it, whatever its clock says.
+const promiseKey = "received"
+
+// Oldest is a time, in Unix seconds, before which no node received an event that is still to be stored, or will receive one: the
+// least that any of them has said. It is not known while a node does not say it, or the engine cannot be asked. A node that
+// does not answer is counted as it was, until it no longer counts as running.
 func (m *Member) Oldest(ctx context.Context) (int64, bool) {
+	oldest, ok := m.least(ctx)
+	if !ok || m.promise(ctx, oldest) != nil {
+		return 0, false
+	}
+	now, ok := m.least(ctx) // a node that came before the promise was written has not read it
+	return min(oldest, now), ok
+}
+
+func (m *Member) least(ctx context.Context) (int64, bool) {
+	if !m.joined.Load() {
+		return 0, false
+	}
 	oldest := m.o.Oldest()
+	if m.o.Engine.Mode() != engine.External {
+		return oldest, true // the only node; what is left of one that was killed says nothing
+	}
 	all, _, err := m.nodes.All(ctx)
 	if err != nil {
 		return 0, false
@@ -225,6 +245,32 @@ func (m *Member) Oldest(ctx context.Context) (int64, bool) {
 		oldest = min(oldest, n.Oldest)
 	}
 	return oldest, true
+}
+
+// promise writes down that no event is received before a time.
+func (m *Member) promise(ctx context.Context, at int64) error {
+	for {
+		before, revision, err := m.promised(ctx)
+		if err != nil || before >= at {
+			return err
+		}
+		_, err = m.ends.Update(ctx, promiseKey, strconv.AppendInt(nil, at, 10), revision)
+		if !errors.Is(err, engine.ErrRevision) {
+			return err
+		}
+	}
+}
+
+// promised is the last promise, 0 if there is none, and its revision.
+func (m *Member) promised(ctx context.Context) (at int64, revision uint64, err error) {
+	entry, err := m.ends.Get(ctx, promiseKey)
+	if errors.Is(err, engine.ErrNotFound) {
+		return 0, 0, nil
+	}
+	if err == nil {
+		at, err = strconv.ParseInt(string(entry.Value), 10, 64)
+	}
+	return at, entry.Revision, err
 }
 
 // Drain says to the others that this node takes no more requests.
@@ -255,21 +301,41 @@ func (m *Member) beat(ctx context.Context) {
 	}
 }
 
+// put writes this node's heartbeat.
+func (m *Member) put(ctx context.Context, n Node) error {
+	if m.joined.Load() {
+		n.Oldest = m.o.Oldest()
+	}
+	data, err := json.Marshal(n)
+	if err == nil {
+		_, err = m.nodes.Put(ctx, n.ID, data)
+	}
+	return err
+}
+
 func (m *Member) exchange(ctx context.Context) (*View, error) {
 	n := m.o.Node
 	n.Draining = m.draining.Load()
 	if m.o.Loads != nil {
 		n.Loads, n.Trouble = m.o.Loads()
 	}
-	if m.o.Oldest != nil {
-		n.Oldest = m.o.Oldest()
-	}
-	data, err := json.Marshal(n)
-	if err != nil {
+	if err := m.put(ctx, n); err != nil {
 		return nil, err
 	}
-	if _, err := m.nodes.Put(ctx, n.ID, data); err != nil {
-		return nil, err
+	if m.o.Oldest != nil && !m.joined.Load() {
+		at, _, err := m.promised(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m.o.Raise(at)
+		m.joined.Store(true)
+		if ahead := time.Unix(at, 0).Sub(m.o.Now()); ahead > time.Minute {
+			m.o.Log.Warn("the clock of this node is behind what followers of the feed were told: until it has caught up, events "+
+				"count as received at the time that they were told; set the clock", "behind", ahead.Round(time.Second))
+		}
+		if err := m.put(ctx, n); err != nil {
+			return nil, err
+		}
 	}
 	m.saveLoaded(ctx)
 	return read(ctx, m.nodes, m.ends)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"sluice/internal/arrival"
 	"sluice/internal/engine"
 	"sluice/internal/enginetest"
 )
@@ -74,6 +75,45 @@ func TestNodesSeeEachOther(t *testing.T) {
 	eventually(t, "end of a node", func() bool { return len(b.View().Nodes) == 1 })
 	if n := b.View().Loader(2); n != nil || b.View().Loaded[2] != 17 {
 		t.Errorf("after its end: got loader %+v and watermark %d, want none and 17", n, b.View().Loaded[2])
+	}
+}
+
+// What followers were told holds for a node that joins with a clock behind it, and for one that is restarted.
+func TestPromiseOutlivesClocks(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	join := func(host string, clock int64) (*Member, *arrival.Desk) {
+		e, err := engine.Open(t.Context(), engine.Options{URL: srv.URL(), Token: enginetest.Token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		desk := &arrival.Desk{}
+		now := func() time.Time { return time.Unix(clock, 0) }
+		m, err := Open(t.Context(), Options{
+			Engine: e, Now: now, Node: Node{Host: host}, Oldest: func() int64 { return desk.Oldest(now) }, Raise: desk.Raise,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, desk
+	}
+	a, _ := join("a", 10_000)
+	if at, ok := a.Oldest(t.Context()); ok {
+		t.Errorf("got %d from a node that nobody knows, want nothing", at)
+	}
+	a.Beat(t.Context())
+	if at, ok := a.Oldest(t.Context()); !ok || at != 10_000 {
+		t.Errorf("got %d, %v, want 10000", at, ok)
+	}
+	b, desk := join("b", 3_000)
+	b.Beat(t.Context())
+	if at := desk.Enter(func() time.Time { return time.Unix(3_000, 0) }); at.Unix() != 10_000 {
+		t.Errorf("the clock of b says 3000: got an event received at %d, want 10000", at.Unix())
+	}
+	for name, m := range map[string]*Member{"a": a, "b": b} {
+		if at, ok := m.Oldest(t.Context()); !ok || at != 10_000 {
+			t.Errorf("%s: got %d, %v, want 10000", name, at, ok)
+		}
 	}
 }
 
