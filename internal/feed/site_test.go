@@ -197,6 +197,9 @@ func (s *site) get(token, path string) page {
 		if row.Erased.ID != "" {
 			p.erased = append(p.erased, row.Erased.ID)
 		} else if row.ID != "" {
+			if slices.Contains(p.erased, row.ID) {
+				s.t.Errorf("%s: a row follows the line that says it is erased", path)
+			}
 			p.rows, p.ids = append(p.rows, row.Campaign), append(p.ids, row.ID)
 		} else if err := json.Unmarshal(raw, &p); err != nil {
 			s.t.Fatal(err)
