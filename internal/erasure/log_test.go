@@ -62,11 +62,16 @@ func (t *Tombstones) numbers(tb testing.TB) (out []int, entries map[int]uint64) 
 
 // table is a table as a pass sees it: the rows that it has still, and its mark.
 type table struct {
+	mu   sync.Mutex // passes take turns by a lock of a file, which the race detector does not know
 	rows map[int]bool
 	mark string
 }
 
-func (t *table) note(context.Context) (string, error) { return t.mark, nil }
+func (t *table) note(context.Context) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mark, nil
+}
 
 // delete deletes rows in one commit, as the lake does.
 func (t *table) delete(ctx context.Context, w *Writer, some []event.Row) error {
@@ -82,6 +87,8 @@ func (t *table) delete(ctx context.Context, w *Writer, some []event.Row) error {
 }
 
 func (t *table) commit(mark string, some []event.Row) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if mark != "" {
 		t.mark = mark
 	}
