@@ -303,7 +303,7 @@ func (m *Member) beat(ctx context.Context) {
 
 // put writes this node's heartbeat.
 func (m *Member) put(ctx context.Context, n Node) error {
-	if m.joined.Load() {
+	if m.joined.Load() && m.o.Engine.Mode() == engine.External { // else nobody asks, and it is no promise
 		n.Oldest = m.o.Oldest()
 	}
 	data, err := json.Marshal(n)
