@@ -22,7 +22,7 @@ var sumNow = time.Date(2026, 10, 25, 5, 0, 0, 0, time.UTC)
 func TestSumProcess(t *testing.T) {
 	dir := os.Getenv(sumProcess)
 	if dir == "" {
-		t.Skip("it is a part of TestKilledInSums")
+		return // TestKilledInSums starts it
 	}
 	left, err := strconv.Atoi(os.Getenv(sumProcessStep))
 	if err != nil {
