@@ -290,7 +290,6 @@ func (s *service) agree(db *sql.DB, queries map[string]string) {
 	read("conversions-hours", func(f []string) { put("accepted", f[1], f[3]) })
 	read("late", func(f []string) { put("late", f[0], f[2]) })
 	read("revenue", func(f []string) { put("revenue-"+f[1], f[0], f[4]) })
-	read("values-hours", func(f []string) { put("value-"+f[1]+"-"+f[2], f[0], f[4]) })
 	read("rejected", func(f []string) { put("rejected", f[0], f[3]) })
 	read("consent", func(f []string) {
 		if name := map[string]string{"measurement_only": "restricted", "suppressed": "suppressed"}[f[1]]; name != "" {
