@@ -56,9 +56,10 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/klauspost/compress", "github.com/parquet-go/parquet-go"},
 	},
 	"internal/iceberg": {
-		ours:    []string{"internal/objectstore", "internal/parquetfile", "internal/throttle", "internal/watermark"},
+		ours:    []string{"internal/metadata", "internal/objectstore", "internal/parquetfile", "internal/throttle", "internal/watermark"},
 		modules: []string{"github.com/apache/iceberg-go"},
 	},
+	"internal/metadata":  {ours: []string{"internal/watermark"}},
 	"internal/watermark": {},
 	"internal/campaign":  {ours: []string{"event"}},
 	"internal/measure":   {ours: []string{"event", "internal/engine"}},

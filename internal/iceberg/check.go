@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"sluice/internal/metadata"
 	"sluice/internal/parquetfile"
 )
 
@@ -61,7 +62,7 @@ func (t *table) checkMetadata(
 		return nil, err
 	}
 	if s.read != s.version {
-		report(metadataName(s.version), "this version is damaged; an older one is in use until the next commit")
+		report(metadata.Name(s.version), "this version is damaged; an older one is in use until the next commit")
 	}
 	// Else it was moved or copied, and whoever opens it to write corrects that.
 	here := s.meta.Location == t.store.Location("")
@@ -71,7 +72,7 @@ func (t *table) checkMetadata(
 	for i := range s.meta.Snapshots {
 		list, err := t.readList(ctx, &s.meta.Snapshots[i], known)
 		if err != nil {
-			name, _ := below(s.meta.Snapshots[i].ManifestList, metadataDir)
+			name, _ := below(s.meta.Snapshots[i].ManifestList, metadata.Dir)
 			report(name, err.Error())
 			continue
 		}

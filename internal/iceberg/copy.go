@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"sluice/internal/metadata"
 	"sluice/internal/objectstore"
 )
 
@@ -62,26 +63,26 @@ func (t *table) CopyTo(ctx context.Context, to objectstore.Store, progress func(
 	if err := t.at("copied"); err != nil {
 		return err
 	}
-	b, err := t.store.Read(ctx, metadataName(s.read))
+	b, err := t.store.Read(ctx, metadata.Name(s.read))
 	if err != nil {
 		return err
 	}
-	if err := to.CreateExclusive(ctx, metadataName(s.version), b); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := to.CreateExclusive(ctx, metadata.Name(s.version), b); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if there, err := to.Read(ctx, metadataName(s.version)); err != nil || !bytes.Equal(there, b) {
+	if there, err := to.Read(ctx, metadata.Name(s.version)); err != nil || !bytes.Equal(there, b) {
 		return errors.Join(ErrInUse, err)
 	}
 	if err := t.at("hinted"); err != nil {
 		return err
 	}
-	return errors.Join(to.Replace(ctx, hintName, strconv.AppendInt(nil, s.version, 10), nil), to.Sync(ctx))
+	return errors.Join(to.Replace(ctx, metadata.HintName, strconv.AppendInt(nil, s.version, 10), nil), to.Sync(ctx))
 }
 
 // Identity tells a table from others. A copy shares it.
 type Identity struct {
 	ID         string // "" is no table
-	Version    int    // see FormatVersion
+	Version    int    // see metadata.FormatVersion
 	Watermarks map[uint8]uint64
 }
 
@@ -93,13 +94,13 @@ func Identify(ctx context.Context, at objectstore.Store) (Identity, error) {
 	}
 	for _, version := range versions { // the newest may be damaged; the identity never changes
 		var b []byte
-		if b, err = at.Read(ctx, metadataName(version)); err != nil {
+		if b, err = at.Read(ctx, metadata.Name(version)); err != nil {
 			continue
 		}
-		var m *metadata
-		if m, err = decodeMetadata(b); err == nil {
-			version, _ := strconv.Atoi(m.Properties[versionProperty])
-			return Identity{m.TableUUID, version, m.progress().Watermarks}, nil
+		var m *metadata.Table
+		if m, err = metadata.Decode(b); err == nil {
+			version, _ := strconv.Atoi(m.Properties[metadata.VersionProperty])
+			return Identity{m.TableUUID, version, m.Progress().Watermarks}, nil
 		}
 	}
 	return Identity{}, err
@@ -107,7 +108,7 @@ func Identify(ctx context.Context, at objectstore.Store) (Identity, error) {
 
 // unused says whether a place holds no table that was opened there: one that was names its own place.
 func unused(ctx context.Context, at objectstore.Store) error {
-	hint, err := at.Read(ctx, hintName)
+	hint, err := at.Read(ctx, metadata.HintName)
 	if isMissing(err) {
 		return nil
 	}
@@ -118,11 +119,11 @@ func unused(ctx context.Context, at objectstore.Store) error {
 	if err != nil {
 		return ErrInUse
 	}
-	b, err := at.Read(ctx, metadataName(version))
+	b, err := at.Read(ctx, metadata.Name(version))
 	if err != nil {
 		return err
 	}
-	m, err := decodeMetadata(b)
+	m, err := metadata.Decode(b)
 	if err != nil {
 		return err
 	}

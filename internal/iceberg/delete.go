@@ -185,7 +185,7 @@ func (d *deletion[T]) inOlder(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	older, _ := s.meta.history()
+	older, _ := s.meta.History()
 	known := slices.Clone(s.manifests)
 	for i := range older {
 		manifests, err := d.t.readList(ctx, &older[i], known)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"sluice/internal/metadata"
 )
 
 // Document is the root document of a table, as of one version.
@@ -25,20 +27,20 @@ func (t *table) Document(ctx context.Context, known *Document) (*Document, error
 		if err != nil {
 			return nil, fmt.Errorf("metadata of %s: %w", t.layout.name, err)
 		}
-		location := t.store.Location(metadataName(s.read))
+		location := t.store.Location(metadata.Name(s.read))
 		if known != nil && known.end == s.end && known.Location == location {
 			return known, nil
 		}
-		b, err := t.store.Read(ctx, metadataName(s.read))
+		b, err := t.store.Read(ctx, metadata.Name(s.read))
 		if isMissing(err) && attempt < 3 { // newer versions came and this one was removed
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("metadata of %s: %w", t.layout.name, err)
 		}
-		document, ok := unseal(b)
+		document, ok := metadata.Unseal(b)
 		if !ok {
-			return nil, fmt.Errorf("metadata of %s: %w: checksum differs", t.layout.name, errDamaged)
+			return nil, fmt.Errorf("metadata of %s: %w: checksum differs", t.layout.name, metadata.ErrDamaged)
 		}
 		return &Document{Location: location, Version: s.read, Bytes: document, end: endOf(b)}, nil
 	}
@@ -63,14 +65,14 @@ func (t *table) Snapshot(ctx context.Context, id int64) (Kept, error) {
 	if err != nil {
 		return Kept{}, err
 	}
-	snap := s.meta.current()
+	snap := s.meta.Current()
 	if id != 0 {
-		snap = s.meta.snapshot(id)
+		snap = s.meta.Snapshot(id)
 	}
 	if snap == nil {
 		return Kept{}, ErrNoSnapshot
 	}
-	at, ok := s.meta.progressAt(snap)
+	at, ok := s.meta.ProgressAt(snap)
 	if !ok {
 		return Kept{}, ErrNoSnapshot
 	}

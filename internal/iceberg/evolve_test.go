@@ -86,7 +86,7 @@ func TestColumnIsAdded(t *testing.T) {
 		t.Error("rows of both kinds do not come back as they were")
 	}
 	meta := table.state.Load().meta
-	if id := meta.current().SchemaID; id != 1 || meta.Snapshots[0].SchemaID != 0 {
+	if id := meta.Current().SchemaID; id != 1 || meta.Snapshots[0].SchemaID != 0 {
 		t.Errorf("got snapshots of schemas %d and %d, want 0 and 1", meta.Snapshots[0].SchemaID, id)
 	}
 	merged, err := table.mergeSorted(t.Context(), table.state.Load().files(), parquetfile.PackedPage, nil)

@@ -68,7 +68,7 @@ func (t *table) Commits(after int64) (out []Commit) {
 		}
 		out = append(out, Commit{
 			Sequence: snap.Sequence, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.Watermarks,
-			First: snap.Parent != nil && meta.snapshot(*snap.Parent) == nil,
+			First: snap.Parent != nil && meta.Snapshot(*snap.Parent) == nil,
 		})
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/metadata"
 	"sluice/internal/objectstore"
 )
 
@@ -29,7 +30,7 @@ func TestHintDoesNotGoBack(t *testing.T) {
 	dir := t.TempDir()
 	hint := func() string {
 		t.Helper()
-		b, err := os.ReadFile(filepath.Join(dir, hintName))
+		b, err := os.ReadFile(filepath.Join(dir, metadata.HintName))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,7 @@ func TestHintDoesNotGoBack(t *testing.T) {
 		t.Errorf("after two commits: got version %s, want 5", got)
 	}
 	// A hint of versions that are gone is not one to keep.
-	if err := os.WriteFile(filepath.Join(dir, hintName), []byte("99"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, metadata.HintName), []byte("99"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	openSamples(t, dir)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"sluice/internal/metadata"
 )
 
 // listings remembers which files the snapshots of a table list. A table keeps hundreds of snapshots for a day, which
@@ -23,9 +25,9 @@ func (t *table) used(ctx context.Context, s *state) (map[string]bool, error) {
 	lists, manifests := map[string][]string{}, map[string][]string{}
 	for i := range s.meta.Snapshots {
 		snap := &s.meta.Snapshots[i]
-		name, ok := below(snap.ManifestList, metadataDir)
+		name, ok := below(snap.ManifestList, metadata.Dir)
 		if !ok {
-			return nil, fmt.Errorf("%w: a manifest list outside of the table", errDamaged)
+			return nil, fmt.Errorf("%w: a manifest list outside of the table", metadata.ErrDamaged)
 		}
 		if err := t.remember(ctx, snap, name, s.manifests); err != nil {
 			return nil, err
@@ -46,7 +48,7 @@ func (t *table) used(ctx context.Context, s *state) (map[string]bool, error) {
 }
 
 // remember reads a list and those of its manifests that nobody has read yet.
-func (t *table) remember(ctx context.Context, snap *snapshot, name string, known []*manifest) error {
+func (t *table) remember(ctx context.Context, snap *metadata.Snapshot, name string, known []*manifest) error {
 	l := &t.listings
 	if _, ok := l.lists[name]; ok {
 		return nil
@@ -60,7 +62,7 @@ func (t *table) remember(ctx context.Context, snap *snapshot, name string, known
 	}
 	var names []string
 	for _, f := range files {
-		m, ok := below(f.FilePath(), metadataDir)
+		m, ok := below(f.FilePath(), metadata.Dir)
 		if _, done := l.manifests[m]; ok && done {
 			names = append(names, m)
 			continue

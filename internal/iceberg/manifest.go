@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"slices"
-	"strconv"
-	"strings"
 
 	apache "github.com/apache/iceberg-go"
 
+	"sluice/internal/metadata"
 	"sluice/internal/objectstore"
 )
 
@@ -33,7 +31,7 @@ type entry struct {
 
 // writeManifest makes a manifest durable that snapshot id, the sequence'th, adds to the table, with others if there are any.
 func (t *table) writeManifest(
-	ctx context.Context, of *metadata, id, sequence int64, entries []entry, with *objectstore.Uploads,
+	ctx context.Context, of *metadata.Table, id, sequence int64, entries []entry, with *objectstore.Uploads,
 ) (*manifest, error) {
 	var list []apache.ManifestEntry
 	m := &manifest{}
@@ -64,7 +62,7 @@ func (t *table) writeManifest(
 	if err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)
 	}
-	m.name = sealedName(newName(), buf.Bytes(), manifestSuffix)
+	m.name = metadata.SealedName(newName(), buf.Bytes(), manifestSuffix)
 	m.file = numbered(file, t.store.Location(m.name), sequence, least)
 	return m, with.Do(func() error { return objectstore.WriteAll(ctx, t.store, m.name, buf.Bytes()) })
 }
@@ -91,32 +89,32 @@ func (t *table) writeList(ctx context.Context, id, sequence int64, parent *int64
 	if err != nil {
 		return "", fmt.Errorf("encode manifest list: %w", err)
 	}
-	name := sealedName(fmt.Sprintf("snap-%d-%s", id, newName()), buf.Bytes(), listSuffix)
+	name := metadata.SealedName(fmt.Sprintf("snap-%d-%s", id, newName()), buf.Bytes(), listSuffix)
 	return name, with.Do(func() error { return objectstore.WriteAll(ctx, t.store, name, buf.Bytes()) })
 }
 
 // listFiles reads the list of a snapshot's manifests.
-func (t *table) listFiles(ctx context.Context, s *snapshot) ([]apache.ManifestFile, error) {
-	name, ok := below(s.ManifestList, metadataDir)
+func (t *table) listFiles(ctx context.Context, s *metadata.Snapshot) ([]apache.ManifestFile, error) {
+	name, ok := below(s.ManifestList, metadata.Dir)
 	if !ok {
-		return nil, fmt.Errorf("%w: a manifest list outside of the table", errDamaged)
+		return nil, fmt.Errorf("%w: a manifest list outside of the table", metadata.ErrDamaged)
 	}
 	b, err := t.store.Read(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	if !sealed(name, b, listSuffix) {
-		return nil, fmt.Errorf("%w: checksum of the manifest list differs", errDamaged)
+	if !metadata.Sealed(name, b, listSuffix) {
+		return nil, fmt.Errorf("%w: checksum of the manifest list differs", metadata.ErrDamaged)
 	}
 	files, err := decodeList(b)
 	if err != nil {
-		return nil, fmt.Errorf("%w: manifest list", errDamaged)
+		return nil, fmt.Errorf("%w: manifest list", metadata.ErrDamaged)
 	}
 	return files, nil
 }
 
 // readList reads the manifests of a snapshot. Those that known has are not read again.
-func (t *table) readList(ctx context.Context, s *snapshot, known []*manifest) ([]*manifest, error) {
+func (t *table) readList(ctx context.Context, s *metadata.Snapshot, known []*manifest) ([]*manifest, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -137,9 +135,9 @@ func (t *table) readList(ctx context.Context, s *snapshot, known []*manifest) ([
 
 // openManifest is the manifest that a list names: the one that is known, or read now.
 func (t *table) openManifest(ctx context.Context, f apache.ManifestFile, known []*manifest) (*manifest, error) {
-	name, ok := below(f.FilePath(), metadataDir)
+	name, ok := below(f.FilePath(), metadata.Dir)
 	if !ok {
-		return nil, fmt.Errorf("%w: a manifest outside of the table", errDamaged)
+		return nil, fmt.Errorf("%w: a manifest outside of the table", metadata.ErrDamaged)
 	}
 	i := slices.IndexFunc(known, func(m *manifest) bool { return m.name == name && m.damaged == nil })
 	if i >= 0 {
@@ -147,7 +145,7 @@ func (t *table) openManifest(ctx context.Context, f apache.ManifestFile, known [
 	}
 	m := &manifest{name: name, file: f}
 	err := t.readManifest(ctx, m)
-	if errors.Is(err, errDamaged) {
+	if errors.Is(err, metadata.ErrDamaged) {
 		m.damaged, m.files = err, nil
 		err = nil
 	}
@@ -157,32 +155,32 @@ func (t *table) openManifest(ctx context.Context, f apache.ManifestFile, known [
 func (t *table) readManifest(ctx context.Context, m *manifest) error {
 	b, err := t.store.Read(ctx, m.name)
 	if isMissing(err) {
-		return fmt.Errorf("%w: manifest is missing", errDamaged)
+		return fmt.Errorf("%w: manifest is missing", metadata.ErrDamaged)
 	}
 	if err != nil {
 		return err
 	}
 	if int64(len(b)) != m.file.Length() {
-		return fmt.Errorf("%w: manifest has another length", errDamaged)
+		return fmt.Errorf("%w: manifest has another length", metadata.ErrDamaged)
 	}
-	if !sealed(m.name, b, manifestSuffix) {
-		return fmt.Errorf("%w: checksum of the manifest differs", errDamaged)
+	if !metadata.Sealed(m.name, b, manifestSuffix) {
+		return fmt.Errorf("%w: checksum of the manifest differs", metadata.ErrDamaged)
 	}
 	entries, err := decodeManifest(m.file, b)
 	if err != nil {
-		return fmt.Errorf("%w: manifest", errDamaged)
+		return fmt.Errorf("%w: manifest", metadata.ErrDamaged)
 	}
 	rows := int64(0)
 	for _, e := range entries {
 		p, err := readDataFile(t.layout, e)
 		if err != nil {
-			return fmt.Errorf("%w: manifest: %w", errDamaged, err)
+			return fmt.Errorf("%w: manifest: %w", metadata.ErrDamaged, err)
 		}
 		rows += p.rows
 		m.files = append(m.files, p)
 	}
 	if rows != m.file.AddedRows()+m.file.ExistingRows() {
-		return fmt.Errorf("%w: manifest lists other rows than it should", errDamaged)
+		return fmt.Errorf("%w: manifest lists other rows than it should", metadata.ErrDamaged)
 	}
 	return nil
 }
@@ -206,29 +204,11 @@ func recovered(err *error) {
 	}
 }
 
-// Avro has no checksums, and one flipped bit makes another path or another bound of it. So the names of lists and
-// manifests end with one of what is in them. The name of a list stands in the metadata, which has a checksum of
-// itself, and those of manifests in the list: nothing in the chain can change unseen.
+// The ends of names. See metadata.SealedName.
 const (
 	manifestSuffix = "-m0.avro"
 	listSuffix     = ".avro"
 )
-
-func sealedName(stem string, content []byte, suffix string) string {
-	return fmt.Sprintf("%s/%s-%08x%s", metadataDir, stem, crc32.Checksum(content, castagnoli), suffix)
-}
-
-// sealed says whether a file holds what its name says. A name without a checksum is another program's: it is
-// taken as it is.
-func sealed(name string, content []byte, suffix string) bool {
-	stem, ok := strings.CutSuffix(name, suffix)
-	at := strings.LastIndexByte(stem, '-')
-	if !ok || len(stem)-at-1 != 8 {
-		return true
-	}
-	sum, err := strconv.ParseUint(stem[at+1:], 16, 32)
-	return err != nil || uint32(sum) == crc32.Checksum(content, castagnoli)
-}
 
 // mergeFactor is how many manifests of like size are merged into one. So a table has few manifests, a commit
 // rewrites few entries, and both grow with the logarithm of the number of files. Arbitrary beyond that.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/metadata"
 	"sluice/internal/objectstore"
 	"sluice/internal/watermark"
 )
@@ -34,7 +35,7 @@ func (f forger) Location(name string) string {
 func TestLocationsOutsideOfTheTable(t *testing.T) {
 	isData := func(name string) bool { return strings.HasPrefix(name, "data/") }
 	isManifest := func(name string) bool { return strings.HasSuffix(name, manifestSuffix) }
-	isList := func(name string) bool { return strings.HasPrefix(name, metadataDir+"/snap-") }
+	isList := func(name string) bool { return strings.HasPrefix(name, metadata.Dir+"/snap-") }
 	for name, c := range map[string]struct {
 		forges   func(name string) bool
 		location string // from the table on

@@ -44,28 +44,3 @@ func (t *table) Adopt(ctx context.Context, stream string, marks map[uint8]uint64
 	}
 	return adopted, nil
 }
-
-// progress is what of the stream the table holds. A snapshot that another program made does not say, so its parent is
-// asked, and the table's properties where that is gone.
-func (m *metadata) progress() watermark.Progress {
-	if cur := m.current(); cur != nil {
-		if at, ok := m.progressAt(cur); ok {
-			return at
-		}
-	}
-	p, _ := watermark.Read(m.Properties)
-	return p
-}
-
-// progressAt is progress as of a snapshot. It is not ok if neither the snapshot nor one before it that is kept says.
-func (m *metadata) progressAt(s *snapshot) (watermark.Progress, bool) {
-	for ; s != nil; s = m.snapshot(*s.Parent) {
-		if p, ok := watermark.Read(s.Summary); ok {
-			return p, true
-		}
-		if s.Parent == nil {
-			break
-		}
-	}
-	return watermark.Progress{}, false
-}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	apache "github.com/apache/iceberg-go"
+
+	"sluice/internal/metadata"
 )
 
 // relocate makes a table that was moved or copied readable from its new place. Iceberg has absolute locations in its
@@ -42,9 +44,9 @@ func (t *table) commitRelocation(ctx context.Context, s *state, c *change) (next
 		return nil, nil, err
 	}
 	m := t.forward(s, c)
-	m.MetadataLog = []metadataLogEntry{} // it names the old place
-	moved := map[string]*manifest{}      // by the old name
-	m.Snapshots = make([]snapshot, 0, len(s.meta.Snapshots))
+	m.MetadataLog = []metadata.LogEntry{} // it names the old place
+	moved := map[string]*manifest{}       // by the old name
+	m.Snapshots = make([]metadata.Snapshot, 0, len(s.meta.Snapshots))
 	next = &state{version: s.version + 1, read: s.version + 1, meta: m, progress: s.progress}
 	for i := range s.meta.Snapshots {
 		snap := s.meta.Snapshots[i]
@@ -84,7 +86,7 @@ func (t *table) commitRelocation(ctx context.Context, s *state, c *change) (next
 }
 
 // moveManifest writes a manifest with the locations of now. Who added which file and when stays as it was.
-func (t *table) moveManifest(ctx context.Context, of *metadata, m *manifest) (*manifest, error) {
+func (t *table) moveManifest(ctx context.Context, of *metadata.Table, m *manifest) (*manifest, error) {
 	if m.damaged != nil {
 		return nil, m.damaged
 	}

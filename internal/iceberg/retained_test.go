@@ -6,6 +6,7 @@ import (
 	"time"
 	"weak"
 
+	"sluice/internal/metadata"
 	"sluice/internal/objectstore"
 	"sluice/internal/watermark"
 )
@@ -23,8 +24,8 @@ func TestEarlierVersionsAreCollected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var versions []weak.Pointer[metadata]
-	var arrays []weak.Pointer[snapshot]
+	var versions []weak.Pointer[metadata.Table]
+	var arrays []weak.Pointer[metadata.Snapshot]
 	const commits = 40
 	for i := range commits {
 		now = now.Add(5 * time.Second)

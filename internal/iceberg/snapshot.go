@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"time"
 
 	apache "github.com/apache/iceberg-go"
 
+	"sluice/internal/metadata"
 	"sluice/internal/objectstore"
 	"sluice/internal/watermark"
 )
@@ -126,7 +126,7 @@ func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, w
 			_ = c.with.Wait()
 		}
 	}()
-	id, sequence := newSnapshotID(), s.meta.LastSequence+1
+	id, sequence := metadata.NewSnapshotID(), s.meta.LastSequence+1
 	if err := t.at("manifest"); err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +141,7 @@ func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, w
 		return nil, written, err
 	}
 	var parent *int64
-	if cur := s.meta.current(); cur != nil {
+	if cur := s.meta.Current(); cur != nil {
 		parent = new(cur.ID) // not a pointer into the snapshots before: it would hold all of them, and through them all before
 	}
 	list, err := t.writeList(ctx, id, sequence, parent, manifests, c.with)
@@ -153,7 +153,7 @@ func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, w
 	if c.progress != nil {
 		next.progress = *c.progress
 	}
-	next.meta = t.succeed(s, c, next, snapshot{
+	next.meta = t.succeed(s, c, next, metadata.Snapshot{
 		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
 	})
 	if err := c.with.Wait(); err != nil {
@@ -176,11 +176,11 @@ func (t *table) commitExpiry(ctx context.Context, s *state, c *change) (next *st
 		return nil, nil, err
 	}
 	m := t.forward(s, c)
-	older, cur := m.history()
+	older, cur := m.History()
 	if cur != nil {
 		m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
 	}
-	m.trimLog()
+	m.TrimLog()
 	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, progress: s.progress}
 	return next, nil, t.publish(ctx, s, next)
 }
@@ -193,12 +193,12 @@ func (t *table) publish(ctx context.Context, s, next *state) error {
 	if err := t.at("metadata"); err != nil {
 		return err
 	}
-	b, err := next.meta.encode()
+	b, err := next.meta.Encode()
 	if err != nil {
 		return err
 	}
 	version := next.version
-	name := metadataName(version)
+	name := metadata.Name(version)
 	if err := t.store.CreateExclusive(ctx, name, b); err != nil {
 		return err
 	}
@@ -231,12 +231,12 @@ func (t *table) hint(ctx context.Context, version int64) {
 func (t *table) hintNow(ctx context.Context, version int64) error {
 	t.touch(&t.hinted)
 	t.hintedVersion.Store(version)
-	return t.store.Replace(ctx, hintName, strconv.AppendInt(nil, version, 10), func(there []byte) bool {
+	return t.store.Replace(ctx, metadata.HintName, strconv.AppendInt(nil, version, 10), func(there []byte) bool {
 		hinted, err := strconv.ParseInt(string(there), 10, 64)
 		if err != nil || hinted <= version {
 			return false
 		}
-		stands, err := t.store.Exists(ctx, metadataName(hinted))
+		stands, err := t.store.Exists(ctx, metadata.Name(hinted))
 		return err == nil && stands
 	})
 }
@@ -280,41 +280,36 @@ func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence i
 
 // forward is a copy of the newest metadata, for a commit to change. The log names no version that will be deleted: not
 // one of those from before an erasure, which is what forget is for.
-func (t *table) forward(s *state, c *change) *metadata {
+func (t *table) forward(s *state, c *change) *metadata.Table {
 	m := *s.meta
-	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadataLogEntry{
-		m.LastUpdatedMS, t.store.Location(metadataName(s.read)),
+	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadata.LogEntry{
+		TimestampMS: m.LastUpdatedMS, File: t.store.Location(metadata.Name(s.read)),
 	})
 	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-logVersions):]
 	if c.forget {
-		m.MetadataLog = []metadataLogEntry{}
+		m.MetadataLog = []metadata.LogEntry{}
 	}
 	m.Properties = maps.Clone(m.Properties)
 	maps.Copy(m.Properties, c.set)
-	m.Properties[versionProperty] = strconv.Itoa(FormatVersion)
+	m.Properties[metadata.VersionProperty] = strconv.Itoa(metadata.FormatVersion)
 	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
 	m.Location = t.store.Location("")
 	return &m
 }
 
-// trimLog drops what the log says of snapshots that are gone.
-func (m *metadata) trimLog() {
-	m.SnapshotLog = slices.DeleteFunc(slices.Clone(m.SnapshotLog), func(e snapshotLogEntry) bool { return m.snapshot(e.SnapshotID) == nil })
-}
-
 // succeed is the metadata after a commit.
-func (t *table) succeed(s *state, c *change, next *state, snap snapshot) *metadata {
+func (t *table) succeed(s *state, c *change, next *state, snap metadata.Snapshot) *metadata.Table {
 	m := t.forward(s, c)
 	snap.TimestampMS = m.LastUpdatedMS
 	snap.Summary = summary(s, c, next)
 	m.LastSequence = snap.Sequence
 	m.Snapshots = append(t.unexpired(m.Snapshots, &snap, c.forget, snap.TimestampMS), snap)
-	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), snapshotLogEntry{snap.TimestampMS, snap.ID})
-	m.trimLog()
+	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), metadata.SnapshotEntry{TimestampMS: snap.TimestampMS, SnapshotID: snap.ID})
+	m.TrimLog()
 	m.CurrentSnapshot = new(snap.ID)
 	// Also where other programs' snapshots and expiry do not reach.
 	next.progress.Write(m.Properties)
-	m.Refs = map[string]ref{"main": {snap.ID, "branch"}}
+	m.Refs = map[string]metadata.Ref{"main": {SnapshotID: snap.ID, Type: "branch"}}
 	return m
 }
 
@@ -352,43 +347,10 @@ const (
 	logVersions  = 20 // of them a version names; arbitrary
 )
 
-// spacings say how close together the snapshots are that a table keeps. A commit writes all of them down, so their
-// number must not grow with the number of commits: with one every five seconds some 480 are kept for a day. Readers
-// that follow commit by commit have a quarter of an hour; those that look back find a snapshot for each ten minutes.
-var spacings = []struct{ age, apart time.Duration }{
-	{15 * time.Minute, 0},
-	{3 * time.Hour, time.Minute},
-	{math.MaxInt64, 10 * time.Minute},
-}
-
-// unexpired is which of the snapshots before last are carried on: those that were replaced less than the retention ago, for
-// a reader may be using them, thinned out by spacings. Of those that are closer together the last of each span of
-// time stays, so that the choice does not depend on when it is made.
-func (t *table) unexpired(older []snapshot, last *snapshot, forget bool, now int64) []snapshot {
+// unexpired is which of the snapshots before last are carried on: none where they are to be forgotten.
+func (t *table) unexpired(older []metadata.Snapshot, last *metadata.Snapshot, forget bool, now int64) []metadata.Snapshot {
 	if forget {
 		return nil
 	}
-	var out []snapshot
-	next := last.TimestampMS
-	for i := len(older) - 1; i >= 0; i-- {
-		s := &older[i]
-		if now-next >= t.retention.Milliseconds() {
-			break // it was replaced then, and those before it earlier
-		}
-		if apart := spacing(now - next).Milliseconds(); apart == 0 || s.TimestampMS/apart != next/apart {
-			out = append(out, *s)
-			next = s.TimestampMS
-		}
-	}
-	slices.Reverse(out)
-	return out
-}
-
-func spacing(ageMS int64) time.Duration {
-	for _, s := range spacings {
-		if ageMS < s.age.Milliseconds() {
-			return s.apart
-		}
-	}
-	return 0
+	return metadata.Unexpired(older, last, t.retention, now)
 }

@@ -50,7 +50,7 @@ func (t *table) Stats() Stats {
 		Updated: time.UnixMilli(s.meta.LastUpdatedMS).UTC(), LastCommitTook: time.Duration(t.took.Load()), LatestWatermark: s.progress.Watermarks,
 		Held: s.held(t.layout),
 	}
-	if cur := s.meta.current(); cur != nil {
+	if cur := s.meta.Current(); cur != nil {
 		out.LastCommit = time.UnixMilli(cur.TimestampMS).UTC()
 	}
 	oldest := int32(0)

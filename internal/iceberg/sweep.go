@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"sluice/internal/metadata"
 )
 
 // Expire ends snapshots that have passed their retention, where no commit came along that would have done it.
@@ -17,7 +19,7 @@ func (t *table) Expire(ctx context.Context) error {
 // expire commits the newest snapshot alone with those that are still of use; forget leaves it none.
 func (t *table) expire(ctx context.Context, forget bool) (*state, error) {
 	return t.update(ctx, func(s *state) (*change, error) {
-		older, cur := s.meta.history()
+		older, cur := s.meta.History()
 		if cur == nil || !forget && len(t.unexpired(older, cur, false, t.now().UnixMilli())) == len(older) {
 			return nil, nil
 		}
@@ -84,8 +86,8 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	for _, o := range objects {
-		version, isVersion := metadataVersion(o.Name)
-		keep := used[o.Name] || o.Name == hintName || isVersion && version > s.version-keepVersions
+		version, isVersion := metadata.VersionOf(o.Name)
+		keep := used[o.Name] || o.Name == metadata.HintName || isVersion && version > s.version-keepVersions
 		if keep || t.now().Sub(o.Modified) < t.store.Grace() {
 			continue
 		}
@@ -193,20 +195,20 @@ func (t *table) sweepMetadata(ctx context.Context, s *state, used map[string]boo
 	slices.Reverse(list)
 	for _, v := range list {
 		if v > s.version-versions {
-			used[metadataName(v)] = true
+			used[metadata.Name(v)] = true
 			continue
 		}
-		if err := t.remove(ctx, metadataName(v)); err != nil {
+		if err := t.remove(ctx, metadata.Name(v)); err != nil {
 			return n, err
 		}
 		n++
 	}
-	files, err := t.store.List(ctx, metadataDir, false)
+	files, err := t.store.List(ctx, metadata.Dir, false)
 	if err != nil {
 		return n, err
 	}
 	for _, f := range files {
-		if used[f.Name] || f.Name == hintName || path.Ext(f.Name) == ".json" {
+		if used[f.Name] || f.Name == metadata.HintName || path.Ext(f.Name) == ".json" {
 			continue
 		}
 		if err := t.remove(ctx, f.Name); err != nil {

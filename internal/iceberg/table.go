@@ -14,6 +14,7 @@ import (
 
 	apache "github.com/apache/iceberg-go"
 
+	"sluice/internal/metadata"
 	"sluice/internal/objectstore"
 	"sluice/internal/watermark"
 )
@@ -144,7 +145,7 @@ type state struct {
 	version   int64  // the number of the newest file
 	read      int64  // the number of the file this was read from: lower when newer ones are damaged
 	end       string // the last bytes of that file, its seal: they tell it from another one by the same name
-	meta      *metadata
+	meta      *metadata.Table
 	widened   bool // meta has columns that the file lacks; the next commit writes them
 	manifests []*manifest
 	progress  watermark.Progress
@@ -188,12 +189,12 @@ func (t *table) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b, err := meta.encode()
+	b, err := meta.Encode()
 	if err != nil {
 		return err
 	}
 	// Somebody may be making it at the same time: then theirs it is.
-	if err := t.store.CreateExclusive(ctx, metadataName(1), b); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := t.store.CreateExclusive(ctx, metadata.Name(1), b); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	s, err = t.read(ctx)
@@ -276,7 +277,7 @@ func (t *table) newest(ctx context.Context, within time.Duration) (*state, error
 	if t.remote && t.isRecent(&t.checked, within) {
 		return s, nil
 	}
-	later, err := t.store.Exists(ctx, metadataName(s.version+1))
+	later, err := t.store.Exists(ctx, metadata.Name(s.version+1))
 	if err != nil || later {
 		return nil, err
 	}
@@ -295,7 +296,7 @@ func (t *table) newest(ctx context.Context, within time.Duration) (*state, error
 // stands says whether the version that a state was read from is there, and not another one by its name. Else somebody has
 // emptied the table, or put a copy in its place.
 func (t *table) stands(ctx context.Context, s *state) (bool, error) {
-	end, err := t.store.ReadEnd(ctx, metadataName(s.read), sealLength)
+	end, err := t.store.ReadEnd(ctx, metadata.Name(s.read), metadata.SealLength)
 	if isMissing(err) {
 		return false, nil
 	}
@@ -303,7 +304,7 @@ func (t *table) stands(ctx context.Context, s *state) (bool, error) {
 }
 
 // endOf is the end of a metadata file.
-func endOf(file []byte) string { return string(file[max(0, len(file)-sealLength):]) }
+func endOf(file []byte) string { return string(file[max(0, len(file)-metadata.SealLength):]) }
 
 // doubt makes the next look ask the store.
 func (t *table) doubt() {
@@ -371,7 +372,7 @@ func (t *table) find(ctx context.Context, known *state) (*state, error) {
 			return nil, err
 		}
 		s, err := t.load(ctx, versions, known)
-		if !isMissing(err) && !errors.Is(err, errDamaged) {
+		if !isMissing(err) && !errors.Is(err, metadata.ErrDamaged) {
 			return s, err
 		}
 		// The hint is of another time than the versions: a copy that was made file by file.
@@ -390,7 +391,7 @@ func (t *table) remoteVersions(ctx context.Context, old *state) ([]int64, error)
 	least := int64(0)
 	if old != nil {
 		least = old.version
-	} else if b, err := t.store.Read(ctx, hintName); err == nil {
+	} else if b, err := t.store.Read(ctx, metadata.HintName); err == nil {
 		least, _ = strconv.ParseInt(string(b), 10, 64)
 	} else if !isMissing(err) {
 		return nil, err
@@ -400,7 +401,7 @@ func (t *table) remoteVersions(ctx context.Context, old *state) ([]int64, error)
 	}
 	most := least // the newest is in [least, most]
 	for step := int64(1); ; step *= 4 {
-		there, err := t.store.Exists(ctx, metadataName(least+step))
+		there, err := t.store.Exists(ctx, metadata.Name(least+step))
 		if err != nil {
 			return nil, err
 		}
@@ -412,7 +413,7 @@ func (t *table) remoteVersions(ctx context.Context, old *state) ([]int64, error)
 	}
 	for least < most {
 		middle := least + (most-least+1)/2
-		there, err := t.store.Exists(ctx, metadataName(middle))
+		there, err := t.store.Exists(ctx, metadata.Name(middle))
 		if err != nil {
 			return nil, err
 		}
@@ -431,13 +432,13 @@ func (t *table) remoteVersions(ctx context.Context, old *state) ([]int64, error)
 
 // versions lists the numbers of the metadata files, newest first.
 func (t *table) versions(ctx context.Context) ([]int64, error) {
-	list, err := t.store.List(ctx, metadataDir, false)
+	list, err := t.store.List(ctx, metadata.Dir, false)
 	if err != nil {
 		return nil, err
 	}
 	var out []int64
 	for _, l := range list {
-		if v, ok := metadataVersion(l.Name); ok {
+		if v, ok := metadata.VersionOf(l.Name); ok {
 			out = append(out, v)
 		}
 	}
@@ -467,7 +468,7 @@ func (t *table) load(ctx context.Context, versions []int64, old *state) (*state,
 		case err == nil && partial == nil:
 			partial = s
 			known = append(slices.Clone(known), s.manifests...)
-		case err != nil && !errors.Is(err, errDamaged) && !isMissing(err):
+		case err != nil && !errors.Is(err, metadata.ErrDamaged) && !isMissing(err):
 			return nil, err
 		case err != nil && first == nil:
 			first = err
@@ -489,24 +490,24 @@ func (t *table) fallBack(s *state, newest int64) *state {
 }
 
 func (t *table) loadVersion(ctx context.Context, version int64, known []*manifest) (*state, error) {
-	b, err := t.store.Read(ctx, metadataName(version))
+	b, err := t.store.Read(ctx, metadata.Name(version))
 	if err != nil {
 		return nil, err
 	}
-	meta, err := decodeMetadata(b)
+	meta, err := metadata.Decode(b)
 	if err == nil {
-		err = meta.describe(t.layout)
+		err = meta.Describe(t.layout.comment, t.layout.docs)
 	}
 	if err != nil {
 		return nil, err
 	}
-	widened, err := meta.addColumns(t.layout)
+	widened, err := meta.AddColumns(t.layout.columns())
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := t.readList(ctx, meta.current(), known)
+	manifests, err := t.readList(ctx, meta.Current(), known)
 	if err != nil {
 		return nil, err
 	}
-	return &state{version: version, read: version, end: endOf(b), meta: meta, widened: widened, manifests: manifests, progress: meta.progress()}, nil
+	return &state{version: version, read: version, end: endOf(b), meta: meta, widened: widened, manifests: manifests, progress: meta.Progress()}, nil
 }

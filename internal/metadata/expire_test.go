@@ -1,4 +1,4 @@
-package iceberg
+package metadata
 
 import (
 	"testing"
@@ -7,15 +7,14 @@ import (
 
 // With a commit every five seconds the number of snapshots levels off, and none is missing that spacings promises.
 func TestSpacings(t *testing.T) {
-	table := &table{retention: 24 * time.Hour}
-	var kept []snapshot
+	var kept []Snapshot
 	most := 0
 	begun := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC).UnixMilli()
 	now := begun
 	for id := range int64(2 * 17280) {
 		now += 5000
-		last := snapshot{ID: id, TimestampMS: now}
-		kept = append(table.unexpired(kept, &last, false, now), last)
+		last := Snapshot{ID: id, TimestampMS: now}
+		kept = append(Unexpired(kept, &last, 24*time.Hour, now), last)
 		most = max(most, len(kept))
 	}
 	if most < 400 || most > 520 {
