@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -201,6 +202,56 @@ func TestCompose(t *testing.T) {
 	}
 	s.containers["node-1"].strangers("nats-1", filepath.Join(dir, "deploy/certs"))
 	s.watched("prometheus", 2)
+	s.alarmed("prometheus", "node-1", "node-2", key)
+}
+
+// alarmed lets every request of a dataset fail at one node, and sees the rule fire in Prometheus; an accepted event at another
+// node ends it.
+func (s *site) alarmed(prometheus, bad, good, key string) {
+	s.t.Helper()
+	for range 10 { // what the alarm needs
+		r, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:"+s.port(bad, "8080")+"/v1/events", strings.NewReader(`{"a":1,}`))
+		must(s.t, err)
+		r.Header.Set("Authorization", "Bearer "+key)
+		r.Header.Set("Content-Type", "application/json")
+		a, err := servicetest.Client.Do(r)
+		must(s.t, err)
+		a.Body.Close()
+		if a.StatusCode != http.StatusBadRequest {
+			s.t.Fatalf("got %d, want 400", a.StatusCode)
+		}
+	}
+	firing := func(want bool) func() error {
+		return func() error {
+			a, err := servicetest.Client.Get("http://127.0.0.1:" + s.port(prometheus, "9090") + "/api/v1/alerts")
+			if err != nil {
+				return err
+			}
+			defer a.Body.Close()
+			var got struct {
+				Data struct {
+					Alerts []struct {
+						Labels map[string]string
+						State  string
+					}
+				}
+			}
+			if err := json.NewDecoder(a.Body).Decode(&got); err != nil {
+				return err
+			}
+			fires := false
+			for _, one := range got.Data.Alerts {
+				fires = fires || one.State == "firing" && one.Labels["alertname"] == "SluiceRequestsFailing" && one.Labels["dataset"] == "shop"
+			}
+			if fires != want {
+				return fmt.Errorf("got alerts %v", got.Data.Alerts)
+			}
+			return nil
+		}
+	}
+	servicetest.Eventually(s.t, 2*time.Minute, "a rule that fires", firing(true))
+	s.takesEvents(good, key)
+	servicetest.Eventually(s.t, 2*time.Minute, "a rule that fires no more", firing(false))
 }
 
 // No operators' listener is published to the network.
