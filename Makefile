@@ -62,7 +62,7 @@ vulnerabilities: ## known vulnerabilities of what the programs link and the test
 	@./tools/vulnerabilities
 
 .PHONY: demo
-demo: ## a server, a dataset, sample traffic and the addresses to look at
+demo: ## a server, three datasets with two weeks of sample events, and the addresses to look at
 	@echo "The first build takes a few minutes."
 	$(GO) run ./cmd/sluice demo
 

@@ -46,7 +46,7 @@ func TestReadmeRuns(t *testing.T) {
 	if err := cmd.Run(); err != nil {
 		t.Errorf("%s: %v\n%s", words, err, progress.String())
 	}
-	if !regexp.MustCompile(`accepted [1-9]`).MatchString(progress.String()) || !strings.Contains(out.String(), "Sluice is running.") {
+	if !regexp.MustCompile(`[1-9]\d* accepted`).MatchString(progress.String()) || !strings.Contains(out.String(), "Sluice is running.") {
 		t.Errorf("it said:\n%s\nand printed:\n%s", progress.String(), out.String())
 	}
 }

@@ -68,7 +68,7 @@ func (s *service) openConsole(ctx context.Context) error {
 		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader,
 		Backlog: s.backlog, API: s.api, Feed: follow, Audit: s.audit, Access: credentials, Cluster: s.member.View,
 		Copies: s.member.Copies, Damaged: s.damage.Files, Requests: s.requests, Connections: connections,
-		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: version.Number, Now: hooks.now, Log: s.log,
+		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: version.Number, Now: s.now, Log: s.log,
 	}, o)
 	s.api.Live = s.console
 	if err := s.console.OpenAlarms(ctx); err != nil {

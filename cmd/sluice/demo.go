@@ -7,17 +7,20 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/loader"
 	"sluice/internal/traffic"
 )
 
-// demoDataset is the dataset of the README and of the examples in the documentation.
-const demoDataset = "shop"
+// demoSeed is arbitrary. The answers in docs/measure.md are those of this one.
+const demoSeed = 1
 
 func newDemo() *cobra.Command {
 	var listen, ops string
@@ -25,90 +28,161 @@ func newDemo() *cobra.Command {
 	var rate int
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Start here: a server, a dataset, its key, sample events, and the addresses to open",
-		Long: `Runs the whole service in a directory of its own, creates the dataset "shop" with a key, and sends
-sample events through the API until you press Ctrl-C. With --data it keeps what it stored. Without it,
-the directory is temporary and the demo removes it at the end.`,
+		Short: "Start here: a server, three datasets with two weeks of events, and the addresses to open",
+		Long: `Runs the whole service in a directory of its own, sends two weeks of sample events through the API with
+the clock set back, and then goes on with it until you press Ctrl-C. One of its three datasets is well, one has most of
+its events rejected, and one is silent. With --data the demo keeps what it stored, and makes no history in a directory
+that is not empty. Without it, the directory is temporary and the demo deletes it at the end.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "address of the senders' API; the demo takes another port if this one is in use")
 	cmd.Flags().StringVar(&ops, "ops", "127.0.0.1:8081", "address of the operators' listener; the demo takes another port if this one is in use")
-	cmd.Flags().DurationVar(&length, "for", 0, "stop after this long; 0 is until Ctrl-C")
-	cmd.Flags().IntVar(&rate, "rate", 20, "sample events a second")
+	cmd.Flags().DurationVar(&length, "for", 0, "stop this long after the demo is ready; 0 is until Ctrl-C")
+	cmd.Flags().IntVar(&rate, "rate", 1, "sample events a second")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if rate < 0 || rate > 10_000 {
 			return errors.New("--rate is 0 to 10000")
 		}
-		ctx := cmd.Context()
-		if length > 0 {
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, length)
-			defer cancel()
-		}
 		dir, _ := cmd.Flags().GetString("data")
-		if !cmd.Flags().Changed("data") {
-			temporary, err := os.MkdirTemp("", "sluice-demo-")
-			if err != nil {
+		temporary := !cmd.Flags().Changed("data")
+		if temporary {
+			var err error
+			if dir, err = os.MkdirTemp("", "sluice-demo-"); err != nil {
 				return failed(err)
 			}
-			defer os.RemoveAll(temporary)
-			dir = temporary
 		}
-		return failed(runDemo(ctx, cmd, demoConfig(cmd, dir, listen, ops), rate))
+		err := runDemo(cmd, demoConfig(cmd, dir, listen, ops), rate, length)
+		if temporary {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		if err == nil {
+			farewell(cmd.OutOrStdout(), dir, temporary)
+		}
+		return failed(err)
 	}
 	return cmd
 }
 
-// demoConfig is what serve would do by itself, with only warnings logged and commits twice as often.
+// demoConfig is what serve would do by itself, with only errors logged, for the console shows the rest, and commits twice
+// as often.
 func demoConfig(cmd *cobra.Command, dir, listen, ops string) config {
-	log, _ := newLogger(cmd.ErrOrStderr(), "text", "warn")
+	log, _ := newLogger(cmd.ErrOrStderr(), "text", "error")
 	return config{
 		engineOptions: engine.Options{Dir: dir}, listen: free(listen), opsListen: free(ops),
 		loading: true, commit: 2 * time.Second, log: log,
 	}
 }
 
-func runDemo(ctx context.Context, cmd *cobra.Command, c config, rate int) error {
+// runDemo runs two services, one after the other: the first with its clock set back, for the past. So the second one,
+// which people look at, has a clock that never jumped.
+func runDemo(cmd *cobra.Command, c config, rate int, length time.Duration) error {
+	ctx, now := cmd.Context(), time.Now()
+	d := &traffic.Sender{Story: traffic.NewStory(demoSeed, now.Unix()), Keys: map[string]string{}}
+	if there, _ := os.ReadDir(c.engineOptions.Dir); len(there) == 0 {
+		fmt.Fprintf(cmd.OutOrStdout(), "Sending %d days of sample events, which takes some seconds.\n", traffic.Days)
+		if err := demoPast(ctx, c, d, now); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return during(ctx, c, func(ctx context.Context, s *service) error {
+		if err := demoKeys(ctx, s, d); err != nil {
+			return err
+		}
+		introduce(cmd.OutOrStdout(), s, d)
+		if length > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, length)
+			defer cancel()
+		}
+		d.URL, d.Sent, d.Accepted, d.Rejected = s.url(), 0, 0, 0
+		end := "\n"
+		if term.IsTerminal(int(os.Stderr.Fd())) {
+			end = "\r" // the next line replaces it
+			defer fmt.Fprintln(cmd.ErrOrStderr())
+		}
+		d.Run(ctx, rate, func() {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s  Events since the start: %d sent, %d accepted, %d rejected.%s",
+				time.Now().Format(time.TimeOnly), d.Sent, d.Accepted, d.Rejected, end)
+		})
+		return nil
+	})
+}
+
+// demoPast makes the datasets and their history. Its service has the clock of the history, and nobody looks at it.
+func demoPast(ctx context.Context, c config, d *traffic.Sender, now time.Time) error {
+	var clock atomic.Int64
+	clock.Store(d.Story.Begin)
+	c.listen, c.opsListen = "127.0.0.1:0", ""
+	c.now = func() time.Time { return time.Unix(clock.Load(), 0) }
+	return during(ctx, c, func(ctx context.Context, s *service) error {
+		if err := demoKeys(ctx, s, d); err != nil {
+			return err
+		}
+		d.URL = s.url()
+		d.Past(ctx, now, func(t time.Time) { clock.Store(t.Unix()) })
+		err := loader.Await(ctx, s.stream, s.lake, nil, func(context.Context) { _ = s.loader.Flush() })
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	})
+}
+
+// during runs a service until work returns, or ends the context of work when the service gives up.
+func during(ctx context.Context, c config, work func(context.Context, *service) error) error {
 	s, err := openService(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	done := make(chan error, 1)
-	go func() { done <- s.run(ctx) }()
-	key, err := demoKey(ctx, s)
-	if err != nil {
-		return err
-	}
-	introduce(cmd.OutOrStdout(), s, key)
-	d := traffic.Sender{
-		URL: s.url(), Key: key, Dataset: demoDataset, Source: traffic.New(traffic.Lively, uint64(time.Now().UnixNano())),
-	}
-	d.Run(ctx, cmd.ErrOrStderr(), rate)
-	fmt.Fprintln(cmd.ErrOrStderr(), "\nStopping.")
-	return <-done
+	go func() {
+		done <- s.run(ctx)
+		stop()
+	}()
+	err = work(ctx, s)
+	stop()
+	return errors.Join(err, <-done)
 }
 
-// demoKey makes the demo dataset, or gives it a new key when the directory has one from before.
-func demoKey(ctx context.Context, s *service) (string, error) {
-	_, keyID, key, err := s.registry.Create(ctx, dataset.Spec{ID: demoDataset, Name: "Demo shop"})
-	if errors.Is(err, dataset.ErrExists) {
-		keyID, key, err = s.registry.RotateKey(ctx, demoDataset, time.Hour)
+// demoKeys makes the datasets, or gives them new keys when the directory has them from before.
+func demoKeys(ctx context.Context, s *service, d *traffic.Sender) error {
+	for _, one := range d.Story.Senders {
+		if d.Keys[one.Dataset] != "" {
+			continue
+		}
+		_, keyID, key, err := s.registry.Create(ctx, dataset.Spec{ID: one.Dataset, Name: one.Name, SuppressOptOut: one.Suppress})
+		if errors.Is(err, dataset.ErrExists) {
+			keyID, key, err = s.registry.RotateKey(ctx, one.Dataset, time.Hour)
+		}
+		if err != nil {
+			return err
+		}
+		d.Keys[one.Dataset] = key.Reveal()
+		if err := note(ctx, s.audit, "dataset.create", one.Dataset, map[string]string{"key": keyID, "by": "demo"}); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return "", err
-	}
-	return key.Reveal(), note(ctx, s.audit, "dataset.create", demoDataset, map[string]string{"key": keyID, "by": "demo"})
+	return nil
 }
 
-func introduce(w io.Writer, s *service, key string) {
+func introduce(w io.Writer, s *service, d *traffic.Sender) {
+	shop := d.Story.Senders[0].Dataset
 	fmt.Fprintf(w, `
   Sluice is running.
 
+  Console         http://%[2]s/
   Senders' API    %[1]s
   Documentation   %[1]s/docs
-  Console         http://%[2]s/
   Data            %[3]s
+
+  Three datasets have a history. Look at them in the console:
+
+    shop      is well: see its page, and Campaigns
+    travel    has most of its events rejected, for some days: see Diagnosis
+    outlet    has been silent for longer than usual: see the alarms
 
   To send events yourself, paste these two lines into another terminal:
 
@@ -127,9 +201,33 @@ func introduce(w io.Writer, s *service, key string) {
 
     %[6]s export --data %[3]s
 
-  The demo sends sample events. Press Ctrl-C to stop it.
+  More events follow. Press Ctrl-C to stop.
 
-`, s.url(), s.ops.Addr(), s.engineOptions.Dir, key, demoDataset, invocation())
+`, s.url(), s.ops.Addr(), s.engineOptions.Dir, d.Keys[shop], shop, invocation())
+}
+
+// farewell says what is left of the demo, and what to do next.
+func farewell(w io.Writer, dir string, deleted bool) {
+	if deleted {
+		fmt.Fprintf(w, `
+  The demo has ended. It deleted %[1]s, with all events and keys in it.
+
+  To run a service that keeps its data, in ./sluice-data:
+
+    %[2]s serve
+    %[2]s dataset create shop
+
+`, dir, invocation())
+		return
+	}
+	fmt.Fprintf(w, `
+  The demo has ended. Its events and keys stay in %[1]s.
+
+  To serve them:
+
+    %[2]s serve --data %[1]s
+
+`, dir, invocation())
 }
 
 // invocation is how this program was called, so that what it asks people to type works when typed.

@@ -113,9 +113,9 @@ func (s *service) openMember(ctx context.Context) (err error) {
 		host = "unknown"
 	}
 	s.member, err = cluster.Open(ctx, cluster.Options{
-		Engine: s.engine, Now: hooks.now, Log: s.log, Loads: s.loads,
+		Engine: s.engine, Now: s.now, Log: s.log, Loads: s.loads,
 		Oldest: func() int64 { return s.api.Oldest() }, Raise: func(at int64) { s.api.Raise(at) },
-		Node: cluster.Node{Host: host, Version: version.Number, Started: hooks.now().UTC(), API: s.listen, Loading: s.loading, Reads: reads},
+		Node: cluster.Node{Host: host, Version: version.Number, Started: s.now().UTC(), API: s.listen, Loading: s.loading, Reads: reads},
 	})
 	if err != nil {
 		return err

@@ -61,7 +61,8 @@ type config struct {
 	snapshots       time.Duration         // 0 is as it is, or the default
 	loading         bool
 	commit          time.Duration
-	drainWait       time.Duration // between the end of /readyz and the end of the listener
+	drainWait       time.Duration    // between the end of /readyz and the end of the listener
+	now             func() time.Time // nil is the clock
 	log             *slog.Logger
 }
 
@@ -103,6 +104,9 @@ type service struct {
 // openService opens everything, listeners last, and starts nothing. After an error nothing stays open.
 func openService(ctx context.Context, c config) (_ *service, err error) {
 	s := &service{config: c, reopened: make(chan struct{}, 1)}
+	if s.now == nil {
+		s.now = hooks.now
+	}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -129,7 +133,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	s.backlog = loader.NewBacklog(loader.BacklogOptions{
-		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark, Now: hooks.now,
+		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark, Now: s.now,
 	})
 	s.backlog.Look(ctx) // before the first request asks
 	if err = s.openAPI(ctx, ids, digest); err != nil {
@@ -158,7 +162,7 @@ func (s *service) openStream(ctx context.Context) (err error) {
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
 		Partitions: s.partitions, MaxAge: s.streamRetention, MaxKeys: s.maxKeys, Nodes: s.nodes,
-		Now: hooks.now, Log: s.log, Step: hooks.step,
+		Now: s.now, Log: s.log, Step: hooks.step,
 	})
 	return err
 }
@@ -167,14 +171,14 @@ func (s *service) openStream(ctx context.Context) (err error) {
 func (s *service) openAPI(
 	ctx context.Context, ids *submission.IDs, digest func([32]byte, string) [32]byte,
 ) (err error) {
-	o := dataset.Options{Now: hooks.now, Log: s.log}
+	o := dataset.Options{Now: s.now, Log: s.log}
 	if s.registry, err = dataset.Open(ctx, s.engine, o); err != nil {
 		return err
 	}
 	if s.readers, err = dataset.OpenReaders(ctx, s.engine, o); err != nil {
 		return err
 	}
-	if s.suppress, err = suppression.Open(ctx, s.engine, hooks.now, s.log); err != nil {
+	if s.suppress, err = suppression.Open(ctx, s.engine, s.now, s.log); err != nil {
 		return err
 	}
 	if err = s.suppress.Load(ctx); err != nil { // before the first event is accepted
@@ -192,7 +196,7 @@ func (s *service) openAPI(
 			BytesInFlight: bytesInFlight(s.memory), BacklogAge: s.backlogAge, Connections: connections(s.memory),
 			KeyAge: keyAge, IdempotencyKeys: int64(s.maxKeys+1) / 2, // one dataset must leave some to the others
 		},
-		Now: hooks.now, Log: s.log,
+		Now: s.now, Log: s.log,
 	}
 	return nil
 }
@@ -221,7 +225,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	slow := &throttle.Throttle{}
 	s.lake = lake.New(lake.Options{
-		Store: store, Now: hooks.now, Log: s.log, Retention: s.retention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
+		Store: store, Now: s.now, Log: s.log, Retention: s.retention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
 		Stream: s.stream.ID(), PutBack: s.tablesPutBack,
 	})
 	s.opening.store, s.opening.open = store, make(chan struct{})
@@ -233,7 +237,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	o := loader.Options{
 		Erasures: s.erasures, Stream: s.stream, Lake: loadable{s.lake, s}, Quarantine: filepath.Join(dir, "quarantine"),
-		Now: hooks.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
+		Now: s.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
 		Throttle: slow, Maintain: s.maintain,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -341,7 +345,7 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("suppression list", func() error { return s.suppress.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
-	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, hooks.now, s.log) }))
+	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.now, s.log) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
 		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
@@ -410,7 +414,7 @@ func (s *service) finishErasures(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
-	for since := hooks.now(); ; since = hooks.now().Add(-erasureTime) {
+	for since := s.now(); ; since = s.now().Add(-erasureTime) {
 		switch rows, err := applyErasures(ctx, s.erasures, s.lake, since); {
 		case err != nil && ctx.Err() == nil:
 			s.log.Error("an erasure is not finished", "error", err)
