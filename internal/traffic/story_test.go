@@ -22,6 +22,9 @@ func TestStory(t *testing.T) {
 					t.Fatalf("%s, hour %d: %d events and then %d", shop.Dataset, hour, len(events), len(again))
 				}
 			}
+			if day := hour / 24; day > 0 && day < Days-1 {
+				continue // the edges tell
+			}
 			received := time.Unix(s.Begin+hour*3600+3599, 0)
 			for batch := range slices.Chunk(events, event.MaxEvents) {
 				var d event.Decoder
