@@ -62,6 +62,10 @@ func TestEveryPage(t *testing.T) {
 		if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
 			t.Errorf("%s at %d pixels: the page is %d pixels too wide", path, width, over)
 		}
+		// No table has columns that only a scroll shows, but for the numbers behind charts.
+		if cut := eval[string](p, `[...document.querySelectorAll(".scroll")].filter((r) => !r.closest("details") && r.scrollWidth > r.clientWidth + 1).map((r) => r.getAttribute("aria-label") + " by " + (r.scrollWidth - r.clientWidth)).join(", ")`); cut != "" {
+			t.Errorf("%s at %d pixels: tables are cut off: %s", path, width, cut)
+		}
 		// Of an id of 36 characters every place has its line.
 		if broken := eval[string](p, `[...document.querySelectorAll("td code, th code")].filter((c) => c.textContent.length === 36 && c.getClientRects().length > 1).map((c) => c.textContent).join(" ")`); broken != "" {
 			t.Errorf("%s at %d pixels: ids are broken over lines: %s", path, width, broken)

@@ -52,7 +52,7 @@ func TestScreenshots(t *testing.T) {
 		pages = pages[:1]
 	}
 	for _, scheme := range schemes {
-		for _, width := range []int64{1280, 390} {
+		for _, width := range []int64{1440, 1280, 390} {
 			for _, p := range pages {
 				name := filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", p.name, width, scheme))
 				b.shoot(t, s, p.path, name, width, scheme)

@@ -84,7 +84,7 @@ func TestOneWindow(t *testing.T) {
 			listed = hours.Totals{Accepted: 210, Rejected: 21}
 		}
 		for path, part := range map[string]string{
-			"/?": `<td class="num">` + humanize.Count(listed.Rejected) + `</td>`, "/datasets?": `<td class="num">` + humanize.Count(listed.Accepted) + `</td><td class="num">` + humanize.Count(listed.Rejected) + `<br>`,
+			"/?": `<td class="num" data-name="Rejected events">` + humanize.Count(listed.Rejected) + `</td>`, "/datasets?": `<td class="num">` + humanize.Count(listed.Accepted) + `</td><td class="num">` + humanize.Count(listed.Rejected) + `<br>`,
 			alarm.DiagnosisPath("shop") + "&": `class="count"><b>` + humanize.Count(want.Rejected) + `</b>`,
 		} {
 			if path == "/datasets?" && window == "month" {
