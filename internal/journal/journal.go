@@ -62,7 +62,8 @@ type Journal struct {
 	byID   map[string]map[*ownRequests]*list.Element // for each dataset the last one with this request id
 	owners map[string]*ownRequests
 	most   byRequests // the same; the one with the most requests first
-	said   map[saidKey]*saidAt
+	said   map[saidKey]*list.Element
+	places list.List // of *saidAt, the one without an answer for the longest time first
 }
 
 // ownRequests are those of one dataset, or of all that came without a valid key.
@@ -100,6 +101,7 @@ type saidKey struct {
 }
 
 type saidAt struct {
+	key  saidKey
 	all  []Said // that of the latest answer last
 	last time.Time
 }
@@ -109,7 +111,7 @@ func (j *Journal) Add(r *Request, events bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.byID == nil {
-		j.byID, j.owners, j.said = map[string]map[*ownRequests]*list.Element{}, map[string]*ownRequests{}, map[saidKey]*saidAt{}
+		j.byID, j.owners, j.said = map[string]map[*ownRequests]*list.Element{}, map[string]*ownRequests{}, map[saidKey]*list.Element{}
 	}
 	for e := j.order.Front(); e != nil && r.At.Sub(e.Value.(*Request).At) > maxAge; e = j.order.Front() {
 		j.drop(e)
@@ -163,17 +165,16 @@ func (j *Journal) drop(e *list.Element) {
 }
 
 // say counts a message. At a place that has as many as are kept, it takes the place of the one that was given longest
-// ago.
+// ago. Places are kept alike.
 func (j *Journal) say(dataset string, r *Reason, now time.Time) {
 	key := saidKey{dataset, r.Code, r.Field}
-	at := j.said[key]
-	if at == nil {
-		if len(j.said) >= saidMost && !j.forget(now) {
-			return
-		}
-		at = &saidAt{}
-		j.said[key] = at
+	e := j.said[key]
+	if e == nil {
+		e = j.places.PushBack(&saidAt{key: key})
+		j.said[key] = e
 	}
+	j.places.MoveToBack(e)
+	at := e.Value.(*saidAt)
 	said := Said{Message: r.Message, Hint: r.Hint, First: now}
 	if i := slices.IndexFunc(at.all, func(s Said) bool { return s.Message == r.Message && s.Hint == r.Hint }); i >= 0 {
 		said = at.all[i]
@@ -184,17 +185,14 @@ func (j *Journal) say(dataset string, r *Reason, now time.Time) {
 	said.Requests++
 	said.Last = now
 	at.all, at.last = append(at.all, said), now
-}
-
-// forget drops the places without an answer for a day, and says whether there were any.
-func (j *Journal) forget(now time.Time) bool {
-	before := len(j.said)
-	for k, at := range j.said {
-		if now.Sub(at.last) > maxAge {
-			delete(j.said, k)
+	for {
+		oldest := j.places.Front().Value.(*saidAt)
+		if j.places.Len() <= saidMost && now.Sub(oldest.last) <= maxAge {
+			return
 		}
+		j.places.Remove(j.said[oldest.key])
+		delete(j.said, oldest.key)
 	}
-	return len(j.said) < before
 }
 
 // Find returns what is known of the last rejected request with an id, for each dataset that sent one, the latest first:
@@ -236,11 +234,11 @@ func (j *Journal) Recent(now time.Time, limit int, match func(*Request) bool) []
 func (j *Journal) Said(datasetID string, code event.Code, field string, now time.Time) []Said {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	at := j.said[saidKey{datasetID, code, field}]
-	if at == nil {
+	e := j.said[saidKey{datasetID, code, field}]
+	if e == nil {
 		return nil
 	}
-	out := slices.DeleteFunc(slices.Clone(at.all), func(m Said) bool { return now.Sub(m.Last) > maxAge })
+	out := slices.DeleteFunc(slices.Clone(e.Value.(*saidAt).all), func(m Said) bool { return now.Sub(m.Last) > maxAge })
 	slices.Reverse(out)
 	return out
 }

@@ -25,10 +25,10 @@ func TestJournalIsBounded(t *testing.T) {
 	if j.byID["first"] == nil || j.byID["loud-0"] != nil || j.order.Len() != 1+share || len(j.byID) != j.order.Len() {
 		t.Errorf("one loud dataset: got %d requests, %d ids", j.order.Len(), len(j.byID))
 	}
-	if said := j.said[saidKey{"loud", event.MissingField, "/timestamp"}].all; len(said) != saidPlace || said[saidPlace-1].Message != fmt.Sprint("message ", 3*share-1) {
+	if said := j.said[saidKey{"loud", event.MissingField, "/timestamp"}].Value.(*saidAt).all; len(said) != saidPlace || said[saidPlace-1].Message != fmt.Sprint("message ", 3*share-1) {
 		t.Errorf("messages: got %+v", said)
 	}
-	for i := range 20 { // together they have more than there is room for
+	for i := range 20 { // together they have more than fits
 		for n := range share {
 			add(fmt.Sprint(n), fmt.Sprint("loud-", i), noon, "m")
 		}
@@ -46,6 +46,9 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	if j.order.Len() != most || len(j.owners) != most || len(j.most) != most || len(j.said) != saidMost {
 		t.Errorf("many datasets: got %d requests of %d datasets, %d places", j.order.Len(), len(j.owners), len(j.said))
+	}
+	if last := fmt.Sprint("dataset-", 2*most-1); j.Said(last, event.MissingField, "/timestamp", noon) == nil || j.places.Len() != saidMost {
+		t.Errorf("many datasets: the messages of the last one are not there; %d places", j.places.Len())
 	}
 	add("next", "quiet", noon.Add(25*time.Hour), "m")
 	if j.order.Len() != 1 || len(j.owners) != 1 || len(j.byID) != 1 || j.byID["next"] == nil {
