@@ -49,6 +49,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/secretfile":    {},
 	"internal/profile":       {},
 	"internal/memory":        {},
+	"internal/limit":         {},
 	"internal/throttle":      {},
 	"internal/objectstore":   {ours: []string{"internal/durable"}, modules: []string{"github.com/minio/minio-go/v7"}},
 	"internal/parquetfile": {
@@ -75,7 +76,10 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"golang.org/x/sync"},
 	},
 	"internal/api": {
-		ours:    []string{"event", "internal/arrival", "internal/campaign", "internal/dataset", "internal/histogram", "internal/journal", "internal/listen", "internal/stream", "internal/submission", "internal/version"},
+		ours: []string{
+			"event", "internal/arrival", "internal/campaign", "internal/dataset", "internal/histogram", "internal/journal", "internal/limit", "internal/listen", "internal/stream",
+			"internal/submission", "internal/version",
+		},
 		modules: []string{"github.com/klauspost/compress"},
 	},
 	"internal/catalog":  {ours: []string{"internal/dataset", "internal/lake", "internal/measure"}},

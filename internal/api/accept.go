@@ -61,7 +61,7 @@ func (q *request) judge(body string) (*event.Result, time.Time, error) {
 // charge counts the events of a request towards the dataset's limit, valid or not: looking at them is what costs.
 func (q *request) charge(res *event.Result, now time.Time) error {
 	limit := q.dataset.EventsPerSecond
-	if wait := q.usage.events.take(now, q.server.rate(limit), float64(res.Total)); wait > 0 {
+	if wait := q.usage.events.Take(now, q.server.rate(limit), float64(res.Total)); wait > 0 {
 		return limited("events", limit, wait)
 	}
 	return nil
@@ -198,8 +198,8 @@ func (q *request) show(sub *submission.Submission) {
 // may share the same write.
 func (q *request) append() (stream.Position, error) {
 	if n := int64(len(q.record)); n >= fairSize {
-		q.server.queueing.acquire(&q.usage.queueing, n, queueLimit)
-		defer q.server.queueing.release(n, queueLimit)
+		q.server.queueing.Acquire(&q.usage.queueing, n, queueLimit)
+		defer q.server.queueing.Release(n, queueLimit)
 	}
 	q.step("append")
 	ctx := context.Background()

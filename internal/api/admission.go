@@ -52,7 +52,7 @@ func (q *request) enter() error {
 		q.take(overhead) // reading goes on without: then it counts as a stranger's
 	}
 	q.buffers = q.server.pools.get(q.route)
-	if wait := q.usage.requests.take(q.start, q.server.rate(q.dataset.RequestsPerSecond), 1); wait > 0 {
+	if wait := q.usage.requests.Take(q.start, q.server.rate(q.dataset.RequestsPerSecond), 1); wait > 0 {
 		return limited("requests", q.dataset.RequestsPerSecond, wait)
 	}
 	if rt.method != http.MethodPost {
@@ -64,7 +64,7 @@ func (q *request) enter() error {
 	// Without events left in its limit a request is rejected before its body costs anything. One with an idempotency key
 	// may be a retry of what was accepted: it is answered.
 	limit := q.dataset.EventsPerSecond
-	if wait := q.usage.events.wait(q.start, q.server.rate(limit), 1); wait > 0 && q.r.Header["Idempotency-Key"] == nil {
+	if wait := q.usage.events.Wait(q.start, q.server.rate(limit), 1); wait > 0 && q.r.Header["Idempotency-Key"] == nil {
 		return limited("events", limit, wait)
 	}
 	if err := q.server.Ready(); err != nil && q.route != routeValidate {

@@ -16,6 +16,7 @@ import (
 	"sluice/internal/campaign"
 	"sluice/internal/dataset"
 	"sluice/internal/journal"
+	"sluice/internal/limit"
 	"sluice/internal/listen"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
@@ -92,10 +93,10 @@ type Server struct {
 	pools    pools
 	usages   sync.Map // dataset id → *usage
 	inFlight atomic.Int64
-	decoding fairSemaphore // processors for large bodies
-	arrivals arrival.Desk  // of events that are on their way into the stream
-	queueing fairSemaphore // bytes of large records on their way into the stream
-	pacing   pacing        // of large bodies
+	decoding limit.Fair   // processors for large bodies
+	arrivals arrival.Desk // of events that are on their way into the stream
+	queueing limit.Fair   // bytes of large records on their way into the stream
+	pacing   pacing       // of large bodies
 	listener atomic.Pointer[listen.Listener]
 	tally    tally
 	sample   sample

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/limit"
 )
 
 // A body that is small on the wire and large decompressed waits for its place like any large body: 9 KB of gzip can be
@@ -20,27 +21,23 @@ func TestCompressedBodiesAreFair(t *testing.T) {
 		if len(c.large) >= fairSize {
 			t.Fatalf("%s: %d bytes on the wire, the test wants less than %d", name, len(c.large), fairSize)
 		}
-		var others waiters
+		var others limit.Waiters
 		for range processors() {
-			s.decoding.acquire(&others, 1, processors())
+			s.decoding.Acquire(&others, 1, processors())
 		}
 		if r := s.post("/v1/events", c.small, "Content-Encoding: "+c.coding); r.StatusCode != 200 {
 			t.Errorf("%s, small: got %d %s", name, r.StatusCode, r.text)
 		}
 		done := make(chan int, 1)
 		go func() { done <- s.post("/v1/events/batch", c.large, "Content-Encoding: "+c.coding).StatusCode }()
-		waitFor(t, name+": the wait for a place", func() bool {
-			s.decoding.mu.Lock()
-			defer s.decoding.mu.Unlock()
-			return len(s.decoding.ring) == 1
-		})
+		waitFor(t, name+": the wait for a place", func() bool { return s.decoding.Waiting(&s.usage("shop").decoding) == 1 })
 		select {
 		case status := <-done:
 			t.Errorf("%s: got %d without a place", name, status)
 		default:
 		}
 		for range processors() {
-			s.decoding.release(1, processors())
+			s.decoding.Release(1, processors())
 		}
 		if status := <-done; status != 200 {
 			t.Errorf("%s, large: got %d, want 200", name, status)

@@ -2,11 +2,11 @@ package api
 
 import (
 	"cmp"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"sluice/event"
+	"sluice/internal/limit"
 	"sluice/internal/listen"
 )
 
@@ -93,12 +93,12 @@ func (l *Limits) slowest(size int64) time.Duration {
 // dataset whose key was presented.
 type usage struct {
 	id       string
-	requests tokenBucket
-	events   tokenBucket
+	requests limit.Bucket
+	events   limit.Bucket
 	inFlight atomic.Int64
 	keys     keyWindow
-	decoding waiters
-	queueing waiters
+	decoding limit.Waiters
+	queueing limit.Waiters
 	turn     turn // of its large bodies
 	count    usageCounts
 
@@ -106,15 +106,12 @@ type usage struct {
 	streak     streak
 }
 
-// rate is a limit, and the part of it that this node may use.
-type rate struct{ perSecond, share float64 }
-
 // rate is a dataset's limit on this node.
-func (s *Server) rate(perSecond float64) rate {
+func (s *Server) rate(perSecond float64) limit.Rate {
 	if s.Share == nil {
-		return rate{perSecond, 1}
+		return limit.Rate{PerSecond: perSecond, Share: 1}
 	}
-	return rate{perSecond, s.Share()}
+	return limit.Rate{PerSecond: perSecond, Share: s.Share()}
 }
 
 func (s *Server) usage(id string) *usage {
@@ -123,48 +120,6 @@ func (s *Server) usage(id string) *usage {
 	}
 	u, _ := s.usages.LoadOrStore(id, &usage{id: id})
 	return u.(*usage)
-}
-
-// tokenBucket limits a rate. Its burst is what one second brings, and at least one.
-type tokenBucket struct {
-	mu     sync.Mutex
-	limit  rate
-	tokens float64
-	last   time.Time
-}
-
-// take removes n tokens and returns zero, or removes none and returns how long to wait. A request for more than
-// the burst is let through by a full bucket, which it leaves in debt: rejected, it could never be sent at all.
-func (b *tokenBucket) take(now time.Time, limit rate, n float64) time.Duration {
-	return b.use(now, limit, n, n)
-}
-
-// wait returns how long to wait until n tokens are there, and removes none.
-func (b *tokenBucket) wait(now time.Time, limit rate, n float64) time.Duration {
-	return b.use(now, limit, n, 0)
-}
-
-// use removes n tokens if there are as many as wanted.
-func (b *tokenBucket) use(now time.Time, limit rate, wanted, n float64) time.Duration {
-	rate := limit.perSecond * limit.share
-	if rate <= 0 {
-		return 0
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	burst := max(rate, 1)
-	if b.last.IsZero() || b.limit.perSecond != limit.perSecond {
-		b.tokens = burst
-	} else { // another share, as of a node less, is no reason for a new burst
-		b.tokens = min(burst, b.tokens+rate*max(0, now.Sub(b.last).Seconds()))
-	}
-	b.last, b.limit = now, limit
-	need := min(wanted, burst)
-	if b.tokens < need {
-		return time.Duration((need - b.tokens) / rate * float64(time.Second))
-	}
-	b.tokens -= n
-	return 0
 }
 
 func busy(message string) *rejection {

@@ -125,7 +125,7 @@ func (h *holding) startDecoding(size int) error {
 			h.paced = true
 		}
 	}
-	s.decoding.acquire(&u.decoding, 1, processors())
+	s.decoding.Acquire(&u.decoding, 1, processors())
 	h.decoding, h.since = true, s.Now()
 	if size >= paceSize {
 		h.huge = true
@@ -141,7 +141,7 @@ func (h *holding) stopDecoding() {
 		return
 	}
 	s, u, now := h.server, h.usage, h.server.Now()
-	s.decoding.release(1, processors())
+	s.decoding.Release(1, processors())
 	if h.huge {
 		rest := s.pacing.end(now, now.Sub(h.since))
 		if h.paced {

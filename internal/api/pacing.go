@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/limit"
 )
 
 // pacing slows huge bodies down while small requests of other datasets are slow beside them. Huge is a mebibyte and
@@ -128,29 +129,29 @@ func (p *pacing) on() bool { return p.factor.Load() > 0 }
 
 // turn is a dataset's right to have a huge body on its way while huge bodies are slowed down.
 type turn struct {
-	one   fairSemaphore
-	wait  waiters
+	one   limit.Fair
+	wait  limit.Waiters
 	until atomic.Int64 // end of the rest, in Unix nanoseconds
 }
 
 // take waits for the right, or says how long the dataset rests if that is too long to wait.
 func (t *turn) take(now time.Time) time.Duration {
 	left := time.Duration(t.until.Load() - now.UnixNano())
-	if left > maxRestWait && left <= maxRest || t.one.waiting(&t.wait) >= maxWaiting {
+	if left > maxRestWait && left <= maxRest || t.one.Waiting(&t.wait) >= maxWaiting {
 		return max(left, time.Second)
 	}
-	t.one.acquire(&t.wait, 1, 1)
+	t.one.Acquire(&t.wait, 1, 1)
 	return 0
 }
 
 // give gives the right to the next one after a rest.
 func (t *turn) give(now time.Time, rest time.Duration) {
 	if rest <= 0 {
-		t.one.release(1, 1)
+		t.one.Release(1, 1)
 		return
 	}
 	t.until.Store(now.Add(rest).UnixNano())
-	time.AfterFunc(rest, func() { t.one.release(1, 1) })
+	time.AfterFunc(rest, func() { t.one.Release(1, 1) })
 }
 
 // resting says that the dataset's next large request comes too early.

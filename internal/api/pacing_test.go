@@ -200,9 +200,7 @@ func TestAnswersKeepNoPlace(t *testing.T) {
 	s = openServiceIn(t, t.TempDir(), func(server *Server) {
 		server.Step = func(name string) {
 			if name == "answer" {
-				server.decoding.mu.Lock()
-				held = server.decoding.used
-				server.decoding.mu.Unlock()
+				held = server.decoding.Used()
 			}
 		}
 	})

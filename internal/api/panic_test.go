@@ -75,8 +75,8 @@ func TestPanicAtEachStep(t *testing.T) {
 	if panics < 8*2*3 {
 		t.Errorf("%d panics: the test does not get to every step", panics)
 	}
-	if s.decoding.used != 0 || s.queueing.used != 0 {
-		t.Errorf("%d places for decoding and %d bytes of the queue are in use, want none", s.decoding.used, s.queueing.used)
+	if s.decoding.Used() != 0 || s.queueing.Used() != 0 {
+		t.Errorf("%d places for decoding and %d bytes of the queue are in use, want none", s.decoding.Used(), s.queueing.Used())
 	}
 	var wg sync.WaitGroup
 	for range 8 {
