@@ -145,7 +145,7 @@ race: ## the tests of everything concurrent, under the race detector
 
 # These tests of the console wait for a browser, which the race detector does not look into. The handlers that they ask are
 # asked by the others, too.
-BROWSER := TestEveryPage|TestHostileText|TestScreenshots
+BROWSER := TestDocsLanguages|TestEveryPage|TestHostileText|TestScreenshots
 
 # These tests build the service by themselves, which go test does not see: it would take an earlier result for this one.
 .PHONY: mistakes

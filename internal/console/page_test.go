@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"sluice/internal/alarm"
 	"sluice/internal/dataset"
@@ -409,4 +410,29 @@ func TestLogInByHand(t *testing.T) {
 	p.wait(`document.querySelector("#audit")?.textContent.includes("console.login")`)
 	p.do(chromedp.Click(chromedp.CSS(".foot button")))
 	p.wait(`location.pathname === "/login"`)
+}
+
+// The documentation for senders shows its examples in the language that the reader picks, by keyboard too and without a
+// script; a browser that cannot do it shows all of them.
+func TestDocsLanguages(t *testing.T) {
+	s := openService(t)
+	b := openBrowser(t)
+	for _, width := range []int64{1280, 390} {
+		p := b.open(t, s.apiURL+"/docs", width, "light")
+		shown := `[...new Set([...document.querySelectorAll(".lang")].filter((e) => e.checkVisibility()).map((e) => e.className))].join(", ")`
+		if got := eval[string](p, shown); got != "lang curl" {
+			t.Errorf("at first %q is shown", got)
+		}
+		_ = eval[bool](p, `document.getElementById("lang-curl").focus(), true`)
+		for _, want := range []string{"lang node", "lang python", "lang go", "lang php", "lang curl"} {
+			p.do(chromedp.KeyEvent(kb.ArrowRight))
+			if got := eval[string](p, shown); got != want {
+				t.Errorf("after the arrow key %q is shown, want %q", got, want)
+			}
+		}
+		if over := eval[int](p, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); over > 0 {
+			t.Errorf("at %d pixels the page is %d pixels too wide", width, over)
+		}
+		p.close()
+	}
 }

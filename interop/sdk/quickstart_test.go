@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,15 +58,21 @@ func (q *quickStart) run(t *testing.T, url, key string) []byte {
 	if q.page == "docs/api.md" { // it begins with the two lines that everybody fills in
 		code = regexp.MustCompile(`(?m)^export .*\n`).ReplaceAllString(code, "")
 	}
+	return runCode(t, q.file, q.command, code, "SLUICE_URL="+url, "SLUICE_API_KEY="+key)
+}
+
+// runCode runs a program where the SDKs are installed.
+func runCode(t *testing.T, file string, command []string, code string, env ...string) []byte {
+	t.Helper()
 	dir := t.TempDir()
-	if q.language == "js" {
+	if command[0] == "node" {
 		dir = nodeDir
 	}
-	file := filepath.Join(dir, q.file)
-	must(t, os.WriteFile(file, []byte(code), 0o600))
-	cmd := exec.CommandContext(t.Context(), q.command[0], append(q.command[1:], file)...)
+	name := filepath.Join(dir, file)
+	must(t, os.WriteFile(name, []byte(code), 0o600))
+	cmd := exec.CommandContext(t.Context(), command[0], append(slices.Clone(command[1:]), name)...)
 	cmd.Dir = root // where the module of the Go program is
-	cmd.Env = append(os.Environ(), "SLUICE_URL="+url, "SLUICE_API_KEY="+key, "PYTHONPATH="+pyDir)
+	cmd.Env = append(append(os.Environ(), "PYTHONPATH="+pyDir), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -1,0 +1,4 @@
+import hashlib
+
+address = " Test@Example.com ".strip().lower()
+print(hashlib.sha256(address.encode()).hexdigest())

@@ -1,0 +1,1 @@
+printf %s ' Test@Example.com ' | tr -d '[:space:]' | tr '[:upper:]' '[:lower:]' | sha256sum | cut -c1-64
