@@ -84,6 +84,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	},
 	"internal/catalog":  {ours: []string{"internal/dataset", "internal/lake", "internal/measure"}},
 	"internal/feed":     {ours: []string{"event", "internal/dataset", "internal/engine", "internal/erasure", "internal/lake", "internal/purpose", "internal/stream", "internal/submission"}},
+	"internal/demo":     {},
 	"internal/traffic":  {},
 	"internal/version":  {},
 	"internal/humanize": {},
@@ -128,11 +129,11 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"cmd/sluice": {
 		ours: []string{
 			"event", "internal/access", "internal/api", "internal/audit", "internal/backup", "internal/campaign", "internal/catalog",
-			"internal/cluster", "internal/clusterstatus", "internal/console", "internal/dataset", "internal/durable", "internal/engine",
+			"internal/cluster", "internal/clusterstatus", "internal/console", "internal/dataset", "internal/demo", "internal/durable", "internal/engine",
 			"internal/erasure", "internal/failpoint", "internal/feed", "internal/hours", "internal/identifier", "internal/lake", "internal/listen", "internal/loader",
 			"internal/measure", "internal/memory", "internal/objectstore", "internal/profile", "internal/purpose", "internal/secretfile", "internal/stream",
 			"internal/submission", "internal/suppression",
-			"internal/throttle", "internal/trace", "internal/traffic", "internal/version",
+			"internal/throttle", "internal/trace", "internal/version",
 		},
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},
 	},

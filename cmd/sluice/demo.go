@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -14,9 +13,9 @@ import (
 	"golang.org/x/term"
 
 	"sluice/internal/dataset"
+	"sluice/internal/demo"
 	"sluice/internal/engine"
 	"sluice/internal/loader"
-	"sluice/internal/traffic"
 )
 
 // demoSeed is arbitrary. The answers in docs/measure.md are those of this one.
@@ -56,7 +55,7 @@ that is not empty. Without it, the directory is temporary and the demo deletes i
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 		if err == nil {
-			farewell(cmd.OutOrStdout(), dir, temporary)
+			demo.Farewell(cmd.OutOrStdout(), dir, invocation(), temporary)
 		}
 		return failed(err)
 	}
@@ -77,9 +76,9 @@ func demoConfig(cmd *cobra.Command, dir, listen, ops string) config {
 // which people look at, has a clock that never jumped.
 func runDemo(cmd *cobra.Command, c config, rate int, length time.Duration) error {
 	ctx, now := cmd.Context(), time.Now()
-	d := &traffic.Sender{Story: traffic.NewStory(demoSeed, now.Unix()), Keys: map[string]string{}}
+	d := &demo.Sender{Story: demo.NewStory(demoSeed, now.Unix()), Keys: map[string]string{}}
 	if there, _ := os.ReadDir(c.engineOptions.Dir); len(there) == 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "Sending %d days of sample events, which takes some seconds.\n", traffic.Days)
+		fmt.Fprintf(cmd.OutOrStdout(), "Sending %d days of sample events, which takes some seconds.\n", demo.Days)
 		if err := demoPast(ctx, c, d, now); err != nil || ctx.Err() != nil {
 			return err
 		}
@@ -88,7 +87,9 @@ func runDemo(cmd *cobra.Command, c config, rate int, length time.Duration) error
 		if err := demoKeys(ctx, s, d); err != nil {
 			return err
 		}
-		introduce(cmd.OutOrStdout(), s, d)
+		demo.Introduce(cmd.OutOrStdout(), demo.Place{
+			Console: s.ops.Addr().String(), API: s.url(), Dir: c.engineOptions.Dir, Key: d.Keys["shop"], Program: invocation(),
+		})
 		if length > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, length)
@@ -109,7 +110,7 @@ func runDemo(cmd *cobra.Command, c config, rate int, length time.Duration) error
 }
 
 // demoPast makes the datasets and their history. Its service has the clock of the history, and nobody looks at it.
-func demoPast(ctx context.Context, c config, d *traffic.Sender, now time.Time) error {
+func demoPast(ctx context.Context, c config, d *demo.Sender, now time.Time) error {
 	var clock atomic.Int64
 	clock.Store(d.Story.Begin)
 	c.listen, c.opsListen = "127.0.0.1:0", ""
@@ -148,7 +149,7 @@ func during(ctx context.Context, c config, work func(context.Context, *service) 
 }
 
 // demoKeys makes the datasets, or gives them new keys when the directory has them from before.
-func demoKeys(ctx context.Context, s *service, d *traffic.Sender) error {
+func demoKeys(ctx context.Context, s *service, d *demo.Sender) error {
 	for _, one := range d.Story.Senders {
 		if d.Keys[one.Dataset] != "" {
 			continue
@@ -166,68 +167,6 @@ func demoKeys(ctx context.Context, s *service, d *traffic.Sender) error {
 		}
 	}
 	return nil
-}
-
-func introduce(w io.Writer, s *service, d *traffic.Sender) {
-	shop := d.Story.Senders[0].Dataset
-	fmt.Fprintf(w, `
-  Sluice is running.
-
-  Console         http://%[2]s/
-  Senders' API    %[1]s
-  Documentation   %[1]s/docs
-  Data            %[3]s
-
-  Three datasets have a history. Look at them in the console:
-
-    shop      is well: see its page, and Campaigns
-    travel    has most of its events rejected, for some days: see Diagnosis
-    outlet    has been silent for longer than usual: see the alarms
-
-  To send events yourself, paste these two lines into another terminal:
-
-    export SLUICE_URL=%[1]s
-    export SLUICE_API_KEY=%[4]s
-
-  Then send one. The examples of the README and of the documentation use the same dataset, %[5]s:
-
-    curl -s $SLUICE_URL/v1/events \
-      -H "Authorization: Bearer $SLUICE_API_KEY" \
-      -H 'Content-Type: application/json' \
-      -d '{"data_set_id":"%[5]s","timestamp":'$(date +%%s)',"event_type":"sign_up",
-           "identifiers":{"email_sha256":"'$(printf %%s you@example.com | sha256sum | cut -c1-64)'"}}'
-
-  A few seconds later, read what is stored:
-
-    %[6]s export --data %[3]s
-
-  More events follow. Press Ctrl-C to stop.
-
-`, s.url(), s.ops.Addr(), s.engineOptions.Dir, d.Keys[shop], shop, invocation())
-}
-
-// farewell says what is left of the demo, and what to do next.
-func farewell(w io.Writer, dir string, deleted bool) {
-	if deleted {
-		fmt.Fprintf(w, `
-  The demo has ended. It deleted %[1]s, with all events and keys in it.
-
-  To run a service that keeps its data, in ./sluice-data:
-
-    %[2]s serve
-    %[2]s dataset create shop
-
-`, dir, invocation())
-		return
-	}
-	fmt.Fprintf(w, `
-  The demo has ended. Its events and keys stay in %[1]s.
-
-  To serve them:
-
-    %[2]s serve --data %[1]s
-
-`, dir, invocation())
 }
 
 // invocation is how this program was called, so that what it asks people to type works when typed.

@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 	}
 	for _, want := range []struct{ path, pattern string }{
 		{"datasets", `(?s)Demo shop.*flowing.*Travel app.*mostly rejected.*Outlet store.*silent`},
-		{"?window=week", `(?s)Dataset travel: [\d.]+ % of its events.*were rejected.*Dataset outlet: no event for [23] days`},
+		{"?window=week", `(?s)Dataset travel: [\d.]+ % of its events.*were rejected.*Dataset outlet: no event for \d+ (h|days)`},
 		{"dataset?id=shop&window=week", `(?s)purchase.*Refunded`},
 		{"campaigns?dataset=shop&window=week", `(?s)cmp-101.*Autumn prospecting.*ad_impression`},
 		{"diagnosis?dataset=travel&window=week", `(?s)INVALID_IDENTIFIER.*looks like an MD5 hash`},

@@ -64,7 +64,7 @@ func (s *Source) Append(b []byte, datasetID string, now int64) []byte {
 	if s.chance(s.mix.Late) {
 		at = now - 8*86400 - s.rand.Int64N(20*86400)
 	}
-	kind := pick(s.rand, types)
+	kind := pick(s, types)
 	b = append(b, `{"data_set_id":`...)
 	b = strconv.AppendQuote(b, datasetID)
 	b = append(b, `,"timestamp":`...)
@@ -72,7 +72,7 @@ func (s *Source) Append(b []byte, datasetID string, now int64) []byte {
 	b = append(b, `,"event_type":"`...)
 	b = append(b, kind...)
 	b = append(b, `","source":"`...)
-	b = append(b, pick(s.rand, sources)...)
+	b = append(b, pick(s, sources)...)
 	b = append(b, '"')
 	if kind == "custom" {
 		b = append(b, `,"custom_event_name":"spring_quiz_finished"`...)
@@ -81,24 +81,24 @@ func (s *Source) Append(b []byte, datasetID string, now int64) []byte {
 	b = strconv.AppendInt(b, s.rand.Int64N(40), 10)
 	b = append(b, `","cp_name":"Autumn prospecting"`...)
 	if s.chance(s.mix.URLs) {
-		b = fmt.Appendf(b, `,"page_url":"https://shop.example%s","referer":"https://search.example/r?id=%d"`, pick(s.rand, pages), s.rand.Int64N(1e9))
+		b = fmt.Appendf(b, `,"page_url":"https://shop.example%s","referer":"https://search.example/r?id=%d"`, pick(s, pages), s.rand.Int64N(1e9))
 	}
 	if s.chance(s.mix.Value) {
 		b = append(b, `,"value":`...)
 		b = strconv.AppendFloat(b, float64(s.rand.Int64N(50_000))/100, 'f', 2, 64)
 		b = append(b, `,"currency_code":"`...)
-		b = append(b, pick(s.rand, currencies)...)
+		b = append(b, pick(s, currencies)...)
 		b = append(b, '"')
 	}
 	b = append(b, ',')
 	b = s.appendIdentifiers(b)
 	if s.chance(s.mix.GPP) {
 		b = append(b, `,"privacy":{"gpp_string":"`...)
-		b = append(b, pick(s.rand, consents)...)
+		b = append(b, pick(s, consents)...)
 		b = append(b, `","gpp_sid":[7]}`...)
 	}
 	if s.chance(s.mix.Custom) {
-		b = fmt.Appendf(b, `,"custom_data":{"order_id":"o-%d","coupons":%s,"items":%d,"loyalty":"gold"}`, s.rand.Int64N(1e9), pick(s.rand, coupons), s.rand.IntN(9))
+		b = fmt.Appendf(b, `,"custom_data":{"order_id":"o-%d","coupons":%s,"items":%d,"loyalty":"gold"}`, s.rand.Int64N(1e9), pick(s, coupons), s.rand.IntN(9))
 	}
 	return append(b, '}')
 }
@@ -117,7 +117,7 @@ func (s *Source) AppendBatch(b []byte, datasetID string, now int64, n int) []byt
 
 func (s *Source) appendIdentifiers(b []byte) []byte {
 	if s.chance(s.mix.Invalid) {
-		return append(b, pick(s.rand, faults)...)
+		return append(b, pick(s, faults)...)
 	}
 	b = append(b, `"identifiers":{"email_sha256":"`...)
 	b = s.appendHash(b, "person")
@@ -143,8 +143,6 @@ func (s *Source) appendHash(b []byte, what string) []byte {
 	return hex.AppendEncode(b, sum[:])
 }
 
-func (s *Source) chance(share float64) bool { return chance(s.rand, share) }
+func (s *Source) chance(share float64) bool { return share > 0 && s.rand.Float64() < share }
 
-func chance(r *rand.Rand, share float64) bool { return share > 0 && r.Float64() < share }
-
-func pick(r *rand.Rand, from []string) string { return from[r.IntN(len(from))] }
+func pick(s *Source, from []string) string { return from[s.rand.IntN(len(from))] }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/demo"
 	"sluice/internal/measure"
-	"sluice/internal/traffic"
 )
 
 // demoRows are the events of the demo's dataset shop as they are stored, of its two weeks.
@@ -17,8 +17,8 @@ func demoRows(t *testing.T) (out []event.Row) {
 	t.Helper()
 	const seed = 1 // of cmd/sluice
 	now := time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
-	story := traffic.NewStory(seed, now.Unix())
-	for hour := range int64(traffic.Days * 24) {
+	story := demo.NewStory(seed, now.Unix())
+	for hour := range int64(demo.Days * 24) {
 		for _, text := range story.Senders[0].Hour(hour, now.Unix()) {
 			var d event.Decoder
 			res, problem := d.Decode(text, event.Single, event.Policy{DatasetID: "shop"}, time.Unix(story.Begin+hour*3600+3599, 0))

@@ -1,4 +1,5 @@
-package traffic
+// Package demo is what sluice demo shows: a story of three senders, who sends it, and what people are told about it.
+package demo
 
 import (
 	"cmp"
@@ -149,7 +150,7 @@ func (s *Shop) visit(at, spread int64) {
 			person ^= 1 // somebody else of the household
 		}
 	}
-	page := pick(s.rand, s.pages)
+	page := s.pick(s.pages)
 	s.event(at-240, "page_view", person, cp, page, "")
 	for _, step := range []struct {
 		eventType string
@@ -185,7 +186,7 @@ func (s *Shop) show(at int64) {
 func (s *Shop) order(at, person int64, cp campaign, source string) {
 	s.orders++
 	id := fmt.Sprintf("%s-%d", s.Dataset, 1000+s.orders)
-	cents, currency := 900+s.rand.Int64N(24_000), pick(s.rand, s.currencies)
+	cents, currency := 900+s.rand.Int64N(24_000), s.pick(s.currencies)
 	details := func(source string, cents int64) string {
 		return fmt.Sprintf(`,"source":"%s","value":%d.%02d,"currency_code":"%s","custom_data":{"order_id":"%s","items":%d}`,
 			source, cents/100, cents%100, currency, id, 1+cents%4)
@@ -258,4 +259,6 @@ func (s *Shop) digest(what string, n int64) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%s %s %d", s.Dataset, what, n))
 }
 
-func (s *Shop) chance(share float64) bool { return chance(s.rand, share) }
+func (s *Shop) chance(share float64) bool { return s.rand.Float64() < share }
+
+func (s *Shop) pick(from []string) string { return from[s.rand.IntN(len(from))] }
