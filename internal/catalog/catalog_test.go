@@ -399,6 +399,7 @@ func TestViews(t *testing.T) {
 		ID   int    `json:"id"`
 		Name string `json:"name"`
 		Type any    `json:"type"`
+		Doc  string `json:"doc"`
 	}
 	type view struct {
 		Metadata struct {
@@ -417,6 +418,7 @@ func TestViews(t *testing.T) {
 			Schemas []struct {
 				Fields []field `json:"fields"`
 			} `json:"schemas"`
+			Properties map[string]string `json:"properties"`
 		} `json:"metadata"`
 	}
 	list := decode[struct {
@@ -431,7 +433,8 @@ func TestViews(t *testing.T) {
 			m := decode[view](t, s.ask("GET", Prefix+"v1/"+prefix+"namespaces/sluice/views/"+name, "")).Metadata
 			ids[m.ID] = true
 			v := m.Versions[0]
-			if m.Format != 1 || v.ID != m.Current || v.Catalog != catalog || v.Namespace[0] != "sluice" || !strings.HasSuffix(m.Location, "/views/"+name) {
+			if m.Format != 1 || v.ID != m.Current || v.Catalog != catalog || v.Namespace[0] != "sluice" || !strings.HasSuffix(m.Location, "/views/"+name) ||
+				m.Properties["comment"] == "" {
 				t.Errorf("%s: got %+v", name, m)
 			}
 			for i, dialect := range []string{"trino", "spark"} {
@@ -443,7 +446,7 @@ func TestViews(t *testing.T) {
 				}
 			}
 			for i, f := range m.Schemas[0].Fields {
-				if f.ID != i+1 || f.Type == nil || f.Type == "" {
+				if f.ID != i+1 || f.Type == nil || f.Type == "" || f.Doc == "" {
 					t.Errorf("%s: got %+v", name, f)
 				}
 			}

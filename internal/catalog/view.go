@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -104,7 +105,8 @@ func viewDocument(name string, settings measure.Settings, events []byte, catalog
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, object{"id": i + 1, "name": column.Name, "required": false, "type": kind})
+		doc := cmp.Or(column.Doc, table.docs[column.Of])
+		fields = append(fields, object{"id": i + 1, "name": column.Name, "required": false, "type": kind, "doc": doc})
 	}
 	text, err := json.Marshal(representations)
 	if err != nil {
@@ -125,7 +127,7 @@ func viewDocument(name string, settings measure.Settings, events []byte, catalog
 		"metadata": object{
 			"view-uuid": viewID(table.ID, name), "format-version": 1, "location": location, "current-version-id": version, "versions": []object{one},
 			"version-log": []object{{"version-id": version, "timestamp-ms": table.Updated}},
-			"schemas":     []object{{"type": "struct", "schema-id": 0, "fields": fields}}, "properties": map[string]string{},
+			"schemas":     []object{{"type": "struct", "schema-id": 0, "fields": fields}}, "properties": map[string]string{"comment": measure.Doc(name)},
 		},
 	}, nil
 }
@@ -148,20 +150,22 @@ type eventsTable struct {
 		Fields []struct {
 			Name string          `json:"name"`
 			Type json.RawMessage `json:"type"`
+			Doc  string          `json:"doc"`
 		} `json:"fields"`
 	} `json:"schemas"`
 	types map[string]json.RawMessage
+	docs  map[string]string
 }
 
 func readTable(document []byte) (*eventsTable, error) {
-	t := &eventsTable{types: map[string]json.RawMessage{}}
+	t := &eventsTable{types: map[string]json.RawMessage{}, docs: map[string]string{}}
 	if err := json.Unmarshal(document, t); err != nil {
 		return nil, err
 	}
 	for _, schema := range t.Schemas {
 		for _, field := range schema.Fields {
 			if schema.ID == t.Current {
-				t.types[field.Name] = field.Type
+				t.types[field.Name], t.docs[field.Name] = field.Type, field.Doc
 			}
 		}
 	}
