@@ -82,10 +82,11 @@ fmt: ## formats every file
 	$(TOOL) gofumpt -w $$(git ls-files '*.go')
 
 .PHONY: generate
-generate: ## writes what is made from the program: docs/{api,flags,metrics,tables}.md, deploy/alerts.yml, deploy/grafana.json
+generate: ## writes what is made from the program: docs/{api,flags,metrics,tables}.md, deploy/alerts.yml, deploy/grafana.json, measure/dbt
 	$(GO) test -count 1 -run '^TestPublished$$' ./internal/console -update
 	$(GO) test -count 1 -run '^TestMarkdown$$' ./internal/api -update
 	$(GO) test -count 1 -run '^TestTablesPage$$' ./internal/lake -update
+	$(GO) test -count 1 -run '^TestDBT$$' ./internal/measure -update
 	$(GO) test -count 1 -run '^TestFlagsPage$$' ./cmd/sluice -update
 	$(GO) test -count 1 -run '^TestFlagsPage$$' ./cmd/sluice-send -update
 
@@ -183,13 +184,13 @@ SIZE ?= full
 engines: setup ## installs query engines into bin/engines (first time: 3.2 GB) and has them read the tables and the views, and run the recipes of docs/: ENGINES="duck duckpath pyice pola panda dafty click sparky trin", SIZE=small
 	./tools/engines
 	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
-		SIZE=$(SIZE) $(GO) test -tags engines -count 1 -p 1 -v -timeout 90m -run '^Test(Engine|EveryRecipe|ViewsInEngines)' ./readers ./measure
+		SIZE=$(SIZE) $(GO) test -tags engines -count 1 -p 1 -v -timeout 90m -run '^Test(Engine|EveryRecipe|ViewsIn(Engines|DBT))' ./readers ./measure
 
 .PHONY: engines-ci
-engines-ci: setup ## the engines that pip installs, every value through the catalog (3 min with the installation)
-	./tools/engines readers
+engines-ci: setup ## the engines that pip installs, every value through the catalog, and the dbt package (4 min with the installation)
+	./tools/engines readers dbt
 	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
-		ENGINES="duck duckpath pyice pola click" $(GO) test -tags engines -count 1 -timeout 10m -run '^Test(EngineValues|EveryRecipe)' ./readers
+		SIZE=small ENGINES="duck duckpath pyice pola click" $(GO) test -tags engines -count 1 -timeout 10m -run '^Test(EngineValues|EngineDBT|EveryRecipe)' ./readers
 
 OPERATIONS_TIME ?= 1h
 .PHONY: operations

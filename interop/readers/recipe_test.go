@@ -4,7 +4,6 @@ package readers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -149,23 +148,6 @@ var recipes = map[string]howToRun{
 	"spark":             {false, "sparky", inSpark},
 	"spark-path":        {false, "sparky", inSpark},
 	"spark-bucket":      {true, "sparky", inSpark},
-	"dbt-model":         {false, "pyice", inDBT},
-}
-
-// inDBT makes a project of what the documentation has for one, and runs it.
-func inDBT(t *testing.T, w *world, text string) string {
-	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"dbt_project.yml": "name: sluice\nversion: '1.0.0'\nprofile: sluice\n", "profiles.yml": w.fill(recipe(t, "dbt-profile")),
-		"models/sources.yml": w.fill(recipe(t, "dbt-sources")), "models/conversions.sql": text,
-	} {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(content), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return w.run(t, "dbt", "sh", "cd "+dir+"\nexport DO_NOT_TRACK=true\ndbt run --profiles-dir .\n"+
-		"python -c \"import duckdb; print(duckdb.connect('sluice.duckdb').execute('SELECT * FROM conversions').fetchall())\"")
 }
 
 func inPython(t *testing.T, w *world, text string) string { return w.run(t, "readers", "python", text) }
@@ -201,7 +183,10 @@ func inSpark(t *testing.T, w *world, text string) string {
 // No recipe escapes the tests, and no block of code under a heading for an engine is without a name.
 func TestEveryRecipeIsRun(t *testing.T) {
 	parts := map[string]bool{ // of recipes that need several, or that other tests run
-		"trino": true, "trino-bucket": true, "trino-query": true, "dbt-profile": true, "dbt-sources": true,
+		"trino": true, "trino-bucket": true, "trino-query": true, "dbt-packages": true,
+	}
+	for way := range dbtWays {
+		parts["dbt-"+way], parts["dbt-"+way+"-profile"] = true, true
 	}
 	found := map[string]bool{}
 	for _, page := range pages {

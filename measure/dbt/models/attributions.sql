@@ -1,0 +1,187 @@
+-- make generate makes this file from internal/measure. Do not change it here.
+{% if var('sluice_impressions') %}
+WITH
+busy AS (
+  SELECT e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
+  FROM {{ source('sluice', 'events') }} e
+  JOIN (
+    SELECT data_set_id, ip_sha256
+    FROM {{ source('sluice', 'events') }}
+    WHERE ip_sha256 IS NOT NULL
+    GROUP BY data_set_id, ip_sha256
+    HAVING count(*) > {{ sluice.household_max() }}
+  ) m ON m.data_set_id = e.data_set_id AND m.ip_sha256 = e.ip_sha256
+  GROUP BY e.data_set_id, e.ip_sha256
+  HAVING count(DISTINCT e.email_sha256) > {{ sluice.household_max() }} OR count(DISTINCT CASE WHEN regexp_full_match(e.ifa, '^([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$') THEN lower(e.ifa) ELSE e.ifa END) > {{ sluice.household_max() }}
+),
+shown AS (
+  SELECT lower(CAST(impression_id AS VARCHAR)) AS impression_id, impression_time, CAST(data_set_id AS VARCHAR) AS data_set_id, CAST(cp_id AS VARCHAR) AS cp_id,
+    CASE WHEN typeof(email_sha256) = 'BLOB' THEN lower(hex(CAST(email_sha256 AS BLOB))) ELSE lower(CAST(email_sha256 AS VARCHAR)) END AS email_sha256,
+    CASE WHEN regexp_full_match(CAST(ifa AS VARCHAR), '^([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$') THEN lower(CAST(ifa AS VARCHAR)) ELSE CAST(ifa AS VARCHAR) END AS ifa,
+    CASE WHEN typeof(ip_sha256) = 'BLOB' THEN lower(hex(CAST(ip_sha256 AS BLOB))) ELSE lower(CAST(ip_sha256 AS VARCHAR)) END AS ip_sha256,
+    TRUE AS optimization_eligible
+  FROM {{ ref(var('sluice_impressions')) }}
+),
+touched AS (
+  SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END AS identifier,
+    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END AS spelled,
+    s.optimization_eligible
+  FROM shown s
+  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
+),
+converted AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, privacy,
+    lower(hex(email_sha256)) AS email_sha256,
+    CASE WHEN regexp_full_match(ifa, '^([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$') THEN lower(ifa) ELSE ifa END AS ifa,
+    lower(hex(ip_sha256)) AS ip_sha256
+  FROM {{ ref('sluice', 'conversions') }}
+  WHERE privacy <> 'suppressed'
+),
+asked AS (
+  SELECT c.event_id, c.data_set_id, c.event_type, c.event_time, c.value, c.currency_code, c.optimization_eligible, b.basis,
+    CASE WHEN w.place = 'dataset' THEN c.data_set_id ELSE '' END AS place, CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN c.ifa ELSE c.ip_sha256 END AS identifier
+  FROM converted c
+  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES ('dataset'), ('anywhere')) AS w (place)
+  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = c.data_set_id AND x.ip_sha256 = c.ip_sha256
+  WHERE CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN c.ifa ELSE c.ip_sha256 END IS NOT NULL
+    AND (w.place = 'dataset' OR c.privacy <> 'measurement_only' AND x.data_set_id IS NULL)
+),
+time_line AS (
+  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, epoch_us(impression_time) AS at_micros, 0 AS turn,
+    impression_id, cp_id,
+    struct_pack(impression_id := impression_id, impression_time := impression_time, impression_micros := epoch_us(impression_time), cp_id := cp_id, optimization_eligible := optimization_eligible) AS seen,
+    NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
+    NULL AS optimization_eligible
+  FROM touched
+  UNION ALL
+  SELECT a.place, a.basis, a.identifier, epoch_us(a.event_time), 1, NULL, NULL, NULL,
+    a.event_id, a.data_set_id, a.event_type, a.event_time, a.value, a.currency_code, a.optimization_eligible
+  FROM asked a
+  JOIN (
+    SELECT DISTINCT COALESCE(data_set_id, '') AS place, basis, identifier FROM touched
+  ) k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
+),
+looked_back AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, turn, at_micros,
+    last_value(seen IGNORE NULLS) OVER (PARTITION BY place, basis, identifier ORDER BY at_micros, turn, impression_id DESC, cp_id DESC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS seen
+  FROM time_line
+),
+matched AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
+    seen.impression_id AS impression_id, seen.impression_time AS impression_time,
+    seen.impression_micros AS impression_micros, seen.cp_id AS cp_id,
+    seen.optimization_eligible AS impression_eligible
+  FROM looked_back
+  WHERE turn = 1 AND seen IS NOT NULL
+),
+ranked AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
+    impression_id, impression_time, impression_micros, cp_id, impression_eligible,
+    row_number() OVER (
+      PARTITION BY event_id
+      ORDER BY CASE WHEN basis = 'household' THEN 1 ELSE 0 END, impression_micros DESC, impression_id,
+        CASE WHEN basis = 'person' THEN 0 ELSE 1 END, cp_id NULLS LAST
+    ) AS choice
+  FROM matched
+  WHERE at_micros - impression_micros < {{ sluice.window_micros() }}
+)
+SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id, basis,
+  CAST(floor((at_micros - impression_micros) / 1000000) AS BIGINT) AS delay_seconds,
+  (optimization_eligible AND impression_eligible) AS optimization_eligible
+FROM ranked
+WHERE choice = 1
+{% else %}
+WITH
+busy AS (
+  SELECT e.data_set_id, e.ip_sha256
+  FROM {{ source('sluice', 'events') }} e
+  JOIN (
+    SELECT data_set_id, ip_sha256
+    FROM {{ source('sluice', 'events') }}
+    WHERE ip_sha256 IS NOT NULL
+    GROUP BY data_set_id, ip_sha256
+    HAVING count(*) > {{ sluice.household_max() }}
+  ) m ON m.data_set_id = e.data_set_id AND m.ip_sha256 = e.ip_sha256
+  GROUP BY e.data_set_id, e.ip_sha256
+  HAVING count(DISTINCT e.email_sha256) > {{ sluice.household_max() }} OR count(DISTINCT CASE WHEN regexp_full_match(e.ifa, '^([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$') THEN lower(e.ifa) ELSE e.ifa END) > {{ sluice.household_max() }}
+),
+shown AS (
+  SELECT lower(CAST(event_id AS VARCHAR)) AS impression_id, event_time AS impression_time, data_set_id, cp_id, email_sha256,
+    CASE WHEN regexp_full_match(ifa, '^([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$') THEN lower(ifa) ELSE ifa END AS ifa, ip_sha256, optimization_eligible
+  FROM {{ source('sluice', 'events') }}
+  WHERE event_type = 'ad_impression' AND privacy <> 'suppressed'
+),
+touched AS (
+  SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END AS identifier,
+    CASE b.basis WHEN 'person' THEN lower(hex(s.email_sha256)) WHEN 'device' THEN s.ifa ELSE lower(hex(s.ip_sha256)) END AS spelled,
+    s.optimization_eligible
+  FROM shown s
+  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
+),
+converted AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, privacy,
+    email_sha256,
+    CASE WHEN regexp_full_match(ifa, '^([0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}|[0-9A-Fa-f]{32}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$') THEN lower(ifa) ELSE ifa END AS ifa,
+    ip_sha256
+  FROM {{ ref('sluice', 'conversions') }}
+  WHERE privacy <> 'suppressed'
+),
+asked AS (
+  SELECT c.event_id, c.data_set_id, c.event_type, c.event_time, c.value, c.currency_code, c.optimization_eligible, b.basis,
+    c.data_set_id AS place, CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN encode(c.ifa) ELSE c.ip_sha256 END AS identifier
+  FROM converted c
+  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  WHERE CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN encode(c.ifa) ELSE c.ip_sha256 END IS NOT NULL
+),
+time_line AS (
+  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, epoch_us(impression_time) AS at_micros, 0 AS turn,
+    impression_id, cp_id,
+    struct_pack(impression_id := impression_id, impression_time := impression_time, impression_micros := epoch_us(impression_time), cp_id := cp_id, optimization_eligible := optimization_eligible) AS seen,
+    NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
+    NULL AS optimization_eligible
+  FROM touched
+  UNION ALL
+  SELECT a.place, a.basis, a.identifier, epoch_us(a.event_time), 1, NULL, NULL, NULL,
+    a.event_id, a.data_set_id, a.event_type, a.event_time, a.value, a.currency_code, a.optimization_eligible
+  FROM asked a
+  JOIN (
+    SELECT DISTINCT COALESCE(data_set_id, '') AS place, basis, identifier FROM touched
+  ) k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
+),
+looked_back AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, turn, at_micros,
+    last_value(seen IGNORE NULLS) OVER (PARTITION BY place, basis, identifier ORDER BY at_micros, turn, impression_id DESC, cp_id DESC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS seen
+  FROM time_line
+),
+matched AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
+    seen.impression_id AS impression_id, seen.impression_time AS impression_time,
+    seen.impression_micros AS impression_micros, seen.cp_id AS cp_id,
+    seen.optimization_eligible AS impression_eligible
+  FROM looked_back
+  WHERE turn = 1 AND seen IS NOT NULL
+),
+ranked AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
+    impression_id, impression_time, impression_micros, cp_id, impression_eligible,
+    row_number() OVER (
+      PARTITION BY event_id
+      ORDER BY CASE WHEN basis = 'household' THEN 1 ELSE 0 END, impression_micros DESC, impression_id,
+        CASE WHEN basis = 'person' THEN 0 ELSE 1 END, cp_id NULLS LAST
+    ) AS choice
+  FROM matched
+  WHERE at_micros - impression_micros < {{ sluice.window_micros() }}
+)
+SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id, basis,
+  CAST(floor((at_micros - impression_micros) / 1000000) AS BIGINT) AS delay_seconds,
+  (optimization_eligible AND impression_eligible) AS optimization_eligible
+FROM ranked
+WHERE choice = 1
+{% endif %}

@@ -1,0 +1,53 @@
+-- make generate makes this file from internal/measure. Do not change it here.
+WITH
+reports AS (
+  SELECT event_id, data_set_id, {{ sluice.event_type() }} AS event_type, received_at, order_id, sender_event_id,
+    CASE WHEN optimization_eligible THEN 1 ELSE 0 END AS eligible,
+    CASE WHEN order_id IS NOT NULL THEN 'order' WHEN sender_event_id IS NOT NULL THEN 'event' ELSE 'row' END AS key_kind,
+    COALESCE(order_id, sender_event_id, lower(CAST(event_id AS VARCHAR))) AS key_value
+  FROM {{ source('sluice', 'events') }}
+  WHERE {{ sluice.converts() }}
+),
+ranked AS (
+  SELECT event_id, data_set_id, event_type, received_at, order_id, sender_event_id,
+    row_number() OVER (PARTITION BY data_set_id, event_type, key_kind, key_value ORDER BY received_at, lower(CAST(event_id AS VARCHAR))) AS place,
+    count(*) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS reports,
+    min(eligible) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS eligible
+  FROM reports
+),
+received AS (
+  SELECT data_set_id, CAST(received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE) AS day, {{ sluice.event_type() }} AS event_type,
+    email_sha256, ifa, ip_sha256, partner_id, late, privacy
+  FROM {{ source('sluice', 'events') }}
+),
+totals AS (
+  SELECT data_set_id, day, event_type, count(*) AS events,
+    CAST(count(email_sha256) AS DOUBLE) / count(*) AS email_share,
+    CAST(count(ifa) AS DOUBLE) / count(*) AS ifa_share,
+    CAST(count(ip_sha256) AS DOUBLE) / count(*) AS ip_share,
+    CAST(count(partner_id) AS DOUBLE) / count(*) AS partner_share,
+    count(CASE WHEN late THEN 1 END) AS late,
+    count(CASE WHEN privacy = 'measurement_only' THEN 1 END) AS restricted,
+    count(CASE WHEN privacy = 'suppressed' THEN 1 END) AS suppressed
+  FROM received
+  GROUP BY data_set_id, day, event_type
+),
+unordered AS (
+  SELECT DISTINCT data_set_id, event_type, sender_event_id
+  FROM ranked
+  WHERE order_id IS NULL AND sender_event_id IS NOT NULL
+),
+again AS (
+  SELECT r.data_set_id, CAST(r.received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE) AS day, r.event_type,
+    count(CASE WHEN r.place > 1 THEN 1 END) AS sent_again,
+    count(CASE WHEN r.order_id IS NOT NULL THEN u.sender_event_id END) AS joined_by_event_id
+  FROM ranked r
+  LEFT JOIN unordered u
+    ON u.data_set_id = r.data_set_id AND u.event_type = r.event_type AND u.sender_event_id = r.sender_event_id
+  GROUP BY r.data_set_id, CAST(r.received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE), r.event_type
+)
+SELECT t.data_set_id, t.day, t.event_type, t.events, t.email_share, t.ifa_share, t.ip_share, t.partner_share,
+  t.late, t.restricted, t.suppressed,
+  COALESCE(a.sent_again, 0) AS sent_again, COALESCE(a.joined_by_event_id, 0) AS joined_by_event_id
+FROM totals t
+LEFT JOIN again a ON a.data_set_id = t.data_set_id AND a.day = t.day AND a.event_type = t.event_type
