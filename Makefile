@@ -140,9 +140,12 @@ year: ## what each operation on the tables reads after a day, a month and YEAR_D
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 20m ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/parquetfile \
+	$(GO) test -race -timeout 20m -skip '^($(ALONE))$$' ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/parquetfile \
 		./internal/lake ./internal/loader ./internal/objectstore ./internal/stream ./internal/suppression ./internal/throttle
 	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
+
+# These tests of the tables do one thing after the other, thousands of times. What they call is called by the others, too.
+ALONE := TestEveryByteOfMetadata|TestEveryByteOfAFile|TestEraseAgainFinishes|TestSnapshotsAreKeptByAge|TestDamageAtRest|TestYear
 
 # These tests of the console wait for a browser, which the race detector does not look into. The handlers that they ask are
 # asked by the others, too.
