@@ -5,6 +5,7 @@ package engines
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 
 	"sluice/internal/catalog"
 	"sluice/internal/lake"
+	"sluice/internal/measure"
 )
 
 // Engine is a query engine. MODULE.py lets it read.
@@ -189,13 +191,19 @@ func (d *Driver) answer() (rows []map[string]any, done map[string]any, err error
 	return nil, nil, fmt.Errorf("the engine ended: %v\n%s", d.out.Err(), words[max(0, len(words)-4000):])
 }
 
-// Shown is a lake that a catalog shows, in the process of the test.
-type Shown struct{ *lake.Lake }
+// Shown is a lake that a catalog shows, in the process of the test, with the settings of its views.
+type Shown struct {
+	*lake.Lake
+	Views measure.Settings
+}
+
+// Settings are those of the views.
+func (s *Shown) Settings(context.Context) (measure.Settings, error) { return s.Views, nil }
 
 // Serve serves the catalog until the test ends, and gives its address. Another lake may take the place of the first.
 func (s *Shown) Serve(t *testing.T) string {
 	t.Helper()
-	c := &catalog.Catalog{Tables: s, Open: true, Log: slog.New(slog.DiscardHandler)}
+	c := &catalog.Catalog{Tables: s, Views: s, Open: true, Log: slog.New(slog.DiscardHandler)}
 	server := httptest.NewServer(c.Handler())
 	t.Cleanup(server.Close)
 	return server.URL
