@@ -41,6 +41,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/replica":       {ours: []string{"internal/engine"}},
 	"internal/suppression":   {ours: []string{"event", "internal/engine", "internal/identifier", "internal/replica"}},
 	"internal/erasure":       {ours: []string{"event", "internal/engine", "internal/identifier", "internal/purpose"}},
+	"internal/deletion":      {ours: []string{"internal/dataset", "internal/erasure", "internal/lake"}},
 	"internal/purpose":       {ours: []string{"event"}},
 	"internal/submission":    {ours: []string{"event"}},
 	"internal/stream":        {ours: []string{"internal/durable", "internal/engine", "internal/histogram"}},
@@ -129,7 +130,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"cmd/sluice": {
 		ours: []string{
 			"event", "internal/access", "internal/api", "internal/audit", "internal/backup", "internal/campaign", "internal/catalog",
-			"internal/cluster", "internal/clusterstatus", "internal/console", "internal/dataset", "internal/demo", "internal/durable", "internal/engine",
+			"internal/cluster", "internal/clusterstatus", "internal/console", "internal/dataset", "internal/deletion", "internal/demo", "internal/durable", "internal/engine",
 			"internal/erasure", "internal/failpoint", "internal/feed", "internal/hours", "internal/identifier", "internal/lake", "internal/listen", "internal/loader",
 			"internal/measure", "internal/memory", "internal/objectstore", "internal/profile", "internal/purpose", "internal/secretfile", "internal/stream",
 			"internal/submission", "internal/suppression",

@@ -12,11 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/dataset"
+	"sluice/internal/engine"
 )
 
 func newDataset() *cobra.Command {
-	cmd := &cobra.Command{Use: "dataset", Short: "Make, change, list, disable and enable datasets", Args: cobra.NoArgs, RunE: needsSubcommand}
-	cmd.AddCommand(newDatasetCreate(), newDatasetSet(), newDatasetList(),
+	cmd := &cobra.Command{Use: "dataset", Short: "Make, change, list, disable, enable and delete datasets", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd.AddCommand(newDatasetCreate(), newDatasetSet(), newDatasetList(), newDatasetDelete(),
 		newDatasetSwitch("disable", "Close a dataset to all its keys", "dataset.disable", (*dataset.Registry).Disable),
 		newDatasetSwitch("enable", "Open a dataset to its live keys again", "dataset.enable", (*dataset.Registry).Enable))
 	return cmd
@@ -56,6 +57,9 @@ func newDatasetCreate() *cobra.Command {
 			return err
 		}
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			if err := unbound(ctx, p, spec.ID); err != nil {
+				return err
+			}
 			_, keyID, key, err := p.Create(ctx, spec)
 			if errors.Is(err, dataset.ErrExists) {
 				return fmt.Errorf("%w; give it another key with: sluice key issue %s", err, spec.ID)
@@ -72,18 +76,27 @@ func newDatasetCreate() *cobra.Command {
 func newDatasetSet() *cobra.Command {
 	var name, optOut string
 	var requests, events float64
+	var retention int
+	var dryRun, yes bool
 	cmd := &cobra.Command{
-		Use:     "set ID",
-		Short:   "Change a dataset; running servers follow within 5 s",
-		Example: `  sluice dataset set shop --events-per-second 500 --opt-out suppress`,
-		Args:    cobra.ExactArgs(1),
+		Use:   "set ID",
+		Short: "Change a dataset; running servers follow within 5 s",
+		Long: `Changes a dataset. With --retention its rows are kept for that many days, at most as long as the tables keep rows
+(--table-retention): older ones go from all tables with compaction, at most 24 h later, and with the snapshots that
+still list them. If there are such rows it says how many, and asks; without a terminal to ask on it needs --yes.`,
+		Example: `  sluice dataset set shop --events-per-second 500 --opt-out suppress
+  sluice dataset set shop --retention 90 --dry-run`,
+		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "a name for people")
 	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only", "what a person's opt-out does: measurement_only or suppress")
 	cmd.Flags().Float64Var(&requests, "requests-per-second", 0, "limit of requests; 0 is none")
 	cmd.Flags().Float64Var(&events, "events-per-second", 0, "limit of events; 0 is none")
-	cmd.MarkFlagsOneRequired("name", "opt-out", "requests-per-second", "events-per-second")
+	cmd.Flags().IntVar(&retention, "retention", 0, "keep rows for this many days; 0 is as long as the tables")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the rows that --retention would delete, and change nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.MarkFlagsOneRequired("name", "opt-out", "requests-per-second", "events-per-second", "retention")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		suppress := optOut == "suppress"
 		if !suppress && optOut != "measurement_only" {
@@ -96,10 +109,16 @@ func newDatasetSet() *cobra.Command {
 			"opt-out":             func() { c.SuppressOptOut = &suppress },
 			"requests-per-second": func() { c.RequestsPerSecond = &requests },
 			"events-per-second":   func() { c.EventsPerSecond = &events },
+			"retention":           func() { c.RetentionDays = &retention },
 		} {
 			if f := cmd.Flags().Lookup(flag); f.Changed {
 				change()
 				detail[flag] = f.Value.String()
+			}
+		}
+		if c.RetentionDays != nil || dryRun {
+			if err := retentionAgreed(cmd, args[0], retention, dryRun, yes); err != nil || dryRun {
+				return err
 			}
 		}
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
@@ -146,10 +165,10 @@ func newDatasetList() *cobra.Command {
 				return nil
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tSTATE\tLIVE KEYS\tOPT-OUT\tREQUESTS/S\tEVENTS/S\tCREATED")
+			fmt.Fprintln(w, "ID\tNAME\tSTATE\tLIVE KEYS\tOPT-OUT\tREQUESTS/S\tEVENTS/S\tRETENTION\tCREATED")
 			for _, d := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", d.ID, d.Name, state(d), liveKeys(d),
-					optOutName(d), limitText(d.RequestsPerSecond), limitText(d.EventsPerSecond), d.Created.UTC().Format(time.RFC3339))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Name, state(d), liveKeys(d),
+					optOutName(d), limitText(d.RequestsPerSecond), limitText(d.EventsPerSecond), retentionText(d), d.Created.UTC().Format(time.RFC3339))
 			}
 			return w.Flush()
 		})
@@ -186,11 +205,12 @@ func printDatasets(cmd *cobra.Command, all []*dataset.Dataset) error {
 		OptOut            string    `json:"opt_out"`
 		RequestsPerSecond float64   `json:"requests_per_second"`
 		EventsPerSecond   float64   `json:"events_per_second"`
+		RetentionDays     int       `json:"retention_days"` // 0 is as long as the tables
 		Created           time.Time `json:"created"`
 	}
 	list := make([]shown, 0, len(all))
 	for _, d := range all {
-		list = append(list, shown{d.ID, d.Name, state(d), liveKeys(d), optOutName(d), d.RequestsPerSecond, d.EventsPerSecond, d.Created.UTC()})
+		list = append(list, shown{d.ID, d.Name, state(d), liveKeys(d), optOutName(d), d.RequestsPerSecond, d.EventsPerSecond, d.RetentionDays, d.Created.UTC()})
 	}
 	return printJSON(cmd.OutOrStdout(), list)
 }
@@ -232,6 +252,13 @@ func liveKeys(d *dataset.Dataset) int {
 		}
 	}
 	return n
+}
+
+func retentionText(d *dataset.Dataset) string {
+	if d.RetentionDays == 0 {
+		return "tables"
+	}
+	return engine.AgeText(d.Retention())
 }
 
 func limitText(v float64) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"sluice/internal/deletion"
 	"sluice/internal/erasure"
 	"sluice/internal/identifier"
 	"sluice/internal/lake"
@@ -120,13 +121,20 @@ func identifierFlags(cmd *cobra.Command, p *lake.Predicate) {
 
 // confirm asks on a terminal. Where nobody can answer, a script must have said with --yes that it wants it.
 func confirm(cmd *cobra.Command, question string) error {
+	return ask(cmd, question+" [y/N]", func(answer string) bool {
+		return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
+	})
+}
+
+// ask is confirm with any answer.
+func ask(cmd *cobra.Command, question string, agrees func(answer string) bool) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return errors.New("nothing was changed: there is no terminal to ask on; --yes does it without a question, and --dry-run says what it would do")
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s ", question)
 	answer, _ := bufio.NewReader(in).ReadString('\n')
-	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+	if !agrees(strings.TrimSpace(answer)) {
 		return failed(errors.New("nothing was changed"))
 	}
 	return nil
@@ -190,9 +198,9 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	var done lake.Erased
 	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
 		return t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
-			var before lake.Erased
+			var before deletion.Done
 			if w.Pending() {
-				if before, err = finishTombstones(ctx, t, l, w, (*erasure.Tombstone).Unfinished); err != nil {
+				if before, err = deletion.Finish(ctx, t, l, w, (*erasure.Tombstone).Unfinished); err != nil {
 					return err
 				}
 			}
@@ -226,10 +234,18 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	if err := errors.Join(err, noteAlone(cmd, "erase", j.scope(), detail)); err != nil {
 		return err
 	}
-	if err := j.print(cmd, l, done, until, asJSON); err != nil || !l.KeepsVersions() {
+	if err := j.print(cmd, l, done, until, asJSON); err != nil {
 		return err
 	}
-	return &failure{exitVersions, errors.New("the identifier is erased from the tables, and not from the bucket: it keeps versions of objects that were deleted. " +
+	return keptVersions(l, "the identifier is erased")
+}
+
+// keptVersions is the error of a bucket that keeps what was deleted from it.
+func keptVersions(l *lake.Lake, done string) error {
+	if !l.KeepsVersions() {
+		return nil
+	}
+	return &failure{exitVersions, errors.New(done + " from the tables, and not from the bucket: it keeps versions of objects that were deleted. " +
 		"Delete the noncurrent versions below the prefix of the tables, or let a rule of the bucket do it; docs/operate.md has more about buckets")}
 }
 
@@ -358,52 +374,6 @@ func withTombstones(cmd *cobra.Command, do func(*erasure.Tombstones, time.Durati
 		return err
 	}
 	return do(t, retention)
-}
-
-// erasureTime is how long an erasure may take until it counts as interrupted. Arbitrary.
-const erasureTime = 15 * time.Minute
-
-// applyErasures deletes from the tables what tombstones say was erased, where that is not done: a crash interrupted the
-// erasure, or an old version of the tables was put back. Those that began after since are left to the command that
-// works on them.
-func applyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, since time.Time) (rows int64, err error) {
-	isDue := func(s *erasure.Tombstone) bool { return s.Due(since) }
-	all, err := t.All(ctx)
-	if err != nil || !slices.ContainsFunc(all, func(s erasure.Tombstone) bool { return isDue(&s) }) {
-		return 0, err
-	}
-	err = t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) error {
-		if w.Pending() {
-			isDue = (*erasure.Tombstone).Unfinished
-		}
-		done, err := finishTombstones(ctx, t, l, w, isDue)
-		rows = done.Rows
-		return err
-	})
-	return rows, err
-}
-
-// finishTombstones deletes the rows of some tombstones: of all that are not finished, if the log of erased events says so.
-func finishTombstones(
-	ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer, choose func(*erasure.Tombstone) bool,
-) (done lake.Erased, err error) {
-	all, err := t.All(ctx)
-	if err != nil {
-		return done, err
-	}
-	if w.Pending() {
-		w.Everything()
-	}
-	some := slices.DeleteFunc(all, func(s erasure.Tombstone) bool { return !choose(&s) })
-	if done, err = l.EraseWhere(ctx, t.Set(some).Erased, w); err != nil {
-		return done, err
-	}
-	for _, s := range some {
-		if err := t.Finish(ctx, s, l.EventsUpdated()); err != nil {
-			return done, err
-		}
-	}
-	return done, nil
 }
 
 // leftover is where else an identifier occurs.

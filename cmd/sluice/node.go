@@ -25,7 +25,10 @@ func (s *service) agree(ctx context.Context) error {
 		s.maxKeys = idempotencyKeys(s.memory)
 		s.tableRetention = cmp.Or(s.tableRetention, engine.DefaultTableRetention)
 		s.snapshots = cmp.Or(s.snapshots, engine.DefaultSnapshotRetention)
-		var err error
+		err := s.engine.KeepTableRetention(ctx, s.tableRetention)
+		if err != nil {
+			return err
+		}
 		s.tables, err = tablesOf(ctx, s.engine, s.engineOptions.Dir, s.tables, s.s3)
 		return err
 	}
@@ -61,14 +64,20 @@ func (s *service) agree(ctx context.Context) error {
 // retention is how long the tables retain rows. In a cluster it is as the record says now: a change, and a
 // confirmation, count for nodes that run.
 func (s *service) retention(ctx context.Context) (lake.Retention, error) {
+	of := map[string]time.Duration{}
+	for _, d := range s.registry.Datasets() {
+		if d.RetentionDays > 0 {
+			of[d.ID] = d.Retention()
+		}
+	}
 	if s.engine.Mode() != engine.External {
-		return lake.Retention{Keep: max(0, s.tableRetention)}, nil
+		return lake.Retention{Keep: max(0, s.tableRetention), Datasets: of}, nil
 	}
 	r, err := s.engine.Record(ctx)
 	if err != nil {
 		return lake.Retention{}, fmt.Errorf("read how long rows are retained: %w", err)
 	}
-	return lake.Retention{Keep: max(0, r.TableRetention), Confirmed: r.RetentionConfirmed}, nil
+	return lake.Retention{Keep: max(0, r.TableRetention), Confirmed: r.RetentionConfirmed, Datasets: of}, nil
 }
 
 // agreeTables makes sure that all nodes that load write to the same tables, and not to tables of the same name.

@@ -35,7 +35,7 @@ func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provisio
 		return failed(err)
 	}
 	defer e.Close()
-	reg, err := dataset.Open(ctx, e, dataset.Options{Now: time.Now})
+	reg, err := dataset.Open(ctx, e, dataset.Options{Now: hooks.now})
 	if err != nil {
 		return failed(err)
 	}

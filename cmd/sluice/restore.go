@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/audit"
 	"sluice/internal/backup"
+	"sluice/internal/deletion"
 	"sluice/internal/durable"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
@@ -259,6 +260,7 @@ func (r *restorer) registry(ctx context.Context, e *engine.Engine) error {
 		if err := backup.AdoptErasures(ctx, e, filepath.Join(r.newer, registryName)); err != nil {
 			return fmt.Errorf("--erasures: %w", err)
 		}
+		err = mendDatasets(ctx, e) // datasets that were deleted since end here, too
 	}
 	if err != nil {
 		return err
@@ -304,12 +306,12 @@ func (r *restorer) erase(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
-	rows, err := applyErasures(ctx, t, l, hooks.now())
+	done, err := deletion.Apply(ctx, t, l, hooks.now())
 	if err != nil {
 		return fmt.Errorf("erase again what was erased: %w", err)
 	}
-	if rows > 0 {
-		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d rows of the backup were erased after it was made. They are erased again.\n", rows)
+	if done.Rows > 0 {
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d rows of the backup were erased after it was made. They are erased again.\n", done.Rows)
 	}
 	return nil
 }

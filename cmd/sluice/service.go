@@ -17,6 +17,7 @@ import (
 	"sluice/internal/cluster"
 	"sluice/internal/console"
 	"sluice/internal/dataset"
+	"sluice/internal/deletion"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/hours"
@@ -189,6 +190,7 @@ func (s *service) openAPI(
 		return err
 	}
 	s.hours = hours.NewIndex(s.lake)
+	s.hours.Known = s.registry.Known
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake},
 		BacklogAge: s.backlog.Age, Numbers: s.numbers, Campaigns: s.campaigns, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
@@ -415,11 +417,16 @@ func (s *service) finishErasures(ctx context.Context) error {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for since := s.now(); ; since = s.now().Add(-erasureTime) {
-		switch rows, err := applyErasures(ctx, s.erasures, s.lake, since); {
+		err := deletion.Mend(ctx, s.registry, s.erasures, s.now())
+		var done deletion.Done
+		if err == nil {
+			done, err = deletion.Apply(ctx, s.erasures, s.lake, since)
+		}
+		switch {
 		case err != nil && ctx.Err() == nil:
 			s.log.Error("an erasure is not finished", "error", err)
-		case rows > 0:
-			s.log.Warn("rows that were erased before had come back: they are erased again", "rows", rows)
+		case done.Rows+done.Counts > 0:
+			s.log.Warn("rows that were erased before had come back: they are erased again", "rows", done.Rows+done.Counts)
 		}
 		select {
 		case <-ctx.Done():

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/deletion"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
@@ -115,9 +116,12 @@ func reapplyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake) e
 	if err := t.Reopen(ctx, l.EventsUpdated()); err != nil {
 		return err
 	}
-	_, err := applyErasures(ctx, t, l, hooks.now().Add(-erasureTime))
+	_, err := deletion.Apply(ctx, t, l, hooks.now().Add(-erasureTime))
 	return err
 }
+
+// erasureTime is how long an erasure may take until it counts as interrupted. Arbitrary.
+const erasureTime = 15 * time.Minute
 
 // dataExists tells a mistyped directory from one without events: an erasure would seem done.
 func dataExists(cmd *cobra.Command) error {

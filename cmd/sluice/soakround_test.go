@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sluice/internal/dataset"
+	"sluice/internal/deletion"
 	"sluice/internal/erasure"
 )
 
@@ -404,7 +405,9 @@ func (s *soak) erase() {
 		rows := int64(0)
 		_, err := s.erasures.Add(s.t.Context(), erasure.Email, s.stored, "", s.now(), s.streamRetention())
 		if err == nil {
-			rows, err = applyErasures(s.t.Context(), s.erasures, s.lake, s.now())
+			var done deletion.Done
+			done, err = deletion.Apply(s.t.Context(), s.erasures, s.lake, s.now())
+			rows = done.Rows
 		}
 		if s.noted(err, "erase", ""); rows == 0 {
 			s.t.Error("an erasure found no row, so older snapshots stay, and the figures cannot be compared")

@@ -59,9 +59,11 @@ func SaveRegistry(ctx context.Context, e *engine.Engine, path string) error {
 	return errors.Join(out.Flush(), f.Sync(), f.Close())
 }
 
-// keptSetting says whether a setting belongs into another engine. The configuration of a cluster, the place of the tables
-// and the head of the audit log do not: they describe this one.
-func keptSetting(key string) bool { return key != "cluster" && key != "tables" && key != "audit.head" }
+// keptSetting says whether a setting belongs into another engine. The configuration of a cluster, the place and retention of the
+// tables and the head of the audit log do not: they describe this one.
+func keptSetting(key string) bool {
+	return key != "cluster" && key != "tables" && key != "table_retention" && key != "audit.head"
+}
 
 // RestoreRegistry puts the entries of a file into the buckets of an engine.
 func RestoreRegistry(ctx context.Context, e *engine.Engine, path string) error {

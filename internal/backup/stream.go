@@ -32,8 +32,8 @@ func WithoutErased(ctx context.Context, e *engine.Engine) (func(record []byte) [
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	erased := t.Set(all).Erased
-	return func(record []byte) []byte { return submission.Without(record, erased) }, nil
+	set := t.Set(all)
+	return func(record []byte) []byte { return submission.Without(record, set.Erased, set.Deleted) }, nil
 }
 
 func savePartition(ctx context.Context, s *stream.Stream, dir string, p int, keep func([]byte) []byte, final bool) error {

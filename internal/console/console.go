@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -236,6 +237,8 @@ func (c *Console) look() *state {
 		Registry: c.s.Registry.Stats(), API: c.s.API.Stats(), Stream: c.s.Stream.Stats(), Engine: c.s.Engine.Stats(),
 		Lake: c.s.Lake.Stats(), Loader: c.s.Loader.Stats(), Backlog: c.s.Backlog.Stats(), Retention: c.s.StreamRetention,
 	}}
+	there := shown(s.Datasets)
+	s.API.Datasets = slices.DeleteFunc(s.API.Datasets, func(d api.DatasetStats) bool { return !there[d.DatasetID] })
 	if c.s.Requests != nil {
 		sent := c.s.Requests()
 		s.requests = &sent
@@ -263,6 +266,16 @@ func (c *Console) look() *state {
 	}
 	c.alarms.Complete(&s.State)
 	return s
+}
+
+// shown are the datasets that the console shows, and "": what is of no dataset. One that was deleted is not among them, though
+// memory and the stream have something of it for a while.
+func shown(all []*dataset.Dataset) map[string]bool {
+	out := map[string]bool{"": true}
+	for _, d := range all {
+		out[d.ID] = true
+	}
+	return out
 }
 
 // How often Run looks. The numbers of the tables move when the loader commits, every few seconds.

@@ -96,6 +96,9 @@ func policy(d *dataset.Dataset) string {
 	if len(parts) == 1 {
 		parts = append(parts, "no rate limit")
 	}
+	if d.RetentionDays > 0 {
+		parts = append(parts, "rows are kept for "+humanize.Plural(d.RetentionDays, "day", "days"))
+	}
 	return strings.Join(parts, " · ")
 }
 

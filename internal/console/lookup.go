@@ -57,13 +57,19 @@ const foundMax = 200
 // lookup answers "where is my event?".
 func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 	p := lookupPage{Query: strings.TrimSpace(r.URL.Query().Get("id"))}
+	there := shown(c.s.Registry.Datasets())
 	for _, r := range c.s.API.Journal.Find(p.Query, c.now()) {
-		p.Requests = append(p.Requests, newRequestPage(r))
+		if there[r.DatasetID] {
+			p.Requests = append(p.Requests, newRequestPage(r))
+		}
 	}
 	if p.Query != "" { // what a sender chose as a request id hides no submission and no event
 		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 		defer cancel()
 		found, err := c.find(ctx, strings.ToLower(p.Query))
+		if err == nil && !there[found.sub.DatasetID] {
+			err = errNothing
+		}
 		switch {
 		case err != nil && len(p.Requests) > 0:
 		case errors.Is(err, errNoID):

@@ -36,7 +36,11 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	dataset, code, status := q.Get("dataset"), q.Get("code"), q.Get("status")
 	var p requestsPage
 	codes, statuses := map[string]bool{}, map[string]bool{}
+	there := shown(s.Datasets)
 	all := c.s.API.Journal.Recent(s.Now, requestsMost, func(one *journal.Request) bool {
+		if !there[one.DatasetID] {
+			return false
+		}
 		first := firstReason(one).Code
 		codes[string(first)], statuses[strconv.Itoa(one.Status)] = true, true
 		return (dataset == "" || one.DatasetID == dataset) && (code == "" || first == event.Code(code)) && (status == "" || strconv.Itoa(one.Status) == status)

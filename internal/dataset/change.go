@@ -10,7 +10,8 @@ import (
 	"sluice/internal/engine"
 )
 
-// Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists.
+// Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists, and that of a dataset that
+// was deleted may be a *DeletedError.
 func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, error) {
 	if err := s.Validate(); err != nil {
 		return nil, "", Key{}, err
@@ -27,9 +28,11 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 		_, err = r.replica.Bucket.Create(ctx, recordKey(s.ID), data)
 	}
 	if errors.Is(err, engine.ErrExists) {
-		return nil, "", Key{}, ErrExists
-	}
-	if err == nil {
+		err = r.replace(ctx, d)
+		if _, deleted := errors.AsType[*DeletedError](err); deleted || errors.Is(err, ErrExists) {
+			return nil, "", Key{}, err
+		}
+	} else if err == nil {
 		err = r.replica.Published(ctx)
 	}
 	if err != nil {
@@ -128,6 +131,7 @@ type Change struct {
 	SuppressOptOut    *bool
 	RequestsPerSecond *float64 // 0 means no limit
 	EventsPerSecond   *float64 // 0 means no limit
+	RetentionDays     *int     // 0 means as long as the tables
 }
 
 // Set changes a dataset, within seconds everywhere, and returns it as it is then.
@@ -138,6 +142,10 @@ func (r *Registry) Set(ctx context.Context, id string, c Change) (*Dataset, erro
 		set(&d.SuppressOptOut, c.SuppressOptOut)
 		set(&d.RequestsPerSecond, c.RequestsPerSecond)
 		set(&d.EventsPerSecond, c.EventsPerSecond)
+		set(&d.RetentionDays, c.RetentionDays)
+		if d.RetentionDays < 0 {
+			return errors.New("dataset: a retention is a number of days, or 0 for that of the tables")
+		}
 		out = d
 		s := Spec{d.ID, d.Name, d.SuppressOptOut, d.RequestsPerSecond, d.EventsPerSecond}
 		return s.Validate()
@@ -170,11 +178,21 @@ func (r *Registry) Enable(ctx context.Context, id string) error {
 	return r.change(ctx, id, func(d *Dataset, _ time.Time) error { d.Disabled = false; return nil })
 }
 
-// change applies edit to the newest state of a dataset. When someone else changed it in between, it starts over, so
-// that the rules edit holds up were checked against what is really replaced.
+// change is edit for a dataset that is not deleted.
 func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, time.Time) error) error {
+	return r.edit(ctx, id, func(d *Dataset, now time.Time) error {
+		if d.Deleted != nil {
+			return ErrNotFound
+		}
+		return edit(d, now)
+	})
+}
+
+// edit applies a change to the newest state of a record. When someone else changed it in between, it starts over, so
+// that the rules it holds up were checked against what is really replaced.
+func (r *Registry) edit(ctx context.Context, id string, edit func(*Dataset, time.Time) error) error {
 	for {
-		d, revision, err := r.read(ctx, id)
+		d, revision, err := r.record(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -32,10 +32,15 @@ type Dataset struct {
 	SuppressOptOut    bool      `json:"suppress_opt_out,omitempty"` // an opt-out removes identifiers instead of restricting their use
 	RequestsPerSecond float64   `json:"requests_per_second,omitempty"`
 	EventsPerSecond   float64   `json:"events_per_second,omitempty"`
+	RetentionDays     int       `json:"retention_days,omitempty"` // rows that were received before go; 0 means as long as the tables
 	Disabled          bool      `json:"disabled,omitempty"`
 	Created           time.Time `json:"created"`
 	Keys              []KeyInfo `json:"keys"`
+	Deleted           *Deletion `json:"deleted,omitempty"` // only the registry sees such records
 }
+
+// Retention is how long rows of the dataset are kept; 0 means as long as the tables.
+func (d *Dataset) Retention() time.Duration { return time.Duration(d.RetentionDays) * 24 * time.Hour }
 
 // KeyInfo is what is kept of a key: enough to recognise it, too little to use it.
 type KeyInfo struct {

@@ -115,7 +115,9 @@ func (r *Registry) changes(ctx context.Context) (uint64, func(), error) {
 			r.o.Log.Error("dataset record cannot be read", "record", e.Key, "error", err)
 			return nil
 		}
-		changed[e.Key] = d
+		if d.Deleted == nil {
+			changed[e.Key] = d
+		}
 		return nil
 	})
 	return revision, func() {
@@ -194,13 +196,23 @@ func (r *Registry) List(ctx context.Context) ([]*Dataset, error) {
 // Datasets returns the copy in memory, by id.
 func (r *Registry) Datasets() []*Dataset { return r.snap.Load().datasets }
 
+// Known says whether the copy in memory has a dataset.
+func (r *Registry) Known(id string) bool {
+	_, found := slices.BinarySearchFunc(r.Datasets(), id, func(d *Dataset, id string) int { return cmp.Compare(d.ID, id) })
+	return found
+}
+
 // Read returns one dataset as it is stored now, or ErrNotFound.
 func (r *Registry) Read(ctx context.Context, id string) (*Dataset, error) {
-	d, _, err := r.read(ctx, id)
+	d, _, err := r.record(ctx, id)
+	if err == nil && d.Deleted != nil {
+		return nil, ErrNotFound
+	}
 	return d, err
 }
 
-func (r *Registry) read(ctx context.Context, id string) (*Dataset, uint64, error) {
+// record is what is stored under an id, also of a dataset that was deleted.
+func (r *Registry) record(ctx context.Context, id string) (*Dataset, uint64, error) {
 	if !ValidID(id) {
 		return nil, 0, ErrNotFound
 	}

@@ -3,7 +3,9 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 )
 
 // tablesKey is where the place of the tables is in the bucket of settings of an embedded engine.
@@ -46,4 +48,48 @@ func (e *Engine) KeepTables(ctx context.Context, place string) error {
 		return fmt.Errorf("note the place of the tables: %w", err)
 	}
 	return nil
+}
+
+// retentionKey is the setting that says how long the tables of an embedded engine retain rows.
+const retentionKey = "table_retention"
+
+// TableRetention is how long the tables retain rows, as the record of a cluster says, or as KeepTableRetention noted; -1 is for
+// ever. Where nobody has noted it, it is the default.
+func (e *Engine) TableRetention(ctx context.Context) (time.Duration, error) {
+	if e.mode == External {
+		r, err := e.Record(ctx)
+		return r.TableRetention, err
+	}
+	b, err := e.Bucket(ctx, Settings)
+	if err != nil {
+		return 0, err
+	}
+	found, err := b.Get(ctx, retentionKey)
+	if errors.Is(err, ErrNotFound) {
+		return DefaultTableRetention, nil
+	}
+	var out time.Duration
+	if err == nil {
+		err = json.Unmarshal(found.Value, &out)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read how long the tables retain rows: %w", err)
+	}
+	return out, nil
+}
+
+// KeepTableRetention notes what the server of a data directory was told, for commands beside it.
+func (e *Engine) KeepTableRetention(ctx context.Context, d time.Duration) error {
+	b, err := e.Bucket(ctx, Settings)
+	if err != nil {
+		return err
+	}
+	if is, err := e.TableRetention(ctx); err == nil && is == d {
+		return nil
+	}
+	data, err := json.Marshal(d)
+	if err == nil {
+		_, err = b.Put(ctx, retentionKey, data)
+	}
+	return err
 }

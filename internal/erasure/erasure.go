@@ -1,4 +1,5 @@
-// Package erasure keeps what was erased from coming back: a tombstone for each erased identifier, in the engine.
+// Package erasure keeps what was erased from coming back: a tombstone for each erased identifier and each deleted dataset, in
+// the engine.
 //
 // The stream holds frames for days, and an old version of a table may be put back. Whoever makes rows of either asks here
 // first. A tombstone has no identifier, only a digest with a key that the engine holds.
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,17 +33,20 @@ const (
 	Partner = identifier.Partner
 )
 
-// leastAge is how long a tombstone is kept at least, however short the stream: an old version of a table may be put back
+// LeastAge is how long a tombstone is kept at least, however short the stream: an old version of a table may be put back
 // in this time. Arbitrary: longer than most keep backups.
-const leastAge = 90 * 24 * time.Hour
+const LeastAge = 90 * 24 * time.Hour
 
-// Tombstone says that an identifier was erased, or all of a part of a list. Rows that were received later are not concerned.
+// Tombstone says that an identifier was erased, or all of a part of a list, or a dataset with everything in it. Rows that were
+// received later are not concerned.
 type Tombstone struct {
 	Kind    Kind      `json:"kind,omitempty"`
 	Digest  string    `json:"digest,omitempty"`  // of kind and identifier, keyed
 	Kinds   []Kind    `json:"kinds,omitempty"`   // of a list
 	Digests []byte    `json:"digests,omitempty"` // of a list: the first 16 bytes of each digest, sorted
 	Dataset string    `json:"dataset,omitempty"` // "" for all
+	Whole   bool      `json:"whole,omitempty"`   // everything of the dataset, whatever identifiers it carries
+	Began   time.Time `json:"began,omitzero"`    // of a whole dataset: when its deletion began
 	Before  time.Time `json:"before"`            // rows received then or earlier are erased
 	Until   time.Time `json:"until"`             // when it may be forgotten
 	Table   time.Time `json:"table,omitzero"`    // when the table was changed that has none of the rows; zero while they are being deleted
@@ -86,8 +91,25 @@ func (t *Tombstones) Add(ctx context.Context, k Kind, identifier, dataset string
 	return s, t.put(ctx, s)
 }
 
+// AddDataset is Add for everything of a dataset that was deleted at a time, and whose id nobody can use again before free. So
+// everything that is received until then is of the deleted one, whatever the clock of a node says. A deletion that is noted
+// stays as it is.
+func (t *Tombstones) AddDataset(ctx context.Context, dataset string, at, free time.Time) error {
+	s := newTombstone(dataset, at, free.Sub(at))
+	s.Whole, s.Began, s.Before = true, s.Before, free.UTC().Add(-time.Second)
+	s.key = s.name()
+	all, err := t.All(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(known Tombstone) bool { return known.key == s.key && known.Began.Equal(s.Began) }) {
+		return nil
+	}
+	return t.put(ctx, s)
+}
+
 func newTombstone(dataset string, now time.Time, retention time.Duration) Tombstone {
-	return Tombstone{Dataset: dataset, Before: now.UTC().Truncate(time.Second), Until: now.UTC().Add(max(retention, leastAge)).Truncate(time.Second)}
+	return Tombstone{Dataset: dataset, Before: now.UTC().Truncate(time.Second), Until: now.UTC().Add(max(retention, LeastAge)).Truncate(time.Second)}
 }
 
 // Finish notes that the rows are deleted, by a change of the table at a time.
@@ -116,7 +138,11 @@ func (t *Tombstones) Reopen(ctx context.Context, table time.Time) error {
 
 // Due says whether rows are to be deleted: again, or because a command that began before since did not finish.
 func (s *Tombstone) Due(since time.Time) bool {
-	return s.Again || s.Table.IsZero() && s.Before.Before(since)
+	began := s.Before
+	if s.Whole {
+		began = s.Began
+	}
+	return s.Again || s.Table.IsZero() && began.Before(since)
 }
 
 // Unfinished says whether the table may have rows still.
@@ -225,9 +251,13 @@ func (t *Tombstones) Current(ctx context.Context) (*Set, error) {
 
 // Set makes a set of some tombstones.
 func (t *Tombstones) Set(stones []Tombstone) *Set {
-	s := &Set{stones: map[string][]Tombstone{}, kinds: map[Kind]bool{}}
+	s := &Set{stones: map[string][]Tombstone{}, kinds: map[Kind]bool{}, datasets: map[string]int64{}}
 	s.summers.New = func() any { return newSummer(t.secret) }
 	for _, stone := range stones {
+		if stone.Whole {
+			s.datasets[stone.Dataset] = max(s.datasets[stone.Dataset], stone.Before.Unix())
+			continue
+		}
 		s.latest = max(s.latest, stone.Before.Unix())
 		for _, k := range stone.Kinds {
 			s.kinds[k] = true
@@ -243,15 +273,31 @@ func (t *Tombstones) Set(stones []Tombstone) *Set {
 
 // Set is some tombstones. It never changes. The zero value has none.
 type Set struct {
-	summers sync.Pool
-	stones  map[string][]Tombstone // by digest
-	lists   []list
-	kinds   map[Kind]bool // that occur
-	latest  int64         // Before of the newest, Unix seconds
+	summers  sync.Pool
+	stones   map[string][]Tombstone // by digest
+	lists    []list
+	kinds    map[Kind]bool    // that occur
+	latest   int64            // Before of the newest, Unix seconds
+	datasets map[string]int64 // deleted ones: Before, Unix seconds
 }
 
-// Erased says whether a row carries an identifier that was erased after the row was received.
+// Datasets says whether datasets were deleted.
+func (s *Set) Datasets() bool { return s != nil && len(s.datasets) > 0 }
+
+// Deleted says whether what was received for a dataset at a time, in Unix seconds, is of one that was deleted.
+func (s *Set) Deleted(dataset string, received int64) bool {
+	if !s.Datasets() {
+		return false
+	}
+	before, deleted := s.datasets[dataset]
+	return deleted && received <= before
+}
+
+// Erased says whether a row carries an identifier that was erased after the row was received, or is of a deleted dataset.
 func (s *Set) Erased(r *event.Row) bool {
+	if s.Deleted(r.DatasetID, r.ReceivedAt) {
+		return true
+	}
 	for range s.Of(r) {
 		return true
 	}

@@ -106,7 +106,7 @@ func TestForget(t *testing.T) {
 	for _, c := range []struct {
 		at   time.Time
 		want int
-	}{{noon.Add(leastAge), 2}, {noon.Add(leastAge + time.Second), 1}, {noon.Add(leastAge + 2*time.Hour), 0}} {
+	}{{noon.Add(LeastAge), 2}, {noon.Add(LeastAge + time.Second), 1}, {noon.Add(LeastAge + 2*time.Hour), 0}} {
 		if err := s.Forget(t.Context(), c.at); err != nil {
 			t.Fatal(err)
 		}

@@ -35,6 +35,10 @@ const (
 type Index struct {
 	CacheMax int // bytes of days that are over which Detail keeps; 0 is 8 MiB. It is set before the index is used
 
+	// Known says whether there is a dataset; nil knows all. Of one that was deleted the index keeps nothing once the tables have
+	// nothing. It is set before the index is used.
+	Known func(id string) bool
+
 	lake     *lake.Lake
 	follower lake.HourFollower    // Read alone uses it
 	older    map[int32]lake.Print // the days that all has and the follower does not read any more; Read alone uses it
@@ -123,7 +127,7 @@ func (x *Index) Prune(now time.Time) {
 	x.pruned = hour
 	x.all.prune(now.Add(-hoursKept).Unix(), now.Add(-daysKept).Unix())
 	for id, p := range x.sets {
-		if p.last < now.Add(-daysKept).Unix() && len(p.recent) == 0 && !x.keys.unpack(p).filled().any() {
+		if (p.last < now.Add(-daysKept).Unix() || x.deleted(id)) && x.empty(p) {
 			delete(x.sets, id)
 			continue
 		}
@@ -132,6 +136,12 @@ func (x *Index) Prune(now time.Time) {
 		x.sets[id].round = round
 	}
 }
+
+// deleted says whether a dataset is no more.
+func (x *Index) deleted(id string) bool { return x.Known != nil && !x.Known(id) }
+
+// empty says whether memory has no number of a dataset.
+func (x *Index) empty(p *packed) bool { return len(p.recent) == 0 && !x.keys.unpack(p).filled().any() }
 
 // any says whether a dataset has a total.
 func (d *Dataset) any() bool {

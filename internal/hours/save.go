@@ -93,14 +93,17 @@ func (x *Index) saved() (*saved, []savedSet) {
 	pending := x.pending
 	x.pend(overlay{}, 0)
 	defer x.pend(pending, 0)
-	head := &saved{Version: savedVersion, Count: x.saves + 1, Files: x.follower.Files(), Older: x.older, All: saveDataset(x.all), Sets: len(x.sets)}
+	head := &saved{Version: savedVersion, Count: x.saves + 1, Files: x.follower.Files(), Older: x.older, All: saveDataset(x.all)}
 	for _, k := range x.keys.list {
 		head.Keys = append(head.Keys, savedKey{k.kind, k.name, k.field})
 	}
 	sets := make([]savedSet, 0, len(x.sets))
 	for id, p := range x.sets {
-		sets = append(sets, savedSet{id, p.last, p.totals, p.recent, p.large})
+		if !x.deleted(id) || !x.empty(p) {
+			sets = append(sets, savedSet{id, p.last, p.totals, p.recent, p.large})
+		}
 	}
+	head.Sets = len(sets)
 	return head, sets
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
@@ -262,6 +263,39 @@ func (t *Table[T]) count(ctx context.Context, f *dataFile, sel *parquetfile.Sele
 		return w.Rows(ctx, some)
 	})
 	return rows, whole, err
+}
+
+// Narrow takes rows that meet a condition out of the newest snapshot, in files that hold some; older snapshots keep theirs. which
+// says, of the days of a file, what the condition chooses there: "" is nothing. A file is looked at once for each answer.
+// It says how many rows are gone.
+//
+// Steps: T.erase, then those of a commit, for each file.
+func (t *Table[T]) Narrow(ctx context.Context, c Condition[T], which func(from, to time.Time) string) (rows int64, err error) {
+	d := deletion[T]{t: t, c: c, w: nobody[T]{}, sel: t.selection(&Query[T]{Conditions: []Condition[T]{c}, Columns: []string{}})}
+	s, err := t.refresh(ctx)
+	if err != nil {
+		return 0, err
+	}
+	t.narrowMu.Lock()
+	defer t.narrowMu.Unlock()
+	looked := map[string]string{}
+	defer func() { t.narrowed = looked }()
+	for _, f := range s.files() {
+		chosen := which(dayTime(f.day), dayTime(t.layout.after(f.day)))
+		if chosen == "" || chosen == t.narrowed[f.name] {
+			looked[f.name] = chosen
+			continue
+		}
+		found, _, err := t.count(ctx, f, d.sel, d.w)
+		if err == nil && found > 0 {
+			err = d.deleteFrom(ctx, f, found)
+		}
+		if err != nil && !errors.Is(err, errUnreadable) { // damage is reported where files are read
+			return d.out.Rows, err
+		}
+		looked[f.name] = chosen
+	}
+	return d.out.Rows, nil
 }
 
 // deleteFrom puts a file without the matching rows in the place of one with them.

@@ -147,6 +147,15 @@ func (t *Table[T]) PutSum(ctx context.Context, sum Sum[T]) (err error) {
 	return err
 }
 
+// FenceSums makes every PutSum that has begun ErrFenced: rows that it has read may have been deleted from the other table since.
+func (t *table) FenceSums(ctx context.Context) error {
+	_, err := t.update(ctx, func(s *state) (*change, error) {
+		summed := formatSummed(parseSummed(s.meta.Properties[summedProperty]))
+		return &change{set: map[string]string{summedProperty: summed + ",fence:" + newName()}}, nil // it is no day: who reads it passes it over
+	})
+	return err
+}
+
 // commitSum lists the files of a sum, if the table says of its sums what it said before.
 func (t *table) commitSum(ctx context.Context, before, after string, made []*dataFile, remove map[string]bool) error {
 	_, err := t.update(ctx, func(s *state) (*change, error) {

@@ -121,6 +121,9 @@ type table struct {
 	printsOf, summedOf *state // of which prints and summed are
 	prints, summed     map[int32]Print
 
+	narrowMu sync.Mutex
+	narrowed map[string]string // for what Narrow has looked into files
+
 	badMu sync.Mutex
 	bad   map[string]bool // files that could not be read: compaction leaves them alone
 }

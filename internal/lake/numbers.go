@@ -43,6 +43,16 @@ func (l *Lake) SaveNumbers(ctx context.Context, slot int, write func(io.Writer) 
 	return w.Close()
 }
 
+// dropNumbers deletes what is kept. It is saved again within an hour.
+func (l *Lake) dropNumbers(ctx context.Context) error {
+	for _, name := range numbersNames {
+		if err := l.o.Store.Sub(numbersPlace).Remove(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // OpenNumbers opens what SaveNumbers has kept in a slot; fs.ErrNotExist where there is nothing.
 func (l *Lake) OpenNumbers(ctx context.Context, slot int) (objectstore.Object, error) {
 	return l.o.Store.Sub(numbersPlace).Open(ctx, numbersNames[slot])

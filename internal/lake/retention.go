@@ -15,6 +15,9 @@ const countsRetention = 400 * 24 * time.Hour
 type Retention struct {
 	Keep      time.Duration // rows received longer ago are dropped, whole days at a time; 0 keeps all
 	Confirmed time.Time     // when somebody said that everything that was too old then may go, however much it is
+
+	// Datasets are those whose rows are kept for a shorter time, in all tables. Somebody has confirmed that.
+	Datasets map[string]time.Duration
 }
 
 // Keep is a Retention for Options that never changes, and that nobody confirms.
@@ -25,7 +28,8 @@ func Keep(d time.Duration) func(context.Context) (Retention, error) {
 // Retain drops the days that were received longer ago than the retention; hours and days, and rejections where
 // events are kept for ever, after 13 months. It says how many rows are gone from the newest snapshots; their files go with the
 // snapshots that still list them. Days count from the newest receipt, or from the clock if that is earlier: a clock that
-// is wrong on the node that happens to commit drops nothing. See iceberg for what is held back.
+// is wrong on the node that happens to commit drops nothing. See iceberg for what is held back. Then rows of datasets go that have
+// a retention of their own, out of files that stay.
 func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
 	var r Retention
 	if l.o.Retention != nil {
@@ -51,7 +55,8 @@ func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
 		}
 		rows += gone
 	}
-	return rows, nil
+	gone, err := l.narrow(ctx, r.cutoffs(from))
+	return rows + gone, err
 }
 
 // counted is the time from which retention counts; there is none while the tables are empty. Of receipts the day is known:

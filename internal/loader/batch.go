@@ -173,7 +173,7 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	clear(b.l.decoded[:cap(b.l.decoded)]) // else they would keep frames in memory
 	b.frames = nil
 	if len(left) > 0 {
-		b.l.o.Log.Info("rows with erased identifiers were not loaded again", "rows", len(left))
+		b.l.o.Log.Info("rows that were erased were not loaded again", "rows", len(left))
 		return b.l.o.Erasures.LeftOut(ctx, left)
 	}
 	return nil
@@ -193,10 +193,11 @@ func (b *batch) record(a *assignment, seq uint64, slot int, record []byte, left 
 		}
 		return left, nil
 	}
-	if seq > a.tallied { // before rows move
+	deleted := b.erased.Deleted(b.read.DatasetID, b.read.ReceivedAt)
+	if seq > a.tallied && !deleted { // before rows move
 		a.tally.Add(&b.read)
 	}
-	if seq > a.rejected {
+	if seq > a.rejected && !deleted {
 		a.reject(&b.read)
 	}
 	if seq > a.marks.Events {

@@ -111,12 +111,16 @@ func (c *Counts) members() [4]*int {
 }
 
 // Without returns a record without the rows that were erased. It counts them, so that a look-up answers as before, and keeps
-// what a replay of the Idempotency-Key needs. A record that cannot be read may hold such a row: it becomes an empty one,
-// which cannot be read either.
-func Without(record []byte, erased func(*event.Row) bool) []byte {
+// what a replay of the Idempotency-Key needs. Of a deleted dataset it keeps the id and when the request was received, which
+// tells a loader to leave it out. A record that cannot be read may hold such a row: it becomes an empty one, which cannot be
+// read either.
+func Without(record []byte, erased func(*event.Row) bool, deleted func(dataset string, received int64) bool) []byte {
 	s, err := (*IDs)(nil).DecodeRecord(string(record), 0, 0, 0)
 	if err != nil {
 		return nil
+	}
+	if deleted(s.DatasetID, s.ReceivedAt) {
+		return AppendRecord(nil, &Submission{Kind: Rejected, DatasetID: s.DatasetID, ReceivedAt: s.ReceivedAt})
 	}
 	kept := s.Rows[:0:0]
 	for i := range s.Rows {

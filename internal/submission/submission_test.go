@@ -83,11 +83,12 @@ func TestRecordHasEveryColumn(t *testing.T) {
 
 // A record without its erased rows counts them, and has everything else.
 func TestWithout(t *testing.T) {
+	kept := func(string, int64) bool { return false }
 	rec := AppendRecord(nil, full())
-	if got := Without(rec, func(*event.Row) bool { return false }); string(got) != string(rec) {
+	if got := Without(rec, func(*event.Row) bool { return false }, kept); string(got) != string(rec) {
 		t.Error("a record of which nothing was erased has changed")
 	}
-	stripped := Without(rec, func(r *event.Row) bool { return r.IFA != "" })
+	stripped := Without(rec, func(r *event.Row) bool { return r.IFA != "" }, kept)
 	if bytes.Contains(stripped, bytes.Repeat([]byte{0x0a}, 32)) || bytes.Contains(stripped, []byte("9774d56d682e549c")) {
 		t.Error("the record holds what was erased")
 	}
@@ -104,7 +105,7 @@ func TestWithout(t *testing.T) {
 	if n := CountRows(string(stripped)); n != 2 {
 		t.Errorf("got %d rows, want 2", n)
 	}
-	all := Without(stripped, func(*event.Row) bool { return true })
+	all := Without(stripped, func(*event.Row) bool { return true }, kept)
 	if got, err := testIDs.DecodeRecord(string(all), 3, 7, 9); err != nil || len(got.Rows) != 0 || got.Counts() != counts || got.ID != want.ID {
 		t.Errorf("without any row: got %+v, %v", got, err)
 	}
@@ -113,7 +114,7 @@ func TestWithout(t *testing.T) {
 			t.Fatalf("first %d of %d bytes: got %v, want ErrDamaged", n, len(stripped), err)
 		}
 	}
-	if got := Without(rec[1:], func(*event.Row) bool { return false }); len(got) != 0 {
+	if got := Without(rec[1:], func(*event.Row) bool { return false }, kept); len(got) != 0 {
 		t.Error("a record that cannot be read is kept")
 	}
 }

@@ -88,7 +88,7 @@ func (w *world) differs(rows []row) error {
 	}
 	for value, e := range w.events {
 		n := found[value]
-		if want := e.want(now, newest); n > 1 || n == 0 && want == once || n > 0 && want == absent {
+		if want := e.want(now, newest, w.keep(e.dataset)); n > 1 || n == 0 && want == once || n > 0 && want == absent {
 			wrong = append(wrong, fmt.Sprintf("event %d of %s, received %v ago, erased: %v: got %d times",
 				value, e.dataset, now.Sub(e.received).Round(time.Second), e.presence == absent, n))
 		}

@@ -23,6 +23,7 @@ type datasetModel struct {
 	keys     []keyModel
 	disabled bool
 	suppress bool // the policy for an opt-out
+	keep     int  // days; 0 is as long as the tables
 }
 
 type keyModel struct{ id, secret string }
@@ -83,19 +84,55 @@ func (m *model) clone() *model {
 	return out
 }
 
-// erasure is an identifier that was erased, from one dataset or, with "", from all.
+// erasure is an identifier that was erased, from one dataset or, with "", from all. Or it is everybody: a dataset was deleted.
 type erasure struct {
 	person  int
 	dataset string
 }
 
+const everybody = -1
+
 // erase notes an erasure.
 func (m *model) erase(e erasure) {
+	if e.person == everybody {
+		m.drop(e.dataset)
+		return
+	}
 	for _, event := range m.events {
 		if event.person == e.person && !event.suppressed && (e.dataset == "" || event.dataset == e.dataset) {
 			event.presence = absent
 		}
 	}
+}
+
+// drop notes that a dataset was deleted.
+func (m *model) drop(dataset string) {
+	delete(m.datasets, dataset)
+	for _, event := range m.events {
+		if event.dataset == dataset {
+			event.presence = absent
+		}
+	}
+	m.requests = slices.DeleteFunc(m.requests, func(r *requestModel) bool { return r.dataset == dataset })
+	m.receipts = slices.DeleteFunc(m.receipts, func(r receiptModel) bool { return r.dataset == dataset })
+}
+
+// keep is for how long rows of a dataset are kept.
+func (m *model) keep(dataset string) time.Duration {
+	if d := m.datasets[dataset]; d != nil && d.keep > 0 {
+		return time.Duration(d.keep) * 24 * time.Hour
+	}
+	return retention
+}
+
+// setKeep notes another retention. What was too old before may be gone.
+func (m *model) setKeep(dataset string, days int, now time.Time) {
+	for _, e := range m.events {
+		if e.dataset == dataset && e.presence == once && e.want(now, m.newest(), m.keep(dataset)) != once {
+			e.presence = maybe
+		}
+	}
+	m.datasets[dataset].keep = days
 }
 
 // retention is for how long the tables keep events.
@@ -115,8 +152,8 @@ func (m *model) newest() (at time.Time) {
 }
 
 // want is what a reader must find of an event at a time, if the newest receipt is not older than newest.
-func (e *eventModel) want(now, newest time.Time) presence {
-	over := e.received.Truncate(24 * time.Hour).Add(24*time.Hour + retention)
+func (e *eventModel) want(now, newest time.Time, keep time.Duration) presence {
+	over := e.received.Truncate(24 * time.Hour).Add(24*time.Hour + keep)
 	switch {
 	case e.presence == absent || now.After(over.Add(edge)) && newest.After(over):
 		return absent

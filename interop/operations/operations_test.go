@@ -34,6 +34,8 @@ var operations = []struct {
 	{2, (*world).eraseEverybody},
 	{2, (*world).createDataset},
 	{2, (*world).changeDataset},
+	{2, (*world).keepDataset},
+	{2, (*world).deleteDataset},
 	{2, (*world).changeKeys},
 	{2, (*world).stopServer},
 	{2, (*world).restart},

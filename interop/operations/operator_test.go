@@ -113,6 +113,55 @@ func (w *world) changeDataset() {
 	w.followed(id)
 }
 
+// keepDataset changes for how long rows of a dataset are kept.
+func (w *world) keepDataset() {
+	if len(w.datasets) == 0 {
+		return
+	}
+	id, days := pick(w, w.ids()), w.random.IntN(4)
+	w.note("keep %s for %d days", id, days)
+	w.sluice("dataset", "set", id, "--retention", fmt.Sprint(days), "--yes")
+	w.setKeep(id, days, w.now())
+}
+
+// deleteDataset deletes a dataset, sometimes killed first and given again. Its keys end, and its id is taken.
+func (w *world) deleteDataset() {
+	if len(w.datasets) < 2 {
+		return
+	}
+	w.loads()
+	id, killed := pick(w, w.ids()), w.chance(3)
+	w.note("delete %s, server: %v, killed first: %v", id, w.server != nil, killed)
+	args := []string{"dataset", "delete", id, "--yes"}
+	if killed {
+		w.killed(args...)
+	}
+	w.sluice(args...)
+	keys := w.datasets[id].keys
+	w.erased(erasure{everybody, id})
+	if w.server == nil {
+		return
+	}
+	servicetest.Eventually(w, follows, "keys that have ended", func() error {
+		for _, k := range keys {
+			if status, _ := w.probe(id, k.secret); status != http.StatusForbidden {
+				return fmt.Errorf("a key of a deleted dataset got %d", status)
+			}
+		}
+		return nil
+	})
+}
+
+// erased notes an erasure, also for the backups from before it.
+func (w *world) erased(e erasure) {
+	w.model.erase(e)
+	for i := range w.backups {
+		if w.backups[i].branch == w.branch {
+			w.backups[i].erasures = append(w.backups[i].erasures, e)
+		}
+	}
+}
+
 func (w *world) changeKeys() {
 	if len(w.datasets) == 0 {
 		return
@@ -172,12 +221,7 @@ func (w *world) eraseOne(e erasure, killed bool) {
 		w.killed(args...)
 	}
 	w.sluice(args...)
-	w.model.erase(e)
-	for i := range w.backups {
-		if w.backups[i].branch == w.branch {
-			w.backups[i].erasures = append(w.backups[i].erasures, e)
-		}
-	}
+	w.erased(e)
 }
 
 func (w *world) stopServer() {

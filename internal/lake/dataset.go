@@ -1,0 +1,185 @@
+package lake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/iceberg"
+)
+
+// chosen chooses rows by their dataset, and by the time that their table is divided by.
+type chosen func(dataset string, unix int64) bool
+
+func (c chosen) events() iceberg.Condition[event.Row] {
+	return iceberg.Condition[event.Row]{
+		Columns: []string{"data_set_id", "received_at"}, Match: func(r *event.Row) bool { return c(r.DatasetID, r.ReceivedAt) },
+	}
+}
+
+func (c chosen) rejections() iceberg.Condition[Rejection] {
+	return iceberg.Condition[Rejection]{
+		Columns: []string{"data_set_id", "received_at"}, Match: func(r *Rejection) bool { return c(r.DatasetID, r.ReceivedAt) },
+	}
+}
+
+func (c chosen) hours() iceberg.Condition[Hour] {
+	return iceberg.Condition[Hour]{
+		Columns: []string{"data_set_id", "hour"}, Match: func(r *Hour) bool { return c(r.DatasetID, r.Hour) },
+	}
+}
+
+func (c chosen) days() iceberg.Condition[DaySum] {
+	return iceberg.Condition[DaySum]{
+		Columns: []string{"data_set_id", "day"}, Match: func(r *DaySum) bool { return c(r.DatasetID, r.Day) },
+	}
+}
+
+// EraseCounts deletes what is counted of datasets, as Erase deletes events: from rejections, hours and days, and the numbers that
+// are kept beside them. match gets a dataset and when something was received, for hours and days their beginning. ErrDamaged
+// comes back, with the result, when files could not be read and so may hold some still.
+//
+// Order: hours, then days: a sum that was made from the hours before is fenced off. A crash leaves some of it, and running it
+// again deletes that.
+func (l *Lake) EraseCounts(ctx context.Context, match func(dataset string, received int64) bool) (out Erased, err error) {
+	var damaged error
+	add := func(one Erased, err error) error {
+		out.Rows, out.Replaced, out.Files = out.Rows+one.Rows, out.Replaced+one.Replaced, out.Files+one.Files
+		if errors.Is(err, ErrDamaged) {
+			damaged, err = err, nil
+		}
+		return err
+	}
+	c := chosen(match)
+	for _, do := range []func() error{
+		func() error { return add(l.rejections.Delete(ctx, c.rejections(), nil)) },
+		func() error { return add(l.hours.Delete(ctx, c.hours(), nil)) },
+		func() error { return l.days.FenceSums(ctx) },
+		func() error { return add(l.days.Delete(ctx, c.days(), nil)) },
+		func() error { return l.dropNumbers(ctx) },
+	} {
+		if err := do(); err != nil {
+			return out, err
+		}
+	}
+	return out, damaged
+}
+
+// Contents is how much the tables have of a dataset.
+type Contents struct {
+	Events     int64 `json:"events"`
+	Rejections int64 `json:"rejections"`
+	Numbers    int64 `json:"numbers"` // rows of hours and days
+	Days       int   `json:"days"`    // of receipt, with events or rejections
+}
+
+// Contents counts the rows of a dataset that were received before a day, or with a zero time all. ErrDamaged comes, with the result,
+// when files could not be read.
+func (l *Lake) Contents(ctx context.Context, dataset string, before time.Time) (out Contents, err error) {
+	days := map[int64]bool{}
+	events := Query{Dataset: dataset, To: before, Columns: []string{"received_at"}}
+	number := func() error { out.Numbers++; return nil }
+	var damaged error
+	for _, scan := range []func() error{
+		func() error {
+			return l.events.Scan(ctx, events.query(), each(ctx, func(r *event.Row) error {
+				days[r.ReceivedAt/secondsPerDay] = true
+				out.Events++
+				return nil
+			}))
+		},
+		func() error {
+			return l.ScanRejections(ctx, RejectionQuery{Dataset: dataset, To: before}, func(r *Rejection) error {
+				days[r.ReceivedAt/secondsPerDay] = true
+				out.Rejections++
+				return nil
+			})
+		},
+		func() error {
+			return l.ScanHours(ctx, HourQuery{Dataset: dataset, To: before}, func(*Hour) error { return number() })
+		},
+		func() error {
+			return l.ScanDays(ctx, DayQuery{Dataset: dataset, To: before}, func(*DaySum) error { return number() })
+		},
+	} {
+		if err := scan(); errors.Is(err, ErrDamaged) {
+			damaged = err
+		} else if err != nil {
+			return out, err
+		}
+	}
+	out.Days = len(days)
+	return out, damaged
+}
+
+// Cutoff is the day before which rows of a dataset go that is kept for some time, as retention counts now.
+func (l *Lake) Cutoff(keep time.Duration) time.Time {
+	from, some := l.counted()
+	if !some { // there is nothing to keep
+		from = l.o.Now().UTC()
+	}
+	return from.Add(-keep).Truncate(24 * time.Hour)
+}
+
+// cutoffs are the days, in Unix seconds, before which rows of datasets go, where that is later than for all.
+func (r *Retention) cutoffs(from time.Time) map[string]int64 {
+	out := map[string]int64{}
+	for id, keep := range r.Datasets {
+		if keep > 0 && (r.Keep <= 0 || keep < r.Keep) {
+			out[id] = from.Add(-keep).Truncate(24 * time.Hour).Unix()
+		}
+	}
+	return out
+}
+
+// narrow drops rows of datasets that were received before a day, in Unix seconds.
+func (l *Lake) narrow(ctx context.Context, before map[string]int64) (rows int64, err error) {
+	if len(before) == 0 {
+		return 0, nil
+	}
+	c := chosen(func(dataset string, unix int64) bool { return unix < before[dataset] })
+	ids := slices.Sorted(maps.Keys(before))
+	known := map[[2]int64]string{}
+	which := func(from, to time.Time) string {
+		at := [2]int64{from.Unix(), to.Unix()}
+		text, ok := known[at]
+		if !ok {
+			text = choice(ids, before, at)
+			known[at] = text
+		}
+		return text
+	}
+	for _, table := range []func() (int64, error){
+		func() (int64, error) { return l.events.Narrow(ctx, c.events(), which) },
+		func() (int64, error) { return l.rejections.Narrow(ctx, c.rejections(), which) },
+		func() (int64, error) { return l.hours.Narrow(ctx, c.hours(), which) },
+		func() (int64, error) { return l.days.Narrow(ctx, c.days(), which) },
+	} {
+		gone, err := table()
+		rows += gone
+		if err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
+}
+
+// choice tells what narrow drops of some days from what it dropped of them before.
+func choice(ids []string, before map[string]int64, at [2]int64) string {
+	h, some := fnv.New64a(), false
+	for _, id := range ids {
+		if before[id] > at[0] {
+			some = true
+			fmt.Fprintln(h, id, min(before[id], at[1]))
+		}
+	}
+	if !some {
+		return ""
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
