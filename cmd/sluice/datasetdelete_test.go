@@ -83,6 +83,10 @@ func TestDatasetDelete(t *testing.T) {
 		return nil
 	})
 	sluice(t, "backup", newer, "--data", dir)
+	hash := fmt.Sprintf("%064x", len("gone-1"))
+	if before, after := filesWith(t, filepath.Join(older, "stream"), hash), filesWith(t, newer, hash); len(before) == 0 || len(after) > 0 {
+		t.Errorf("got %v in the older backup and %v in the newer one, want the identifier in the older one alone", before, after)
+	}
 	s.stop(syscall.SIGTERM)
 	check := func(when, dir string) {
 		t.Helper()
