@@ -20,7 +20,8 @@ type history struct {
 	n        uint64
 	people   []string // hashes of addresses of e-mail
 	devices  []string
-	homes    []string // hashes of IP addresses
+	homes    []string     // hashes of IP addresses
+	own      []impression // of the log, that rows need
 }
 
 // begins are times from which all days and windows lie at a change of clocks of one of the zones.
@@ -137,44 +138,134 @@ func (h *history) row() event.Row {
 	return r
 }
 
-// rows are the events of a history. crowd adds an address that as many people share as may, and one that one more shares; in
-// one of the two by their devices.
-func (h *history) rows(n int, crowd bool) (out []event.Row) {
+// rows are the events of a history; with edges also some that differ by the least that decides.
+func (h *history) rows(n int, edges bool) (out []event.Row) {
 	for range n {
 		out = append(out, h.row())
 	}
-	if !crowd {
-		return out
+	if edges {
+		out = append(out, h.keys()...)
+		out = append(out, h.windows()...)
+		out = append(out, h.crowds()...)
+		out = append(out, h.bases()...)
+		out = append(out, h.valueless()...)
 	}
-	for i, size := range []int{h.settings.HouseholdMax, h.settings.HouseholdMax + 1, h.settings.HouseholdMax, h.settings.HouseholdMax + 1} {
-		home := h.homes[i%len(h.homes)]
-		if i == 3 {
-			home = h.hash()
+	return out
+}
+
+// report is an event that nothing joins with others but what the caller adds.
+func (h *history) report(dataset, kind string, at int64) event.Row {
+	r := h.row()
+	r.DatasetID, r.EventType, r.EventTime, r.CustomEventName, r.OrderID, r.SenderEventID = dataset, kind, at, "", "", ""
+	r.EmailSHA256, r.IFA, r.IPSHA256, r.Privacy = "", "", "", event.Unrestricted
+	return r
+}
+
+// keys are an event without any, and one whose sender gave it the id of the other: two conversions.
+func (h *history) keys() []event.Row {
+	a, b := h.report("edge", "purchase", h.begin), h.report("edge", "purchase", h.begin)
+	b.SenderEventID = a.EventID.String()
+	return []event.Row{a, b}
+}
+
+// windows are impressions, each with a purchase at an end of the window.
+func (h *history) windows() (out []event.Row) {
+	for _, before := range []int64{0, 1} {
+		person := h.hash()
+		out = append(out, h.impress(impression{Dataset: "edge", Micros: h.begin * 1e6, email: person})...)
+		r := h.report("edge", "purchase", h.begin+int64(h.settings.Window/time.Second)-before)
+		r.EmailSHA256 = person
+		out = append(out, r)
+	}
+	return out
+}
+
+// bases are impressions of a device and of a person, each followed by one of the same household, which is newer and weaker.
+func (h *history) bases() (out []event.Row) {
+	for _, device := range []string{"", "5b0f4b6e-0000-4000-8000-00000000000a"} {
+		person, home := h.hash(), h.hash()
+		if device != "" {
+			person = ""
+		}
+		out = append(out, h.impress(impression{Dataset: "edge", Micros: h.begin * 1e6, email: person, ifa: device})...)
+		out = append(out, h.impress(impression{Dataset: "edge", Micros: (h.begin + 1) * 1e6, ip: home})...)
+		r := h.report("edge", "purchase", h.begin+2)
+		r.EmailSHA256, r.IFA, r.IPSHA256 = person, device, home
+		out = append(out, r)
+	}
+	return out
+}
+
+// valueless is a purchase without a value, and a refund of it.
+func (h *history) valueless() []event.Row {
+	person := h.hash()
+	out := h.impress(impression{Dataset: "edge", Micros: h.begin * 1e6, email: person})
+	for _, kind := range []string{"purchase", "refund"} {
+		r := h.report("edge", kind, h.begin+1)
+		r.OrderID, r.EmailSHA256, r.CurrencyCode = "valueless", person, "EUR"
+		r.HasValue, r.Value = kind == "refund", 0
+		if r.HasValue {
+			r.Value = 5
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// impress adds an impression: to the log where there is one, else as an event.
+func (h *history) impress(i impression) []event.Row {
+	h.n++
+	if i.ID, i.cpID = fmt.Sprint("own-", h.n), "c1"; h.settings.Impressions != "" {
+		h.own = append(h.own, i)
+		return nil
+	}
+	r := h.report(i.Dataset, "ad_impression", i.Micros/1e6)
+	r.EmailSHA256, r.IFA, r.IPSHA256 = i.email, i.ifa, i.ip
+	return []event.Row{r}
+}
+
+// crowds are addresses that as many people share as may, and one more, by their e-mail and by their devices. In those that are
+// not too many each comes twice; in the others there is not one event more than needed.
+func (h *history) crowds() (out []event.Row) {
+	for _, devices := range []bool{false, true} {
+		for more := range 2 {
+			home := h.hash()
 			h.homes = append(h.homes, home)
+			out = append(out, h.crowd(home, h.settings.HouseholdMax+more, devices, more == 0)...)
 		}
-		for k := range size {
-			r := h.row()
-			r.DatasetID, r.IPSHA256, r.EmailSHA256, r.IFA = "crowd", home, "", ""
-			r.Privacy = event.Unrestricted
-			if i%2 == 0 {
-				r.EmailSHA256 = fmt.Sprintf("%064x", k+1)
-			} else {
-				r.IFA = fmt.Sprintf("%08X-0000-4000-8000-%012x", k+1, i)
-			}
-			if k%2 == 0 {
-				r.EventType, r.CustomEventName = h.some(0, "ad_impression", "purchase"), ""
-			}
+	}
+	return out
+}
+
+func (h *history) crowd(home string, size int, devices, twice bool) (out []event.Row) {
+	for k := range size {
+		r := h.report("crowd", h.some(0, "purchase", "page_view", "ad_impression"), h.begin+int64(k))
+		switch k { // a match of two people by their household alone
+		case 0:
+			r.EventType = "ad_impression"
+		case 1:
+			r.EventType = "purchase"
+		}
+		r.IPSHA256 = home
+		if devices {
+			r.IFA = fmt.Sprintf("%08X-0000-4000-8000-%s", k+1, home[:12])
+		} else {
+			r.EmailSHA256 = fmt.Sprintf("%04x%s", k+1, home[4:])
+		}
+		if out = append(out, r); twice {
+			r.EventID, r.IFA = h.id(), strings.ToLower(r.IFA) // the same person is no other
 			out = append(out, r)
-			twice := r // the same person again is no other
-			twice.EventID, twice.IFA = h.id(), strings.ToLower(r.IFA)
-			out = append(out, twice)
 		}
+	}
+	if h.settings.Impressions != "" {
+		h.impress(impression{Dataset: h.some(2, "crowd"), Micros: h.begin * 1e6, ip: home})
 	}
 	return out
 }
 
 // log is an operator's own impressions.
 func (h *history) log(n int) (out []impression) {
+	out = append(out, h.own...)
 	for range n {
 		h.n++
 		out = append(out, impression{

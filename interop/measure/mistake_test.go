@@ -4,8 +4,10 @@ package measure
 
 import (
 	"context"
-	"fmt"
+	"math/rand/v2"
+	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +70,37 @@ var swaps = []struct{ old, new string }{
 	{"HAVING count(*) > ", "HAVING count(*) > 1 + "},
 }
 
+// harmless are mistakes that change no row, by a part of their line, and why.
+var harmless = []struct{ views, old, line, why string }{
+	{"", "lower(", "CAST(event_id AS VARCHAR)", "DuckDB spells a UUID in lower case"},
+	{"", "lower(", "ELSE lower(CAST(ip_sha256", "the log has its hashes in lower case"},
+	{"", "row_number()", "", "no two rows are equal in all that they are ordered by"},
+	{"", "IS NOT NULL", "ELSE 'row' END", "two kinds of keys change their names"},
+	{"", "abs(", "amount", "an amount is never negative"},
+	{"", " > ", "HAVING count(*) >", "it only saves work"},
+	{"", " AND ", ") m ON m.data_set_id", "it only saves work"},
+	{"", " AND ", "WHERE order_event_id IS NOT NULL", "it only saves work"},
+	{"attributions", "SELECT DISTINCT", "FROM touched", "it only saves work"},
+	{"attributions", "UNION ALL", "", "impressions and conversions differ"},
+	{"attributions", " DESC", "cp_id DESC", "one impression with two campaigns: there is no rule"},
+	{"attributions", "NULLS FIRST", "cp_id DESC", "one impression with two campaigns: there is no rule"},
+	{"touches", "", "END AS identifier,", "it hands out how identifiers are spelled"},
+	{"attributions", "", "END AS spelled,", "it joins by the identifier"},
+	{"conversions", "", "SELECT event_id, data_set_id, event_type, received_at, order_id,", "quality_days reads them, too"},
+	{"quality_days", "", "AS eligible", "conversions reads it"},
+	{"quality_days", "", "AS reports,", "conversions reads it"},
+}
+
+// isHarmless says whether a mistake in a line changes no row.
+func (m mistake) isHarmless(line string) bool {
+	for _, h := range harmless {
+		if strings.Contains(measure.Names()[m.view], h.views) && strings.Contains(m.old, h.old) && strings.Contains(line, h.line) {
+			return true
+		}
+	}
+	return false
+}
+
 // dependants are the views that read another one, itself included.
 var dependants = map[string][]string{
 	"conversions":      {"conversions", "refunds", "campaign_days", "attributions", "attribution_days"},
@@ -95,8 +128,40 @@ func (tr *trial) noticed(view, mistaken string) bool {
 	return false
 }
 
-// A single mistake in a line of the SQL is noticed. It takes long, and some of the mistakes change nothing, such as one in a
-// filter that only saves work: whoever changes the SQL runs it and looks at what it names.
+// mistake is a swap at the n-th place of a view's query where it fits. Both forms of a view have their own places.
+type mistake struct {
+	view, n  int // the view is one of measure.Names
+	old, new string
+}
+
+// mistakes are all that can be made in the queries of some trials.
+func mistakes(trials []*trial) (all []mistake) {
+	for at := range measure.Names() {
+		for _, swap := range swaps {
+			most := 0
+			for _, tr := range trials {
+				most = max(most, strings.Count(tr.views()[at].Query, swap.old))
+			}
+			for n := range most {
+				all = append(all, mistake{at, n, swap.old, swap.new})
+			}
+		}
+	}
+	return all
+}
+
+// in makes the mistake in the query of a view, and says in which line. It is not ok if it does not fit there.
+func (m mistake) in(query string) (mistaken, where string, ok bool) {
+	places := regexp.MustCompile(regexp.QuoteMeta(m.old)).FindAllStringIndex(query, -1)
+	if m.n >= len(places) {
+		return "", "", false
+	}
+	p := places[m.n]
+	return query[:p[0]] + m.new + query[p[1]:], line(query, p[0]), true
+}
+
+// A single mistake in a line of the SQL is noticed: MISTAKES of them, chosen by SEED, or all. Some change no row: see
+// harmless.
 func TestMistakesAreNoticed(t *testing.T) {
 	var trials []*trial
 	for seed := range uint64(14) {
@@ -105,40 +170,34 @@ func TestMistakesAreNoticed(t *testing.T) {
 			trials[seed].exec("CREATE OR REPLACE VIEW " + v.Name + " AS " + v.Query)
 		}
 	}
-	tried, missed := 0, 0
-	for at, name := range measure.Names() {
-		for _, swap := range swaps {
-			pattern := regexp.MustCompile(regexp.QuoteMeta(swap.old))
-			// Both forms of a view have their own places; a mistake is the n-th place of its form.
-			most := 0
-			for _, tr := range trials {
-				most = max(most, len(pattern.FindAllStringIndex(tr.views()[at].Query, -1)))
+	all := mistakes(trials)
+	if n, _ := strconv.Atoi(os.Getenv("MISTAKES")); n > 0 {
+		seed, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		all = all[:min(n, len(all))]
+	}
+	missed := 0
+	for _, m := range all {
+		seen, line := false, ""
+		for _, tr := range trials {
+			view := tr.views()[m.view]
+			mistaken, where, ok := m.in(view.Query)
+			if !ok {
+				continue
 			}
-			for n := range most {
-				tried++
-				seen, where := false, ""
-				for _, tr := range trials {
-					view := tr.views()[at]
-					places := pattern.FindAllStringIndex(view.Query, -1)
-					if n >= len(places) {
-						continue
-					}
-					p := places[n]
-					where = line(view.Query, p[0])
-					seen = tr.noticed(view.Name, view.Query[:p[0]]+swap.new+view.Query[p[1]:])
-					tr.exec("CREATE OR REPLACE VIEW " + view.Name + " AS " + view.Query)
-					if seen {
-						break
-					}
-				}
-				if !seen {
-					missed++
-					t.Errorf("%s: %q instead of %q, place %d, changes nothing: %s", name, swap.new, swap.old, n, where)
-				}
+			line = where
+			seen = tr.noticed(view.Name, mistaken)
+			tr.exec("CREATE OR REPLACE VIEW " + view.Name + " AS " + view.Query)
+			if seen {
+				break
 			}
 		}
+		if !seen && !m.isHarmless(line) {
+			missed++
+			t.Errorf("%s: %q instead of %q, place %d, changes nothing: %s", measure.Names()[m.view], m.new, m.old, m.n, line)
+		}
 	}
-	t.Log(fmt.Sprint(tried, " mistakes, ", missed, " not noticed"))
+	t.Logf("%d mistakes, %d not noticed", len(all), missed)
 }
 
 func line(text string, at int) string {
