@@ -98,8 +98,8 @@ func printStatus(out io.Writer, st *clusterstatus.Status, now time.Time) error {
 		if n.Draining {
 			state = "draining"
 		}
-		if n.Trouble != "" {
-			state = n.Trouble
+		if n.Failure != "" {
+			state = n.Failure
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v ago\t%s\n", n.ID, n.Host, n.Version, n.API, max(0, now.Sub(n.Heartbeat)).Round(100*time.Millisecond), state)
 	}

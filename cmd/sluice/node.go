@@ -175,7 +175,7 @@ func (s *service) nodes() int {
 }
 
 // loads is what this node carries into the tables now, and why it cannot.
-func (s *service) loads() (out []cluster.Load, trouble *cluster.Trouble) {
+func (s *service) loads() (out []cluster.Load, failure *cluster.Failure) {
 	if !s.loading {
 		return nil, nil
 	}
@@ -185,10 +185,10 @@ func (s *service) loads() (out []cluster.Load, trouble *cluster.Trouble) {
 			out = append(out, cluster.Load{Partition: p.Partition, Watermark: p.Watermark})
 		}
 	}
-	if st.Trouble.Error != "" {
-		trouble = &cluster.Trouble{Since: st.Trouble.Since, Error: st.Trouble.Error}
+	if st.Failure.Error != "" {
+		failure = &cluster.Failure{Since: st.Failure.Since, Error: st.Failure.Error}
 	}
-	return out, trouble
+	return out, failure
 }
 
 // freshWatermark is for how long a watermark counts that this node has read itself: it reads it every second.

@@ -168,7 +168,7 @@ var Alarms = []Alarm{
 		"SluiceNoLoader", Critical, "0m", "",
 		"Events wait, and nothing of their partition is loaded.", "Nothing is lost while the stream retains them. If a node says why it cannot load, repair that: the bucket, its credentials, the network or the disk of the tables. If none does, start a node with --loading and the tables of the cluster; sluice cluster status shows nodes and leases.",
 		func(s *State) (string, bool) {
-			n, why := s.Backlog.Unloaded(), s.trouble()
+			n, why := s.Backlog.Unloaded(), s.failure()
 			if why == "" {
 				why = "No node says that it loads them."
 			}

@@ -55,14 +55,14 @@ func (s *State) Nodes() []cluster.Node {
 	return s.Cluster.Nodes
 }
 
-// trouble says why nothing is loaded, as the nodes report it; "" if none reports anything.
-func (s *State) trouble() string {
+// failure says why nothing is loaded, as the nodes report it; "" if none reports anything.
+func (s *State) failure() string {
 	if s.Cluster == nil {
 		return ""
 	}
-	n := s.Cluster.Troubled()
+	n := s.Cluster.Failed()
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("Node %s %s has not been able to load since %s: %s.", n.Host, n.API, humanize.Time(n.Trouble.Since), n.Trouble.Error)
+	return fmt.Sprintf("Node %s %s has not been able to load since %s: %s.", n.Host, n.API, humanize.Time(n.Failure.Since), n.Failure.Error)
 }

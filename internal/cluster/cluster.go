@@ -36,7 +36,7 @@ type Node struct {
 	Loading  bool      `json:"loading"`
 	Draining bool      `json:"draining,omitempty"` // it stops: it takes no requests any more
 	Loads    []Load    `json:"loads,omitempty"`    // the partitions that it loads
-	Trouble  *Trouble  `json:"trouble,omitempty"`  // why it cannot load; nil is none
+	Failure  *Failure  `json:"failure,omitempty"`  // why it cannot load; nil is none
 	Reads    Formats   `json:"reads"`
 	Oldest   int64     `json:"oldest,omitempty"` // no event comes that it received before, Unix seconds by its clock
 
@@ -57,8 +57,8 @@ type Load struct {
 	Watermark uint64 `json:"watermark"` // everything up to here is in the table
 }
 
-// Trouble is why a node cannot load, and since when.
-type Trouble struct {
+// Failure is why a node cannot load, and since when.
+type Failure struct {
 	Since time.Time `json:"since"`
 	Error string    `json:"error"`
 }
@@ -103,10 +103,10 @@ func (v *View) Loader(partition uint8) *Node {
 	return nil
 }
 
-// Troubled returns the node that cannot load for longest; nil when all can.
-func (v *View) Troubled() (found *Node) {
+// Failed returns the node that cannot load for longest; nil when all can.
+func (v *View) Failed() (found *Node) {
 	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.Trouble != nil && (found == nil || n.Trouble.Since.Before(found.Trouble.Since)) {
+		if n := &v.Nodes[i]; n.Failure != nil && (found == nil || n.Failure.Since.Before(found.Failure.Since)) {
 			found = n
 		}
 	}
@@ -117,7 +117,7 @@ func (v *View) Troubled() (found *Node) {
 type Options struct {
 	Engine *engine.Engine
 	Node   Node
-	Loads  func() ([]Load, *Trouble) // what this node loads now, and why it cannot; nil means nothing
+	Loads  func() ([]Load, *Failure) // what this node loads now, and why it cannot; nil means nothing
 	Oldest func() int64              // see Node.Oldest; nil means that it is not known
 	Raise  func(int64)               // from now on no event is received before that time, Unix seconds; required with Oldest
 	Now    func() time.Time
@@ -317,7 +317,7 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 	n := m.o.Node
 	n.Draining = m.draining.Load()
 	if m.o.Loads != nil {
-		n.Loads, n.Trouble = m.o.Loads()
+		n.Loads, n.Failure = m.o.Loads()
 	}
 	if err := m.put(ctx, n); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ type node struct {
 	stop func()
 }
 
-func start(t *testing.T, url, host string, loads func() ([]Load, *Trouble)) node {
+func start(t *testing.T, url, host string, loads func() ([]Load, *Failure)) node {
 	t.Helper()
 	e, err := engine.Open(t.Context(), engine.Options{URL: url, Token: enginetest.Token})
 	if err != nil {
@@ -55,16 +55,16 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // Nodes see each other come, drain and go. How far a partition is loaded stays known when its loader is gone.
 func TestNodesSeeEachOther(t *testing.T) {
 	srv := enginetest.Start(t, "")
-	a := start(t, srv.URL(), "a", func() ([]Load, *Trouble) {
-		return []Load{{Partition: 2, Watermark: 17}}, &Trouble{Since: time.Unix(7, 0).UTC(), Error: "no answer"}
+	a := start(t, srv.URL(), "a", func() ([]Load, *Failure) {
+		return []Load{{Partition: 2, Watermark: 17}}, &Failure{Since: time.Unix(7, 0).UTC(), Error: "no answer"}
 	})
 	b := start(t, srv.URL(), "b", nil)
 	eventually(t, "view of both", func() bool { return b.View().Live() == 2 && a.View().Live() == 2 })
 	if n := b.View().Loader(2); n == nil || n.Host != "a" || b.View().Loaded[2] != 17 {
 		t.Errorf("loader of partition 2: got %+v, %v, want a at 17", n, b.View().Loaded)
 	}
-	if n := b.View().Troubled(); n == nil || n.Host != "a" || *n.Trouble != (Trouble{time.Unix(7, 0).UTC(), "no answer"}) {
-		t.Errorf("got %+v, want the trouble of a", n)
+	if n := b.View().Failed(); n == nil || n.Host != "a" || *n.Failure != (Failure{time.Unix(7, 0).UTC(), "no answer"}) {
+		t.Errorf("got %+v, want the failure of a", n)
 	}
 	if n := b.View().Loader(0); n != nil {
 		t.Errorf("loader of partition 0: got %+v, want none", n)

@@ -82,7 +82,7 @@ type Node struct {
 	Heartbeat time.Time `json:"heartbeat"`
 	Loading   bool      `json:"loading"`
 	Draining  bool      `json:"draining"`
-	Trouble   string    `json:"trouble,omitempty"` // why it cannot load, and since when
+	Failure   string    `json:"failure,omitempty"` // why it cannot load, and since when
 }
 
 // Read asks the engine for all of it.
@@ -128,10 +128,10 @@ func Read(ctx context.Context, e *engine.Engine) (*Status, error) {
 		hosts[n.ID] = n.Host
 		versions[n.Version] = true
 		out := Node{ID: n.ID, Host: n.Host, Version: n.Version, API: n.API, Started: n.Started, Heartbeat: n.Seen, Loading: n.Loading, Draining: n.Draining}
-		if t := n.Trouble; t != nil {
-			out.Trouble = fmt.Sprintf("cannot load since %s: %s", t.Since.Format(time.TimeOnly), t.Error)
-			if time.Since(t.Since) > troubleAfter {
-				st.problem("%s %s %s", n.Host, n.API, out.Trouble)
+		if t := n.Failure; t != nil {
+			out.Failure = fmt.Sprintf("cannot load since %s: %s", t.Since.Format(time.TimeOnly), t.Error)
+			if time.Since(t.Since) > failureAfter {
+				st.problem("%s %s %s", n.Host, n.API, out.Failure)
 			}
 		}
 		st.Nodes = append(st.Nodes, out)
@@ -186,8 +186,8 @@ func (st *Status) addStreams(streams []engine.StreamStatus) {
 	}
 }
 
-// troubleAfter is for how long a node may fail to load before that is a problem: a request that is repeated is none. Arbitrary.
-const troubleAfter = 10 * time.Second
+// failureAfter is for how long a node may fail to load before that is a problem: a request that is repeated is none. Arbitrary.
+const failureAfter = 10 * time.Second
 
 // addPartitions says what waits behind the watermarks.
 func (st *Status) addPartitions(ctx context.Context, e *engine.Engine, streams []engine.StreamStatus, view *cluster.View) {

@@ -117,7 +117,7 @@ func TestStoredIsKnown(t *testing.T) {
 	}
 	s := wellState()
 	s.Backlog = loader.BacklogStats{{Known: true, First: 3, Age: time.Minute, Still: time.Minute}}
-	s.Cluster = &cluster.View{Nodes: []cluster.Node{{Host: "a"}, {Host: "b", Trouble: &cluster.Trouble{Since: noon, Error: "the bucket does not answer"}}}}
+	s.Cluster = &cluster.View{Nodes: []cluster.Node{{Host: "a"}, {Host: "b", Failure: &cluster.Failure{Since: noon, Error: "the bucket does not answer"}}}}
 	if v := judge(s); len(v.Alarms) != 1 || !strings.Contains(v.Alarms[0].Say, "Node b") || !strings.Contains(v.Alarms[0].Say, "since "+humanize.Time(noon)+": the bucket does not answer") {
 		t.Errorf("got %+v, want an alarm that names the node, since when and why", v.Alarms)
 	}

@@ -151,7 +151,7 @@ func loaderCard(s *state) systemCard {
 			strconv.Itoa(int(p.Partition)), held, "frame " + humanize.Count(p.Watermark), humanize.Count(p.Commits), humanize.Ago(s.Now, p.LastCommit),
 		})
 	}
-	if t := s.Loader.Trouble; t.Error != "" {
+	if t := s.Loader.Failure; t.Error != "" {
 		card.Facts = append(card.Facts, fact{"Cannot load since", humanize.Time(t.Since) + ": " + t.Error})
 	}
 	return card

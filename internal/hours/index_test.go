@@ -120,7 +120,7 @@ func TestPack(t *testing.T) {
 	}
 	small := k.unpack(k.pack(d, halfPastNoon.Add(-hoursKept).Unix(), recentFrom(halfPastNoon), 60))
 	if !slices.Equal(small.TotalsBy(week), d.TotalsBy(week)) || small.Count(KindWarnings, "W", day) != 3 || len(small.Types(day)) != 0 {
-		t.Errorf("with little room: got %+v, %+v", small.Totals(week), small.Types(day))
+		t.Errorf("with little memory: got %+v, %+v", small.Totals(week), small.Types(day))
 	}
 	for i := range len(p.recent) { // what is torn ends; it does not panic
 		_ = k.unpack(&packed{totals: p.totals[:min(i, len(p.totals))], recent: p.recent[:i]}).Reasons(day)

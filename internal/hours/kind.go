@@ -1,7 +1,7 @@
 package hours
 
 // kindRules say what is special about a kind of number, in one place. A kind without a rule is kept in memory for the last 24
-// hours of each dataset, as far as that has room.
+// hours of each dataset, as far as that fits.
 var kindRules = map[string]kindRule{
 	KindWarnings:    {alarm: true},
 	KindSubmissions: {alarm: true},
@@ -9,7 +9,7 @@ var kindRules = map[string]kindRule{
 }
 
 type kindRule struct {
-	alarm bool // alarms of datasets look at it: it stays in memory whatever room there is
+	alarm bool // alarms of datasets look at it: it stays in memory however much fits
 }
 
 // A row of KindRejections has a count and a value. In an index they are two series.

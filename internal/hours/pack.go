@@ -13,7 +13,7 @@ type packed struct {
 	last   int64  // the latest hour in which an event was accepted
 	totals []byte // all five
 	recent []byte // how many series there are; of each the number of its key, and its hours
-	large  bool   // there is no room for recent: only what alarms look at is there
+	large  bool   // recent does not fit: only what alarms look at is there
 	round  uint32 // in which reading of a day it was read last
 }
 
@@ -46,7 +46,7 @@ func (k *keys) of(key seriesKey) (uint32, bool) {
 // packer writes numbers, small ones in half a byte: three bits at a time, and one that says whether more follow.
 type packer struct {
 	b    []byte
-	half bool // the last byte has room for another half
+	half bool // half of the last byte is free
 }
 
 func (p *packer) put(v uint64) {
@@ -116,7 +116,7 @@ func (k seriesKey) packedAs() int {
 	return 1
 }
 
-// packSeries packs the series of a dataset, or those that alarms look at. It says whether there is not enough room.
+// packSeries packs the series of a dataset, or those that alarms look at. It says whether they do not fit.
 func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed []byte, large bool) {
 	var list []*series
 	for key, s := range d.each() {

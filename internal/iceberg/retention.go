@@ -13,7 +13,7 @@ const (
 )
 
 // spareDays is how many days a run may drop beyond those that have passed since the last one: the rule of the contract with
-// operators, which leaves room for midnights and for receipts of nodes whose clocks differ.
+// operators, which allows for midnights and for receipts of nodes whose clocks differ.
 const spareDays = 2
 
 // Retention is what a run of retention goes by.

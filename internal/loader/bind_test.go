@@ -326,7 +326,7 @@ func TestTablesAreHandledByOthers(t *testing.T) {
 	}
 	until(t, "loading to go on", func() bool {
 		st := s.loader.Stats()
-		return st.Stopped == "" && st.Trouble.Error == "" && st.Partitions[0].Held
+		return st.Stopped == "" && st.Failure.Error == "" && st.Partitions[0].Held
 	})
 	s.loaded(s.send(1))
 	check(t, openLake(t, tables, nil), sent)

@@ -197,7 +197,7 @@ type PartitionStats struct {
 	Commits    int64 // with rows of the partition; one commit may have those of several
 	Pending    int   // rows read and not yet committed
 	LastCommit time.Time
-	Trouble    Trouble
+	Failure    Failure
 }
 
 // Stats is the state of a loader.
@@ -206,7 +206,7 @@ type Stats struct {
 	Commits    int64         // by this process
 	CommitTime time.Duration // of all of them, each from its beginning until its rows are visible
 	Failures   int64         // commits and reads of the watermarks that had to be tried again
-	Trouble    Trouble       // of the partition that has it for longest
+	Failure    Failure       // of the partition that has it for longest
 	Damaged    int64         // frames and records that could not be read, in quarantine; counted over restarts
 	Stopped    string        // why nothing is loaded until an operator has decided, and what to do; "" is as it should be
 	Missing    int64         // sequence numbers that held nothing when the loader came to them; counted over restarts
@@ -221,8 +221,8 @@ func (l *Loader) Stats() Stats {
 	for _, p := range l.partitions {
 		st := p.stats()
 		out.Partitions = append(out.Partitions, st)
-		if t := st.Trouble; t.Error != "" && (out.Trouble.Error == "" || t.Since.Before(out.Trouble.Since)) {
-			out.Trouble = t
+		if t := st.Failure; t.Error != "" && (out.Failure.Error == "" || t.Since.Before(out.Failure.Since)) {
+			out.Failure = t
 		}
 		if why := p.stopped.Load(); why != nil {
 			out.Stopped = *why

@@ -289,13 +289,13 @@ func TestTroubleIsWaitedOut(t *testing.T) {
 	})
 	l, _ := start(t, Options{Stream: src, Lake: lk, Quarantine: t.TempDir()})
 	until(t, "a second attempt", func() bool { return l.Stats().Failures >= 2 })
-	if l.Stats().Trouble.Error == "" {
+	if l.Stats().Failure.Error == "" {
 		t.Error("got no error in the stats, want one")
 	}
 	full.Store(false)
 	until(t, "the frame", func() bool { return l.Watermark(0) == 1 })
 	check(t, lk, []*submission.Submission{placed(t, s, 1, 0)})
-	if e := l.Stats().Trouble.Error; e != "" {
+	if e := l.Stats().Failure.Error; e != "" {
 		t.Errorf("got error %q, want none any more", e)
 	}
 }

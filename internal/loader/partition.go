@@ -30,8 +30,8 @@ type partition struct {
 	mu         sync.Mutex
 	read       time.Time // when the watermark was last read or moved; only differences count
 	lastCommit time.Time
-	trouble    Trouble
-	unread     bool   // the trouble is that the watermark cannot be read
+	failure    Failure
+	unread     bool   // the failure is that the watermark cannot be read
 	reached    uint64 // the watermark when it began
 }
 
@@ -101,7 +101,7 @@ func (p *partition) marks(ctx context.Context) (lake.Watermarks, error) {
 	return marks, err
 }
 
-// reach notes up to where everything is in the table. Trouble ends when the watermark can be read again, if that was
+// reach notes up to where everything is in the table. A failure ends when the watermark can be read again, if that was
 // it, or when it has moved, whoever moved it.
 func (p *partition) reach(to uint64) {
 	p.watermark.Store(to)
@@ -191,18 +191,18 @@ func (p *partition) committed(to uint64, added, waiting int) {
 func (p *partition) failed(err error, unread bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	isNew := p.trouble.Error == ""
+	isNew := p.failure.Error == ""
 	if isNew {
-		p.trouble.Since, p.reached = p.l.o.Now().UTC(), p.watermark.Load()
+		p.failure.Since, p.reached = p.l.o.Now().UTC(), p.watermark.Load()
 	}
-	p.trouble.Error, p.unread = err.Error(), unread
-	p.l.complaints.add(p.log, p.trouble.Error, isNew)
+	p.failure.Error, p.unread = err.Error(), unread
+	p.l.complaints.add(p.log, p.failure.Error, isNew)
 }
 
-// recovered notes the end of trouble. The caller holds mu.
+// recovered notes the end of a failure. The caller holds mu.
 func (p *partition) recovered() {
-	if p.trouble.Error != "" {
-		p.trouble, p.unread = Trouble{}, false
+	if p.failure.Error != "" {
+		p.failure, p.unread = Failure{}, false
 		p.l.complaints.end(p.log)
 	}
 }
@@ -226,7 +226,7 @@ func (p *partition) stats() PartitionStats {
 	out := PartitionStats{
 		Partition: p.id, Held: p.held.Load(), Watermark: p.watermark.Load(), Rows: p.rows.Load(),
 		Rejections: p.rejections.Load(), Frames: p.frames.Load(), Commits: p.commits.Load(),
-		Pending: int(p.pending.Load()), LastCommit: p.lastCommit, Trouble: p.trouble,
+		Pending: int(p.pending.Load()), LastCommit: p.lastCommit, Failure: p.failure,
 	}
 	return out
 }

@@ -43,7 +43,7 @@ const (
 // What callers branch on.
 var (
 	ErrNotListed = errors.New("suppression: no such import, or the identifier is not on the list")
-	errFull      = fmt.Errorf("suppression: the list has room for %d entries: remove an import", MaxEntries)
+	errFull      = fmt.Errorf("suppression: the list takes %d entries: remove an import", MaxEntries)
 	errKeys      = fmt.Errorf("suppression: %d digest keys have entries already: remove the imports that were made with the oldest, and import them again", maxKeys)
 )
 
@@ -384,7 +384,7 @@ func (a *Addition) write(ctx context.Context, l *List, k identifier.Kind, digest
 		return 0, nil
 	}
 	h := header{chunkVersion, a.Name, l.now().UTC().Truncate(time.Second), k, a.Dataset, a.key}
-	var last *chunk // one with room
+	var last *chunk // one that is not full
 	var known map[uint64]bool
 	total, next := 0, 0
 	_, err = l.scan(ctx, func() { last, known, total, next = nil, map[uint64]bool{}, 0, 0 }, func(c *chunk) error {

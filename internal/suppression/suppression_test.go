@@ -215,7 +215,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := l.NewKey(t.Context()); err != nil {
-		t.Errorf("with room for a key: got %v", err)
+		t.Errorf("below the limit of keys: got %v", err)
 	}
 }
 

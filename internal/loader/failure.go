@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Trouble is why nothing is loaded. The zero value is none.
-type Trouble struct {
+// Failure is why nothing is loaded. The zero value is none.
+type Failure struct {
 	Since time.Time
 	Error string
 }
@@ -23,7 +23,7 @@ type complaints struct {
 	more     int
 }
 
-// add notes a failure. isNew says that the partition had no trouble before.
+// add notes a failure. isNew says that the partition had no failure before.
 func (c *complaints) add(log *slog.Logger, text string, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,7 +36,7 @@ func (c *complaints) add(log *slog.Logger, text string, isNew bool) {
 	}
 }
 
-// end notes the end of a partition's trouble. Loading works again when no partition has any.
+// end notes the end of a partition's failure. Loading works again when no partition has any.
 func (c *complaints) end(log *slog.Logger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
