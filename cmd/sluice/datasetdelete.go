@@ -224,15 +224,19 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, yes bo
 	if err != nil {
 		return err
 	}
-	var has lake.Contents
-	if shorter {
-		l, err := openLake(cmd, lakeToRead)
-		if err == nil {
-			has, err = l.Contents(cmd.Context(), id, l.Cutoff(keep))
+	if !shorter {
+		if dryRun {
+			fmt.Fprintln(cmd.ErrOrStderr(), "This deletes nothing. Nothing was changed.")
 		}
-		if err != nil {
-			return failed(err)
-		}
+		return nil
+	}
+	l, _, err := openSettled(cmd, false, lakeToRead)
+	if err != nil {
+		return failed(err)
+	}
+	has, err := l.Contents(cmd.Context(), id, l.Cutoff(keep))
+	if err != nil {
+		return failed(err)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "This deletes %d events, %d rejections and %d numbers of %s: those of %d days, within 24 h.\n",
 		has.Events, has.Rejections, has.Numbers, id, has.Days)
@@ -240,7 +244,7 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, yes bo
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing was changed.")
 		return nil
 	}
-	if yes || !shorter {
+	if yes {
 		return nil
 	}
 	return confirm(cmd, "Keep its rows for a shorter time?")

@@ -137,6 +137,16 @@ func TestServerFinishesDeletion(t *testing.T) {
 	}
 }
 
+// A dataset can have a retention of its own before a server has made the tables.
+func TestRetentionBeforeTheFirstStart(t *testing.T) {
+	dir := t.TempDir()
+	sluice(t, "dataset", "create", "shop", "--data", dir)
+	sluice(t, "dataset", "set", "shop", "--retention", "7", "--data", dir, "--yes")
+	if out := sluice(t, "dataset", "list", "--data", dir, "--json"); !strings.Contains(out, `"retention_days":7`) {
+		t.Errorf("got %s, want 7 days", out)
+	}
+}
+
 // The retention of a dataset is at most that of the tables; a shorter one asks.
 func TestDatasetRetention(t *testing.T) {
 	dir := t.TempDir()
