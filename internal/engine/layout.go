@@ -15,7 +15,7 @@ import (
 //	SLUICE_DATASETS  key-value  datasets, and hashes of their keys                      for ever
 //	SLUICE_READERS   key-value  readers, and hashes of their tokens                     for ever
 //	SLUICE_KEY_USE   key-value  when each key was last used                             for ever
-//	SLUICE_MARKS     key-value  the end of each partition, and how far it is loaded     for ever
+//	SLUICE_ENDS      key-value  the end of each partition, and how far it is loaded     for ever
 //	SLUICE_SETTINGS  key-value  what all nodes share: settings and secrets              for ever
 //	SLUICE_ERASURES  key-value  tombstones of erased identifiers: keyed digests         90 days, or as long as frames
 //	SLUICE_SUPPRESS  key-value  identifiers whose events are suppressed: keyed digests  until they are removed
@@ -56,7 +56,7 @@ var buckets = [...]struct {
 	age               time.Duration // 0 means for ever
 }{
 	Datasets:    {name: "SLUICE_DATASETS", description: "Sluice datasets and key hashes"},
-	StreamEnds:  {name: "SLUICE_MARKS", description: "Sluice stream ends"},
+	StreamEnds:  {name: "SLUICE_ENDS", description: "Sluice stream ends"},
 	Settings:    {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
 	Readers:     {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
 	KeyUse:      {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
@@ -107,11 +107,11 @@ var journals = [...]struct {
 
 func partitionName(p uint8) string { return "SLUICE_" + strconv.Itoa(int(p)) }
 func frameSubject(p uint8) string  { return "SLUICE." + strconv.Itoa(int(p)) + ".frame" }
-func keyPrefix(p uint8) string     { return "SLUICE." + strconv.Itoa(int(p)) + ".once." }
+func keyPrefix(p uint8) string     { return "SLUICE." + strconv.Itoa(int(p)) + ".keyed." }
 
 // keyOf returns the key that a subject of keyPrefix ends with, "" for another subject.
 func keyOf(subject string) string {
-	_, key, _ := strings.Cut(subject, ".once.")
+	_, key, _ := strings.Cut(subject, ".keyed.")
 	return key
 }
 

@@ -2,6 +2,7 @@ package readers
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -99,11 +100,26 @@ func goesOn(t *testing.T, bin, dir string) {
 	lookUp(t, s, lines, access)
 	replay(t, s, access)
 	follow(t, s, access)
+	suppressed(t, s, access)
+	a, err := servicetest.Client.Get(s.Ops() + "/iceberg/v1/namespaces/sluice/views/attributions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	if view, err := io.ReadAll(a.Body); err != nil || !strings.Contains(string(view), fmt.Sprint(7*24*time.Hour.Microseconds())) {
+		t.Errorf("got %v %d, want a view with the window that was saved", err, a.StatusCode)
+	}
 	s.Stop()
 	for _, args := range [][]string{{"lake", "check"}, {"audit", "verify"}} {
 		if out, err := exec.Command(bin, append(args, "--data", dir)...).CombinedOutput(); err != nil {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
+	}
+	if out, err := exec.Command(bin, "dataset", "create", sent.Deleted, "--data", dir).CombinedOutput(); err == nil {
+		t.Errorf("got %s, want the id of a deleted dataset to be taken", out)
+	}
+	if out, err := exec.Command(bin, "dataset", "list", "--json", "--data", dir).CombinedOutput(); err != nil || !strings.Contains(string(out), `"retention_days":36000`) {
+		t.Errorf("dataset list: got %v %s, want a retention", err, out)
 	}
 	tables := filepath.Join(dir, "lake")
 	l, err := openLake(t.Context(), settings{dir: tables, now: time.Now})
@@ -146,6 +162,17 @@ func replay(t *testing.T, s *sent.Service, access *sent.Access) {
 	}
 	if in[sent.InTable] == 0 || in[sent.InStream] == 0 {
 		t.Errorf("got keys in %v, want some that were loaded and some that were not", in)
+	}
+}
+
+// suppressed asks what would become of an event of a person on the suppression list.
+func suppressed(t *testing.T, s *sent.Service, access *sent.Access) {
+	t.Helper()
+	body := fmt.Sprintf(`{"data_set_id":"shop-a","event_type":"purchase","timestamp":%d,"identifiers":{"email_sha256":%q}}`,
+		time.Now().Unix(), access.Suppressed)
+	a, err := s.Call(http.MethodPost, access.Keys["shop-a"], "/v1/events/validate", body)
+	if err != nil || !strings.Contains(string(a.Body), `"privacy_reasons":["operator.suppression_list"]`) {
+		t.Errorf("got %d %s, %v, want it suppressed by the list", a.Status, a.Body, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package sent
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -23,6 +24,29 @@ type Access struct {
 	Keys     map[string]string `json:"keys"`   // API keys, by dataset
 	Reader   string            `json:"reader"` // token of a reader
 	Requests []Keyed           `json:"requests"`
+
+	Suppressed string `json:"suppressed"` // hash of an address that is on the suppression list
+}
+
+// Deleted is a dataset that was deleted.
+const Deleted = "deleted"
+
+// Provision makes what the engine holds beside datasets, keys and readers: a dataset that was deleted, the retention of another,
+// an entry of the suppression list, which is returned, and settings of the views.
+func Provision(dataset string, run func(args ...string) error) (suppressed string, err error) {
+	suppressed = fmt.Sprintf("%x", sha256.Sum256([]byte("suppressed@example.com")))
+	for _, args := range [][]string{
+		{"dataset", "create", Deleted},
+		{"dataset", "delete", Deleted, "--yes"},
+		{"dataset", "set", dataset, "--retention", "36000", "--yes"},
+		{"suppression", "add", "--email-sha256", suppressed},
+		{"lake", "views", "--dialect", "duckdb", "--window", "7d", "--save"},
+	} {
+		if err := run(args...); err != nil {
+			return "", err
+		}
+	}
+	return suppressed, nil
 }
 
 // Keyed is a request with an idempotency key, which can be sent again.
