@@ -8,7 +8,7 @@ import (
 )
 
 // Pages for users have no commit hash and no name of a Go test, and lead to no page for developers, which the archive of a
-// release does not have. specification.md, which names code and tests, is excepted.
+// release does not have.
 func TestPagesAreForUsers(t *testing.T) {
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil || len(pages) < 10 {
@@ -17,12 +17,9 @@ func TestPagesAreForUsers(t *testing.T) {
 	wrong := map[string]*regexp.Regexp{
 		"a commit hash":         regexp.MustCompile(`(^|[\s(` + "`" + `])([0-9]+[a-f]|[a-f]+[0-9])[0-9a-f]{5,38}($|[\s),.:;` + "`" + `])`),
 		"a Go test":             regexp.MustCompile(`\b(Test|Benchmark|Fuzz)[A-Z][A-Za-z]+\b`),
-		"a page for developers": regexp.MustCompile(`\]\((\.\./ARCHITECTURE|\.\./CONTRIBUTING|decisions|internals|specification)`),
+		"a page for developers": regexp.MustCompile(`\]\((\.\./ARCHITECTURE|\.\./CONTRIBUTING|decisions|internals)`),
 	}
 	for _, page := range append(pages, "README.md", "SECURITY.md") {
-		if page == "docs/specification.md" {
-			continue
-		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)

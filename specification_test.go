@@ -16,7 +16,7 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 	tests := " " + strings.ReplaceAll(strings.ReplaceAll(string(sources), "func ", ""), "\n", " ")
 	quoted := regexp.MustCompile("`([^`]+)`")
-	for _, page := range []string{"docs/specification.md", "docs/internals/guarantees.md", "docs/internals/laboratory.md", "ARCHITECTURE.md"} {
+	for _, page := range []string{"docs/internals/specification.md", "docs/internals/guarantees.md", "docs/internals/laboratory.md", "ARCHITECTURE.md"} {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
