@@ -2,8 +2,12 @@ package dataset
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"sluice/internal/engine"
 )
 
 // lingering is for how long after a deletion events of the dataset may still be received: nodes follow within seconds, and
@@ -36,14 +40,23 @@ func freeFrom(at time.Time, frames time.Duration) time.Time {
 
 // Delete ends a dataset with its keys, within seconds everywhere. Its id stays taken while the stream holds frames of it. For a
 // dataset that was deleted before, it says when; one that never was is ErrNotFound. as, if not nil, is a deletion that is known
-// from elsewhere.
+// from elsewhere: it keeps the id taken for as long as it says, also where there is no record of the dataset.
 func (r *Registry) Delete(ctx context.Context, id string, as *Deletion) (out Deletion, err error) {
 	limits, err := r.replica.Engine.Limits(ctx)
 	if err != nil {
 		return out, fmt.Errorf("delete dataset %s: %w", id, err)
 	}
+	if as != nil {
+		data, err := json.Marshal(toStored(&Dataset{ID: id, Created: as.At, Deleted: as}))
+		if err == nil {
+			_, err = r.replica.Bucket.Create(ctx, recordKey(id), data)
+		}
+		if err != nil && !errors.Is(err, engine.ErrExists) {
+			return out, fmt.Errorf("delete dataset %s: %w", id, err)
+		}
+	}
 	err = r.edit(ctx, id, func(d *Dataset, now time.Time) error {
-		if d.Deleted == nil {
+		if d.Deleted == nil || as != nil && d.Deleted.Free.Before(as.Free) {
 			left := as
 			if left == nil {
 				at := now.Truncate(time.Second)

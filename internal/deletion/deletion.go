@@ -86,21 +86,22 @@ func Mend(ctx context.Context, reg *dataset.Registry, t *erasure.Tombstones, now
 	if err != nil {
 		return err
 	}
-	for _, s := range all {
-		if !s.Whole {
-			continue
-		}
-		d, err := reg.Read(ctx, s.Dataset)
-		if err == nil && d.Created.Before(s.Before) { // one of the same id can only be made later
-			_, err = reg.Delete(ctx, s.Dataset, &dataset.Deletion{At: s.Began, Free: s.Before.Add(time.Second)})
-		}
-		if err != nil && !errors.Is(err, dataset.ErrNotFound) {
-			return err
-		}
-	}
 	deleted, err := reg.Deleted(ctx)
 	if err != nil {
 		return err
+	}
+	for _, s := range all {
+		if !s.Whole || deleted[s.Dataset].Free.After(s.Before) {
+			continue
+		}
+		d, err := reg.Read(ctx, s.Dataset)
+		// One of the same id can only be made later. Where there is none, a new one would lose what is received until then.
+		if errors.Is(err, dataset.ErrNotFound) || err == nil && d.Created.Before(s.Before) {
+			_, err = reg.Delete(ctx, s.Dataset, &dataset.Deletion{At: s.Began, Free: s.Before.Add(time.Second)})
+		}
+		if err != nil {
+			return err
+		}
 	}
 	for id, d := range deleted {
 		known := slices.ContainsFunc(all, func(s erasure.Tombstone) bool { return s.Whole && s.Dataset == id && !s.Began.Before(d.At) })
