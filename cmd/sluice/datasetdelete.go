@@ -138,9 +138,14 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 		return unfinished(err)
 	}
 	var done deletion.Done
-	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) (err error) {
-		done, err = deletion.Apply(cmd.Context(), t, l, hooks.now().Add(time.Second))
-		return err
+	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
+		return t.Pass(cmd.Context(), l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
+			done, err = deletion.Finish(ctx, t, l, w, func(s *erasure.Tombstone) bool {
+				// Also if somebody has finished it: that may have been before the last batch was committed.
+				return s.Whole && s.Dataset == id || w.Pending() && s.Unfinished()
+			})
+			return err
+		})
 	})
 	if err != nil {
 		return unfinished(err)
