@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -142,13 +143,32 @@ func TestServerFinishesDeletion(t *testing.T) {
 	}
 }
 
-// A dataset can have a retention of its own before a server has made the tables.
-func TestRetentionBeforeTheFirstStart(t *testing.T) {
+// A server knows of a deletion that was killed before its tombstone was written, before it loads anything: else the loader would
+// bring rows in behind the pass.
+func TestServerKnowsDeletionsFirst(t *testing.T) {
 	dir := t.TempDir()
-	sluice(t, "dataset", "create", "shop", "--data", dir)
-	sluice(t, "dataset", "set", "shop", "--retention", "7", "--data", dir, "--yes")
-	if out := sluice(t, "dataset", "list", "--data", dir, "--json"); !strings.Contains(out, `"retention_days":7`) {
-		t.Errorf("got %s, want 7 days", out)
+	provisioned(t, dir, "gone-set")
+	e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reg, err := dataset.Open(t.Context(), e, dataset.Options{})
+	if err == nil {
+		_, err = reg.Delete(t.Context(), "gone-set", nil)
+	}
+	if err := errors.Join(err, e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openService(t.Context(), config{ // it starts nothing
+		engineOptions: engine.Options{Dir: dir}, listen: "127.0.0.1:0", tables: lakePlace{dir: filepath.Join(dir, "lake")},
+		loading: true, commit: time.Second, log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if set, err := s.erasures.Current(t.Context()); err != nil || !set.Deleted("gone-set", time.Now().Unix()) {
+		t.Errorf("got %v, and the loader would load rows of the deleted dataset", err)
 	}
 }
 
@@ -183,6 +203,16 @@ func TestDatasetDeleteAgain(t *testing.T) {
 	}
 	if out := sluice(t, "export", "--data", dir); out != "" {
 		t.Errorf("got %s, want nothing", out)
+	}
+}
+
+// A dataset can have a retention of its own before a server has made the tables.
+func TestRetentionBeforeTheFirstStart(t *testing.T) {
+	dir := t.TempDir()
+	sluice(t, "dataset", "create", "shop", "--data", dir)
+	sluice(t, "dataset", "set", "shop", "--retention", "7", "--data", dir, "--yes")
+	if out := sluice(t, "dataset", "list", "--data", dir, "--json"); !strings.Contains(out, `"retention_days":7`) {
+		t.Errorf("got %s, want 7 days", out)
 	}
 }
 

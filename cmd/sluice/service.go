@@ -176,6 +176,9 @@ func (s *service) openAPI(
 	if s.registry, err = dataset.Open(ctx, s.engine, o); err != nil {
 		return err
 	}
+	if err := deletion.Mend(ctx, s.registry, s.erasures, s.now()); err != nil { // before the loader asks what was deleted
+		s.log.Error("an erasure is not finished", "error", err)
+	}
 	if s.readers, err = dataset.OpenReaders(ctx, s.engine, o); err != nil {
 		return err
 	}
