@@ -68,8 +68,8 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/hours":     {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}},
 	"internal/lake": {
 		ours: []string{
-			"event", "internal/campaign", "internal/iceberg", "internal/objectstore", "internal/parquetfile", "internal/submission", "internal/throttle",
-			"internal/watermark",
+			"event", "internal/campaign", "internal/iceberg", "internal/metadata", "internal/objectstore", "internal/parquetfile", "internal/submission",
+			"internal/throttle", "internal/watermark",
 		},
 	},
 	"internal/loader": {

@@ -92,7 +92,7 @@ func (q *request) submitKeyed() error {
 		}
 		return err
 	}
-	if most, age := s.Limits.keys(); q.usage.keys.count(received, age) >= most {
+	if most, age := s.Limits.keys(); q.usage.keys.Count(received, age) >= most {
 		if replayed, rerr := q.replay(digest); replayed || rerr != nil {
 			return rerr
 		}
@@ -101,7 +101,7 @@ func (q *request) submitKeyed() error {
 	}
 	err = q.store(res, received, &digest)
 	if err == nil {
-		q.usage.keys.add(received)
+		q.usage.keys.Add(received)
 	}
 	if errors.Is(err, stream.ErrExists) {
 		replayed, rerr := q.replay(digest)

@@ -2,44 +2,10 @@ package api
 
 import (
 	"strconv"
-	"sync"
 	"time"
 
 	"sluice/event"
 )
-
-// keyWindow counts the idempotency keys that a dataset has used on this node since it started, as long as they are
-// known. The engine holds each in memory, so their number is bounded.
-type keyWindow struct {
-	mu    sync.Mutex
-	hours map[int64]int64 // keys by hour of their first use
-	total int64
-}
-
-// add counts a key that is used for the first time.
-func (k *keyWindow) add(now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.hours == nil {
-		k.hours = make(map[int64]int64)
-	}
-	k.hours[now.Unix()/3600]++
-	k.total++
-}
-
-// count returns how many keys are known now, and forgets those that are older than age.
-func (k *keyWindow) count(now time.Time, age time.Duration) int64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	oldest := now.Add(-age).Unix() / 3600
-	for hour, n := range k.hours {
-		if hour < oldest {
-			k.total -= n
-			delete(k.hours, hour)
-		}
-	}
-	return k.total
-}
 
 // allKeys says that all datasets together have used as many idempotency keys as there may be: this one is new, or can
 // no longer be told from a new one.

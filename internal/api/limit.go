@@ -96,7 +96,7 @@ type usage struct {
 	requests limit.Bucket
 	events   limit.Bucket
 	inFlight atomic.Int64
-	keys     keyWindow
+	keys     limit.Window // of idempotency keys: the engine holds each in memory
 	decoding limit.Waiters
 	queueing limit.Waiters
 	turn     turn // of its large bodies

@@ -157,7 +157,7 @@ func (s *Server) Stats() Stats {
 	s.usages.Range(func(_, v any) bool {
 		d := v.(*usage).stats()
 		_, age := s.Limits.keys()
-		d.Keys = v.(*usage).keys.count(s.Now(), age)
+		d.Keys = v.(*usage).keys.Count(s.Now(), age)
 		st.Datasets = append(st.Datasets, d)
 		return true
 	})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -281,20 +280,11 @@ func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence i
 // forward is a copy of the newest metadata, for a commit to change. The log names no version that will be deleted: not
 // one of those from before an erasure, which is what forget is for.
 func (t *table) forward(s *state, c *change) *metadata.Table {
-	m := *s.meta
-	m.MetadataLog = append(slices.Clone(m.MetadataLog), metadata.LogEntry{
-		TimestampMS: m.LastUpdatedMS, File: t.store.Location(metadata.Name(s.read)),
-	})
-	m.MetadataLog = m.MetadataLog[max(0, len(m.MetadataLog)-logVersions):]
+	m := s.meta.Next(t.store.Location(""), t.store.Location(metadata.Name(s.read)), c.set, t.now())
 	if c.forget {
 		m.MetadataLog = []metadata.LogEntry{}
 	}
-	m.Properties = maps.Clone(m.Properties)
-	maps.Copy(m.Properties, c.set)
-	m.Properties[metadata.VersionProperty] = strconv.Itoa(metadata.FormatVersion)
-	m.LastUpdatedMS = max(t.now().UnixMilli(), m.LastUpdatedMS) // Iceberg wants time to stand still rather than go back
-	m.Location = t.store.Location("")
-	return &m
+	return m
 }
 
 // succeed is the metadata after a commit.
@@ -342,10 +332,8 @@ func summary(s *state, c *change, next *state) map[string]string {
 	return out
 }
 
-const (
-	keepVersions = 40 // metadata files; arbitrary, more than commits can race
-	logVersions  = 20 // of them a version names; arbitrary
-)
+// keepVersions is how many metadata files stay. Arbitrary, more than commits can race.
+const keepVersions = 40
 
 // unexpired is which of the snapshots before last are carried on: none where they are to be forgotten.
 func (t *table) unexpired(older []metadata.Snapshot, last *metadata.Snapshot, forget bool, now int64) []metadata.Snapshot {

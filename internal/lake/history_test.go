@@ -12,8 +12,8 @@ import (
 	"github.com/apache/iceberg-go"
 )
 
-// metadata is what tests look at of a table's metadata document.
-type metadata struct {
+// tableDocument is what tests look at of a table's metadata document.
+type tableDocument struct {
 	Location        string
 	UUID            string `json:"table-uuid"`
 	CurrentSnapshot *int64 `json:"current-snapshot-id"`
@@ -40,13 +40,13 @@ func hintOf(t testing.TB, dir, table string) string {
 }
 
 // document is the newest metadata of a table as another program finds it: by the hint.
-func document(t testing.TB, dir, table string) *metadata {
+func document(t testing.TB, dir, table string) *tableDocument {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, table, "metadata", "v"+hintOf(t, dir, table)+".metadata.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m metadata
+	var m tableDocument
 	if err := json.Unmarshal(b, &m); err != nil {
 		t.Fatal(err)
 	}

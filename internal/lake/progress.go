@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sluice/internal/iceberg"
+	"sluice/internal/metadata"
 	"sluice/internal/watermark"
 )
 
@@ -21,10 +22,10 @@ var (
 )
 
 // Version is that of the tables as this program writes them, and the latest that it reads.
-const Version = iceberg.FormatVersion
+const Version = metadata.FormatVersion
 
 // ErrVersion says that the tables are of a later version than this program knows.
-var ErrVersion = iceberg.ErrVersion
+var ErrVersion = metadata.ErrVersion
 
 // Watermarks are the sequence numbers in one partition of the stream up to which each table holds everything.
 type Watermarks struct{ Events, Rejections, Hours uint64 }

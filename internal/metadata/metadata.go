@@ -202,8 +202,8 @@ func (m *Table) ProgressAt(s *Snapshot) (watermark.Progress, bool) {
 	return watermark.Progress{}, false
 }
 
-// NewUUID is the id of a new table.
-func NewUUID() string {
+// newUUID is the id of a new table.
+func newUUID() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails: crypto/rand ends the program instead
 	id[6] = id[6]&0x0f | 0x40

@@ -96,8 +96,8 @@ func (m *Table) AddColumns(columns []Column, highest int) (added bool, err error
 	return true, nil
 }
 
-// SortOrder is the order of rows by columns, of which these are the field ids.
-func SortOrder(id int, columns []int) json.RawMessage {
+// sortOrder is the order of rows by columns, of which these are the field ids.
+func sortOrder(id int, columns []int) json.RawMessage {
 	type field struct {
 		Transform string `json:"transform"`
 		SourceID  int    `json:"source-id"`
