@@ -37,7 +37,7 @@ func begin(t *testing.T) []string {
 func TestReadmeRuns(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // the first build on a new machine takes minutes
 	defer cancel()
-	words := append(strings.Fields(begin(t)[0]), "--for", "2s")
+	words := append(strings.Fields(begin(t)[0]), "--for", "3s", "--rate", "20") // of one dataset most are rejected
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // killing go run would leave the program behind
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
