@@ -237,7 +237,7 @@ func TestCommandsOfPages(t *testing.T) {
 		}
 		return nil
 	})
-	if _, page := get(public.ops + "/system"); !strings.Contains(page, "<td>https://console.example.com</td>") || !strings.Contains(page, "--stream-retention") {
+	if _, page := get(public.ops + "/system"); !strings.Contains(page, ">https://console.example.com</td>") || !strings.Contains(page, "--stream-retention") {
 		t.Error("System does not show the settings")
 	}
 }
