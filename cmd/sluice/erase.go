@@ -85,6 +85,11 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored. A par
 		if err := dataExists(cmd); err != nil {
 			return failed(err)
 		}
+		if p.Dataset != "" {
+			if err := datasetExists(cmd, p.Dataset); err != nil {
+				return err
+			}
+		}
 		if err := j.read(cmd, suppress); err != nil {
 			return failed(fmt.Errorf("nothing was erased: %w", err))
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -92,10 +91,7 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 			return nil
 		}
 		// Nothing came: distinguish a dataset without events from a mistyped one.
-		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-			_, err := p.Read(ctx, q.Dataset)
-			return err
-		})
+		return datasetExists(cmd, q.Dataset)
 	}
 	return cmd
 }

@@ -52,6 +52,14 @@ func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provisio
 	return failed(err)
 }
 
+// datasetExists is an error for a name that was mistyped.
+func datasetExists(cmd *cobra.Command, id string) error {
+	return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+		_, err := p.Read(ctx, id)
+		return err
+	})
+}
+
 // openEngine opens the engine of --data or --nats. It says which directory it made where there was no service: a server on
 // another directory does not know what the command does.
 func openEngine(cmd *cobra.Command) (*engine.Engine, error) {

@@ -12,7 +12,7 @@ var (
 	// ErrKey means that a presented key opens nothing. It is one and the same for a malformed, unknown, wrong, expired
 	// or revoked key and for a disabled dataset, so that an answer tells nothing about which keys exist.
 	ErrKey      = errors.New("dataset: the key is not valid")
-	ErrNotFound = errors.New("dataset: no such dataset")
+	ErrNotFound = errors.New("dataset: no such dataset; sluice dataset list shows those that exist")
 	ErrNoKey    = errors.New("dataset: no such key")
 	ErrExists   = errors.New("dataset: the dataset exists already")
 	ErrTwoKeys  = errors.New("dataset: the dataset has two live keys already; revoke one first")
