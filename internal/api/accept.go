@@ -165,6 +165,8 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.usage.streak.accepted()
 	if res.Rejected > 0 {
 		q.rememberPart(res)
+	} else {
+		q.rememberAccepted()
 	}
 	q.show(&q.sub)
 	return nil

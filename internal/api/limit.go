@@ -104,6 +104,7 @@ type usage struct {
 
 	rejections codeCounts // requests of every path
 	streak     streak
+	sampled    atomic.Int64 // the second of the last accepted request in the journal
 }
 
 // rate is a dataset's limit on this node.

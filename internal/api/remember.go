@@ -1,6 +1,7 @@
 package api
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -26,6 +27,17 @@ func (q *request) rememberPart(res *event.Result) {
 	q.note(&journal.Request{
 		Status: q.status, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted, Rejected: q.rejected, More: res.ErrorsTruncated,
 	}, res.Errors)
+}
+
+// rememberAccepted notes one accepted request of the dataset in each second: a sample costs nothing, and shows what arrives.
+func (q *request) rememberAccepted() {
+	if now := q.sub.ReceivedAt; q.usage.sampled.Load() == now || q.usage.sampled.Swap(now) == now {
+		return
+	}
+	q.server.Journal.AddAccepted(&journal.Request{
+		RequestID: strings.Clone(q.id), At: q.start, Method: routes[q.route].method, Path: routes[q.route].path, Status: http.StatusOK,
+		DatasetID: q.dataset.ID, KeyID: q.keyID, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted,
+	})
 }
 
 func (q *request) note(r *journal.Request, problems []event.Error) {

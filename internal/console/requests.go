@@ -13,11 +13,13 @@ import (
 	"sluice/internal/journal"
 )
 
-// requestsMost is how many rejected requests the page lists. Arbitrary: what a browser scrolls well.
+// requestsMost is how many requests the page lists. Arbitrary: what a browser scrolls well.
 const requestsMost = 500
 
 type requestsPage struct {
 	Say                       string
+	Outcomes                  []string
+	Outcome                   string
 	Datasets, Codes, Statuses []option
 	Rows                      []requestRow
 }
@@ -29,20 +31,28 @@ type requestRow struct {
 	Accepted, Rejected        int
 }
 
-// requests lists the requests that this node rejected, whole or in part, newest first.
+// requests lists the requests that this node rejected, whole or in part, and a sample of the others, newest first.
 func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	q := r.URL.Query()
 	dataset, code, status := q.Get("dataset"), q.Get("code"), q.Get("status")
-	var p requestsPage
+	p := requestsPage{Outcomes: []string{"rejected", "accepted"}, Outcome: q.Get("outcome")}
 	codes, statuses := map[string]bool{}, map[string]bool{}
 	there := shown(s.Datasets)
 	all := c.s.API.Journal.Recent(s.Now, requestsMost, func(one *journal.Request) bool {
 		if !there[one.DatasetID] {
 			return false
 		}
-		first := firstReason(one).Code
-		codes[string(first)], statuses[strconv.Itoa(one.Status)] = true, true
+		first, outcome := firstReason(one).Code, "rejected"
+		if first == "" {
+			outcome = "accepted"
+		} else {
+			codes[string(first)] = true
+		}
+		statuses[strconv.Itoa(one.Status)] = true
+		if p.Outcome != "" && p.Outcome != outcome {
+			return false
+		}
 		return (dataset == "" || one.DatasetID == dataset) && (code == "" || first == event.Code(code)) && (status == "" || strconv.Itoa(one.Status) == status)
 	})
 	for i := range all {
@@ -52,10 +62,11 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 		p.Datasets = append(p.Datasets, option{d.ID, d.ID == dataset})
 	}
 	p.Codes, p.Statuses = options(codes, code), options(statuses, status)
-	p.Say = fmt.Sprintf("%s that this node rejected, whole or in part, in the last 24 hours and since it started.", humanize.Plural(len(p.Rows), "request", "requests"))
+	p.Say = fmt.Sprintf("%s of the last 24 hours, since this node started: ", humanize.Plural(len(p.Rows), "request", "requests"))
 	if len(p.Rows) == requestsMost {
-		p.Say = fmt.Sprintf("The latest %d requests that this node rejected, whole or in part.", requestsMost)
+		p.Say = fmt.Sprintf("The latest %d requests of this node: ", requestsMost)
 	}
+	p.Say += "all that it rejected, whole or in part, and one accepted request of each dataset in a second."
 	c.show(w, r, http.StatusOK, "requests", "Requests", "/requests", refreshEvery, p)
 }
 
@@ -68,7 +79,10 @@ func newRequestRow(r *journal.Request) requestRow {
 	if r.DatasetID != "" {
 		row.DatasetPath = alarm.DatasetPath(r.DatasetID)
 	}
-	if r.Code == "" {
+	switch {
+	case why.Code == "":
+		row.Answer, row.Class, row.Path = strconv.Itoa(r.Status), "ok", lookupPath(r.SubmissionID)
+	case r.Code == "":
 		row.Answer = strconv.Itoa(r.Status) + " " + string(why.Code) + ", in part"
 	}
 	return row

@@ -8,7 +8,7 @@ import (
 	"sluice/internal/dataset"
 )
 
-// The page lists rejected requests, newest first, and its filters narrow it.
+// The page lists requests, newest first, and its filters narrow it.
 func TestRequestsPage(t *testing.T) {
 	s := openService(t)
 	s.dataset(dataset.Spec{ID: "shop"})
@@ -16,10 +16,13 @@ func TestRequestsPage(t *testing.T) {
 	s.post("shop", "/v1/events", `{"data_set_id":"shop",}`)
 	s.post("shop", "/v1/events", `{"data_set_id":"other"}`)
 	s.post("other", "/v1/events/batch", "["+plainEvent("other")+`,{"data_set_id":"other"}]`)
+	s.post("shop", "/v1/events", plainEvent("shop"))
 	for query, want := range map[string]string{
-		"":                               "200 MISSING_FIELD, in part|403 DATASET_FORBIDDEN|400 MALFORMED_JSON",
-		"dataset=shop":                   "403 DATASET_FORBIDDEN|400 MALFORMED_JSON",
-		"status=200":                     "200 MISSING_FIELD, in part",
+		"":                               "200|200 MISSING_FIELD, in part|403 DATASET_FORBIDDEN|400 MALFORMED_JSON",
+		"outcome=rejected":               "200 MISSING_FIELD, in part|403 DATASET_FORBIDDEN|400 MALFORMED_JSON",
+		"outcome=accepted":               "200",
+		"dataset=shop":                   "200|403 DATASET_FORBIDDEN|400 MALFORMED_JSON",
+		"status=200":                     "200|200 MISSING_FIELD, in part",
 		"code=MALFORMED_JSON":            "400 MALFORMED_JSON",
 		"dataset=other&code=NONE":        "",
 		"dataset=shop&status=403&code=":  "403 DATASET_FORBIDDEN",

@@ -1,4 +1,4 @@
-// Package journal remembers in memory which requests were rejected, and why.
+// Package journal remembers in memory which requests were rejected, and why, and a sample of those that were accepted.
 package journal
 
 import (
@@ -21,10 +21,11 @@ const (
 	foundMost = 16    // given out for one request id
 	saidMost  = 4096  // places, each a code at a field of a dataset
 	saidPlace = 4     // messages of a place: those that were given last
+	accepted  = 2048  // requests of the sample
 )
 
-// Request is what is known of a request that was rejected, whole or in part. It holds no value from an event,
-// and no member name that is not in the table of fields.
+// Request is what is known of a request. It holds no value from an event, and no member name that is not in the table of
+// fields.
 type Request struct {
 	RequestID    string
 	At           time.Time
@@ -33,7 +34,7 @@ type Request struct {
 	DatasetID    string // "" when it came without a valid key
 	KeyID        string
 	Code         event.Code // of the answer; "" when only a part was rejected
-	SubmissionID string     // of the part that was accepted
+	SubmissionID string     // of what was accepted
 	Accepted     int        // events
 	Rejected     int
 	Reasons      []Reason // different ones, in the order of the answer
@@ -64,6 +65,8 @@ type Journal struct {
 	most   byRequests // the same; the one with the most requests first
 	said   map[saidKey]*list.Element
 	places list.List // of *saidAt, the one without an answer for the longest time first
+	sample []Request // that were accepted: a ring
+	next   int       // place in the ring
 }
 
 // ownRequests are those of one dataset, or of all that came without a valid key.
@@ -216,6 +219,18 @@ func (j *Journal) Find(requestID string, now time.Time) []Request {
 	return out[:min(len(out), foundMost)]
 }
 
+// AddAccepted remembers a request that was accepted whole, until so many others were that it is the oldest of the sample.
+func (j *Journal) AddAccepted(r *Request) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.sample) < accepted {
+		j.sample = append(j.sample, *r)
+		return
+	}
+	j.sample[j.next] = *r
+	j.next = (j.next + 1) % accepted
+}
+
 // Recent returns the requests of the last day that match, the latest first, at most so many.
 func (j *Journal) Recent(now time.Time, limit int, match func(*Request) bool) []Request {
 	j.mu.Lock()
@@ -226,7 +241,13 @@ func (j *Journal) Recent(now time.Time, limit int, match func(*Request) bool) []
 			out = append(out, *r)
 		}
 	}
-	return out
+	for i := range j.sample {
+		if r := &j.sample[i]; now.Sub(r.At) <= maxAge && match(r) {
+			out = append(out, *r)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Request) int { return b.At.Compare(a.At) })
+	return out[:min(len(out), limit)]
 }
 
 // Said returns the messages that the senders of a dataset got on this node for a code at a field within a day, the

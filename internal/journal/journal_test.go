@@ -96,3 +96,24 @@ func TestRecent(t *testing.T) {
 		t.Errorf("a day later: got %+v", got)
 	}
 }
+
+// The sample of accepted requests keeps the latest, and they stand among the rejected ones by time.
+func TestAcceptedAreSampled(t *testing.T) {
+	var j Journal
+	begun := time.Unix(1_800_000_000, 0)
+	at := func(i int) time.Time { return begun.Add(time.Duration(i) * time.Second) }
+	j.Add(&Request{RequestID: "rejected", At: at(accepted), Code: event.MalformedJSON}, true)
+	for i := range accepted + 10 {
+		j.AddAccepted(&Request{At: at(i), Accepted: i})
+	}
+	all := j.Recent(at(accepted+10), 2*accepted, func(*Request) bool { return true })
+	if len(all) != accepted+1 || all[0].Accepted != accepted+9 || all[len(all)-1].Accepted != 10 {
+		t.Errorf("got %d requests, %d to %d", len(all), all[0].Accepted, all[len(all)-1].Accepted)
+	}
+	if all[9].Code == "" && all[10].Code == "" {
+		t.Errorf("the rejected request is not in its place: %+v", all[8:12])
+	}
+	if few := j.Recent(at(accepted+10), 3, func(*Request) bool { return true }); len(few) != 3 || few[0].Accepted != accepted+9 {
+		t.Errorf("got %+v, want the latest three", few)
+	}
+}
