@@ -201,9 +201,9 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 		return notErased(err)
 	}
 	var done lake.Erased
+	var before deletion.Done
 	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
 		return t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
-			var before deletion.Done
 			if w.Pending() {
 				if before, err = deletion.Finish(ctx, t, l, w, (*erasure.Tombstone).Unfinished); err != nil {
 					return err
@@ -238,6 +238,9 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	detail["rows"] = strconv.FormatInt(done.Rows, 10)
 	if err := errors.Join(err, noteAlone(cmd, "erase", j.scope(), detail)); err != nil {
 		return err
+	}
+	if before.Rows > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of the rows are those of an erasure that had not finished.\n", before.Rows)
 	}
 	if err := j.print(cmd, l, done, until, asJSON); err != nil {
 		return err
