@@ -211,6 +211,54 @@ func TestKilledInErase(t *testing.T) {
 	t.Logf("%d kills", len(steps))
 }
 
+// Kill -9 of the deletion of a dataset at each of its steps, in each table, beside a server with upkeep at work. The same
+// command again deletes what is left: the dataset is in no file of any table, and nothing of another one is missing.
+func TestKilledInDatasetDelete(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_UPKEEP=1"}, args: quick})
+	l := newLedger("shop", provisioned(t, dir, "shop"))
+	steps := []string{"delete.noted:1"}
+	for _, table := range tables {
+		steps = append(steps, table+".erase:1")
+		for _, step := range commitSteps {
+			steps = append(steps, table+".erase:1,"+table+"."+step+":1")
+		}
+		steps = append(steps, table+".forget:1", table+".expire:1", table+".remove:1")
+	}
+	if brief() {
+		steps = []string{steps[0], "hours.erase:1,hours.metadata:1", "events.erase:1,events.committed:1"}
+	}
+	for i, at := range steps {
+		id := fmt.Sprintf("gone-%d", i)
+		gone := newLedger(id, provisioned(t, dir, id))
+		for _, e := range []*servicetest.Entry{l.Send(s, l.Request(servicetest.Batch)), gone.Send(s, gone.Request(servicetest.MixedBatch))} {
+			if e.Status != http.StatusOK {
+				t.Fatalf("status %d", e.Status)
+			}
+		}
+		gone.Settle(t, s, 30*time.Second)
+		args := []string{"dataset", "delete", id, "--data", dir, "--json", "--yes"}
+		if out, err := sluice(t, []string{"SLUICE_FAILPOINT=" + at}, args...); err == nil {
+			t.Errorf("it never came to %s: %s", at, out)
+		}
+		if _, err := sluice(t, nil, args...); err != nil {
+			t.Fatalf("after a kill at %s: %v", at, err)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "lake", "*", "data", "*", "*.parquet"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%d files, %v", len(files), err)
+		}
+		for _, file := range files {
+			queryFiles(t, []string{file}, "select filename, count(*) from t where data_set_id = '"+id+"' group by 1", func(name string, n int64) {
+				t.Errorf("killed at %s and deleted again: %d rows in %s", at, n, name)
+			})
+		}
+	}
+	l.Settle(t, s, 30*time.Second)
+	l.check(t, dir)
+	t.Logf("%d kills", len(steps))
+}
+
 // holding counts the Parquet files of the events table, listed or not, that hold a mark.
 func holding(t *testing.T, dir, mark string) (n int) {
 	t.Helper()
