@@ -5,19 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 // spoiled is a stream of which frames are damaged, lost, or aged out.
 type spoiled struct {
 	*stream.Stream
 	damaged, lost uint64 // sequence numbers
+	later         uint64 // and of a frame that a later version has written
 	aged          uint64 // everything up to here
 	late          bool   // Bounds says so only from the second call on
+	record        bool   // or a record in it
 	asked         int
 }
 
@@ -35,6 +39,11 @@ func (s *spoiled) Page(ctx context.Context, partition uint8, from uint64, frames
 	for i := range all {
 		if all[i].Seq == s.damaged {
 			all[i].Records, all[i].Damaged = nil, stream.ErrDamaged
+		}
+		if all[i].Seq == s.later && s.record {
+			all[i].Records = append(all[i].Records, []byte{submission.RecordVersion + 1})
+		} else if all[i].Seq == s.later {
+			all[i].Records, all[i].Damaged = nil, stream.ErrVersion
 		}
 	}
 	return all, err
@@ -65,6 +74,36 @@ func TestDamage(t *testing.T) {
 		got, _ := s.all("purpose=measurement&limit="+limit, Earliest)
 		if !slices.Equal(got, want) {
 			t.Errorf("in pages of %s: got %v, want %v", limit, got, want)
+		}
+	}
+}
+
+// What a later version has written is whole: a follower gets what comes before it, and then an error that it can tell from
+// the end. Nothing is passed over, and the same cursor works on a newer node.
+func TestLaterVersion(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	var seqs []uint64
+	for range 3 {
+		s.send("shop", 4)
+		last, err := s.stream.Last(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seqs = append(seqs, last)
+	}
+	for _, record := range []bool{false, true} {
+		s.Feed.pages = pages{stream: &spoiled{Stream: s.stream, later: seqs[1], record: record}}
+		first := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+Earliest)
+		if first.status != 200 || !slices.Equal(first.rows, []string{"n1", "n2", "n3"}) || first.CaughtUp {
+			t.Fatalf("got %d %s, want what comes before it", first.status, first.text)
+		}
+		next := s.get("all", "/feed/v1/events?purpose=measurement&cursor="+first.Cursor)
+		if next.status != 503 || !strings.Contains(next.Hint, "newer") {
+			t.Errorf("got %d %s, want an error that says why", next.status, next.text)
+		}
+		s.Feed.pages = pages{stream: s.stream}
+		if got, _ := s.all("purpose=measurement", first.Cursor); !slices.Equal(got, []string{"n5", "n6", "n7", "n9", "n10", "n11"}) {
+			t.Errorf("on a newer node: got %v, want the rest", got)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package feed
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 	"unsafe"
@@ -71,14 +73,21 @@ type encoder struct {
 	ids     map[string]string // datasets, types and campaigns, so that a row does not hold on to the memory of a frame
 }
 
-// encode makes lines of a frame's rows. A record that cannot be read has none: the loader keeps and reports it.
-func (e *encoder) encode(partition uint8, f stream.Frame) *frame {
+// encode makes lines of a frame's rows. A record that cannot be read has none: the loader keeps and reports it. What a later
+// version has written is an error: a newer program has rows for it.
+func (e *encoder) encode(partition uint8, f stream.Frame) (*frame, error) {
+	if errors.Is(f.Damaged, stream.ErrVersion) {
+		return nil, f.Damaged
+	}
 	out := &frame{seq: f.Seq, time: f.Time}
 	var s submission.Submission
 	for slot, record := range f.Records {
 		text := unsafe.String(unsafe.SliceData(record), len(record)) // the frame is ours, and nobody writes to it
 		rows, err := e.decoder.Decode(&s, e.rows[:0], text, partition, f.Seq, uint16(slot))
 		e.rows = rows[:0]
+		if errors.Is(err, submission.ErrVersion) {
+			return nil, err
+		}
 		if err != nil {
 			continue
 		}
@@ -97,7 +106,7 @@ func (e *encoder) encode(partition uint8, f stream.Frame) *frame {
 		}
 	}
 	clear(e.rows[:cap(e.rows)])
-	return out
+	return out, nil
 }
 
 func (e *encoder) intern(id string) string {
@@ -177,7 +186,13 @@ func (p *pages) next(ctx context.Context, partition uint8, from, told uint64) (*
 	}
 	var first *frame
 	for _, raw := range frames {
-		f := r.encode(partition, raw)
+		f, err := r.encode(partition, raw)
+		if err != nil && first == nil {
+			return nil, fmt.Errorf("frame %d: %w", raw.Seq, err)
+		}
+		if err != nil {
+			break
+		}
 		if first == nil {
 			first = f
 		}

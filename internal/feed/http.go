@@ -18,6 +18,8 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
 	"sluice/internal/purpose"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 // Prefix is where the feed lies on its listener.
@@ -377,7 +379,12 @@ func (f *Feed) problemOf(r *http.Request, err error) *problem {
 	if r.Context().Err() == nil {
 		f.o.Log.Log(r.Context(), slog.LevelError, "feed", "error", err)
 	}
-	return &problem{status: 503, code: "UNAVAILABLE", message: "The stream cannot be read now.", hint: "Try again with the same cursor."}
+	p := &problem{status: 503, code: "UNAVAILABLE", message: "The stream cannot be read now.", hint: "Try again with the same cursor."}
+	if errors.Is(err, stream.ErrVersion) || errors.Is(err, submission.ErrVersion) {
+		p.message = "A newer version has written what follows this cursor."
+		p.hint = "Try again with the same cursor, on a node of the newer version."
+	}
+	return p
 }
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
