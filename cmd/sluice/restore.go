@@ -306,7 +306,7 @@ func (r *restorer) erase(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
-	done, err := deletion.Apply(ctx, t, l, hooks.now())
+	done, err := deletion.Apply(ctx, t, l, hooks.now(), nil)
 	if err != nil {
 		return fmt.Errorf("erase again what was erased: %w", err)
 	}

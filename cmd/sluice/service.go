@@ -412,18 +412,29 @@ func (s *service) tablesPutBack(ctx context.Context, changed time.Time) error {
 }
 
 // finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start,
-// every hour, and when the tables are put back. Nothing in between: the loader lets nothing in that was erased.
+// every hour, when the tables are put back, and a minute after it could not. Nothing in between: the loader lets nothing in
+// that was erased, except what another node read before.
 func (s *service) finishErasures(ctx context.Context) error {
 	if err := s.awaitTables(ctx); err != nil {
 		return err
 	}
-	tick := time.NewTicker(time.Hour)
-	defer tick.Stop()
-	for since := s.now(); ; since = s.now().Add(-erasureTime) {
+	var settle func(context.Context) error
+	if s.engine.Mode() == engine.External {
+		settle = func(ctx context.Context) error { return awaitServer(ctx, s.engine, s.stream, s.lake, true) }
+	}
+	begun := s.now()
+	for since := begun; ; since = s.now().Add(-erasureTime) {
+		if since.Before(begun) {
+			since = begun
+		}
 		err := deletion.Mend(ctx, s.registry, s.erasures, s.now())
 		var done deletion.Done
 		if err == nil {
-			done, err = deletion.Apply(ctx, s.erasures, s.lake, since)
+			done, err = deletion.Apply(ctx, s.erasures, s.lake, since, settle)
+		}
+		next := time.Hour
+		if err != nil {
+			next = time.Minute
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -434,7 +445,7 @@ func (s *service) finishErasures(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(next):
 		case <-s.reopened:
 		}
 	}

@@ -116,7 +116,7 @@ func reapplyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake) e
 	if err := t.Reopen(ctx, l.EventsUpdated()); err != nil {
 		return err
 	}
-	_, err := deletion.Apply(ctx, t, l, hooks.now().Add(-erasureTime))
+	_, err := deletion.Apply(ctx, t, l, hooks.now().Add(-erasureTime), nil)
 	return err
 }
 

@@ -406,7 +406,7 @@ func (s *soak) erase() {
 		_, err := s.erasures.Add(s.t.Context(), erasure.Email, s.stored, "", s.now(), s.streamRetention())
 		if err == nil {
 			var done deletion.Done
-			done, err = deletion.Apply(s.t.Context(), s.erasures, s.lake, s.now())
+			done, err = deletion.Apply(s.t.Context(), s.erasures, s.lake, s.now(), nil)
 			rows = done.Rows
 		}
 		if s.noted(err, "erase", ""); rows == 0 {

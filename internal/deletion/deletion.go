@@ -19,12 +19,21 @@ type Done struct {
 }
 
 // Apply deletes what tombstones say was erased, where that is not done: a crash interrupted it, or an old version of the tables was
-// put back. Those that began after since are left to the command that works on them.
-func Apply(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, since time.Time) (done Done, err error) {
+// put back. Those that began after since are left to the command that works on them. settle returns when the tables have all that
+// the stream held when it was called: another process may commit what it has read before a tombstone was written. It is nil if
+// there is no other process.
+func Apply(
+	ctx context.Context, t *erasure.Tombstones, l *lake.Lake, since time.Time, settle func(context.Context) error,
+) (done Done, err error) {
 	isDue := func(s *erasure.Tombstone) bool { return s.Due(since) }
 	all, err := t.All(ctx)
 	if err != nil || !slices.ContainsFunc(all, func(s erasure.Tombstone) bool { return isDue(&s) }) {
 		return done, err
+	}
+	if settle != nil {
+		if err := settle(ctx); err != nil {
+			return done, err
+		}
 	}
 	err = t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
 		if w.Pending() {

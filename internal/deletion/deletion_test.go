@@ -1,13 +1,16 @@
 package deletion
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
+	"sluice/internal/lake"
 )
 
 // A tombstone of a newer backup keeps the id taken also in a registry that is too old to know the dataset, or that knows only an
@@ -63,5 +66,50 @@ func TestMendTakesIDs(t *testing.T) {
 	}
 	if all, err := reg.List(t.Context()); err != nil || len(all) != 2 {
 		t.Errorf("got %d datasets, %v, want that the new ones stay", len(all), err)
+	}
+}
+
+// A batch that another node has read before the tombstone was written may be committed after it: a deletion is finished only
+// when everything is loaded that the stream held at its beginning.
+func TestApplyWaitsForBatchesUnderWay(t *testing.T) {
+	now := time.Now()
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	stones, err := erasure.Open(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := lake.OpenDir(t.Context(), t.TempDir(), lake.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := func(seq uint64) error { // a batch of one event
+		from := lake.Watermarks{Events: seq - 1, Rejections: seq - 1, Hours: seq - 1}
+		return l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: from, To: seq}}, Events: []event.Row{
+			{EventID: event.ID{byte(seq)}, ReceivedAt: now.Unix(), EventTime: now.Unix(), DatasetID: "gone", EventType: "purchase", SchemaVersion: "1.0"},
+		}}, 0)
+	}
+	if err := commit(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := stones.AddDataset(t.Context(), "gone", now, now.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	since := now.Add(time.Minute)
+	away := errors.New("nobody loads")
+	if _, err := Apply(t.Context(), stones, l, since, func(context.Context) error { return away }); !errors.Is(err, away) {
+		t.Errorf("got %v, want that it is not finished", err)
+	}
+	settled := 0
+	settle := func(context.Context) error { settled++; return commit(2) }
+	done, err := Apply(t.Context(), stones, l, since, settle)
+	if err != nil || done.Rows != 2 || settled != 1 {
+		t.Errorf("got %d rows after waiting %d times, %v, want both rows, and one wait", done.Rows, settled, err)
+	}
+	if _, err := Apply(t.Context(), stones, l, since, settle); err != nil || settled != 1 {
+		t.Errorf("got %d waits, %v, want none when it is finished", settled, err)
 	}
 }
