@@ -32,7 +32,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/cluster":       {ours: []string{"internal/engine"}},
 	"internal/durable":       {modules: []string{"golang.org/x/sys"}},
 	"internal/engine":        {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
-	"internal/enginetest":    {modules: []string{"github.com/nats-io/nats.go"}},
+	"internal/enginetest":    {modules: []string{"github.com/nats-io/jwt/v2", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys"}},
 	"internal/histogram":     {},
 	"internal/servicetest":   {},
 	"internal/flagtest":      {modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nkeys"
 
 	"sluice/internal/enginetest"
 )
@@ -90,56 +86,15 @@ func TestWrongPasswordForAWhile(t *testing.T) {
 
 // A credentials file that was renewed after its user ran out is read again.
 func TestRenewedCredentials(t *testing.T) {
-	pair := func(pair nkeys.KeyPair, err error) (nkeys.KeyPair, string) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, err := pair.PublicKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pair, public
-	}
-	encode := func(text string, err error) string {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	operator, operatorID := pair(nkeys.CreateOperator())
-	_, systemID := pair(nkeys.CreateAccount())
-	account, accountID := pair(nkeys.CreateAccount())
-	user, userID := pair(nkeys.CreateUser())
-	claims := jwt.NewAccountClaims(accountID)
-	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
+	operator := enginetest.NewOperator(t)
+	srv := enginetest.Start(t, "max_payload: 8MB\n"+operator.Config)
 	file := filepath.Join(t.TempDir(), "sluice.creds")
-	write := func(expires time.Time) {
-		t.Helper()
-		c := jwt.NewUserClaims(userID)
-		c.Expires = expires.Unix()
-		seed, err := user.Seed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := jwt.FormatUserConfig(encode(c.Encode(account)), seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	srv := enginetest.Start(t, fmt.Sprintf("max_payload: 8MB\noperator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {%s: %s, %s: %s} # instead of accounts:\n",
-		encode(jwt.NewOperatorClaims(operatorID).Encode(operator)), systemID,
-		systemID, encode(jwt.NewAccountClaims(systemID).Encode(operator)), accountID, encode(claims.Encode(operator))))
-	write(time.Now().Add(5 * time.Second))
+	operator.Write(file, time.Now().Add(5*time.Second))
 	e := open(t, Options{URL: srv.URL(), Credentials: file})
 	partitions(t, e, PartitionOptions{})
 	put(t, e, "before")
 	awaitHealth(t, e, "rejects the credentials")
-	write(time.Now().Add(time.Hour))
+	operator.Write(file, time.Now().Add(time.Hour))
 	awaitHealth(t, e, "")
 	put(t, e, "after")
 }

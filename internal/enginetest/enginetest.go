@@ -77,22 +77,25 @@ func Attach(t testing.TB, dir string) jetstream.JetStream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connect(t, at.URL, at.Token)
+	return connect(t, at.URL, nats.Token(at.Token))
 }
 
 // JetStream connects to the server, for what only a test does to it. The connection ends with the test.
-func (s *Server) JetStream() jetstream.JetStream { return connect(s.t, s.URL(), Token) }
+func (s *Server) JetStream() jetstream.JetStream { return Connect(s.t, s.URL()) }
 
 // Connect is JetStream for several servers, with a comma between their addresses: it goes on with another one when one is
-// down.
-func Connect(t testing.TB, urls string) jetstream.JetStream {
+// down. credentials are a file of them, where the servers do not take the token.
+func Connect(t testing.TB, urls string, credentials ...string) jetstream.JetStream {
 	t.Helper()
-	return connect(t, urls, Token)
+	if len(credentials) > 0 {
+		return connect(t, urls, nats.UserCredentials(credentials[0]))
+	}
+	return connect(t, urls, nats.Token(Token))
 }
 
-func connect(t testing.TB, url, token string) jetstream.JetStream {
+func connect(t testing.TB, url string, who nats.Option) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(url, nats.Token(token), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort())
+	nc, err := nats.Connect(url, who, nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"sluice/internal/enginetest"
 	"sluice/internal/servicetest"
 	s3 "sluice/interop/gateway"
@@ -46,7 +48,8 @@ type world struct {
 	routes  [][]*link // from a server to another one
 	bucket  *s3.Gateway
 	spoiler *s3.Spoiler // before the bucket
-	flags   []string    // that every command needs: addresses without links
+	login   login
+	flags   []string // that every command needs: addresses without links
 	key     string      // of the dataset
 	sites   []*site     // of the nodes
 	witness *witness.Witness
@@ -54,6 +57,17 @@ type world struct {
 	mu    sync.Mutex
 	nodes []*servicetest.Server
 }
+
+// login is how the NATS servers know who connects.
+type login struct {
+	config  string   // lines of the servers; "" is a token
+	user    string   // and password, or the token, in their addresses
+	nodes   []string // flags of nodes
+	command []string // and of commands
+	file    string   // credentials of the witness
+}
+
+var byToken = login{user: enginetest.Token}
 
 // site is what a node has around it.
 type site struct {
@@ -81,13 +95,13 @@ func newWorld(t *testing.T, dirs ...string) *world {
 // newServers is a world without nodes. dirs are directories for the NATS servers, or none; build is added to go build.
 func newServers(t *testing.T, dirs []string, build ...string) *world {
 	t.Helper()
-	return prepare(t, true, dirs, build...)
+	return prepare(t, byToken, true, dirs, build...)
 }
 
-// prepare is newServers, also with servers that do not sync each write: they are a control.
-func prepare(t *testing.T, synced bool, dirs []string, build ...string) *world {
+// prepare is newServers, also with servers that know others than who has the token, or do not sync each write: they are a control.
+func prepare(t *testing.T, as login, synced bool, dirs []string, build ...string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
+	w := &world{t: t, login: as, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
 	var err error
 	if w.program, err = servicetest.Build("../..", w.dir, build...); err != nil {
 		t.Fatal(err)
@@ -109,7 +123,7 @@ func prepare(t *testing.T, synced bool, dirs []string, build ...string) *world {
 	for _, s := range w.servers {
 		direct = append(direct, strings.TrimPrefix(s.URL(), "nats://"))
 	}
-	w.flags = append(onServers(direct), inBucket(w.spoiler.URL)...)
+	w.flags = slices.Concat(w.onServers(direct), w.login.command, inBucket(w.spoiler.URL))
 	t.Cleanup(w.stopNodes)
 	return w
 }
@@ -152,12 +166,30 @@ func freePort(t *testing.T) string {
 func (w *world) operator() string { return filepath.Join(w.dir, "operator") }
 
 // onServers are the flags that name NATS servers.
-func onServers(addresses []string) []string {
+func (w *world) onServers(addresses []string) []string { return []string{"--nats", w.urls(addresses)} }
+
+func (w *world) urls(addresses []string) string {
 	urls := make([]string, len(addresses))
 	for i, address := range addresses {
-		urls[i] = "nats://" + enginetest.Token + "@" + address
+		urls[i] = "nats://" + address
+		if w.login.user != "" {
+			urls[i] = "nats://" + w.login.user + "@" + address
+		}
 	}
-	return []string{"--nats", strings.Join(urls, ",")}
+	return strings.Join(urls, ",")
+}
+
+// connect connects to the servers, for what only a test does to them.
+func (w *world) connect(t *testing.T) jetstream.JetStream {
+	t.Helper()
+	var direct []string
+	for _, s := range w.servers {
+		direct = append(direct, strings.TrimPrefix(s.URL(), "nats://"))
+	}
+	if w.login.file != "" {
+		return enginetest.Connect(t, w.urls(direct), w.login.file)
+	}
+	return enginetest.Connect(t, w.urls(direct))
 }
 
 // inBucket are the flags that name the bucket.
@@ -189,6 +221,7 @@ server_tags: [n%d]
 http: "127.0.0.1:-1"
 logtime_utc: true
 cluster: {name: c, listen: %q, advertise: "127.0.0.1:%d", no_advertise: true, routes: [%s]}`, i, i, ports[i], i+1, strings.Join(routes, ", "))
+		config += "\n" + w.login.config
 		if !synced {
 			config += fmt.Sprintf("\njetstream: {store_dir: %q}", filepath.Join(dirs[i], "store"))
 		}
@@ -239,7 +272,7 @@ func (w *world) startNode(i int) {
 		nats = append(nats, k.address())
 	}
 	tables := inBucket("http://" + at.bucket.address())
-	args := slices.Concat([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", commitEvery.String()}, onServers(nats), tables)
+	args := slices.Concat([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", commitEvery.String()}, w.onServers(nats), w.login.nodes, tables)
 	n, err := servicetest.Launch{Program: at.program, Env: at.env, Listen: at.listen, Data: dir, Args: args, Within: 60 * time.Second}.Start()
 	if err != nil {
 		w.t.Fatal(err)
@@ -258,10 +291,6 @@ func (w *world) node(i int) *servicetest.Server {
 // watch holds what the nodes say about storage against what is true, until the end of the test.
 func (w *world) watch(t *testing.T) {
 	t.Helper()
-	var urls []string
-	for _, s := range w.servers {
-		urls = append(urls, s.URL())
-	}
 	var stop func()
 	w.witness, stop = witness.Watch(t, witness.Service{
 		Nodes: func() []*servicetest.Server {
@@ -273,7 +302,7 @@ func (w *world) watch(t *testing.T) {
 			out, err := w.program.Run(ctx, append([]string{"cluster", "status", "--json", "--data", w.operator()}, w.flags...)...)
 			return out, err == nil
 		},
-		JetStream: enginetest.Connect(t, strings.Join(urls, ",")),
+		JetStream: w.connect(t),
 		Table:     []string{filepath.Join(w.bucket.Dir, "lake", "events", "metadata")},
 		Commit:    commitEvery,
 	})
