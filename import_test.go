@@ -29,7 +29,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/audit":         {ours: []string{"internal/durable", "internal/engine"}},
 	"internal/clusterstatus": {ours: []string{"internal/cluster", "internal/engine", "internal/loader", "internal/stream"}},
 	"internal/backup":        {ours: []string{"internal/durable", "internal/engine", "internal/erasure", "internal/stream", "internal/submission", "internal/suppression"}},
-	"internal/cluster":       {ours: []string{"internal/engine"}},
+	"internal/cluster":       {ours: []string{"internal/arrival", "internal/engine"}},
 	"internal/durable":       {modules: []string{"golang.org/x/sys"}},
 	"internal/engine":        {ours: []string{"internal/durable"}, modules: []string{"github.com/nats-io/nats-server/v2", "github.com/nats-io/nats.go"}},
 	"internal/enginetest":    {modules: []string{"github.com/nats-io/jwt/v2", "github.com/nats-io/nats.go", "github.com/nats-io/nkeys"}},

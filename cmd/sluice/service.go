@@ -196,7 +196,7 @@ func (s *service) openAPI(
 	s.hours.Known = s.registry.Known
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake},
-		BacklogAge: s.backlog.Age, Numbers: s.numbers, Campaigns: s.campaigns, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
+		Known: func() error { return s.member.Known() }, BacklogAge: s.backlog.Age, Numbers: s.numbers, Campaigns: s.campaigns, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
 		Limits: api.Limits{
 			BytesInFlight: bytesInFlight(s.memory), BacklogAge: s.backlogAge, Connections: connections(s.memory),
 			KeyAge: keyAge, IdempotencyKeys: int64(s.maxKeys+1) / 2, // one dataset must leave some to the others

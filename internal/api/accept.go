@@ -35,6 +35,9 @@ func (q *request) submit() error {
 // judge decodes and validates the body, and says whether its events may be queued. They are received now: a
 // slow upload does not make an event older.
 func (q *request) judge(body string) (*event.Result, time.Time, error) {
+	if err := q.server.known(); err != nil { // it may have been known when the body began to come
+		return nil, time.Time{}, q.unavailable("receive a submission", err)
+	}
 	received := q.server.arrivals.Enter(q.server.Now)
 	q.received, q.under = received, true
 	shape := event.Single

@@ -71,6 +71,9 @@ type Server struct {
 	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the
 	// same. It is required.
 	BodyDigest func(key [sha256.Size]byte, body string) [sha256.Size]byte
+	// Known says whether the other nodes know this one: nil, or why not. What followers of the feed are told counts only nodes
+	// that are known. It may be nil.
+	Known func() error
 	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
 	BacklogAge func() time.Duration
 	// Share is the part of every dataset's rate limits that this node may use, above 0 and up to 1; nil means all. Nodes
@@ -115,9 +118,19 @@ func (s *Server) Limit(l net.Listener) net.Listener {
 	return limited
 }
 
+func (s *Server) known() error {
+	if s.Known == nil {
+		return nil
+	}
+	return s.Known()
+}
+
 // Ready says whether a POST would be taken now: nil, or why not.
 func (s *Server) Ready() error {
 	if err := s.Stream.Ready(); err != nil {
+		return err
+	}
+	if err := s.known(); err != nil {
 		return err
 	}
 	if s.BacklogAge == nil || s.Limits.BacklogAge <= 0 {

@@ -39,12 +39,12 @@ func (d *Desk) Leave(at time.Time) {
 	}
 }
 
-// doubt is how long a request may still be stored after its sender was told that it may not be. Arbitrary: longer
+// Doubt is how long a request may still be stored after its sender was told that it may not be. Arbitrary: longer
 // than the engine keeps a message on its way.
-const doubt = time.Minute
+const Doubt = time.Minute
 
 // LeaveInDoubt ends a request of which nobody knows whether it is stored.
-func (d *Desk) LeaveInDoubt(at time.Time) { time.AfterFunc(doubt, func() { d.Leave(at) }) }
+func (d *Desk) LeaveInDoubt(at time.Time) { time.AfterFunc(Doubt, func() { d.Leave(at) }) }
 
 // Oldest is a time, in Unix seconds, before which no request was received that is under way or still to come.
 func (d *Desk) Oldest(now func() time.Time) int64 {

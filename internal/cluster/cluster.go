@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/arrival"
 	"sluice/internal/engine"
 )
 
@@ -68,6 +69,8 @@ type View struct {
 	Nodes  []Node           // those that run, by start; the one that asks is among them
 	Loaded map[uint8]uint64 // the watermark of each partition, as the node says that loads it, or loaded it last
 	At     time.Time        // when it was read from the engine; zero before the first time
+
+	members []string // nodes that have joined and have not left, by id: also those that do not answer
 }
 
 // Live is how many nodes take requests, at least 1.
@@ -133,10 +136,14 @@ type Member struct {
 	view     atomic.Pointer[View]
 	copies   atomic.Pointer[Copies]
 	beating  sync.Mutex
-	failing  bool             // the last heartbeat did not get through; beating guards it
-	joined   atomic.Bool      // the others know this node, and it keeps to what they have promised
-	saved    map[uint8]uint64 // what was last saved of Loaded; beating guards it
-	uneven   bool             // servers led unequally many partitions at the last look; only spread touches it
+	failing  bool                      // the last heartbeat did not get through; beating guards it
+	joined   atomic.Bool               // the others know this node, and it keeps to what they have promised
+	beaten   atomic.Pointer[time.Time] // when the last heartbeat that got through was sent; only differences count
+	soon     chan struct{}             // a heartbeat is wanted now
+	absent   map[string]time.Time      // since when a member is missed; beating guards it
+	absence  time.Duration             // after which it is no longer waited for
+	saved    map[uint8]uint64          // what was last saved of Loaded; beating guards it
+	uneven   bool                      // servers led unequally many partitions at the last look; only spread touches it
 }
 
 // Open makes the member and reads who is there. It writes no heartbeat: Run does.
@@ -145,7 +152,10 @@ func Open(ctx context.Context, o Options) (*Member, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Node.ID = o.Engine.ID()
-	m := &Member{o: o, saved: map[uint8]uint64{}}
+	m := &Member{
+		o: o, saved: map[uint8]uint64{}, absent: map[string]time.Time{}, soon: make(chan struct{}, 1),
+		absence: engine.NodeAge + arrival.Doubt,
+	}
 	m.copies.Store(&Copies{})
 	var err error
 	if m.nodes, err = o.Engine.Bucket(ctx, engine.Nodes); err != nil {
@@ -197,11 +207,37 @@ func (m *Member) Run(ctx context.Context) error {
 			m.beating.Lock()
 			defer m.beating.Unlock()
 			m.saveLoaded(bye)
+			if m.o.Oldest != nil && m.o.Oldest() >= m.o.Now().Unix() { // else something may still be stored
+				_ = m.ends.Delete(bye, memberKey(m.o.Node.ID), 0)
+			}
 			_ = m.nodes.Delete(bye, m.o.Node.ID, 0) // else it runs out
 			return nil
 		case <-tick.C:
+		case <-m.soon:
 		}
 	}
+}
+
+// errUnknown says that the other nodes do not count with this one.
+var errUnknown = errors.New("the other nodes do not hear from this one")
+
+// Known says whether the other nodes count with this one: nil, or that they do not. A node that they do not know takes no events:
+// they may tell followers of the feed that none comes. It asks nobody.
+func (m *Member) Known() error {
+	if m.o.Engine.Mode() != engine.External || m.joined.Load() && !m.stale() {
+		return nil
+	}
+	select {
+	case m.soon <- struct{}{}:
+	default:
+	}
+	return errUnknown
+}
+
+// stale says whether the last heartbeat has run out.
+func (m *Member) stale() bool {
+	at := m.beaten.Load()
+	return at == nil || time.Since(*at) > engine.NodeAge
 }
 
 // Beat sends a heartbeat now: call it before this node takes requests, so that the others know of it.
@@ -212,7 +248,8 @@ const promiseKey = "received"
 
 // Oldest is a time, in Unix seconds, before which no node received an event that is still to be stored, or will receive one: the
 // least that any of them has said. It is not known while a node does not say it, or the engine cannot be asked. A node that
-// does not answer is counted as it was, until it no longer counts as running.
+// does not answer is counted as it was while it counts as running. From then on nothing is known, until what it had on its way
+// is stored or lost.
 func (m *Member) Oldest(ctx context.Context) (int64, bool) {
 	oldest, ok := m.least(ctx)
 	if !ok || m.promise(ctx, oldest) != nil {
@@ -231,10 +268,15 @@ func (m *Member) least(ctx context.Context) (int64, bool) {
 		return oldest, true // the only node; what is left of one that was killed says nothing
 	}
 	all, _, err := m.nodes.All(ctx)
-	if err != nil {
+	if err != nil || m.stale() { // who is a member was read with the last heartbeat
 		return 0, false
 	}
+	missed := map[string]bool{}
+	for _, id := range m.View().members {
+		missed[id] = true
+	}
 	for _, entry := range all {
+		delete(missed, entry.Key)
 		if entry.Key == m.o.Node.ID {
 			continue
 		}
@@ -244,7 +286,7 @@ func (m *Member) least(ctx context.Context) (int64, bool) {
 		}
 		oldest = min(oldest, n.Oldest)
 	}
-	return oldest, true
+	return oldest, len(missed) == 0
 }
 
 // promise writes down that no event is received before a time.
@@ -319,10 +361,20 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 	if m.o.Loads != nil {
 		n.Loads, n.Failure = m.o.Loads()
 	}
+	if m.stale() { // the others may have promised without it
+		m.joined.Store(false)
+	}
+	begun := time.Now()
 	if err := m.put(ctx, n); err != nil {
 		return nil, err
 	}
+	m.beaten.Store(&begun)
 	if m.o.Oldest != nil && !m.joined.Load() {
+		if m.o.Engine.Mode() == engine.External {
+			if _, err := m.ends.Put(ctx, memberKey(n.ID), nil); err != nil {
+				return nil, err
+			}
+		}
 		at, _, err := m.promised(ctx)
 		if err != nil {
 			return nil, err
@@ -338,7 +390,29 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 		}
 	}
 	m.saveLoaded(ctx)
-	return read(ctx, m.nodes, m.ends)
+	view, err := read(ctx, m.nodes, m.ends)
+	if err == nil {
+		m.miss(ctx, view)
+	}
+	return view, err
+}
+
+// miss lets go of members that left without a word so long ago that nothing of theirs is on its way.
+func (m *Member) miss(ctx context.Context, v *View) {
+	before := m.absent
+	m.absent = map[string]time.Time{}
+	for _, id := range v.members {
+		if slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.ID == id }) {
+			continue
+		}
+		since, missed := before[id]
+		if !missed {
+			since = time.Now()
+		}
+		if m.absent[id] = since; time.Since(since) > m.absence {
+			_ = m.ends.Delete(ctx, memberKey(id), 0) // else the next time
+		}
+	}
 }
 
 // saveLoaded writes down how far the partitions of this node are loaded: the others read it there when it is gone.
@@ -358,6 +432,11 @@ func (m *Member) saveLoaded(ctx context.Context) {
 }
 
 const loadedPrefix = "loaded."
+
+// memberPrefix is before the ids of nodes that have joined and have not left.
+const memberPrefix = "node."
+
+func memberKey(id string) string { return memberPrefix + id }
 
 func loadedKey(p uint8) string { return loadedPrefix + strconv.Itoa(int(p)) }
 
@@ -381,6 +460,9 @@ func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
 		return nil, err
 	}
 	for _, entry := range all {
+		if id, ok := strings.CutPrefix(entry.Key, memberPrefix); ok {
+			v.members = append(v.members, id)
+		}
 		number, ok := strings.CutPrefix(entry.Key, loadedPrefix)
 		p, err1 := strconv.ParseUint(number, 10, 8)
 		seq, err2 := strconv.ParseUint(string(entry.Value), 10, 64)

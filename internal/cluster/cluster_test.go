@@ -78,26 +78,29 @@ func TestNodesSeeEachOther(t *testing.T) {
 	}
 }
 
+// join makes a node with a clock that stands still.
+func join(t *testing.T, srv *enginetest.Server, host string, clock int64) (*Member, *arrival.Desk) {
+	t.Helper()
+	e, err := engine.Open(t.Context(), engine.Options{URL: srv.URL(), Token: enginetest.Token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	desk := &arrival.Desk{}
+	now := func() time.Time { return time.Unix(clock, 0) }
+	m, err := Open(t.Context(), Options{
+		Engine: e, Now: now, Node: Node{Host: host}, Oldest: func() int64 { return desk.Oldest(now) }, Raise: desk.Raise,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, desk
+}
+
 // What followers were told holds for a node that joins with a clock behind it, and for one that is restarted.
 func TestPromiseOutlivesClocks(t *testing.T) {
 	srv := enginetest.Start(t, "")
-	join := func(host string, clock int64) (*Member, *arrival.Desk) {
-		e, err := engine.Open(t.Context(), engine.Options{URL: srv.URL(), Token: enginetest.Token})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { e.Close() })
-		desk := &arrival.Desk{}
-		now := func() time.Time { return time.Unix(clock, 0) }
-		m, err := Open(t.Context(), Options{
-			Engine: e, Now: now, Node: Node{Host: host}, Oldest: func() int64 { return desk.Oldest(now) }, Raise: desk.Raise,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m, desk
-	}
-	a, _ := join("a", 10_000)
+	a, _ := join(t, srv, "a", 10_000)
 	if at, ok := a.Oldest(t.Context()); ok {
 		t.Errorf("got %d from a node that nobody knows, want nothing", at)
 	}
@@ -105,7 +108,7 @@ func TestPromiseOutlivesClocks(t *testing.T) {
 	if at, ok := a.Oldest(t.Context()); !ok || at != 10_000 {
 		t.Errorf("got %d, %v, want 10000", at, ok)
 	}
-	b, desk := join("b", 3_000)
+	b, desk := join(t, srv, "b", 3_000)
 	b.Beat(t.Context())
 	if at := desk.Enter(func() time.Time { return time.Unix(3_000, 0) }); at.Unix() != 10_000 {
 		t.Errorf("the clock of b says 3000: got an event received at %d, want 10000", at.Unix())
@@ -114,6 +117,51 @@ func TestPromiseOutlivesClocks(t *testing.T) {
 		if at, ok := m.Oldest(t.Context()); !ok || at != 10_000 {
 			t.Errorf("%s: got %d, %v, want 10000", name, at, ok)
 		}
+	}
+}
+
+// A node that is cut off may have events on their way, and takes new ones when it comes back. Followers are told nothing until the
+// first are stored or lost, and it takes none before it knows what they were told meanwhile.
+func TestPromiseOutlivesCuts(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	a, _ := join(t, srv, "a", 10_000)
+	b, desk := join(t, srv, "b", 3_000)
+	if b.Known() == nil {
+		t.Error("got a node that takes events before the others know it")
+	}
+	a.Beat(t.Context())
+	b.Beat(t.Context())
+	a.Beat(t.Context())
+	if at, ok := a.Oldest(t.Context()); !ok || at != 3_000 || b.Known() != nil {
+		t.Errorf("got %d, %v, %v, want 3000", at, ok, b.Known())
+	}
+	if err := a.nodes.Delete(t.Context(), b.o.Node.ID, 0); err != nil { // as if it had run out
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-time.Minute)
+	b.beaten.Store(&long)
+	for range 2 {
+		a.Beat(t.Context())
+		if at, ok := a.Oldest(t.Context()); ok {
+			t.Errorf("got %d while events of b may be on their way, want nothing", at)
+		}
+	}
+	if b.Known() == nil {
+		t.Error("got a node that is cut off and takes events")
+	}
+	a.absence = 0
+	a.Beat(t.Context())
+	a.Beat(t.Context())
+	if at, ok := a.Oldest(t.Context()); !ok || at != 10_000 {
+		t.Errorf("got %d, %v without b, want 10000", at, ok)
+	}
+	b.Beat(t.Context())
+	if at := desk.Enter(func() time.Time { return time.Unix(3_000, 0) }); at.Unix() != 10_000 || b.Known() != nil {
+		t.Errorf("got an event received at %d, %v, want 10000", at.Unix(), b.Known())
+	}
+	a.Beat(t.Context())
+	if at, ok := a.Oldest(t.Context()); !ok || at != 10_000 {
+		t.Errorf("got %d, %v with b again, want 10000", at, ok)
 	}
 }
 
