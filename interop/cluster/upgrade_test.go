@@ -96,10 +96,16 @@ func TestUpgrade(t *testing.T) {
 			})
 		}},
 		{"node goes back to the older version", false, func(t *testing.T, w *world, l *ledger) {
-			w.replaceNode(0, older)
-			w.stopsLoading(t, 0)
-			w.processed(t, l, 0)
-			w.replaceNode(0, tables)
+			w.node(0).Stop(syscall.SIGTERM)
+			n, err := servicetest.Launch{Program: older, Data: t.TempDir(), Args: w.flags, Within: 60 * time.Second}.Start()
+			if err == nil {
+				n.Stop(syscall.SIGKILL)
+			}
+			if err == nil || !strings.Contains(err.Error(), "use the sluice that wrote it, or a newer one") {
+				t.Errorf("got %v, want that it does not start, and why", err)
+			}
+			w.processed(t, l, 1)
+			w.startNode(0)
 		}},
 		{"records of a later version before all nodes read them", false, func(t *testing.T, w *world, l *ledger) {
 			w.replaceNode(0, records)
@@ -109,8 +115,8 @@ func TestUpgrade(t *testing.T) {
 			w.processed(t, l, 1)
 			w.replaceAll(t, l, records, func(int) {})
 		}},
-		{"all nodes go back to the older version", false, func(t *testing.T, w *world, l *ledger) {
-			w.replaceAll(t, l, older, func(int) {})
+		{"all nodes go back to one that does not read the records", false, func(t *testing.T, w *world, l *ledger) {
+			w.replaceAll(t, l, tables, func(int) {})
 			for i := range w.nodes {
 				w.stopsLoading(t, i)
 			}

@@ -50,8 +50,8 @@ type world struct {
 	spoiler *s3.Spoiler // before the bucket
 	login   login
 	flags   []string // that every command needs: addresses without links
-	key     string      // of the dataset
-	sites   []*site     // of the nodes
+	key     string   // of the dataset
+	sites   []*site  // of the nodes
 	witness *witness.Witness
 
 	mu    sync.Mutex
