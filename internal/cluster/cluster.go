@@ -214,6 +214,10 @@ func (m *Member) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		case <-m.soon:
+			select { // every request asks for one while none gets through
+			case <-ctx.Done():
+			case <-time.After(every / 10):
+			}
 		}
 	}
 }

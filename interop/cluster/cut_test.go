@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -117,7 +118,7 @@ var spoils = []fault{
 	{"bucket slow", true, spoil("slow", cutFor)},
 	{"bucket very slow", true, spoil("very slow", time.Minute)},
 	{"bucket refuses", false, spoil("503", 5*time.Second)},
-	{"bucket away", false, spoil("reset", 45*time.Second)}, // longer than the alarm waits
+	{"bucket away", false, bucketAway},
 	{"bucket answers late", true, spoil("late", 40*time.Second)},
 	{"bucket loses its answers", true, spoil("answer lost", cutFor)},
 	{"node started while the bucket is away", true, startWithoutBucket},
@@ -130,6 +131,20 @@ func spoil(what string, length time.Duration) func(*testing.T, *world, *ledger) 
 		w.spoiler.Set(func(*http.Request) string { return what })
 		time.Sleep(length) // the fault itself
 		w.spoiler.Set(nil)
+	}
+}
+
+// bucketAway is for longer than the alarm waits. Each node says it once, and then once a minute.
+func bucketAway(t *testing.T, w *world, l *ledger) {
+	before := make([]int, nodes)
+	for i := range w.nodes {
+		before[i] = len(w.node(i).Said())
+	}
+	spoil("reset", 45*time.Second)(t, w, l)
+	for i := range w.nodes {
+		if said := w.node(i).Said()[before[i]:]; strings.Count(said, "\n") > 8 { // loading, compaction, the sweep, numbers
+			t.Errorf("node %d said the same over and over:\n%s", i, said)
+		}
 	}
 }
 
