@@ -30,11 +30,8 @@ var cuts = []fault{
 	{"a node loses the answers of its servers", true, cutNodes(deaf, 0)},
 	{"all nodes lose their servers, packets vanish", true, cutNodes(silent, 0, 1, 2)},
 	{"all nodes lose their servers, connections reset", true, cutNodes(reset, 0, 1, 2)},
-	{"a node cut off from all servers", true, func(_ *testing.T, w *world, _ *ledger) {
-		setAll(silent, w.sites[0].servers...)
-		time.Sleep(cutFor) // the fault itself
-		setAll(whole, w.sites[0].servers...)
-	}},
+	{"a node cut off from all servers", true, cutOff(cutFor)},
+	{"a node cut off from all servers until the others do not count with it", true, cutOff(25 * time.Second)},
 	{"committer cut off from the bucket, packets vanish", true, cutBucket(silent)},
 	{"committer cut off from the bucket, connections reset", true, cutBucket(reset)},
 	{"all nodes cut off from the bucket", true, func(_ *testing.T, w *world, _ *ledger) {
@@ -46,6 +43,15 @@ var cuts = []fault{
 			at.bucket.set(whole)
 		}
 	}},
+}
+
+// cutOff takes a node from all servers for a while. What it had sent arrives at the end.
+func cutOff(length time.Duration) func(*testing.T, *world, *ledger) {
+	return func(_ *testing.T, w *world, _ *ledger) {
+		setAll(silent, w.sites[0].servers...)
+		time.Sleep(length) // the fault itself
+		setAll(whole, w.sites[0].servers...)
+	}
 }
 
 func setAll(to wire, links ...*link) {

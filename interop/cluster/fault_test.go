@@ -305,6 +305,8 @@ func (w *world) endure(t *testing.T, faults []fault) {
 	l, stop := w.load(6)
 	defer func() { stop() }()
 	w.watch(t)
+	unfollow := w.follow(t)
+	defer unfollow()
 	servicetest.Eventually(t, 60*time.Second, "the first acknowledged events", func() error {
 		if l.count() < 100 {
 			return fmt.Errorf("got %d", l.count())
@@ -326,6 +328,7 @@ func (w *world) endure(t *testing.T, faults []fault) {
 		})
 	}
 	stop()
+	unfollow()
 	w.replay(t, l, each(all))
 	for fault, o := range w.check(t, l) {
 		if ran[fault] > 0 {
