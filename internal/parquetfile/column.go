@@ -22,6 +22,9 @@ type Column[T any] struct {
 	put func(c *chunk, rows []*T)
 	// set puts the values of consecutive rows into them. It copies what it keeps.
 	set func(rows []T, values []parquet.Value)
+	// load does the same with the next values of a page, where they can be taken by their type; nil where they cannot. Rows may
+	// share the texts of a dictionary.
+	load func(rows []T, page *typedPage)
 }
 
 // Type says what the values of a column are.
@@ -154,6 +157,11 @@ func Text[T any](id int, name, encoding string, member func(*T) *string) Column[
 				*member(&rows[i]) = last
 			}
 		},
+		load: func(rows []T, page *typedPage) {
+			for i, n := range page.page.numbers[:len(rows)] {
+				*member(&rows[i]) = page.words[n]
+			}
+		},
 	}
 }
 
@@ -236,6 +244,13 @@ func Time[T any](id int, name, encoding string, member func(*T) *int64) Column[T
 			*member(&rows[i]) = values[i].Int64() / Micro
 		}
 	}
+	load := c.load
+	c.load = func(rows []T, page *typedPage) {
+		load(rows, page)
+		for i := range rows {
+			*member(&rows[i]) /= Micro
+		}
+	}
 	return c
 }
 
@@ -252,6 +267,17 @@ func Int64[T any](id int, name, encoding string, member func(*T) *int64) Column[
 		set: func(rows []T, values []parquet.Value) {
 			for i := range values {
 				*member(&rows[i]) = values[i].Int64()
+			}
+		},
+		load: func(rows []T, page *typedPage) {
+			if page.page.numbers == nil {
+				for i, v := range page.page.int64s[:len(rows)] {
+					*member(&rows[i]) = v
+				}
+				return
+			}
+			for i, n := range page.page.numbers[:len(rows)] {
+				*member(&rows[i]) = page.ints[n]
 			}
 		},
 	}
@@ -316,6 +342,11 @@ func Float[T any](id int, name string, member func(*T) *float64, has func(*T) *b
 				if has != nil {
 					*has(&rows[i]) = !null
 				}
+			}
+		},
+		load: func(rows []T, page *typedPage) {
+			for i, v := range page.page.floats[:len(rows)] {
+				*member(&rows[i]) = v
 			}
 		},
 	}

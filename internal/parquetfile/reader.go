@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // Input is a file to be read.
@@ -231,9 +232,10 @@ type cursor[T any] struct {
 	chunk parquet.ColumnChunk
 	pages parquet.Pages
 	page  parquet.Page
-	in    parquet.ValueReader
-	row   int64           // of the row group, the next to come
-	ahead []parquet.Value // of a list: values of the row that begins next
+	in    parquet.ValueReader // of the page, unless its values are taken by their type
+	typed typedPage           // then
+	row   int64               // of the row group, the next to come
+	ahead []parquet.Value     // of a list: values of the row that begins next
 }
 
 func openCursors[T any](g parquet.RowGroup, columns []Column[T]) (out []*cursor[T], err error) {
@@ -276,12 +278,56 @@ func (c *cursor[T]) read(at int64, rows []T, values []parquet.Value) error {
 		return c.readLists(rows)
 	}
 	for len(rows) > 0 {
-		n, err := c.next(values[:len(rows)])
+		n, err := c.some(rows, values)
 		if err != nil {
 			return err
 		}
-		c.set(rows[:n], values[:n])
 		rows = rows[n:]
+	}
+	return nil
+}
+
+// some sets some of rows, at least one.
+func (c *cursor[T]) some(rows []T, values []parquet.Value) (int, error) {
+	for {
+		if err := c.open(); err != nil {
+			return 0, err
+		}
+		if c.in == nil && c.typed.left > 0 {
+			n := min(c.typed.left, len(rows))
+			c.load(rows[:n], &c.typed)
+			c.typed.pass(n)
+			return n, nil
+		}
+		if c.in != nil {
+			n, err := c.in.ReadValues(values[:len(rows)])
+			if err != nil && !errors.Is(err, io.EOF) {
+				return 0, err
+			}
+			if n > 0 {
+				c.set(rows[:n], values[:n])
+				return n, nil
+			}
+		}
+		c.drop()
+	}
+}
+
+// open reads the next page if there is none.
+func (c *cursor[T]) open() error {
+	if c.page != nil {
+		return nil
+	}
+	page, err := c.pages.ReadPage()
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return err
+	}
+	c.page = page
+	if c.load == nil || c.Optional || !c.typed.open(page, kinds[c.Type].leaf.physical) {
+		c.in = page.Values()
 	}
 	return nil
 }
@@ -334,26 +380,82 @@ func (c *cursor[T]) seek(at int64) error {
 	return c.pages.SeekToRow(at)
 }
 
-// next reads some values, at least one.
+// next reads some values, at least one, of a page whose values are not taken by their type.
 func (c *cursor[T]) next(values []parquet.Value) (int, error) {
 	for {
-		if c.in == nil {
-			page, err := c.pages.ReadPage()
-			if errors.Is(err, io.EOF) {
-				return 0, io.ErrUnexpectedEOF
-			}
-			if err != nil {
-				return 0, err
-			}
-			c.page, c.in = page, page.Values()
-		}
-		n, err := c.in.ReadValues(values)
-		if err != nil && !errors.Is(err, io.EOF) {
+		if err := c.open(); err != nil {
 			return 0, err
 		}
-		if n > 0 {
-			return n, nil
+		if c.in == nil && c.typed.left > 0 {
+			return 0, errLong
+		}
+		if c.in != nil {
+			n, err := c.in.ReadValues(values)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return 0, err
+			}
+			if n > 0 {
+				return n, nil
+			}
 		}
 		c.drop()
+	}
+}
+
+// typedPage is a page that has a value for each row, from where it was read to, in the one form that the page has. Numbers of a
+// dictionary stay numbers: each text of a dictionary is made once.
+type typedPage struct {
+	left       int
+	page       pageValues
+	dictionary parquet.Dictionary
+	words      []string // of the dictionary
+	ints       []int64  // of the dictionary
+}
+
+// open begins a page. It says no where the values have to be read one by one.
+func (t *typedPage) open(page parquet.Page, physical format.Type) bool {
+	if page.DefinitionLevels() != nil || page.RepetitionLevels() != nil {
+		return false
+	}
+	of := page.Dictionary()
+	if of == nil && physical == format.ByteArray {
+		return false
+	}
+	t.left = int(page.NumValues())
+	data := page.Data()
+	if of == nil {
+		t.page = viewPlain(data, physical)
+		return true
+	}
+	t.page = pageValues{numbers: data.Int32()}
+	if t.dictionary != of {
+		t.dictionary, t.words, t.ints = of, nil, nil
+		t.translate(viewPlain(of.Page().Data(), physical))
+	}
+	return true
+}
+
+func (t *typedPage) translate(v pageValues) {
+	if v.offsets == nil {
+		t.ints = v.int64s
+		return
+	}
+	all := string(v.data)
+	t.words = make([]string, 0, len(v.offsets))
+	for i, from := range v.offsets[:len(v.offsets)-1] {
+		t.words = append(t.words, all[from:v.offsets[i+1]])
+	}
+}
+
+// pass goes on behind n values.
+func (t *typedPage) pass(n int) {
+	t.left -= n
+	switch {
+	case t.page.numbers != nil:
+		t.page.numbers = t.page.numbers[n:]
+	case t.page.int64s != nil:
+		t.page.int64s = t.page.int64s[n:]
+	default:
+		t.page.floats = t.page.floats[n:]
 	}
 }

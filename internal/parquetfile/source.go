@@ -176,7 +176,7 @@ func (s *source) view(c *chunk) {
 			s.values = pageValues{numbers: v.Int32()}
 			s.dictionary.open(d, c)
 		} else {
-			s.values = viewPlain(v, c)
+			s.values = viewPlain(v, c.physical)
 		}
 	}
 	if s.values.numbers != nil && c.useDict {
@@ -185,8 +185,8 @@ func (s *source) view(c *chunk) {
 }
 
 // viewPlain is the values of a page that has no dictionary, or is one.
-func viewPlain(v encoding.Values, c *chunk) (out pageValues) {
-	switch c.physical {
+func viewPlain(v encoding.Values, physical format.Type) (out pageValues) {
+	switch physical {
 	case format.Int32:
 		out.int32s = v.Int32()
 	case format.Int64:
@@ -203,7 +203,7 @@ func (d *sourceDictionary) open(of parquet.Dictionary, c *chunk) {
 	if d.of == of {
 		return
 	}
-	*d = sourceDictionary{of: of, values: viewPlain(of.Page().Data(), c), known: d.known[:0], group: -1}
+	*d = sourceDictionary{of: of, values: viewPlain(of.Page().Data(), c.physical), known: d.known[:0], group: -1}
 }
 
 // renew forgets the numbers of an earlier row group.
