@@ -22,18 +22,20 @@ type Dataset struct {
 	series map[seriesKey]*series
 	last   int64 // the latest hour in which an event was accepted
 
-	packed []byte    // the totals, as long as nobody has changed them: there are thousands of datasets in a list
-	recent []byte    // the series, as long as nobody has asked for all of them
-	keys   *keys     // of recent
-	order  []*series // of the rows that came last: those of the next hour are mostly the same
-	next   int
+	packed []byte       // the totals, as long as nobody has changed them: there are thousands of datasets in a list
+	recent []byte       // the series, as long as nobody has asked for all of them
+	keys   *keys        // of recent
+	pends  []*lake.Hour // rows that are not counted yet, as long as packed is there
+	before *series      // of the row that came last
 }
 
 // series is one number over time.
 type series struct {
 	key         seriesKey
 	hours, days []point
+	hour, day   int32             // which of them grew last
 	values      map[int64]float64 // sums of money by day and, negative, by hour; nil for most
+	next        *series           // that came after it: rows come hour by hour, each with the same numbers in the same order
 }
 
 // point is a count of an hour or a day, and in which hours it was seen first and last.
@@ -58,7 +60,43 @@ func (d *Dataset) filled() *Dataset {
 		d.series[s.key] = s
 	}
 	d.recent = nil
+	pends := d.pends
+	d.pends = nil
+	for _, r := range pends {
+		d.addHour(r, 0)
+	}
 	return d
+}
+
+// pend adds rows that are not in the tables yet. The caller keeps them as they are.
+func (d *Dataset) pend(rows []lake.Hour, places []int32) {
+	for _, i := range places {
+		r := &rows[i]
+		if d.packed == nil {
+			d.addHour(r, 0)
+			continue
+		}
+		d.pends = append(d.pends, r)
+		if k := (seriesKey{r.Kind, r.Name, r.Field}); k.accepted() && r.Count > 0 {
+			d.last = max(d.last, r.Hour)
+		}
+	}
+}
+
+// pending are the numbers of the rows that are not counted yet, each as a series.
+func (d *Dataset) pending(yield func(*series) bool) {
+	for _, r := range d.pends {
+		hour := int32(r.Hour / 3600)
+		more := true
+		eachNumber(r.Kind, r.Count, r.Value, func(kind string, count int64, value float64) {
+			s := &series{key: seriesKey{kind, r.Name, r.Field}, hours: []point{{r.Hour, count, hour, hour}}}
+			s.addValue(-r.Hour, value)
+			more = more && yield(s)
+		})
+		if !more {
+			return
+		}
+	}
 }
 
 // unpacked are the series of recent, or those of them that alarms look at, which are the first.
@@ -81,12 +119,24 @@ func (d *Dataset) unpacked(alarms bool) iter.Seq[*series] {
 	}
 }
 
-// alarmed are the series that alarms look at, and maybe others. A dataset of a list stays packed.
+// alarmed are the series that alarms look at, and maybe others; several may have one key, and are to be added up. A dataset of a
+// list stays packed.
 func (d *Dataset) alarmed() iter.Seq[*series] {
-	if len(d.recent) > 0 {
-		return d.unpacked(true)
+	if len(d.recent) == 0 {
+		return maps.Values(d.filled().series)
 	}
-	return maps.Values(d.series)
+	return func(yield func(*series) bool) {
+		for s := range d.unpacked(true) {
+			if !yield(s) {
+				return
+			}
+		}
+		for s := range d.pending {
+			if s.key.packedAs() == 0 && !yield(s) {
+				return
+			}
+		}
+	}
 }
 
 // each is every series with its key.
@@ -103,10 +153,10 @@ func (d *Dataset) each() iter.Seq2[seriesKey, *series] {
 // find is one series; nil when there is none.
 func (d *Dataset) find(kind, name, field string) *series {
 	k := seriesKey{kind, name, field}
-	if len(d.recent) == 0 || k.packedAs() > 0 {
+	if len(d.recent) == 0 || len(d.pends) > 0 || k.packedAs() > 0 {
 		return d.filled().series[k]
 	}
-	for s := range d.alarmed() {
+	for s := range d.unpacked(true) {
 		if s.key == k {
 			return s
 		}
@@ -117,13 +167,9 @@ func (d *Dataset) find(kind, name, field string) *series {
 // at is the series of a key, which is made if there is none.
 func (d *Dataset) at(kind, name, field string) *series {
 	d.filled()
-	// Rows come hour by hour, each with the same numbers in the same order.
-	if d.next >= len(d.order) {
-		d.next = 0
-	}
-	if d.next < len(d.order) {
-		if s := d.order[d.next]; s.key.field == field && s.key.name == name && s.key.kind == kind {
-			d.next++
+	if d.before != nil && d.before.next != nil {
+		if s := d.before.next; s.key.field == field && s.key.name == name && s.key.kind == kind {
+			d.before = s
 			return s
 		}
 	}
@@ -137,55 +183,59 @@ func (d *Dataset) at(kind, name, field string) *series {
 		s = &series{key: seriesKey{keep(k.kind), keep(k.name), keep(k.field)}}
 		d.series[s.key] = s
 	}
-	for i, other := range d.order {
-		if other == s {
-			d.next = i + 1
-			return s
-		}
+	if d.before != nil {
+		d.before.next = s
 	}
-	if len(d.order) < seriesMax {
-		d.order = append(d.order, s)
-		d.next = len(d.order)
-	}
+	d.before = s
 	return s
 }
 
 // addHour counts a row of the table hours, unless it is one of a campaign: see Campaigns. Hours before oldest are counted by the
 // day alone.
 func (d *Dataset) addHour(r *lake.Hour, oldest int64) {
-	if campaign.Is(r.Kind) {
-		return
-	}
-	add := func(kind string, count int64, value float64) {
-		hour := int32(r.Hour / 3600)
-		p := point{r.Hour, count, hour, hour}
-		d.add(d.at(kind, r.Name, r.Field), p, value, r.Hour >= oldest)
-	}
-	if r.Kind != KindRejections {
-		add(r.Kind, r.Count, r.Value)
-		return
-	}
-	add(kindProblem, r.Count, 0)
-	if r.Value != 0 {
-		add(kindRejected, int64(r.Value), 0)
-	}
+	hour := int32(r.Hour / 3600)
+	eachNumber(r.Kind, r.Count, r.Value, func(kind string, count int64, value float64) {
+		d.add(d.at(kind, r.Name, r.Field), point{r.Hour, count, hour, hour}, value, r.Hour >= oldest)
+	})
+}
+
+// addPacked counts a row of the table hours as far as it is packed: hours before recent in the totals alone.
+func (d *Dataset) addPacked(r *lake.Hour, recent int64) {
+	hour := int32(r.Hour / 3600)
+	eachNumber(r.Kind, r.Count, r.Value, func(kind string, count int64, value float64) {
+		k, p := seriesKey{kind, r.Name, r.Field}, point{r.Hour, count, hour, hour}
+		if total := k.total(); total >= 0 {
+			d.totals[total].addHours(p)
+		}
+		if k.accepted() && count > 0 {
+			d.last = max(d.last, r.Hour)
+		}
+		if r.Hour >= recent {
+			s := d.at(kind, r.Name, r.Field)
+			s.addHours(p)
+			s.addValue(-r.Hour, value)
+		}
+	})
 }
 
 // addDay counts a row of the table days, as addHour does.
 func (d *Dataset) addDay(r *lake.DaySum) {
-	if campaign.Is(r.Kind) {
-		return
-	}
-	add := func(kind string, count int64, value float64) {
+	eachNumber(r.Kind, r.Count, r.Value, func(kind string, count int64, value float64) {
 		d.addDays(d.at(kind, r.Name, r.Field), point{r.Day, count, int32(r.First / 3600), int32(r.Last / 3600)}, value)
-	}
-	if r.Kind != KindRejections {
-		add(r.Kind, r.Count, r.Value)
-		return
-	}
-	add(kindProblem, r.Count, 0)
-	if r.Value != 0 {
-		add(kindRejected, int64(r.Value), 0)
+	})
+}
+
+// eachNumber hands the numbers of a row to add, as an index has them.
+func eachNumber(kind string, count int64, value float64, add func(kind string, count int64, value float64)) {
+	switch {
+	case campaign.Is(kind):
+	case kind != KindRejections:
+		add(kind, count, value)
+	default:
+		add(kindProblem, count, 0)
+		if value != 0 {
+			add(kindRejected, int64(value), 0)
+		}
 	}
 }
 
@@ -193,10 +243,10 @@ func (d *Dataset) addDay(r *lake.DaySum) {
 func (d *Dataset) add(s *series, hour point, value float64, byHour bool) {
 	total := s.key.total()
 	if byHour {
-		s.hours = addPoint(s.hours, hour)
+		s.addHours(hour)
 		s.addValue(-hour.at, value)
 		if total >= 0 {
-			d.totals[total].hours = addPoint(d.totals[total].hours, hour)
+			d.totals[total].addHours(hour)
 		}
 	}
 	day := hour
@@ -205,10 +255,10 @@ func (d *Dataset) add(s *series, hour point, value float64, byHour bool) {
 }
 
 func (d *Dataset) addDays(s *series, day point, value float64) {
-	s.days = addPoint(s.days, day)
+	s.addDay(day)
 	s.addValue(day.at, value)
 	if total := s.key.total(); total >= 0 {
-		d.totals[total].days = addPoint(d.totals[total].days, day)
+		d.totals[total].addDay(day)
 	}
 	if s.key.accepted() && day.count > 0 {
 		d.last = max(d.last, int64(day.last)*3600)
@@ -225,28 +275,46 @@ func (s *series) addValue(at int64, value float64) {
 	s.values[at] += value
 }
 
-// addPoint keeps the points in order of time. Nearly always the last one grows.
-func addPoint(points []point, p point) []point {
-	i := len(points)
-	for i > 0 && points[i-1].at > p.at {
-		i--
+// addHours and addDay count at a time.
+func (s *series) addHours(p point) { s.hours = addPoint(s.hours, &s.hour, p) }
+func (s *series) addDay(p point)   { s.days = addPoint(s.days, &s.day, p) }
+
+// addPoint keeps the points in order of time. Nearly always one grows that is the last, or the one which grew before, or next to
+// it: near says which that was.
+func addPoint(points []point, near *int32, p point) []point {
+	i := int(*near)
+	if i >= len(points) || points[i].at != p.at {
+		if i++; i >= len(points) || points[i].at != p.at {
+			var found bool
+			if i, found = place(points, p.at); !found {
+				*near = int32(i)
+				return slices.Insert(points, i, p)
+			}
+		}
+		*near = int32(i)
 	}
-	if i > 0 && points[i-1].at == p.at {
-		o := &points[i-1]
-		o.count, o.first, o.last = o.count+p.count, min(o.first, p.first), max(o.last, p.last)
-		return points
+	o := &points[i]
+	o.count, o.first, o.last = o.count+p.count, min(o.first, p.first), max(o.last, p.last)
+	return points
+}
+
+// place is where a time is in points, or belongs.
+func place(points []point, at int64) (int, bool) {
+	if n := len(points); n == 0 || points[n-1].at < at {
+		return n, false
 	}
-	return slices.Insert(points, i, p)
+	return slices.BinarySearchFunc(points, at, comparePoint)
 }
 
 // merge adds another dataset. Hours before oldest are left out.
 func (d *Dataset) merge(o *Dataset, oldest int64) {
+	d.filled()
 	for k, from := range o.each() {
 		to := d.at(k.kind, k.name, k.field)
 		to.merge(from, oldest)
-		if total := k.total(); total >= 0 {
-			d.totals[total].merge(&series{hours: from.hours, days: from.days}, oldest)
-		}
+	}
+	for i := range o.totals {
+		d.totals[i].merge(&o.totals[i], oldest)
 	}
 	d.last = max(d.last, o.last)
 }
@@ -254,11 +322,11 @@ func (d *Dataset) merge(o *Dataset, oldest int64) {
 func (s *series) merge(o *series, oldest int64) {
 	for _, p := range o.hours {
 		if p.at >= oldest {
-			s.hours = addPoint(s.hours, p)
+			s.addHours(p)
 		}
 	}
 	for _, p := range o.days {
-		s.days = addPoint(s.days, p)
+		s.addDay(p)
 	}
 	for at, v := range o.values {
 		if at >= 0 || -at >= oldest {
@@ -298,8 +366,12 @@ func (d *Dataset) keep(chosen func(at int64) bool, hour int64) {
 			gone = true
 		}
 	}
-	if gone {
-		d.order, d.next = nil, 0
+	if !gone {
+		return
+	}
+	d.before = nil
+	for _, s := range d.series {
+		s.next = nil
 	}
 }
 

@@ -35,33 +35,53 @@ func (x *Index) History(ctx context.Context, id string, now time.Time) (*Dataset
 type stretch struct{ hours, days int32 }
 
 func (x *Index) detail(ctx context.Context, id string, today int32, s stretch) (*Dataset, error) {
-	out := newDataset()
 	if id == "" {
+		out := newDataset()
 		x.mu.RLock()
 		defer x.mu.RUnlock()
 		out.merge(x.all, 0)
 		return out, nil
 	}
-	past, err := x.past(ctx, id, today, s)
-	if past != nil {
-		out.merge(past, 0)
-	}
 	x.mu.RLock()
 	p := x.sets[id]
-	now := x.keys.unpack(p).filled()
-	for _, i := range x.pending.of(id) {
-		r := x.pending.rows[i]
-		out.addHour(&r, int64(s.hours)*86400)
-	}
+	large := x.lake != nil && p != nil && p.large
+	now := x.shown(id, p).filled()
 	x.mu.RUnlock()
-	if p != nil {
-		out.last = max(out.last, p.last)
+	end := today // the days before it come from the tables
+	if large {
+		end++
 	}
-	if p == nil || !p.large || x.lake == nil {
-		out.mergeSince(now, int64(today)*86400)
-		return out, err
+	out, err := x.stored(ctx, id, today, end, s)
+	out.last = max(out.last, now.last)
+	out.mergeSince(now, int64(end)*86400)
+	return out, err
+}
+
+// stored is what the tables have of a dataset before a day, today or tomorrow, with what is committed and not in them. Each row is
+// counted once: in the tables, or beside them.
+func (x *Index) stored(ctx context.Context, id string, today, end int32, s stretch) (*Dataset, error) {
+	out := newDataset()
+	if x.lake == nil {
+		return out, nil
 	}
-	return out, cmp.Or(err, x.scanHours(ctx, id, today, today+1, out))
+	err := x.lake.Settled(ctx, func(pending []lake.Hour) error {
+		out = newDataset()
+		past, err := x.past(ctx, id, today, s)
+		if past != nil {
+			out.merge(past, 0)
+		}
+		from, to := int64(min(s.days, s.hours))*86400, int64(end)*86400
+		for i := range pending {
+			if h := &pending[i]; h.DatasetID == id && h.Hour >= from && h.Hour < to {
+				out.addHour(h, int64(s.hours)*86400)
+			}
+		}
+		if end > today {
+			err = cmp.Or(err, x.scanHours(ctx, id, today, end, out))
+		}
+		return err
+	})
+	return out, err
 }
 
 // mergeSince adds the hours from one on of a dataset as memory has it: not every series that a total is made of.
@@ -80,10 +100,10 @@ func (s *series) addSince(o *series, from int64) {
 		if p.at < from {
 			continue
 		}
-		s.hours = addPoint(s.hours, p)
+		s.addHours(p)
 		s.addValue(-p.at, o.values[-p.at])
 		p.at -= p.at % 86400
-		s.days = addPoint(s.days, p)
+		s.addDay(p)
 		s.addValue(p.at, o.values[-int64(p.first)*3600])
 	}
 }

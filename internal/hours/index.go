@@ -93,14 +93,16 @@ func (x *Index) Add(rows []lake.Hour, now time.Time) {
 
 // change adds numbers to a dataset that was changed before. The caller holds the lock.
 func (x *Index) change(id string, add *Dataset, before func(*Dataset), now time.Time) {
-	d := x.keys.unpack(x.sets[id])
-	before(d)
-	d.merge(add, 0)
-	p := x.pack(d, x.sets[id], now)
-	p.round = x.round
-	if _, known := x.sets[id]; !known {
+	was, d := x.sets[id], add
+	if was != nil {
+		d = x.keys.unpack(was)
+		before(d)
+		d.merge(add, 0)
+	} else {
 		id = strings.Clone(id)
 	}
+	p := x.pack(d, was, now)
+	p.round = x.round
 	x.sets[id] = p
 }
 
@@ -178,9 +180,7 @@ func (v View) Whole(id string) bool { return v.x.sets[id] == nil || !v.x.sets[id
 // shown is a dataset with what pends of it. The caller holds the lock.
 func (x *Index) shown(id string, p *packed) *Dataset {
 	d := x.keys.unpack(p)
-	for _, i := range x.pending.of(id) {
-		d.addHour(&x.pending.rows[i], 0)
-	}
+	d.pend(x.pending.rows, x.pending.of(id))
 	return d
 }
 

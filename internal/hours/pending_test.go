@@ -22,6 +22,7 @@ func TestPendingHours(t *testing.T) {
 			{Hour: hour, DatasetID: "shop", Kind: KindEvents, Name: "purchase", Field: FieldAccepted, Count: n},
 			{Hour: hour, DatasetID: "shop", Kind: KindValue, Name: "EUR", Field: "purchase", Count: n, Value: 2.5 * float64(n)},
 			{Hour: hour, DatasetID: "shop", Kind: KindRejections, Name: "MISSING_FIELD", Field: "/timestamp", Count: n, Value: float64(n)},
+			{Hour: hour, DatasetID: "shop", Kind: KindSubmissions, Name: "single", Count: n},
 		}
 	}
 	shown := func(what string, want int64) {
@@ -33,6 +34,10 @@ func TestPendingHours(t *testing.T) {
 		defer v.Close()
 		w := NewWindow(time.Hour, 24, now)
 		got := v.Dataset("shop").Totals(w)
+		list := v.Dataset("shop") // as lists of all datasets use it
+		if r := list.Requests(w); list.Totals(w) != got || r.Accepted != want || x.sets["shop"] != nil && list.packed == nil {
+			t.Errorf("%s: got %+v and %d requests, packed %v", what, list.Totals(w), r.Accepted, list.packed != nil)
+		}
 		money := 0.0
 		for _, g := range v.Dataset("shop").Groups(KindValue, w) {
 			money += g.Value
@@ -74,4 +79,57 @@ func TestPendingHours(t *testing.T) {
 	shown("compacted while some pend", 26)
 	commit(one(4))
 	shown("all committed", 26)
+}
+
+// A page of a dataset counts a row once also when a commit has brought it and the index has not seen that yet: yesterday's, which
+// come from the tables, and today's of a dataset that memory does not have whole.
+func TestPendingInDetail(t *testing.T) {
+	for _, large := range []bool{false, true} {
+		for _, ago := range []time.Duration{0, 24 * time.Hour} {
+			now := halfPastNoon
+			l, err := lake.OpenDir(t.Context(), t.TempDir(), lake.Options{Now: func() time.Time { return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := []lake.Hour{{
+				Hour: now.Add(-ago).Truncate(time.Hour).Unix(), DatasetID: "shop", Kind: KindEvents, Name: "purchase", Field: FieldAccepted, Count: 3,
+			}}
+			to := uint64(0)
+			commit := func() {
+				from := lake.Watermarks{Events: to, Rejections: to, Hours: to}
+				to++
+				if err := l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{From: from, To: to}}, Hours: rows}, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			x := NewIndex(l)
+			read := func() {
+				if err := x.Read(t.Context(), now); err != nil {
+					t.Fatal(err)
+				}
+				x.sets["shop"].large = large
+			}
+			shown := func(what string, want int64) {
+				t.Helper()
+				for _, w := range []Window{NewWindow(time.Hour, 48, now), NewWindow(24*time.Hour, 2, now)} {
+					d, err := x.Detail(t.Context(), "shop", w)
+					if got := d.Totals(w).Accepted; got != want || err != nil {
+						t.Errorf("large %v, %v ago, %s: got %d and %v, want %d", large, ago, what, got, err, want)
+					}
+				}
+			}
+			commit()
+			read()
+			shown("committed", 3)
+			l.Pend(rows)
+			read()
+			shown("pending", 6)
+			commit()
+			if large || ago > 0 { // else memory has it, as it was
+				shown("just committed", 6)
+			}
+			read()
+			shown("read", 6)
+		}
+	}
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"sluice/internal/lake"
@@ -57,7 +59,7 @@ const lockFor = 64
 // readDay takes what is new of a day. A dataset changes at once, from what it was to what the table says, and so do all
 // together at the end.
 func (x *Index) readDay(d lake.HourDay, pending []lake.Hour, now time.Time) error {
-	r := dayReader{x: x, day: d.Day, anew: d.Anew, now: now, all: newDataset()}
+	r := dayReader{x: x, day: d.Day, anew: d.Anew, now: now, recent: recentFrom(now), all: newDataset()}
 	x.round++
 	if err := d.Each(r.row); err != nil {
 		return err
@@ -82,14 +84,15 @@ func (x *Index) readDay(d lake.HourDay, pending []lake.Hour, now time.Time) erro
 
 // dayReader takes the rows of a day, which come by dataset.
 type dayReader struct {
-	x    *Index
-	day  int32
-	anew bool
-	now  time.Time
-	id   string
-	one  *Dataset // that of id
-	all  *Dataset
-	done []readSet // not yet in the index
+	x      *Index
+	day    int32
+	anew   bool
+	now    time.Time
+	recent int64 // the first hour of which memory has every number
+	id     string
+	one    *Dataset // that of id
+	all    *Dataset
+	done   []readSet // not yet in the index
 }
 
 type readSet struct {
@@ -102,7 +105,8 @@ func (r *dayReader) row(h *lake.Hour) error {
 		r.end()
 		r.id, r.one = keep(h.DatasetID), newDataset()
 	}
-	r.one.addHour(h, 0)
+	r.one.addPacked(h, r.recent)
+	r.all.addHour(h, 0)
 	return nil
 }
 
@@ -111,7 +115,6 @@ func (r *dayReader) end() {
 	if r.one == nil {
 		return
 	}
-	r.all.merge(r.one, 0)
 	if r.done = append(r.done, readSet{r.id, r.one}); len(r.done) == lockFor {
 		r.flush()
 	}
@@ -168,12 +171,34 @@ func (x *Index) readOlder(ctx context.Context, now time.Time) error {
 			months[monthOf(day)] = append(months[monthOf(day)], day)
 		}
 	}
+	return x.readMonths(ctx, months, prints, summed)
+}
+
+// readMonths reads days, as many months at a time as there are processors, and of those the newest first.
+func (x *Index) readMonths(ctx context.Context, months map[int32][]int32, prints, summed map[int32]lake.Print) error {
+	var failed error
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	defer all.Wait()
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for _, month := range slices.Backward(slices.Sorted(maps.Keys(months))) {
-		if err := x.readMonth(ctx, months[month], prints, summed); err != nil {
-			return err
+		slots <- struct{}{}
+		mu.Lock()
+		err := failed
+		mu.Unlock()
+		if err != nil {
+			break
 		}
+		all.Go(func() {
+			err := x.readMonth(ctx, months[month], prints, summed)
+			mu.Lock()
+			failed = errors.Join(failed, err)
+			mu.Unlock()
+			<-slots
+		})
 	}
-	return nil
+	all.Wait()
+	return failed
 }
 
 // forget drops the days before newest that the table has no more.
@@ -191,12 +216,7 @@ func (x *Index) forget(prints map[int32]lake.Print, newest int32) {
 
 // readMonth reads days of one month for the numbers of all datasets together, and for when each had its last event.
 func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[int32]lake.Print) error {
-	all, last := newDataset(), map[string]int64{}
-	note := func(id string, accepted bool, hour int64) {
-		if accepted && hour > last[id] {
-			last[keep(id)] = hour
-		}
-	}
+	all, last := newDataset(), lastHours{by: map[string]int64{}}
 	wanted := map[int64]bool{}
 	for _, day := range days {
 		if summed[day] == prints[day] {
@@ -205,7 +225,7 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 		}
 		err := x.lake.ScanHours(ctx, lake.HourQuery{From: dayTime(day), To: dayTime(day + 1)}, func(h *lake.Hour) error {
 			all.addHour(h, 1<<62)
-			note(h.DatasetID, h.Kind == KindEvents && h.Field == FieldAccepted, h.Hour)
+			last.note(h.DatasetID, h.Kind == KindEvents && h.Field == FieldAccepted, h.Hour)
 			return nil
 		})
 		if err != nil && !errors.Is(err, lake.ErrDamaged) {
@@ -217,7 +237,7 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 		err := x.lake.ScanDays(ctx, q, func(d *lake.DaySum) error {
 			if wanted[d.Day] {
 				all.addDay(d)
-				note(d.DatasetID, d.Kind == KindEvents && d.Field == FieldAccepted, d.Last)
+				last.note(d.DatasetID, d.Kind == KindEvents && d.Field == FieldAccepted, d.Last)
 			}
 			return nil
 		})
@@ -232,7 +252,8 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 		x.older[day] = prints[day]
 	}
 	x.all.merge(all, 1<<62)
-	for id, hour := range last {
+	last.end()
+	for id, hour := range last.by {
 		p := packed{}
 		if old := x.sets[id]; old != nil {
 			p = *old
@@ -241,6 +262,30 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 		x.sets[id] = &p
 	}
 	return nil
+}
+
+// lastHours are the latest hours in which datasets had an event. Most rows are of the same dataset as the one before.
+type lastHours struct {
+	by   map[string]int64
+	id   string
+	hour int64
+}
+
+func (l *lastHours) note(id string, accepted bool, hour int64) {
+	if !accepted {
+		return
+	}
+	if id != l.id {
+		l.end()
+		l.id, l.hour = keep(id), 0
+	}
+	l.hour = max(l.hour, hour)
+}
+
+func (l *lastHours) end() {
+	if l.hour > l.by[l.id] {
+		l.by[l.id] = l.hour
+	}
 }
 
 func dayTime(day int32) time.Time { return time.Unix(int64(day)*86400, 0).UTC() }

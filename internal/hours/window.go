@@ -212,4 +212,11 @@ func (d *Dataset) eachTotal(w Window, yield func(total, step int, count int64)) 
 			}
 		})
 	}
+	for s := range d.pending {
+		if total := s.key.total(); total >= 0 {
+			for _, p := range s.points(w) {
+				yield(total, int((p.at-w.From)/w.Step), p.count)
+			}
+		}
+	}
 }

@@ -17,7 +17,7 @@ type Follower[T any] struct {
 	days map[int32]map[string]bool // the files that were read, by day
 }
 
-// Day is what is new of one day of a table.
+// Day is what is new of one day of a table; a follower that has read nothing hands over all days at once, as the newest.
 type Day[T any] struct {
 	Day  int32 // since 1970-01-01, UTC
 	Anew bool  // these are all rows of the day: what was handed over of it before no longer holds
@@ -62,8 +62,28 @@ func (f *Follower[T]) Read(
 			listed[file.day] = append(listed[file.day], file)
 		}
 	}
+	all, err = f.readListed(ctx, t, listed, yield)
+	if err == nil && all {
+		f.seen = s.end
+	}
+	return all, errors.Join(err, ctx.Err())
+}
+
+func (f *Follower[T]) readListed(
+	ctx context.Context, t *Table[T], listed map[int32][]*dataFile, yield func(Day[T]) error,
+) (all bool, err error) {
+	days := slices.Sorted(maps.Keys(listed))
+	slices.Reverse(days)
+	if len(f.days) == 0 && len(days) > 1 {
+		err := f.readFirst(ctx, t, days, listed, yield)
+		if isMissing(err) {
+			t.doubt()
+			return false, nil
+		}
+		return err == nil, err
+	}
 	all = true
-	for _, day := range slices.Backward(slices.Sorted(maps.Keys(listed))) {
+	for _, day := range days {
 		err := f.readDay(ctx, t, day, listed[day], yield)
 		if isMissing(err) {
 			t.doubt()
@@ -74,10 +94,33 @@ func (f *Follower[T]) Read(
 			return false, err
 		}
 	}
-	if all {
-		f.seen = s.end
+	return all, nil
+}
+
+// readFirst hands over all days at once: who sums up by the first column has each of its values once.
+func (f *Follower[T]) readFirst(
+	ctx context.Context, t *Table[T], days []int32, listed map[int32][]*dataFile, yield func(Day[T]) error,
+) error {
+	read, begun := map[int32]map[string]bool{}, map[int32]map[string]bool{}
+	var files []*dataFile
+	for _, day := range days {
+		read[day], begun[day] = map[string]bool{}, map[string]bool{unfinished: true}
+		for _, file := range listed[day] {
+			read[day][file.name] = true
+			files = append(files, file)
+		}
 	}
-	return all, ctx.Err()
+	err := yield(Day[T]{Day: days[0], Each: func(yield func(*T) error) error {
+		err := t.merged(ctx, files, yield)
+		if !isMissing(err) {
+			f.days = begun
+		}
+		return err
+	}})
+	if err == nil {
+		f.days = read
+	}
+	return err
 }
 
 // unfinished is the file of a day that was not handed over whole: no table lists it, so the day comes anew.

@@ -90,9 +90,9 @@ func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) err
 }
 
 // Settled has scan read the table of hours beside the hours that are not in it: see Pend. It is called again where the table has
-// moved meanwhile, three times at most, and begins anew each time.
+// moved meanwhile, and begins anew each time. The third time this process commits no hours until scan returns.
 func (l *Lake) Settled(ctx context.Context, scan func(pending []Hour) error) error {
-	for tries := 0; ; tries++ {
+	for range 2 {
 		before, pending, err := l.newestHours(ctx)
 		if err != nil {
 			return err
@@ -101,10 +101,13 @@ func (l *Lake) Settled(ctx context.Context, scan func(pending []Hour) error) err
 			return err
 		}
 		after, _, err := l.newestHours(ctx)
-		if err != nil || after == before || tries == 2 {
+		if err != nil || after == before {
 			return err
 		}
 	}
+	l.pendMu.RLock()
+	defer l.pendMu.RUnlock()
+	return scan(l.pending)
 }
 
 // HourFollower reads the hours again and again, and each time only what is new. The zero value has read nothing.
