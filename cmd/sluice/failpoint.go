@@ -20,7 +20,7 @@ import (
 //	SLUICE_FAILPOINT_UNSYNCED=1    nothing in the engine is synced
 //	SLUICE_FAILPOINT_NOLOADER=1    what is accepted stays in the stream
 //	SLUICE_FAILPOINT_SETTLE=1      rejections and hours are committed together with their events
-//	SLUICE_FAILPOINT_UPKEEP=1      the lake is compacted, expired and swept without pause
+//	SLUICE_FAILPOINT_UPKEEP=1      the lake is compacted, summed, expired and swept without pause
 func init() {
 	foreignVariables = append(foreignVariables, "SLUICE_FAILPOINT", "SLUICE_FAILPOINT_")
 	hooks.unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
@@ -43,6 +43,9 @@ func init() {
 func hurried(ctx context.Context, l *lake.Lake) error {
 	for {
 		more, err := l.Compact(ctx)
+		if err == nil && !more {
+			more, err = l.SumDay(ctx)
+		}
 		if err == nil && !more {
 			_, retain := l.Retain(ctx)
 			expire := l.Expire(ctx)

@@ -4,6 +4,7 @@ package faults
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -170,6 +171,69 @@ func TestKilledInUpkeep(t *testing.T) {
 		s.Stop(syscall.SIGTERM)
 	}
 	t.Logf("%d kills", kills)
+}
+
+// Kill -9 of a service at each step of the sums of a day, one that is summed first and one that is summed again because more has
+// come: no number is there twice at any time, and at the end all are those of the hours.
+func TestKilledInSums(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, launch{})
+	l := newLedger("shop", provisioned(t, dir, "shop"))
+	s.Stop(syscall.SIGKILL)
+	clock := filepath.Join(t.TempDir(), "clock")
+	if err := os.WriteFile(clock, []byte(fmt.Sprint(2*24*3600)), 0o600); err != nil { // today is over
+		t.Fatal(err)
+	}
+	env := "SLUICE_FAILPOINT_CLOCK=" + clock
+	kills := 0
+	for round := range 2 {
+		s := start(t, dir, launch{args: quick})
+		for range 20 {
+			l.Send(s, l.Request(servicetest.MixedBatch))
+		}
+		l.Settle(t, s, 30*time.Second)
+		s.Stop(syscall.SIGTERM)
+		before := numbersOf(t, dir, "days")
+		for _, step := range append([]string{""}, commitSteps...) {
+			at := "days.sum:1"
+			if step != "" {
+				at += ",days." + step + ":1"
+			}
+			upkeep(t, dir, at, env)
+			kills++
+			got, want := numbersOf(t, dir, "days"), before
+			if step == "committed" {
+				want = numbersOf(t, dir, "hours")
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("round %d, killed at %s: got sums %v, want %v", round, at, got, want)
+			}
+		}
+		s = start(t, dir, launch{env: []string{env, "SLUICE_FAILPOINT_UPKEEP=1", "SLUICE_FAILPOINT_NOLOADER=1"}})
+		eventually(t, 30*time.Second, "sums", func() error {
+			if got, want := numbersOf(t, dir, "days"), numbersOf(t, dir, "hours"); len(want) == 0 || !maps.Equal(got, want) {
+				return fmt.Errorf("got %v, want %v", got, want)
+			}
+			return nil
+		})
+		s.Stop(syscall.SIGTERM)
+	}
+	l.check(t, dir)
+	t.Logf("%d kills", kills)
+}
+
+// numbersOf are the numbers of the table of hours, or of days, which must have each once.
+func numbersOf(t *testing.T, dir, table string) map[string]int64 {
+	t.Helper()
+	out := map[string]int64{}
+	const name = "concat_ws(' ', data_set_id, kind, name, field)"
+	query(t, dir, table, "select "+name+", sum(count)::bigint from t group by 1", func(name string, n int64) { out[name] = n })
+	if table == "days" {
+		query(t, dir, table, "select "+name+", count(*) from t group by day, 1 having count(*) > 1", func(name string, n int64) {
+			t.Errorf("%s is there %d times", name, n)
+		})
+	}
+	return out
 }
 
 // Kill -9 of an erasure at each of its steps, beside a server under load and with upkeep at work. Erased once more, the
