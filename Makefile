@@ -125,13 +125,13 @@ followers: ## 100,000 events while the followers of the feed are killed ten time
 SOAK ?= 20000
 .PHONY: soak
 soak: ## everything that senders, readers and operators do, under a simulated clock; figures at steps, which must not grow: SOAK=20000 commits, SEED=number, SOAK_PROFILE=directory for heap profiles (1 h)
-	SOAK_COMMITS=$(SOAK) SEED=$(SEED) $(GO) test -count 1 -v -timeout 3h -run '^TestSoak$$' ./cmd/sluice
+	SOAK_COMMITS=$(SOAK) SEED=$(SEED) $(GO) test -count 1 -v -timeout 3h -run '^TestSoak$$' ./cmd/sluice/internal/service
 
 MANY ?= 10000
 MANY_DAYS ?= 30
 .PHONY: many
 many: ## what many datasets cost: start, memory, pages, /v1/stats: MANY=10000 datasets, MANY_DAYS=30 days of numbers (10 min)
-	MANY=$(MANY) MANY_DAYS=$(MANY_DAYS) $(GO) test -count 1 -v -timeout 1h -run '^TestMany$$' ./cmd/sluice
+	MANY=$(MANY) MANY_DAYS=$(MANY_DAYS) $(GO) test -count 1 -v -timeout 1h -run '^TestMany$$' ./cmd/sluice/internal/service
 
 YEAR_DAYS ?= 400
 .PHONY: year

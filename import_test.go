@@ -127,16 +127,27 @@ var permissions = map[string]struct{ ours, modules []string }{
 		ours:    []string{"internal/dataset", "internal/engine", "internal/histogram", "internal/lake", "internal/objectstore", "internal/traffic"},
 		modules: []string{"github.com/go-json-experiment/json"},
 	},
+	"cmd/sluice/internal/tables": {ours: []string{"internal/engine", "internal/lake", "internal/objectstore", "internal/stream"}},
+	"cmd/sluice/internal/service": {
+		ours: []string{
+			"cmd/sluice/internal/tables", "event", "internal/access", "internal/api", "internal/audit", "internal/campaign",
+			"internal/catalog", "internal/cluster", "internal/console", "internal/dataset", "internal/deletion", "internal/engine",
+			"internal/erasure", "internal/feed", "internal/hours", "internal/lake", "internal/listen", "internal/loader",
+			"internal/measure", "internal/memory", "internal/objectstore", "internal/secretfile", "internal/stream",
+			"internal/submission", "internal/suppression", "internal/throttle", "internal/trace", "internal/version",
+		},
+		modules: []string{"golang.org/x/sync"},
+	},
 	"cmd/sluice": {
 		ours: []string{
-			"event", "internal/access", "internal/api", "internal/audit", "internal/backup", "internal/campaign", "internal/catalog",
-			"internal/cluster", "internal/clusterstatus", "internal/console", "internal/dataset", "internal/deletion", "internal/demo", "internal/durable", "internal/engine",
-			"internal/erasure", "internal/failpoint", "internal/feed", "internal/hours", "internal/identifier", "internal/lake", "internal/listen", "internal/loader",
-			"internal/measure", "internal/memory", "internal/objectstore", "internal/profile", "internal/purpose", "internal/secretfile", "internal/stream",
-			"internal/submission", "internal/suppression",
-			"internal/throttle", "internal/trace", "internal/version",
+			"cmd/sluice/internal/service", "cmd/sluice/internal/tables", "event", "internal/access", "internal/audit",
+			"internal/backup", "internal/clusterstatus", "internal/console", "internal/dataset", "internal/deletion",
+			"internal/demo", "internal/durable", "internal/engine", "internal/erasure", "internal/failpoint", "internal/feed",
+			"internal/identifier", "internal/lake", "internal/loader", "internal/measure", "internal/memory",
+			"internal/objectstore", "internal/profile", "internal/purpose", "internal/stream", "internal/submission",
+			"internal/suppression", "internal/version",
 		},
-		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sync", "golang.org/x/term"},
+		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/audit"
 	"sluice/internal/backup"
 	"sluice/internal/durable"
@@ -150,7 +151,7 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}
 	info := backupInfo{Format: backupFormat, Program: version.Number, Made: time.Now().UTC(), Final: final, Tables: place.String()}
-	if info.TablesID, _, err = tablesThere(ctx, place); err != nil {
+	if info.TablesID, _, err = tables.There(ctx, place); err != nil {
 		return err
 	}
 	err = withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
@@ -168,7 +169,7 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 	if err != nil {
 		return err
 	}
-	if place.dir != "" {
+	if place.Dir != "" {
 		info.Tables = "copied"
 		store, err := objectstore.OpenDir(filepath.Join(to, "lake"))
 		if err != nil {

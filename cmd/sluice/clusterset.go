@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
 )
 
@@ -161,10 +162,10 @@ func tablesAt(cmd *cobra.Command, url string) (address, id string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	if address, err = place.address(); err != nil {
+	if address, err = place.Address(); err != nil {
 		return "", "", err
 	}
-	id, _, err = tablesThere(cmd.Context(), place)
+	id, _, err = tables.There(cmd.Context(), place)
 	if err == nil && id == "" {
 		err = fmt.Errorf("there are no tables at %s: copy them with sluice lake copy --to first", place)
 	}

@@ -2,12 +2,9 @@ package main
 
 import (
 	"bufio"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -17,103 +14,8 @@ import (
 
 	"sluice/internal/access"
 	"sluice/internal/audit"
-	"sluice/internal/catalog"
-	"sluice/internal/console"
 	"sluice/internal/engine"
-	"sluice/internal/feed"
-	"sluice/internal/listen"
-	"sluice/internal/measure"
-	"sluice/internal/version"
 )
-
-// openConsole makes the operators' listener: console, catalog, feed, /metrics, /livez, /readyz. On an address that is
-// not this machine's own it answers only the last two without a log-in, and over TLS only.
-func (s *service) openConsole(ctx context.Context) error {
-	dir := s.engineOptions.Dir
-	// Who comes through a proxy on this machine is not on this machine.
-	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.opsProxy, Proxy: s.opsProxy, APIURL: strings.TrimSuffix(cmp.Or(s.publicURL, s.url()), "/"), URL: s.opsURLSaid, Webhook: s.webhook}
-	if s.ops != nil {
-		o.URL = cmp.Or(o.URL, s.opsURL())
-	}
-	if s.settings != nil {
-		o.Settings = s.settings(ctx, s.engine)
-	}
-	o.Reader = func(token string) bool { _, err := s.readers.Authenticate(token); return err == nil }
-	credentials, err := access.Open(ctx, s.engine)
-	if err != nil {
-		return err
-	}
-	views, err := measure.OpenSaved(ctx, s.engine)
-	if err != nil {
-		return err
-	}
-	tables := &catalog.Catalog{Tables: s.lake, Views: views, Readers: s.readers, Open: o.Loopback, Log: s.log}
-	secret, err := s.engine.Secret(ctx, submissionSecret)
-	if err != nil {
-		return err
-	}
-	follow := feed.New(feed.Options{
-		Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers,
-		Secret: secret, IDs: s.api.IDs, Log: s.log, Oldest: s.member.Oldest,
-	})
-	o.Mounts = []access.Mount{
-		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},
-		{Prefix: feed.Prefix, Handler: follow.Handler(), Reject: feed.Reject},
-	}
-	var connections func() listen.Stats
-	if s.ops != nil {
-		connections = s.ops.Stats
-	}
-	s.console = console.New(console.Sources{
-		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader,
-		Backlog: s.backlog, API: s.api, Feed: follow, Audit: s.audit, Access: credentials, Cluster: s.member.View,
-		Copies: s.member.Copies, Damaged: s.damage.Files, Requests: s.requests, Connections: connections,
-		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: version.Number, Now: s.now, Log: s.log,
-	}, o)
-	s.api.Live = s.console
-	if err := s.console.OpenAlarms(ctx); err != nil {
-		return err
-	}
-	var cert *listen.Certificate
-	if s.opsCert != "" {
-		if cert, err = listen.OpenCertificate(s.opsCert, s.opsKey, time.Now, s.log); err != nil {
-			return err
-		}
-	}
-	s.opsHTTP = listen.NewOpsServer(s.console.Handler(), cert, s.log)
-	if !o.Loopback && s.opsCert == "" && !s.opsProxy {
-		s.log.Warn("the operators' listener is not loopback and has no TLS: it answers /livez and /readyz only; see --ops-tls-cert and --ops-proxy")
-	}
-	return nil
-}
-
-// opsConnections is how many connections the operators' listener takes: pages, and a hundred followers of the feed.
-// Arbitrary; with TLS they cost some 20 MB.
-const opsConnections = 512
-
-// limitOps bounds the connections of the operators' listener. One peer may have a quarter, unless all come from one: on
-// loopback, and behind a proxy.
-func (s *service) limitOps(l net.Listener) *listen.Listener {
-	perPeer := int64(opsConnections / 4)
-	if isLoopback(l.Addr()) || s.opsProxy {
-		perPeer = opsConnections + 1 // no share: only the limit of all counts
-	}
-	return listen.New(l, opsConnections, perPeer)
-}
-
-// opsURL is how to reach the operators' listener.
-func (s *service) opsURL() string {
-	scheme := "http"
-	if s.opsCert != "" {
-		scheme = "https"
-	}
-	return scheme + "://" + s.ops.Addr().String() + "/"
-}
-
-func isLoopback(a net.Addr) bool {
-	t, ok := a.(*net.TCPAddr)
-	return ok && t.IP.IsLoopback()
-}
 
 func newConsole() *cobra.Command {
 	cmd := &cobra.Command{Use: "console", Short: "Say who may look at the console from another machine", Args: cobra.NoArgs, RunE: needsSubcommand}

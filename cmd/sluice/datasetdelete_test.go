@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -140,35 +139,6 @@ func TestServerFinishesDeletion(t *testing.T) {
 	s.stop(syscall.SIGTERM)
 	if out := sluice(t, "dataset", "delete", "gone-set", "--data", dir, "--yes"); !strings.Contains(out, "0 events") {
 		t.Errorf("once more: got %q, want that nothing is left", out)
-	}
-}
-
-// A server knows of a deletion that was killed before its tombstone was written, before it loads anything: else the loader would
-// bring rows in behind the pass.
-func TestServerKnowsDeletionsFirst(t *testing.T) {
-	dir := t.TempDir()
-	provisioned(t, dir, "gone-set")
-	e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	reg, err := dataset.Open(t.Context(), e, dataset.Options{})
-	if err == nil {
-		_, err = reg.Delete(t.Context(), "gone-set", nil)
-	}
-	if err := errors.Join(err, e.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s, err := openService(t.Context(), config{ // it starts nothing
-		engineOptions: engine.Options{Dir: dir}, listen: "127.0.0.1:0", tables: lakePlace{dir: filepath.Join(dir, "lake")},
-		loading: true, commit: time.Second, log: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	if set, err := s.erasures.Current(t.Context()); err != nil || !set.Deleted("gone-set", time.Now().Unix()) {
-		t.Errorf("got %v, and the loader would load rows of the deleted dataset", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -12,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"sluice/cmd/sluice/internal/service"
 	"sluice/internal/dataset"
 	"sluice/internal/demo"
 	"sluice/internal/engine"
-	"sluice/internal/loader"
 )
 
 // demoSeed is arbitrary. The answers in docs/measure.md are those of this one.
@@ -64,38 +65,38 @@ that is not empty. Without it, the directory is temporary and the demo deletes i
 
 // demoConfig is what serve would do by itself, with only errors logged, for the console shows the rest, and commits twice
 // as often.
-func demoConfig(cmd *cobra.Command, dir, listen, ops string) config {
+func demoConfig(cmd *cobra.Command, dir, listen, ops string) service.Config {
 	log, _ := newLogger(cmd.ErrOrStderr(), "text", "error")
-	return config{
-		engineOptions: engine.Options{Dir: dir}, listen: free(listen), opsListen: free(ops),
-		loading: true, commit: 2 * time.Second, log: log,
+	return service.Config{
+		Engine: engine.Options{Dir: dir}, Listen: free(listen), OpsListen: free(ops),
+		Loading: true, CommitEvery: 2 * time.Second, Now: hooks.now, Log: log, Hooks: hooks.Hooks,
 	}
 }
 
 // runDemo runs two services, one after the other: the first with its clock set back, for the past. So the second one,
 // which people look at, has a clock that never jumped.
-func runDemo(cmd *cobra.Command, c config, rate int, length time.Duration) error {
+func runDemo(cmd *cobra.Command, c service.Config, rate int, length time.Duration) error {
 	ctx, now := cmd.Context(), time.Now()
 	d := &demo.Sender{Story: demo.NewStory(demoSeed, now.Unix()), Keys: map[string]string{}}
-	if there, _ := os.ReadDir(c.engineOptions.Dir); len(there) == 0 {
+	if there, _ := os.ReadDir(c.Engine.Dir); len(there) == 0 {
 		fmt.Fprintf(cmd.OutOrStdout(), "Sending %d days of sample events, which takes some seconds.\n", demo.Days)
 		if err := demoPast(ctx, c, d, now); err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-	return during(ctx, c, func(ctx context.Context, s *service) error {
+	return during(ctx, c, func(ctx context.Context, s *service.Service) error {
 		if err := demoKeys(ctx, s, d); err != nil {
 			return err
 		}
 		demo.Introduce(cmd.OutOrStdout(), demo.Place{
-			Console: s.ops.Addr().String(), API: s.url(), Dir: c.engineOptions.Dir, Key: d.Keys["shop"], Program: invocation(),
+			Console: s.OpsAddress(), API: s.URL(), Dir: c.Engine.Dir, Key: d.Keys["shop"], Program: invocation(),
 		})
 		if length > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, length)
 			defer cancel()
 		}
-		d.URL, d.Sent, d.Accepted, d.Rejected = s.url(), 0, 0, 0
+		d.URL, d.Sent, d.Accepted, d.Rejected = s.URL(), 0, 0, 0
 		end := "\n"
 		if term.IsTerminal(int(os.Stderr.Fd())) {
 			end = "\r" // the next line replaces it
@@ -110,18 +111,18 @@ func runDemo(cmd *cobra.Command, c config, rate int, length time.Duration) error
 }
 
 // demoPast makes the datasets and their history. Its service has the clock of the history, and nobody looks at it.
-func demoPast(ctx context.Context, c config, d *demo.Sender, now time.Time) error {
+func demoPast(ctx context.Context, c service.Config, d *demo.Sender, now time.Time) error {
 	var clock atomic.Int64
 	clock.Store(d.Story.Begin)
-	c.listen, c.opsListen = "127.0.0.1:0", ""
-	c.now = func() time.Time { return time.Unix(clock.Load(), 0) }
-	return during(ctx, c, func(ctx context.Context, s *service) error {
+	c.Listen, c.OpsListen = "127.0.0.1:0", ""
+	c.Now = func() time.Time { return time.Unix(clock.Load(), 0) }
+	return during(ctx, c, func(ctx context.Context, s *service.Service) error {
 		if err := demoKeys(ctx, s, d); err != nil {
 			return err
 		}
-		d.URL = s.url()
+		d.URL = s.URL()
 		d.Past(ctx, now, func(t time.Time) { clock.Store(t.Unix()) })
-		err := loader.Await(ctx, s.stream, s.lake, nil, func(context.Context) { _ = s.loader.Flush() })
+		err := s.Flush(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -130,17 +131,17 @@ func demoPast(ctx context.Context, c config, d *demo.Sender, now time.Time) erro
 }
 
 // during runs a service until work returns, or ends the context of work when the service gives up.
-func during(ctx context.Context, c config, work func(context.Context, *service) error) error {
-	s, err := openService(ctx, c)
+func during(ctx context.Context, c service.Config, work func(context.Context, *service.Service) error) error {
+	s, err := service.Open(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
-		done <- s.run(ctx)
+		done <- s.Run(ctx)
 		stop()
 	}()
 	err = work(ctx, s)
@@ -149,20 +150,20 @@ func during(ctx context.Context, c config, work func(context.Context, *service) 
 }
 
 // demoKeys makes the datasets, or gives them new keys when the directory has them from before.
-func demoKeys(ctx context.Context, s *service, d *demo.Sender) error {
+func demoKeys(ctx context.Context, s *service.Service, d *demo.Sender) error {
 	for _, one := range d.Story.Senders {
 		if d.Keys[one.Dataset] != "" {
 			continue
 		}
-		_, keyID, key, err := s.registry.Create(ctx, dataset.Spec{ID: one.Dataset, Name: one.Name, SuppressOptOut: one.Suppress})
+		_, keyID, key, err := s.Registry().Create(ctx, dataset.Spec{ID: one.Dataset, Name: one.Name, SuppressOptOut: one.Suppress})
 		if errors.Is(err, dataset.ErrExists) {
-			keyID, key, err = s.registry.RotateKey(ctx, one.Dataset, time.Hour)
+			keyID, key, err = s.Registry().RotateKey(ctx, one.Dataset, time.Hour)
 		}
 		if err != nil {
 			return err
 		}
 		d.Keys[one.Dataset] = key.Reveal()
-		if err := note(ctx, s.audit, "dataset.create", one.Dataset, map[string]string{"key": keyID, "by": "demo"}); err != nil {
+		if err := note(ctx, s.Audit(), "dataset.create", one.Dataset, map[string]string{"key": keyID, "by": "demo"}); err != nil {
 			return err
 		}
 	}
@@ -175,4 +176,18 @@ func invocation() string {
 		return "go run ./cmd/sluice"
 	}
 	return os.Args[0]
+}
+
+// free is the address, or the same host with any port when somebody listens there already.
+func free(address string) string {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		_ = l.Close()
+		return address
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	return net.JoinHostPort(host, "0")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
 	"sluice/internal/memory"
 )
@@ -31,7 +32,7 @@ func newEffective(cmd *cobra.Command) *effective {
 	o := engineOptions(cmd)
 	out := &effective{cluster: o.URL != "", lake: filepath.Join(o.Dir, "lake")}
 	out.recorded = engine.PartitionOptions{MaxAge: engine.DefaultStreamRetention}
-	if place, err := saidPlace(cmd); err == nil && place != (lakePlace{}) {
+	if place, err := saidPlace(cmd); err == nil && place != (tables.Location{}) {
 		out.lake = place.String()
 	}
 	return out

@@ -351,10 +351,10 @@ func notErased(err error) error {
 
 // step is where tests kill the program.
 func step(name string) error {
-	if hooks.step == nil {
+	if hooks.Step == nil {
 		return nil
 	}
-	return hooks.step(name)
+	return hooks.Step(name)
 }
 
 // withTombstones opens the engine of --data for do, which also gets how long the stream keeps frames.

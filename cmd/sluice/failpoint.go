@@ -23,19 +23,19 @@ import (
 //	SLUICE_FAILPOINT_UPKEEP=1      the lake is compacted, summed, expired and swept without pause
 func init() {
 	foreignVariables = append(foreignVariables, "SLUICE_FAILPOINT", "SLUICE_FAILPOINT_")
-	hooks.unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
-	hooks.noLoader = os.Getenv("SLUICE_FAILPOINT_NOLOADER") != ""
+	hooks.Unsynced = os.Getenv("SLUICE_FAILPOINT_UNSYNCED") != ""
+	hooks.NoLoader = os.Getenv("SLUICE_FAILPOINT_NOLOADER") != ""
 	if os.Getenv("SLUICE_FAILPOINT_SETTLE") != "" {
-		hooks.settle = 1
+		hooks.Settle = 1
 	}
 	if os.Getenv("SLUICE_FAILPOINT_UPKEEP") != "" {
-		hooks.maintain = hurried
+		hooks.Maintain = hurried
 	}
 	if path := os.Getenv("SLUICE_FAILPOINT_CLOCK"); path != "" {
 		hooks.now = (&failpoint.Clock{Path: path}).Now
 	}
 	if at := os.Getenv("SLUICE_FAILPOINT"); at != "" {
-		hooks.step = failpoint.KillAt(at)
+		hooks.Step = failpoint.KillAt(at)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/service"
 	"sluice/internal/durable"
 	"sluice/internal/erasure"
 	"sluice/internal/feed"
@@ -117,7 +118,7 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 		return err
 	}
 	defer s.Close()
-	secret, err := e.Secret(ctx, submissionSecret)
+	secret, err := e.Secret(ctx, service.SubmissionSecret)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/tables"
+	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 )
@@ -41,24 +42,11 @@ func lakeFlags(root *cobra.Command) {
 	f.Bool("s3-path-style", false, "the bucket is part of the path of requests, not of the host name: for stores such as MinIO")
 }
 
-// lakePlace is where the tables are: a directory, or a bucket.
-type lakePlace struct {
-	dir string // "" for a bucket
-	s3  objectstore.S3Options
-}
-
-func (p lakePlace) String() string {
-	if p.dir != "" {
-		return p.dir
-	}
-	return strings.TrimSuffix("s3://"+p.s3.Bucket+"/"+p.s3.Prefix, "/")
-}
-
 // saidPlace is where --lake says that the tables are; zero where it says nothing.
-func saidPlace(cmd *cobra.Command) (lakePlace, error) {
+func saidPlace(cmd *cobra.Command) (tables.Location, error) {
 	text, _ := cmd.Flags().GetString("lake")
 	if text == "" {
-		return lakePlace{}, nil
+		return tables.Location{}, nil
 	}
 	return parsePlace(cmd, "--lake", text)
 }
@@ -76,72 +64,47 @@ func s3Flags(cmd *cobra.Command) objectstore.S3Options {
 }
 
 // parsePlace reads the URL of a place.
-func parsePlace(cmd *cobra.Command, flag, place string) (lakePlace, error) {
-	return placeAt(flag, place, s3Flags(cmd))
+func parsePlace(cmd *cobra.Command, flag, place string) (tables.Location, error) {
+	return tables.Parse(flag, place, s3Flags(cmd))
 }
 
-// placeAt is the place at a URL, which a flag has. o says which store a bucket is in.
-func placeAt(flag, place string, o objectstore.S3Options) (lakePlace, error) {
-	u, err := url.Parse(place)
-	switch {
-	case err != nil:
-	case u.Scheme == "file" && u.Host == "" && strings.HasPrefix(u.Path, "/"):
-		return lakePlace{dir: filepath.Clean(u.Path)}, nil
-	case u.Scheme == "s3" && u.Host != "" && u.RawQuery == "":
-		o.Bucket, o.Prefix = u.Host, strings.Trim(u.Path, "/")
-		if o.Endpoint == "" && o.Region == "" {
-			return lakePlace{}, errors.New("a lake in a bucket needs --s3-endpoint, or --s3-region for Amazon S3")
-		}
-		if o.Endpoint == "" {
-			o.Endpoint = "https://s3." + o.Region + ".amazonaws.com"
-		}
-		return lakePlace{s3: o}, nil
+// placeOfLake is where the tables are that a command works on: as --lake says, else as the engine has recorded, else in
+// --data. It is for commands that open no engine.
+func placeOfLake(cmd *cobra.Command) (tables.Location, error) {
+	said, err := saidPlace(cmd)
+	if err != nil || said != (tables.Location{}) {
+		return said, err
 	}
-	return lakePlace{}, errors.New(flag + " is a URL such as file:///var/lib/sluice/lake or s3://bucket/prefix")
+	o := engineOptions(cmd)
+	holds, err := engine.HoldsStream(o.Dir)
+	if err != nil || !holds && o.URL == "" {
+		return tables.Location{Dir: filepath.Join(o.Dir, "lake")}, err
+	}
+	e, err := openEngine(cmd)
+	if err != nil {
+		return tables.Location{}, err
+	}
+	defer e.Close()
+	return commandTables(cmd, e)
 }
 
-// open opens the place. A directory is made if it is not there.
-func (p lakePlace) open(ctx context.Context) (objectstore.Store, error) {
-	if p.dir != "" {
-		return p.connect()
+// commandTables is tables.Of for a command.
+func commandTables(cmd *cobra.Command, e *engine.Engine) (tables.Location, error) {
+	said, err := saidPlace(cmd)
+	if err != nil {
+		return tables.Location{}, err
 	}
-	return objectstore.OpenS3(ctx, p.s3)
-}
-
-// connect is open without a question to the bucket.
-func (p lakePlace) connect() (objectstore.Store, error) {
-	if p.dir != "" {
-		return objectstore.OpenDir(p.dir)
-	}
-	return objectstore.NewS3(p.s3)
-}
-
-// connectToRead is connect for a node that writes nothing. Nothing need be there yet.
-func (p lakePlace) connectToRead() (objectstore.Store, error) {
-	if p.dir != "" {
-		return objectstore.NewDirToRead(p.dir)
-	}
-	p.s3.ReadOnly = true
-	return objectstore.NewS3(p.s3)
-}
-
-// openToRead opens the place for a command that writes nothing. It must be there.
-func (p lakePlace) openToRead(ctx context.Context) (objectstore.Store, error) {
-	if p.dir != "" {
-		return objectstore.OpenDirToRead(p.dir)
-	}
-	p.s3.ReadOnly = true
-	return objectstore.OpenS3(ctx, p.s3)
+	return tables.Of(cmd.Context(), e, engineOptions(cmd).Dir, said, s3Flags(cmd))
 }
 
 // openLake opens the tables as they are, without waiting for what is not loaded yet. They must be there: a mistyped
 // directory must not look like an empty one. open is lakeToRead or lakeOf.
-func openLake(cmd *cobra.Command, open func(context.Context, lakePlace, string) (*lake.Lake, error)) (*lake.Lake, error) {
+func openLake(cmd *cobra.Command, open func(context.Context, tables.Location, string) (*lake.Lake, error)) (*lake.Lake, error) {
 	place, err := placeOfLake(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(place.dir); place.dir != "" && errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(place.Dir); place.Dir != "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, failed(fmt.Errorf("there are no tables in %s: name the server's directory with --data or --lake", place))
 	}
 	return open(cmd.Context(), place, "")
@@ -149,24 +112,24 @@ func openLake(cmd *cobra.Command, open func(context.Context, lakePlace, string) 
 
 // lakeToRead opens the tables of a place, which must be there, for a command that writes nothing into them. streamID
 // may be "".
-func lakeToRead(ctx context.Context, place lakePlace, streamID string) (*lake.Lake, error) {
-	store, err := place.openToRead(ctx)
+func lakeToRead(ctx context.Context, place tables.Location, streamID string) (*lake.Lake, error) {
+	store, err := place.OpenToRead(ctx)
 	if err != nil {
 		return nil, failed(err)
 	}
-	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.step, Stream: streamID})
+	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.Step, Stream: streamID})
 	return l, failed(err)
 }
 
 // lakeOf opens the tables of a place, or makes them, for a command that writes; streamID is "" for one that does not
 // load.
-func lakeOf(ctx context.Context, place lakePlace, streamID string) (*lake.Lake, error) {
-	store, err := place.open(ctx)
+func lakeOf(ctx context.Context, place tables.Location, streamID string) (*lake.Lake, error) {
+	store, err := place.Open(ctx)
 	if err != nil {
 		return nil, failed(err)
 	}
 	l, err := lake.Open(ctx, lake.Options{
-		Store: store, Now: hooks.now, Step: hooks.step, Stream: streamID,
+		Store: store, Now: hooks.now, Step: hooks.Step, Stream: streamID,
 		SnapshotRetention: math.MaxInt64, // only the server knows when snapshots end
 	})
 	return l, failed(err)
@@ -275,7 +238,7 @@ written over.`,
 		if err != nil {
 			return err
 		}
-		target, err := place.open(cmd.Context())
+		target, err := place.Open(cmd.Context())
 		if err != nil {
 			return failed(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
 	"sluice/internal/stream"
 )
@@ -39,7 +40,7 @@ reach them any more. The nodes of a cluster move with "sluice cluster set --tabl
 	return cmd
 }
 
-func useLake(cmd *cobra.Command, place lakePlace, other bool) error {
+func useLake(cmd *cobra.Command, place tables.Location, other bool) error {
 	ctx, dir := cmd.Context(), engineOptions(cmd).Dir
 	if err := dataExists(cmd); err != nil {
 		return err
@@ -60,7 +61,7 @@ func useLake(cmd *cobra.Command, place lakePlace, other bool) error {
 			return err
 		}
 	}
-	if err := movePlace(ctx, e, dir, place); err != nil {
+	if err := tables.Move(ctx, e, dir, place); err != nil {
 		return err
 	}
 	if other { // where there are none
@@ -82,17 +83,17 @@ func useLake(cmd *cobra.Command, place lakePlace, other bool) error {
 
 // isCopy says whether the tables at a place can go on for those of an engine: they are a copy, and the stream holds
 // what came after it.
-func isCopy(cmd *cobra.Command, e *engine.Engine, place lakePlace) error {
+func isCopy(cmd *cobra.Command, e *engine.Engine, place tables.Location) error {
 	ctx := cmd.Context()
-	now, err := recordedPlace(ctx, e, engineOptions(cmd).Dir, s3Flags(cmd))
+	now, err := tables.Recorded(ctx, e, engineOptions(cmd).Dir, s3Flags(cmd))
 	if err != nil {
 		return err
 	}
-	own, _, err := tablesThere(ctx, now)
+	own, _, err := tables.There(ctx, now)
 	if err != nil {
 		return fmt.Errorf("the tables at %s cannot be read, to compare them: %w; --other does without", now, err)
 	}
-	there, marks, err := tablesThere(ctx, place)
+	there, marks, err := tables.There(ctx, place)
 	switch {
 	case err != nil:
 		return err
@@ -105,7 +106,7 @@ func isCopy(cmd *cobra.Command, e *engine.Engine, place lakePlace) error {
 }
 
 // streamHolds says whether the stream holds what tables with these watermarks lack.
-func streamHolds(ctx context.Context, e *engine.Engine, place lakePlace, marks map[uint8]uint64) error {
+func streamHolds(ctx context.Context, e *engine.Engine, place tables.Location, marks map[uint8]uint64) error {
 	s, err := stream.Open(ctx, e, stream.Options{})
 	if err != nil {
 		return err

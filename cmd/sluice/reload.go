@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/service"
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
@@ -115,7 +117,7 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 }
 
 // reloadFrom reloads from the stream of an engine.
-func reloadFrom(cmd *cobra.Command, e *engine.Engine, place lakePlace, dryRun bool, giveUp func([]lake.Lost) error) (out loader.Reloaded, err error) {
+func reloadFrom(cmd *cobra.Command, e *engine.Engine, place tables.Location, dryRun bool, giveUp func([]lake.Lost) error) (out loader.Reloaded, err error) {
 	ctx := cmd.Context()
 	s, err := stream.Open(ctx, e, stream.Options{Now: hooks.now})
 	if err != nil {
@@ -130,7 +132,7 @@ func reloadFrom(cmd *cobra.Command, e *engine.Engine, place lakePlace, dryRun bo
 	if err != nil {
 		return out, err
 	}
-	ids, _, err := openSecret(ctx, e)
+	ids, _, err := service.OpenSecret(ctx, e)
 	if err != nil {
 		return out, err
 	}
@@ -146,8 +148,8 @@ func reloadFrom(cmd *cobra.Command, e *engine.Engine, place lakePlace, dryRun bo
 // tablesRecorded makes sure that the tables of running servers, or of a cluster, are there. Where a cluster has none
 // left it makes new ones, if agree agrees, and the cluster knows them from then on. A crash in between leaves tables
 // that the cluster does not know, and the next call says what to do.
-func tablesRecorded(ctx context.Context, e *engine.Engine, place lakePlace, agree func() error) error {
-	id, _, err := tablesThere(ctx, place)
+func tablesRecorded(ctx context.Context, e *engine.Engine, place tables.Location, agree func() error) error {
+	id, _, err := tables.There(ctx, place)
 	if err != nil {
 		return err
 	}
@@ -170,7 +172,7 @@ func tablesRecorded(ctx context.Context, e *engine.Engine, place lakePlace, agre
 	if err != nil {
 		return err
 	}
-	if id, err = tablesID(ctx, l); err != nil {
+	if id, err = tables.ID(ctx, l); err != nil {
 		return err
 	}
 	_, err = e.Change(ctx, func(r *engine.Record) error {
@@ -181,7 +183,7 @@ func tablesRecorded(ctx context.Context, e *engine.Engine, place lakePlace, agre
 }
 
 // madeAnew is tablesRecorded for an embedded engine.
-func madeAnew(ctx context.Context, e *engine.Engine, place lakePlace, id string, agree func() error) error {
+func madeAnew(ctx context.Context, e *engine.Engine, place tables.Location, id string, agree func() error) error {
 	switch {
 	case id != "":
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/audit"
 	"sluice/internal/backup"
 	"sluice/internal/deletion"
@@ -88,7 +89,7 @@ type restorer struct {
 
 	info   backupInfo
 	target engine.Options
-	place  lakePlace              // of the tables
+	place  tables.Location        // of the tables
 	copies []engine.PartitionCopy // of the stream
 }
 
@@ -119,7 +120,7 @@ func (r *restorer) copied() bool { return r.info.Tables == "copied" }
 
 // findTables decides where the tables will be.
 func (r *restorer) findTables() (err error) {
-	if r.place, err = saidPlace(r.cmd); err != nil || r.place != (lakePlace{}) {
+	if r.place, err = saidPlace(r.cmd); err != nil || r.place != (tables.Location{}) {
 		return err
 	}
 	switch {
@@ -128,7 +129,7 @@ func (r *restorer) findTables() (err error) {
 	case r.target.URL != "":
 		err = errors.New("--lake says where the tables of the cluster go")
 	default:
-		r.place.dir = filepath.Join(r.target.Dir, "lake")
+		r.place.Dir = filepath.Join(r.target.Dir, "lake")
 	}
 	return err
 }
@@ -233,20 +234,20 @@ func (r *restorer) fill() error {
 // tables copies the tables of the backup, or looks whether they are where they shall be.
 func (r *restorer) tables(ctx context.Context, e *engine.Engine) error {
 	if r.copied() {
-		l, err := lakeToRead(ctx, lakePlace{dir: filepath.Join(r.from, "lake")}, "")
+		l, err := lakeToRead(ctx, tables.Location{Dir: filepath.Join(r.from, "lake")}, "")
 		if err != nil {
 			return err
 		}
-		store, err := r.place.open(ctx)
+		store, err := r.place.Open(ctx)
 		if err != nil {
 			return err
 		}
 		return l.CopyTo(ctx, store, progress(r.cmd, "copied"))
 	}
-	if said, err := saidPlace(r.cmd); e.Mode() != engine.External && said == (lakePlace{}) {
+	if said, err := saidPlace(r.cmd); e.Mode() != engine.External && said == (tables.Location{}) {
 		return err // the server says it, when they can be reached
 	}
-	id, _, err := tablesThere(ctx, r.place)
+	id, _, err := tables.There(ctx, r.place)
 	if err == nil && id != r.info.TablesID {
 		err = fmt.Errorf("the tables of the backup are not at %s: copy them there with sluice lake copy --to, or name their place with --lake", r.place)
 	}
@@ -280,7 +281,7 @@ func (r *restorer) stream(ctx context.Context, e *engine.Engine) error {
 		return err
 	}
 	return stream.Restore(ctx, e, stream.RestoreOptions{
-		Partitions: r.partitions, Copies: r.copies, Keep: keep, Step: hooks.step,
+		Partitions: r.partitions, Copies: r.copies, Keep: keep, Step: hooks.Step,
 		Open: func(p uint8) (io.ReadCloser, error) {
 			_, frames := backup.PartitionFiles(dir, int(p))
 			return os.Open(frames)
@@ -332,7 +333,7 @@ func (r *restorer) note(ctx context.Context, e *engine.Engine) error {
 // record notes where the tables are, and completes the record of a cluster.
 func (r *restorer) record(ctx context.Context, e *engine.Engine, c *engine.Record) (err error) {
 	if e.Mode() != engine.External {
-		return movePlace(ctx, e, r.target.Dir, r.place)
+		return tables.Move(ctx, e, r.target.Dir, r.place)
 	}
 	if before := r.info.Cluster; before != nil {
 		c.MaxKeys, c.TableRetention, c.SnapshotRetention = before.MaxKeys, before.TableRetention, before.SnapshotRetention
@@ -341,6 +342,6 @@ func (r *restorer) record(ctx context.Context, e *engine.Engine, c *engine.Recor
 	c.Stream, c.Partitions, c.StreamRetention, c.MaxStream = first.Stream, r.partitions, first.MaxAge, first.MaxBytes
 	c.TableRetention = cmp.Or(r.retention, c.TableRetention)
 	c.LakeID = r.info.TablesID
-	c.Lake, err = r.place.address()
+	c.Lake, err = r.place.Address()
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+
+	"sluice/cmd/sluice/internal/service"
 )
 
 // environmentFile is where deploy/sluice.service has systemd read settings from, passwords and tokens among them. The
@@ -12,9 +14,9 @@ const environmentFile = "/etc/sluice.env"
 
 // secretFiles are the files with secrets that are not in the data directory: those that the server reads, and
 // environmentFile.
-func (c *config) secretFiles() []string {
-	files := []string{c.keyFile, c.opsKey, c.engineOptions.Credentials, c.engineOptions.ClientKey, environmentFile}
-	if c.tables.dir == "" { // the S3 client looks there
+func secretFiles(c *service.Config) []string {
+	files := []string{c.KeyFile, c.OpsKey, c.Engine.Credentials, c.Engine.ClientKey, environmentFile}
+	if c.Tables.Dir == "" { // the S3 client looks there
 		home, _ := os.UserHomeDir() // "" names a file that is not there
 		files = append(files, cmp.Or(os.Getenv("AWS_SHARED_CREDENTIALS_FILE"), filepath.Join(home, ".aws", "credentials")))
 	}

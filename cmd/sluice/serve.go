@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/service"
 	"sluice/internal/console"
 	"sluice/internal/engine"
 	"sluice/internal/profile"
@@ -26,7 +27,7 @@ const leastSnapshots = time.Minute
 var errSnapshots = errors.New("--snapshot-retention must be at least 1m: queries need their files until they end")
 
 func newServe() *cobra.Command {
-	var c config
+	var c service.Config
 	streamRetention, tableRetention, snapshots := days(0), days(engine.DefaultTableRetention), days(engine.DefaultSnapshotRetention)
 	var memory size
 	var logFormat, logLevel string
@@ -39,42 +40,42 @@ func newServe() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.listen, "listen", "127.0.0.1:8080", "address of the senders' API")
-	f.StringVar(&c.opsListen, "ops", "127.0.0.1:8081",
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "address of the senders' API")
+	f.StringVar(&c.OpsListen, "ops", "127.0.0.1:8081",
 		"address of the operators' listener: console, catalog, feed, /metrics, /livez, /readyz; empty for none")
-	f.StringVar(&c.opsCert, "ops-tls-cert", "", "certificate file of the operators' listener; read again when it changes")
-	f.StringVar(&c.opsKey, "ops-tls-key", "", "key file of that certificate")
-	f.BoolVar(&c.opsProxy, "ops-proxy", false, "a proxy in front of the operators' listener ends TLS and sets X-Forwarded-For")
-	f.StringVar(&c.webhook, "alarm-webhook", "", "address that gets a POST with JSON when an alarm begins and when it ends")
-	f.StringVar(&c.publicURL, "public-url", "", "address at which senders reach the API, for the commands and texts of the console; default is the address of --listen")
-	f.StringVar(&c.opsURLSaid, "ops-public-url", "", "address at which operators reach the console, for the links that the webhook gets; default is the address of --ops")
-	f.StringVar(&c.certFile, "tls-cert", "", "certificate file of the senders' API; read again when it changes")
-	f.StringVar(&c.keyFile, "tls-key", "", "key file of the certificate")
+	f.StringVar(&c.OpsCert, "ops-tls-cert", "", "certificate file of the operators' listener; read again when it changes")
+	f.StringVar(&c.OpsKey, "ops-tls-key", "", "key file of that certificate")
+	f.BoolVar(&c.OpsProxy, "ops-proxy", false, "a proxy in front of the operators' listener ends TLS and sets X-Forwarded-For")
+	f.StringVar(&c.Webhook, "alarm-webhook", "", "address that gets a POST with JSON when an alarm begins and when it ends")
+	f.StringVar(&c.PublicURL, "public-url", "", "address at which senders reach the API, for the commands and texts of the console; default is the address of --listen")
+	f.StringVar(&c.OpsPublicURL, "ops-public-url", "", "address at which operators reach the console, for the links that the webhook gets; default is the address of --ops")
+	f.StringVar(&c.CertFile, "tls-cert", "", "certificate file of the senders' API; read again when it changes")
+	f.StringVar(&c.KeyFile, "tls-key", "", "key file of the certificate")
 	replicas := f.Int("replicas", 0, "copies of everything in the engine; more than 1 needs --nats; 0 is as many as there are, or 1")
-	f.IntVar(&c.partitions, "partitions", 0, "partitions of the stream; may grow, never shrink; 0 is as many as there are, or 1")
+	f.IntVar(&c.Partitions, "partitions", 0, "partitions of the stream; may grow, never shrink; 0 is as many as there are, or 1")
 	f.Var(&streamRetention, "stream-retention",
 		"how long the stream retains accepted events; also how long an Idempotency-Key is known; 0 is as it is, or 72h")
 	f.Var(&memory, "memory", "memory to plan with: an eighth each for requests in flight, connections and idempotency keys; "+
 		"0 is what its control group or GOMEMLIMIT allows, at most 2GiB")
-	f.DurationVar(&c.backlogAge, "max-backlog-age", 0, "reject events while the oldest one not yet in the table is older than this; 0 is never")
+	f.DurationVar(&c.BacklogAge, "max-backlog-age", 0, "reject events while the oldest one not yet in the table is older than this; 0 is never")
 	f.Var(&snapshots, "snapshot-retention",
 		"how long a snapshot of a table, with its files, stays readable after the next one has come; a cluster has one value for all nodes, see sluice cluster set")
-	f.StringVar(&c.tableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")
+	f.StringVar(&c.TableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")
 	f.Var(&tableRetention, "table-retention",
 		"how long the tables retain events; 0 is for ever; a cluster has one value for all nodes, see sluice cluster set")
-	f.BoolVar(&c.loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
-	f.DurationVar(&c.commit, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
-	f.DurationVar(&c.drainWait, "drain-wait", 0,
+	f.BoolVar(&c.Loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
+	f.DurationVar(&c.CommitEvery, "commit-every", 5*time.Second, "how long an event may wait for its commit to the table")
+	f.DurationVar(&c.DrainWait, "drain-wait", 0,
 		"when the service stops: how long /readyz fails before the senders' listener closes, so that load balancers notice")
 	f.StringVar(&logFormat, "log-format", "text", "text or json")
 	f.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
 	profiles := f.String("profile", "", "write cpu.pprof and memory.pprof into this directory at the end")
 	_ = f.MarkHidden("profile")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if (c.certFile == "") != (c.keyFile == "") {
+		if (c.CertFile == "") != (c.KeyFile == "") {
 			return errors.New("--tls-cert and --tls-key go together")
 		}
-		if (c.opsCert == "") != (c.opsKey == "") {
+		if (c.OpsCert == "") != (c.OpsKey == "") {
 			return errors.New("--ops-tls-cert and --ops-tls-key go together")
 		}
 		for _, name := range []string{"alarm-webhook", "public-url", "ops-public-url"} {
@@ -92,42 +93,43 @@ func newServe() *cobra.Command {
 		if time.Duration(snapshots) < leastSnapshots {
 			return errSnapshots
 		}
-		if c.tables, err = saidPlace(cmd); err != nil {
+		if c.Tables, err = saidPlace(cmd); err != nil {
 			return err
 		}
-		c.s3 = s3Flags(cmd)
-		c.log = log
-		c.engineOptions = engineOptions(cmd)
-		c.engineOptions.Replicas = *replicas
-		c.tracing = os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
-		c.streamRetention = time.Duration(streamRetention)
+		c.S3 = s3Flags(cmd)
+		c.Log = log
+		c.Engine = engineOptions(cmd)
+		c.Engine.Replicas = *replicas
+		c.Tracing = os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") != ""
+		c.StreamRetention = time.Duration(streamRetention)
 		if f.Changed("table-retention") {
-			c.tableRetention = cmp.Or(time.Duration(tableRetention), -1)
+			c.TableRetention = cmp.Or(time.Duration(tableRetention), -1)
 		}
 		if f.Changed("snapshot-retention") {
-			c.snapshots = time.Duration(snapshots)
+			c.SnapshotRetention = time.Duration(snapshots)
 		}
-		c.memory = int64(memory)
-		c.settings = func(ctx context.Context, e *engine.Engine) []console.Setting { return running(ctx, cmd, e) }
+		c.Memory = int64(memory)
+		c.Settings = func(ctx context.Context, e *engine.Engine) []console.Setting { return running(ctx, cmd, e) }
+		c.SecretFiles, c.Now, c.Hooks = secretFiles(&c), hooks.now, hooks.Hooks
 		ctx := cmd.Context()
-		s, err := openService(ctx, c)
+		s, err := service.Open(ctx, c)
 		if err != nil {
 			return failed(err)
 		}
-		defer s.close()
+		defer s.Close()
 		stopProfile, err := profile.Start(*profiles)
 		if err != nil {
 			return failed(err)
 		}
-		attrs := []any{"api", s.url(), "data", c.engineOptions.Dir, "engine", s.engine.Mode().String(), "version", version.Number}
-		if s.ops != nil {
-			attrs = append(attrs, "ops", s.opsURL())
+		attrs := []any{"api", s.URL(), "data", c.Engine.Dir, "engine", s.Mode(), "version", version.Number}
+		if url := s.OpsURL(); url != "" {
+			attrs = append(attrs, "ops", url)
 		}
 		log.Info("serving", attrs...)
-		if len(s.registry.Datasets()) == 0 {
+		if len(s.Registry().Datasets()) == 0 {
 			log.Info("there is no dataset yet; make one with: sluice dataset create ID")
 		}
-		if err := errors.Join(s.run(ctx), stopProfile()); err != nil {
+		if err := errors.Join(s.Run(ctx), stopProfile()); err != nil {
 			return failed(err)
 		}
 		log.Info("stopped")

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/cmd/sluice/internal/service"
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/deletion"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
@@ -28,7 +30,7 @@ var errNotSettled = loader.ErrNotLoaded
 // stream keeps copies. When the server does not get there, the error is errNotSettled. counts asks for rejections and
 // hours, too, which are committed less often. open is lakeToRead for a command that writes nothing itself, else lakeOf.
 func openSettled(
-	cmd *cobra.Command, counts bool, open func(context.Context, lakePlace, string) (*lake.Lake, error),
+	cmd *cobra.Command, counts bool, open func(context.Context, tables.Location, string) (*lake.Lake, error),
 ) (l *lake.Lake, copies time.Duration, err error) {
 	ctx := cmd.Context()
 	if err := dataExists(cmd); err != nil {
@@ -55,7 +57,7 @@ func openSettled(
 		dir, _ := cmd.Flags().GetString("data")
 		l, err = loadHere(ctx, e, s, dir, place)
 	} else if l, err = open(ctx, place, s.ID()); err == nil {
-		err = awaitServer(ctx, e, s, l, counts)
+		err = service.AwaitLoaded(ctx, e, s, l, counts)
 	}
 	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
 		err = fmt.Errorf("%w: %w", errNotSettled, err)
@@ -64,8 +66,8 @@ func openSettled(
 }
 
 // loadHere opens the lake and loads into it what the stream of this directory holds.
-func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir string, place lakePlace) (*lake.Lake, error) {
-	if err := tablesKept(ctx, e, s, place); err != nil {
+func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir string, place tables.Location) (*lake.Lake, error) {
+	if err := tables.Kept(ctx, e, s, place); err != nil {
 		return nil, err
 	}
 	l, err := lakeOf(ctx, place, s.ID())
@@ -75,10 +77,10 @@ func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir strin
 	if err := loader.Bind(ctx, s, l, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
-	if err := keepPlace(ctx, e, dir, place); err != nil {
+	if err := tables.Keep(ctx, e, dir, place); err != nil {
 		return nil, err
 	}
-	ids, _, err := openSecret(ctx, e)
+	ids, _, err := service.OpenSecret(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -99,29 +101,14 @@ func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir strin
 	return l, loader.Await(ctx, s, l, one.Run, nil)
 }
 
-// awaitServer waits until the server has loaded everything. With counts it asks for them, too.
-func awaitServer(ctx context.Context, e *engine.Engine, s *stream.Stream, l *lake.Lake, counts bool) error {
-	if !counts {
-		return loader.Await(ctx, s, l, nil, nil)
-	}
-	return loader.Await(ctx, s, l, nil, func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a bucket may be slow; Await asks again
-		defer cancel()
-		e.Announce(ctx, flushTopic)
-	})
-}
-
 // reapplyErasures deletes what an old version of the tables brought back.
 func reapplyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake) error {
 	if err := t.Reopen(ctx, l.EventsUpdated()); err != nil {
 		return err
 	}
-	_, err := deletion.Apply(ctx, t, l, hooks.now().Add(-erasureTime), nil)
+	_, err := deletion.Apply(ctx, t, l, hooks.now().Add(-service.ErasureTime), nil)
 	return err
 }
-
-// erasureTime is how long an erasure may take until it counts as interrupted. Arbitrary.
-const erasureTime = 15 * time.Minute
 
 // dataExists tells a mistyped directory from one without events: an erasure would seem done.
 func dataExists(cmd *cobra.Command) error {

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/traffic"
@@ -78,7 +79,7 @@ const (
 
 // soak is a service under a simulated clock, and who uses it. One goroutine uses it.
 type soak struct {
-	*service
+	*Service
 	t       *testing.T
 	dir     string
 	begin   time.Time
@@ -126,31 +127,29 @@ func startSoak(t *testing.T, commits int64, seed uint64) *soak {
 	}
 	transport := &http.Transport{}
 	s.client = http.Client{Timeout: 30 * time.Second, Transport: transport}
-	before := hooks
-	hooks.now, hooks.maintain, hooks.unsynced, hooks.settle = s.now, s.maintain, true, 200*time.Millisecond
 	t.Setenv("GOGC", "100") // else the service would set the collector of all tests
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var err error
-	s.service, err = openService(ctx, config{
-		engineOptions: engine.Options{Dir: s.dir}, listen: "127.0.0.1:0", opsListen: "127.0.0.1:0", tables: lakePlace{dir: filepath.Join(s.dir, "lake")},
-		streamRetention: s.streamRetention(), tableRetention: 24 * time.Hour, snapshots: 24 * time.Hour,
-		loading: true, commit: time.Millisecond, log: slog.New(soakLog{t}),
+	s.Service, err = Open(ctx, Config{
+		Engine: engine.Options{Dir: s.dir}, Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Tables: tables.Location{Dir: filepath.Join(s.dir, "lake")},
+		StreamRetention: s.streamRetention(), TableRetention: 24 * time.Hour, SnapshotRetention: 24 * time.Hour,
+		Loading: true, CommitEvery: time.Millisecond, Log: slog.New(soakLog{t}), Now: s.now,
+		Hooks: Hooks{Maintain: s.maintain, Unsynced: true, Settle: 200 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.hours.CacheMax = 1 // nothing: a cache that fills looks like a leak
 	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	go func() { ended <- s.Run(ctx) }()
 	t.Cleanup(func() {
 		s.leave(0)
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		s.close()
+		s.Close()
 		transport.CloseIdleConnections()
-		hooks = before
 	})
 	return s
 }

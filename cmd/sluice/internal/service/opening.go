@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/loader"
@@ -30,12 +31,12 @@ const (
 )
 
 // onlyAccepts says whether this is a node that writes nothing to the tables: it has none until another node has made them.
-func (s *service) onlyAccepts() bool { return !s.loading && s.engine.Mode() == engine.External }
+func (s *Service) onlyAccepts() bool { return !s.Loading && s.engine.Mode() == engine.External }
 
 // firstOpen opens the tables at the start. A bucket that does not answer is no error.
-func (s *service) firstOpen(ctx context.Context) error {
+func (s *Service) firstOpen(ctx context.Context) error {
 	try := ctx
-	if s.tables.dir == "" {
+	if s.Tables.Dir == "" {
 		var cancel context.CancelFunc
 		try, cancel = context.WithTimeout(ctx, startWait)
 		defer cancel()
@@ -43,15 +44,15 @@ func (s *service) firstOpen(ctx context.Context) error {
 	err := s.openTables(try)
 	switch {
 	case errors.Is(err, errOlderNodes):
-		s.log.Warn("the tables are not open: this node takes events and does not load", "reason", err)
+		s.Log.Warn("the tables are not open: this node takes events and does not load", "reason", err)
 		return nil
 	case s.onlyAccepts() && errors.Is(err, lake.ErrNoTable):
-		s.log.Info("there are no tables yet: this node takes events, and reads the tables when another node has made them")
+		s.Log.Info("there are no tables yet: this node takes events, and reads the tables when another node has made them")
 		return nil
-	case err == nil, ctx.Err() != nil, s.tables.dir != "", !objectstore.Away(err):
+	case err == nil, ctx.Err() != nil, s.Tables.Dir != "", !objectstore.Away(err):
 		return err
 	}
-	s.log.Error("the tables are not open: the bucket does not answer. This node takes events, and loads them when it answers", "error", err)
+	s.Log.Error("the tables are not open: the bucket does not answer. This node takes events, and loads them when it answers", "error", err)
 	bounds, err := s.stream.Bounds(ctx)
 	for p, b := range bounds {
 		s.opening.given = append(s.opening.given, max(b.Last, s.stream.High(uint8(p))))
@@ -61,10 +62,10 @@ func (s *service) firstOpen(ctx context.Context) error {
 
 // reachTables opens the tables that were away at the start. It never gives up, whatever the bucket answers: the node
 // takes events meanwhile.
-func (s *service) reachTables(ctx context.Context) error {
+func (s *Service) reachTables(ctx context.Context) error {
 	for s.tablesAway() != nil {
 		if err := s.openTables(ctx); err == nil {
-			s.log.Info("the tables are open")
+			s.Log.Info("the tables are open")
 			break
 		}
 		select {
@@ -78,7 +79,7 @@ func (s *service) reachTables(ctx context.Context) error {
 
 // openTables opens the tables and makes sure that they are those of the service, and that they and the stream continue
 // each other. Nothing is written to a place that holds other tables, or none where there should be some.
-func (s *service) openTables(ctx context.Context) (err error) {
+func (s *Service) openTables(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			s.opening.why.Store(&err)
@@ -92,7 +93,7 @@ func (s *service) openTables(ctx context.Context) (err error) {
 			return fmt.Errorf("--lake: %w", err)
 		}
 		if bucket.KeepsVersions() {
-			s.log.Warn("the bucket of the tables keeps versions of objects that are deleted: an erased identifier stays in it until its noncurrent versions are deleted", "lake", s.tables.String())
+			s.Log.Warn("the bucket of the tables keeps versions of objects that are deleted: an erased identifier stays in it until its noncurrent versions are deleted", "lake", s.Tables.String())
 		}
 	}
 	if err := s.everyNodeReads(ctx); err != nil {
@@ -108,7 +109,7 @@ func (s *service) openTables(ctx context.Context) (err error) {
 		return err
 	}
 	// Tables of another stream are left to a node that may write to them.
-	if err := loader.Bind(ctx, s.stream, s.lake, s.log); err != nil && !errors.Is(err, objectstore.ErrReadOnly) {
+	if err := loader.Bind(ctx, s.stream, s.lake, s.Log); err != nil && !errors.Is(err, objectstore.ErrReadOnly) {
 		return err
 	}
 	if err := s.erasures.Reopen(ctx, s.lake.EventsUpdated()); err != nil {
@@ -119,12 +120,12 @@ func (s *service) openTables(ctx context.Context) (err error) {
 }
 
 // sameTables rejects a place that does not hold the tables of the service, before anything is written to it.
-func (s *service) sameTables(ctx context.Context) error {
-	if !s.loading {
+func (s *Service) sameTables(ctx context.Context) error {
+	if !s.Loading {
 		return nil
 	}
 	if s.engine.Mode() != engine.External {
-		return tablesKept(ctx, s.engine, s.stream, s.tables)
+		return tables.Kept(ctx, s.engine, s.stream, s.Tables)
 	}
 	r, err := s.engine.Record(ctx)
 	if err != nil || r.LakeID == "" {
@@ -135,9 +136,9 @@ func (s *service) sameTables(ctx context.Context) error {
 		return fmt.Errorf("--lake: %w", err)
 	}
 	if there.ID == "" {
-		return fmt.Errorf("--lake: %s holds no tables, and the identity of the tables in the cluster is %s: it is another place by the same name, or somebody removed the tables", s.tables, r.LakeID)
+		return fmt.Errorf("--lake: %s holds no tables, and the identity of the tables in the cluster is %s: it is another place by the same name, or somebody removed the tables", s.Tables, r.LakeID)
 	}
-	place, err := s.tables.address()
+	place, err := s.Tables.Address()
 	if err == nil {
 		_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: there.ID})
 	}
@@ -147,7 +148,7 @@ func (s *service) sameTables(ctx context.Context) error {
 // notGivenTwice makes sure that a stream that began without its tables was not behind them: what it has given out again
 // would count as loaded. Other nodes of a cluster load meanwhile, and its stream is in no directory that could be put
 // back.
-func (s *service) notGivenTwice(ctx context.Context) error {
+func (s *Service) notGivenTwice(ctx context.Context) error {
 	if s.engine.Mode() == engine.External {
 		return nil
 	}
@@ -162,7 +163,7 @@ func (s *service) notGivenTwice(ctx context.Context) error {
 }
 
 // tablesAway says why the tables cannot be used; nil when they are open.
-func (s *service) tablesAway() error {
+func (s *Service) tablesAway() error {
 	select {
 	case <-s.opening.open:
 		return nil
@@ -176,7 +177,7 @@ func (s *service) tablesAway() error {
 }
 
 // awaitTables waits until the tables are open.
-func (s *service) awaitTables(ctx context.Context) error {
+func (s *Service) awaitTables(ctx context.Context) error {
 	select {
 	case <-s.opening.open:
 		return nil
@@ -187,7 +188,7 @@ func (s *service) awaitTables(ctx context.Context) error {
 
 // maintain looks after the tables once they are open. In a cluster a node that cannot open them leaves that, and
 // loading, to another one.
-func (s *service) maintain(ctx context.Context) error {
+func (s *Service) maintain(ctx context.Context) error {
 	wait := ctx
 	if s.engine.Mode() == engine.External {
 		var cancel context.CancelFunc
@@ -197,13 +198,16 @@ func (s *service) maintain(ctx context.Context) error {
 	if err := s.awaitTables(wait); err != nil {
 		return errors.Join(ctx.Err(), s.tablesAway())
 	}
-	return hooks.maintain(ctx, s.lake)
+	if s.Hooks.Maintain != nil {
+		return s.Hooks.Maintain(ctx, s.lake)
+	}
+	return s.lake.Run(ctx)
 }
 
 // loadable is the lake as the loader may use it: not before the tables are known to be those of the service.
 type loadable struct {
 	*lake.Lake
-	s *service
+	s *Service
 }
 
 // Watermarks says how far the tables are.

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // openEngine opens the engine. A NATS server that does not answer is waited for: nodes and servers of a cluster start
 // in any order. Meanwhile the operators' listener answers /livez, and /readyz says what is missing.
-func (s *service) openEngine(ctx context.Context, o engine.Options) (*engine.Engine, error) {
+func (s *Service) openEngine(ctx context.Context, o engine.Options) (*engine.Engine, error) {
 	e, err := engine.Open(ctx, o)
 	if o.URL == "" || !errors.Is(err, engine.ErrUnavailable) {
 		return e, err
@@ -26,7 +26,7 @@ func (s *service) openEngine(ctx context.Context, o engine.Options) (*engine.Eng
 	const pause, remind = 500 * time.Millisecond, 20 // a line every 10 s or so
 	for n := 0; errors.Is(err, engine.ErrUnavailable); n++ {
 		if n%remind == 0 {
-			s.log.Warn("NATS does not answer: this node waits for it", "error", err)
+			s.Log.Warn("NATS does not answer: this node waits for it", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -36,21 +36,21 @@ func (s *service) openEngine(ctx context.Context, o engine.Options) (*engine.Eng
 		e, err = engine.Open(ctx, o)
 	}
 	if err == nil {
-		s.log.Info("NATS answers")
+		s.Log.Info("NATS answers")
 	}
 	return e, err
 }
 
 // serveWaiting answers on the operators' address until stop is called.
-func (s *service) serveWaiting() (stop func(), err error) {
-	if s.opsListen == "" {
+func (s *Service) serveWaiting() (stop func(), err error) {
+	if s.OpsListen == "" {
 		return func() {}, nil
 	}
-	l, err := net.Listen("tcp", s.opsListen)
+	l, err := net.Listen("tcp", s.OpsListen)
 	if err != nil {
 		return nil, fmt.Errorf("--ops: %w", err)
 	}
-	s.opsListen = l.Addr().String() // any port stays the same one
+	s.OpsListen = l.Addr().String() // any port stays the same one
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -60,27 +60,27 @@ func (s *service) serveWaiting() (stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if s.opsCert != "" {
-			_ = h.ServeTLS(l, s.opsCert, s.opsKey)
+		if s.OpsCert != "" {
+			_ = h.ServeTLS(l, s.OpsCert, s.OpsKey)
 			return
 		}
 		_ = h.Serve(l)
 	}()
-	s.log.Info("waiting", "ops", s.opsListen)
+	s.Log.Info("waiting", "ops", s.OpsListen)
 	return func() { _ = h.Close(); <-done }, nil
 }
 
 // drain lets load balancers and the other nodes know that this node stops, and gives them time to act on it.
-func (s *service) drain(ctx context.Context) {
+func (s *Service) drain(ctx context.Context) {
 	s.console.Drain()
 	beat, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	s.member.Drain(beat)
 	select {
-	case <-time.After(s.drainWait):
+	case <-time.After(s.DrainWait):
 	case <-ctx.Done(): // a part has given up
 	}
 }
 
 // share is this node's part of the rate limits.
-func (s *service) share() float64 { return 1 / float64(s.member.View().Live()) }
+func (s *Service) share() float64 { return 1 / float64(s.member.View().Live()) }

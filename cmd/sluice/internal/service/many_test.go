@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -15,10 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/hours"
 	"sluice/internal/lake"
+	"sluice/internal/servicetest"
 )
 
 // TestMany is a service with many datasets and days of numbers, and prints what they cost: MANY datasets, MANY_DAYS days.
@@ -54,7 +56,7 @@ func sizeOf(t *testing.T, name string, otherwise int) int {
 
 // many is a service with many datasets. One goroutine uses it.
 type many struct {
-	*service
+	*Service
 	t              *testing.T
 	datasets, days int
 	keys           []string
@@ -64,15 +66,15 @@ type many struct {
 
 func (m *many) open() {
 	dir := m.t.TempDir()
-	before := hooks
-	hooks.unsynced, hooks.settle = true, 200*time.Millisecond
-	hooks.maintain = func(ctx context.Context, _ *lake.Lake) error { <-ctx.Done(); return nil } // fill does it
-	m.t.Setenv("GOGC", "100")                                                                   // else the service would set the collector of all tests
-	m.t.Cleanup(func() { hooks = before })
+	m.t.Setenv("GOGC", "100") // else the service would set the collector of all tests
 	var err error
-	m.service, err = openService(m.t.Context(), config{
-		engineOptions: engine.Options{Dir: dir}, listen: "127.0.0.1:0", opsListen: "127.0.0.1:0", tables: lakePlace{dir: filepath.Join(dir, "lake")},
-		streamRetention: time.Hour, tableRetention: 500 * 24 * time.Hour, snapshots: time.Hour, loading: true, commit: 200 * time.Millisecond, log: slog.New(slog.DiscardHandler),
+	m.Service, err = Open(m.t.Context(), Config{
+		Engine: engine.Options{Dir: dir}, Listen: "127.0.0.1:0", OpsListen: "127.0.0.1:0", Tables: tables.Location{Dir: filepath.Join(dir, "lake")},
+		StreamRetention: time.Hour, TableRetention: 500 * 24 * time.Hour, SnapshotRetention: time.Hour, Loading: true, CommitEvery: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		Hooks: Hooks{
+			Unsynced: true, Settle: 200 * time.Millisecond,
+			Maintain: func(ctx context.Context, _ *lake.Lake) error { <-ctx.Done(); return nil }, // fill does it
+		},
 	})
 	if err != nil {
 		m.t.Fatal(err)
@@ -191,16 +193,16 @@ func (m *many) start(what string, saved bool) {
 func (m *many) serve() {
 	ctx, stop := context.WithCancel(context.WithoutCancel(m.t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- m.run(ctx) }()
+	go func() { ended <- m.Run(ctx) }()
 	m.t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			m.t.Error(err)
 		}
-		m.close()
+		m.Close()
 		http.DefaultClient.CloseIdleConnections()
 	})
-	eventually(m.t, 60*time.Second, "a service", func() error { return m.api.Ready() })
+	servicetest.Eventually(m.t, 60*time.Second, "a service", func() error { return m.api.Ready() })
 	m.ask(http.MethodGet, m.opsURL+"/", "", "")
 	const look = 3 * time.Second
 	began, before := time.Now(), processorTime(m.t)
@@ -267,7 +269,9 @@ func (m *many) stats() {
 func (m *many) send() {
 	m.cost("each dataset sends an event", func() {
 		for i, key := range m.keys {
-			m.ask(http.MethodPost, m.url+"/v1/events", key, marked(fmt.Sprintf("campaign-%05d", i), "many"))
+			m.ask(http.MethodPost, m.url+"/v1/events", key, fmt.Sprintf(
+				`{"data_set_id":"campaign-%05d","timestamp":%d,"event_type":"purchase","identifiers":{"email_sha256":"%064x"}}`,
+				i, time.Now().Unix(), 4))
 		}
 	})
 	m.cost("until they are in the tables", func() {

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 )
 
 // numbers answers GET /v1/stats from the index that the console shows.
-func (s *service) numbers(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) (api.Numbers, error) {
+func (s *Service) numbers(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) (api.Numbers, error) {
 	n, err := readNumbers(ctx, s.hours, datasetID, hours.NewWindow(window.Step, window.Steps, now))
 	n.Freshness.DelaySeconds = int64(s.backlog.Age().Seconds())
 	return n, err
 }
 
 // campaigns answers GET /v1/stats?by=campaign.
-func (s *service) campaigns(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) ([]campaign.Campaign, error) {
+func (s *Service) campaigns(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) ([]campaign.Campaign, error) {
 	return s.hours.Campaigns(ctx, datasetID, hours.NewWindow(window.Step, window.Steps, now))
 }
 

@@ -1,15 +1,15 @@
-package main
+package service
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/cluster"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
@@ -20,30 +20,30 @@ import (
 
 // agree holds the flags of this node against what the engine has recorded: where the tables are, and in a cluster what
 // its nodes have agreed on. A node that does not load does not say where the tables are.
-func (s *service) agree(ctx context.Context) error {
+func (s *Service) agree(ctx context.Context) error {
 	if s.engine.Mode() != engine.External {
-		s.maxKeys = idempotencyKeys(s.memory)
-		s.tableRetention = cmp.Or(s.tableRetention, engine.DefaultTableRetention)
-		s.snapshots = cmp.Or(s.snapshots, engine.DefaultSnapshotRetention)
-		err := s.engine.KeepTableRetention(ctx, s.tableRetention)
+		s.maxKeys = idempotencyKeys(s.Memory)
+		s.TableRetention = cmp.Or(s.TableRetention, engine.DefaultTableRetention)
+		s.SnapshotRetention = cmp.Or(s.SnapshotRetention, engine.DefaultSnapshotRetention)
+		err := s.engine.KeepTableRetention(ctx, s.TableRetention)
 		if err != nil {
 			return err
 		}
-		s.tables, err = tablesOf(ctx, s.engine, s.engineOptions.Dir, s.tables, s.s3)
+		s.Tables, err = tables.Of(ctx, s.engine, s.Engine.Dir, s.Tables, s.S3)
 		return err
 	}
-	if s.tables == (lakePlace{}) {
-		s.tables.dir = filepath.Join(s.engineOptions.Dir, "lake")
+	if s.Tables == (tables.Location{}) {
+		s.Tables.Dir = filepath.Join(s.Engine.Dir, "lake")
 	}
 	want := engine.Record{
-		Replicas: s.engineOptions.Replicas, Partitions: s.partitions, StreamRetention: s.streamRetention,
-		TableRetention: s.tableRetention, SnapshotRetention: s.snapshots,
+		Replicas: s.Engine.Replicas, Partitions: s.Partitions, StreamRetention: s.StreamRetention,
+		TableRetention: s.TableRetention, SnapshotRetention: s.SnapshotRetention,
 	}
-	place, err := s.tables.address()
+	place, err := s.Tables.Address()
 	if err != nil {
 		return err
 	}
-	if s.loading {
+	if s.Loading {
 		want.Lake = place
 	}
 	r, err := s.engine.Agree(ctx, want)
@@ -53,9 +53,9 @@ func (s *service) agree(ctx context.Context) error {
 	if err := s.engine.KeepDir(); err != nil {
 		return err
 	}
-	s.maxKeys, s.snapshots = r.MaxKeys, r.SnapshotRetention
-	if !s.loading && r.Lake != "" && r.Lake != place {
-		s.log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream fail, and the console shows no stored numbers; see --lake",
+	s.maxKeys, s.SnapshotRetention = r.MaxKeys, r.SnapshotRetention
+	if !s.Loading && r.Lake != "" && r.Lake != place {
+		s.Log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream fail, and the console shows no stored numbers; see --lake",
 			"cluster", r.Lake, "here", place)
 	}
 	return nil
@@ -63,7 +63,7 @@ func (s *service) agree(ctx context.Context) error {
 
 // retention is how long the tables retain rows. In a cluster it is as the record says now: a change, and a
 // confirmation, count for nodes that run.
-func (s *service) retention(ctx context.Context) (lake.Retention, error) {
+func (s *Service) retention(ctx context.Context) (lake.Retention, error) {
 	of := map[string]time.Duration{}
 	for _, d := range s.registry.Datasets() {
 		if d.RetentionDays > 0 {
@@ -71,7 +71,7 @@ func (s *service) retention(ctx context.Context) (lake.Retention, error) {
 		}
 	}
 	if s.engine.Mode() != engine.External {
-		return lake.Retention{Keep: max(0, s.tableRetention), Datasets: of}, nil
+		return lake.Retention{Keep: max(0, s.TableRetention), Datasets: of}, nil
 	}
 	r, err := s.engine.Record(ctx)
 	if err != nil {
@@ -81,18 +81,18 @@ func (s *service) retention(ctx context.Context) (lake.Retention, error) {
 }
 
 // agreeTables makes sure that all nodes that load write to the same tables, and not to tables of the same name.
-func (s *service) agreeTables(ctx context.Context) error {
-	if !s.loading {
+func (s *Service) agreeTables(ctx context.Context) error {
+	if !s.Loading {
 		return nil
 	}
 	if s.engine.Mode() != engine.External {
-		return keepPlace(ctx, s.engine, s.engineOptions.Dir, s.tables)
+		return tables.Keep(ctx, s.engine, s.Engine.Dir, s.Tables)
 	}
-	id, err := tablesID(ctx, s.lake)
+	id, err := tables.ID(ctx, s.lake)
 	if err != nil {
 		return err
 	}
-	place, err := s.tables.address()
+	place, err := s.Tables.Address()
 	if err != nil {
 		return err
 	}
@@ -100,37 +100,22 @@ func (s *service) agreeTables(ctx context.Context) error {
 	return err
 }
 
-// tablesID tells these tables from others at the same address.
-func tablesID(ctx context.Context, l *lake.Lake) (string, error) {
-	doc, err := l.Document(ctx, "events", nil)
-	if err != nil {
-		return "", err
-	}
-	var table struct {
-		UUID string `json:"table-uuid"`
-	}
-	if err := json.Unmarshal(doc.Bytes, &table); err != nil || table.UUID == "" {
-		return "", errors.New("the table of events does not say its identity")
-	}
-	return table.UUID, nil
-}
-
 // openMember makes this node one of the cluster; an embedded engine has one node.
-func (s *service) openMember(ctx context.Context) (err error) {
+func (s *Service) openMember(ctx context.Context) (err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
 	s.member, err = cluster.Open(ctx, cluster.Options{
-		Engine: s.engine, Now: s.now, Log: s.log, Loads: s.loads,
+		Engine: s.engine, Now: s.Now, Log: s.Log, Loads: s.loads,
 		Oldest: func() int64 { return s.api.Oldest() }, Raise: func(at int64) { s.api.Raise(at) },
-		Node: cluster.Node{Host: host, Version: version.Number, Started: s.now().UTC(), API: s.listen, Loading: s.loading, Reads: reads},
+		Node: cluster.Node{Host: host, Version: version.Number, Started: s.Now().UTC(), API: s.Listen, Loading: s.Loading, Reads: reads},
 	})
 	if err != nil {
 		return err
 	}
-	damage := cluster.DamageOptions{Engine: s.engine, Found: s.lake.DamagedFiles, Log: s.log}
-	if s.loading { // another node may see other tables, or none
+	damage := cluster.DamageOptions{Engine: s.engine, Found: s.lake.DamagedFiles, Log: s.Log}
+	if s.Loading { // another node may see other tables, or none
 		damage.Still = s.lake.StillDamaged
 	}
 	s.damage, err = cluster.OpenDamage(ctx, damage)
@@ -145,7 +130,7 @@ var errOlderNodes = errors.New("a node of an older version runs, which could not
 	"they stay as they are, and older nodes load, until every node has the new version")
 
 // everyNodeReads makes sure that tables get this program's version only when every node that runs reads it.
-func (s *service) everyNodeReads(ctx context.Context) error {
+func (s *Service) everyNodeReads(ctx context.Context) error {
 	if s.engine.Mode() != engine.External || s.onlyAccepts() {
 		return nil
 	}
@@ -161,7 +146,7 @@ func (s *service) everyNodeReads(ctx context.Context) error {
 }
 
 // nodes is how many nodes write to the engine, this one among them: the others may not know it yet.
-func (s *service) nodes() int {
+func (s *Service) nodes() int {
 	n := 1
 	if s.member == nil {
 		return n
@@ -175,8 +160,8 @@ func (s *service) nodes() int {
 }
 
 // loads is what this node carries into the tables now, and why it cannot.
-func (s *service) loads() (out []cluster.Load, failure *cluster.Failure) {
-	if !s.loading {
+func (s *Service) loads() (out []cluster.Load, failure *cluster.Failure) {
+	if !s.Loading {
 		return nil, nil
 	}
 	st := s.loader.Stats()
@@ -197,7 +182,7 @@ const freshWatermark = 3 * time.Second
 
 // watermark is up to which number of a partition everything is in the table: as this node has just read it, else as it
 // or another node has last read it. Nothing may be known of it.
-func (s *service) watermark(partition uint8) (seq uint64, known bool) {
+func (s *Service) watermark(partition uint8) (seq uint64, known bool) {
 	own, ago, known := s.loader.Reached(partition)
 	if known && ago < freshWatermark {
 		return own, true

@@ -1,4 +1,5 @@
-package main
+// Package service puts the parts of the server together, and runs them.
+package service
 
 import (
 	"context"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/api"
 	"sluice/internal/audit"
 	"sluice/internal/cluster"
@@ -35,47 +37,58 @@ import (
 	"sluice/internal/version"
 )
 
-// config is what serve and demo decide about a service.
-type config struct {
-	engineOptions engine.Options
-	listen        string
-	opsListen     string // "" for none
-	opsCert       string
-	opsKey        string
-	webhook       string // is told of alarms
-	publicURL     string // of the senders' API; "" is the address of its listener
-	opsURLSaid    string // the same for the operators' listener
+// Config is what serve and demo decide about a service.
+type Config struct {
+	Engine       engine.Options
+	Listen       string
+	OpsListen    string // "" for none
+	OpsCert      string
+	OpsKey       string
+	Webhook      string // is told of alarms
+	PublicURL    string // of the senders' API; "" is the address of its listener
+	OpsPublicURL string // the same for the operators' listener
 
-	settings        func(context.Context, *engine.Engine) []console.Setting // for the console; may be nil
-	opsProxy        bool                                                    // a proxy before the operators' listener ends TLS
-	tracing         bool                                                    // the variables of OpenTelemetry say where traces go
-	certFile        string
-	keyFile         string
-	partitions      int
-	streamRetention time.Duration // 0 is as it is
-	memory          int64         // to plan with; 0 is what the system allows
-	backlogAge      time.Duration
-	tableRetention  time.Duration         // 0 is as it is, or the default; -1 is for ever
-	tables          lakePlace             // where --lake says that the tables are; agree makes it where they are
-	s3              objectstore.S3Options // the store of tables in a bucket
-	tableGroup      string                // may read them
-	snapshots       time.Duration         // 0 is as it is, or the default
-	loading         bool
-	commit          time.Duration
-	drainWait       time.Duration    // between the end of /readyz and the end of the listener
-	now             func() time.Time // nil is the clock
-	log             *slog.Logger
+	Settings          func(context.Context, *engine.Engine) []console.Setting // for the console; may be nil
+	OpsProxy          bool                                                    // a proxy before the operators' listener ends TLS
+	Tracing           bool                                                    // the variables of OpenTelemetry say where traces go
+	CertFile          string
+	KeyFile           string
+	SecretFiles       []string // outside the data directory; the log names those that others may read
+	Partitions        int
+	StreamRetention   time.Duration // 0 is as it is
+	Memory            int64         // to plan with; 0 is what the system allows
+	BacklogAge        time.Duration
+	TableRetention    time.Duration         // 0 is as it is, or the default; -1 is for ever
+	Tables            tables.Location       // where --lake says that the tables are; agree makes it where they are
+	S3                objectstore.S3Options // the store of tables in a bucket
+	TableGroup        string                // may read them
+	SnapshotRetention time.Duration         // 0 is as it is, or the default
+	Loading           bool
+	CommitEvery       time.Duration
+	DrainWait         time.Duration // between the end of /readyz and the end of the listener
+	Now               func() time.Time
+	Log               *slog.Logger
+	Hooks             Hooks
 }
 
-// service is the whole server. It is opened bottom-up and closed top-down:
+// Hooks are what fault tests change in a service. The zero value changes nothing.
+type Hooks struct {
+	Step     func(name string) error                 // of stream and lake; may be nil
+	Maintain func(context.Context, *lake.Lake) error // nil is Lake.Run
+	Unsynced bool                                    // nothing in the engine is synced
+	NoLoader bool                                    // what is accepted stays in the stream
+	Settle   time.Duration                           // of loader.Options; 0 is its default
+}
+
+// Service is the whole server. It is opened bottom-up and closed top-down:
 //
 //	senders' listener ── api ── dataset
 //	                      └─── stream ── engine
 //	ops listener ── console        └── loader ── lake
 //	                catalog ── lake, readers
 //	                feed ── stream, lake, readers
-type service struct {
-	config
+type Service struct {
+	Config
 	engine   *engine.Engine
 	registry *dataset.Registry
 	readers  *dataset.Readers
@@ -102,29 +115,26 @@ type service struct {
 	ops      *listen.Listener // nil when there is none
 }
 
-// openService opens everything, listeners last, and starts nothing. After an error nothing stays open.
-func openService(ctx context.Context, c config) (_ *service, err error) {
-	s := &service{config: c, reopened: make(chan struct{}, 1)}
-	if s.now == nil {
-		s.now = hooks.now
-	}
+// Open opens everything, listeners last, and starts nothing. After an error nothing stays open.
+func Open(ctx context.Context, c Config) (_ *Service, err error) {
+	s := &Service{Config: c, reopened: make(chan struct{}, 1)}
 	defer func() {
 		if err != nil {
-			s.close()
+			s.Close()
 		}
 	}()
-	secretfile.Warn(s.secretFiles(), s.log)
+	secretfile.Warn(s.SecretFiles, s.Log)
 	if err = s.openStream(ctx); err != nil {
 		return nil, err
 	}
-	ids, digest, err := openSecret(ctx, s.engine)
+	ids, digest, err := OpenSecret(ctx, s.engine)
 	if err != nil {
 		return nil, err
 	}
 	if err = s.openLake(ctx, ids); err != nil {
 		return nil, err
 	}
-	if err = secretfile.CheckDataDir(s.engineOptions.Dir); err != nil {
+	if err = secretfile.CheckDataDir(s.Engine.Dir); err != nil {
 		return nil, err
 	}
 	if err = s.openMember(ctx); err != nil {
@@ -134,7 +144,7 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 		return nil, err
 	}
 	s.backlog = loader.NewBacklog(loader.BacklogOptions{
-		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark, Now: s.now,
+		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark, Now: s.Now,
 	})
 	s.backlog.Look(ctx) // before the first request asks
 	if err = s.openAPI(ctx, ids, digest); err != nil {
@@ -147,42 +157,42 @@ func openService(ctx context.Context, c config) (_ *service, err error) {
 }
 
 // openStream opens the engine and the stream in it.
-func (s *service) openStream(ctx context.Context) (err error) {
-	s.engineOptions.Listen, s.engineOptions.Log, s.engineOptions.Unsynced = true, s.log, hooks.unsynced
-	if s.engine, err = s.openEngine(ctx, s.engineOptions); err != nil {
+func (s *Service) openStream(ctx context.Context) (err error) {
+	s.Engine.Listen, s.Engine.Log, s.Engine.Unsynced = true, s.Log, s.Hooks.Unsynced
+	if s.engine, err = s.openEngine(ctx, s.Engine); err != nil {
 		return err
 	}
 	for _, problem := range s.engine.Protection().Problems() {
-		s.log.Warn("NATS is not protected", "problem", problem)
+		s.Log.Warn("NATS is not protected", "problem", problem)
 	}
 	if s.engine.Mode() == engine.Attached {
-		return fmt.Errorf("another server runs on %s: stop it first, or use another --data", s.engineOptions.Dir)
+		return fmt.Errorf("another server runs on %s: stop it first, or use another --data", s.Engine.Dir)
 	}
 	if err := s.agree(ctx); err != nil {
 		return err
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
-		Partitions: s.partitions, MaxAge: s.streamRetention, MaxKeys: s.maxKeys, Nodes: s.nodes,
-		Now: s.now, Log: s.log, Step: hooks.step,
+		Partitions: s.Partitions, MaxAge: s.StreamRetention, MaxKeys: s.maxKeys, Nodes: s.nodes,
+		Now: s.Now, Log: s.Log, Step: s.Hooks.Step,
 	})
 	return err
 }
 
 // openAPI makes what answers senders.
-func (s *service) openAPI(
+func (s *Service) openAPI(
 	ctx context.Context, ids *submission.IDs, digest func([32]byte, string) [32]byte,
 ) (err error) {
-	o := dataset.Options{Now: s.now, Log: s.log}
+	o := dataset.Options{Now: s.Now, Log: s.Log}
 	if s.registry, err = dataset.Open(ctx, s.engine, o); err != nil {
 		return err
 	}
-	if err := deletion.Mend(ctx, s.registry, s.erasures, s.now()); err != nil { // before the loader asks what was deleted
-		s.log.Error("an erasure is not finished", "error", err)
+	if err := deletion.Mend(ctx, s.registry, s.erasures, s.Now()); err != nil { // before the loader asks what was deleted
+		s.Log.Error("an erasure is not finished", "error", err)
 	}
 	if s.readers, err = dataset.OpenReaders(ctx, s.engine, o); err != nil {
 		return err
 	}
-	if s.suppress, err = suppression.Open(ctx, s.engine, s.now, s.log); err != nil {
+	if s.suppress, err = suppression.Open(ctx, s.engine, s.Now, s.Log); err != nil {
 		return err
 	}
 	if err = s.suppress.Load(ctx); err != nil { // before the first event is accepted
@@ -198,28 +208,28 @@ func (s *service) openAPI(
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake},
 		Known: func() error { return s.member.Known() }, BacklogAge: s.backlog.Age, Numbers: s.numbers, Campaigns: s.campaigns, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
 		Limits: api.Limits{
-			BytesInFlight: bytesInFlight(s.memory), BacklogAge: s.backlogAge, Connections: connections(s.memory),
+			BytesInFlight: bytesInFlight(s.Memory), BacklogAge: s.BacklogAge, Connections: connections(s.Memory),
 			KeyAge: keyAge, IdempotencyKeys: int64(s.maxKeys+1) / 2, // one dataset must leave some to the others
 		},
-		Now: s.now, Log: s.log,
+		Now: s.Now, Log: s.Log,
 	}
 	return nil
 }
 
 // openLake opens the lake, as far as it answers, and the loader.
-func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
-	dir := s.engineOptions.Dir
-	if s.tableGroup != "" {
-		if s.tables.dir == "" {
+func (s *Service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
+	dir := s.Engine.Dir
+	if s.TableGroup != "" {
+		if s.Tables.Dir == "" {
 			return errors.New("--lake-group is for tables in a directory; who may read a bucket is decided by its policy")
 		}
-		if err := objectstore.ShareWith(s.tables.dir, s.tableGroup); err != nil {
+		if err := objectstore.ShareWith(s.Tables.Dir, s.TableGroup); err != nil {
 			return fmt.Errorf("--lake-group: %w", err)
 		}
 	}
-	connect := s.tables.connect
+	connect := s.Tables.Connect
 	if s.onlyAccepts() {
-		connect = s.tables.connectToRead
+		connect = s.Tables.ConnectToRead
 	}
 	store, err := connect()
 	if err != nil {
@@ -230,7 +240,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	slow := &throttle.Throttle{}
 	s.lake = lake.New(lake.Options{
-		Store: store, Now: s.now, Log: s.log, Retention: s.retention, SnapshotRetention: s.snapshots, Throttle: slow, Step: hooks.step,
+		Store: store, Now: s.Now, Log: s.Log, Retention: s.retention, SnapshotRetention: s.SnapshotRetention, Throttle: slow, Step: s.Hooks.Step,
 		Stream: s.stream.ID(), PutBack: s.tablesPutBack,
 	})
 	s.opening.store, s.opening.open = store, make(chan struct{})
@@ -242,7 +252,7 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	o := loader.Options{
 		Erasures: s.erasures, Stream: s.stream, Lake: loadable{s.lake, s}, Quarantine: filepath.Join(dir, "quarantine"),
-		Now: s.now, Log: s.log, Age: s.commit, Settle: hooks.settle, IDs: ids,
+		Now: s.Now, Log: s.Log, Age: s.CommitEvery, Settle: s.Hooks.Settle, IDs: ids,
 		Throttle: slow, Maintain: s.maintain,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -256,12 +266,12 @@ func (s *service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 // bucket (as long as one request waits for its answer, and shorter than the alarm SluiceLoadBehind waits).
 const bucketPatience = 15 * time.Second
 
-// submissionSecret is the secret of submission ids.
-const submissionSecret = "submissions"
+// SubmissionSecret is the secret of submission ids.
+const SubmissionSecret = "submissions"
 
-// openSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
-func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func([32]byte, string) [32]byte, error) {
-	secret, err := e.Secret(ctx, submissionSecret)
+// OpenSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
+func OpenSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func([32]byte, string) [32]byte, error) {
+	secret, err := e.Secret(ctx, SubmissionSecret)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,73 +283,87 @@ func openSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func([3
 }
 
 // processed says whether what stands at a position of the stream is in the table.
-func (s *service) processed(at stream.Position) bool {
+func (s *Service) processed(at stream.Position) bool {
 	seq, _ := s.watermark(at.Partition)
 	return seq >= at.Seq
 }
 
-func (s *service) openListeners(ctx context.Context) (err error) {
+func (s *Service) openListeners(ctx context.Context) (err error) {
 	var cert *listen.Certificate
-	if s.certFile != "" {
-		if cert, err = listen.OpenCertificate(s.certFile, s.keyFile, time.Now, s.log); err != nil {
+	if s.CertFile != "" {
+		if cert, err = listen.OpenCertificate(s.CertFile, s.KeyFile, time.Now, s.Log); err != nil {
 			return err
 		}
 	}
-	if s.senders, err = net.Listen("tcp", s.listen); err != nil {
+	if s.senders, err = net.Listen("tcp", s.Listen); err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	if s.opsListen != "" {
-		l, err := net.Listen("tcp", s.opsListen)
+	if s.OpsListen != "" {
+		l, err := net.Listen("tcp", s.OpsListen)
 		if err != nil {
 			return fmt.Errorf("--ops: %w", err)
 		}
 		s.ops = s.limitOps(l)
 	}
 	senders := s.api.Handler()
-	if s.tracing {
-		if s.traces, err = trace.Open(ctx, version.Number, s.log); err != nil {
+	if s.Tracing {
+		if s.traces, err = trace.Open(ctx, version.Number, s.Log); err != nil {
 			return fmt.Errorf("traces: %w", err)
 		}
 		senders = s.traces.Wrap(senders)
 	}
-	s.apiHTTP = listen.NewServer(senders, cert, s.log)
+	s.apiHTTP = listen.NewServer(senders, cert, s.Log)
 	return s.openConsole(ctx)
 }
 
-// url is how to reach the senders' API.
-func (s *service) url() string {
+// Registry is the service's datasets and keys.
+func (s *Service) Registry() *dataset.Registry { return s.registry }
+
+// Audit is the service's audit log.
+func (s *Service) Audit() *audit.Log { return s.audit }
+
+// Mode says where the engine is.
+func (s *Service) Mode() string { return s.engine.Mode().String() }
+
+// Flush commits everything that was accepted, and returns when it is in the tables.
+func (s *Service) Flush(ctx context.Context) error {
+	return loader.Await(ctx, s.stream, s.lake, nil, func(context.Context) { _ = s.loader.Flush() })
+}
+
+// URL is how to reach the senders' API.
+func (s *Service) URL() string {
 	scheme := "http"
-	if s.certFile != "" {
+	if s.CertFile != "" {
 		scheme = "https"
 	}
 	return scheme + "://" + s.senders.Addr().String()
 }
 
-// run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing acknowledged
+// Run serves until ctx ends or a part of the service gives up, then stops in the order in which nothing acknowledged
 // can be lost: /readyz fails and load balancers look away, then the listeners (requests in flight are answered), then
 // the counts of rejected events go into the stream, then the stream, the registry and the loader end, and the loader's
 // leases are free.
-func (s *service) run(ctx context.Context) error {
+func (s *Service) Run(ctx context.Context) error {
 	parts, partsCtx := errgroup.WithContext(context.WithoutCancel(ctx))
 	lower, stopLower := context.WithCancel(partsCtx)
 	defer stopLower()
 	upper, stopUpper := context.WithCancel(partsCtx)
 	defer stopUpper()
 
-	if c := memory.NewCollector(s.memory); c != nil {
+	if c := memory.NewCollector(s.Memory); c != nil {
 		parts.Go(named("collector", func() error { return c.Run(lower) }))
 	}
 	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
 	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
 	parts.Go(named("tables", func() error { return s.reachTables(lower) }))
 	switch {
-	case s.loading && !hooks.noLoader:
+	case s.Loading && !s.Hooks.NoLoader:
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
 		parts.Go(named("loader", func() error { return s.flushOnDemand(lower) }))
-	case s.loading:
+	case s.Loading:
 		parts.Go(named("lake", func() error { return s.maintain(lower) }))
 	}
-	if s.loading {
+	if s.Loading {
 		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
 	}
 	parts.Go(named("backlog", func() error { return s.backlog.Run(lower) }))
@@ -350,25 +374,25 @@ func (s *service) run(ctx context.Context) error {
 	parts.Go(named("suppression list", func() error { return s.suppress.Run(lower) }))
 	apiDone := make(chan struct{})
 	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
-	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.now, s.log) }))
+	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.Now, s.Log) }))
 	parts.Go(named("console", func() error { return s.console.Run(upper) }))
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.opsCert != "") }))
+		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.OpsCert != "") }))
 	}
 	s.awaitStream(partsCtx)
 	s.member.Beat(partsCtx) // before the first request: see cluster.Member.Oldest
-	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.certFile != "") }))
+	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.CertFile != "") }))
 
 	select {
 	case <-ctx.Done():
-		s.log.Info("stopping: requests in flight are answered first")
+		s.Log.Info("stopping: requests in flight are answered first")
 	case <-partsCtx.Done():
 	}
 	s.drain(partsCtx)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
 	defer cancel()
 	if err := s.apiHTTP.Shutdown(grace); err != nil {
-		s.log.Warn("some requests did not end in time and were cut off; their senders got no answer")
+		s.Log.Warn("some requests did not end in time and were cut off; their senders got no answer")
 		_ = s.apiHTTP.Close()
 	}
 	stopUpper()
@@ -388,8 +412,20 @@ const stopWithin = 30 * time.Second
 // flushTopic is the announcement by which a command asks the process that loads to commit everything now.
 const flushTopic = "flush"
 
-// flushOnDemand does that until ctx ends.
-func (s *service) flushOnDemand(ctx context.Context) error {
+// AwaitLoaded waits until the server has loaded everything. With counts it asks for them, too.
+func AwaitLoaded(ctx context.Context, e *engine.Engine, s *stream.Stream, l *lake.Lake, counts bool) error {
+	if !counts {
+		return loader.Await(ctx, s, l, nil, nil)
+	}
+	return loader.Await(ctx, s, l, nil, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a bucket may be slow; Await asks again
+		defer cancel()
+		e.Announce(ctx, flushTopic)
+	})
+}
+
+// flushOnDemand commits everything whenever a command asks for it, until ctx ends.
+func (s *Service) flushOnDemand(ctx context.Context) error {
 	stop, err := s.engine.Listen(flushTopic, s.loader.Flush)
 	if err != nil {
 		return err
@@ -400,7 +436,7 @@ func (s *service) flushOnDemand(ctx context.Context) error {
 }
 
 // tablesPutBack notes that rows which were erased may be there again: an older copy of the tables is in their place.
-func (s *service) tablesPutBack(ctx context.Context, changed time.Time) error {
+func (s *Service) tablesPutBack(ctx context.Context, changed time.Time) error {
 	if err := s.erasures.Reopen(ctx, changed); err != nil {
 		return err
 	}
@@ -411,23 +447,26 @@ func (s *service) tablesPutBack(ctx context.Context, changed time.Time) error {
 	return nil
 }
 
+// ErasureTime is how long an erasure may take until it counts as interrupted. Arbitrary.
+const ErasureTime = 15 * time.Minute
+
 // finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start,
 // every hour, when the tables are put back, and a minute after it could not. Nothing in between: the loader lets nothing in
 // that was erased, except what another node read before.
-func (s *service) finishErasures(ctx context.Context) error {
+func (s *Service) finishErasures(ctx context.Context) error {
 	if err := s.awaitTables(ctx); err != nil {
 		return err
 	}
 	var settle func(context.Context) error
 	if s.engine.Mode() == engine.External {
-		settle = func(ctx context.Context) error { return awaitServer(ctx, s.engine, s.stream, s.lake, true) }
+		settle = func(ctx context.Context) error { return AwaitLoaded(ctx, s.engine, s.stream, s.lake, true) }
 	}
-	begun := s.now()
-	for since := begun; ; since = s.now().Add(-erasureTime) {
+	begun := s.Now()
+	for since := begun; ; since = s.Now().Add(-ErasureTime) {
 		if since.Before(begun) {
 			since = begun
 		}
-		err := deletion.Mend(ctx, s.registry, s.erasures, s.now())
+		err := deletion.Mend(ctx, s.registry, s.erasures, s.Now())
 		var done deletion.Done
 		if err == nil {
 			done, err = deletion.Apply(ctx, s.erasures, s.lake, since, settle)
@@ -438,9 +477,9 @@ func (s *service) finishErasures(ctx context.Context) error {
 		}
 		switch {
 		case err != nil && ctx.Err() == nil:
-			s.log.Error("an erasure is not finished", "error", err)
+			s.Log.Error("an erasure is not finished", "error", err)
 		case done.Rows+done.Counts > 0:
-			s.log.Warn("rows that were erased before had come back: they are erased again", "rows", done.Rows+done.Counts)
+			s.Log.Warn("rows that were erased before had come back: they are erased again", "rows", done.Rows+done.Counts)
 		}
 		select {
 		case <-ctx.Done():
@@ -453,7 +492,7 @@ func (s *service) finishErasures(ctx context.Context) error {
 
 // awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of
 // being rejected. /readyz and every answer report a stream that stays down.
-func (s *service) awaitStream(ctx context.Context) {
+func (s *Service) awaitStream(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // arbitrary; it takes milliseconds
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -490,7 +529,8 @@ func named(part string, run func() error) func() error {
 	}
 }
 
-func (s *service) close() {
+// Close closes what is open, top-down.
+func (s *Service) Close() {
 	if s.senders != nil {
 		_ = s.senders.Close()
 	}
@@ -502,21 +542,7 @@ func (s *service) close() {
 	}
 	if s.engine != nil {
 		if err := s.engine.Close(); err != nil {
-			s.log.Error("close engine", "error", err)
+			s.Log.Error("close engine", "error", err)
 		}
 	}
-}
-
-// free is the address, or the same host with any port when somebody listens there already.
-func free(address string) string {
-	l, err := net.Listen("tcp", address)
-	if err == nil {
-		_ = l.Close()
-		return address
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return address
-	}
-	return net.JoinHostPort(host, "0")
 }

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"bytes"
@@ -7,16 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/deletion"
 	"sluice/internal/erasure"
+	"sluice/internal/lake"
 )
 
 // round does something at random, sends events, and waits until they are committed.
@@ -126,14 +130,14 @@ func (s *soak) ask(method, at, token, body string, header http.Header, want ...i
 	return a.Header, content
 }
 
-func (s *soak) opsAt(path string) string { return strings.TrimSuffix(s.opsURL(), "/") + path }
+func (s *soak) opsAt(path string) string { return strings.TrimSuffix(s.OpsURL(), "/") + path }
 
 // send sends a batch, some of it invalid, or one event of somebody who may be erased.
 func (s *soak) send() {
 	x := pick(s, s.senders)
 	var content []byte
 	if s.rand.IntN(2) == 0 {
-		_, content = s.ask(http.MethodPost, s.url()+"/v1/events", x.key, s.event(x), nil, 200)
+		_, content = s.ask(http.MethodPost, s.URL()+"/v1/events", x.key, s.event(x), nil, 200)
 	} else {
 		n := 2 + s.rand.IntN(8)
 		if s.commits.Load() < s.day() { // memory that is used again becomes as large as the largest file that was written
@@ -141,7 +145,7 @@ func (s *soak) send() {
 		}
 		body := string(s.source.AppendBatch(nil, x.id, s.now().Unix(), n))
 		body = "[" + s.event(x) + "," + body[1:] // one at least is valid
-		_, content = s.ask(http.MethodPost, s.url()+"/v1/events/batch", x.key, body, nil, 200)
+		_, content = s.ask(http.MethodPost, s.URL()+"/v1/events/batch", x.key, body, nil, 200)
 	}
 	s.remember(content)
 	s.stored = s.last
@@ -182,10 +186,10 @@ func (s *soak) keyed() {
 		x.idempotency, x.body = x.idempotency+1, s.event(x)
 	}
 	header := http.Header{"Idempotency-Key": {fmt.Sprintf("%s-%d", x.id, x.idempotency)}}
-	_, content := s.ask(http.MethodPost, s.url()+"/v1/events", x.key, x.body, header, 200)
+	_, content := s.ask(http.MethodPost, s.URL()+"/v1/events", x.key, x.body, header, 200)
 	s.remember(content)
 	if s.rand.IntN(4) == 0 {
-		s.ask(http.MethodPost, s.url()+"/v1/events", x.key, s.event(x)+" ", header, 422)
+		s.ask(http.MethodPost, s.URL()+"/v1/events", x.key, s.event(x)+" ", header, 422)
 	}
 }
 
@@ -194,7 +198,7 @@ func (s *soak) lookUp() {
 		return
 	}
 	x := pick(s, s.senders)
-	s.ask(http.MethodGet, s.url()+"/v1/submissions/"+pick(s, s.receipts)+pick(s, []string{"", "?include=events"}), x.key, "", nil, 200, 404)
+	s.ask(http.MethodGet, s.URL()+"/v1/submissions/"+pick(s, s.receipts)+pick(s, []string{"", "?include=events"}), x.key, "", nil, 200, 404)
 }
 
 func (s *soak) lookUpInConsole() {
@@ -204,7 +208,7 @@ func (s *soak) lookUpInConsole() {
 
 func (s *soak) stats() {
 	x := pick(s, s.senders)
-	s.ask(http.MethodGet, s.url()+"/v1/stats?window="+pick(s, []string{"1h", "24h", "7d", "30d"}), x.key, "", nil, 200)
+	s.ask(http.MethodGet, s.URL()+"/v1/stats?window="+pick(s, []string{"1h", "24h", "7d", "30d"}), x.key, "", nil, 200)
 }
 
 func (s *soak) page() {
@@ -216,10 +220,10 @@ func (s *soak) page() {
 func (s *soak) document() {
 	x := pick(s, s.senders)
 	if s.rand.IntN(2) == 0 {
-		s.ask(http.MethodPost, s.url()+"/v1/events/validate", x.key, s.event(x), nil, 200)
+		s.ask(http.MethodPost, s.URL()+"/v1/events/validate", x.key, s.event(x), nil, 200)
 		return
 	}
-	s.ask(http.MethodGet, s.url()+pick(s, []string{"/v1/schema/events", "/openapi.json", "/docs"}), x.key, "", nil, 200)
+	s.ask(http.MethodGet, s.URL()+pick(s, []string{"/v1/schema/events", "/openapi.json", "/docs"}), x.key, "", nil, 200)
 }
 
 func (s *soak) catalog() {
@@ -237,7 +241,7 @@ func (s *soak) reject() {
 	x := pick(s, s.senders)
 	id := fmt.Sprintf("soak-%d-%d", s.commits.Load(), s.rand.Uint32())
 	header := http.Header{"X-Request-Id": {id}}
-	at, key, body, want := s.url()+"/v1/events", x.key, s.event(x), 400
+	at, key, body, want := s.URL()+"/v1/events", x.key, s.event(x), 400
 	switch s.rand.IntN(8) {
 	case 0:
 		body = body[1:]
@@ -333,7 +337,7 @@ func (s *soak) leave(most int) {
 
 // noted makes what an operator did part of the audit log, as the commands do.
 func (s *soak) noted(err error, action, object string) {
-	if err = errors.Join(err, note(s.t.Context(), s.audit, action, object, nil)); err != nil {
+	if err = errors.Join(err, s.audit.Append(s.t.Context(), audit.Entry{Time: s.now(), Actor: "user:soak", Action: action, Object: object})); err != nil {
 		s.t.Fatalf("%s %s: %v", action, object, err)
 	}
 }
@@ -354,7 +358,7 @@ func (s *soak) changeDataset() {
 	x := pick(s, s.senders)
 	if s.rand.IntN(2) == 0 {
 		s.noted(s.registry.Disable(s.t.Context(), x.id), "dataset.disable", x.id)
-		s.ask(http.MethodPost, s.url()+"/v1/events", x.key, s.event(x), nil, 403)
+		s.ask(http.MethodPost, s.URL()+"/v1/events", x.key, s.event(x), nil, 403)
 		s.noted(s.registry.Enable(s.t.Context(), x.id), "dataset.enable", x.id)
 		return
 	}
@@ -370,7 +374,7 @@ func (s *soak) changeKey() {
 	s.noted(err, "key.rotate", x.id)
 	_, err = s.registry.RevokeKey(s.t.Context(), x.keyID)
 	s.noted(err, "key.revoke", x.keyID)
-	s.ask(http.MethodPost, s.url()+"/v1/events", x.key, s.event(x), nil, 403)
+	s.ask(http.MethodPost, s.URL()+"/v1/events", x.key, s.event(x), nil, 403)
 	x.key, x.keyID = key.Reveal(), keyID
 }
 
@@ -381,7 +385,7 @@ func (s *soak) makeReader() {
 		n++
 	}
 	name := fmt.Sprintf("reader-%d", n)
-	_, token, err := s.service.readers.Create(s.t.Context(), dataset.ReaderSpec{Name: name, Allow: []string{dataset.AllowFeed, dataset.AllowCatalog}})
+	_, token, err := s.Service.readers.Create(s.t.Context(), dataset.ReaderSpec{Name: name, Allow: []string{dataset.AllowFeed, dataset.AllowCatalog}})
 	s.noted(err, "reader.create", name)
 	s.readers = append(s.readers, soakReader{name, token.Reveal()})
 }
@@ -393,29 +397,32 @@ func (s *soak) changeReader() {
 		return
 	}
 	i := s.rand.IntN(len(s.readers))
-	s.noted(s.service.readers.Revoke(s.t.Context(), s.readers[i].name), "reader.revoke", s.readers[i].name)
+	s.noted(s.Service.readers.Revoke(s.t.Context(), s.readers[i].name), "reader.revoke", s.readers[i].name)
 	s.readers = slices.Delete(s.readers, i, i+1)
 }
 
-// erase erases who has an event: first by the command, which changes the tables under the service, later as the service does
-// it. The service reads its tables anew after the first, and what had gathered in memory until then would not be seen.
+// erase erases who has an event: first beside the service, as the command does, which changes the tables under it; later
+// as the service does it. The service reads its tables anew after the first, and what had gathered in memory until then
+// would not be seen.
 func (s *soak) erase() {
 	s.done["erase"]++
-	if s.commits.Load() > soakFirst*s.part {
-		rows := int64(0)
-		_, err := s.erasures.Add(s.t.Context(), erasure.Email, s.stored, "", s.now(), s.streamRetention())
-		if err == nil {
-			var done deletion.Done
-			done, err = deletion.Apply(s.t.Context(), s.erasures, s.lake, s.now(), nil)
-			rows = done.Rows
+	beside := s.commits.Load() <= soakFirst*s.part
+	l := s.lake
+	if beside {
+		var err error
+		l, err = lake.OpenDir(s.t.Context(), filepath.Join(s.dir, "lake"), lake.Options{Now: s.now, SnapshotRetention: math.MaxInt64})
+		if err != nil {
+			s.t.Fatal(err)
 		}
-		if s.noted(err, "erase", ""); rows == 0 {
-			s.t.Error("an erasure found no row, so older snapshots stay, and the figures cannot be compared")
-		}
-		return
 	}
-	var said bytes.Buffer
-	if code := run(s.t.Context(), []string{"erase", "--data", s.dir, "--yes", "--email-sha256", s.stored}, strings.NewReader(""), io.Discard, &said); code != exitOK {
-		s.t.Fatalf("erase: %s", said.String())
+	rows := int64(0)
+	_, err := s.erasures.Add(s.t.Context(), erasure.Email, s.stored, "", s.now(), s.streamRetention())
+	if err == nil {
+		var done deletion.Done
+		done, err = deletion.Apply(s.t.Context(), s.erasures, l, s.now(), nil)
+		rows = done.Rows
+	}
+	if s.noted(err, "erase", ""); rows == 0 && !beside {
+		s.t.Error("an erasure found no row, so older snapshots stay, and the figures cannot be compared")
 	}
 }
