@@ -89,56 +89,39 @@ const readWait = time.Second
 func (c *Credentials) read(ctx context.Context) (hashes, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	now, _, err := c.load(ctx)
+	var now hashes
+	found, err := c.settings.Get(ctx, settingsKey)
+	if errors.Is(err, engine.ErrNotFound) {
+		err = nil
+	} else if err == nil {
+		err = json.Unmarshal(found.Value, &now)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
 		c.newest, c.known = now, true
 	} else if !c.known {
-		return now, err
+		return now, fmt.Errorf("read console access: %w", err)
 	}
 	return c.newest, nil
 }
 
-// load reads it from the engine. The revision is 0 while nothing was set.
-func (c *Credentials) load(ctx context.Context) (now hashes, revision uint64, err error) {
-	found, err := c.settings.Get(ctx, settingsKey)
-	if errors.Is(err, engine.ErrNotFound) {
-		return now, 0, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(found.Value, &now)
-	}
-	if err != nil {
-		return now, 0, fmt.Errorf("read console access: %w", err)
-	}
-	return now, found.Revision, nil
-}
-
 // change changes it, also while another process does.
 func (c *Credentials) change(ctx context.Context, change func(*hashes)) error {
-	for {
-		now, revision, err := c.load(ctx)
-		if err != nil {
-			return err
+	err := c.settings.Change(ctx, settingsKey, func(before []byte) ([]byte, error) {
+		var now hashes
+		if before != nil {
+			if err := json.Unmarshal(before, &now); err != nil {
+				return nil, err
+			}
 		}
 		change(&now)
-		b, err := json.Marshal(now)
-		if err != nil {
-			return err
-		}
-		if revision == 0 {
-			_, err = c.settings.Create(ctx, settingsKey, b)
-		} else {
-			_, err = c.settings.Update(ctx, settingsKey, b, revision)
-		}
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, engine.ErrExists) && !errors.Is(err, engine.ErrRevision) {
-			return fmt.Errorf("write console access: %w", err)
-		}
+		return json.Marshal(now)
+	})
+	if err != nil {
+		return fmt.Errorf("change console access: %w", err)
 	}
+	return nil
 }
 
 func hashPassword(password string, salt []byte) string {

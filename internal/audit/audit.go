@@ -139,36 +139,32 @@ func (l *Log) end(ctx context.Context) (last, error) {
 
 // raiseHead notes the last entry, unless a later one is noted.
 func (l *Log) raiseHead(ctx context.Context, to last) error {
-	for to.Seq > 0 {
-		now, revision, err := l.head(ctx)
-		if err != nil && !errors.Is(err, engine.ErrNotFound) {
-			return fmt.Errorf("read audit head: %w", err)
-		}
-		if now.Seq >= to.Seq {
-			return nil
-		}
-		text := fmt.Appendf(nil, "%d %s", to.Seq, to.seal)
-		if revision == 0 {
-			_, err = l.settings.Create(ctx, headKey, text)
-		} else {
-			_, err = l.settings.Update(ctx, headKey, text, revision)
-		}
-		if err == nil || !errors.Is(err, engine.ErrExists) && !errors.Is(err, engine.ErrRevision) {
-			return err
-		}
+	if to.Seq == 0 {
+		return nil
 	}
-	return nil
+	return l.settings.Change(ctx, headKey, func(before []byte) ([]byte, error) {
+		if before != nil {
+			if now, err := parseHead(before); err != nil || now.Seq >= to.Seq {
+				return nil, err
+			}
+		}
+		return fmt.Appendf(nil, "%d %s", to.Seq, to.seal), nil
+	})
 }
 
-func (l *Log) head(ctx context.Context) (h last, revision uint64, err error) {
+func (l *Log) head(ctx context.Context) (last, error) {
 	found, err := l.settings.Get(ctx, headKey)
 	if err != nil {
-		return h, 0, err
+		return last{}, err
 	}
-	if _, err := fmt.Sscanf(string(found.Value), "%d %64s", &h.Seq, &h.seal); err != nil {
-		return h, found.Revision, fmt.Errorf("%w: its head cannot be read", ErrTampered)
+	return parseHead(found.Value)
+}
+
+func parseHead(text []byte) (h last, err error) {
+	if _, err := fmt.Sscanf(string(text), "%d %64s", &h.Seq, &h.seal); err != nil {
+		return h, fmt.Errorf("%w: its head cannot be read", ErrTampered)
 	}
-	return h, found.Revision, nil
+	return h, nil
 }
 
 func encode(e Entry) (line []byte, seal string, err error) {

@@ -74,7 +74,7 @@ func (l *Log) Verify(ctx context.Context) (Summary, error) {
 	var c chain
 	// The head first: the log may grow meanwhile.
 	var err error
-	if c.head, _, err = l.head(ctx); err != nil && !errors.Is(err, engine.ErrNotFound) {
+	if c.head, err = l.head(ctx); err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return c.Summary, fmt.Errorf("read audit head: %w", err)
 	}
 	before := c.head.Seq
@@ -96,7 +96,7 @@ func (l *Log) Verify(ctx context.Context) (Summary, error) {
 		return c.Summary, err
 	}
 	// Entries that were added while it was read have moved the head.
-	if now, _, err := l.head(ctx); err == nil && now.Seq > before && c.headSeen {
+	if now, err := l.head(ctx); err == nil && now.Seq > before && c.headSeen {
 		return c.Summary, nil
 	}
 	return c.Summary, c.close()

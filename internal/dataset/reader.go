@@ -220,36 +220,26 @@ func (r *Readers) put(ctx context.Context, reader *Reader) error {
 // Revoke ends a reader's token at once, everywhere within seconds. Revoking it again changes nothing. An unknown reader is
 // ErrNoReader.
 func (r *Readers) Revoke(ctx context.Context, name string) error {
-	for {
-		kve, err := r.replica.Bucket.Get(ctx, recordKey(name))
-		if errors.Is(err, engine.ErrNotFound) {
-			return ErrNoReader
+	err := r.replica.Bucket.Change(ctx, recordKey(name), func(before []byte) ([]byte, error) {
+		if before == nil {
+			return nil, ErrNoReader
 		}
+		reader, err := decodeReader(before)
 		if err != nil {
-			return fmt.Errorf("revoke reader %s: %w", name, err)
-		}
-		reader, err := decodeReader(kve.Value)
-		if err != nil {
-			return fmt.Errorf("revoke reader %s: %w", name, err)
+			return nil, err
 		}
 		if reader.Live() {
 			reader.Revoked = r.o.Now().UTC()
 		}
-		data, err := encodeReader(reader)
-		if err == nil {
-			_, err = r.replica.Bucket.Update(ctx, recordKey(name), data, kve.Revision)
-		}
-		if errors.Is(err, engine.ErrRevision) && ctx.Err() == nil {
-			continue
-		}
-		if err == nil {
-			err = r.replica.Published(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("revoke reader %s: %w", name, err)
-		}
-		return nil
+		return encodeReader(reader)
+	})
+	if err == nil {
+		err = r.replica.Published(ctx)
 	}
+	if err != nil && !errors.Is(err, ErrNoReader) {
+		err = fmt.Errorf("revoke reader %s: %w", name, err)
+	}
+	return err
 }
 
 // All returns all readers by name, revoked ones too, as they are stored now.

@@ -3,13 +3,10 @@ package dataset
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"sync/atomic"
 	"time"
-
-	"sluice/internal/engine"
 )
 
 const (
@@ -19,7 +16,7 @@ const (
 	useLook = 5 * time.Second
 	// useWait bounds the last write of a node that stops. Arbitrary.
 	useWait = 2 * time.Second
-	// mergeWait bounds one try to write it. Arbitrary.
+	// mergeWait bounds writing it. Arbitrary.
 	mergeWait = 3 * time.Second
 	// useForget is how long the use of a key that is in no dataset any more stays. A node with an old copy of the datasets
 	// must not delete the use of a new key.
@@ -177,47 +174,26 @@ func (r *Registry) writeUse(ctx context.Context, every time.Duration) error {
 	return nil
 }
 
-// mergeUse adds uses to a record. When another node wrote it in between, it starts over.
+// mergeUse adds uses to a record, also while another node does.
 func (r *Registry) mergeUse(ctx context.Context, group string, uses map[string][2]int64, keys map[string]*entry) error {
-	for {
-		ask, cancel := context.WithTimeout(ctx, mergeWait)
-		err := r.tryMerge(ask, group, uses, keys)
-		cancel()
-		if !errors.Is(err, engine.ErrRevision) && !errors.Is(err, engine.ErrExists) || ctx.Err() != nil {
-			return err
+	ctx, cancel := context.WithTimeout(ctx, mergeWait)
+	defer cancel()
+	return r.uses.Change(ctx, group, func(before []byte) ([]byte, error) {
+		stored := storedUse{Version: useVersion, Keys: map[string][2]int64{}}
+		if before != nil {
+			known, err := decodeUse(before)
+			if err != nil {
+				r.o.Log.Error("the use of keys cannot be read and begins anew", "record", group, "error", err)
+			} else {
+				stored = known
+			}
 		}
-	}
-}
-
-func (r *Registry) tryMerge(ctx context.Context, group string, uses map[string][2]int64, keys map[string]*entry) error {
-	old, err := r.uses.Get(ctx, group)
-	absent := errors.Is(err, engine.ErrNotFound)
-	if err != nil && !absent {
-		return err
-	}
-	stored := storedUse{Version: useVersion, Keys: map[string][2]int64{}}
-	if !absent {
-		known, err := decodeUse(old.Value)
-		if err != nil {
-			r.o.Log.Error("the use of keys cannot be read and begins anew", "record", group, "error", err)
-		} else {
-			stored = known
+		forget := r.o.Now().Add(-useForget).Unix()
+		maps.DeleteFunc(stored.Keys, func(id string, at [2]int64) bool { return keys[id] == nil && max(at[0], at[1]) < forget })
+		for id, at := range uses {
+			known := stored.Keys[id]
+			stored.Keys[id] = [2]int64{max(known[0], at[0]), max(known[1], at[1])}
 		}
-	}
-	forget := r.o.Now().Add(-useForget).Unix()
-	maps.DeleteFunc(stored.Keys, func(id string, at [2]int64) bool { return keys[id] == nil && max(at[0], at[1]) < forget })
-	for id, at := range uses {
-		known := stored.Keys[id]
-		stored.Keys[id] = [2]int64{max(known[0], at[0]), max(known[1], at[1])}
-	}
-	b, err := json.Marshal(stored)
-	if err != nil {
-		return err
-	}
-	if absent {
-		_, err = r.uses.Create(ctx, group, b)
-	} else {
-		_, err = r.uses.Update(ctx, group, b, old.Revision)
-	}
-	return err
+		return json.Marshal(stored)
+	})
 }

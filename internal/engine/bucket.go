@@ -177,6 +177,29 @@ func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision 
 	return next, changed(err)
 }
 
+// Change sets the value of a key to what change makes of the one that it has, nil for none. If another process was first,
+// it begins again with what is there then. An error of change, or a nil value, changes nothing.
+func (b *Bucket) Change(ctx context.Context, key string, change func(before []byte) ([]byte, error)) error {
+	for {
+		now, err := b.Get(ctx, key)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		value, err := change(now.Value)
+		if err != nil || value == nil {
+			return err
+		}
+		if now.Revision == 0 {
+			_, err = b.Create(ctx, key, value)
+		} else {
+			_, err = b.Update(ctx, key, value, now.Revision)
+		}
+		if !errors.Is(err, ErrExists) && !errors.Is(err, ErrRevision) {
+			return err
+		}
+	}
+}
+
 // Delete removes a key if its revision is still the given one, or in any case if that is 0. A changed one is ErrRevision.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	var opts []jetstream.KVDeleteOpt

@@ -75,20 +75,10 @@ func (s *Stream) saveEnds(ctx context.Context, unwell <-chan struct{}) {
 
 // raiseEnd saves an end, unless another node has saved a higher one.
 func (s *Stream) raiseEnd(ctx context.Context, partition uint8, high uint64) error {
-	value := strconv.AppendUint(nil, high, 10)
-	for {
-		now, err := s.ends.Get(ctx, endKey(partition))
-		switch {
-		case errors.Is(err, engine.ErrNotFound):
-			_, err = s.ends.Create(ctx, endKey(partition), value)
-		case err == nil:
-			if there, err := strconv.ParseUint(string(now.Value), 10, 64); err == nil && there >= high {
-				return nil
-			}
-			_, err = s.ends.Update(ctx, endKey(partition), value, now.Revision)
+	return s.ends.Change(ctx, endKey(partition), func(before []byte) ([]byte, error) {
+		if there, err := strconv.ParseUint(string(before), 10, 64); err == nil && there >= high {
+			return nil, nil
 		}
-		if !errors.Is(err, engine.ErrExists) && !errors.Is(err, engine.ErrRevision) {
-			return err
-		}
-	}
+		return strconv.AppendUint(nil, high, 10), nil
+	})
 }
