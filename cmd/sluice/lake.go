@@ -201,10 +201,10 @@ and counts rows. Prints a line for each problem. The exit code is 1 when there i
 		if err := errors.Join(err, broken); err != nil {
 			return failed(err)
 		}
-		words := cmd.ErrOrStderr()
-		fmt.Fprintf(words, "%d files with %d rows and %d manifests were read.\n", done.Files, done.Rows, done.Manifests)
+		stderr := cmd.ErrOrStderr()
+		fmt.Fprintf(stderr, "%d files with %d rows and %d manifests were read.\n", done.Files, done.Rows, done.Manifests)
 		if done.Findings == 0 {
-			fmt.Fprintln(words, "Nothing is wrong.")
+			fmt.Fprintln(stderr, "Nothing is wrong.")
 			return nil
 		}
 		return failed(fmt.Errorf("%d problems; sluice lake reload loads again what the stream holds of damaged files, "+

@@ -36,21 +36,21 @@ func main() {
 }
 
 // run is the program without its process, so that tests can call it.
-func run(ctx context.Context, args []string, in io.Reader, out, words io.Writer) int {
+func run(ctx context.Context, args []string, in io.Reader, out, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetIn(in)
 	root.SetOut(out)
-	root.SetErr(words)
+	root.SetErr(stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(words, "sluice: %v\n", err)
+	fmt.Fprintf(stderr, "sluice: %v\n", err)
 	if failure, ok := errors.AsType[*failure](err); ok {
 		return failure.code
 	}
-	fmt.Fprintf(words, "Usage: %s; more with --help\n", cmd.UseLine())
+	fmt.Fprintf(stderr, "Usage: %s; more with --help\n", cmd.UseLine())
 	return exitUsage
 }
 

@@ -88,9 +88,9 @@ dataset alone in the feed, and may not use the catalog: the tables hold the even
 
 // showToken prints a new token: alone on stdout, the words on stderr. It is the only time the token is shown.
 func showToken(cmd *cobra.Command, r *dataset.Reader, token dataset.Key, asJSON bool) error {
-	words := cmd.ErrOrStderr()
+	stderr := cmd.ErrOrStderr()
 	if r.DatasetID != "" && slices.Contains(r.Allow, dataset.AllowCatalog) {
-		fmt.Fprintln(words, "The catalog will reject this reader: it is bound to a dataset, and the tables hold the events of every dataset.")
+		fmt.Fprintln(stderr, "The catalog will reject this reader: it is bound to a dataset, and the tables hold the events of every dataset.")
 	}
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
@@ -100,7 +100,7 @@ func showToken(cmd *cobra.Command, r *dataset.Reader, token dataset.Key, asJSON 
 			DatasetID string   `json:"data_set_id,omitempty"`
 		}{r.Name, token.Reveal(), r.Allow, r.DatasetID})
 	}
-	fmt.Fprintf(words, "Token of reader %s. Keep it now: it is not shown again. Send it as: Authorization: Bearer TOKEN\n", r.Name)
+	fmt.Fprintf(stderr, "Token of reader %s. Keep it now: it is not shown again. Send it as: Authorization: Bearer TOKEN\n", r.Name)
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
 	return err
 }

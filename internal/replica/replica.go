@@ -31,7 +31,7 @@ type Replica struct {
 	Now    func() time.Time
 	Log    *slog.Logger
 	// Read reads the bucket and returns the revision that it has read, and what puts it in the place of the copy.
-	Read func(context.Context) (revision uint64, take func(), err error)
+	Read func(context.Context) (revision uint64, swap func(), err error)
 	Wait time.Duration // bounds one Read; 0 is 3 s
 
 	mu   sync.Mutex // one read at a time
@@ -107,14 +107,14 @@ func (r *Replica) Load(ctx context.Context) error {
 	defer r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, max(r.Wait, askWait))
 	defer cancel()
-	revision, take, err := r.Read(ctx)
+	revision, swap, err := r.Read(ctx)
 	if err == nil && revision < r.seen.Load() {
 		err = engine.ErrBehind
 	}
 	if err != nil {
 		return err
 	}
-	take()
+	swap()
 	r.seen.Store(revision)
 	r.synced.Store(r.Now().UnixNano())
 	r.loads.Add(1)

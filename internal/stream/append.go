@@ -188,8 +188,8 @@ func (w *writer) late() bool {
 	return age > w.s.o.AckTimeout/2 && age <= w.s.o.AckTimeout
 }
 
-// take waits for a group that should be sent now. It returns nil when the writer is closed and empty.
-func (w *writer) take() *group {
+// next waits for a group that should be sent now. It returns nil when the writer is closed and empty.
+func (w *writer) next() *group {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {

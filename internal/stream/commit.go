@@ -12,7 +12,7 @@ import (
 // run sends groups until the writer is closed and empty. Several run at once.
 func (w *writer) run() {
 	for {
-		g := w.take()
+		g := w.next()
 		if g == nil {
 			return
 		}

@@ -74,7 +74,7 @@ type unsettled struct {
 }
 
 func (k *keyIndex) append(ctx context.Context, name *key, record []byte) (Position, error) {
-	if err := k.take(ctx, name); err != nil {
+	if err := k.reserve(ctx, name); err != nil {
 		k.s.queued.Add(-int64(len(record)))
 		return Position{}, err
 	}
@@ -93,8 +93,8 @@ func (k *keyIndex) read(ctx context.Context, name *key) ([]byte, Position, error
 	return record, at, err
 }
 
-// take takes a key that no record has.
-func (k *keyIndex) take(ctx context.Context, name *key) error {
+// reserve gives a key out that no record has.
+func (k *keyIndex) reserve(ctx context.Context, name *key) error {
 	if k.journal.dir == "" {
 		return fmt.Errorf("%w: another process writes", ErrUnavailable)
 	}
