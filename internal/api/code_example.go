@@ -9,19 +9,10 @@ import (
 )
 
 // codeExample shows what causes a code, and what to send instead. For codes of events both are members of an event,
-// whose other members are those of codeExampleEvent; a test holds every pair against the validator. For codes of
-// requests they are words.
+// whose other members the test has; it holds every pair against the validator. For codes of requests they are words.
 type codeExample struct {
 	Wrong string
 	Right string // "": there is nothing to correct
-}
-
-// codeExampleEvent holds the members that an example does not name.
-var codeExampleEvent = [][2]string{
-	{"data_set_id", `"` + exampleDataset + `"`},
-	{"timestamp", `NOW`},
-	{"event_type", `"purchase"`},
-	{"identifiers", `{"email_sha256":"` + exampleEmail + `"}`},
 }
 
 // Parts that several examples share.
@@ -112,18 +103,6 @@ func (codeExample) at(text string, now time.Time) string {
 		"NOW", second(-time.Minute), "WEEK_AGO", second(-event.LateAge-time.Minute), "MONTH_AGO", second(-31*24*time.Hour),
 		"AHEAD", second(2*time.Minute), "TOMORROW", second(24*time.Hour),
 	).Replace(text)
-}
-
-// event is the whole event of which text is a part.
-func (x codeExample) event(text string, now time.Time) string {
-	var b strings.Builder
-	b.WriteString("{" + text)
-	for _, m := range codeExampleEvent {
-		if !strings.Contains(text, `"`+m[0]+`":`) {
-			b.WriteString(`,"` + m[0] + `":` + m[1])
-		}
-	}
-	return x.at(b.String()+"}", now)
 }
 
 // guideEntry is a code as the page shows it.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sluice/event"
 )
@@ -60,4 +61,24 @@ func decodeExample(body string, policy event.Policy) (accepted bool, codes []eve
 		codes = append(codes, w.Code)
 	}
 	return len(res.Rows) == 1, codes
+}
+
+// codeExampleEvent holds the members that an example does not name.
+var codeExampleEvent = [][2]string{
+	{"data_set_id", `"` + exampleDataset + `"`},
+	{"timestamp", `NOW`},
+	{"event_type", `"purchase"`},
+	{"identifiers", `{"email_sha256":"` + exampleEmail + `"}`},
+}
+
+// event is the whole event of which text is a part.
+func (x codeExample) event(text string, now time.Time) string {
+	var b strings.Builder
+	b.WriteString("{" + text)
+	for _, m := range codeExampleEvent {
+		if !strings.Contains(text, `"`+m[0]+`":`) {
+			b.WriteString(`,"` + m[0] + `":` + m[1])
+		}
+	}
+	return x.at(b.String()+"}", now)
 }

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	texttemplate "text/template"
 	"time"
 
 	"sluice/event"
@@ -24,8 +23,6 @@ var (
 	docsHTML string
 	//go:embed docs.css
 	docsCSS string
-	//go:embed docs.md
-	docsMarkdown string
 )
 
 // docs serves the documentation: one page, with nothing to load. Its quick start names the address that the reader
@@ -80,17 +77,6 @@ var docsPage = sync.OnceValues(func() ([][]byte, error) {
 	err = t.Execute(&b, newGuide())
 	return bytes.Split(b.Bytes(), []byte(docsAddress)), err
 })
-
-// markdown is docs/api.md, from the same tables.
-func markdown() ([]byte, error) {
-	t, err := texttemplate.New("docs").Parse(docsMarkdown)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	err = t.Execute(&b, newGuide())
-	return b.Bytes(), err
-}
 
 // guide is everything the documentation is made of.
 type guide struct {

@@ -15,8 +15,5 @@ const (
 	Exclusive
 )
 
-// Lock does nothing where there is no flock.
-func Lock(*os.File, int) error { return nil }
-
 // TryLock does nothing where there is no flock.
 func TryLock(*os.File, int) error { return nil }

@@ -24,16 +24,11 @@ const (
 	Exclusive = unix.LOCK_EX
 )
 
-// Lock locks a file, and waits while another open file has a lock that excludes it, in this process or another. Closing the
-// file, or the end of the process, releases the lock.
-func Lock(f *os.File, how int) error { return lock(f, how) }
-
-// TryLock is Lock without waiting: it returns ErrLocked.
-func TryLock(f *os.File, how int) error { return lock(f, how|unix.LOCK_NB) }
-
-func lock(f *os.File, how int) error {
+// TryLock locks a file, or returns ErrLocked while another open file has a lock that excludes it, in this process or
+// another. Closing the file, or the end of the process, releases the lock.
+func TryLock(f *os.File, how int) error {
 	for {
-		err := unix.Flock(int(f.Fd()), how)
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		switch err {
 		case unix.EINTR: // a signal, not an answer
 		case unix.EWOULDBLOCK:
