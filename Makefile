@@ -169,7 +169,7 @@ minio: ## the tests of buckets with MinIO in place of versitygw (10 min, and the
 
 ROUNDS ?= 5
 .PHONY: cluster
-cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, cut off, paused, replaced, restarted, power cuts: ROUNDS=5 (root, loop devices; 2 h)
+cluster: ## every fault tried on a whole cluster under load: servers and nodes killed, cut off, paused, replaced, restarted, upgraded, power cuts: ROUNDS=5, UPGRADE_FROM=an older sluice (root, loop devices; 2 h)
 	cd interop && $(GO) vet -tags faults ./cluster && ROUNDS=$(ROUNDS) $(GO) test -tags faults -count 1 -v -timeout 4h ./cluster
 
 THROUGHPUT ?= 3s
