@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -108,15 +109,17 @@ func TestUpgrade(t *testing.T) {
 			w.startNode(0)
 		}},
 		{"records of a later version before all nodes read them", false, func(t *testing.T, w *world, l *ledger) {
-			w.replaceNode(0, records)
+			loads, _ := w.holder("committer")
+			w.replaceNode((loads+1)%nodes, records)
 			w.served(t, l, moveWithin)
-			w.stopsLoading(t, 1)
-			w.stopsLoading(t, 2)
-			w.processed(t, l, 1)
+			w.stopsLoading(t, loads)
+			w.processed(t, l, loads)
 			w.replaceAll(t, l, records, func(int) {})
 		}},
 		{"all nodes go back to one that does not read the records", false, func(t *testing.T, w *world, l *ledger) {
+			w.spoiler.Set(func(*http.Request) string { return "reset" }) // so that such records wait
 			w.replaceAll(t, l, tables, func(int) {})
+			w.spoiler.Set(nil)
 			for i := range w.nodes {
 				w.stopsLoading(t, i)
 			}
