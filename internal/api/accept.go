@@ -155,7 +155,7 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	pos, err := q.append()
 	q.leave(err)
 	if now := q.server.Now(); len(q.record) < fairSize {
-		q.server.pacing.small(q.usage, now, now.Sub(received))
+		q.server.pacing.Small(&q.usage.turn, now, now.Sub(received))
 	}
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ type Server struct {
 	decoding limit.Fair   // processors for large bodies
 	arrivals arrival.Desk // of events that are on their way into the stream
 	queueing limit.Fair   // bytes of large records on their way into the stream
-	pacing   pacing       // of large bodies
+	pacing   limit.Pacing // of large bodies
 	listener atomic.Pointer[listen.Listener]
 	tally    tally
 	sample   sample

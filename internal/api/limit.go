@@ -99,7 +99,7 @@ type usage struct {
 	keys     limit.Window // of idempotency keys: the engine holds each in memory
 	decoding limit.Waiters
 	queueing limit.Waiters
-	turn     turn // of its large bodies
+	turn     limit.Turn // of its large bodies
 	count    usageCounts
 
 	rejections codeCounts // requests of every path

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/limit"
 )
 
 // buffers are memory that a request borrows from the pool. Rows and errors of the decoder point into them, so nothing
@@ -60,7 +61,7 @@ type holding struct {
 	usage    *usage // of its dataset; nil without a valid key
 	reserved int64  // bytes
 	decoding bool
-	huge     bool      // the body has paceSize bytes or more
+	huge     bool      // the body has limit.HugeSize bytes or more
 	paced    bool      // it is the one huge body of its dataset on its way
 	since    time.Time // when it got its place
 }
@@ -111,14 +112,14 @@ func (h *holding) take(n int64) (full *atomic.Uint64, message string) {
 // startDecoding waits until the request may work on a body of size bytes. It is called again when the body turns out to
 // be larger. It returns an error if so many huge bodies of its dataset wait that it would be in vain.
 func (h *holding) startDecoding(size int) error {
-	if size < fairSize || h.decoding && (h.huge || size < paceSize) {
+	if size < fairSize || h.decoding && (h.huge || size < limit.HugeSize) {
 		return nil
 	}
 	s, u := h.server, h.usage
-	if size >= paceSize {
+	if size >= limit.HugeSize {
 		h.stopDecoding() // nobody waits for a turn with a place
-		if s.pacing.on() {
-			if wait := u.turn.take(s.Now()); wait > 0 {
+		if s.pacing.On() {
+			if wait := u.turn.Take(s.Now()); wait > 0 {
 				s.counts.paced.Add(1)
 				return resting(wait)
 			}
@@ -127,9 +128,9 @@ func (h *holding) startDecoding(size int) error {
 	}
 	s.decoding.Acquire(&u.decoding, 1, processors())
 	h.decoding, h.since = true, s.Now()
-	if size >= paceSize {
+	if size >= limit.HugeSize {
 		h.huge = true
-		s.pacing.begin(u, h.since)
+		s.pacing.Begin(&u.turn, h.since)
 	}
 	return nil
 }
@@ -143,10 +144,10 @@ func (h *holding) stopDecoding() {
 	s, u, now := h.server, h.usage, h.server.Now()
 	s.decoding.Release(1, processors())
 	if h.huge {
-		rest := s.pacing.end(now, now.Sub(h.since))
+		rest := s.pacing.End(now, now.Sub(h.since))
 		if h.paced {
-			s.pacing.rested.Add(int64(rest))
-			u.turn.give(now, rest)
+			s.pacing.Rested.Add(int64(rest))
+			u.turn.Give(now, rest)
 		}
 	}
 	h.decoding, h.huge, h.paced = false, false, false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/limit"
 )
 
 // rejection is why a request was not accepted. Handlers return it; only the answer writes it.
@@ -183,4 +184,13 @@ func appendProblem(b []byte, i int, indexed bool, index int, name string, code e
 	b = event.AppendString(b, field)
 	b = append(b, `,"message":`...)
 	return event.AppendString(b, message)
+}
+
+// resting says that the dataset's next large request comes too early.
+func resting(wait time.Duration) *rejection {
+	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+strconv.Itoa(limit.HugeSize)+
+		" bytes and more delay the requests of others at the moment.")
+	r.wait = wait
+	r.hint = "Wait for Retry-After, then send the same again; put fewer events into each request."
+	return r
 }

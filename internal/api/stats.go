@@ -137,7 +137,7 @@ func (s *Server) Stats() Stats {
 	}
 	st.KeysLimit, _ = s.Limits.keys()
 	st.KeysLimited = c.keysLimited.Load()
-	st.Paced, st.Rested = c.paced.Load(), time.Duration(s.pacing.rested.Load())
+	st.Paced, st.Rested = c.paced.Load(), time.Duration(s.pacing.Rested.Load())
 	var conns listen.Stats
 	if l := s.listener.Load(); l != nil {
 		conns = l.Stats()

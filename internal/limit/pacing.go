@@ -1,16 +1,12 @@
-package api
+package limit
 
 import (
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sluice/event"
-	"sluice/internal/limit"
 )
 
-// pacing slows huge bodies down while small requests of other datasets are slow beside them. Huge is a mebibyte and
+// Pacing slows huge bodies down while small requests of other datasets are slow beside them. Huge is a mebibyte and
 // more: no batch of ordinary events is that large, so a busy server does not slow ordinary senders down. A huge body
 // costs more than its time with a place to be decoded: its record goes through the stream and the loader, and all of it
 // is memory that the garbage collector looks for. So while they make more than three small requests in a thousand slow,
@@ -20,10 +16,10 @@ import (
 //
 // A disk or a machine that is slow by itself is no reason to slow huge bodies down: as many requests are slow while no
 // huge body has a place.
-type pacing struct {
+type Pacing struct {
 	mu     sync.Mutex
 	begun  time.Time // of the interval
-	sender *usage    // whose huge body began last
+	sender *Turn     // whose huge body began last
 	places int       // of huge bodies, in use now
 	worked bool      // a huge body had a place in this interval
 	n      int       // small requests of this interval
@@ -32,11 +28,11 @@ type pacing struct {
 	alone  float64   // the same of intervals without a huge body
 
 	factor atomic.Int64 // a dataset rests so many times as long as its huge body took; 0 is off
-	rested atomic.Int64 // nanoseconds, since the start
+	Rested atomic.Int64 // nanoseconds that datasets rested, since the start
 }
 
-// paceSize is from how many bytes on a body is huge: a thousand events of the usual size are half of it.
-const paceSize = 1 << 20
+// HugeSize is from how many bytes on a body is huge: a thousand events of the usual size are half of it.
+const HugeSize = 1 << 20
 
 // The goal: of a thousand small requests, huge bodies make three slow at most. That is a third of what a p99 may hide,
 // and leaves the rest to the disk.
@@ -60,13 +56,13 @@ const (
 	maxWaiting  = 4                               // requests of a dataset that wait for it: 20 MiB of bodies
 )
 
-// small notes that a small request of a dataset took so long. Those of the dataset that sends huge bodies say nothing
+// Small notes that a small request of a dataset took so long. Those of the dataset that sends huge bodies say nothing
 // about others.
-func (p *pacing) small(u *usage, now time.Time, took time.Duration) {
+func (p *Pacing) Small(of *Turn, now time.Time, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next(now)
-	if u == p.sender {
+	if of == p.sender {
 		return
 	}
 	if p.n++; took > paceTarget {
@@ -74,17 +70,17 @@ func (p *pacing) small(u *usage, now time.Time, took time.Duration) {
 	}
 }
 
-// begin notes that a huge body of a dataset has a place.
-func (p *pacing) begin(u *usage, now time.Time) {
+// Begin notes that a huge body of a dataset has a place.
+func (p *Pacing) Begin(of *Turn, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next(now)
 	p.places++
-	p.worked, p.sender = true, u
+	p.worked, p.sender = true, of
 }
 
-// end notes that the place is no longer used, and returns how long its dataset rests.
-func (p *pacing) end(now time.Time, used time.Duration) time.Duration {
+// End notes that the place is no longer used, and returns how long its dataset rests.
+func (p *Pacing) End(now time.Time, used time.Duration) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next(now)
@@ -93,7 +89,7 @@ func (p *pacing) end(now time.Time, used time.Duration) time.Duration {
 }
 
 // next decides what follows from an interval that is over. The lock is held.
-func (p *pacing) next(now time.Time) {
+func (p *Pacing) next(now time.Time) {
 	past := now.Sub(p.begun)
 	if past >= 0 && past < paceInterval {
 		return
@@ -105,7 +101,7 @@ func (p *pacing) next(now time.Time) {
 // decide returns the factor after an interval. It grows fast, because others are slow meanwhile, and falls slowly,
 // because the next huge body shows whether that was too early: from the most to nothing in some 300 intervals, a
 // minute.
-func (p *pacing) decide(factor int64) int64 {
+func (p *Pacing) decide(factor int64) int64 {
 	if p.n == 0 { // nobody is there to be slowed down
 		return factor / 2
 	}
@@ -124,18 +120,18 @@ func (p *pacing) decide(factor int64) int64 {
 	return factor
 }
 
-// on says whether huge bodies are slowed down now.
-func (p *pacing) on() bool { return p.factor.Load() > 0 }
+// On says whether huge bodies are slowed down now.
+func (p *Pacing) On() bool { return p.factor.Load() > 0 }
 
-// turn is a dataset's right to have a huge body on its way while huge bodies are slowed down.
-type turn struct {
-	one   limit.Fair
-	wait  limit.Waiters
+// Turn is a dataset's right to have a huge body on its way while huge bodies are slowed down.
+type Turn struct {
+	one   Fair
+	wait  Waiters
 	until atomic.Int64 // end of the rest, in Unix nanoseconds
 }
 
-// take waits for the right, or says how long the dataset rests if that is too long to wait.
-func (t *turn) take(now time.Time) time.Duration {
+// Take waits for the right, or says how long the dataset rests if that is too long to wait.
+func (t *Turn) Take(now time.Time) time.Duration {
 	left := time.Duration(t.until.Load() - now.UnixNano())
 	if left > maxRestWait && left <= maxRest || t.one.Waiting(&t.wait) >= maxWaiting {
 		return max(left, time.Second)
@@ -144,21 +140,12 @@ func (t *turn) take(now time.Time) time.Duration {
 	return 0
 }
 
-// give gives the right to the next one after a rest.
-func (t *turn) give(now time.Time, rest time.Duration) {
+// Give gives the right to the next one after a rest.
+func (t *Turn) Give(now time.Time, rest time.Duration) {
 	if rest <= 0 {
 		t.one.Release(1, 1)
 		return
 	}
 	t.until.Store(now.Add(rest).UnixNano())
 	time.AfterFunc(rest, func() { t.one.Release(1, 1) })
-}
-
-// resting says that the dataset's next large request comes too early.
-func resting(wait time.Duration) *rejection {
-	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+strconv.Itoa(paceSize)+
-		" bytes and more delay the requests of others at the moment.")
-	r.wait = wait
-	r.hint = "Wait for Retry-After, then send the same again; put fewer events into each request."
-	return r
 }
