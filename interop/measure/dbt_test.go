@@ -15,15 +15,15 @@ import (
 
 // The models of the dbt package give the rows of the reference, with the settings of random histories as variables.
 func TestViewsInDBT(t *testing.T) {
-	seeds := uint64(12)
+	usual := uint64(12)
 	if os.Getenv("SIZE") == "small" {
-		seeds = 2
+		usual = 2
 	}
 	packages, err := filepath.Abs("../../measure/dbt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for seed := range seeds {
+	for seed := range seeds(usual) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			tr := newTrial(t, seed)
 			s := tr.settings

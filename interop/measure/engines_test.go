@@ -16,17 +16,17 @@ import (
 
 // spelling is how an engine spells an operator's own impressions, and how its session names the events.
 type spelling struct {
-	dialect, events, log          string
+	dialect, events, log, show    string
 	view, text, null, hex, micros string
 }
 
 var spellings = map[string]spelling{
 	"trin": {
-		"trino", "sluice.sluice.events", `"my log"`, "CREATE OR REPLACE VIEW", "CAST('%s' AS VARCHAR)", "CAST(NULL AS VARCHAR)", "from_hex('%s')",
+		"trino", "sluice.sluice.events", `"my log"`, "SHOW TABLES FROM sluice.sluice", "CREATE OR REPLACE VIEW", "CAST('%s' AS VARCHAR)", "CAST(NULL AS VARCHAR)", "from_hex('%s')",
 		"CAST(from_unixtime_nanos(%d * 1000) AS TIMESTAMP(6) WITH TIME ZONE) AT TIME ZONE 'UTC'",
 	},
 	"sparky": {
-		"spark", "lake.sluice.events", "`my log`", "CREATE OR REPLACE TEMPORARY VIEW", "'%s'", "CAST(NULL AS STRING)", "unhex('%s')", "timestamp_micros(%d)",
+		"spark", "lake.sluice.events", "`my log`", "SHOW VIEWS IN lake.sluice", "CREATE OR REPLACE TEMPORARY VIEW", "'%s'", "CAST(NULL AS STRING)", "unhex('%s')", "timestamp_micros(%d)",
 	},
 }
 
@@ -99,9 +99,9 @@ func cells(columns []column, row map[string]any) ([]cell, error) {
 // Trino and Spark give the rows of the reference, as DuckDB does, over random histories that they read through the catalog:
 // in the views that the program prints, and in those of the catalog.
 func TestViewsInEngines(t *testing.T) {
-	seeds := uint64(24)
+	usual := uint64(24)
 	if os.Getenv("SIZE") == "small" {
-		seeds = 8
+		usual = 8
 	}
 	for _, e := range engines.Chosen(t) {
 		s, ok := spellings[e.Module]
@@ -119,7 +119,7 @@ func TestViewsInEngines(t *testing.T) {
 				"catalog": address + "/iceberg", "properties": strings.ReplaceAll(block(t, string(page), "engine: trino"), "http://127.0.0.1:8081", address) +
 					"iceberg.rest-catalog.warehouse=sluice\n",
 			})
-			for seed := range seeds {
+			for seed := range seeds(usual) {
 				t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 					f := newReference(t, seed)
 					tables.Lake, _ = newLake(t, f.rows)
@@ -156,6 +156,12 @@ func (s spelling) try(t *testing.T, d *engines.Driver, f *reference, seed uint64
 		t.Fatal(err)
 	}
 	do(map[string]any{"do": "run", "text": views})
+	listed := fmt.Sprint(do(map[string]any{"do": "run", "text": s.show}))
+	for _, name := range measure.Names() {
+		if !strings.Contains(listed, ":"+name+" ") && !strings.Contains(listed, ":"+name+"]") {
+			t.Errorf("%s does not list %s: %s", s.show, name, listed)
+		}
+	}
 	want := f.views()
 	from := []string{""}
 	if f.settings.Impressions == "" { // a view of the catalog does not see a relation of the session

@@ -284,14 +284,18 @@ func (tr *trial) views() []measure.View {
 	return views
 }
 
+// seeds is how many histories a test tries: MEASURE_SEEDS, or as many as usual.
+func seeds(usual uint64) uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("MEASURE_SEEDS"), 10, 64); err == nil {
+		return n
+	}
+	return usual
+}
+
 // Over random histories every view has the rows of the reference. MEASURE_SEEDS says how many histories; a failure names its seed.
 func TestViewsInDuckDB(t *testing.T) {
-	seeds, err := strconv.ParseUint(os.Getenv("MEASURE_SEEDS"), 10, 64)
-	if err != nil {
-		seeds = 24
-	}
 	filled := map[string]int{}
-	for seed := range seeds {
+	for seed := range seeds(24) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			tr := newTrial(t, seed)
 			d, _ := measure.LookupDialect("duckdb")
