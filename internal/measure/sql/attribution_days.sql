@@ -2,7 +2,7 @@ WITH
 taken_back AS (
   SELECT order_event_id, sum({{plausible "amount"}}) AS amount
   FROM refunds
-  WHERE order_event_id IS NOT NULL AND amount IS NOT NULL
+  WHERE amount IS NOT NULL
   GROUP BY order_event_id
 ),
 entries AS (

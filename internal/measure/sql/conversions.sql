@@ -1,8 +1,8 @@
 WITH
 {{template "reports" .}}
 SELECT
-  {{columns "e" "data_set_id" "r.data_set_id" "event_type" "r.event_type" "optimization_eligible" "(r.eligible = 1)"}},
-  r.reports
-FROM ranked r
-JOIN {{.Events}} e ON e.event_id = r.event_id AND e.data_set_id = r.data_set_id
-WHERE r.place = 1
+  {{columns "e" "event_type" (type "") "optimization_eligible" "(COALESCE(r.eligible, 1) = 1 AND e.optimization_eligible)"}},
+  COALESCE(r.reports, 1) AS reports
+FROM {{.Events}} e
+LEFT JOIN repeated r ON r.report_id = e.event_id AND r.report_set = e.data_set_id
+WHERE {{converts}} AND COALESCE(r.place, 1) = 1

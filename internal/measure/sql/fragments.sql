@@ -2,22 +2,27 @@
 reports AS (
   SELECT event_id, data_set_id, {{type ""}} AS event_type, received_at, order_id, sender_event_id,
     CASE WHEN optimization_eligible THEN 1 ELSE 0 END AS eligible,
-    CASE WHEN order_id IS NOT NULL THEN 'order' WHEN sender_event_id IS NOT NULL THEN 'event' ELSE 'row' END AS key_kind,
-    COALESCE(order_id, sender_event_id, {{id "event_id"}}) AS key_value
+    CASE WHEN order_id IS NOT NULL THEN 'order' ELSE 'event' END AS key_kind,
+    COALESCE(order_id, sender_event_id) AS key_value
   FROM {{.Events}}
-  WHERE {{converts}}
+  WHERE {{converts}} AND (order_id IS NOT NULL OR sender_event_id IS NOT NULL)
 ),
-ranked AS (
-  SELECT event_id, data_set_id, event_type, received_at, order_id, sender_event_id,
-    row_number() OVER (PARTITION BY data_set_id, event_type, key_kind, key_value ORDER BY received_at, {{id "event_id"}}) AS place,
-    count(*) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS reports,
-    min(eligible) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS eligible
+counted AS (
+  SELECT event_id AS report_id, data_set_id AS report_set, event_type AS report_type, received_at AS report_time,
+    row_number() OVER (PARTITION BY key_value, key_kind, event_type, data_set_id ORDER BY received_at, {{id "event_id"}}) AS place,
+    count(*) OVER (PARTITION BY key_value, key_kind, event_type, data_set_id) AS reports,
+    min(eligible) OVER (PARTITION BY key_value, key_kind, event_type, data_set_id) AS eligible
   FROM reports
+),
+repeated AS (
+  SELECT report_id, report_set, report_type, report_time, place, reports, eligible
+  FROM counted
+  WHERE reports > 1
 ){{end}}
 
 {{define "touched"}}
 busy AS (
-  SELECT e.data_set_id, {{if .Impressions}}{{hex "e.ip_sha256"}} AS ip_sha256{{else}}e.ip_sha256{{end}}
+  SELECT 'household' AS basis, e.data_set_id, {{if .Impressions}}{{hex "e.ip_sha256"}} AS ip_sha256{{else}}e.ip_sha256{{end}}
   FROM {{.Events}} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -51,6 +56,6 @@ touched AS (
     s.optimization_eligible
   FROM shown s
   CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
-  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
   WHERE {{identifier "s"}} IS NOT NULL AND x.data_set_id IS NULL
 ){{end}}

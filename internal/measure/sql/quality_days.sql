@@ -19,17 +19,24 @@ totals AS (
 ),
 unordered AS (
   SELECT DISTINCT data_set_id, event_type, sender_event_id
-  FROM ranked
+  FROM reports
   WHERE order_id IS NULL AND sender_event_id IS NOT NULL
 ),
+noted AS (
+  SELECT report_set AS data_set_id, {{day "report_time"}} AS day, report_type AS event_type, 'again' AS note
+  FROM repeated
+  WHERE place > 1
+  UNION ALL
+  SELECT r.data_set_id, {{day "r.received_at"}}, r.event_type, 'joined'
+  FROM reports r
+  JOIN unordered u ON u.data_set_id = r.data_set_id AND u.event_type = r.event_type AND u.sender_event_id = r.sender_event_id
+  WHERE r.order_id IS NOT NULL
+),
 again AS (
-  SELECT r.data_set_id, {{day "r.received_at"}} AS day, r.event_type,
-    count(CASE WHEN r.place > 1 THEN 1 END) AS sent_again,
-    count(CASE WHEN r.order_id IS NOT NULL THEN u.sender_event_id END) AS joined_by_event_id
-  FROM ranked r
-  LEFT JOIN unordered u
-    ON u.data_set_id = r.data_set_id AND u.event_type = r.event_type AND u.sender_event_id = r.sender_event_id
-  GROUP BY r.data_set_id, {{day "r.received_at"}}, r.event_type
+  SELECT data_set_id, day, event_type,
+    count(CASE WHEN note = 'again' THEN 1 END) AS sent_again, count(CASE WHEN note = 'joined' THEN 1 END) AS joined_by_event_id
+  FROM noted
+  GROUP BY data_set_id, day, event_type
 )
 SELECT t.data_set_id, t.day, t.event_type, t.events, t.email_share, t.ifa_share, t.ip_share, t.partner_share,
   t.late, t.restricted, t.suppressed,

@@ -2,7 +2,7 @@
 {% if var('sluice_impressions') %}
 WITH
 busy AS (
-  SELECT e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
+  SELECT 'household' AS basis, e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -29,7 +29,7 @@ touched AS (
     s.optimization_eligible
   FROM shown s
   CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
-  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
   WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 ),
 converted AS (
@@ -46,19 +46,18 @@ asked AS (
   FROM converted c
   CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
   CROSS JOIN (VALUES ('dataset'), ('anywhere')) AS w (place)
-  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = c.data_set_id AND x.ip_sha256 = c.ip_sha256
+  LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = c.data_set_id AND x.ip_sha256 = c.ip_sha256
   WHERE CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN c.ifa ELSE c.ip_sha256 END IS NOT NULL
     AND (w.place = 'dataset' OR c.privacy <> 'measurement_only' AND x.data_set_id IS NULL)
 ),
 time_line AS (
-  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, epoch_us(impression_time) AS at_micros, 0 AS turn,
-    impression_id, cp_id,
-    struct_pack(impression_id := impression_id, impression_time := impression_time, impression_micros := epoch_us(impression_time), cp_id := cp_id, optimization_eligible := optimization_eligible) AS seen,
+  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, epoch_us(impression_time) AS at_micros,
+    epoch_us(impression_time) AS seen_micros,
     NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
     NULL AS optimization_eligible
   FROM touched
   UNION ALL
-  SELECT a.place, a.basis, a.identifier, epoch_us(a.event_time), 1, NULL, NULL, NULL,
+  SELECT a.place, a.basis, a.identifier, epoch_us(a.event_time), NULL,
     a.event_id, a.data_set_id, a.event_type, a.event_time, a.value, a.currency_code, a.optimization_eligible
   FROM asked a
   JOIN (
@@ -66,38 +65,32 @@ time_line AS (
   ) k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
 ),
 looked_back AS (
-  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, turn, at_micros,
-    last_value(seen IGNORE NULLS) OVER (PARTITION BY place, basis, identifier ORDER BY at_micros, turn, impression_id DESC, cp_id DESC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS seen
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, place, basis, identifier,
+    at_micros, max(seen_micros) OVER (PARTITION BY identifier, basis, place ORDER BY at_micros) AS seen_micros
   FROM time_line
 ),
-matched AS (
-  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
-    seen.impression_id AS impression_id, seen.impression_time AS impression_time,
-    seen.impression_micros AS impression_micros, seen.cp_id AS cp_id,
-    seen.optimization_eligible AS impression_eligible
-  FROM looked_back
-  WHERE turn = 1 AND seen IS NOT NULL
-),
 ranked AS (
-  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
-    impression_id, impression_time, impression_micros, cp_id, impression_eligible,
+  SELECT l.event_id, l.data_set_id, l.event_type, l.event_time, l.value, l.currency_code, l.basis, l.at_micros, l.seen_micros,
+    t.impression_id, t.impression_time, t.cp_id,
+    (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible,
     row_number() OVER (
-      PARTITION BY event_id
-      ORDER BY CASE WHEN basis = 'household' THEN 1 ELSE 0 END, impression_micros DESC, impression_id,
-        CASE WHEN basis = 'person' THEN 0 ELSE 1 END, cp_id NULLS LAST
+      PARTITION BY l.event_id
+      ORDER BY CASE WHEN l.basis = 'household' THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
+        CASE WHEN l.basis = 'person' THEN 0 ELSE 1 END, t.cp_id NULLS LAST
     ) AS choice
-  FROM matched
-  WHERE at_micros - impression_micros < {{ sluice.window_micros() }}
+  FROM looked_back l
+  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
+    AND epoch_us(t.impression_time) = l.seen_micros
+  WHERE l.event_id IS NOT NULL AND l.at_micros - l.seen_micros < {{ sluice.window_micros() }}
 )
 SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id, basis,
-  CAST(floor((at_micros - impression_micros) / 1000000) AS BIGINT) AS delay_seconds,
-  (optimization_eligible AND impression_eligible) AS optimization_eligible
+  CAST(floor((at_micros - seen_micros) / 1000000) AS BIGINT) AS delay_seconds, optimization_eligible
 FROM ranked
 WHERE choice = 1
 {% else %}
 WITH
 busy AS (
-  SELECT e.data_set_id, e.ip_sha256
+  SELECT 'household' AS basis, e.data_set_id, e.ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -122,7 +115,7 @@ touched AS (
     s.optimization_eligible
   FROM shown s
   CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
-  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
   WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 ),
 converted AS (
@@ -141,14 +134,13 @@ asked AS (
   WHERE CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN encode(c.ifa) ELSE c.ip_sha256 END IS NOT NULL
 ),
 time_line AS (
-  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, epoch_us(impression_time) AS at_micros, 0 AS turn,
-    impression_id, cp_id,
-    struct_pack(impression_id := impression_id, impression_time := impression_time, impression_micros := epoch_us(impression_time), cp_id := cp_id, optimization_eligible := optimization_eligible) AS seen,
+  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, epoch_us(impression_time) AS at_micros,
+    epoch_us(impression_time) AS seen_micros,
     NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
     NULL AS optimization_eligible
   FROM touched
   UNION ALL
-  SELECT a.place, a.basis, a.identifier, epoch_us(a.event_time), 1, NULL, NULL, NULL,
+  SELECT a.place, a.basis, a.identifier, epoch_us(a.event_time), NULL,
     a.event_id, a.data_set_id, a.event_type, a.event_time, a.value, a.currency_code, a.optimization_eligible
   FROM asked a
   JOIN (
@@ -156,32 +148,26 @@ time_line AS (
   ) k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
 ),
 looked_back AS (
-  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, turn, at_micros,
-    last_value(seen IGNORE NULLS) OVER (PARTITION BY place, basis, identifier ORDER BY at_micros, turn, impression_id DESC, cp_id DESC NULLS FIRST ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS seen
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, place, basis, identifier,
+    at_micros, max(seen_micros) OVER (PARTITION BY identifier, basis, place ORDER BY at_micros) AS seen_micros
   FROM time_line
 ),
-matched AS (
-  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
-    seen.impression_id AS impression_id, seen.impression_time AS impression_time,
-    seen.impression_micros AS impression_micros, seen.cp_id AS cp_id,
-    seen.optimization_eligible AS impression_eligible
-  FROM looked_back
-  WHERE turn = 1 AND seen IS NOT NULL
-),
 ranked AS (
-  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, basis, at_micros,
-    impression_id, impression_time, impression_micros, cp_id, impression_eligible,
+  SELECT l.event_id, l.data_set_id, l.event_type, l.event_time, l.value, l.currency_code, l.basis, l.at_micros, l.seen_micros,
+    t.impression_id, t.impression_time, t.cp_id,
+    (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible,
     row_number() OVER (
-      PARTITION BY event_id
-      ORDER BY CASE WHEN basis = 'household' THEN 1 ELSE 0 END, impression_micros DESC, impression_id,
-        CASE WHEN basis = 'person' THEN 0 ELSE 1 END, cp_id NULLS LAST
+      PARTITION BY l.event_id
+      ORDER BY CASE WHEN l.basis = 'household' THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
+        CASE WHEN l.basis = 'person' THEN 0 ELSE 1 END, t.cp_id NULLS LAST
     ) AS choice
-  FROM matched
-  WHERE at_micros - impression_micros < {{ sluice.window_micros() }}
+  FROM looked_back l
+  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
+    AND epoch_us(t.impression_time) = l.seen_micros
+  WHERE l.event_id IS NOT NULL AND l.at_micros - l.seen_micros < {{ sluice.window_micros() }}
 )
 SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id, basis,
-  CAST(floor((at_micros - impression_micros) / 1000000) AS BIGINT) AS delay_seconds,
-  (optimization_eligible AND impression_eligible) AS optimization_eligible
+  CAST(floor((at_micros - seen_micros) / 1000000) AS BIGINT) AS delay_seconds, optimization_eligible
 FROM ranked
 WHERE choice = 1
 {% endif %}

@@ -3,20 +3,25 @@ WITH
 reports AS (
   SELECT event_id, data_set_id, {{ sluice.event_type() }} AS event_type, received_at, order_id, sender_event_id,
     CASE WHEN optimization_eligible THEN 1 ELSE 0 END AS eligible,
-    CASE WHEN order_id IS NOT NULL THEN 'order' WHEN sender_event_id IS NOT NULL THEN 'event' ELSE 'row' END AS key_kind,
-    COALESCE(order_id, sender_event_id, lower(CAST(event_id AS VARCHAR))) AS key_value
+    CASE WHEN order_id IS NOT NULL THEN 'order' ELSE 'event' END AS key_kind,
+    COALESCE(order_id, sender_event_id) AS key_value
   FROM {{ source('sluice', 'events') }}
-  WHERE {{ sluice.converts() }}
+  WHERE {{ sluice.converts() }} AND (order_id IS NOT NULL OR sender_event_id IS NOT NULL)
 ),
-ranked AS (
-  SELECT event_id, data_set_id, event_type, received_at, order_id, sender_event_id,
-    row_number() OVER (PARTITION BY data_set_id, event_type, key_kind, key_value ORDER BY received_at, lower(CAST(event_id AS VARCHAR))) AS place,
-    count(*) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS reports,
-    min(eligible) OVER (PARTITION BY data_set_id, event_type, key_kind, key_value) AS eligible
+counted AS (
+  SELECT event_id AS report_id, data_set_id AS report_set, event_type AS report_type, received_at AS report_time,
+    row_number() OVER (PARTITION BY key_value, key_kind, event_type, data_set_id ORDER BY received_at, lower(CAST(event_id AS VARCHAR))) AS place,
+    count(*) OVER (PARTITION BY key_value, key_kind, event_type, data_set_id) AS reports,
+    min(eligible) OVER (PARTITION BY key_value, key_kind, event_type, data_set_id) AS eligible
   FROM reports
 ),
+repeated AS (
+  SELECT report_id, report_set, report_type, report_time, place, reports, eligible
+  FROM counted
+  WHERE reports > 1
+),
 received AS (
-  SELECT data_set_id, CAST(received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE) AS day, {{ sluice.event_type() }} AS event_type,
+  SELECT data_set_id, CASE WHEN {{ sluice.time_zone() }} = 'UTC' THEN CAST(make_timestamp(epoch_us(received_at)) AS DATE) ELSE CAST(received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE) END AS day, {{ sluice.event_type() }} AS event_type,
     email_sha256, ifa, ip_sha256, partner_id, late, privacy
   FROM {{ source('sluice', 'events') }}
 ),
@@ -34,17 +39,24 @@ totals AS (
 ),
 unordered AS (
   SELECT DISTINCT data_set_id, event_type, sender_event_id
-  FROM ranked
+  FROM reports
   WHERE order_id IS NULL AND sender_event_id IS NOT NULL
 ),
+noted AS (
+  SELECT report_set AS data_set_id, CASE WHEN {{ sluice.time_zone() }} = 'UTC' THEN CAST(make_timestamp(epoch_us(report_time)) AS DATE) ELSE CAST(report_time AT TIME ZONE {{ sluice.time_zone() }} AS DATE) END AS day, report_type AS event_type, 'again' AS note
+  FROM repeated
+  WHERE place > 1
+  UNION ALL
+  SELECT r.data_set_id, CASE WHEN {{ sluice.time_zone() }} = 'UTC' THEN CAST(make_timestamp(epoch_us(r.received_at)) AS DATE) ELSE CAST(r.received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE) END, r.event_type, 'joined'
+  FROM reports r
+  JOIN unordered u ON u.data_set_id = r.data_set_id AND u.event_type = r.event_type AND u.sender_event_id = r.sender_event_id
+  WHERE r.order_id IS NOT NULL
+),
 again AS (
-  SELECT r.data_set_id, CAST(r.received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE) AS day, r.event_type,
-    count(CASE WHEN r.place > 1 THEN 1 END) AS sent_again,
-    count(CASE WHEN r.order_id IS NOT NULL THEN u.sender_event_id END) AS joined_by_event_id
-  FROM ranked r
-  LEFT JOIN unordered u
-    ON u.data_set_id = r.data_set_id AND u.event_type = r.event_type AND u.sender_event_id = r.sender_event_id
-  GROUP BY r.data_set_id, CAST(r.received_at AT TIME ZONE {{ sluice.time_zone() }} AS DATE), r.event_type
+  SELECT data_set_id, day, event_type,
+    count(CASE WHEN note = 'again' THEN 1 END) AS sent_again, count(CASE WHEN note = 'joined' THEN 1 END) AS joined_by_event_id
+  FROM noted
+  GROUP BY data_set_id, day, event_type
 )
 SELECT t.data_set_id, t.day, t.event_type, t.events, t.email_share, t.ifa_share, t.ip_share, t.partner_share,
   t.late, t.restricted, t.suppressed,

@@ -2,7 +2,7 @@
 {% if var('sluice_impressions') %}
 WITH
 busy AS (
-  SELECT e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
+  SELECT 'household' AS basis, e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -29,7 +29,7 @@ touched AS (
     s.optimization_eligible
   FROM shown s
   CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
-  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
   WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 )
 SELECT impression_id, impression_time, data_set_id, cp_id, basis, spelled AS identifier, optimization_eligible
@@ -37,7 +37,7 @@ FROM touched
 {% else %}
 WITH
 busy AS (
-  SELECT e.data_set_id, e.ip_sha256
+  SELECT 'household' AS basis, e.data_set_id, e.ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -62,7 +62,7 @@ touched AS (
     s.optimization_eligible
   FROM shown s
   CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
-  LEFT JOIN busy x ON b.basis = 'household' AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
+  LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
   WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 )
 SELECT impression_id, impression_time, data_set_id, cp_id, basis, spelled AS identifier, optimization_eligible
