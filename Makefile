@@ -156,6 +156,11 @@ BROWSER := TestDocsLanguages|TestEveryPage|TestHostileText|TestScreenshots
 mistakes: ## single mistakes in the SQL of the views, one after the other: each should be noticed: MISTAKES=50 chosen by SEED, or all (2 min)
 	cd interop && MISTAKES=$(MISTAKES) SEED=$(SEED) $(GO) test -tags mistakes -count 1 -v -timeout 1h -run '^TestMistakesAreNoticed$$' ./measure
 
+EVENTS ?= 10000000
+.PHONY: measure-bench
+measure-bench: ## every view read whole in DuckDB with 2 threads and 2 GB: EVENTS=10000000, and a tenth as many impressions (3 min, 1 GB of disk)
+	cd interop && EVENTS=$(EVENTS) $(GO) test -tags bench -count 1 -timeout 1h -run '^$$' -bench '^BenchmarkViews$$' -benchtime 1x ./measure
+
 .PHONY: interop
 interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test -count 1 -timeout 10m ./...
@@ -184,7 +189,7 @@ readers: setup ## random histories of the tables, read by every reader: HISTORIE
 
 SIZE ?= full
 .PHONY: engines
-engines: setup ## installs query engines into bin/engines (first time: 3.2 GB) and has them read the tables and the views, and run the recipes of docs/: ENGINES="duck duckpath pyice pola panda dafty click sparky trin", SIZE=small
+engines: setup ## installs query engines into bin/engines (first time: 3.1 GB) and has them read the tables and the views, and run the recipes of docs/: ENGINES="duck duckpath pyice pola panda dafty click sparky trin", SIZE=small
 	./tools/engines
 	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
 		SIZE=$(SIZE) $(GO) test -tags engines -count 1 -p 1 -v -timeout 90m -run '^Test(Engine|EveryRecipe|ViewsIn(Engines|DBT))' ./readers ./measure
