@@ -162,7 +162,8 @@ measure-bench: ## every view read whole in DuckDB with 2 threads and 2 GB: EVENT
 	cd interop && EVENTS=$(EVENTS) $(GO) test -tags bench -count 1 -timeout 1h -run '^$$' -bench '^BenchmarkViews$$' -benchtime 1x ./measure
 
 .PHONY: interop
-interop: setup ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
+interop: export SERVICE_PROGRAM = $(CURDIR)/bin/sluice
+interop: setup build ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
 	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test -count 1 -timeout 10m ./...
 
 # These tests look at the files of the bucket, or start a versitygw that keeps versions.
@@ -195,7 +196,8 @@ engines: setup ## installs query engines into bin/engines (first time: 3.1 GB) a
 		SIZE=$(SIZE) $(GO) test -tags engines -count 1 -p 1 -v -timeout 90m -run '^Test(Engine|EveryRecipe|ViewsIn(Engines|DBT))' ./readers ./measure
 
 .PHONY: engines-ci
-engines-ci: setup ## the engines that pip installs, every value through the catalog, and the dbt package (4 min with the installation)
+engines-ci: export SERVICE_PROGRAM = $(CURDIR)/bin/sluice
+engines-ci: setup build ## the engines that pip installs, every value through the catalog, and the dbt package (4 min with the installation)
 	./tools/engines readers dbt
 	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
 		SIZE=small ENGINES="duck duckpath pyice pola click" $(GO) test -tags engines -count 1 -timeout 10m -run '^Test(EngineValues|EngineDBT|EveryRecipe)' ./readers

@@ -3,12 +3,12 @@ package readers
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"sluice/internal/servicetest"
 	"sluice/interop/readers/sent"
 )
 
@@ -168,12 +168,9 @@ func counted(t *testing.T, src Source, lines []sent.Line) (rejections, hours []R
 // program builds the program under test.
 func program(t *testing.T) string {
 	t.Helper()
-	name := filepath.Join(t.TempDir(), "sluice")
-	build := exec.Command("go", "build", "-o", name, "./cmd/sluice")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v\n%s", err, out)
+	p, err := servicetest.Build(filepath.Join("..", ".."), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return name
+	return p.Path
 }
