@@ -27,8 +27,8 @@
 // # Hashes
 //
 // Identifiers leave your machine hashed or not at all. [HashEmail] trims, lower-cases, and hashes; [HashIPv4] does the
-// same for the canonical dotted form of an IPv4 address. Both reject what they cannot have been meant for, such as a value
-// that is a hash already. [Vectors] holds pairs to check another implementation against.
+// same for the canonical dotted form of an IPv4 address. Both reject what they cannot have been meant for, such as a
+// value that is a hash already. [Vectors] holds pairs to check another implementation against.
 //
 // # Retries
 //
@@ -55,8 +55,8 @@
 //
 // # Tracing and transport
 //
-// [Options.Transport] takes any [http.RoundTripper]. [Options.Propagate] is called for every try with the request's header,
-// which is all that OpenTelemetry needs:
+// [Options.Transport] takes any [http.RoundTripper]. [Options.Propagate] is called for every try with the request's
+// header, which is all that OpenTelemetry needs:
 //
 //	Propagate: func(ctx context.Context, h http.Header) {
 //		otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(h))

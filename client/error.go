@@ -33,7 +33,8 @@ func (e *Error) Error() string {
 	if e.RequestID != "" {
 		b.WriteString(" (request id " + e.RequestID + ")")
 	}
-	if len(e.Problems) == 1 && e.Problems[0].Message == e.Message { // repeats the message; it adds where the fault is and how to correct it
+	// repeats the message; it adds where the fault is and how to correct it
+	if len(e.Problems) == 1 && e.Problems[0].Message == e.Message {
 		if p := e.Problems[0]; p.Field != "" {
 			b.WriteString(" At " + p.Field + ".")
 		}

@@ -86,7 +86,10 @@ func (e Event) MarshalJSON() ([]byte, error) {
 		w.Timestamp = new(e.Time.Unix())
 	}
 	if e.Identifiers != (Identifiers{}) {
-		w.Identifiers = &wireIdentifiers{e.Identifiers.EmailSHA256, e.Identifiers.IFA, e.Identifiers.IPSHA256, e.Identifiers.PartnerID}
+		w.Identifiers = &wireIdentifiers{
+			e.Identifiers.EmailSHA256, e.Identifiers.IFA, e.Identifiers.IPSHA256,
+			e.Identifiers.PartnerID,
+		}
 	}
 	if p := e.Privacy; p.GPPString != "" || len(p.GPPSID) > 0 || p.USPrivacyString != "" {
 		w.Privacy = &wirePrivacy{p.GPPString, p.GPPSID, p.USPrivacyString}

@@ -16,8 +16,8 @@ var (
 	ErrQueueClosed = errors.New("the queue is closed")
 )
 
-// Queue collects events and sends them in the background, FillEvents or FillBytes to a batch. Make one by NewQueue, let Run
-// work in a goroutine, Add from as many as you like, and Close at the end.
+// Queue collects events and sends them in the background, FillEvents or FillBytes to a batch. Make one by NewQueue, let
+// Run work in a goroutine, Add from as many as you like, and Close at the end.
 //
 // It holds at most QueueOptions.MaxBytes of events, those under way included. Every event that Add took is either
 // accepted by the service, or handed to QueueOptions.Failed and counted in the report of Close.

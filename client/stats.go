@@ -66,8 +66,8 @@ type Stats struct {
 	Note       string          `json:"note,omitempty"` // which views count each conversion once
 }
 
-// StatsCampaign is what was reported of one campaign. "(none)" are suppressed events without one, "(other)" those of campaigns
-// beyond the first thousand.
+// StatsCampaign is what was reported of one campaign. "(none)" are suppressed events without one, "(other)" those of
+// campaigns beyond the first thousand.
 type StatsCampaign struct {
 	ID      string             `json:"cp_id"`
 	Name    string             `json:"cp_name"` // last seen
@@ -88,8 +88,8 @@ type StatsRejection struct {
 	Example   string    `json:"example,omitempty"`
 }
 
-// Stats reads the numbers of the key's own dataset. The window is 1h, 24h, 7d or 30d; "" is 24h. An event is counted some
-// seconds after its receipt.
+// Stats reads the numbers of the key's own dataset. The window is 1h, 24h, 7d or 30d; "" is 24h. An event is counted
+// some seconds after its receipt.
 func (c *Client) Stats(ctx context.Context, window string) (*Stats, error) {
 	return c.stats(ctx, window, url.Values{})
 }

@@ -191,7 +191,8 @@ func warnings(ws []wireWarning) []event.Warning {
 func readReceipt(a *answer, events int) (*Receipt, error) {
 	var w wireAnswer
 	if err := json.Unmarshal(a.body, &w); err != nil || w.SubmissionID == "" {
-		return nil, &Error{Status: a.status, Message: "the answer is not a receipt; something between here and the service gave it"}
+		return nil,
+			&Error{Status: a.status, Message: "the answer is not a receipt; something between here and the service gave it"}
 	}
 	r := &Receipt{
 		SubmissionID: w.SubmissionID, ReceivedAt: w.ReceivedAt, Status: w.Status,

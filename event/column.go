@@ -42,7 +42,9 @@ var columns = []Column{
 	{Name: "cp_name", Optional: true, Text: func(r *Row) *string { return &r.CampaignName }},
 	{Name: "referer", Optional: true, Text: func(r *Row) *string { return &r.Referer }},
 	{Name: "page_url", Optional: true, Text: func(r *Row) *string { return &r.PageURL }},
-	{Name: "value", Optional: true, Number: func(r *Row) *float64 { return &r.Value }, Has: func(r *Row) *bool { return &r.HasValue }},
+	{Name: "value", Optional: true, Number: func(r *Row) *float64 { return &r.Value }, Has: func(r *Row) *bool {
+		return &r.HasValue
+	}},
 	{Name: "currency_code", Optional: true, Text: func(r *Row) *string { return &r.CurrencyCode }},
 	{Name: "email_sha256", Optional: true, Hash: func(r *Row) *string { return &r.EmailSHA256 }},
 	{Name: "ifa", Optional: true, Text: func(r *Row) *string { return &r.IFA }},

@@ -30,7 +30,10 @@ var consentStarts = func() (starts [1 << 16]bool) {
 }()
 
 // documents are pairs of words that speak of a text and not of a person's choice. They are no part of a consent name.
-var documents = map[string]bool{"privacypolicy": true, "privacypolicies": true, "consentform": true, "consentforms": true}
+var documents = map[string]bool{
+	"privacypolicy": true, "privacypolicies": true, "consentform": true,
+	"consentforms": true,
+}
 
 // IsConsentName reports whether a member name means a consent signal, in any style of writing it. docs/privacy.md lists
 // the names.
@@ -39,9 +42,9 @@ func IsConsentName(name string) bool {
 	return known
 }
 
-// consentPlace says whether a name is a consent name, and which place that name has. It is one if the whole name without
-// its separators is, or a run of its whole words. Of several runs the longest has the place; mmt_only, which is the
-// sender's own choice, has it only where there is no other.
+// consentPlace says whether a name is a consent name, and which place that name has. It is one if the whole name
+// without its separators is, or a run of its whole words. Of several runs the longest has the place; mmt_only, which is
+// the sender's own choice, has it only where there is no other.
 func consentPlace(name string) (place string, known bool) {
 	var letters [64]byte
 	var bounds [16]int
@@ -73,9 +76,9 @@ func consentPlace(name string) (place string, known bool) {
 	return place, best > 0
 }
 
-// splitName appends the letters and digits of a name in lower case to text, and to ends where each word ends. Separators
-// and a capital behind a small letter begin a word. Where several capitals come before a small letter, the last of them
-// belongs to either side (USPrivacy, GPPstring), so it is a word of its own: a run has it with both.
+// splitName appends the letters and digits of a name in lower case to text, and to ends where each word ends.
+// Separators and a capital behind a small letter begin a word. Where several capitals come before a small letter, the
+// last of them belongs to either side (USPrivacy, GPPstring), so it is a word of its own: a run has it with both.
 func splitName(text []byte, ends []int, name string) ([]byte, []int) {
 	end := func() {
 		if n := len(text); n > 0 && (len(ends) == 0 || ends[len(ends)-1] < n) {

@@ -28,18 +28,25 @@ func activeCurrency(s string) bool {
 
 // currencyNames are what people write instead of a code, in the form that foldName makes.
 var currencyNames = map[string]string{
-	"euro": "EUR", "euros": "EUR", "€": "EUR", "dollar": "USD", "dollars": "USD", "usdollar": "USD", "usdollars": "USD", "us": "USD", "$": "USD",
-	"bucks": "USD", "pound": "GBP", "pounds": "GBP", "sterling": "GBP", "poundsterling": "GBP", "£": "GBP", "yen": "JPY", "¥": "JPY", "yuan": "CNY", "rmb": "CNY",
-	"renminbi": "CNY", "rupee": "INR", "rupees": "INR", "₹": "INR", "real": "BRL", "reais": "BRL", "r": "BRL", "ruble": "RUB", "rubles": "RUB", "rur": "RUB", "₽": "RUB",
-	"won": "KRW", "₩": "KRW", "zloty": "PLN", "zł": "PLN", "lira": "TRY", "₺": "TRY", "trl": "TRY", "shekel": "ILS", "₪": "ILS", "nis": "ILS", "franc": "CHF",
-	"francs": "CHF", "sfr": "CHF", "krona": "SEK", "kronor": "SEK", "krone": "NOK", "kroner": "NOK", "forint": "HUF", "koruna": "CZK", "baht": "THB", "rand": "ZAR",
-	"dirham": "AED", "riyal": "SAR", "ringgit": "MYR", "rupiah": "IDR", "dong": "VND", "hryvnia": "UAH", "ntd": "TWD", "nt": "TWD", "cnh": "CNY", "stg": "GBP",
-	"canadiandollar": "CAD", "cad": "CAD", "c": "CAD", "australiandollar": "AUD", "au": "AUD", "mexicanpeso": "MXN", "bgn": "EUR", "bgl": "EUR", "rol": "RON", "dem": "EUR", "frf": "EUR",
+	"euro": "EUR", "euros": "EUR", "€": "EUR", "dollar": "USD", "dollars": "USD", "usdollar": "USD", "usdollars": "USD",
+	"us": "USD", "$": "USD",
+	"bucks": "USD", "pound": "GBP", "pounds": "GBP", "sterling": "GBP", "poundsterling": "GBP", "£": "GBP", "yen": "JPY",
+	"¥": "JPY", "yuan": "CNY", "rmb": "CNY",
+	"renminbi": "CNY", "rupee": "INR", "rupees": "INR", "₹": "INR", "real": "BRL", "reais": "BRL", "r": "BRL",
+	"ruble": "RUB", "rubles": "RUB", "rur": "RUB", "₽": "RUB",
+	"won": "KRW", "₩": "KRW", "zloty": "PLN", "zł": "PLN", "lira": "TRY", "₺": "TRY", "trl": "TRY", "shekel": "ILS",
+	"₪": "ILS", "nis": "ILS", "franc": "CHF",
+	"francs": "CHF", "sfr": "CHF", "krona": "SEK", "kronor": "SEK", "krone": "NOK", "kroner": "NOK", "forint": "HUF",
+	"koruna": "CZK", "baht": "THB", "rand": "ZAR",
+	"dirham": "AED", "riyal": "SAR", "ringgit": "MYR", "rupiah": "IDR", "dong": "VND", "hryvnia": "UAH", "ntd": "TWD",
+	"nt": "TWD", "cnh": "CNY", "stg": "GBP",
+	"canadiandollar": "CAD", "cad": "CAD", "c": "CAD", "australiandollar": "AUD", "au": "AUD", "mexicanpeso": "MXN",
+	"bgn": "EUR", "bgl": "EUR", "rol": "RON", "dem": "EUR", "frf": "EUR",
 	"itl": "EUR", "esp": "EUR", "nlg": "EUR", "ats": "EUR", "hrk": "EUR",
 }
 
-// nearestCurrency is the code that a text was most likely meant to be, "" if none is near: a name or sign of a currency,
-// a withdrawn code, or a text that begins with a code.
+// nearestCurrency is the code that a text was most likely meant to be, "" if none is near: a name or sign of a
+// currency, a withdrawn code, or a text that begins with a code.
 func nearestCurrency(s string) string {
 	var buf [maxName]byte
 	folded, ok := foldName(buf[:0], strings.TrimSpace(s))

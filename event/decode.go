@@ -94,11 +94,12 @@ type Result struct {
 	Rejections        []Rejection // every problem, summed
 	Warnings          []Warning   // of accepted events, by index; at most 1,000
 	WarningsTruncated bool        // there were more
-	Unknown           []Warning   // unknown members of rejected events, unless Explain puts them among the Warnings; at most 1,000
-	Warned            []Warned    // accepted events by warning code
-	Foreign           bool        // an event names another dataset than the policy's: the request is forbidden
-	ForeignIndex      int         // the first event that does
-	Details           []Detail    // one per row, when asked for
+	// unknown members of rejected events, unless Explain puts them among the Warnings; at most 1,000
+	Unknown      []Warning
+	Warned       []Warned // accepted events by warning code
+	Foreign      bool     // an event names another dataset than the policy's: the request is forbidden
+	ForeignIndex int      // the first event that does
+	Details      []Detail // one per row, when asked for
 }
 
 // Detail says why a row's privacy outcome is what it is.
@@ -119,14 +120,17 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 	switch d.scan.Space() {
 	case '{':
 		if shape == Batch {
-			rejection = wholeError(InvalidType, "The body is an object; a batch is an array of events.", "Send a single event to /v1/events, or put it into an array. Convert the body of another platform with sluice-send convert.")
+			rejection = wholeError(InvalidType, "The body is an object; a batch is an array of events.",
+				"Send a single event to /v1/events, or put it into an array. Convert the body of another platform with "+
+					"sluice-send convert.")
 			d.mute = true
 		}
 		d.result.Total = 1
 		ok = d.oneEvent()
 	case '[':
 		if shape == Single {
-			rejection = wholeError(InvalidType, "The body is an array; this path takes one event.", "Send arrays to /v1/events/batch.")
+			rejection = wholeError(InvalidType, "The body is an array; this path takes one event.",
+				"Send arrays to /v1/events/batch.")
 			d.mute = true
 		}
 		d.result.Batch = true
@@ -136,7 +140,8 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 	case 0:
 		ok = d.scan.Fail(d.scan.Pos, "a byte that is no JSON")
 	default:
-		rejection = wholeError(InvalidType, "The body is neither an object nor an array.", "Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
+		rejection = wholeError(InvalidType, "The body is neither an object nor an array.",
+			"Send one event as an object to /v1/events, or an array of them to /v1/events/batch.")
 		d.mute = true
 		ok = d.walk(0)
 	}
@@ -159,7 +164,9 @@ func (d *Decoder) Decode(body string, shape Shape, p Policy, now time.Time) (*Re
 func (d *Decoder) malformed() *Error {
 	body, at := d.scan.Input, d.scan.FaultAt
 	if strings.Trim(body, " \t\r\n") == "" {
-		return wholeError(MalformedJSON, "The body is not valid JSON: it is empty (byte "+strconv.Itoa(at)+").", "Send the event in the body of the request, and check that the HTTP library sends it: some leave it out after a redirect.")
+		return wholeError(MalformedJSON, "The body is not valid JSON: it is empty (byte "+strconv.Itoa(at)+").",
+			"Send the event in the body of the request, and check that the HTTP library sends it: some leave it out after a "+
+				"redirect.")
 	}
 	hint := codeTable[rank(MalformedJSON)].Remedy
 	for _, m := range malformations {
@@ -178,7 +185,8 @@ func (d *Decoder) malformed() *Error {
 	case strings.HasSuffix(before, ",") && (strings.HasPrefix(rest, "}") || strings.HasPrefix(rest, "]")):
 		hint = "Remove the comma before the closing brace or bracket."
 	case strings.HasSuffix(before, "}") && strings.HasPrefix(rest, "{"):
-		hint = "Send one JSON text: put the events into an array and send it to /v1/events/batch. sluice-send upload sends files with one event a line."
+		hint = "Send one JSON text: put the events into an array and send it to /v1/events/batch. sluice-send upload sends " +
+			"files with one event a line."
 	}
 	return wholeError(MalformedJSON, "The body is not valid JSON: "+d.scan.Fault+" (byte "+strconv.Itoa(at)+").", hint)
 }
@@ -190,7 +198,8 @@ var malformations = []struct {
 }{
 	{true, "\x1f\x8b", "The body is compressed with gzip: send Content-Encoding: gzip, too."},
 	{true, "\x28\xb5\x2f\xfd", "The body is compressed with zstd: send Content-Encoding: zstd, too."},
-	{true, "\xef\xbb\xbf", "The body begins with a byte order mark: write it as UTF-8 without one (in Python the encoding utf-8, not utf-8-sig)."},
+	{true, "\xef\xbb\xbf", "The body begins with a byte order mark: write it as UTF-8 without one (in Python the " +
+		"encoding utf-8, not utf-8-sig)."},
 	{true, "\xff\xfe", "The body is UTF-16: write it as UTF-8 without a byte order mark."},
 	{true, "\xfe\xff", "The body is UTF-16: write it as UTF-8 without a byte order mark."},
 	{false, "NaN", "NaN is no JSON: leave the member out when there is no number."},
@@ -199,7 +208,10 @@ var malformations = []struct {
 	{false, "None", "None is Python, not JSON: make the body with json.dumps, which writes null."},
 	{false, "True", "True is Python, not JSON: make the body with json.dumps, which writes true."},
 	{false, "False", "False is Python, not JSON: make the body with json.dumps, which writes false."},
-	{false, "undefined", "undefined is JavaScript, not JSON: make the body with JSON.stringify, which leaves such members out."},
+	{
+		false, "undefined",
+		"undefined is JavaScript, not JSON: make the body with JSON.stringify, which leaves such members out.",
+	},
 	{false, "'", "JSON has double quotes: make the body with a JSON library."},
 }
 
@@ -257,7 +269,8 @@ func (d *Decoder) sizeError() *Error {
 	case d.result.Total == 0:
 		return wholeError(EmptyBatch, "The batch holds no event.", codeTable[rank(EmptyBatch)].Remedy)
 	case d.result.Total > MaxEvents:
-		return wholeError(BatchTooLarge, "The batch holds "+strconv.Itoa(d.result.Total)+" events; at most 1,000 are taken.", codeTable[rank(BatchTooLarge)].Remedy)
+		return wholeError(BatchTooLarge, "The batch holds "+strconv.Itoa(d.result.Total)+" events; at most 1,000 are taken.",
+			codeTable[rank(BatchTooLarge)].Remedy)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
 // Package event says what a conversion event is, when it is valid, what is stored of it.
 //
-// A [Decoder] reads a request body in one pass and gives rows for the events that break no rule, problems for those that
-// do, warnings for what was understood but should be sent otherwise. It is pure: text and a time in, values out. The
-// same code judges events in the server, in the SDK and in the sender's program.
+// A [Decoder] reads a request body in one pass and gives rows for the events that break no rule, problems for those
+// that do, warnings for what was understood but should be sent otherwise. It is pure: text and a time in, values out.
+// The same code judges events in the server, in the SDK and in the sender's program.
 //
 // The tables [Fields], [Types] and [Codes] are the one place where members, event types and codes are listed; the
 // decoder, [Schema] and the documentation are made from them. The examples in package rules show every rule.

@@ -40,7 +40,11 @@ var findingFaults = func() (t [len(kindHints)][pii.Findings]*fault) {
 		t[k][pii.Macro] = &faultMacro
 		t[k][pii.Placeholder] = &faultPlaceholder
 	}
-	t[kindIP][pii.IPv6] = &fault{PlaintextPII, findingMessages[pii.IPv6], "Only IPv4 addresses are taken, as their SHA-256: leave ip out for IPv6, hashed or not, and send email_sha256 or ifa."}
+	t[kindIP][pii.IPv6] = &fault{
+		PlaintextPII, findingMessages[pii.IPv6],
+		"Only IPv4 addresses are taken, as their SHA-256: leave ip out for IPv6, hashed or not, and send email_sha256 " +
+			"or ifa.",
+	}
 	return t
 }()
 
@@ -56,35 +60,67 @@ const (
 )
 
 var (
-	faultZeroHash    = fault{InvalidIdentifier, "The hash is all zeros. No value has this digest.", hintOmit}
-	faultMacro       = fault{InvalidIdentifier, "The value is a template macro that was never expanded.", "Have the macro expanded before sending, and leave the field out when it has no value."}
+	faultZeroHash = fault{InvalidIdentifier, "The hash is all zeros. No value has this digest.", hintOmit}
+	faultMacro    = fault{
+		InvalidIdentifier, "The value is a template macro that was never expanded.",
+		"Have the macro expanded before sending, and leave the field out when it has no value.",
+	}
 	faultPlaceholder = fault{InvalidIdentifier, "The value is a placeholder, not an identifier.", hintOmit}
 
-	faultHash        = fault{InvalidIdentifier, "The value is not a SHA-256 hash.", hintHash}
-	faultMD5         = fault{InvalidIdentifier, "The value looks like an MD5 hash (32 hex digits), not SHA-256.", hintHash}
-	faultSHA1        = fault{InvalidIdentifier, "The value looks like a SHA-1 hash (40 hex digits), not SHA-256.", hintHash}
-	faultSHA224      = fault{InvalidIdentifier, "The value looks like a SHA-224 hash (56 hex digits), not SHA-256.", hintHash}
-	faultSHA384      = fault{InvalidIdentifier, "The value looks like a SHA-384 hash (96 hex digits), not SHA-256.", hintHash}
-	faultSHA512      = fault{InvalidIdentifier, "The value looks like a SHA-512 hash (128 hex digits), not SHA-256.", hintHash}
-	faultShortHash   = fault{InvalidIdentifier, "The value has fewer than 64 hex digits: a truncated hash.", hintHash}
-	faultLongHash    = fault{InvalidIdentifier, "The value has more than 64 hex digits.", hintHash}
-	faultHashLetter  = fault{InvalidIdentifier, "The value has the length of a SHA-256 hash but holds characters that are not hex digits.", hintHash}
-	faultHashPrefix  = fault{InvalidIdentifier, "The hash carries a prefix such as sha256: or 0x.", hintHash}
-	faultHashQuote   = fault{InvalidIdentifier, "The hash is wrapped in quotes or brackets.", hintHash}
-	faultHashSpace   = fault{InvalidIdentifier, "The hash has white space or other text around it.", hintHash}
-	faultHashHidden  = fault{InvalidIdentifier, "The hash holds characters that are invisible or not ASCII.", hintHash}
-	faultHashList    = fault{InvalidIdentifier, "The value holds more than one hash.", hintHash}
-	faultHashPairs   = fault{InvalidIdentifier, "The hash has colons or hyphens between its digits.", hintHash}
-	faultBase64      = fault{InvalidIdentifier, "The value looks like a digest in base64, not in hex.", hintHash}
-	faultHashUUID    = fault{InvalidIdentifier, "The value is a UUID, not a SHA-256 hash.", hintHash}
-	faultPassword    = fault{InvalidIdentifier, "The value looks like a password hash (bcrypt, argon2, scrypt or the like), which differs at every run.", hintHash}
-	faultHashSpaces  = fault{InvalidIdentifier, "The value holds white space: it is not a SHA-256 hash.", hintHash}
-	faultIFA         = fault{InvalidIdentifier, "The value is neither a UUID, nor a hash of 32, 40 or 64 hex digits, nor an opaque token of 8 to 128 letters and digits.", kindHints[kindIFA]}
-	faultIFADamaged  = fault{InvalidIdentifier, "The value looks like a damaged UUID.", hintUUID}
-	faultIFAWrapped  = fault{InvalidIdentifier, "The UUID has a prefix, brackets or other text around it.", hintUUID}
-	faultIFAPairs    = fault{InvalidIdentifier, "The value is a hash with colons between its digits.", "Send the hexadecimal digits alone, or leave the field out."}
-	faultIFASpace    = fault{InvalidIdentifier, "The value holds white space or characters that are not ASCII.", kindHints[kindIFA]}
-	faultPartnerByte = fault{InvalidIdentifier, "The value holds white space, control characters or characters that are not ASCII.", "Send printable ASCII without spaces, or leave the field out."}
+	faultHash = fault{InvalidIdentifier, "The value is not a SHA-256 hash.", hintHash}
+	faultMD5  = fault{InvalidIdentifier, "The value looks like an MD5 hash (32 hex digits), not SHA-256.", hintHash}
+	faultSHA1 = fault{
+		InvalidIdentifier, "The value looks like a SHA-1 hash (40 hex digits), not SHA-256.",
+		hintHash,
+	}
+	faultSHA224 = fault{
+		InvalidIdentifier, "The value looks like a SHA-224 hash (56 hex digits), not SHA-256.",
+		hintHash,
+	}
+	faultSHA384 = fault{
+		InvalidIdentifier, "The value looks like a SHA-384 hash (96 hex digits), not SHA-256.",
+		hintHash,
+	}
+	faultSHA512 = fault{
+		InvalidIdentifier, "The value looks like a SHA-512 hash (128 hex digits), not SHA-256.",
+		hintHash,
+	}
+	faultShortHash  = fault{InvalidIdentifier, "The value has fewer than 64 hex digits: a truncated hash.", hintHash}
+	faultLongHash   = fault{InvalidIdentifier, "The value has more than 64 hex digits.", hintHash}
+	faultHashLetter = fault{
+		InvalidIdentifier,
+		"The value has the length of a SHA-256 hash but holds characters that are not hex digits.", hintHash,
+	}
+	faultHashPrefix = fault{InvalidIdentifier, "The hash carries a prefix such as sha256: or 0x.", hintHash}
+	faultHashQuote  = fault{InvalidIdentifier, "The hash is wrapped in quotes or brackets.", hintHash}
+	faultHashSpace  = fault{InvalidIdentifier, "The hash has white space or other text around it.", hintHash}
+	faultHashHidden = fault{InvalidIdentifier, "The hash holds characters that are invisible or not ASCII.", hintHash}
+	faultHashList   = fault{InvalidIdentifier, "The value holds more than one hash.", hintHash}
+	faultHashPairs  = fault{InvalidIdentifier, "The hash has colons or hyphens between its digits.", hintHash}
+	faultBase64     = fault{InvalidIdentifier, "The value looks like a digest in base64, not in hex.", hintHash}
+	faultHashUUID   = fault{InvalidIdentifier, "The value is a UUID, not a SHA-256 hash.", hintHash}
+	faultPassword   = fault{
+		InvalidIdentifier,
+		"The value looks like a password hash (bcrypt, argon2, scrypt or the like), which differs at every run.", hintHash,
+	}
+	faultHashSpaces = fault{InvalidIdentifier, "The value holds white space: it is not a SHA-256 hash.", hintHash}
+	faultIFA        = fault{
+		InvalidIdentifier,
+		"The value is neither a UUID, nor a hash of 32, 40 or 64 hex digits, nor " +
+			"an opaque token of 8 to 128 letters and digits.", kindHints[kindIFA],
+	}
+	faultIFADamaged = fault{InvalidIdentifier, "The value looks like a damaged UUID.", hintUUID}
+	faultIFAWrapped = fault{InvalidIdentifier, "The UUID has a prefix, brackets or other text around it.", hintUUID}
+	faultIFAPairs   = fault{
+		InvalidIdentifier, "The value is a hash with colons between its digits.",
+		"Send the hexadecimal digits alone, or leave the field out.",
+	}
+	faultIFASpace = fault{
+		InvalidIdentifier, "The value holds white space or characters that are not ASCII.",
+		kindHints[kindIFA],
+	}
+	faultPartnerByte = fault{InvalidIdentifier, "The value holds white space, control characters or characters that are " +
+		"not ASCII.", "Send printable ASCII without spaces, or leave the field out."}
 )
 
 // describeHash says what a value that is no SHA-256 in hex looks like instead.
@@ -249,7 +285,10 @@ func hasHashPrefix(value string) bool {
 }
 
 func passwordHash(value string) bool {
-	for _, p := range [...]string{"$2a$", "$2b$", "$2y$", "$2x$", "$argon2", "$scrypt", "$pbkdf2", "pbkdf2", "$1$", "$5$", "$6$", "$y$"} {
+	for _, p := range [...]string{
+		"$2a$", "$2b$", "$2y$", "$2x$", "$argon2", "$scrypt", "$pbkdf2", "pbkdf2", "$1$", "$5$",
+		"$6$", "$y$",
+	} {
 		if strings.HasPrefix(value, p) {
 			return true
 		}

@@ -86,7 +86,8 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/timestamp", Type: "integer", Required: true,
-		Meaning: "When it happened, in whole Unix seconds. Milliseconds are understood, converted and warned about.", Example: `1794700800`,
+		Meaning: "When it happened, in whole Unix seconds. Milliseconds are understood, converted and warned about.",
+		Example: `1794700800`,
 	},
 	{
 		Pointer: "/event_type", Type: "string", Required: true,
@@ -94,23 +95,28 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/identifiers", Type: "object", Required: true,
-		Meaning: "Whose event it is. At least one of email_sha256, ifa and ip.", Example: `{"email_sha256":"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"}`,
+		Meaning: "Whose event it is. At least one of email_sha256, ifa and ip.",
+		Example: `{"email_sha256":"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"}`,
 	},
 	{
 		Pointer: "/identifiers/email_sha256", Type: "string",
-		Meaning: "SHA-256 of the trimmed, lower-cased e-mail address, as 64 hexadecimal digits.", Example: `"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"`,
+		Meaning: "SHA-256 of the trimmed, lower-cased e-mail address, as 64 hexadecimal digits.",
+		Example: `"973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"`,
 	},
 	{
 		Pointer: "/identifiers/ifa", Type: "string",
-		Meaning: "Advertising id of a phone or a television: a UUID, or a hash of it.", Example: `"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"`,
+		Meaning: "Advertising id of a phone or a television: a UUID, or a hash of it.",
+		Example: `"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"`,
 	},
 	{
 		Pointer: "/identifiers/ip", Type: "string",
-		Meaning: "SHA-256 of the IPv4 address in dotted form, as 64 hexadecimal digits.", Example: `"bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c"`,
+		Meaning: "SHA-256 of the IPv4 address in dotted form, as 64 hexadecimal digits.",
+		Example: `"bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c"`,
 	},
 	{
 		Pointer: "/identifiers/partner_id", Type: "string", MaxBytes: 2048,
-		Meaning: "An opaque id of your own, best under 512 characters. It does not count as an identifier.", Example: `"crm-8f14e45f"`,
+		Meaning: "An opaque id of your own, best under 512 characters. It does not count as an identifier.",
+		Example: `"crm-8f14e45f"`,
 	},
 	{
 		Pointer: "/custom_event_name", Type: "string", When: "event_type is custom", MaxBytes: 256,
@@ -134,7 +140,8 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/page_url", Type: "string", MaxBytes: 8192,
-		Meaning: "Address of the page or name of the screen where it happened.", Example: `"https://shop.example.com/checkout"`,
+		Meaning: "Address of the page or name of the screen where it happened.",
+		Example: `"https://shop.example.com/checkout"`,
 	},
 	{
 		Pointer: "/value", Type: "number",
@@ -162,7 +169,8 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/custom_data", Type: "object",
-		Meaning: "Anything else worth keeping: up to 100 members, three levels, 32 KiB.", Example: `{"order_id":"A-1001","coupons":["SPRING10"]}`,
+		Meaning: "Anything else worth keeping: up to 100 members, three levels, 32 KiB.",
+		Example: `{"order_id":"A-1001","coupons":["SPRING10"]}`,
 	},
 	{
 		Pointer: "/mmt_only", Type: "boolean",
@@ -178,12 +186,14 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/event_id", Type: "string", MaxBytes: maxReportID,
-		Meaning: "Another name of id, read where there is no id. The service gives each event an event_id of its own.", Example: `"A-1001-paid"`,
+		Meaning: "Another name of id, read where there is no id. The service gives each event an event_id of its own.",
+		Example: `"A-1001-paid"`,
 	},
 	{
 		Pointer: "/id", Type: "string", MaxBytes: maxReportID,
 		Meaning: "Your own id of what happened, the same in every report of it: a string or an integer. " +
-			"It is stored as sender_event_id, and reports that share it are counted as one conversion.", Example: `"A-1001-paid"`,
+			"It is stored as sender_event_id, and reports that share it are counted as one conversion.",
+		Example: `"A-1001-paid"`,
 	},
 }
 

@@ -45,13 +45,15 @@ func (d *Decoder) foreignHint(t *draft) string {
 	has := func(m foreignMembers) bool { return t.foreign&m == m }
 	switch {
 	case has(foreignEvents | foreignClientID):
-		return "This looks like a body for the Google Analytics 4 Measurement Protocol. Convert it: sluice-send convert --from ga4."
+		return "This looks like a body for the Google Analytics 4 Measurement Protocol. Convert it: sluice-send convert " +
+			"--from ga4."
 	case has(foreignData | foreignContext), has(foreignEvent | foreignContext), has(foreignEvent | foreignEventTime):
 		return "This looks like a body for the TikTok Events API. Convert it: sluice-send convert --from tiktok."
 	case has(foreignConversion):
 		return "This looks like an event for the Snap Conversions API. Convert it: sluice-send convert --from snap."
 	case has(foreignData), has(foreignEventName | foreignEventTime), has(foreignEventName | foreignUser):
-		return "This looks like a body for the Meta or Snap Conversions API. Convert it: sluice-send convert --from meta, or --from snap."
+		return "This looks like a body for the Meta or Snap Conversions API. Convert it: sluice-send convert --from meta, " +
+			"or --from snap."
 	}
 	return ""
 }

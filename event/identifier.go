@@ -26,8 +26,8 @@ const partnerIDWarnLength = 512
 // The order is the contract's: allowed shapes first, so that no detector reads personal data into the digits
 // of a hash or a UUID; then junk; then plaintext in the value or a decoded view of it; then the shape again.
 //
-// Hashes in email_sha256 and ip leave in lower case, and so does an ifa that is a UUID or a hash: operating systems spell
-// the id of one device in capitals or not, and none of that is a mistake of the sender.
+// Hashes in email_sha256 and ip leave in lower case, and so does an ifa that is a UUID or a hash: operating systems
+// spell the id of one device in capitals or not, and none of that is a mistake of the sender.
 func checkIdentifier(kind identifierKind, value string) (out string, warn, code Code, message, hint string) {
 	var r *fault
 	switch kind {
@@ -132,8 +132,8 @@ func lowered(value string, bits pii.Digits) string {
 	return value
 }
 
-// FoldIFA is the one spelling of an advertising id under which two are compared: UUIDs and hashes in lower case, any other
-// token as it is. Rows that earlier builds stored have the case that was sent.
+// FoldIFA is the one spelling of an advertising id under which two are compared: UUIDs and hashes in lower case, any
+// other token as it is. Rows that earlier builds stored have the case that was sent.
 func FoldIFA(ifa string) string {
 	switch len(ifa) {
 	case 36:
@@ -213,8 +213,8 @@ func visibleASCII(s string) bool {
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// hexPairs says whether value is a digest written in pairs of hexadecimal digits with colons or hyphens between them. It
-// needs as many pairs as MD5 has bytes: fewer can be a MAC address.
+// hexPairs says whether value is a digest written in pairs of hexadecimal digits with colons or hyphens between them.
+// It needs as many pairs as MD5 has bytes: fewer can be a MAC address.
 func hexPairs(value string) bool {
 	const least = 16 * 3
 	if len(value) < least-1 || len(value)%3 != 2 || value[2] != ':' && value[2] != '-' {

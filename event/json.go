@@ -18,8 +18,8 @@ func AppendJSON(b []byte, r *Row) []byte {
 	return append(b, '}')
 }
 
-// AppendString adds a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the result is always valid. The same s
-// always gives the same bytes: a sender repeats a request to the byte, also after an update.
+// AppendString adds a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the result is always valid. The same
+// s always gives the same bytes: a sender repeats a request to the byte, also after an update.
 func AppendString[S string | []byte](b []byte, s S) []byte {
 	b = append(b, '"')
 	done := 0 // everything before it is written
@@ -76,8 +76,8 @@ func appendNumbers(b []byte, list []int32) []byte {
 	return append(b, ']')
 }
 
-// appendLine adds JSON on one line: in valid JSON a control character can only be white space between tokens, so leaving
-// them out changes nothing.
+// appendLine adds JSON on one line: in valid JSON a control character can only be white space between tokens, so
+// leaving them out changes nothing.
 func appendLine(b []byte, raw string) []byte {
 	from := 0
 	for i := 0; i < len(raw); i++ {

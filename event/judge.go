@@ -102,17 +102,23 @@ func (d *Decoder) lacks(t *draft, f field, message, hint string) {
 
 // checkMissing is the rule of required members, but for identifiers, which have a rule of their own.
 func (d *Decoder) checkMissing(t *draft) {
-	d.lacks(t, fieldDataset, "data_set_id is required.", cmp.Or(d.foreignHint(t), "Send the id of the dataset that the API key was issued for."))
-	d.lacks(t, fieldTimestamp, "timestamp is required.", "Send the time of the event in whole Unix seconds, as a JSON integer.")
-	d.lacks(t, fieldType, "event_type is required.", cmp.Or(d.foreignHint(t), "Send one of the event types, such as purchase, or custom with a custom_event_name."))
+	d.lacks(t, fieldDataset, "data_set_id is required.",
+		cmp.Or(d.foreignHint(t), "Send the id of the dataset that the API key was issued for."))
+	d.lacks(t, fieldTimestamp, "timestamp is required.",
+		"Send the time of the event in whole Unix seconds, as a JSON integer.")
+	d.lacks(t, fieldType, "event_type is required.",
+		cmp.Or(d.foreignHint(t), "Send one of the event types, such as purchase, or custom with a custom_event_name."))
 	if t.text[fieldType] == Custom {
-		d.lacks(t, fieldCustomName, "custom_event_name is required when event_type is custom.", "Send your own name for the event, such as quiz_finished.")
+		d.lacks(t, fieldCustomName, "custom_event_name is required when event_type is custom.",
+			"Send your own name for the event, such as quiz_finished.")
 	}
 	if (t.has|t.faulty)&(1<<fieldValue) != 0 {
-		d.lacks(t, fieldCurrency, "currency_code is required when value is present.", "Send the ISO 4217 code of the currency, such as USD, or omit value.")
+		d.lacks(t, fieldCurrency, "currency_code is required when value is present.",
+			"Send the ISO 4217 code of the currency, such as USD, or omit value.")
 	}
 	if (t.has|t.faulty)&(1<<fieldGPPString) != 0 {
-		d.lacks(t, fieldGPPSID, "gpp_sid is required when gpp_string is present.", "Send the ids of the sections that apply, such as [7], as the consent platform gave them.")
+		d.lacks(t, fieldGPPSID, "gpp_sid is required when gpp_string is present.",
+			"Send the ids of the sections that apply, such as [7], as the consent platform gave them.")
 	}
 }
 
@@ -138,7 +144,8 @@ func (d *Decoder) checkType(t *draft, r *Row) {
 	if name == Custom {
 		r.CustomEventName = t.text[fieldCustomName]
 	} else {
-		d.warn(CustomEventNameIgnored, fieldTable[fieldCustomName].Pointer, "custom_event_name was dropped, because event_type is not custom.")
+		d.warn(CustomEventNameIgnored, fieldTable[fieldCustomName].Pointer,
+			"custom_event_name was dropped, because event_type is not custom.")
 	}
 }
 
@@ -159,10 +166,12 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 		d.problem(InvalidTimestamp, pointer, "The timestamp is too large for any unit of time.", "")
 		return
 	case at >= nanosecondsFrom:
-		d.problem(InvalidTimestamp, pointer, "The timestamp is in nanoseconds.", "Send whole Unix seconds: divide by 1,000,000,000.")
+		d.problem(InvalidTimestamp, pointer, "The timestamp is in nanoseconds.",
+			"Send whole Unix seconds: divide by 1,000,000,000.")
 		return
 	case at >= microsecondsFrom:
-		d.problem(InvalidTimestamp, pointer, "The timestamp is in microseconds.", "Send whole Unix seconds: divide by 1,000,000.")
+		d.problem(InvalidTimestamp, pointer, "The timestamp is in microseconds.",
+			"Send whole Unix seconds: divide by 1,000,000.")
 		return
 	case at >= millisecondsFrom:
 		at /= 1000
@@ -173,7 +182,8 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 	age := d.now - max(at, -nanosecondsFrom)
 	switch {
 	case at == 0:
-		d.problem(TimestampTooOld, pointer, "The timestamp is 0, which is the year 1970.", "The time was probably not set: send the time of the event in whole Unix seconds.")
+		d.problem(TimestampTooOld, pointer, "The timestamp is 0, which is the year 1970.",
+			"The time was probably not set: send the time of the event in whole Unix seconds.")
 	case age > maxAgeSeconds:
 		d.problem(TimestampTooOld, pointer, "The event is more than 30 days old.", "")
 	case age < -skewSeconds:
@@ -259,8 +269,11 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 // searched are the string members that may hold anything, and so an e-mail address. What the narrow ones may hold is
 // no address; they are searched only if the event has another problem.
 var (
-	searched = [...]field{fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL, fieldEventID, fieldID}
-	narrow   = [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion}
+	searched = [...]field{
+		fieldCustomName, fieldSource, fieldCampaignID, fieldCampaignName, fieldReferer, fieldPageURL,
+		fieldEventID, fieldID,
+	}
+	narrow = [...]field{fieldType, fieldCurrency, fieldGPPString, fieldUSPrivacy, fieldSchemaVersion}
 )
 
 // checkPlaintext looks for e-mail addresses outside of the identifiers. What is dropped or kept as it came was searched
@@ -329,7 +342,8 @@ func (d *Decoder) checkValue(t *draft, r *Row) {
 	}
 	v, err := strconv.ParseFloat(t.text[f], 64)
 	if err != nil || math.IsInf(v, 0) {
-		d.problem(InvalidType, fieldTable[f].Pointer, "value is a number too large to be held.", "Send a finite number below 1.8e308.")
+		d.problem(InvalidType, fieldTable[f].Pointer, "value is a number too large to be held.",
+			"Send a finite number below 1.8e308.")
 		return
 	}
 	r.Value, r.HasValue = v+0, true // + 0 makes a negative zero a plain one
@@ -366,7 +380,8 @@ var limited = func() (fields []field) {
 func (d *Decoder) checkLengths(t *draft) {
 	for _, f := range limited {
 		if limit := fieldTable[f].MaxBytes; len(t.text[f]) > limit {
-			d.problem(FieldTooLong, fieldTable[f].Pointer, fieldTable[f].Name()+" is longer than "+strconv.Itoa(limit)+" bytes of UTF-8.", "")
+			d.problem(FieldTooLong, fieldTable[f].Pointer, fieldTable[f].Name()+" is longer than "+strconv.Itoa(limit)+
+				" bytes of UTF-8.", "")
 		}
 	}
 }

@@ -77,8 +77,8 @@ func (d *Decoder) first(f field, level int) bool {
 	return true
 }
 
-// readAgain reads the value of a member that was named before. The value is ignored, but a data_set_id is still compared
-// with the dataset of the key.
+// readAgain reads the value of a member that was named before. The value is ignored, but a data_set_id is still
+// compared with the dataset of the key.
 func (d *Decoder) readAgain(f field) bool {
 	if f != fieldDataset || d.scan.Peek() != '"' {
 		return d.walk(1)
@@ -172,7 +172,8 @@ func (d *Decoder) readTimestamp() bool {
 		}
 		if !isBlank(raw) {
 			d.draft.faulty |= 1 << f
-			d.problem(InvalidTimestamp, fieldTable[f].Pointer, "The timestamp is a string.", "Send whole Unix seconds as a JSON integer, without quotes.")
+			d.problem(InvalidTimestamp, fieldTable[f].Pointer, "The timestamp is a string.",
+				"Send whole Unix seconds as a JSON integer, without quotes.")
 			if pii.HoldsEmail(raw) {
 				d.plaintext(1)
 			}

@@ -176,7 +176,8 @@ func (d *Decoder) checkPrivacy(t *draft, s *gpp.Signals) {
 	if t.is(fieldUSPrivacy) {
 		usp, err := gpp.ParseUSPrivacy(t.text[fieldUSPrivacy])
 		if err != nil {
-			d.problem(InvalidUSPrivacyString, fieldTable[fieldUSPrivacy].Pointer, "us_privacy_string is not the digit 1 and three of Y, N and -.", "")
+			d.problem(InvalidUSPrivacyString, fieldTable[fieldUSPrivacy].Pointer,
+				"us_privacy_string is not the digit 1 and three of Y, N and -.", "")
 		}
 		s.USPrivacy = usp
 	}
@@ -316,7 +317,8 @@ func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	}
 	if verdict.Undisclosed {
 		d.warn(TCFWithoutDisclosedVendors, fieldTable[fieldGPPString].Pointer,
-			"The TC string was created after 2026-02-28 and has no segment DisclosedVendors. TCF 2.3 demands it, so the string is no consent.")
+			"The TC string was created after 2026-02-28 and has no segment DisclosedVendors. TCF 2.3 demands it, so the string "+
+				"is no consent.")
 	}
 	if verdict.Outcome == gpp.Unrestricted {
 		return
@@ -349,7 +351,8 @@ func newerMessage(g *gpp.String) string {
 			names = append(names, s.Name()+" version "+strconv.Itoa(s.Version()))
 		}
 	}
-	return "The GPP string has sections that are newer than what is read: " + strings.Join(names, ", ") + ". Where one is in force, the event is suppressed."
+	return "The GPP string has sections that are newer than what is read: " + strings.Join(names, ", ") +
+		". Where one is in force, the event is suppressed."
 }
 
 // ReasonSuppressionList is the reason of an outcome that the operator's list decides.
@@ -360,16 +363,19 @@ const listedMessage = "The operator's suppression list forbids use. Every identi
 
 const suppressedMessage = "The consent signals forbid use. Every identifier and every other text was removed."
 
-// unnameMembers puts one warning in the place of all that name members which are not in the table of fields. It says how many
-// there are. Such a name can be an identifier, and the warnings of an accepted event may be stored with its receipt.
+// unnameMembers puts one warning in the place of all that name members which are not in the table of fields. It says
+// how many there are. Such a name can be an identifier, and the warnings of an accepted event may be stored with its
+// receipt.
 func (d *Decoder) unnameMembers() {
 	kept := d.warnings[:0]
 	for _, w := range d.warnings {
 		switch w.Code {
 		case UnknownField:
-			w.Field, w.Message = "", counted(d.unknown, "member is unknown and was dropped", "members are unknown and were dropped")
+			w.Field, w.Message = "", counted(d.unknown, "member is unknown and was dropped",
+				"members are unknown and were dropped")
 		case PrivacyNotUnderstood:
-			w.Field, w.Message = "", counted(d.unread, "consent signal was not understood", "consent signals were not understood")
+			w.Field, w.Message = "", counted(d.unread, "consent signal was not understood",
+				"consent signals were not understood")
 		default:
 			w.Field = knownPointer(w.Field)
 		}
@@ -384,12 +390,13 @@ func counted(n int, one, many string) string {
 	if n == 1 {
 		many = one
 	}
-	return strconv.Itoa(n) + " " + many + ". Send the event to /v1/events/validate to see which: the answer about a suppressed event names none."
+	return strconv.Itoa(n) + " " + many +
+		". Send the event to /v1/events/validate to see which: the answer about a suppressed event names none."
 }
 
 // suppress keeps of a row what can be counted: dataset, event type, times, value and currency, and the facts that we
-// decided ourselves. cp_id stays only where it is the dataset's own id. Every other member can carry an identifier, also
-// one that the sender copied into it, such as a hash in source or in the ids of gpp_sid; so none of them stays.
+// decided ourselves. cp_id stays only where it is the dataset's own id. Every other member can carry an identifier,
+// also one that the sender copied into it, such as a hash in source or in the ids of gpp_sid; so none of them stays.
 func suppress(r *Row) {
 	kept := Row{
 		EventID: r.EventID, SubmissionID: r.SubmissionID, SubmissionIndex: r.SubmissionIndex, ReceivedAt: r.ReceivedAt,

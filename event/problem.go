@@ -30,7 +30,10 @@ func (d *Decoder) problem(code Code, pointer, message, hint string) {
 	if hint == "" {
 		hint = codeTable[r].Remedy
 	}
-	d.problems = append(d.problems, problem{Error{Index: d.index, Code: code, Field: pointer, Message: message, Hint: hint}, r})
+	d.problems = append(d.problems, problem{Error{
+		Index: d.index, Code: code, Field: pointer, Message: message,
+		Hint: hint,
+	}, r})
 }
 
 // duplicate notes that the last step of the path names a member for the second time.
@@ -43,7 +46,8 @@ func (d *Decoder) plaintext(level int) { d.plaintextAt(d.pointer(level)) }
 
 // plaintextAt notes an e-mail address outside of the identifiers.
 func (d *Decoder) plaintextAt(pointer string) {
-	d.problem(PlaintextPII, pointer, "A plaintext e-mail address was found.", "Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
+	d.problem(PlaintextPII, pointer, "A plaintext e-mail address was found.",
+		"Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
 }
 
 // wrong notes that a known member has the wrong JSON type. The member then counts as neither present nor absent, so
@@ -108,8 +112,8 @@ func (d *Decoder) reject() {
 	}
 }
 
-// reportUnknown keeps the warnings about unknown members of an event that is rejected: one of them may be the member that is
-// missing, misspelled.
+// reportUnknown keeps the warnings about unknown members of an event that is rejected: one of them may be the member
+// that is missing, misspelled.
 func (d *Decoder) reportUnknown() {
 	r := &d.result
 	to := &r.Unknown

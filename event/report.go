@@ -5,8 +5,8 @@ import "sluice/event/internal/jsonscan"
 // maxReportID is the longest id of a report in bytes, from the contract.
 const maxReportID = 256
 
-// reportID is a sender's own id of what an event reports. It is there unless the member is absent, null or blank; the text
-// is empty where the value is of a type that cannot be kept.
+// reportID is a sender's own id of what an event reports. It is there unless the member is absent, null or blank; the
+// text is empty where the value is of a type that cannot be kept.
 type reportID struct {
 	text  string
 	there bool
@@ -111,7 +111,8 @@ func (d *Decoder) checkReportIDs(t *draft, r *Row) {
 	}
 	switch {
 	case eventID.there && eventID.text == "":
-		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped: it is neither a string nor an integer.")
+		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer,
+			"event_id was dropped: it is neither a string nor an integer.")
 	case eventID.there && id.there && eventID.text != id.text:
 		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped: it is not the id beside it.")
 	}

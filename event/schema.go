@@ -7,8 +7,8 @@ import (
 )
 
 // Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It rejects nothing that Decode
-// accepts. It accepts more than Decode, because JSON Schema cannot express rules about the time of receipt, the spelling
-// of numbers, lengths in bytes, the content of consent strings, duplicate names and plaintext.
+// accepts. It accepts more than Decode, because JSON Schema cannot express rules about the time of receipt, the
+// spelling of numbers, lengths in bytes, the content of consent strings, duplicate names and plaintext.
 //
 // The bytes are shared: do not change them.
 func Schema() []byte { return schemaText() }
@@ -68,12 +68,13 @@ var patterns = map[field]string{
 
 func eventSchema() *node {
 	root := &node{
-		Schema:      "https://json-schema.org/draft/2020-12/schema",
-		ID:          "urn:sluice:schema:event:" + schemaVersion,
-		Title:       "Conversion event",
-		Description: "One event as a sender submits it. Null and blank optional members count as absent; members that are not listed are dropped with a warning.",
-		Type:        "object",
-		Properties:  map[string]*node{},
+		Schema: "https://json-schema.org/draft/2020-12/schema",
+		ID:     "urn:sluice:schema:event:" + schemaVersion,
+		Title:  "Conversion event",
+		Description: "One event as a sender submits it. Null and blank optional members count as absent; members that are " +
+			"not listed are dropped with a warning.",
+		Type:       "object",
+		Properties: map[string]*node{},
 	}
 	objects := map[string]*node{"": root}
 	for i := range fieldTable {
@@ -178,13 +179,16 @@ func currencySchema() []*node {
 	return []*node{
 		{Type: "null"},
 		{Enum: codes},
-		{Description: "Accepted with a warning: other than capital letters.", Type: "string", MaxLength: 3, Pattern: "^[A-Za-z]*[a-z][A-Za-z]*$"},
+		{
+			Description: "Accepted with a warning: other than capital letters.", Type: "string", MaxLength: 3,
+			Pattern: "^[A-Za-z]*[a-z][A-Za-z]*$",
+		},
 		{Description: "Absent.", Type: "string", Pattern: blankText},
 	}
 }
 
-// customSchema is a value inside custom_data that may hold so many levels of arrays and objects. Each type is a branch of
-// its own: validators in strict mode reject a list of types.
+// customSchema is a value inside custom_data that may hold so many levels of arrays and objects. Each type is a branch
+// of its own: validators in strict mode reject a list of types.
 func customSchema(levels int) *node {
 	branches := []*node{{Type: []string{"string", "null"}}, {Type: "number"}, {Type: "boolean"}}
 	if levels > 0 {

@@ -32,7 +32,8 @@ func LookupCode(code Code) (info CodeInfo, known bool) {
 		}
 	}
 	return CodeInfo{
-		Code: code, Kind: RuleKind, Meaning: "A code of another version of the service.", Remedy: "See the documentation of that version.",
+		Code: code, Kind: RuleKind, Meaning: "A code of another version of the service.",
+		Remedy: "See the documentation of that version.",
 	}, false
 }
 
@@ -55,7 +56,8 @@ var codeTable = []CodeInfo{
 	},
 	{
 		InvalidEventType, RuleKind, "event_type is not one of the event types.",
-		"Use one of the event types listed at /docs and /v1/schema/events, spelled exactly, or custom with a custom_event_name.",
+		"Use one of the event types listed at /docs and /v1/schema/events, spelled exactly, or custom with a " +
+			"custom_event_name.",
 	},
 	{
 		InvalidTimestamp, RuleKind, "timestamp is not an integer of Unix seconds.",
@@ -111,46 +113,125 @@ var codeTable = []CodeInfo{
 	},
 
 	{EmptyBatch, RequestKind, "The batch holds no event.", "Send at least one event."},
-	{BatchTooLarge, RequestKind, "The batch holds more than 1,000 events.", "Split it into several requests; 500 events are a good size."},
-	{BatchRejected, RequestKind, "No event of the batch is valid, for different reasons.", "See errors: each entry names event, member and rule."},
+	{
+		BatchTooLarge, RequestKind, "The batch holds more than 1,000 events.",
+		"Split it into several requests; 500 events are a good size.",
+	},
+	{
+		BatchRejected, RequestKind, "No event of the batch is valid, for different reasons.",
+		"See errors: each entry names event, member and rule.",
+	},
 	{MissingAPIKey, RequestKind, "The request carries no key.", "Send Authorization: Bearer and the dataset's key."},
 	{InvalidAPIKey, RequestKind, "The key is not valid.", "Check the key; ask the operator for a new one if need be."},
-	{DatasetForbidden, RequestKind, "An event names a dataset that the key does not open.", "Use the key of that dataset; one request, one dataset."},
-	{ServerSideOnly, RequestKind, "The request comes from a browser.", "Send from a server; a key must never reach a browser."},
-	{InvalidParameter, RequestKind, "A query parameter cannot be read.", "Send one of the values that the hint lists, or leave the parameter out."},
+	{
+		DatasetForbidden, RequestKind, "An event names a dataset that the key does not open.",
+		"Use the key of that dataset; one request, one dataset.",
+	},
+	{
+		ServerSideOnly, RequestKind, "The request comes from a browser.",
+		"Send from a server; a key must never reach a browser.",
+	},
+	{
+		InvalidParameter, RequestKind, "A query parameter cannot be read.",
+		"Send one of the values that the hint lists, or leave the parameter out.",
+	},
 	{NotFound, RequestKind, "There is nothing at this path.", "Check path and id."},
 	{MethodNotAllowed, RequestKind, "The path does not take this method.", "See the Allow header."},
 	{PayloadTooLarge, RequestKind, "The body is larger than 5,242,880 bytes.", "Split it into several requests."},
-	{UnsupportedMediaType, RequestKind, "The body's media type or encoding is not read.", "Send application/json, plain, gzip or zstd."},
-	{IdempotencyInProgress, RequestKind, "The first request with this Idempotency-Key is still running.", "Wait for Retry-After, then send the same again."},
-	{IdempotencyKeyReused, RequestKind, "The Idempotency-Key was used with another body.", "Use a new key for a new body."},
+	{
+		UnsupportedMediaType, RequestKind, "The body's media type or encoding is not read.",
+		"Send application/json, plain, gzip or zstd.",
+	},
+	{
+		IdempotencyInProgress, RequestKind, "The first request with this Idempotency-Key is still running.",
+		"Wait for Retry-After, then send the same again.",
+	},
+	{
+		IdempotencyKeyReused, RequestKind, "The Idempotency-Key was used with another body.",
+		"Use a new key for a new body.",
+	},
 	{RateLimited, RequestKind, "The dataset's rate limit is reached.", "Wait for Retry-After, then send the same again."},
 	{InternalError, RequestKind, "The service could not process the request.", "Try again, waiting longer each time."},
-	{Unavailable, RequestKind, "The service cannot take events at the moment.", "Wait for Retry-After, then send the same again."},
+	{
+		Unavailable, RequestKind, "The service cannot take events at the moment.",
+		"Wait for Retry-After, then send the same again.",
+	},
 
-	{LateEvent, WarningKind, "The event is at least 7 days old. It is stored, and is not eligible for optimization.", "Send events sooner."},
+	{
+		LateEvent, WarningKind, "The event is at least 7 days old. It is stored, and is not eligible for optimization.",
+		"Send events sooner.",
+	},
 	{TimestampMilliseconds, WarningKind, "timestamp was read as milliseconds.", "Send whole seconds."},
 	{ClockSkew, WarningKind, "The event lies up to five minutes in the future.", "Set the sending machine's clock."},
-	{HashCaseNormalized, WarningKind, "A hash in upper case was converted to lower case.", "Send lower-case hexadecimal digits."},
+	{
+		HashCaseNormalized, WarningKind, "A hash in upper case was converted to lower case.",
+		"Send lower-case hexadecimal digits.",
+	},
 	{CurrencyCaseNormalized, WarningKind, "currency_code was converted to upper case.", "Send capital letters."},
-	{UnknownField, WarningKind, "A member is unknown. It was dropped.", "Put data of your own into custom_data. Of a suppressed event only the number of unknown members is said; /v1/events/validate names them."},
-	{EventIDIgnored, WarningKind, "An id was dropped: it is neither a string nor an integer, or event_id is not the id beside it.", "Send one id of your own, as a string, in the member id."},
-	{CustomEventNameIgnored, WarningKind, "custom_event_name was dropped: event_type is not custom.", "Omit it, or send event_type custom."},
-	{ExtIgnored, WarningKind, "The content of ext was dropped. The member is reserved.", "Put data of your own into custom_data."},
-	{GPPSIDMismatch, WarningKind, "gpp_sid names sections that the GPP string does not hold.", "Send the ids that the consent platform gave with the string."},
+	{
+		UnknownField, WarningKind, "A member is unknown. It was dropped.",
+		"Put data of your own into custom_data. Of a suppressed event only the number of unknown members is said; " +
+			"/v1/events/validate names them.",
+	},
+	{EventIDIgnored, WarningKind, "An id was dropped: it is neither a string nor an integer, or event_id is not the id " +
+		"beside it.", "Send one id of your own, as a string, in the member id."},
+	{
+		CustomEventNameIgnored, WarningKind, "custom_event_name was dropped: event_type is not custom.",
+		"Omit it, or send event_type custom.",
+	},
+	{
+		ExtIgnored, WarningKind, "The content of ext was dropped. The member is reserved.",
+		"Put data of your own into custom_data.",
+	},
+	{
+		GPPSIDMismatch, WarningKind, "gpp_sid names sections that the GPP string does not hold.",
+		"Send the ids that the consent platform gave with the string.",
+	},
 	{GPPSIDIgnored, WarningKind, "gpp_sid came without a GPP string: it was dropped.", "Send both or neither."},
-	{IFAZeroed, WarningKind, "The advertising id is all zeros or all ones, because the person switched it off. It counts as absent.", "Omit ifa for them."},
-	{IFANonstandard, WarningKind, "The advertising id is neither a UUID nor a hash.", "Send the id as the device gives it."},
-	{JunkHash, WarningKind, "The value is the hash of nothing, such as an empty string: it counts as absent.", "Hash only values that are there."},
+	{
+		IFAZeroed, WarningKind,
+		"The advertising id is all zeros or all ones, because the person switched it off. It counts " +
+			"as absent.", "Omit ifa for them.",
+	},
+	{
+		IFANonstandard, WarningKind, "The advertising id is neither a UUID nor a hash.",
+		"Send the id as the device gives it.",
+	},
+	{
+		JunkHash, WarningKind, "The value is the hash of nothing, such as an empty string: it counts as absent.",
+		"Hash only values that are there.",
+	},
 	{PartnerIDLong, WarningKind, "partner_id is longer than 512 characters.", "Send a hash of it."},
 	{NegativeValue, WarningKind, "value is negative and the event is not a refund.", "Use event_type refund for refunds."},
-	{ValueImplausible, WarningKind, "value is beyond 1e15. It is stored, and left out of every sum.", "Send the value in units of the currency."},
-	{NullDropped, WarningKind, "An array in custom_data held nulls. They were dropped, so other elements moved.", "Leave nulls out, or send another value that stands for nothing."},
-	{PrivacyRestricted, WarningKind, "The consent signals allow measurement only.", "No action is needed if the person opted out."},
-	{PrivacyNotUnderstood, WarningKind, "A consent signal is in a place or under a name that we do not read. The event is restricted to measurement.", "Send the signal in the place that the message names."},
-	{GPPVersionUnknown, WarningKind, "The GPP string has a section that is newer than what is read. Where the section is in force, the event is suppressed.", "Send the string as the consent platform gave it, and tell the operator: a newer version of the service may read it."},
-	{TCFWithoutDisclosedVendors, WarningKind, "A TC string that was created after 2026-02-28 lacks the segment DisclosedVendors, which TCF 2.3 demands. It is no consent: the event is suppressed.", "Update the consent platform to TCF 2.3. Send the whole TC string, with all its segments."},
-	{PrivacySuppressed, WarningKind, "The consent signals forbid use. Every identifier and every other text was removed.", "Do not send events of people who opted out."},
+	{
+		ValueImplausible, WarningKind, "value is beyond 1e15. It is stored, and left out of every sum.",
+		"Send the value in units of the currency.",
+	},
+	{
+		NullDropped, WarningKind, "An array in custom_data held nulls. They were dropped, so other elements moved.",
+		"Leave nulls out, or send another value that stands for nothing.",
+	},
+	{
+		PrivacyRestricted, WarningKind, "The consent signals allow measurement only.",
+		"No action is needed if the person opted out.",
+	},
+	{PrivacyNotUnderstood, WarningKind, "A consent signal is in a place or under a name that we do not read. The event " +
+		"is restricted to measurement.", "Send the signal in the place that the message names."},
+	{
+		GPPVersionUnknown, WarningKind,
+		"The GPP string has a section that is newer than what is read. Where the section is " +
+			"in force, the event is suppressed.", "Send the string as the consent platform gave it, and tell the operator: a " +
+			"newer version of the service may read it.",
+	},
+	{
+		TCFWithoutDisclosedVendors, WarningKind, "A TC string that was created after 2026-02-28 lacks the segment " +
+			"DisclosedVendors, which TCF 2.3 demands. It is no consent: the event is suppressed.",
+		"Update the consent platform to TCF 2.3. Send the whole TC string, with all its segments.",
+	},
+	{
+		PrivacySuppressed, WarningKind, "The consent signals forbid use. Every identifier and every other text was removed.",
+		"Do not send events of people who opted out.",
+	},
 }
 
 // rank is the position of a code in the table: where an event breaks several rules, the lower is listed first. An

@@ -17,7 +17,8 @@ type segment struct {
 }
 
 // walk reads a value that no rule looks into. It checks the syntax and, unless mute, that no object in it names a
-// member twice, that it holds no e-mail address and, unless nameless, no consent signal. level is how many containers are open around the value.
+// member twice, that it holds no e-mail address and, unless nameless, no consent signal. level is how many containers
+// are open around the value.
 func (d *Decoder) walk(level int) bool {
 	switch d.scan.Peek() {
 	case '"':

@@ -67,20 +67,29 @@ var layouts = compile([]struct {
 }{
 	{7, "usnat", 1, gpcSubsection, "2", national + sensitive + ":12" + child + ":2 PersonalDataConsents" + mspa},
 	{7, "usnat", 2, gpcSubsection, "2", national + sensitive + ":16" + child + ":3 PersonalDataConsents" + mspa},
-	{8, "usca", 1, gpcSubsection, "12", "SaleOptOutNotice SharingOptOutNotice SensitiveDataLimitUseNotice SaleOptOut SharingOptOut" +
-		sensitive + ":9" + child + ":2 PersonalDataConsents" + mspa},
+	{
+		8, "usca", 1, gpcSubsection, "12",
+		"SaleOptOutNotice SharingOptOutNotice SensitiveDataLimitUseNotice SaleOptOut SharingOptOut" +
+			sensitive + ":9" + child + ":2 PersonalDataConsents" + mspa,
+	},
 	{9, "usva", 1, noSubsection, "1", "SharingNotice" + standard + sensitive + ":8" + child + mspa},
 	{10, "usco", 1, gpcSubsection, "1", "SharingNotice" + standard + sensitive + ":7" + child + mspa},
-	{11, "usut", 1, noSubsection, "1", "SharingNotice SaleOptOutNotice TargetedAdvertisingOptOutNotice SensitiveDataProcessingOptOutNotice" +
-		" SaleOptOut TargetedAdvertisingOptOut" + sensitive + ":8" + child + mspa},
+	{
+		11, "usut", 1, noSubsection, "1",
+		"SharingNotice SaleOptOutNotice TargetedAdvertisingOptOutNotice SensitiveDataProcessingOptOutNotice" +
+			" SaleOptOut TargetedAdvertisingOptOut" + sensitive + ":8" + child + mspa,
+	},
 	{12, "usct", 1, gpcSubsection, "1", "SharingNotice" + standard + sensitive + ":8" + child + ":3" + mspa},
 	{13, "usfl", 1, noSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + ":3" + further + mspa},
 	{14, "usmt", 1, gpcSubsection, "1", "SharingNotice" + standard + sensitive + ":8" + child + ":3" + further + mspa},
 	{15, "usor", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":11" + child + ":3" + further + mspa},
 	{16, "ustx", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + further + mspa},
 	{17, "usde", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":9" + child + ":5" + further + mspa},
-	{18, "usia", 1, gpcSubsection, "1", "ProcessingNotice SaleOptOutNotice TargetedAdvertisingOptOutNotice SensitiveDataOptOutNotice" +
-		" SaleOptOut TargetedAdvertisingOptOut" + sensitive + ":8" + child + mspa},
+	{
+		18, "usia", 1, gpcSubsection, "1",
+		"ProcessingNotice SaleOptOutNotice TargetedAdvertisingOptOutNotice SensitiveDataOptOutNotice" +
+			" SaleOptOut TargetedAdvertisingOptOut" + sensitive + ":8" + child + mspa,
+	},
 	{19, "usne", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + further + mspa},
 	{20, "usnh", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":8" + child + ":3" + further + mspa},
 	{21, "usnj", 1, gpcSubsection, "1", "ProcessingNotice" + standard + sensitive + ":10" + child + ":5" + further + mspa},

@@ -62,15 +62,15 @@ func (s *Section) Version() int { return int(s.version) }
 func (s *Section) Text() string { return s.text }
 
 // Opaque reports whether the section was kept without being read: an id without a published layout, a version that is
-// newer than what is read, or a European TC string in the place of the Canadian one, as a published example has it. What
-// it says cannot be honoured.
+// newer than what is read, or a European TC string in the place of the Canadian one, as a published example has it.
+// What it says cannot be honoured.
 func (s *Section) Opaque() bool { return s.opaque }
 
 // Newer reports whether the section is opaque because it is newer than what is read.
 func (s *Section) Newer() bool { return s.newer }
 
-// newerVersions is how far above the newest version that is read a version is newer. What is farther above is no version
-// but a damaged string. The standard has had two versions of one section in four years.
+// newerVersions is how far above the newest version that is read a version is newer. What is farther above is no
+// version but a damaged string. The standard has had two versions of one section in four years.
 const newerVersions = 8
 
 func isNewer(version, newest uint8) bool { return version > newest && version <= newest+newerVersions }

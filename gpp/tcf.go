@@ -62,8 +62,8 @@ const newestTCF = 2
 // disclosedFrom is the creation time from which TCF 2.3 holds, 2026-03-01T00:00:00Z.
 const disclosedFrom Decisecond = 17_723_232_000
 
-// undisclosed reports whether a section is a European TC string of TCF 2.3 without the vendors that were disclosed to the
-// person: no vendor may rely on it.
+// undisclosed reports whether a section is a European TC string of TCF 2.3 without the vendors that were disclosed to
+// the person: no vendor may rely on it.
 func (s *Section) undisclosed() bool {
 	return s.id == TCFEUv2 && s.tcf != nil && !s.tcf.HasVendorsDisclosed && s.tcf.Created >= disclosedFrom
 }
@@ -82,8 +82,9 @@ func (s *Section) parseTCFEU(t *TCF) *Error {
 }
 
 // parseTCFCA reads the section as a Canadian TC string, into t. Encoders of before 2026 wrote ranges of plain integers
-// where the specification has Fibonacci codes, and publisher restrictions as in Europe; a string that cannot be read one
-// way is read the other ways. A published example of the specification has a European TC string here, which is kept without being read.
+// where the specification has Fibonacci codes, and publisher restrictions as in Europe; a string that cannot be read
+// one way is read the other ways. A published example of the specification has a European TC string here, which is kept
+// without being read.
 func (s *Section) parseTCFCA(t *TCF) *Error {
 	if version := sextet[s.text[0]]; isNewer(version, newestTCF) {
 		s.keepNewer(version)

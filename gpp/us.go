@@ -82,8 +82,8 @@ func (s *Section) parseHead(head string) (listed bool, err *Error) {
 	return count == 1, nil
 }
 
-// keepHeaded keeps a section of 7 to 23 that begins with a section header, a form that none of them has yet. A header is
-// shorter than any core; a longer text is a core whose version happens to be the section's id.
+// keepHeaded keeps a section of 7 to 23 that begins with a section header, a form that none of them has yet. A header
+// is shorter than any core; a longer text is a core whose version happens to be the section's id.
 func (s *Section) keepHeaded(head string) {
 	version := s.id
 	if short := len(head) < s.layout.length; short || !isNewer(version, s.layout.newest()) {

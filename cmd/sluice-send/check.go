@@ -84,7 +84,9 @@ func (p *program) check(ctx context.Context, in *input.Options, remote bool, fil
 	return nil
 }
 
-func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Options, file string, clock time.Time) (*checkReport, error) {
+func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Options, file string,
+	clock time.Time,
+) (*checkReport, error) {
 	in.Dataset = p.dataset
 	o, err := in.Open(file, p.stdin)
 	if err != nil {
@@ -138,7 +140,9 @@ func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Opt
 }
 
 // count counts a batch and, without --json, prints its rejected rows.
-func (p *program) count(report *checkReport, file string, rows int, rejected []upload.RejectedRow, warnings map[event.Code]int) {
+func (p *program) count(report *checkReport, file string, rows int, rejected []upload.RejectedRow,
+	warnings map[event.Code]int,
+) {
 	report.Rows += rows
 	report.Rejected += len(rejected)
 	report.Valid = report.Rows - report.Rejected

@@ -34,7 +34,8 @@ Examples that depend on the exact second of receipt are left out: the clock of a
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.conformance(cmd.Context(), &o) },
 	}
 	cmd.Flags().BoolVar(&o.store, "store", false, "also send the examples to the paths that store them")
-	cmd.Flags().BoolVar(&o.suppress, "suppress", false, "the dataset suppresses people who opted out: replay the examples for that")
+	cmd.Flags().BoolVar(&o.suppress, "suppress", false,
+		"the dataset suppresses people who opted out: replay the examples for that")
 	return cmd
 }
 
@@ -185,7 +186,9 @@ type reply struct {
 	} `json:"events"`
 }
 
-func (o *conformance) exchange(ctx context.Context, method, path, body string, change func(*http.Request)) (int, http.Header, *reply, error) {
+func (o *conformance) exchange(ctx context.Context, method, path, body string, change func(*http.Request)) (int,
+	http.Header, *reply, error,
+) {
 	req, err := http.NewRequestWithContext(ctx, method, o.base+path, strings.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, err

@@ -43,7 +43,8 @@ that have no place in our events. --table prints what maps to what.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "", "whose events: "+strings.Join(names, ", "))
-	cmd.Flags().BoolVar(&hashPlain, "hash-plain", false, "hash plain e-mail and IPv4 addresses instead of rejecting the event")
+	cmd.Flags().BoolVar(&hashPlain, "hash-plain", false,
+		"hash plain e-mail and IPv4 addresses instead of rejecting the event")
 	cmd.Flags().BoolVar(&table, "table", false, "print what maps to what")
 	return cmd
 }
@@ -75,7 +76,9 @@ func (p *program) convert(ctx context.Context, c *convert.Converter, files []str
 	return nil
 }
 
-func (p *program) convertFile(ctx context.Context, c *convert.Converter, file string, out *bufio.Writer) (good, bad int, err error) {
+func (p *program) convertFile(ctx context.Context, c *convert.Converter, file string, out *bufio.Writer) (good, bad int,
+	err error,
+) {
 	s, err := input.OpenSource(file, p.stdin, "")
 	if err != nil {
 		return 0, 0, exit(exitUsage, err)
@@ -104,7 +107,8 @@ func (p *program) convertFile(ctx context.Context, c *convert.Converter, file st
 		for i, o := range c.Body(r.Data) {
 			if o.Fault != nil {
 				bad++
-				p.say("%s:%d: event %d: %s at %s: %s %s", file, r.Line, i, o.Fault.Code, o.Fault.Field, o.Fault.Message, o.Fault.Hint)
+				p.say("%s:%d: event %d: %s at %s: %s %s", file, r.Line, i, o.Fault.Code, o.Fault.Field, o.Fault.Message,
+					o.Fault.Hint)
 				continue
 			}
 			good++

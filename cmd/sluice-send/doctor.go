@@ -81,7 +81,8 @@ func hashFinding() finding {
 			return finding{"hashes", false, "this program hashes wrongly", "Install it again.", exitRejected}
 		}
 	}
-	return finding{Check: "hashes", OK: true, Detail: fmt.Sprintf("all %d published pairs come out right", len(client.Vectors))}
+	return finding{Check: "hashes", OK: true, Detail: fmt.Sprintf("all %d published pairs come out right",
+		len(client.Vectors))}
 }
 
 // examine looks at everything that needs a connection. Each step needs the one before.
@@ -114,9 +115,15 @@ func contactFault(err error) finding {
 			exitUnreachable,
 		}
 	case ok:
-		return finding{"service", false, err.Error(), "The service is there but cannot answer now; try again later.", exitUnreachable}
+		return finding{
+			"service", false, err.Error(), "The service is there but cannot answer now; try again later.",
+			exitUnreachable,
+		}
 	}
-	return finding{"service", false, err.Error(), "Check --url, DNS, firewall and, for https, the certificate.", exitUnreachable}
+	return finding{
+		"service", false, err.Error(), "Check --url, DNS, firewall and, for https, the certificate.",
+		exitUnreachable,
+	}
 }
 
 // maxSkew is how far ahead of the service a clock may be before its fresh events are rejected: the rule's five
@@ -136,7 +143,10 @@ func (p *program) clockFinding(contact *client.Contact) finding {
 		detail = fmt.Sprintf("%v behind the service's", -skew)
 	}
 	if skew.Abs() > maxSkew {
-		return finding{"clock", false, detail, "Set the clock, for example by NTP: events from the future are rejected.", exitRejected}
+		return finding{
+			"clock", false, detail, "Set the clock, for example by NTP: events from the future are rejected.",
+			exitRejected,
+		}
 	}
 	return finding{Check: "clock", OK: true, Detail: detail}
 }

@@ -8,7 +8,8 @@ import (
 
 // registerInput adds the flags that say how a file is read. upload and check share them.
 func registerInput(o *input.Options, flags *pflag.FlagSet) {
-	flags.StringVar(&o.Format, "format", "", "ndjson, json, csv or tsv; found from the name and the first bytes if not given")
+	flags.StringVar(&o.Format, "format", "",
+		"ndjson, json, csv or tsv; found from the name and the first bytes if not given")
 	flags.StringVar(&o.Delimiter, "delimiter", "", `separator of columns: "," for csv, a tab for tsv`)
 	flags.StringArrayVar(&o.Map, "map", nil, "COLUMN=FIELD: the column fills this field of the event")
 	flags.StringArrayVar(&o.Hash, "hash", nil,

@@ -127,7 +127,8 @@ Exit codes: 0 all accepted, 1 some rejected, 2 usage or an unreadable file, 3 th
 	flags.StringVar(&p.keyFile, "key-file", "", "file that holds the key and nothing else")
 	flags.BoolVar(&p.plainHTTP, "plain-http", false, "allow http:// to another machine; the key then travels readable")
 	flags.BoolVar(&p.json, "json", false, "answer in JSON")
-	root.AddCommand(p.uploadCommand(), p.checkCommand(), p.hashCommand(), p.statusCommand(), p.statsCommand(), p.schemaCommand(),
+	root.AddCommand(p.uploadCommand(), p.checkCommand(), p.hashCommand(), p.statusCommand(), p.statsCommand(),
+		p.schemaCommand(),
 		p.doctorCommand(), p.convertCommand(), p.conformanceCommand(), p.versionCommand())
 	return root
 }

@@ -55,12 +55,18 @@ var requestRules = []requestRule{
 	},
 	{"request-unknown-path", "there is nothing elsewhere", "POST", "/v1/event", "{}", nil, 404, event.NotFound},
 	{"request-method", "events are posted", "PUT", "/v1/events", "{}", nil, 405, event.MethodNotAllowed},
-	{"request-array-to-single", "an array belongs to the batch path", "POST", "/v1/events", "[]", nil, 400, event.InvalidType},
+	{
+		"request-array-to-single", "an array belongs to the batch path", "POST", "/v1/events", "[]", nil, 400,
+		event.InvalidType,
+	},
 	{
 		"request-object-to-batch", "an object belongs to the single path", "POST", "/v1/events/batch", "{}", nil, 400,
 		event.InvalidType,
 	},
-	{"request-empty-batch", "a batch holds at least one event", "POST", "/v1/events/batch", "[]", nil, 400, event.EmptyBatch},
+	{
+		"request-empty-batch", "a batch holds at least one event", "POST", "/v1/events/batch", "[]", nil, 400,
+		event.EmptyBatch,
+	},
 	{
 		"request-no-submission", "an unknown submission is not found", "GET",
 		"/v1/submissions/batch.00000000-0000-7000-8000-000000000000", "", nil, 404, event.NotFound,
@@ -88,7 +94,8 @@ func (o *conformance) requestRule(ctx context.Context, m requestRule) (diff []st
 		return append(diff, "the answer is not a JSON object"), nil
 	}
 	if r.Status != "error" || r.ErrorCode != m.code || r.Message == "" {
-		diff = append(diff, fmt.Sprintf("status %q, error_code %q, want %q, %q and a message", r.Status, r.ErrorCode, "error", m.code))
+		diff = append(diff, fmt.Sprintf("status %q, error_code %q, want %q, %q and a message", r.Status, r.ErrorCode, "error",
+			m.code))
 	}
 	for name, want := range map[string]string{
 		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff",

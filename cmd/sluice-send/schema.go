@@ -14,8 +14,9 @@ func (p *program) schemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of an event",
-		Long:  "schema prints the JSON Schema of an event: the one this program checks by, or with --remote the service's own.",
-		Args:  cobra.NoArgs,
+		Long: "schema prints the JSON Schema of an event: the one this program checks by, or with --remote the " +
+			"service's own.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			schema := event.Schema()
 			if remote {

@@ -61,7 +61,8 @@ addresses by --hash:
 	flags.BoolVar(&f.again, "again", false, "send a file that was sent before a second time: its rows are stored twice")
 	flags.DurationVar(&f.giveUp, "give-up-after", 10*time.Minute, "how long one batch is tried before the upload stops")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long one try of a batch may take")
-	flags.StringVar(&f.compress, "compress", "auto", "auto, gzip, zstd or none; auto is gzip unless the service is on this machine")
+	flags.StringVar(&f.compress, "compress", "auto",
+		"auto, gzip, zstd or none; auto is gzip unless the service is on this machine")
 	return cmd
 }
 

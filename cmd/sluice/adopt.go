@@ -29,7 +29,8 @@ running server goes on within seconds.`,
 		Example: `  sluice lake adopt --from oldest`,
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&from, "from", "", "up to where the stream is in the tables: oldest, newest, or watermarks such as 0:17,1:4")
+	cmd.Flags().StringVar(&from, "from", "",
+		"up to where the stream is in the tables: oldest, newest, or watermarks such as 0:17,1:4")
 	_ = cmd.MarkFlagRequired("from")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return failed(adoptLake(cmd, from)) }
 	return cmd

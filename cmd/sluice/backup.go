@@ -71,8 +71,10 @@ The backup holds personal data and the secret of submission ids: only its owner 
   sluice backup --undo-final`,
 		Args: cobra.MaximumNArgs(1),
 	}
-	cmd.Flags().BoolVar(&final, "final", false, "the service moves: the data directory refuses to serve from now on; the server must be stopped")
-	cmd.Flags().BoolVar(&undo, "undo-final", false, "let the data directory of a final backup serve again, and back nothing up")
+	cmd.Flags().BoolVar(&final, "final", false,
+		"the service moves: the data directory refuses to serve from now on; the server must be stopped")
+	cmd.Flags().BoolVar(&undo, "undo-final", false,
+		"let the data directory of a final backup serve again, and back nothing up")
 	cmd.MarkFlagsMutuallyExclusive("final", "undo-final")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -114,7 +116,8 @@ func backUpFinally(cmd *cobra.Command, to string) error {
 		return err
 	}
 	if err := backUp(cmd, to, true); err != nil {
-		return fmt.Errorf("%w\nThe data directory does not serve until sluice backup --undo-final; repeat the backup with an empty directory", err)
+		return fmt.Errorf("%w\nThe data directory does not serve until sluice backup --undo-final; repeat the backup with "+
+			"an empty directory", err)
 	}
 	return nil
 }
@@ -133,7 +136,8 @@ func undoFinal(cmd *cobra.Command) error {
 	if err := errors.Join(durable.Sync(dir), noteAlone(cmd, "backup.undo-final", "", nil)); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "The data directory %s serves again. Do not use what was restored from its final backup.\n", dir)
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"The data directory %s serves again. Do not use what was restored from its final backup.\n", dir)
 	return nil
 }
 
@@ -150,7 +154,10 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 	if err != nil && !errors.Is(err, errNotSettled) { // what the tables do not have yet is in the stream
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}
-	info := backupInfo{Format: backupFormat, Program: version.Number, Made: time.Now().UTC(), Final: final, Tables: place.String()}
+	info := backupInfo{
+		Format: backupFormat, Program: version.Number, Made: time.Now().UTC(), Final: final,
+		Tables: place.String(),
+	}
 	if info.TablesID, _, err = tables.There(ctx, place); err != nil {
 		return err
 	}
@@ -189,7 +196,8 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 	if err := durable.WriteFile(filepath.Join(to, backupName), b); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "The backup is in %s. Restore it with: sluice restore %s --data NEW_DIRECTORY\n", to, to)
+	fmt.Fprintf(cmd.ErrOrStderr(), "The backup is in %s. Restore it with: sluice restore %s --data NEW_DIRECTORY\n", to,
+		to)
 	return nil
 }
 

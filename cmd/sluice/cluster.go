@@ -69,7 +69,8 @@ func printStatus(out io.Writer, st *clusterstatus.Status, now time.Time) error {
 		if r.MaxStream >= 0 {
 			limit = new(size(r.MaxStream)).String()
 		}
-		fmt.Fprintf(w, "cluster: %s, %d replicas, %d partitions, stream retention %s, %s each, %d idempotency keys, tables at %s, table retention %s, snapshot retention %s\n",
+		fmt.Fprintf(w, "cluster: %s, %d replicas, %d partitions, stream retention %s, %s each, %d idempotency keys, tables "+
+			"at %s, table retention %s, snapshot retention %s\n",
 			r.Cluster, r.Replicas, r.Partitions, r.StreamRetention, limit, r.MaxKeys, r.Lake, r.TableRetention, r.Snapshots)
 	}
 	fmt.Fprintln(w, "\nSTREAM\tLEADER\tREPLICAS\tIN STEP\tMESSAGES\tBYTES\tBEHIND")
@@ -101,7 +102,8 @@ func printStatus(out io.Writer, st *clusterstatus.Status, now time.Time) error {
 		if n.Failure != "" {
 			state = n.Failure
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v ago\t%s\n", n.ID, n.Host, n.Version, n.API, max(0, now.Sub(n.Heartbeat)).Round(100*time.Millisecond), state)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%v ago\t%s\n", n.ID, n.Host, n.Version, n.API,
+			max(0, now.Sub(n.Heartbeat)).Round(100*time.Millisecond), state)
 	}
 	for _, p := range st.Problems {
 		fmt.Fprintf(w, "\nproblem: %s", p)

@@ -42,12 +42,15 @@ correct the value, or repeat it with --yes.`,
 	f.IntVar(&partitions, "partitions", 0, "partitions of the stream; may grow, never shrink")
 	f.Var(&retention, "stream-retention", "how long the stream retains accepted events, at least 48h")
 	f.Var(&tableRetention, "table-retention", "how long the tables retain events; 0 is for ever")
-	f.BoolVar(&yes, "yes", false, "do not ask; all rows that are older than --table-retention may go, however many they are")
-	f.Var(&snapshots, "snapshot-retention", "how long a snapshot of a table, with its files, stays readable after the next one has come, at least 1m")
+	f.BoolVar(&yes, "yes", false,
+		"do not ask; all rows that are older than --table-retention may go, however many they are")
+	f.Var(&snapshots, "snapshot-retention",
+		"how long a snapshot of a table, with its files, stays readable after the next one has come, at least 1m")
 	f.Var(&maxStream, "max-stream", "bytes each partition may hold")
 	f.BoolVar(&unlimited, "no-max-stream", false, "let a partition fill the disks")
 	f.IntVar(&maxKeys, "max-idempotency-keys-total", 0,
-		"idempotency keys that all datasets may have in use, some 170 bytes of memory each in every NATS server that holds them")
+		"idempotency keys that all datasets may have in use, some 170 bytes of memory each in every NATS server that "+
+			"holds them")
 	f.StringVar(&tables, "tables", "", "where the tables are from now on; they must be there: see sluice lake copy")
 	cmd.MarkFlagsOneRequired("replicas", "partitions", "stream-retention", "table-retention", "snapshot-retention",
 		"max-stream", "no-max-stream", "max-idempotency-keys-total", "tables")
@@ -147,11 +150,13 @@ correct the value, or repeat it with --yes.`,
 func streamLoss(is *engine.Record, retention time.Duration, maxStream int64) string {
 	switch {
 	case retention != 0 && retention < is.StreamRetention:
-		return fmt.Sprintf("The stream of all datasets retains events %s now. Those that are older than %s are gone from it at once, stored or not.",
+		return fmt.Sprintf("The stream of all datasets retains events %s now. Those that are older than %s are gone from it "+
+			"at once, stored or not.",
 			engine.AgeText(is.StreamRetention), engine.AgeText(retention))
 	case maxStream != 0 && (is.MaxStream < 0 || maxStream < is.MaxStream):
 		limit := size(maxStream)
-		return fmt.Sprintf("Of each partition of the stream of all datasets the oldest events beyond %s are gone at once, stored or not.", limit.String())
+		return fmt.Sprintf("Of each partition of the stream of all datasets the oldest events beyond %s are gone at once, "+
+			"stored or not.", limit.String())
 	}
 	return ""
 }

@@ -18,7 +18,10 @@ import (
 )
 
 func newConsole() *cobra.Command {
-	cmd := &cobra.Command{Use: "console", Short: "Say who may look at the console from another machine", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{
+		Use: "console", Short: "Say who may look at the console from another machine",
+		Args: cobra.NoArgs, RunE: needsSubcommand,
+	}
 	password := &cobra.Command{
 		Use:   "password",
 		Short: "Set the password of the console; ends every open session",
@@ -98,7 +101,10 @@ func readPassword(cmd *cobra.Command) (string, error) {
 }
 
 func newAudit() *cobra.Command {
-	cmd := &cobra.Command{Use: "audit", Short: "Read and verify the log of what operators did", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{
+		Use: "audit", Short: "Read and verify the log of what operators did", Args: cobra.NoArgs,
+		RunE: needsSubcommand,
+	}
 	verify := &cobra.Command{
 		Use:   "verify",
 		Short: "Hold every entry against its seal; note the last seal elsewhere to prove that nothing before it changed",

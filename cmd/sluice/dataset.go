@@ -16,7 +16,10 @@ import (
 )
 
 func newDataset() *cobra.Command {
-	cmd := &cobra.Command{Use: "dataset", Short: "Make, change, list, disable, enable and delete datasets", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{
+		Use: "dataset", Short: "Make, change, list, disable, enable and delete datasets",
+		Args: cobra.NoArgs, RunE: needsSubcommand,
+	}
 	cmd.AddCommand(newDatasetCreate(), newDatasetSet(), newDatasetList(), newDatasetDelete(),
 		newDatasetSwitch("disable", "Close a dataset to all its keys", "dataset.disable", (*dataset.Registry).Disable),
 		newDatasetSwitch("enable", "Open a dataset to its live keys again", "dataset.enable", (*dataset.Registry).Enable))
@@ -41,7 +44,8 @@ func newDatasetCreate() *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().StringVar(&spec.Name, "name", "", "a name for people")
-	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only", "what a person's opt-out does: measurement_only or suppress")
+	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only",
+		"what a person's opt-out does: measurement_only or suppress")
 	cmd.Flags().Float64Var(&spec.RequestsPerSecond, "requests-per-second", 0, "limit of requests; 0 is none")
 	cmd.Flags().Float64Var(&spec.EventsPerSecond, "events-per-second", 0, "limit of events; 0 is none")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -67,7 +71,8 @@ func newDatasetCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(showKey(cmd, spec.ID, keyID, key, *asJSON), p.note("dataset.create", spec.ID, map[string]string{"key": keyID}))
+			return errors.Join(showKey(cmd, spec.ID, keyID, key, *asJSON),
+				p.note("dataset.create", spec.ID, map[string]string{"key": keyID}))
 		})
 	}
 	return cmd
@@ -90,7 +95,8 @@ still list them. If there are such rows it says how many, and asks; without a te
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "a name for people")
-	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only", "what a person's opt-out does: measurement_only or suppress")
+	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only",
+		"what a person's opt-out does: measurement_only or suppress")
 	cmd.Flags().Float64Var(&requests, "requests-per-second", 0, "limit of requests; 0 is none")
 	cmd.Flags().Float64Var(&events, "events-per-second", 0, "limit of events; 0 is none")
 	cmd.Flags().IntVar(&retention, "retention", 0, "keep rows for this many days; 0 is as long as the tables")
@@ -148,7 +154,8 @@ func newDatasetList() *cobra.Command {
 	var page datasetPage
 	cmd.Flags().IntVar(&page.limit, "limit", 0, "list at most this many; 0 is all")
 	cmd.Flags().StringVar(&page.after, "after", "", "list only ids after this one")
-	cmd.Flags().StringVar(&page.search, "search", "", "list only datasets whose id or name contains this text, in any case")
+	cmd.Flags().StringVar(&page.search, "search", "",
+		"list only datasets whose id or name contains this text, in any case")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
 			all, err := p.List(ctx)
@@ -168,7 +175,8 @@ func newDatasetList() *cobra.Command {
 			fmt.Fprintln(w, "ID\tNAME\tSTATE\tLIVE KEYS\tOPT-OUT\tREQUESTS/S\tEVENTS/S\tRETENTION\tCREATED")
 			for _, d := range all {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Name, state(d), liveKeys(d),
-					optOutName(d), limitText(d.RequestsPerSecond), limitText(d.EventsPerSecond), retentionText(d), d.Created.UTC().Format(time.RFC3339))
+					optOutName(d), limitText(d.RequestsPerSecond), limitText(d.EventsPerSecond), retentionText(d),
+					d.Created.UTC().Format(time.RFC3339))
 			}
 			return w.Flush()
 		})
@@ -187,7 +195,8 @@ func (p datasetPage) of(all []*dataset.Dataset) []*dataset.Dataset {
 	slices.SortFunc(all, func(a, b *dataset.Dataset) int { return strings.Compare(a.ID, b.ID) })
 	search := strings.ToLower(p.search)
 	out := slices.DeleteFunc(all, func(d *dataset.Dataset) bool {
-		return d.ID <= p.after || !strings.Contains(strings.ToLower(d.ID), search) && !strings.Contains(strings.ToLower(d.Name), search)
+		return d.ID <= p.after || !strings.Contains(strings.ToLower(d.ID), search) &&
+			!strings.Contains(strings.ToLower(d.Name), search)
 	})
 	if p.limit > 0 {
 		out = out[:min(p.limit, len(out))]
@@ -210,12 +219,17 @@ func printDatasets(cmd *cobra.Command, all []*dataset.Dataset) error {
 	}
 	list := make([]shown, 0, len(all))
 	for _, d := range all {
-		list = append(list, shown{d.ID, d.Name, state(d), liveKeys(d), optOutName(d), d.RequestsPerSecond, d.EventsPerSecond, d.RetentionDays, d.Created.UTC()})
+		list = append(list, shown{
+			d.ID, d.Name, state(d), liveKeys(d), optOutName(d), d.RequestsPerSecond, d.EventsPerSecond,
+			d.RetentionDays, d.Created.UTC(),
+		})
 	}
 	return printJSON(cmd.OutOrStdout(), list)
 }
 
-func newDatasetSwitch(use, short, action string, apply func(*dataset.Registry, context.Context, string) error) *cobra.Command {
+func newDatasetSwitch(use, short, action string,
+	apply func(*dataset.Registry, context.Context, string) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -46,7 +46,8 @@ A bucket that keeps versions, or has an object lock, keeps what is deleted. Then
 		if dryRun {
 			return failed(printSpan(cmd, id, keys, has, *asJSON))
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "This deletes the dataset %s: %d live keys, %d events, %d rejections and %d numbers.\n",
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"This deletes the dataset %s: %d live keys, %d events, %d rejections and %d numbers.\n",
 			id, keys, has.Events, has.Rejections, has.Numbers)
 		if !yes {
 			err := ask(cmd, "Type the id of the dataset to delete it:", func(answer string) bool { return answer == id })
@@ -59,7 +60,8 @@ A bucket that keeps versions, or has an object lock, keeps what is deleted. Then
 	return cmd
 }
 
-// datasetSpan is what a deletion deletes: live keys, and rows. The tables have everything that was acknowledged by then.
+// datasetSpan is what a deletion deletes: live keys, and rows. The tables have everything that was acknowledged by
+// then.
 func datasetSpan(cmd *cobra.Command, id string) (keys int, has lake.Contents, err error) {
 	if err := dataExists(cmd); err != nil {
 		return 0, has, failed(err)
@@ -100,14 +102,15 @@ func printSpan(cmd *cobra.Command, id string, keys int, has lake.Contents, asJSO
 			DryRun bool `json:"dry_run"`
 		}{id, keys, has, true})
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d live keys, %d events, %d rejections and %d numbers of %s would be deleted. Nothing was changed.\n",
+	fmt.Fprintf(cmd.OutOrStdout(),
+		"%d live keys, %d events, %d rejections and %d numbers of %s would be deleted. Nothing was changed.\n",
 		keys, has.Events, has.Rejections, has.Numbers, id)
 	return nil
 }
 
-// deleteDataset deletes a dataset. The order: the keys end; the tombstone is written; what was acknowledged meanwhile is loaded,
-// without what is of the dataset; the rows are deleted; the tombstone says so. A crash leaves rows in the tables: the same
-// command again deletes them, and so does a server when it starts.
+// deleteDataset deletes a dataset. The order: the keys end; the tombstone is written; what was acknowledged meanwhile
+// is loaded, without what is of the dataset; the rows are deleted; the tombstone says so. A crash leaves rows in the
+// tables: the same command again deletes them, and so does a server when it starts.
 func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 	var left dataset.Deletion
 	err := withRegistry(cmd, func(ctx context.Context, p *provision) error {
@@ -131,7 +134,8 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 		return failed(err)
 	}
 	unfinished := func(err error) error {
-		return failed(fmt.Errorf("the keys of %s have ended, and its rows are not all deleted; run the command again, or let a server finish it: %w", id, err))
+		return failed(fmt.Errorf("the keys of %s have ended, and its rows are not all deleted; run the command again, or "+
+			"let a server finish it: %w", id, err))
 	}
 	l, _, err := openSettled(cmd, true, lakeOf)
 	if err != nil {
@@ -164,7 +168,8 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 			Versions bool      `json:"bucket_keeps_versions"`
 		}{id, done.Rows, done.Counts, left.At, left.Free, l.KeepsVersions()})
 	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is deleted: %d events, and %d rows of rejections and numbers. The stream holds copies; the id can be used again from %s on.\n",
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is deleted: %d events, and %d rows of rejections and numbers. The stream holds "+
+			"copies; the id can be used again from %s on.\n",
 			id, done.Rows, done.Counts, left.Free.Format(time.RFC3339))
 	}
 	if err != nil {
@@ -186,7 +191,8 @@ func mendDatasets(ctx context.Context, e *engine.Engine) error {
 	return deletion.Mend(ctx, reg, t, hooks.now())
 }
 
-// unbound is an error for an id to which readers are bound that were made for a deleted dataset: they would see the new one.
+// unbound is an error for an id to which readers are bound that were made for a deleted dataset: they would see the new
+// one.
 func unbound(ctx context.Context, p *provision, id string) error {
 	deleted, err := p.Deleted(ctx)
 	if _, was := deleted[id]; err != nil || !was {
@@ -199,7 +205,8 @@ func unbound(ctx context.Context, p *provision, id string) error {
 	all, err := readers.All(ctx)
 	for _, r := range all {
 		if r.Live() && r.DatasetID == id {
-			return fmt.Errorf("the reader %s is bound to the dataset %s that was deleted; revoke it first: sluice reader revoke %s", r.Name, id, r.Name)
+			return fmt.Errorf("the reader %s is bound to the dataset %s that was deleted; revoke it first: sluice reader "+
+				"revoke %s", r.Name, id, r.Name)
 		}
 	}
 	return err
@@ -221,7 +228,8 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, yes bo
 		}
 		tables, err := p.engine.TableRetention(ctx)
 		if err == nil && tables > 0 && keep > tables {
-			err = fmt.Errorf("--retention is %s, and the tables retain rows for %s: a dataset can have at most that", engine.AgeText(keep), engine.AgeText(tables))
+			err = fmt.Errorf("--retention is %s, and the tables retain rows for %s: a dataset can have at most that",
+				engine.AgeText(keep), engine.AgeText(tables))
 		}
 		shorter = keepDays > 0 && (d.RetentionDays == 0 || keepDays < d.RetentionDays)
 		return err
@@ -243,7 +251,8 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, yes bo
 	if err != nil {
 		return failed(err)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "This deletes %d events, %d rejections and %d numbers of %s: those of %d days, within 24 h.\n",
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"This deletes %d events, %d rejections and %d numbers of %s: those of %d days, within 24 h.\n",
 		has.Events, has.Rejections, has.Numbers, id, has.Days)
 	if dryRun {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing was changed.")

@@ -35,8 +35,10 @@ its events rejected, and one is silent. With --data the demo keeps what it store
 that is not empty. Without it, the directory is temporary and the demo deletes it at the end.`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "address of the senders' API; the demo takes another port if this one is in use")
-	cmd.Flags().StringVar(&ops, "ops", "127.0.0.1:8081", "address of the operators' listener; the demo takes another port if this one is in use")
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8080",
+		"address of the senders' API; the demo takes another port if this one is in use")
+	cmd.Flags().StringVar(&ops, "ops", "127.0.0.1:8081",
+		"address of the operators' listener; the demo takes another port if this one is in use")
 	cmd.Flags().DurationVar(&length, "for", 0, "stop this long after the demo is ready; 0 is until Ctrl-C")
 	cmd.Flags().IntVar(&rate, "rate", 1, "sample events a second")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -63,8 +65,8 @@ that is not empty. Without it, the directory is temporary and the demo deletes i
 	return cmd
 }
 
-// demoConfig is what serve would do by itself, with only errors logged, for the console shows the rest, and commits twice
-// as often.
+// demoConfig is what serve would do by itself, with only errors logged, for the console shows the rest, and commits
+// twice as often.
 func demoConfig(cmd *cobra.Command, dir, listen, ops string) service.Config {
 	log, _ := newLogger(cmd.ErrOrStderr(), "text", "error")
 	return service.Config{
@@ -155,7 +157,8 @@ func demoKeys(ctx context.Context, s *service.Service, d *demo.Sender) error {
 		if d.Keys[one.Dataset] != "" {
 			continue
 		}
-		_, keyID, key, err := s.Registry().Create(ctx, dataset.Spec{ID: one.Dataset, Name: one.Name, SuppressOptOut: one.Suppress})
+		_, keyID, key, err := s.Registry().Create(ctx,
+			dataset.Spec{ID: one.Dataset, Name: one.Name, SuppressOptOut: one.Suppress})
 		if errors.Is(err, dataset.ErrExists) {
 			keyID, key, err = s.Registry().RotateKey(ctx, one.Dataset, time.Hour)
 		}
@@ -163,7 +166,8 @@ func demoKeys(ctx context.Context, s *service.Service, d *demo.Sender) error {
 			return err
 		}
 		d.Keys[one.Dataset] = key.Reveal()
-		if err := note(ctx, s.Audit(), "dataset.create", one.Dataset, map[string]string{"key": keyID, "by": "demo"}); err != nil {
+		if err := note(ctx, s.Audit(), "dataset.create", one.Dataset,
+			map[string]string{"key": keyID, "by": "demo"}); err != nil {
 			return err
 		}
 	}

@@ -135,7 +135,8 @@ func confirm(cmd *cobra.Command, question string) error {
 func ask(cmd *cobra.Command, question string, agrees func(answer string) bool) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("nothing was changed: there is no terminal to ask on; --yes does it without a question, and --dry-run says what it would do")
+		return errors.New("nothing was changed: there is no terminal to ask on; --yes does it without a question, and " +
+			"--dry-run says what it would do")
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s ", question)
 	answer, _ := bufio.NewReader(in).ReadString('\n')
@@ -170,10 +171,10 @@ func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 }
 
 // erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
-// counted; the identifiers are suppressed, if that is wanted; the tombstones are written; what was acknowledged meanwhile
-// is loaded; the rows are deleted; the tombstones say so. From the tombstones on nothing of the stream gets into the
-// tables again. A crash after them leaves rows in the tables: the same command again deletes them, and so does a server
-// when it starts.
+// counted; the identifiers are suppressed, if that is wanted; the tombstones are written; what was acknowledged
+// meanwhile is loaded; the rows are deleted; the tombstones say so. From the tombstones on nothing of the stream gets
+// into the tables again. A crash after them leaves rows in the tables: the same command again deletes them, and so does
+// a server when it starts.
 func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	ctx := cmd.Context()
 	if _, _, err := openSettled(cmd, false, lakeToRead); err != nil {
@@ -253,8 +254,10 @@ func keptVersions(l *lake.Lake, done string) error {
 	if !l.KeepsVersions() {
 		return nil
 	}
-	return &failure{exitVersions, errors.New(done + " from the tables, and not from the bucket: it keeps versions of objects that were deleted. " +
-		"Delete the noncurrent versions below the prefix of the tables, or let a rule of the bucket do it; docs/operate.md has more about buckets")}
+	return &failure{exitVersions, errors.New(done +
+		" from the tables, and not from the bucket: it keeps versions of objects that were deleted. " +
+		"Delete the noncurrent versions below the prefix of the tables, or let a rule of the bucket do it; docs/operate.md " +
+		"has more about buckets")}
 }
 
 // eraseOne erases one identifier.
@@ -303,12 +306,16 @@ func (j *eraseOne) read(cmd *cobra.Command, suppress bool) error {
 	return j.a.Put(j.kind, j.id)
 }
 
-func (j *eraseOne) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone, error) {
+func (j *eraseOne) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone,
+	error,
+) {
 	s, err := t.Add(ctx, j.kind, j.id, j.Dataset, hooks.now(), retention)
 	return []erasure.Tombstone{s}, err
 }
 
-func (j *eraseOne) remove(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased, error) {
+func (j *eraseOne) remove(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased,
+	error,
+) {
 	return l.Erase(ctx, j.Predicate, w)
 }
 
@@ -344,7 +351,8 @@ func (j *eraseOne) print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, unt
 // notErased is the error of an erasure that could not begin.
 func notErased(err error) error {
 	if errors.Is(err, errNotSettled) {
-		return fmt.Errorf("nothing was erased: %w, and what is still to be loaded may carry the identifier; try again when the backlog is gone", err)
+		return fmt.Errorf("nothing was erased: %w, and what is still to be loaded may carry the identifier; try again when "+
+			"the backlog is gone", err)
 	}
 	return err
 }
@@ -397,7 +405,8 @@ func leftovers(cmd *cobra.Command, l *lake.Lake, p lake.Predicate) (out leftover
 		return out, err
 	}
 	dir, _ := cmd.Flags().GetString("data")
-	out.Quarantined, out.Searched, err = loader.SearchQuarantine(filepath.Join(dir, "quarantine"), p.EmailSHA256+p.IFA+p.IPSHA256+p.PartnerID)
+	out.Quarantined, out.Searched, err = loader.SearchQuarantine(filepath.Join(dir, "quarantine"), p.EmailSHA256+p.IFA+
+		p.IPSHA256+p.PartnerID)
 	if out.Quarantined == nil {
 		out.Quarantined = []string{}
 	}
@@ -413,7 +422,9 @@ func (o leftover) print(cmd *cobra.Command) {
 		fmt.Fprintf(w, "quarantine/%s holds it. Delete the file when it is no longer needed.\n", name)
 	}
 	if rest := o.Searched - len(o.Quarantined); rest > 0 {
-		fmt.Fprintf(w, "%d other files in quarantine/ do not hold it in a readable form. They are damaged, so they may hold parts of it.\n", rest)
+		fmt.Fprintf(w,
+			"%d other files in quarantine/ do not hold it in a readable form. They are damaged, so they may hold "+
+				"parts of it.\n", rest)
 	}
 }
 
@@ -428,7 +439,8 @@ func printErased(cmd *cobra.Command, done lake.Erased, left leftover, until time
 			leftover
 		}{done.Rows, done.Replaced, done.Files, until, versions, left})
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
+	fmt.Fprintf(cmd.OutOrStdout(),
+		"%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
 		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))
 	left.print(cmd)
 	return nil

@@ -66,7 +66,9 @@ func (j *eraseList) read(cmd *cobra.Command, suppress bool) error {
 	})
 }
 
-func (j *eraseList) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone, error) {
+func (j *eraseList) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone,
+	error,
+) {
 	return t.AddList(ctx, j.ids, j.dataset, hooks.now(), retention)
 }
 
@@ -86,7 +88,9 @@ func (j *eraseList) set(t *erasure.Tombstones) (*erasure.Set, func(*event.Row) b
 // progressEvery is how often progress is told, in seconds. Arbitrary.
 const progressEvery = 5
 
-func (j *eraseList) remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased, error) {
+func (j *eraseList) remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased,
+	error,
+) {
 	set, match := j.set(t)
 	return l.EraseWhere(ctx, match, &tally{w, set, j.rows})
 }
@@ -169,7 +173,8 @@ func (j *eraseList) print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, un
 		}{done.Rows, j.lines(), done.Replaced, done.Files, until, l.KeepsVersions()})
 	}
 	j.printLines(cmd, "erased")
-	fmt.Fprintf(cmd.OutOrStdout(), "%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
+	fmt.Fprintf(cmd.OutOrStdout(),
+		"%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
 		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))
 	return nil
 }

@@ -53,14 +53,16 @@ stores the cursor with its own effects.`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&purpose, "purpose", "", "optimization: rows with optimization_eligible; measurement: every row that is not suppressed")
+	f.StringVar(&purpose, "purpose", "",
+		"optimization: rows with optimization_eligible; measurement: every row that is not suppressed")
 	f.StringVar(&p.Dataset, "dataset", "", "only this dataset")
 	f.StringArrayVar(&p.Types, "type", nil, "only events of this type; may be given more than once")
 	f.StringArrayVar(&p.Campaigns, "campaign", nil, "only events of this campaign; may be given more than once")
 	f.StringVar(&cursor, "cursor", "", "where to begin: a cursor, or earliest; default: from now on")
 	f.StringVar(&p.file, "cursor-file", "", "keep the position in this file, and begin there when it exists")
 	f.StringVar(&address, "url", "", "follow a server on another machine: the address of its operators' listener")
-	f.StringVar(&tokenFile, "token-file", "", "with --url: read the reader's token from this file, not from the variable SLUICE_TOKEN")
+	f.StringVar(&tokenFile, "token-file", "",
+		"with --url: read the reader's token from this file, not from the variable SLUICE_TOKEN")
 	f.BoolVar(&p.once, "once", false, "end when everything there is now was printed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var ok bool
@@ -130,7 +132,10 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return err
 	}
-	f := feed.New(feed.Options{Stream: s, Tables: l, Erasures: erasures, Secret: secret, IDs: ids, Log: slog.New(slog.DiscardHandler)})
+	f := feed.New(feed.Options{
+		Stream: s, Tables: l, Erasures: erasures, Secret: secret, IDs: ids,
+		Log: slog.New(slog.DiscardHandler),
+	})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {
 		return explainCursor(err)
@@ -189,7 +194,8 @@ func explainCursor(err error) error {
 		if expired.Snapshot == 0 {
 			return fmt.Errorf("%w; begin again with --cursor earliest", err)
 		}
-		return fmt.Errorf("%w; read the table events at snapshot %d, then go on with --cursor %s", err, expired.Snapshot, expired.Cursor)
+		return fmt.Errorf("%w; read the table events at snapshot %d, then go on with --cursor %s", err, expired.Snapshot,
+			expired.Cursor)
 	}
 	if errors.Is(err, feed.ErrCursor) {
 		return fmt.Errorf("%w; give the cursor as it was printed, or earliest", err)

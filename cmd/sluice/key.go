@@ -13,13 +13,19 @@ import (
 )
 
 func newKey() *cobra.Command {
-	cmd := &cobra.Command{Use: "key", Short: "Issue, rotate, extend, revoke and list the keys of a dataset", Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{
+		Use: "key", Short: "Issue, rotate, extend, revoke and list the keys of a dataset",
+		Args: cobra.NoArgs, RunE: needsSubcommand,
+	}
 	cmd.AddCommand(newKeyIssue(), newKeyRotate(), newKeyExtend(), newKeyRevoke(), newKeyList())
 	return cmd
 }
 
 func newKeyIssue() *cobra.Command {
-	cmd := &cobra.Command{Use: "issue ID", Short: "Give a dataset one more key (it has at most two live ones)", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use: "issue ID", Short: "Give a dataset one more key (it has at most two live ones)",
+		Args: cobra.ExactArgs(1),
+	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
@@ -27,7 +33,8 @@ func newKeyIssue() *cobra.Command {
 			if err != nil {
 				return explainKeys(err, args[0])
 			}
-			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON), p.note("key.issue", args[0], map[string]string{"key": keyID}))
+			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON),
+				p.note("key.issue", args[0], map[string]string{"key": keyID}))
 		})
 	}
 	return cmd
@@ -48,8 +55,10 @@ func newKeyRotate() *cobra.Command {
 			if err != nil {
 				return explainKeys(err, args[0])
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s.\n", time.Now().Add(time.Duration(overlap)).UTC().Format(time.RFC3339))
-			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON), p.note("key.rotate", args[0], map[string]string{"key": keyID}))
+			fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s.\n",
+				time.Now().Add(time.Duration(overlap)).UTC().Format(time.RFC3339))
+			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON),
+				p.note("key.rotate", args[0], map[string]string{"key": keyID}))
 		})
 	}
 	return cmd
@@ -79,7 +88,8 @@ func newKeyExtend() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s works until %s.\n", args[0], owner, at.UTC().Format(time.RFC3339))
+			fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s works until %s.\n", args[0], owner,
+				at.UTC().Format(time.RFC3339))
 			return p.note("key.extend", owner, map[string]string{"key": args[0], "until": at.UTC().Format(time.RFC3339)})
 		})
 	}
@@ -95,7 +105,8 @@ func newKeyRevoke() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s is revoked; a running server rejects it within 5 s.\n", args[0], owner)
+				fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s is revoked; a running server rejects it within 5 s.\n",
+					args[0], owner)
 				return p.note("key.revoke", owner, map[string]string{"key": args[0]})
 			})
 		},
@@ -128,7 +139,8 @@ for each key: the times of a busy key may be a minute old.`,
 			for i := range d.Keys {
 				k := &d.Keys[i]
 				u := used[k.ID]
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, keyState(k), orNever(k.Created), orNever(k.Expires), orNever(u.Accepted), orNever(u.Rejected))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, keyState(k), orNever(k.Created), orNever(k.Expires),
+					orNever(u.Accepted), orNever(u.Rejected))
 			}
 			return w.Flush()
 		})
@@ -158,7 +170,10 @@ func printKeys(cmd *cobra.Command, d *dataset.Dataset, used map[string]dataset.U
 	list := make([]shown, 0, len(d.Keys))
 	for i := range d.Keys {
 		k := &d.Keys[i]
-		list = append(list, shown{d.ID, k.ID, keyState(k), k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(), used[k.ID].Accepted, used[k.ID].Rejected})
+		list = append(list, shown{
+			d.ID, k.ID, keyState(k), k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(),
+			used[k.ID].Accepted, used[k.ID].Rejected,
+		})
 	}
 	return printJSON(cmd.OutOrStdout(), list)
 }

@@ -29,17 +29,21 @@ func newLake() *cobra.Command {
 		Long: `The stored tables are events, rejections, hours and days: Iceberg tables of Parquet files.
 docs/tables.md says what is in them and how to read them.`,
 	}
-	cmd.AddCommand(newLakeFiles(), newLakeViews(), newLakeCheck(), newLakeCopy(), newLakeUse(), newLakeAdopt(), newLakeRetain(), newLakeReload())
+	cmd.AddCommand(newLakeFiles(), newLakeViews(), newLakeCheck(), newLakeCopy(), newLakeUse(), newLakeAdopt(),
+		newLakeRetain(), newLakeReload())
 	return cmd
 }
 
 // lakeFlags are the flags that say where the tables are. Every command has them.
 func lakeFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.String("lake", "", "where the tables are: file:///path or s3://bucket/prefix; default: where they are, at first the directory lake in --data")
-	f.String("s3-endpoint", "", "address of the store of an s3:// lake, such as https://minio.example.com:9000; default: Amazon's of --s3-region")
+	f.String("lake", "", "where the tables are: file:///path or s3://bucket/prefix; default: where they are, at first "+
+		"the directory lake in --data")
+	f.String("s3-endpoint", "",
+		"address of the store of an s3:// lake, such as https://minio.example.com:9000; default: Amazon's of --s3-region")
 	f.String("s3-region", "", "region of the bucket; default: $AWS_REGION, else the store is asked")
-	f.Bool("s3-path-style", false, "the bucket is part of the path of requests, not of the host name: for stores such as MinIO")
+	f.Bool("s3-path-style", false,
+		"the bucket is part of the path of requests, not of the host name: for stores such as MinIO")
 }
 
 // saidPlace is where --lake says that the tables are; zero where it says nothing.
@@ -59,7 +63,8 @@ func s3Flags(cmd *cobra.Command) objectstore.S3Options {
 	}
 	pathStyle, _ := cmd.Flags().GetBool("s3-path-style")
 	return objectstore.S3Options{
-		Endpoint: text("s3-endpoint"), Region: cmp.Or(text("s3-region"), os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")), PathStyle: pathStyle,
+		Endpoint: text("s3-endpoint"), Region: cmp.Or(text("s3-region"), os.Getenv("AWS_REGION"),
+			os.Getenv("AWS_DEFAULT_REGION")), PathStyle: pathStyle,
 	}
 }
 
@@ -99,7 +104,9 @@ func commandTables(cmd *cobra.Command, e *engine.Engine) (tables.Location, error
 
 // openLake opens the tables as they are, without waiting for what is not loaded yet. They must be there: a mistyped
 // directory must not look like an empty one. open is lakeToRead or lakeOf.
-func openLake(cmd *cobra.Command, open func(context.Context, tables.Location, string) (*lake.Lake, error)) (*lake.Lake, error) {
+func openLake(cmd *cobra.Command, open func(context.Context, tables.Location, string) (*lake.Lake, error)) (*lake.Lake,
+	error,
+) {
 	place, err := placeOfLake(cmd)
 	if err != nil {
 		return nil, err
@@ -156,7 +163,8 @@ were replaced.`,
 		}
 		files, err := l.Files(cmd.Context(), args[0])
 		if errors.Is(err, lake.ErrNotFound) {
-			return &failure{exitNotFound, fmt.Errorf("there is no table %q: name one of %s", args[0], strings.Join(lake.TableNames(), ", "))}
+			return &failure{exitNotFound, fmt.Errorf("there is no table %q: name one of %s", args[0],
+				strings.Join(lake.TableNames(), ", "))}
 		}
 		if err != nil {
 			return failed(err)

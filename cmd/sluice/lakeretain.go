@@ -33,7 +33,8 @@ It can run beside a server. In a cluster, "sluice cluster set --table-retention"
 		for _, t := range l.Stats().Tables {
 			if h := t.Held; h.Days > 0 {
 				held = true
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of %d days before %s\n", t.Name, h.Rows, h.Days, h.Before.Format(time.DateOnly))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows of %d days before %s\n", t.Name, h.Rows, h.Days,
+					h.Before.Format(time.DateOnly))
 			}
 		}
 		if !held {

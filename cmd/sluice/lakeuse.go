@@ -100,7 +100,8 @@ func isCopy(cmd *cobra.Command, e *engine.Engine, place tables.Location) error {
 	case there == "":
 		return fmt.Errorf("there are no tables at %s: copy them with sluice lake copy --to first", place)
 	case there != own:
-		return fmt.Errorf("the tables at %s are not a copy of those at %s: make one with sluice lake copy --to, at an empty place; --other uses them as they are", place, now)
+		return fmt.Errorf("the tables at %s are not a copy of those at %s: make one with sluice lake copy --to, at an empty "+
+			"place; --other uses them as they are", place, now)
 	}
 	return streamHolds(ctx, e, place, marks)
 }
@@ -118,7 +119,8 @@ func streamHolds(ctx context.Context, e *engine.Engine, place tables.Location, m
 	}
 	for p, b := range bounds {
 		if marks[uint8(p)]+1 < b.First {
-			return fmt.Errorf("the copy at %s is too old: the stream no longer holds what it lacks; run sluice lake copy --to again", place)
+			return fmt.Errorf("the copy at %s is too old: the stream no longer holds what it lacks; run sluice lake copy "+
+				"--to again", place)
 		}
 	}
 	return nil

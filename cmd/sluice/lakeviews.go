@@ -39,9 +39,11 @@ catalogs of all nodes serve the views with them.`,
 	f.IntVar(&settings.HouseholdMax, "household-max", settings.HouseholdMax,
 		"an IP address that comes with more different people or devices than this is no household")
 	f.StringVar(&settings.TimeZone, "time-zone", settings.TimeZone, "zone of days, such as Europe/Berlin")
-	f.StringVar(&settings.Impressions, "impressions", "", "relation with your own impressions, instead of those among the events")
+	f.StringVar(&settings.Impressions, "impressions", "",
+		"relation with your own impressions, instead of those among the events")
 	f.StringVar(&settings.Events, "events", settings.Events, "relation with the events, such as sluice.events")
-	f.BoolVar(&save, "save", false, "record the settings in the engine, for the views of the catalog; without --dialect nothing is printed")
+	f.BoolVar(&save, "save", false,
+		"record the settings in the engine, for the views of the catalog; without --dialect nothing is printed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		d, ok := measure.LookupDialect(dialect)
 		if !ok && (dialect != "" || !save) {
@@ -81,7 +83,8 @@ func saveViews(cmd *cobra.Command, settings measure.Settings) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "The settings are saved. The catalog serves the views with them.")
 		return note(cmd.Context(), log, "lake.views", "", map[string]string{
 			"conversion_types": strings.Join(settings.ConversionTypes, ","), "window": settings.Window.String(),
-			"household_max": strconv.Itoa(settings.HouseholdMax), "time_zone": settings.TimeZone, "impressions": settings.Impressions,
+			"household_max": strconv.Itoa(settings.HouseholdMax), "time_zone": settings.TimeZone,
+			"impressions": settings.Impressions,
 		})
 	})
 }

@@ -109,7 +109,8 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key
 	root.MarkFlagsRequiredTogether("nats-cert", "nats-key")
 	lakeFlags(root)
 	root.AddCommand(
-		newServe(), newHealth(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(), newSuppression(),
+		newServe(), newHealth(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(),
+		newSuppression(),
 		newLake(), newCluster(), newConfig(), newBackup(), newRestore(),
 		newConsole(), newAudit(), newVersion(),
 	)

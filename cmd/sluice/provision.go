@@ -60,8 +60,8 @@ func datasetExists(cmd *cobra.Command, id string) error {
 	})
 }
 
-// openEngine opens the engine of --data or --nats. It says which directory it made where there was no service: a server on
-// another directory does not know what the command does.
+// openEngine opens the engine of --data or --nats. It says which directory it made where there was no service: a server
+// on another directory does not know what the command does.
 func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
 	o := engineOptions(cmd)
 	made := o.URL == "" && !engine.Exists(o.Dir) && cmd.Name() != "restore" // which says so itself
@@ -69,7 +69,8 @@ func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
 	if err == nil && made {
 		dir, _ := filepath.Abs(o.Dir)
 		fmt.Fprintf(cmd.ErrOrStderr(), "There was no service in %s: this command has made one. "+
-			"If your server has another directory, delete this one and name that with --data or SLUICE_DATA.\n", cmp.Or(dir, o.Dir))
+			"If your server has another directory, delete this one and name that with --data or SLUICE_DATA.\n",
+			cmp.Or(dir, o.Dir))
 	}
 	return e, err
 }
@@ -93,7 +94,10 @@ func (p *provision) note(action, object string, detail map[string]string) error 
 }
 
 func note(ctx context.Context, log *audit.Log, action, object string, detail map[string]string) error {
-	err := log.Append(ctx, audit.Entry{Time: time.Now().UTC(), Actor: actor(), Action: action, Object: object, Detail: detail})
+	err := log.Append(ctx, audit.Entry{
+		Time: time.Now().UTC(), Actor: actor(), Action: action, Object: object,
+		Detail: detail,
+	})
 	if err != nil {
 		return fmt.Errorf("done, but not in the audit log: %w", err)
 	}

@@ -49,7 +49,8 @@ dataset alone in the feed, and may not use the catalog: the tables hold the even
   sluice reader create optimizer --allow feed --dataset shop`,
 		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringSliceVar(&s.Allow, "allow", nil, "what it may use: catalog, feed; default: both, or feed with --dataset")
+	cmd.Flags().StringSliceVar(&s.Allow, "allow", nil,
+		"what it may use: catalog, feed; default: both, or feed with --dataset")
 	cmd.Flags().StringVar(&s.DatasetID, "dataset", "", "the only dataset whose events it sees")
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -90,7 +91,8 @@ dataset alone in the feed, and may not use the catalog: the tables hold the even
 func showToken(cmd *cobra.Command, r *dataset.Reader, token dataset.Key, asJSON bool) error {
 	stderr := cmd.ErrOrStderr()
 	if r.DatasetID != "" && slices.Contains(r.Allow, dataset.AllowCatalog) {
-		fmt.Fprintln(stderr, "The catalog will reject this reader: it is bound to a dataset, and the tables hold the events of every dataset.")
+		fmt.Fprintln(stderr,
+			"The catalog will reject this reader: it is bound to a dataset, and the tables hold the events of every dataset.")
 	}
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
@@ -100,7 +102,8 @@ func showToken(cmd *cobra.Command, r *dataset.Reader, token dataset.Key, asJSON 
 			DatasetID string   `json:"data_set_id,omitempty"`
 		}{r.Name, token.Reveal(), r.Allow, r.DatasetID})
 	}
-	fmt.Fprintf(stderr, "Token of reader %s. Keep it now: it is not shown again. Send it as: Authorization: Bearer TOKEN\n", r.Name)
+	fmt.Fprintf(stderr,
+		"Token of reader %s. Keep it now: it is not shown again. Send it as: Authorization: Bearer TOKEN\n", r.Name)
 	_, err := fmt.Fprintln(cmd.OutOrStdout(), token.Reveal())
 	return err
 }
@@ -128,7 +131,8 @@ func newReaderList() *cobra.Command {
 				if bound == "" {
 					bound = "all"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, readerState(r), strings.Join(r.Allow, ","), bound, r.Created.UTC().Format(time.RFC3339))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, readerState(r), strings.Join(r.Allow, ","), bound,
+					r.Created.UTC().Format(time.RFC3339))
 			}
 			return w.Flush()
 		})

@@ -53,8 +53,9 @@ as they are. Where all tables are lost and there is no copy, it makes new ones.`
 				fmt.Fprintln(cmd.ErrOrStderr(), l.File)
 				rows += l.Rows
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "These %d files are missing or damaged, and of their %d events the stream may not hold all. "+
-				"If you have a backup, put the files back first, under the same names.\n", len(lost), rows)
+			fmt.Fprintf(cmd.ErrOrStderr(),
+				"These %d files are missing or damaged, and of their %d events the stream may not hold all. "+
+					"If you have a backup, put the files back first, under the same names.\n", len(lost), rows)
 			return agree("Load again what the stream holds, and give up the rest?")
 		}
 		return failed(reloadLake(cmd, dryRun, *asJSON, agree, giveUp))
@@ -64,7 +65,9 @@ as they are. Where all tables are lost and there is no copy, it makes new ones.`
 
 // reloadLake loads again what the table of events lacks. Without a server it first loads what the stream holds behind
 // the watermarks, as a server would.
-func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) error, giveUp func([]lake.Lost) error) error {
+func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) error,
+	giveUp func([]lake.Lost) error,
+) error {
 	ctx := cmd.Context()
 	if err := dataExists(cmd); err != nil {
 		return err
@@ -82,7 +85,8 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 	err = tablesRecorded(ctx, e, place, func() error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "There are no tables at %s. If you have a copy of them, put it back first.\n", place)
 		if made = !dryRun; !made {
-			return errors.New("nothing was changed: without --dry-run new tables are made, into which the nodes load what the stream holds")
+			return errors.New("nothing was changed: without --dry-run new tables are made, into which the nodes load what the " +
+				"stream holds")
 		}
 		return agree("Make new tables, and give up what the stream no longer holds?")
 	})
@@ -90,7 +94,8 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 		return err
 	}
 	if made {
-		fmt.Fprintln(cmd.ErrOrStderr(), "New tables are made. Restart the nodes of a cluster: they load what the stream holds.")
+		fmt.Fprintln(cmd.ErrOrStderr(),
+			"New tables are made. Restart the nodes of a cluster: they load what the stream holds.")
 	}
 	if e.Mode() == engine.Embedded && !dryRun { // nobody else loads
 		if err := e.Close(); err != nil {
@@ -117,7 +122,9 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 }
 
 // reloadFrom reloads from the stream of an engine.
-func reloadFrom(cmd *cobra.Command, e *engine.Engine, place tables.Location, dryRun bool, giveUp func([]lake.Lost) error) (out loader.Reloaded, err error) {
+func reloadFrom(cmd *cobra.Command, e *engine.Engine, place tables.Location, dryRun bool,
+	giveUp func([]lake.Lost) error,
+) (out loader.Reloaded, err error) {
 	ctx := cmd.Context()
 	s, err := stream.Open(ctx, e, stream.Options{Now: hooks.now})
 	if err != nil {
@@ -161,7 +168,8 @@ func tablesRecorded(ctx context.Context, e *engine.Engine, place tables.Location
 	case err != nil:
 		return err
 	case id != "" && r.LakeID != "" && r.LakeID != id:
-		return fmt.Errorf("the tables at %s are others than those of the cluster: put those back, or use these with: sluice cluster set --tables", place)
+		return fmt.Errorf("the tables at %s are others than those of the cluster: put those back, or use these with: sluice "+
+			"cluster set --tables", place)
 	case id != "":
 		return nil
 	}
@@ -188,7 +196,8 @@ func madeAnew(ctx context.Context, e *engine.Engine, place tables.Location, id s
 	case id != "":
 		return nil
 	case e.Mode() == engine.Attached:
-		return fmt.Errorf("there are no tables at %s: put them back, or stop the server and repeat the command, which makes new ones", place)
+		return fmt.Errorf("there are no tables at %s: put them back, or stop the server and repeat the command, which makes "+
+			"new ones", place)
 	}
 	if err := agree(); err != nil {
 		return err
@@ -210,7 +219,8 @@ func printReload(cmd *cobra.Command, out loader.Reloaded, dryRun, asJSON bool) e
 		}{out, dryRun})
 	}
 	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "The stream holds %d frames with %d events.\n%d of these events are in the tables.\n", out.Frames, out.Events, out.Stored)
+	fmt.Fprintf(w, "The stream holds %d frames with %d events.\n%d of these events are in the tables.\n", out.Frames,
+		out.Events, out.Stored)
 	if out.Waiting > 0 {
 		fmt.Fprintf(w, "%d wait for the server, which loads them.\n", out.Waiting)
 	}
@@ -221,7 +231,8 @@ func printReload(cmd *cobra.Command, out loader.Reloaded, dryRun, asJSON bool) e
 		fmt.Fprintf(w, "%d frames or records of the stream cannot be read.\n", out.Damaged)
 	}
 	if dryRun {
-		fmt.Fprintf(w, "%d would be loaded again, and %d missing or damaged files would leave the tables. Nothing was changed.\n", out.Loaded, out.Files)
+		fmt.Fprintf(w, "%d would be loaded again, and %d missing or damaged files would leave the tables. Nothing was "+
+			"changed.\n", out.Loaded, out.Files)
 		return nil
 	}
 	fmt.Fprintf(w, "%d were loaded again. %d missing or damaged files left the tables.\n", out.Loaded, out.Files)

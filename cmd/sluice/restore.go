@@ -50,9 +50,12 @@ what was erased until that was made is erased from the restored tables, too.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.newer, "erasures", "", "a newer backup; what was erased until then stays erased")
-	f.IntVar(&r.replicas, "replicas", 0, "copies of everything in the cluster; default: as the cluster of the backup had, or 3")
-	f.IntVar(&r.partitions, "partitions", 0, "partitions of the cluster's stream, at least as many as the backup has; 0 is as many")
-	f.Var(&retention, "table-retention", "how long the tables of the cluster retain events; 0 is for ever; default: as the first node says")
+	f.IntVar(&r.replicas, "replicas", 0,
+		"copies of everything in the cluster; default: as the cluster of the backup had, or 3")
+	f.IntVar(&r.partitions, "partitions", 0,
+		"partitions of the cluster's stream, at least as many as the backup has; 0 is as many")
+	f.Var(&retention, "table-retention",
+		"how long the tables of the cluster retain events; 0 is for ever; default: as the first node says")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.cmd, r.from, r.target = cmd, args[0], engineOptions(cmd)
 		for _, name := range []string{"replicas", "partitions", "table-retention"} {
@@ -103,14 +106,16 @@ func (r *restorer) read() error {
 	case err != nil || r.info.Format < 1:
 		return fmt.Errorf("%s is not a whole backup", r.from)
 	case r.info.Format > backupFormat:
-		return fmt.Errorf("the backup in %s has format %d, this program knows %d: use the sluice that made it (%.40s), or a newer one",
+		return fmt.Errorf("the backup in %s has format %d, this program knows %d: use the sluice that made it (%.40s), or a "+
+			"newer one",
 			r.from, r.info.Format, backupFormat, r.info.Program)
 	}
 	if r.partitions == 0 {
 		r.partitions = r.info.Stream
 	}
 	if r.partitions < r.info.Stream || r.partitions > engine.MaxPartitions {
-		return fmt.Errorf("the backup has %d partitions: --partitions is %d to %d", r.info.Stream, r.info.Stream, engine.MaxPartitions)
+		return fmt.Errorf("the backup has %d partitions: --partitions is %d to %d", r.info.Stream, r.info.Stream,
+			engine.MaxPartitions)
 	}
 	return nil
 }
@@ -173,7 +178,8 @@ func (r *restorer) intoCluster() error {
 
 // say says that it is done, and how to go on.
 func (r *restorer) say(start string) {
-	fmt.Fprintf(r.cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: %s\n", r.info.Made.Format(time.RFC3339), start)
+	fmt.Fprintf(r.cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: %s\n", r.info.Made.Format(time.RFC3339),
+		start)
 }
 
 // restoreMarker is in a data directory from the beginning of a restore to its end: half of a service must not be taken
@@ -185,7 +191,8 @@ func unfinished(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, restoreMarker)); err != nil {
 		return nil // there is none, or whoever uses the directory says what is wrong with it
 	}
-	return failed(fmt.Errorf("a restore into %s has not finished: if none is running, delete the directory and restore again", dir))
+	return failed(fmt.Errorf("a restore into %s has not finished: if none is running, delete the directory and "+
+		"restore again", dir))
 }
 
 // usable keeps every command off a data directory in which a restore has not finished, or whose service has moved: but
@@ -249,7 +256,8 @@ func (r *restorer) tables(ctx context.Context, e *engine.Engine) error {
 	}
 	id, _, err := tables.There(ctx, r.place)
 	if err == nil && id != r.info.TablesID {
-		err = fmt.Errorf("the tables of the backup are not at %s: copy them there with sluice lake copy --to, or name their place with --lake", r.place)
+		err = fmt.Errorf("the tables of the backup are not at %s: copy them there with sluice lake copy --to, or name their "+
+			"place with --lake", r.place)
 	}
 	return err
 }
@@ -312,7 +320,8 @@ func (r *restorer) erase(ctx context.Context, e *engine.Engine) error {
 		return fmt.Errorf("erase again what was erased: %w", err)
 	}
 	if done.Rows > 0 {
-		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d rows of the backup were erased after it was made. They are erased again.\n", done.Rows)
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "%d rows of the backup were erased after it was made. They are erased again.\n",
+			done.Rows)
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ var errSnapshots = errors.New("--snapshot-retention must be at least 1m: queries
 
 func newServe() *cobra.Command {
 	var c service.Config
-	streamRetention, tableRetention, snapshots := days(0), days(engine.DefaultTableRetention), days(engine.DefaultSnapshotRetention)
+	streamRetention, tableRetention, snapshots := days(0), days(engine.DefaultTableRetention),
+		days(engine.DefaultSnapshotRetention)
 	var memory size
 	var logFormat, logLevel string
 	cmd := &cobra.Command{
@@ -45,22 +46,32 @@ func newServe() *cobra.Command {
 		"address of the operators' listener: console, catalog, feed, /metrics, /livez, /readyz; empty for none")
 	f.StringVar(&c.OpsCert, "ops-tls-cert", "", "certificate file of the operators' listener; read again when it changes")
 	f.StringVar(&c.OpsKey, "ops-tls-key", "", "key file of that certificate")
-	f.BoolVar(&c.OpsProxy, "ops-proxy", false, "a proxy in front of the operators' listener ends TLS and sets X-Forwarded-For")
-	f.StringVar(&c.Webhook, "alarm-webhook", "", "address that gets a POST with JSON when an alarm begins and when it ends")
-	f.StringVar(&c.PublicURL, "public-url", "", "address at which senders reach the API, for the commands and texts of the console; default is the address of --listen")
-	f.StringVar(&c.OpsPublicURL, "ops-public-url", "", "address at which operators reach the console, for the links that the webhook gets; default is the address of --ops")
+	f.BoolVar(&c.OpsProxy, "ops-proxy", false,
+		"a proxy in front of the operators' listener ends TLS and sets X-Forwarded-For")
+	f.StringVar(&c.Webhook, "alarm-webhook", "",
+		"address that gets a POST with JSON when an alarm begins and when it ends")
+	f.StringVar(&c.PublicURL, "public-url", "", "address at which senders reach the API, for the commands and texts of "+
+		"the console; default is the address of --listen")
+	f.StringVar(&c.OpsPublicURL, "ops-public-url", "",
+		"address at which operators reach the console, for the links that the webhook gets; default is the address of --ops")
 	f.StringVar(&c.CertFile, "tls-cert", "", "certificate file of the senders' API; read again when it changes")
 	f.StringVar(&c.KeyFile, "tls-key", "", "key file of the certificate")
-	replicas := f.Int("replicas", 0, "copies of everything in the engine; more than 1 needs --nats; 0 is as many as there are, or 1")
-	f.IntVar(&c.Partitions, "partitions", 0, "partitions of the stream; may grow, never shrink; 0 is as many as there are, or 1")
+	replicas := f.Int("replicas", 0,
+		"copies of everything in the engine; more than 1 needs --nats; 0 is as many as there are, or 1")
+	f.IntVar(&c.Partitions, "partitions", 0,
+		"partitions of the stream; may grow, never shrink; 0 is as many as there are, or 1")
 	f.Var(&streamRetention, "stream-retention",
 		"how long the stream retains accepted events; also how long an Idempotency-Key is known; 0 is as it is, or 72h")
-	f.Var(&memory, "memory", "memory to plan with: an eighth each for requests in flight, connections and idempotency keys; "+
-		"0 is what its control group or GOMEMLIMIT allows, at most 2GiB")
-	f.DurationVar(&c.BacklogAge, "max-backlog-age", 0, "reject events while the oldest one not yet in the table is older than this; 0 is never")
+	f.Var(&memory, "memory",
+		"memory to plan with: an eighth each for requests in flight, connections and idempotency keys; "+
+			"0 is what its control group or GOMEMLIMIT allows, at most 2GiB")
+	f.DurationVar(&c.BacklogAge, "max-backlog-age", 0,
+		"reject events while the oldest one not yet in the table is older than this; 0 is never")
 	f.Var(&snapshots, "snapshot-retention",
-		"how long a snapshot of a table, with its files, stays readable after the next one has come; a cluster has one value for all nodes, see sluice cluster set")
-	f.StringVar(&c.TableGroup, "lake-group", "", "a group of this machine that may read the tables; without it only the owner may")
+		"how long a snapshot of a table, with its files, stays readable after the next one has come; a cluster has one "+
+			"value for all nodes, see sluice cluster set")
+	f.StringVar(&c.TableGroup, "lake-group", "",
+		"a group of this machine that may read the tables; without it only the owner may")
 	f.Var(&tableRetention, "table-retention",
 		"how long the tables retain events; 0 is for ever; a cluster has one value for all nodes, see sluice cluster set")
 	f.BoolVar(&c.Loading, "loading", true, "carry accepted events into the table; false on a node that only accepts")
@@ -80,7 +91,8 @@ func newServe() *cobra.Command {
 		}
 		for _, name := range []string{"alarm-webhook", "public-url", "ops-public-url"} {
 			if v := f.Lookup(name).Value.String(); v != "" && !webAddress(v) {
-				return fmt.Errorf("--%s is an address that begins with http:// or https://, such as https://events.example.com", name)
+				return fmt.Errorf("--%s is an address that begins with http:// or https://, such as https://events.example.com",
+					name)
 			}
 		}
 		log, err := newLogger(cmd.ErrOrStderr(), logFormat, logLevel)
@@ -141,7 +153,8 @@ func newServe() *cobra.Command {
 // webAddress says whether a text is an address of the web that can stand in a command of a shell.
 func webAddress(v string) bool {
 	u, err := url.Parse(v)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && !strings.ContainsAny(v, " '\"`$\\\n")
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+		!strings.ContainsAny(v, " '\"`$\\\n")
 }
 
 // running are the settings with which a service runs, for the console; none where they cannot be told.

@@ -66,7 +66,9 @@ func openSettled(
 }
 
 // loadHere opens the lake and loads into it what the stream of this directory holds.
-func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir string, place tables.Location) (*lake.Lake, error) {
+func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir string, place tables.Location) (*lake.Lake,
+	error,
+) {
 	if err := tables.Kept(ctx, e, s, place); err != nil {
 		return nil, err
 	}

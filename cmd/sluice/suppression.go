@@ -31,12 +31,15 @@ list has keyed digests alone. Nobody can read an identifier from it. It is in ba
 An entry holds for all datasets, or for one with --dataset. A partner_id needs --dataset.`,
 		Args: cobra.NoArgs, RunE: needsSubcommand,
 	}
-	cmd.AddCommand(newSuppressionImport(), newSuppressionAdd(), newSuppressionRemove(), newSuppressionList(), newSuppressionKey())
+	cmd.AddCommand(newSuppressionImport(), newSuppressionAdd(), newSuppressionRemove(), newSuppressionList(),
+		newSuppressionKey())
 	return cmd
 }
 
 // withSuppression runs work on the suppression list of --data or --nats. A dataset that is named must be there.
-func withSuppression(cmd *cobra.Command, dataset string, work func(context.Context, *provision, *suppression.List) error) error {
+func withSuppression(cmd *cobra.Command, dataset string,
+	work func(context.Context, *provision, *suppression.List) error,
+) error {
 	return withRegistry(cmd, func(ctx context.Context, p *provision) error {
 		if dataset != "" {
 			if _, err := p.Read(ctx, dataset); err != nil {
@@ -139,7 +142,8 @@ func addSuppressed(
 	for _, one := range lines {
 		fmt.Fprintf(p.cmd.OutOrStdout(), "%s: %d entries added to %s\n", one.Kind, one.Added, one.Name)
 	}
-	fmt.Fprintln(p.cmd.ErrOrStderr(), "Running servers follow within 5 s. Events that are stored already stay: sluice erase deletes them.")
+	fmt.Fprintln(p.cmd.ErrOrStderr(),
+		"Running servers follow within 5 s. Events that are stored already stay: sluice erase deletes them.")
 	return nil
 }
 
@@ -248,7 +252,8 @@ func newSuppressionList() *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tTIME\tKIND\tDATASET\tCOUNT\tDIGEST KEY")
 			for _, i := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", i.Name, i.Time.Format(time.RFC3339), i.Kind, cmp.Or(i.Dataset, "(all)"), i.Count, i.Key)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", i.Name, i.Time.Format(time.RFC3339), i.Kind, cmp.Or(i.Dataset, "(all)"),
+					i.Count, i.Key)
 			}
 			return w.Flush()
 		})

@@ -254,7 +254,10 @@ func placeholder(words []string, now time.Time, dataset string) (string, error) 
 func moment(words []string, now time.Time) (string, error) {
 	shift := strings.TrimPrefix(words[0], "now")
 	if shift != "" {
-		unit := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}[shift[len(shift)-1]]
+		unit := map[byte]time.Duration{
+			's': time.Second, 'm': time.Minute, 'h': time.Hour,
+			'd': 24 * time.Hour,
+		}[shift[len(shift)-1]]
 		n, err := strconv.Atoi(shift[:len(shift)-1])
 		if err != nil || unit == 0 {
 			return "", fmt.Errorf("no shift of time: %q", shift)

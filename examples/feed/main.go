@@ -1,8 +1,8 @@
-// Command feed follows the events of a Sluice server and keeps what it needs of them in a file, each once, without those that
-// were erased.
+// Command feed follows the events of a Sluice server and keeps what it needs of them in a file, each once, without
+// those that were erased.
 //
-// It stores the cursor with its effects, in one step: the file holds both, and is replaced as a whole. So it may be killed
-// at any time, and goes on where it was. Only the standard library is used.
+// It stores the cursor with its effects, in one step: the file holds both, and is replaced as a whole. So it may be
+// killed at any time, and goes on where it was. Only the standard library is used.
 //
 //	SLUICE_TOKEN=… go run ./examples/feed --url http://127.0.0.1:8081 --state totals.json
 package main

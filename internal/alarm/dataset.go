@@ -49,7 +49,10 @@ type findings struct {
 // findDatasets looks for datasets that need somebody; s.found is what it found before. It visits all of them, so Run
 // calls it every ten seconds and pages read what it found.
 func findDatasets(view hours.View, s *State) *findings {
-	out, now := &findings{known: true, unread: map[unreadKey]float64{}, counted: map[string]countedRequests{}, failingSince: map[string]time.Time{}}, s.Now
+	out, now := &findings{
+		known: true, unread: map[unreadKey]float64{}, counted: map[string]countedRequests{},
+		failingSince: map[string]time.Time{},
+	}, s.Now
 	failing := s.failing()
 	recent, day := hours.NewWindow(time.Hour, 2, now), hours.NewWindow(time.Hour, 24, now)
 	for _, d := range s.Datasets {
@@ -77,8 +80,13 @@ func findDatasets(view hours.View, s *State) *findings {
 		}
 		out.unreadConsent(d.ID, numbers, day, s.found.unread)
 	}
-	for _, list := range [][]finding{out.failing, out.rejected, out.silent, out.dropped, out.keys, out.ended, out.consent} {
-		slices.SortFunc(list, func(a, b finding) int { return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.say, b.say)) })
+	for _, list := range [][]finding{
+		out.failing, out.rejected, out.silent, out.dropped, out.keys, out.ended,
+		out.consent,
+	} {
+		slices.SortFunc(list, func(a, b finding) int {
+			return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.say, b.say))
+		})
 	}
 	return out
 }
@@ -102,7 +110,9 @@ func mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window)
 		}
 	}
 	return finding{
-		id, fmt.Sprintf("Dataset %s: %s of its events %s were rejected (%s of %s)%s.", id, humanize.Percent(humanize.Share(sum.Rejected, sum.Received())), say, humanize.Count(sum.Rejected), humanize.Count(sum.Received()), why),
+		id, fmt.Sprintf("Dataset %s: %s of its events %s were rejected (%s of %s)%s.", id,
+			humanize.Percent(humanize.Share(sum.Rejected, sum.Received())), say, humanize.Count(sum.Rejected),
+			humanize.Count(sum.Received()), why),
 		DiagnosisPath(id), sum.Rejected,
 	}, true
 }
@@ -119,14 +129,18 @@ func silent(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
 		from = time.Duration(gapFactor*float64(gap)) + time.Hour
 		usual = fmt.Sprintf(" Its longest pause of the week before was %s.", humanize.Span(max(gap, time.Hour)))
 	}
-	if since < from || since > silentUntil || numbers.Totals(hours.NewWindow(time.Hour, int(since/time.Hour)+1, now)).Received() > 0 {
+	if since < from || since > silentUntil ||
+		numbers.Totals(hours.NewWindow(time.Hour, int(since/time.Hour)+1, now)).Received() > 0 {
 		return finding{}, false
 	}
-	return finding{id, fmt.Sprintf("Dataset %s: no event for %s.%s", id, humanize.Span(since), usual), DatasetPath(id), int64(since)}, true
+	return finding{
+		id, fmt.Sprintf("Dataset %s: no event for %s.%s", id, humanize.Span(since), usual), DatasetPath(id),
+		int64(since),
+	}, true
 }
 
-// usualGap is the longest time without an accepted event in the week before the last one, in whole hours. It is known only
-// of a dataset that had events in many hours.
+// usualGap is the longest time without an accepted event in the week before the last one, in whole hours. It is known
+// only of a dataset that had events in many hours.
 func usualGap(numbers *hours.Dataset, now time.Time) (gap time.Duration, known bool) {
 	by := numbers.AcceptedBy(hours.NewWindow(time.Hour, 7*24, now))
 	last, active, longest := -1, 0, 0
@@ -153,7 +167,8 @@ func dropped(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
 		return finding{}, false
 	}
 	return finding{
-		id, fmt.Sprintf("Dataset %s: %s accepted in the last %d whole hours, and %s in the same hours of last week.", id, humanize.Plural(is, "event was", "events were"), dropHours, humanize.Count(then)),
+		id, fmt.Sprintf("Dataset %s: %s accepted in the last %d whole hours, and %s in the same hours of last week.", id,
+			humanize.Plural(is, "event was", "events were"), dropHours, humanize.Count(then)),
 		DatasetPath(id), then - is,
 	}, true
 }
@@ -163,7 +178,10 @@ func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (fin
 	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used) > KeyInUse {
 		return finding{}, false
 	}
-	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, humanize.Span(left)), DatasetPath(d.ID), -int64(left)}, true
+	return finding{
+		d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, humanize.Span(left)),
+		DatasetPath(d.ID), -int64(left),
+	}, true
 }
 
 // endedKey finds a key that is presented though it was revoked or has expired.
@@ -176,7 +194,8 @@ func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) (
 	if !k.Revoked.IsZero() {
 		state = "revoked"
 	}
-	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state, humanize.Ago(now, rejected)), DatasetPath(d.ID), -int64(since)}, true
+	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state,
+		humanize.Ago(now, rejected)), DatasetPath(d.ID), -int64(since)}, true
 }
 
 // Words are the alarms of datasets, each in a word and a class; of several the worst.

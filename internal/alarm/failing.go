@@ -41,15 +41,19 @@ func (c countedRequests) next(numbers *hours.Dataset, now time.Time) countedRequ
 	return out
 }
 
-// failingRequests finds a dataset whose every request fails: the last ones that this node saw were rejected, and no node has
-// accepted one since the first of them. An alarm that has begun lasts until one is accepted.
+// failingRequests finds a dataset whose every request fails: the last ones that this node saw were rejected, and no
+// node has accepted one since the first of them. An alarm that has begun lasts until one is accepted.
 func (f *findings) failingRequests(d *dataset.Dataset, numbers *hours.Dataset, st api.Failing, s *State) {
 	counted := s.found.counted[d.ID].next(numbers, s.Now)
 	f.counted[d.ID] = counted
 	since, lasts := s.found.failingSince[d.ID]
 	if st.Requests == 0 && lasts && !s.acceptedSince(d.ID, numbers, since) { // it lasted when this node was restarted
 		f.failingSince[d.ID] = since
-		f.failing = append(f.failing, finding{d.ID, fmt.Sprintf("Dataset %s: every request failed, and none has come since this node was restarted.", d.ID), DiagnosisPath(d.ID), api.FailingLeast})
+		f.failing = append(f.failing, finding{
+			d.ID,
+			fmt.Sprintf("Dataset %s: every request failed, and none has come since this node was restarted.", d.ID),
+			DiagnosisPath(d.ID), api.FailingLeast,
+		})
 		return
 	}
 	begins := st.Requests >= api.FailingLeast && s.Now.Sub(st.First) <= failingWithin
@@ -61,15 +65,17 @@ func (f *findings) failingRequests(d *dataset.Dataset, numbers *hours.Dataset, s
 	}
 	f.failingSince[d.ID] = st.First
 	requests := numbers.Requests(hours.NewWindow(time.Hour, 24, s.Now))
-	say := fmt.Sprintf("Dataset %s: every request fails, the last one %s with %s.", d.ID, humanize.Ago(s.Now, st.Last), st.Code)
+	say := fmt.Sprintf("Dataset %s: every request fails, the last one %s with %s.", d.ID, humanize.Ago(s.Now, st.Last),
+		st.Code)
 	if requests.Rejected > 0 {
-		say += fmt.Sprintf(" In the last 24 hours %s were rejected.", humanize.Plural(requests.Rejected, "request", "requests"))
+		say += fmt.Sprintf(" In the last 24 hours %s were rejected.",
+			humanize.Plural(requests.Rejected, "request", "requests"))
 	}
 	f.failing = append(f.failing, finding{d.ID, say, DiagnosisPath(d.ID), max(requests.Rejected, int64(st.Requests))})
 }
 
-// acceptedSince says whether a request of a dataset was accepted after a time: by this node since its start, or by any in a
-// later hour.
+// acceptedSince says whether a request of a dataset was accepted after a time: by this node since its start, or by any
+// in a later hour.
 func (s *State) acceptedSince(id string, numbers *hours.Dataset, since time.Time) bool {
 	for i := range s.API.Datasets {
 		if d := &s.API.Datasets[i]; d.DatasetID == id && d.Accepted > 0 {

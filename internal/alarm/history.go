@@ -109,9 +109,11 @@ func (h *history) put(k *kept) {
 	h.all[k.ID] = k
 }
 
-// look compares the alarms that are on with those that were. mine says which episodes this node decides about, and owner
-// whose an alarm is.
-func (h *history) look(now time.Time, on []Raised, mine func(*Episode) bool, owner func(*Raised) string, log *slog.Logger) {
+// look compares the alarms that are on with those that were. mine says which episodes this node decides about, and
+// owner whose an alarm is.
+func (h *history) look(now time.Time, on []Raised, mine func(*Episode) bool, owner func(*Raised) string,
+	log *slog.Logger,
+) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	type key struct{ alarm, dataset, node string }
@@ -205,7 +207,8 @@ func (h *history) writeOne(ctx context.Context, k *kept) error {
 	} else {
 		revision, err = h.bucket.Update(ctx, k.ID, b, k.revision)
 	}
-	if errors.Is(err, engine.ErrRevision) || errors.Is(err, engine.ErrExists) { // an earlier try had arrived, or another node was first
+	// an earlier try had arrived, or another node was first
+	if errors.Is(err, engine.ErrRevision) || errors.Is(err, engine.ErrExists) {
 		now, gerr := h.bucket.Get(ctx, k.ID)
 		if gerr != nil {
 			return gerr

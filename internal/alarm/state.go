@@ -64,5 +64,6 @@ func (s *State) failure() string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("Node %s %s has not been able to load since %s: %s.", n.Host, n.API, humanize.Time(n.Failure.Since), n.Failure.Error)
+	return fmt.Sprintf("Node %s %s has not been able to load since %s: %s.", n.Host, n.API, humanize.Time(n.Failure.Since),
+		n.Failure.Error)
 }

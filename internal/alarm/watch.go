@@ -79,8 +79,8 @@ func (w *Watch) Recent() []Episode { return w.history.recent() }
 // WebhookFailures are the tries of this node to tell the webhook that failed.
 func (w *Watch) WebhookFailures() uint64 { return w.hookFailures.Load() }
 
-// How often alarms are looked at, how often the engine is asked for what other nodes wrote, how long one try to write may
-// take, and how long a node waits before it tries again to be the one that tells. Arbitrary.
+// How often alarms are looked at, how often the engine is asked for what other nodes wrote, how long one try to write
+// may take, and how long a node waits before it tries again to be the one that tells. Arbitrary.
 const (
 	everySecond = time.Second
 	alarmsRead  = 5 * time.Second
@@ -108,15 +108,16 @@ func (w *Watch) nodeName() string {
 // ofCluster says whether all nodes see an alarm alike: then one of them writes it down.
 func ofCluster(alarm string) bool {
 	switch alarm {
-	case requestsFailing, "SluiceDiskFull", "SluiceDiskLow", "SluiceNotReady", "SluiceEngineUnhealthy", "SluiceServerErrors", "SluiceSlowSync", "SluiceMemoryShed",
+	case requestsFailing, "SluiceDiskFull", "SluiceDiskLow", "SluiceNotReady", "SluiceEngineUnhealthy",
+		"SluiceServerErrors", "SluiceSlowSync", "SluiceMemoryShed",
 		"SluiceRegistryStale", "SluiceRejectionsLost", "SluiceDamagedFrames", "SluiceSequenceGap", "SluiceLoadStopped":
 		return false
 	}
 	return true
 }
 
-// Run writes alarms down and tells the webhook, until ctx ends. In a cluster one node does that for the alarms of all; each
-// node writes its own. look gives a completed state.
+// Run writes alarms down and tells the webhook, until ctx ends. In a cluster one node does that for the alarms of all;
+// each node writes its own. look gives a completed state.
 func (w *Watch) Run(ctx context.Context, look func() *State) {
 	var holds atomic.Bool
 	var work sync.WaitGroup

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// How the webhook is told: how long it may take to answer, how long to wait after a failure (twice as long each time), and
-// how old the end of an alarm may be. Arbitrary.
+// How the webhook is told: how long it may take to answer, how long to wait after a failure (twice as long each time),
+// and how old the end of an alarm may be. Arbitrary.
 const (
 	hookTime   = 10 * time.Second
 	hookWait   = time.Second
@@ -40,7 +40,8 @@ type notice struct {
 // notice is what is to be told about the episode next; false if nothing is.
 func (e *Episode) notice(url string, now time.Time) (n notice, due bool) {
 	n = notice{
-		ID: e.ID + "-" + stateFiring, Alarm: e.Alarm, Severity: e.Severity, Dataset: e.Dataset, State: stateFiring, Since: e.Since,
+		ID: e.ID + "-" + stateFiring, Alarm: e.Alarm, Severity: e.Severity, Dataset: e.Dataset, State: stateFiring,
+		Since:   e.Since,
 		Summary: e.Summary, Do: e.Do, URL: strings.TrimSuffix(url, "/") + e.Path,
 	}
 	if e.Path == "" {
@@ -58,10 +59,12 @@ func (e *Episode) notice(url string, now time.Time) (n notice, due bool) {
 	return n, false
 }
 
-// tellWebhook tells of each beginning and each end while this node is the one that tells. A notice that was told and not yet
-// noted is told again, with the same id.
+// tellWebhook tells of each beginning and each end while this node is the one that tells. A notice that was told and
+// not yet noted is told again, with the same id.
 func (w *Watch) tellWebhook(ctx context.Context, holds *atomic.Bool) {
-	client := &http.Client{Timeout: hookTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Timeout: hookTime, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	wait := hookWait
 	for {
 		pause := everySecond

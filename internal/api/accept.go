@@ -96,7 +96,11 @@ func whole(res *event.Result, bad *event.Error, datasetID string) *rejection {
 		const message = "An event names a dataset that this API key does not open."
 		return &rejection{
 			code: event.DatasetForbidden, message: message, indexed: res.Batch,
-			problems: []event.Error{{Index: res.ForeignIndex, Code: event.DatasetForbidden, Field: "/data_set_id", Message: message, Hint: "This key is for the dataset " + datasetID + ": send that data_set_id, or use the key of the other dataset. One request, one dataset."}},
+			problems: []event.Error{{
+				Index: res.ForeignIndex, Code: event.DatasetForbidden, Field: "/data_set_id",
+				Message: message, Hint: "This key is for the dataset " + datasetID +
+					": send that data_set_id, or use the key of the other dataset. One request, one dataset.",
+			}},
 		}
 	}
 	return nil
@@ -107,11 +111,13 @@ func none(res *event.Result) *rejection {
 	first := &res.Errors[0]
 	r := &rejection{
 		code: first.Code, field: first.Field, message: first.Message,
-		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections, counted: res.Batch, unknown: res.Unknown,
+		problems: res.Errors, indexed: res.Batch, truncated: res.ErrorsTruncated, rejections: res.Rejections,
+		counted: res.Batch, unknown: res.Unknown,
 	}
 	if res.Batch && res.Common == "" {
 		r.code = event.BatchRejected
-		r.message = strconv.Itoa(res.Rejected) + " of " + strconv.Itoa(res.Total) + " events are invalid, for different reasons; none was queued."
+		r.message = strconv.Itoa(res.Rejected) + " of " + strconv.Itoa(res.Total) +
+			" events are invalid, for different reasons; none was queued."
 	}
 	return r
 }
@@ -131,7 +137,8 @@ func (q *request) leave(err error) {
 // Oldest is a time, in Unix seconds, before which no event was received that is still to be stored.
 func (s *Server) Oldest() int64 { return s.arrivals.Oldest(s.Now) }
 
-// Raise lets no event be received before a time, in Unix seconds: what was promised to followers outlives a clock that goes back.
+// Raise lets no event be received before a time, in Unix seconds: what was promised to followers outlives a clock that
+// goes back.
 func (s *Server) Raise(at int64) { s.arrivals.Raise(at) }
 
 // store appends the submission and writes its receipt. It returns nil only once the events are on stable storage.
@@ -140,7 +147,8 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.extra = appendExtra(q.extra[:0], res)
 	q.sub = submission.Submission{
 		Kind: submission.Single, Base: submission.NewBase(received), ReceivedAt: received.Unix(), DatasetID: q.dataset.ID,
-		Rows: res.Rows, Rejections: res.Rejections, Warned: res.Warned, Extra: unsafe.String(unsafe.SliceData(q.extra), len(q.extra)),
+		Rows: res.Rows, Rejections: res.Rejections, Warned: res.Warned,
+		Extra: unsafe.String(unsafe.SliceData(q.extra), len(q.extra)),
 	}
 	if res.Batch {
 		q.sub.Kind = submission.Batch

@@ -115,9 +115,11 @@ func limited(what string, rate float64, wait time.Duration) *rejection {
 	r := reject(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
 		strconv.FormatFloat(rate, 'f', -1, 64)+" "+what+"/s.")
 	r.wait = wait
-	r.hint = "Wait for Retry-After, then send the same again; spread events over time, or ask the operator for a higher limit."
+	r.hint = "Wait for Retry-After, then send the same again; spread events over time, or ask the operator for a " +
+		"higher limit."
 	if what == "requests" {
-		r.hint = "Wait for Retry-After, then send the same again; put more events into each batch, or ask the operator for a higher limit."
+		r.hint = "Wait for Retry-After, then send the same again; put more events into each batch, or ask the operator for " +
+			"a higher limit."
 	}
 	return r
 }

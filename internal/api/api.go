@@ -71,8 +71,8 @@ type Server struct {
 	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the
 	// same. It is required.
 	BodyDigest func(key [sha256.Size]byte, body string) [sha256.Size]byte
-	// Known says whether the other nodes know this one: nil, or why not. What followers of the feed are told counts only nodes
-	// that are known. It may be nil.
+	// Known says whether the other nodes know this one: nil, or why not. What followers of the feed are told counts only
+	// nodes that are known. It may be nil.
 	Known func() error
 	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
 	BacklogAge func() time.Duration

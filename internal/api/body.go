@@ -123,7 +123,8 @@ func (q *request) cutShort(err error) error {
 		q.server.counts.slowBodies.Add(1)
 		return busy("The body did not arrive in time.")
 	}
-	return malformed("The body ended before its announced length.", "Set Content-Length to the number of bytes that are sent, or let the HTTP library set it.")
+	return malformed("The body ended before its announced length.",
+		"Set Content-Length to the number of bytes that are sent, or let the HTTP library set it.")
 }
 
 // grow returns b with a capacity of at least n bytes.

@@ -39,7 +39,8 @@ func eventSchema() (map[string]any, error) {
 	delete(ev, "$schema") // the document's dialect is the same
 	delete(ev, "$id")     // and it is not at home here
 	delete(ev, "allOf")
-	ev["description"] = ev["description"].(string) + " GET /v1/schema/events serves a JSON Schema that has the conditions, too: which member needs which."
+	ev["description"] = ev["description"].(string) +
+		" GET /v1/schema/events serves a JSON Schema that has the conditions, too: which member needs which."
 	at := func(path ...string) map[string]any {
 		n := ev
 		for _, name := range path {
@@ -102,7 +103,10 @@ var timeSchema = object{{"type", "string"}, {"format", "date-time"}, {"descripti
 
 func receiptSchema() object {
 	return shape(3, object{
-		{"submission_id", object{{"type", "string"}, {"pattern", "^(single|batch)\\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"}}},
+		{"submission_id", object{
+			{"type", "string"},
+			{"pattern", "^(single|batch)\\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
+		}},
 		{"received_at", timeSchema},
 		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED"}}}},
 		{"accepted", countSchema("Events queued. Only in a batch with something to say.")},
@@ -120,10 +124,16 @@ func errorSchema() object {
 		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
 		{"message", textSchema("What is wrong, in words.")},
 		{"request_id", textSchema("The id of this request.")},
-		{"errors", listSchema(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules.")},
+		{
+			"errors",
+			listSchema(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules."),
+		},
 		{"events_by_code", object{
 			{"type", "object"},
-			{"description", "How many events have which code as their first problem. Only if a whole batch is rejected for its events."},
+			{
+				"description",
+				"How many events have which code as their first problem. Only if a whole batch is rejected for its events.",
+			},
 			{"additionalProperties", object{{"type", "integer"}, {"format", "int64"}}},
 		}},
 		{"errors_truncated", flagSchema("There were more.")},
@@ -160,7 +170,11 @@ func submissionSchema() object {
 		{"submission_id", textSchema("As in the receipt.")},
 		{"data_set_id", textSchema("The dataset.")},
 		{"received_at", timeSchema},
-		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED", "PROCESSED"}}, {"description", "PROCESSED once the events are in the store."}}},
+		{"status", object{
+			{"type", "string"},
+			{"enum", []string{"RECEIVED", "PROCESSED"}},
+			{"description", "PROCESSED once the events are in the store."},
+		}},
 		{"accepted", countSchema("Events queued.")},
 		{"rejected", countSchema("Events rejected.")},
 		{"late", countSchema("Accepted events that were 7 to 30 days old.")},
@@ -197,9 +211,18 @@ func validationSchema() object {
 func validEventSchema() object {
 	return shape(5, object{
 		{"index", countSchema("Position in the request.")},
-		{"event", object{{"type", "object"}, {"additionalProperties", true}, {"description", "The event as it would be stored, member by member."}}},
+		{"event", object{
+			{"type", "object"},
+			{"additionalProperties", true},
+			{"description", "The event as it would be stored, member by member."},
+		}},
 		{"privacy", outcomeSchema},
-		{"privacy_reasons", listSchema(object{{"type", "string"}}, "The signals that led to the outcome, such as usnat.SaleOptOut.")},
-		{"gpp", object{{"type", []string{"object", "null"}}, {"additionalProperties", true}, {"description", "The consent string decoded, by section and field."}}},
+		{"privacy_reasons", listSchema(object{{"type", "string"}},
+			"The signals that led to the outcome, such as usnat.SaleOptOut.")},
+		{"gpp", object{
+			{"type", []string{"object", "null"}},
+			{"additionalProperties", true},
+			{"description", "The consent string decoded, by section and field."},
+		}},
 	})
 }

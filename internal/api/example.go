@@ -32,7 +32,8 @@ const (
 var examples = []example{
 	{
 		"purchase", "A purchase", routeEvents, false,
-		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail +
+			`"},` +
 			`"value":129.95,"currency_code":"USD","source":"website","custom_data":{"order_id":"A-1001","coupons":["SPRING10"]}}`,
 	},
 	{
@@ -50,23 +51,30 @@ var examples = []example{
 	},
 	{
 		"two_events", "Two events", routeBatch, false,
-		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"shop","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail +
+			`"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail +
+			`"},` +
 			`"page_url":"https://shop.example.com/checkout"}]`,
 	},
 	{
 		"one_rejected", "One valid event and one that is rejected", routeBatch, false,
-		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail +
+			`"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail +
+			`"}}]`,
 	},
 	{
 		"strict", "The same, all or nothing", routeBatch, true,
-		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail + `"}},` +
-			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail + `"}}]`,
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail +
+			`"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail +
+			`"}}]`,
 	},
 	{
 		"consent", "An event of someone who opted out of sale", routeValidate, false,
-		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail + `"},` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail +
+			`"},` +
 			`"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}}`,
 	},
 }

@@ -21,6 +21,7 @@ func tooManyKeys(limit int64, age time.Duration) *rejection {
 	r := reject(event.RateLimited, "The limit idempotency_keys of this dataset is reached: "+
 		strconv.FormatInt(limit, 10)+" keys in "+strconv.Itoa(int(age.Hours()))+" hours.")
 	r.wait = time.Minute
-	r.hint = "Put more events into each request with a key, send without Idempotency-Key, or ask the operator for a higher limit."
+	r.hint = "Put more events into each request with a key, send without Idempotency-Key, or ask the operator for a " +
+		"higher limit."
 	return r
 }

@@ -58,7 +58,8 @@ func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submi
 			return sub, s.Processed != nil && s.Processed(at), nil
 		}
 		sub = nil // the place is another's; the stream may have begun anew
-	} else if !errors.Is(err, stream.ErrNotFound) && !errors.Is(err, stream.ErrGone) && !errors.Is(err, stream.ErrDamaged) {
+	} else if !errors.Is(err, stream.ErrNotFound) && !errors.Is(err, stream.ErrGone) &&
+		!errors.Is(err, stream.ErrDamaged) {
 		return nil, false, q.unavailable("read a submission", err)
 	}
 	if s.Lookup == nil {

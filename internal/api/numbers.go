@@ -119,8 +119,9 @@ type ReadinessTerms struct {
 
 // Freshness says how new the numbers are.
 type Freshness struct {
-	CountedAt     time.Time `json:"counted_at"`                  // when the tables were last read
-	DelaySeconds  int64     `json:"delay_seconds"`               // how long the oldest event that is not counted yet has waited
+	CountedAt time.Time `json:"counted_at"` // when the tables were last read
+	// how long the oldest event that is not counted yet has waited
+	DelaySeconds  int64     `json:"delay_seconds"`
 	LastEventHour time.Time `json:"last_accepted_hour,omitzero"` // start of the last hour with an accepted event
 }
 
@@ -166,7 +167,10 @@ func (q *request) answerNumbers() error {
 	}
 	for i := range q.dataset.Keys {
 		if k := &q.dataset.Keys[i]; k.ID == q.keyID {
-			n.Key = KeyAge{KeyID: k.ID, CreatedAt: wholeSeconds(k.Created), AgeSeconds: max(0, int64(q.start.Sub(k.Created).Seconds())), EndsAt: wholeSeconds(k.Expires)}
+			n.Key = KeyAge{
+				KeyID: k.ID, CreatedAt: wholeSeconds(k.Created),
+				AgeSeconds: max(0, int64(q.start.Sub(k.Created).Seconds())), EndsAt: wholeSeconds(k.Expires),
+			}
 		}
 	}
 	tag, err := n.tag()
@@ -232,7 +236,13 @@ func numbersSchema() object {
 		return object{{"type", "string"}, {"format", "date-time"}, {"description", description}}
 	}
 	shareSchema := func(most int, description string) object {
-		return object{{"type", "number"}, {"format", "double"}, {"minimum", 0}, {"maximum", most}, {"description", description}}
+		return object{
+			{"type", "number"},
+			{"format", "double"},
+			{"minimum", 0},
+			{"maximum", most},
+			{"description", description},
+		}
 	}
 	var names []string
 	for _, w := range numbersWindows {
@@ -247,7 +257,10 @@ func numbersSchema() object {
 		{"window", object{{"type", "string"}, {"enum", names}}},
 		{"from", whenSchema("Start of the window, a whole hour or day, in UTC.")},
 		{"to", whenSchema("End of the hour or day that is running now.")},
-		{"complete", flagSchema("False while a server that has just started still reads its tables: the numbers are too small then.")},
+		{
+			"complete",
+			flagSchema("False while a server that has just started still reads its tables: the numbers are too small then."),
+		},
 		{"received", count("Events received: accepted and rejected.")},
 		{"accepted", count("Events accepted.")},
 		{"rejected", count("Events rejected.")},
@@ -259,11 +272,16 @@ func numbersSchema() object {
 		})},
 		{"requests", shape(3, object{
 			{"accepted", count("Requests answered with a receipt, replays included.")},
-			{"rejected", count("Requests rejected whole: malformed, of the wrong media type or dataset, too large, or without a valid event. 409, 429 and 5xx are neither.")},
+			{
+				"rejected",
+				count("Requests rejected whole: malformed, of the wrong media type or dataset, too large, or without a valid " +
+					"event. 409, 429 and 5xx are neither."),
+			},
 			{"by_code", byName(count("Requests."), "Rejected requests by the error_code of their answer.")},
 		})},
 		{"event_types", listSchema(shape(2, object{
-			{"event_type", textSchema("The type, or other for types beyond the first thousand.")}, {"accepted", count("Events accepted.")},
+			{"event_type", textSchema("The type, or other for types beyond the first thousand.")},
+			{"accepted", count("Events accepted.")},
 		}), "Accepted events by type, the most frequent first.")},
 		{"rejections", listSchema(shape(7, object{
 			{"error_code", textSchema("As in the answers to events.")},
@@ -276,7 +294,9 @@ func numbersSchema() object {
 			{"example", textSchema("A member with a valid value, where one can be given.")},
 		}), "Reasons for rejections, of the most events first.")},
 		{"identifiers", listSchema(shape(3, object{
-			{"field", textSchema("The member of identifiers.")}, {"events", count("Accepted events that carry it.")}, {"share", shareSchema(1, "Of the accepted events.")},
+			{"field", textSchema("The member of identifiers.")},
+			{"events", count("Accepted events that carry it.")},
+			{"share", shareSchema(1, "Of the accepted events.")},
 		}), "Identifier coverage.")},
 		{"match_readiness", shape(3, object{
 			{"points", shareSchema(100, "How well accepted events can be matched to persons.")},
@@ -299,11 +319,16 @@ func numbersSchema() object {
 			{"ends_at", whenSchema("When it ends. Absent while it has no end.")},
 		})},
 		{"campaigns", listSchema(shape(5, object{
-			{"cp_id", textSchema("The campaign as it was sent; the dataset's id where none was. (none): suppressed events without one. (other): campaigns beyond the first thousand.")},
+			{
+				"cp_id",
+				textSchema("The campaign as it was sent; the dataset's id where none was. (none): suppressed events without one. " +
+					"(other): campaigns beyond the first thousand."),
+			},
 			{"cp_name", textSchema("Its name that was seen last; empty where none was sent.")},
 			{"events", byName(count("Events accepted."), "Accepted events by type.")},
 			{"value", byName(object{{"type", "number"}, {"format", "double"}}, "Sum of value by currency, without refunds.")},
-			{"refunds", byName(object{{"type", "number"}, {"format", "double"}}, "Sum of the absolute values of refunds by currency.")},
+			{"refunds", byName(object{{"type", "number"}, {"format", "double"}},
+				"Sum of the absolute values of refunds by currency.")},
 		}), "With by=campaign: the 1,000 campaigns of the most events, by time of receipt. Nothing is counted once here.")},
 		{"as_reported", flagSchema("With by=campaign: true. A conversion that was sent twice counts twice.")},
 		{"note", textSchema("With by=campaign: which views count each conversion once.")},

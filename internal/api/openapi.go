@@ -35,7 +35,10 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 			{"title", "Sluice"},
 			{"version", version.Number},
 			{"summary", "Conversion events, server to server"},
-			{"description", "Send conversion events as JSON. Every identifier is a hash. A 200 means that the events are on stable storage."},
+			{
+				"description",
+				"Send conversion events as JSON. Every identifier is a hash. A 200 means that the events are on stable storage.",
+			},
 			{"contact", object{{"name", "The operator of this service"}}},
 		}},
 		{"servers", []object{{{"url", "/"}}}},
@@ -57,7 +60,8 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 }
 
 var operationIDs = [...]string{
-	routeEvents: "sendEvent", routeBatch: "sendBatch", routeValidate: "validateEvents", routeSubmission: "readSubmission", routeStats: "readStats",
+	routeEvents: "sendEvent", routeBatch: "sendBatch", routeValidate: "validateEvents", routeSubmission: "readSubmission",
+	routeStats:  "readStats",
 	routeSchema: "readSchema", routeOpenAPI: "readDescription", routeDocs: "readDocs",
 }
 
@@ -74,7 +78,12 @@ func operation(i int, now time.Time) object {
 	case routeSchema, routeOpenAPI, routeDocs:
 		tag = tagDescription
 	}
-	op := object{{"operationId", operationIDs[i]}, {"tags", []string{tag}}, {"summary", rt.summary}, {"description", rt.detail}}
+	op := object{
+		{"operationId", operationIDs[i]},
+		{"tags", []string{tag}},
+		{"summary", rt.summary},
+		{"description", rt.detail},
+	}
 	if !rt.keyed {
 		op = op.with("security", []object{})
 	}
@@ -97,11 +106,18 @@ func parameters(i int) []object {
 		object{{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,128}$"}})}
 	switch i {
 	case routeEvents, routeBatch:
-		params = append(params, header("Idempotency-Key", "Makes a retry safe: the same key with the same body is stored once and answered with the first receipt. Put at least 64 random bits into it, for example a random UUID.",
+		params = append(params, header("Idempotency-Key", "Makes a retry safe: the same key with the same body is stored "+
+			"once and answered with the first receipt. Put at least 64 random bits into it, for example a random UUID.",
 			object{{"type", "string"}, {"pattern", "^[!-~]{1,255}$"}}))
 	case routeSubmission:
 		params = append(params,
-			object{{"name", "submission_id"}, {"in", "path"}, {"required", true}, {"description", "From the receipt."}, {"schema", object{{"type", "string"}}}},
+			object{
+				{"name", "submission_id"},
+				{"in", "path"},
+				{"required", true},
+				{"description", "From the receipt."},
+				{"schema", object{{"type", "string"}}},
+			},
 			object{
 				{"name", "include"},
 				{"in", "query"},
@@ -128,7 +144,8 @@ func parameters(i int) []object {
 		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
 	}
 	if i == routeBatch {
-		params = append(params, header("Prefer", "handling=strict: one invalid event rejects them all.", object{{"type", "string"}}))
+		params = append(params, header("Prefer", "handling=strict: one invalid event rejects them all.",
+			object{{"type", "string"}}))
 	}
 	return params
 }
@@ -169,7 +186,8 @@ func responseExamples(i, status int, now time.Time) object {
 }
 
 var successSchemas = map[int]string{
-	routeEvents: "Receipt", routeBatch: "Receipt", routeValidate: "Validation", routeSubmission: "Submission", routeStats: "Stats",
+	routeEvents: "Receipt", routeBatch: "Receipt", routeValidate: "Validation", routeSubmission: "Submission",
+	routeStats: "Stats",
 }
 
 func responses(i int, now time.Time) object {
@@ -215,8 +233,10 @@ func responses(i int, now time.Time) object {
 }
 
 var successes = [...]string{
-	routeEvents: "The event is queued.", routeBatch: "The valid events are queued.", routeValidate: "What would become of the events.",
-	routeSubmission: "The submission.", routeStats: "The numbers.", routeSchema: "The schema.", routeOpenAPI: "This document.", routeDocs: "The page.",
+	routeEvents: "The event is queued.", routeBatch: "The valid events are queued.",
+	routeValidate:   "What would become of the events.",
+	routeSubmission: "The submission.", routeStats: "The numbers.", routeSchema: "The schema.",
+	routeOpenAPI: "This document.", routeDocs: "The page.",
 }
 
 func answerHeaders(i, status int) object {
@@ -225,7 +245,8 @@ func answerHeaders(i, status int) object {
 	}
 	h := object{{"X-Request-Id", header("The id of this request.", "string")}}
 	if i == routeBatch {
-		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected", header("Events rejected.", "integer"))
+		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected",
+			header("Events rejected.", "integer"))
 	}
 	if i == routeBatch && (status == http.StatusOK || status == http.StatusBadRequest) {
 		h = h.with("Preference-Applied", header("handling=strict, if the request asked for it.", "string"))
@@ -240,13 +261,15 @@ func answerHeaders(i, status int) object {
 		h = h.with("Retry-After", header("Seconds to wait before trying again.", "integer"))
 	}
 	if status == http.StatusOK && (i == routeEvents || i == routeBatch) {
-		h = h.with("Idempotency-Replayed", header("true: this is the receipt of an earlier request with the same key.", "string"))
+		h = h.with("Idempotency-Replayed", header("true: this is the receipt of an earlier request with the same key.",
+			"string"))
 	}
 	if i == routeSchema && status == http.StatusOK {
 		h = h.with("ETag", header("Version of the schema.", "string"))
 	}
 	if i == routeStats && status == http.StatusOK {
-		h = h.with("ETag", header("Weak: it changes with the numbers, not with the time at which they were counted.", "string"))
+		h = h.with("ETag", header("Weak: it changes with the numbers, not with the time at which they were counted.",
+			"string"))
 	}
 	return h
 }

@@ -132,8 +132,8 @@ func appendCounts(b []byte, rejections []event.Rejection) []byte {
 	return append(b, '}')
 }
 
-// appendErrors adds the list of errors. seen adds what the events have instead to the hints: not in a receipt, which may be
-// kept.
+// appendErrors adds the list of errors. seen adds what the events have instead to the hints: not in a receipt, which
+// may be kept.
 func appendErrors(b []byte, errs []event.Error, indexed, seen bool) []byte {
 	b = append(b, '[')
 	for i := range errs {
@@ -168,7 +168,9 @@ func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {
 }
 
 // appendProblem adds what errors and warnings have in common, without the closing brace. name is that of the code.
-func appendProblem(b []byte, i int, indexed bool, index int, name string, code event.Code, field, message string) []byte {
+func appendProblem(b []byte, i int, indexed bool, index int, name string, code event.Code, field,
+	message string,
+) []byte {
 	if i > 0 {
 		b = append(b, ',')
 	}
@@ -188,7 +190,8 @@ func appendProblem(b []byte, i int, indexed bool, index int, name string, code e
 
 // resting says that the dataset's next large request comes too early.
 func resting(wait time.Duration) *rejection {
-	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+strconv.Itoa(limit.HugeSize)+
+	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+
+		strconv.Itoa(limit.HugeSize)+
 		" bytes and more delay the requests of others at the moment.")
 	r.wait = wait
 	r.hint = "Wait for Retry-After, then send the same again; put fewer events into each request."

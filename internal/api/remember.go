@@ -25,23 +25,28 @@ func (q *request) remember(r *rejection) {
 // rememberPart notes a request of which a part was accepted, under the id that its receipt has.
 func (q *request) rememberPart(res *event.Result) {
 	q.note(&journal.Request{
-		Status: q.status, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted, Rejected: q.rejected, More: res.ErrorsTruncated,
+		Status: q.status, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted, Rejected: q.rejected,
+		More: res.ErrorsTruncated,
 	}, res.Errors)
 }
 
-// rememberAccepted notes one accepted request of the dataset in each second: a sample costs nothing, and shows what arrives.
+// rememberAccepted notes one accepted request of the dataset in each second: a sample costs nothing, and shows what
+// arrives.
 func (q *request) rememberAccepted() {
 	if now := q.sub.ReceivedAt; q.usage.sampled.Load() == now || q.usage.sampled.Swap(now) == now {
 		return
 	}
 	q.server.Journal.AddAccepted(&journal.Request{
-		RequestID: strings.Clone(q.id), At: q.start, Method: routes[q.route].method, Path: routes[q.route].path, Status: http.StatusOK,
-		DatasetID: q.dataset.ID, KeyID: q.keyID, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted,
+		RequestID: strings.Clone(q.id), At: q.start, Method: routes[q.route].method, Path: routes[q.route].path,
+		Status:    http.StatusOK,
+		DatasetID: q.dataset.ID, KeyID: q.keyID, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID),
+		Accepted: q.accepted,
 	})
 }
 
 func (q *request) note(r *journal.Request, problems []event.Error) {
-	r.RequestID, r.At, r.Method, r.Path, r.KeyID = strings.Clone(q.id), q.start, routes[q.route].method, routes[q.route].path, q.keyID
+	r.RequestID, r.At, r.Method, r.Path, r.KeyID = strings.Clone(q.id), q.start, routes[q.route].method,
+		routes[q.route].path, q.keyID
 	if q.dataset != nil {
 		r.DatasetID = q.dataset.ID
 	}

@@ -32,29 +32,38 @@ type route struct {
 var routes = [routeCount]route{
 	routeEvents: {
 		http.MethodPost, "/v1/events", "POST", true, "Send one event",
-		"The body is one event. It is checked at once and queued: a 200 is written only after the event is on stable storage.",
+		"The body is one event. It is checked at once and queued: a 200 is written only after the event is on stable " +
+			"storage.",
 	},
 	routeBatch: {
 		http.MethodPost, "/v1/events/batch", "POST", true, "Send up to 1,000 events",
-		"The body is an array of events; 500 at a time work best. Valid events are queued as one submission and the others are listed in errors. " +
+		"The body is an array of events; 500 at a time work best. Valid events are queued as one submission and the others " +
+			"are listed in errors. " +
 			"With Prefer: handling=strict one invalid event rejects them all.",
 	},
 	routeValidate: {
 		http.MethodPost, "/v1/events/validate", "POST", true, "Try events without sending them",
-		"One event or an array of them, under the same rules. Nothing is stored. The answer shows each valid event as it would be " +
-			"stored, its privacy outcome with the reasons, and its consent string decoded, as far as the answer is not much longer than the body (at most 16 MiB). Events count towards events_per_second.",
+		"One event or an array of them, under the same rules. Nothing is stored. The answer shows each valid event as it " +
+			"would be " +
+			"stored, its privacy outcome with the reasons, and its consent string decoded, as far as the answer is not much " +
+			"longer than the body (at most 16 MiB). Events count towards events_per_second.",
 	},
 	routeSubmission: {
 		http.MethodGet, "/v1/submissions/{submission_id}", "GET, HEAD", true, "Look a submission up",
-		"Readable as soon as the receipt is out, by the dataset that sent it, for at least 30 days. RECEIVED turns into PROCESSED once the events are in the store.",
+		"Readable as soon as the receipt is out, by the dataset that sent it, for at least 30 days. RECEIVED turns into " +
+			"PROCESSED once the events are in the store.",
 	},
 	routeStats: {
 		http.MethodGet, "/v1/stats", "GET, HEAD", true, "Read the numbers of your dataset",
-		"window is 1h, 24h (the default), 7d or 30d, in whole hours or days that end with the running one; 1h holds the running hour and the one before. " +
-			"The answer has accepted, rejected and late events, privacy outcomes, event types, reasons for rejections with a hint and an example of a valid value, " +
-			"identifier coverage, match readiness with its formula, how fresh the numbers are, and the age and end of the key. They are the numbers of the store: an event is counted some seconds after its receipt. " +
+		"window is 1h, 24h (the default), 7d or 30d, in whole hours or days that end with the running one; 1h holds the " +
+			"running hour and the one before. " +
+			"The answer has accepted, rejected and late events, privacy outcomes, event types, reasons for rejections with a " +
+			"hint and an example of a valid value, " +
+			"identifier coverage, match readiness with its formula, how fresh the numbers are, and the age and end of the key. " +
+			"They are the numbers of the store: an event is counted some seconds after its receipt. " +
 			"Cheap enough to read every minute: with If-None-Match the answer is 304 while the numbers are the same. " +
-			"With by=campaign the answer also has campaigns: the events of each campaign by type, and values and refunds by currency, as reported and by time of receipt.",
+			"With by=campaign the answer also has campaigns: the events of each campaign by type, and values and refunds by " +
+			"currency, as reported and by time of receipt.",
 	},
 	routeSchema: {
 		http.MethodGet, "/v1/schema/events", "GET, HEAD", true, "Read the event schema",

@@ -15,7 +15,11 @@ var snippets embed.FS
 type language struct{ ID, Name, file string }
 
 var languages = []language{
-	{"curl", "curl", ".sh"}, {"node", "Node", ".mjs"}, {"python", "Python", ".py"}, {"go", "Go", ".go.txt"}, {"php", "PHP", ".php"},
+	{"curl", "curl", ".sh"},
+	{"node", "Node", ".mjs"},
+	{"python", "Python", ".py"},
+	{"go", "Go", ".go.txt"},
+	{"php", "PHP", ".php"},
 }
 
 // snippet is an example in a language.

@@ -17,7 +17,8 @@ import (
 var statuses = [...]int{
 	http.StatusOK, http.StatusNotModified, http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
 	http.StatusMethodNotAllowed, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusInternalServerError,
+	http.StatusServiceUnavailable,
 }
 
 // counts are the server's numbers. All are counted without a lock and without a label to build.
@@ -166,7 +167,10 @@ func (s *Server) Stats() Stats {
 }
 
 func (c *counts) route(i int) RouteStats {
-	r := RouteStats{Method: routes[i].method, Path: routes[i].path, Latency: c.latency[i].Buckets(), LatencySum: c.latency[i].Sum()}
+	r := RouteStats{
+		Method: routes[i].method, Path: routes[i].path, Latency: c.latency[i].Buckets(),
+		LatencySum: c.latency[i].Sum(),
+	}
 	for j, status := range statuses {
 		if n := c.answers[i][j].Load(); n > 0 {
 			r.Statuses = append(r.Statuses, StatusCount{status, n})

@@ -10,12 +10,12 @@ import (
 	"sluice/event"
 )
 
-// FailingLeast is how many requests in a row must be rejected until a sender counts as failing. Arbitrary: one who tries
-// things out has a few.
+// FailingLeast is how many requests in a row must be rejected until a sender counts as failing. Arbitrary: one who
+// tries things out has a few.
 const FailingLeast = 10
 
-// Failing are the last requests of a dataset on this node if all of them were rejected: at most FailingLeast of them. The
-// zero value says that the last one was accepted, or that there was none.
+// Failing are the last requests of a dataset on this node if all of them were rejected: at most FailingLeast of them.
+// The zero value says that the last one was accepted, or that there was none.
 type Failing struct {
 	Requests    int
 	First, Last time.Time  // of these requests
@@ -63,7 +63,10 @@ func (s *streak) failing() Failing {
 	if s.n >= FailingLeast {
 		first = s.n % FailingLeast
 	}
-	return Failing{Requests: min(s.n, FailingLeast), First: s.last[first], Last: s.last[(s.n-1)%FailingLeast], Code: s.code}
+	return Failing{
+		Requests: min(s.n, FailingLeast), First: s.last[first], Last: s.last[(s.n-1)%FailingLeast],
+		Code: s.code,
+	}
 }
 
 // codeCounts counts by error code. Only rejected requests pay for it.

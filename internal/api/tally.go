@@ -138,7 +138,10 @@ func (q *request) count(r *rejection) {
 	}
 	c.rejections = rejections
 	s.tally.add(q.dataset.ID, c)
-	q.show(&submission.Submission{Kind: submission.Rejected, ReceivedAt: q.start.Unix(), DatasetID: q.dataset.ID, Rejections: rejections})
+	q.show(&submission.Submission{
+		Kind: submission.Rejected, ReceivedAt: q.start.Unix(), DatasetID: q.dataset.ID,
+		Rejections: rejections,
+	})
 }
 
 const (
@@ -146,8 +149,8 @@ const (
 	lastFlush   = 5 * time.Second // arbitrary: what a stop may wait for the queue
 )
 
-// Run puts the counts of rejected events and requests into the stream, about once a second while there are any, and once more
-// when ctx ends. Stop taking requests first and the stream last: then no count is lost.
+// Run puts the counts of rejected events and requests into the stream, about once a second while there are any, and
+// once more when ctx ends. Stop taking requests first and the stream last: then no count is lost.
 func (s *Server) Run(ctx context.Context) error {
 	tick := time.NewTicker(tallyPeriod)
 	defer tick.Stop()
@@ -175,7 +178,8 @@ func (s *Server) flush(ctx context.Context) {
 			defer func() { <-slots }()
 			now := s.Now()
 			record := submission.AppendRecord(nil, &submission.Submission{
-				Kind: submission.Rejected, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id, Rejections: c.rejections, Requests: c.requests,
+				Kind: submission.Rejected, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id,
+				Rejections: c.rejections, Requests: c.requests,
 			})
 			if _, err := s.Stream.Append(ctx, record); err != nil {
 				s.outage.rejected(s.Log, now, "append counts of rejected events", err)

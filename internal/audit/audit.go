@@ -1,4 +1,5 @@
-// Package audit keeps the record of what operators did: a log in the engine in which every entry seals the one before it.
+// Package audit keeps the record of what operators did: a log in the engine in which every entry seals the one before
+// it.
 package audit
 
 import (
@@ -61,9 +62,9 @@ const sealKey = `,"seal":"`
 
 // Append adds an entry and returns once it is on stable storage. Seq, Prev and the seal are given here.
 //
-// The order of writes: the head of the entry before, if it is behind; the entry; its head. A crash before the last leaves
-// a head that is one entry behind, which Verify accepts, for the chain reaches further than the head and contains it.
-// The engine takes an entry only after the one that it follows, so that the chain has no fork.
+// The order of writes: the head of the entry before, if it is behind; the entry; its head. A crash before the last
+// leaves a head that is one entry behind, which Verify accepts, for the chain reaches further than the head and
+// contains it. The engine takes an entry only after the one that it follows, so that the chain has no fork.
 func (l *Log) Append(ctx context.Context, e Entry) error {
 	ctx, cancel := context.WithTimeout(ctx, appendWithin)
 	defer cancel()
@@ -132,7 +133,8 @@ func (l *Log) end(ctx context.Context) (last, error) {
 		return last{}, fmt.Errorf("last entry: %w", err)
 	}
 	if e.Seq != number {
-		return last{}, fmt.Errorf("%w: the last entry says that it is number %d, and is number %d", ErrTampered, e.Seq, number)
+		return last{}, fmt.Errorf("%w: the last entry says that it is number %d, and is number %d", ErrTampered, e.Seq,
+			number)
 	}
 	return last{number, seal}, nil
 }

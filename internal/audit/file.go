@@ -44,8 +44,8 @@ func (l *Log) Save(ctx context.Context, dir string) error {
 	return err
 }
 
-// Restore makes the log of an engine that has none from the files that Save wrote into dir: every entry as it is, under its
-// number. What is wrong with the files, Verify says of the log.
+// Restore makes the log of an engine that has none from the files that Save wrote into dir: every entry as it is, under
+// its number. What is wrong with the files, Verify says of the log.
 func Restore(ctx context.Context, e *engine.Engine, dir string) error {
 	f, err := os.Open(filepath.Join(dir, fileName))
 	if errors.Is(err, fs.ErrNotExist) { // the log had no entry

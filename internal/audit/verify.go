@@ -59,11 +59,13 @@ func (c *chain) close() error {
 	return nil
 }
 
-// explain says whether the limit is why the oldest entries are gone, when the last one that was ever written has a number. The
-// engine drops an entry only when there are more than the limit; whatever else makes entries vanish is tampering.
+// explain says whether the limit is why the oldest entries are gone, when the last one that was ever written has a
+// number. The engine drops an entry only when there are more than the limit; whatever else makes entries vanish is
+// tampering.
 func (c *chain) explain(last, limit uint64) error {
 	if c.Dropped > 0 && c.Dropped+limit > last {
-		return fmt.Errorf("%w: the oldest %d entries are gone, and of %d the log keeps %d", ErrTampered, c.Dropped, last, min(last, limit))
+		return fmt.Errorf("%w: the oldest %d entries are gone, and of %d the log keeps %d", ErrTampered, c.Dropped, last,
+			min(last, limit))
 	}
 	return nil
 }

@@ -18,7 +18,8 @@ import (
 
 // buckets are what is kept of the engine.
 var buckets = map[string]engine.Kind{
-	"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse, "erasures": engine.Erasures,
+	"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse,
+	"erasures":    engine.Erasures,
 	"suppression": engine.Suppression,
 	"alarms":      engine.Alarms,
 }
@@ -59,8 +60,8 @@ func SaveRegistry(ctx context.Context, e *engine.Engine, path string) error {
 	return errors.Join(out.Flush(), f.Sync(), f.Close())
 }
 
-// keptSetting says whether a setting belongs into another engine. The configuration of a cluster, the place and retention of the
-// tables and the head of the audit log do not: they describe this one.
+// keptSetting says whether a setting belongs into another engine. The configuration of a cluster, the place and
+// retention of the tables and the head of the audit log do not: they describe this one.
 func keptSetting(key string) bool {
 	return key != "cluster" && key != "tables" && key != "table_retention" && key != "audit.head"
 }
@@ -109,8 +110,8 @@ const (
 	suppressionSecret = "secret." + suppression.SecretPrefix
 )
 
-// AdoptErasures takes over from another, newer backup what people asked for: its tombstones, as ones that are not applied yet,
-// and its suppression list, in the place of the one that is there.
+// AdoptErasures takes over from another, newer backup what people asked for: its tombstones, as ones that are not
+// applied yet, and its suppression list, in the place of the one that is there.
 func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
 	entries, err := readRegistry(path)
 	if err != nil {

@@ -36,7 +36,9 @@ func WithoutErased(ctx context.Context, e *engine.Engine) (func(record []byte) [
 	return func(record []byte) []byte { return submission.Without(record, set.Erased, set.Deleted) }, nil
 }
 
-func savePartition(ctx context.Context, s *stream.Stream, dir string, p int, keep func([]byte) []byte, final bool) error {
+func savePartition(ctx context.Context, s *stream.Stream, dir string, p int, keep func([]byte) []byte,
+	final bool,
+) error {
 	description, frames := PartitionFiles(dir, p)
 	f, err := os.OpenFile(frames, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -73,8 +75,8 @@ func PartitionCopies(dir string, n int) ([]engine.PartitionCopy, error) {
 	return out, nil
 }
 
-// SaveStream copies every partition of an engine into a new directory, without what was erased, and says how many there are.
-// With final the stream does not go on here.
+// SaveStream copies every partition of an engine into a new directory, without what was erased, and says how many there
+// are. With final the stream does not go on here.
 func SaveStream(ctx context.Context, e *engine.Engine, dir string, final bool) (int, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return 0, err

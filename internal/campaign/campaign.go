@@ -1,6 +1,6 @@
-// Package campaign adds up events by campaign, as they were reported: nothing is counted once here. Its numbers are rows of the
-// tables hours and days, of four kinds. They are bounded where they are written, for some senders put an id of their own making
-// into the campaign of each event.
+// Package campaign adds up events by campaign, as they were reported: nothing is counted once here. Its numbers are
+// rows of the tables hours and days, of four kinds. They are bounded where they are written, for some senders put an id
+// of their own making into the campaign of each event.
 package campaign
 
 import (
@@ -12,7 +12,8 @@ import (
 	"sluice/event"
 )
 
-// Kinds of the tables hours and days. The name is a campaign: empty for events without one, and Other for those beyond Max.
+// Kinds of the tables hours and days. The name is a campaign: empty for events without one, and Other for those beyond
+// Max.
 const (
 	// Field is an event type, Count how many events.
 	KindEvents = "campaign_events"
@@ -20,8 +21,8 @@ const (
 	KindValue = "campaign_value"
 	// Field is a currency, Count how many refunds had a value, Value the sum of their absolute values.
 	KindRefunds = "campaign_refunds"
-	// Field is the last name of the campaign, Value when it was last seen, in Unix seconds. Of two such rows the larger Value
-	// counts, not the sum.
+	// Field is the last name of the campaign, Value when it was last seen, in Unix seconds. Of two such rows the larger
+	// Value counts, not the sum.
 	KindNames = "campaign_names"
 )
 
@@ -166,8 +167,8 @@ func (c *cell) each(id string, put func(Number)) {
 	}
 }
 
-// Most are the campaigns of the most events, at most so many; nil where that is all of them. Events without a campaign and Other
-// are none of them, and always chosen.
+// Most are the campaigns of the most events, at most so many; nil where that is all of them. Events without a campaign
+// and Other are none of them, and always chosen.
 func Most(totals map[string]int64, most int) map[string]bool {
 	ids := make([]string, 0, len(totals))
 	for id := range totals {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// sumsMax is how many campaigns are added up side by side, and half of it is how many go on when there are more. Arbitrary:
-// 16 times what is kept in the end, and some megabytes.
+// sumsMax is how many campaigns are added up side by side, and half of it is how many go on when there are more.
+// Arbitrary: 16 times what is kept in the end, and some megabytes.
 const sumsMax = 16 * Max
 
-// Sums adds up the numbers of the campaigns of one dataset, of any number of hours, in bounded memory: where there are too many
-// campaigns, those of the fewest events so far become Other. The zero value is empty.
+// Sums adds up the numbers of the campaigns of one dataset, of any number of hours, in bounded memory: where there are
+// too many campaigns, those of the fewest events so far become Other. The zero value is empty.
 type Sums struct {
 	by     map[key]*Sum
 	totals map[string]int64 // events of each campaign
@@ -82,8 +82,8 @@ func (s *Sums) bound(most int) {
 	}
 }
 
-// All are the sums of the Max campaigns of the most events, and of what is no campaign, in no order, and of each campaign the
-// last name alone. The sums are empty afterwards.
+// All are the sums of the Max campaigns of the most events, and of what is no campaign, in no order, and of each
+// campaign the last name alone. The sums are empty afterwards.
 func (s *Sums) All() []*Sum {
 	s.bound(Max)
 	last := map[string]*Sum{}
@@ -91,7 +91,8 @@ func (s *Sums) All() []*Sum {
 	for _, sum := range s.by {
 		if sum.Kind != KindNames {
 			out = append(out, sum)
-		} else if was := last[sum.Name]; was == nil || cmp.Or(cmp.Compare(sum.Value, was.Value), strings.Compare(sum.Field, was.Field)) > 0 {
+		} else if was := last[sum.Name]; was == nil ||
+			cmp.Or(cmp.Compare(sum.Value, was.Value), strings.Compare(sum.Field, was.Field)) > 0 {
 			last[sum.Name] = sum
 		}
 	}
@@ -119,8 +120,8 @@ func (c *Campaign) Total() (n int64) {
 	return n
 }
 
-// Campaigns are the Max campaigns of the most events, those of the most first, then None and Other, where there are such. The
-// sums are empty afterwards.
+// Campaigns are the Max campaigns of the most events, those of the most first, then None and Other, where there are
+// such. The sums are empty afterwards.
 func (s *Sums) Campaigns() []Campaign {
 	by := map[string]*Campaign{}
 	for _, sum := range s.All() {

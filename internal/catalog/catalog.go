@@ -55,7 +55,10 @@ func (c *Catalog) Handler() http.Handler {
 			rejected, ok := errors.AsType[*rejection](err)
 			if !ok {
 				c.Log.Error("catalog", "path", r.URL.Path, "error", err)
-				rejected = &rejection{status: http.StatusServiceUnavailable, kind: "ServiceUnavailableException", message: "The table cannot be read now. Try again."}
+				rejected = &rejection{
+					status: http.StatusServiceUnavailable, kind: "ServiceUnavailableException",
+					message: "The table cannot be read now. Try again.",
+				}
 			}
 			rejected.write(w, r)
 		}
@@ -94,7 +97,10 @@ func split(path string) ([]string, error) {
 	for i := range parts {
 		part, err := url.PathUnescape(parts[i])
 		if err != nil {
-			return nil, &rejection{status: http.StatusBadRequest, kind: "BadRequestException", message: "The path is not encoded correctly."}
+			return nil, &rejection{
+				status: http.StatusBadRequest, kind: "BadRequestException",
+				message: "The path is not encoded correctly.",
+			}
 		}
 		parts[i] = part
 	}
@@ -105,7 +111,8 @@ func split(path string) ([]string, error) {
 const noToken = "None"
 
 // howToAdmit ends the message of a 401.
-const howToAdmit = "Send the token of a reader: Authorization: Bearer TOKEN. An operator makes one with: sluice reader create NAME --allow catalog"
+const howToAdmit = "Send the token of a reader: Authorization: Bearer TOKEN. An operator makes one with: sluice " +
+	"reader create NAME --allow catalog"
 
 // admit says whether the request may be answered. A token that is sent is looked at, also where none is needed.
 func (c *Catalog) admit(r *http.Request) error {
@@ -123,7 +130,8 @@ func (c *Catalog) admit(r *http.Request) error {
 	reader, err := c.Readers.Authenticate(token)
 	switch {
 	case err != nil && c.Open:
-		return unauthorized("The token is not valid, or it was revoked. From this machine the catalog needs none: send none. Or: " + howToAdmit)
+		return unauthorized("The token is not valid, or it was revoked. From this machine the catalog needs none: send " +
+			"none. Or: " + howToAdmit)
 	case err != nil:
 		return unauthorized("The token is not valid, or it was revoked. " + howToAdmit)
 	}
@@ -138,11 +146,15 @@ func unauthorized(message string) *rejection {
 func permit(reader *dataset.Reader) error {
 	switch {
 	case !reader.Allowed(dataset.AllowCatalog):
-		return &rejection{status: http.StatusForbidden, kind: "ForbiddenException", message: "This reader is not allowed the catalog."}
+		return &rejection{
+			status: http.StatusForbidden, kind: "ForbiddenException",
+			message: "This reader is not allowed the catalog.",
+		}
 	case reader.DatasetID != "":
 		return &rejection{
 			status: http.StatusForbidden, kind: "ForbiddenException",
-			message: "This reader is bound to one dataset. The tables hold the events of every dataset, so it may not use the catalog; it may use the feed.",
+			message: "This reader is bound to one dataset. The tables hold the events of every dataset, so it may not use the " +
+				"catalog; it may use the feed.",
 		}
 	}
 	return nil

@@ -19,14 +19,21 @@ type route struct {
 	writes  []string // methods of the protocol that this catalog does not support
 }
 
-// routes are the paths of the protocol, as its OpenAPI description names them, without the prefix, which is the name of the warehouse.
+// routes are the paths of the protocol, as its OpenAPI description names them, without the prefix, which is the name of
+// the warehouse.
 var routes = []route{
 	{path: "v1/config", methods: map[string]handler{"GET": config}},
 	{path: "v1/namespaces", methods: map[string]handler{"GET": namespaces}, writes: []string{"POST"}},
-	{path: "v1/namespaces/{namespace}", methods: map[string]handler{"GET": loadNamespace, "HEAD": namespaceExists}, writes: []string{"DELETE"}},
+	{
+		path: "v1/namespaces/{namespace}", methods: map[string]handler{"GET": loadNamespace, "HEAD": namespaceExists},
+		writes: []string{"DELETE"},
+	},
 	{path: "v1/namespaces/{namespace}/properties", writes: []string{"POST"}},
 	{path: "v1/namespaces/{namespace}/tables", methods: map[string]handler{"GET": tables}, writes: []string{"POST"}},
-	{path: "v1/namespaces/{namespace}/tables/{table}", methods: map[string]handler{"GET": loadTable, "HEAD": tableExists}, writes: []string{"POST", "DELETE"}},
+	{
+		path: "v1/namespaces/{namespace}/tables/{table}", methods: map[string]handler{"GET": loadTable, "HEAD": tableExists},
+		writes: []string{"POST", "DELETE"},
+	},
 	{path: "v1/namespaces/{namespace}/tables/{table}/metrics", methods: map[string]handler{"POST": metrics}},
 	{path: "v1/namespaces/{namespace}/tables/{table}/credentials", writes: []string{"GET"}},
 	{path: "v1/namespaces/{namespace}/tables/{table}/sign", writes: []string{"POST"}},
@@ -39,14 +46,17 @@ var routes = []route{
 	{path: "v1/namespaces/{namespace}/functions", writes: []string{"GET"}},
 	{path: "v1/namespaces/{namespace}/functions/{function}", writes: []string{"GET"}},
 	{path: "v1/namespaces/{namespace}/views", methods: map[string]handler{"GET": views}, writes: []string{"POST"}},
-	{path: "v1/namespaces/{namespace}/views/{view}", methods: map[string]handler{"GET": loadView, "HEAD": viewExists}, writes: []string{"POST", "DELETE"}},
+	{
+		path: "v1/namespaces/{namespace}/views/{view}", methods: map[string]handler{"GET": loadView, "HEAD": viewExists},
+		writes: []string{"POST", "DELETE"},
+	},
 	{path: "v1/tables/rename", writes: []string{"POST"}},
 	{path: "v1/views/rename", writes: []string{"POST"}},
 	{path: "v1/transactions/commit", writes: []string{"POST"}},
 }
 
-// endpoints is what the catalog tells clients that it answers. A client without this list assumes that it can write. Who
-// reads the list has found the path of the configuration already.
+// endpoints is what the catalog tells clients that it answers. A client without this list assumes that it can write.
+// Who reads the list has found the path of the configuration already.
 func endpoints(routes []route) (out []string) {
 	for _, r := range routes {
 		below, ok := strings.CutPrefix(r.path, "v1/namespaces")
@@ -101,8 +111,8 @@ func (r *route) reject(method string) *rejection {
 	}
 }
 
-// config tells a client how to use the catalog. There is one warehouse, and a client may call it what it likes: Trino and Spark
-// find the tables of a view only if the view says what they call the catalog.
+// config tells a client how to use the catalog. There is one warehouse, and a client may call it what it likes: Trino
+// and Spark find the tables of a view only if the view says what they call the catalog.
 func config(c *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
 	overrides := map[string]string{}
 	if name := r.URL.Query().Get("warehouse"); name != "" {
@@ -125,7 +135,10 @@ func config(c *Catalog, w http.ResponseWriter, r *http.Request, _ []string) erro
 // separator, and there is none.
 func known(name string) error {
 	if name != namespace {
-		return &rejection{status: http.StatusNotFound, kind: "NoSuchNamespaceException", message: "The namespace does not exist. There is one: " + namespace + "."}
+		return &rejection{
+			status: http.StatusNotFound, kind: "NoSuchNamespaceException",
+			message: "The namespace does not exist. There is one: " + namespace + ".",
+		}
 	}
 	return nil
 }
@@ -182,7 +195,8 @@ func identifiers(names []string) (out []identifier) {
 func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
 	missing := &rejection{
 		status: http.StatusNotFound, kind: "NoSuchTableException",
-		message: "The table does not exist. There are " + strings.Join(lake.TableNames(), ", ") + " in the namespace " + namespace + ".",
+		message: "The table does not exist. There are " + strings.Join(lake.TableNames(), ", ") + " in the namespace " +
+			namespace + ".",
 	}
 	if known(names[0]) != nil {
 		return nil, missing
@@ -194,7 +208,8 @@ func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
 	return e, err
 }
 
-// loadTable hands a table out. Which access to the files a client would like to be given is not looked at: it gets none.
+// loadTable hands a table out. Which access to the files a client would like to be given is not looked at: it gets
+// none.
 func loadTable(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
 	mode := r.URL.Query().Get("snapshots")
 	if mode != "" && mode != "all" && mode != "refs" {

@@ -12,9 +12,9 @@ const tokenAge = 3600
 // tokenBody is how large a request for a token may be. Arbitrary: it has some hundred bytes, and comes from strangers.
 const tokenBody = 4 << 10
 
-// token answers the OAuth2 client credentials flow. The client's secret is a reader's token, and so is the access token:
-// the server keeps nothing, and a revoked reader is out at once. A client may also exchange the token for itself, which is
-// how some renew it.
+// token answers the OAuth2 client credentials flow. The client's secret is a reader's token, and so is the access
+// token: the server keeps nothing, and a revoked reader is out at once. A client may also exchange the token for
+// itself, which is how some renew it.
 func (c *Catalog) token(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return (&route{methods: map[string]handler{"POST": nil}}).reject(r.Method)
@@ -36,7 +36,8 @@ func (c *Catalog) token(w http.ResponseWriter, r *http.Request) error {
 	}
 	reader, err := c.Readers.Authenticate(secret)
 	if err != nil || name != "" && name != reader.Name {
-		return oauthError(w, r, http.StatusUnauthorized, "invalid_client", "client_id is the name of a reader, client_secret its token. They do not match, or the reader was revoked.")
+		return oauthError(w, r, http.StatusUnauthorized, "invalid_client",
+			"client_id is the name of a reader, client_secret its token. They do not match, or the reader was revoked.")
 	}
 	if err := permit(reader); err != nil {
 		return oauthError(w, r, http.StatusBadRequest, "unauthorized_client", err.(*rejection).message)

@@ -23,13 +23,14 @@ type Views interface {
 // viewDialects are those that engines take from a catalog. Spark runs whatever it finds, so it gets its own.
 var viewDialects = []string{"trino", "spark"}
 
-// warehouseName is what a client may call the warehouse. It is the prefix of its paths from then on, and the catalog that the
-// names in a view belong to.
+// warehouseName is what a client may call the warehouse. It is the prefix of its paths from then on, and the catalog
+// that the names in a view belong to.
 var warehouseName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // warehouse takes the prefix out of a path, if it has one.
 func warehouse(parts []string) (rest []string, prefix string) {
-	if route, _ := find(parts); route != nil || len(parts) < 3 || parts[0] != "v1" || !warehouseName.MatchString(parts[1]) {
+	if route, _ := find(parts); route != nil || len(parts) < 3 || parts[0] != "v1" ||
+		!warehouseName.MatchString(parts[1]) {
 		return parts, ""
 	}
 	return slices.Delete(slices.Clone(parts), 1, 2), parts[1]
@@ -46,7 +47,8 @@ func knownView(names []string) error {
 	if known(names[0]) != nil || !slices.Contains(measure.Names(), names[1]) {
 		return &rejection{
 			status: http.StatusNotFound, kind: "NoSuchViewException",
-			message: "The view does not exist. There are " + strings.Join(measure.Names(), ", ") + " in the namespace " + namespace + ".",
+			message: "The view does not exist. There are " + strings.Join(measure.Names(), ", ") + " in the namespace " +
+				namespace + ".",
 		}
 	}
 	return nil
@@ -82,7 +84,8 @@ func loadView(c *Catalog, w http.ResponseWriter, r *http.Request, names []string
 
 type object = map[string]any
 
-// viewDocument is a view as Iceberg's view specification has it. The types of its columns are those of the table of events.
+// viewDocument is a view as Iceberg's view specification has it. The types of its columns are those of the table of
+// events.
 func viewDocument(name string, settings measure.Settings, events []byte, catalog string) (object, error) {
 	var representations []object
 	var view measure.View
@@ -115,7 +118,8 @@ func viewDocument(name string, settings measure.Settings, events []byte, catalog
 	// Another text is another version. The number says nothing more.
 	version := int32(crc32.ChecksumIEEE(text) >> 1)
 	one := object{
-		"version-id": version, "timestamp-ms": table.Updated, "schema-id": 0, "summary": map[string]string{"engine-name": "sluice"},
+		"version-id": version, "timestamp-ms": table.Updated, "schema-id": 0,
+		"summary":         map[string]string{"engine-name": "sluice"},
 		"representations": representations, "default-namespace": []string{namespace},
 	}
 	if catalog != "" {
@@ -125,9 +129,11 @@ func viewDocument(name string, settings measure.Settings, events []byte, catalog
 	return object{
 		"metadata-location": fmt.Sprintf("%s/metadata/%d.metadata.json", location, version), "config": map[string]string{},
 		"metadata": object{
-			"view-uuid": viewID(table.ID, name), "format-version": 1, "location": location, "current-version-id": version, "versions": []object{one},
+			"view-uuid": viewID(table.ID, name), "format-version": 1, "location": location, "current-version-id": version,
+			"versions":    []object{one},
 			"version-log": []object{{"version-id": version, "timestamp-ms": table.Updated}},
-			"schemas":     []object{{"type": "struct", "schema-id": 0, "fields": fields}}, "properties": map[string]string{"comment": measure.Doc(name)},
+			"schemas":     []object{{"type": "struct", "schema-id": 0, "fields": fields}},
+			"properties":  map[string]string{"comment": measure.Doc(name)},
 		},
 	}, nil
 }

@@ -1,7 +1,7 @@
 // Package cluster knows which nodes share an engine, what each of them loads, and how far the tables have come.
 //
-// Every node writes a heartbeat into the engine and reads those of the others. A node that cannot reach the engine keeps
-// what it last read.
+// Every node writes a heartbeat into the engine and reads those of the others. A node that cannot reach the engine
+// keeps what it last read.
 package cluster
 
 import (
@@ -44,8 +44,8 @@ type Node struct {
 	Seen time.Time `json:"-"` // when the engine stored its last heartbeat
 }
 
-// Formats are the latest versions that a node reads. Who writes a later version first asks View.Reads: a node that cannot
-// read it would stop loading.
+// Formats are the latest versions that a node reads. Who writes a later version first asks View.Reads: a node that
+// cannot read it would stop loading.
 type Formats struct {
 	Frame  int `json:"frame"`
 	Record int `json:"record"`
@@ -122,9 +122,10 @@ type Options struct {
 	Node   Node
 	Loads  func() ([]Load, *Failure) // what this node loads now, and why it cannot; nil means nothing
 	Oldest func() int64              // see Node.Oldest; nil means that it is not known
-	Raise  func(int64)               // from now on no event is received before that time, Unix seconds; required with Oldest
-	Now    func() time.Time
-	Log    *slog.Logger // nil means nothing is logged
+	// from now on no event is received before that time, Unix seconds; required with Oldest
+	Raise func(int64)
+	Now   func() time.Time
+	Log   *slog.Logger // nil means nothing is logged
 }
 
 // Member is this node among the others.
@@ -225,8 +226,8 @@ func (m *Member) Run(ctx context.Context) error {
 // errUnknown says that the other nodes do not count with this one.
 var errUnknown = errors.New("the other nodes do not hear from this one")
 
-// Known says whether the other nodes count with this one: nil, or that they do not. A node that they do not know takes no events:
-// they may tell followers of the feed that none comes. It asks nobody.
+// Known says whether the other nodes count with this one: nil, or that they do not. A node that they do not know takes
+// no events: they may tell followers of the feed that none comes. It asks nobody.
 func (m *Member) Known() error {
 	if m.o.Engine.Mode() != engine.External || m.joined.Load() && !m.stale() {
 		return nil
@@ -250,10 +251,10 @@ func (m *Member) Beat(ctx context.Context) { m.beat(ctx) }
 // promiseKey is where Oldest writes down what it says. A node that joins keeps to it, whatever its clock says.
 const promiseKey = "received"
 
-// Oldest is a time, in Unix seconds, before which no node received an event that is still to be stored, or will receive one: the
-// least that any of them has said. It is not known while a node does not say it, or the engine cannot be asked. A node that
-// does not answer is counted as it was while it counts as running. From then on nothing is known, until what it had on its way
-// is stored or lost.
+// Oldest is a time, in Unix seconds, before which no node received an event that is still to be stored, or will receive
+// one: the least that any of them has said. It is not known while a node does not say it, or the engine cannot be
+// asked. A node that does not answer is counted as it was while it counts as running. From then on nothing is known,
+// until what it had on its way is stored or lost.
 func (m *Member) Oldest(ctx context.Context) (int64, bool) {
 	oldest, ok := m.least(ctx)
 	if !ok || m.promise(ctx, oldest) != nil {
@@ -386,7 +387,8 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 		m.o.Raise(at)
 		m.joined.Store(true)
 		if ahead := time.Unix(at, 0).Sub(m.o.Now()); ahead > time.Minute {
-			m.o.Log.Warn("the clock of this node is behind what followers of the feed were told: until it has caught up, events "+
+			m.o.Log.Warn("the clock of this node is behind what followers of the feed were told: until it has caught up, "+
+				"events "+
 				"count as received at the time that they were told; set the clock", "behind", ahead.Round(time.Second))
 		}
 		if err := m.put(ctx, n); err != nil {

@@ -13,8 +13,9 @@ import (
 	"sluice/internal/engine"
 )
 
-// Damage is the list of files of the tables that a node found unreadable. The engine has it: every node knows it, and it
-// outlives the process that found a file. A file leaves the list when it can be read again, or when no table lists it.
+// Damage is the list of files of the tables that a node found unreadable. The engine has it: every node knows it, and
+// it outlives the process that found a file. A file leaves the list when it can be read again, or when no table lists
+// it.
 type Damage struct {
 	o      DamageOptions
 	bucket *engine.Bucket
@@ -25,8 +26,8 @@ type Damage struct {
 type DamageOptions struct {
 	Engine *engine.Engine
 	Found  func() []string // where the files lie that this process could not read
-	// Still says whether a table lists a file that is missing or damaged; an error says that nobody knows. nil is a node that
-	// does not see the tables.
+	// Still says whether a table lists a file that is missing or damaged; an error says that nobody knows. nil is a node
+	// that does not see the tables.
 	Still func(ctx context.Context, file string) (bool, error)
 	Log   *slog.Logger
 }
@@ -101,8 +102,8 @@ func DamagedFiles(ctx context.Context, e *engine.Engine) ([]string, error) {
 	return files, err
 }
 
-// look adds what this process has found, and takes off what is whole again. Files in the list are tried if again is set; one
-// that is new is tried at once, for another node may just have taken it off.
+// look adds what this process has found, and takes off what is whole again. Files in the list are tried if again is
+// set; one that is new is tried at once, for another node may just have taken it off.
 func (d *Damage) look(ctx context.Context, again bool) error {
 	revision, err := d.read(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 // spreadEvery is the time between two looks at the leaders (arbitrary).
 const spreadEvery = 30 * time.Second
 
-// keepSpread lets the servers of the engine lead about as many partitions each. After restarts one server may lead all, and
-// its death would stop all events for an election. NATS leaves it at that.
+// keepSpread lets the servers of the engine lead about as many partitions each. After restarts one server may lead all,
+// and its death would stop all events for an election. NATS leaves it at that.
 func (m *Member) keepSpread(ctx context.Context) {
 	tick := time.NewTicker(spreadEvery)
 	defer tick.Stop()
@@ -23,8 +23,8 @@ func (m *Member) keepSpread(ctx context.Context) {
 	}
 }
 
-// spread moves the lead of one partition, if this node is the one that runs for longest, and if a move was due at the last
-// look, too: servers that are restarted one after the other should be done first.
+// spread moves the lead of one partition, if this node is the one that runs for longest, and if a move was due at the
+// last look, too: servers that are restarted one after the other should be done first.
 func (m *Member) spread(ctx context.Context) {
 	if !m.eldest() {
 		m.uneven = false
@@ -33,7 +33,8 @@ func (m *Member) spread(ctx context.Context) {
 	move, err := m.o.Engine.UnevenLeaders(ctx)
 	if err == nil && move != nil && m.uneven {
 		if err = m.o.Engine.MoveLeader(ctx, *move); err == nil {
-			m.o.Log.Info("another server leads a partition, so that each leads as many", "partition", move.Partition, "from", move.From, "to", move.To)
+			m.o.Log.Info("another server leads a partition, so that each leads as many", "partition", move.Partition, "from",
+				move.From, "to", move.To)
 		}
 	}
 	m.uneven = move != nil

@@ -44,8 +44,10 @@ func Check(ctx context.Context, e *engine.Engine, monitors []string) ([]Finding,
 	if err != nil {
 		return nil, err
 	}
-	f.add("version", recentEnough(facts.Version), "the connected server is %s, needed is %d.%d.%d or later", facts.Version, leastVersion[0], leastVersion[1], leastVersion[2])
-	f.add("message size", facts.MaxPayload >= engine.LeastPayload, "max_payload is %d, needed is %d", facts.MaxPayload, engine.LeastPayload)
+	f.add("version", recentEnough(facts.Version), "the connected server is %s, needed is %d.%d.%d or later", facts.Version,
+		leastVersion[0], leastVersion[1], leastVersion[2])
+	f.add("message size", facts.MaxPayload >= engine.LeastPayload, "max_payload is %d, needed is %d", facts.MaxPayload,
+		engine.LeastPayload)
 	if e.Mode() != engine.External {
 		f.add("sync", true, "the embedded engine syncs every write")
 		f.unknown("replicas", "an embedded engine has one copy, on this machine's disk")
@@ -59,10 +61,12 @@ func Check(ctx context.Context, e *engine.Engine, monitors []string) ([]Finding,
 	if facts.Cluster == "" {
 		f.add("cluster", false, "the server is alone: everything is on one disk")
 	} else {
-		f.add("cluster", len(facts.Servers) >= 3, "the cluster %s names %d servers to clients, needed are 3", facts.Cluster, len(facts.Servers))
+		f.add("cluster", len(facts.Servers) >= 3, "the cluster %s names %d servers to clients, needed are 3", facts.Cluster,
+			len(facts.Servers))
 	}
 	f.monitors(ctx, monitors)
-	f.unknown("not seen", "whether the disks keep what they report as written, whether servers share a disk or machine, rot of files at rest, whether the servers encrypt what they send each other")
+	f.unknown("not seen", "whether the disks keep what they report as written, whether servers share a disk or machine, "+
+		"rot of files at rest, whether the servers encrypt what they send each other")
 	return f, nil
 }
 
@@ -86,7 +90,8 @@ func (f *findings) replicas(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
-	f.add("replicas", r.Replicas >= 3, "the cluster's configuration says %d, needed are 3 to survive the loss of a server", r.Replicas)
+	f.add("replicas", r.Replicas >= 3, "the cluster's configuration says %d, needed are 3 to survive the loss of a server",
+		r.Replicas)
 	streams, err := e.Streams(ctx)
 	if err != nil {
 		return err
@@ -96,7 +101,8 @@ func (f *findings) replicas(ctx context.Context, e *engine.Engine) error {
 		case s.Err != nil:
 			f.add("replicas of "+s.Name, false, "it does not answer: %v", s.Err)
 		case s.Replicas < r.Replicas || s.InStep < s.Replicas:
-			f.add("replicas of "+s.Name, false, "%d of %d are in step, the configuration says %d", s.InStep, s.Replicas, r.Replicas)
+			f.add("replicas of "+s.Name, false, "%d of %d are in step, the configuration says %d", s.InStep, s.Replicas,
+				r.Replicas)
 		}
 		if len(s.Drift) > 0 {
 			f.add("settings of "+s.Name, false, "changed: %s", strings.Join(s.Drift, ", "))
@@ -116,7 +122,8 @@ func (f *findings) storage(facts engine.Facts) {
 // monitors asks the monitoring port of each server whether it syncs every write.
 func (f *findings) monitors(ctx context.Context, addresses []string) {
 	if len(addresses) == 0 {
-		f.unknown("sync", "sync_interval must be always on every server; a client cannot see it: name the monitoring ports with --monitor")
+		f.unknown("sync",
+			"sync_interval must be always on every server; a client cannot see it: name the monitoring ports with --monitor")
 	}
 	client := &http.Client{Timeout: 5 * time.Second}
 	for _, address := range addresses {

@@ -1,5 +1,5 @@
-// Package clusterstatus says how the nodes and NATS servers of a cluster do, and whether the servers have what durability
-// needs.
+// Package clusterstatus says how the nodes and NATS servers of a cluster do, and whether the servers have what
+// durability needs.
 package clusterstatus
 
 import (
@@ -56,12 +56,14 @@ type Stream struct {
 
 // Partition says how far a partition is loaded.
 type Partition struct {
-	Partition  int     `json:"partition"`
-	Last       uint64  `json:"last"`
-	Watermark  uint64  `json:"watermark"`
-	LagSeconds float64 `json:"lag_seconds"` // for how long the first event behind the watermark has waited; 0 when none does
-	LagKnown   bool    `json:"lag_known"`   // false: the engine does not answer, or no node has read the watermark; more may wait
-	Loader     string  `json:"loader"`      // the node that loads it
+	Partition int    `json:"partition"`
+	Last      uint64 `json:"last"`
+	Watermark uint64 `json:"watermark"`
+	// for how long the first event behind the watermark has waited; 0 when none does
+	LagSeconds float64 `json:"lag_seconds"`
+	// false: the engine does not answer, or no node has read the watermark; more may wait
+	LagKnown bool   `json:"lag_known"`
+	Loader   string `json:"loader"` // the node that loads it
 }
 
 // Lease is a right that one node has.
@@ -87,7 +89,10 @@ type Node struct {
 
 // Read asks the engine for all of it.
 func Read(ctx context.Context, e *engine.Engine) (*Status, error) {
-	st := &Status{Engine: e.Mode().String(), Problems: []string{}, Partitions: []Partition{}, Leases: []Lease{}, Nodes: []Node{}}
+	st := &Status{
+		Engine: e.Mode().String(), Problems: []string{}, Partitions: []Partition{}, Leases: []Lease{},
+		Nodes: []Node{},
+	}
 	r, err := e.Record(ctx)
 	if err == nil {
 		st.Record = &Record{
@@ -127,7 +132,10 @@ func Read(ctx context.Context, e *engine.Engine) (*Status, error) {
 	for _, n := range view.Nodes {
 		hosts[n.ID] = n.Host
 		versions[n.Version] = true
-		out := Node{ID: n.ID, Host: n.Host, Version: n.Version, API: n.API, Started: n.Started, Heartbeat: n.Seen, Loading: n.Loading, Draining: n.Draining}
+		out := Node{
+			ID: n.ID, Host: n.Host, Version: n.Version, API: n.API, Started: n.Started, Heartbeat: n.Seen,
+			Loading: n.Loading, Draining: n.Draining,
+		}
 		if t := n.Failure; t != nil {
 			out.Failure = fmt.Sprintf("cannot load since %s: %s", t.Since.Format(time.TimeOnly), t.Error)
 			if time.Since(t.Since) > failureAfter {
@@ -149,8 +157,11 @@ func Read(ctx context.Context, e *engine.Engine) (*Status, error) {
 	if len(st.Nodes) == 0 && e.Mode() != engine.Embedded {
 		st.problem("no node has stored a heartbeat for %v: none runs, or none can write to NATS", engine.NodeAge)
 	}
-	if used, limit, err := e.Storage(ctx); err == nil && limit > 0 && used > limit-stream.Headroom(limit)-stream.Margin(max(1, e.Stats().Replicas), max(1, len(st.Nodes)), len(st.Partitions)) {
-		st.problem("the NATS account has nearly reached its storage limit, %d of %d bytes: nodes reject events, and may not be able to write heartbeats", used, limit)
+	if used, limit, err := e.Storage(ctx); err == nil && limit > 0 &&
+		used > limit-stream.Headroom(limit)-stream.Margin(max(1, e.Stats().Replicas), max(1, len(st.Nodes)),
+			len(st.Partitions)) {
+		st.problem("the NATS account has nearly reached its storage limit, %d of %d bytes: nodes reject events, and may not "+
+			"be able to write heartbeats", used, limit)
 	}
 	return st, nil
 }
@@ -161,13 +172,17 @@ func (st *Status) problem(format string, args ...any) {
 
 func (st *Status) addStreams(streams []engine.StreamStatus) {
 	for _, s := range streams {
-		out := Stream{Name: s.Name, Leader: s.Leader, Replicas: s.Replicas, InStep: s.InStep, Messages: s.Messages, Bytes: s.Bytes, Drift: s.Drift}
+		out := Stream{
+			Name: s.Name, Leader: s.Leader, Replicas: s.Replicas, InStep: s.InStep, Messages: s.Messages,
+			Bytes: s.Bytes, Drift: s.Drift,
+		}
 		for _, p := range s.Behind {
 			state := fmt.Sprintf("%d behind", p.Lag)
 			if p.Offline {
 				state = "offline"
 			}
-			out.Behind = append(out.Behind, fmt.Sprintf("%s (%s, silent for %v)", p.Name, state, p.Silent.Round(time.Millisecond)))
+			out.Behind = append(out.Behind, fmt.Sprintf("%s (%s, silent for %v)", p.Name, state,
+				p.Silent.Round(time.Millisecond)))
 		}
 		switch {
 		case s.Err != nil:
@@ -180,17 +195,21 @@ func (st *Status) addStreams(streams []engine.StreamStatus) {
 			st.problem("%s has %d replicas, the cluster's configuration says %d", s.Name, s.Replicas, s.Wanted)
 		}
 		if len(s.Drift) > 0 {
-			st.problem("settings of %s were changed: %s; the next start of a node puts them right", s.Name, strings.Join(s.Drift, ", "))
+			st.problem("settings of %s were changed: %s; the next start of a node puts them right", s.Name,
+				strings.Join(s.Drift, ", "))
 		}
 		st.Streams = append(st.Streams, out)
 	}
 }
 
-// failureAfter is for how long a node may fail to load before that is a problem: a request that is repeated is none. Arbitrary.
+// failureAfter is for how long a node may fail to load before that is a problem: a request that is repeated is none.
+// Arbitrary.
 const failureAfter = 10 * time.Second
 
 // addPartitions says what waits behind the watermarks.
-func (st *Status) addPartitions(ctx context.Context, e *engine.Engine, streams []engine.StreamStatus, view *cluster.View) {
+func (st *Status) addPartitions(ctx context.Context, e *engine.Engine, streams []engine.StreamStatus,
+	view *cluster.View,
+) {
 	count := 0
 	for _, s := range streams {
 		count = max(count, s.Partition+1)
@@ -209,7 +228,10 @@ func (st *Status) addPartitions(ctx context.Context, e *engine.Engine, streams [
 }
 
 func (st *Status) addPartition(s engine.StreamStatus, b loader.PartitionBacklog, view *cluster.View) {
-	out := Partition{Partition: s.Partition, Last: s.Last, Watermark: b.Watermark, LagSeconds: b.Age.Seconds(), LagKnown: !b.Silent && (b.Known || b.First == 0)}
+	out := Partition{
+		Partition: s.Partition, Last: s.Last, Watermark: b.Watermark, LagSeconds: b.Age.Seconds(),
+		LagKnown: !b.Silent && (b.Known || b.First == 0),
+	}
 	n := view.Loader(uint8(s.Partition))
 	if n != nil {
 		out.Loader = n.Host
@@ -221,7 +243,8 @@ func (st *Status) addPartition(s engine.StreamStatus, b loader.PartitionBacklog,
 		st.problem("partition %d does not say what waits in it", s.Partition)
 	case b.First == 0 || b.Age < loader.UnloadedAfter || starting(view):
 	case n == nil:
-		st.problem("no node loads partition %d: its first event that is not in the tables has waited for %v", s.Partition, age)
+		st.problem("no node loads partition %d: its first event that is not in the tables has waited for %v", s.Partition,
+			age)
 	default:
 		st.problem("the first event of partition %d that is not in the tables has waited for %v", s.Partition, age)
 	}

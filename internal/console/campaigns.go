@@ -52,7 +52,10 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 		p.DatasetID = c.busiest(s)
 	}
 	if !p.First && s.dataset(p.DatasetID) == nil {
-		c.say(w, r, http.StatusNotFound, message{"No such dataset", "There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets"})
+		c.say(w, r, http.StatusNotFound, message{
+			"No such dataset",
+			"There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets",
+		})
 		return
 	}
 	p.DatasetPath = alarm.DatasetPath(p.DatasetID) + win.query()
@@ -62,7 +65,8 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 		p.Rows = append(p.Rows, rowOf(&list[i]))
 		events += p.Rows[i].Events
 	}
-	p.Say = unreadDays(err) + fmt.Sprintf("%s of %s, received %s.", humanize.Plural(events, "event", "events"), humanize.Plural(len(list), "campaign", "campaigns"), win.say)
+	p.Say = unreadDays(err) + fmt.Sprintf("%s of %s, received %s.", humanize.Plural(events, "event", "events"),
+		humanize.Plural(len(list), "campaign", "campaigns"), win.say)
 	c.show(w, r, http.StatusOK, "campaigns", "Campaigns", "/campaigns", campaignsEvery, p)
 }
 
@@ -82,7 +86,9 @@ func (c *Console) busiest(s *state) string {
 
 func rowOf(n *campaign.Campaign) campaignRow {
 	row := campaignRow{ID: n.ID, Name: n.Name, Events: n.Total(), Value: amounts(n.Value), Refunds: amounts(n.Refunds)}
-	types := slices.SortedFunc(maps.Keys(n.Events), func(a, b string) int { return cmp.Or(cmp.Compare(n.Events[b], n.Events[a]), cmp.Compare(a, b)) })
+	types := slices.SortedFunc(maps.Keys(n.Events), func(a, b string) int {
+		return cmp.Or(cmp.Compare(n.Events[b], n.Events[a]), cmp.Compare(a, b))
+	})
 	for _, t := range types {
 		row.Types = append(row.Types, t+" "+humanize.Count(n.Events[t]))
 	}

@@ -35,7 +35,8 @@ func (c chart) Unit() string {
 	case c.Step < 3600:
 		step = "minute"
 	}
-	return cmp.Or(c.Of, "events") + " per " + step + ", time in UTC; the last " + step + " is still running, and is drawn pale"
+	return cmp.Or(c.Of, "events") + " per " + step + ", time in UTC; the last " + step +
+		" is still running, and is drawn pale"
 }
 
 // rows makes the table's rows, empty of numbers.
@@ -48,14 +49,20 @@ func (w window) rows(columns int) []chartRow {
 	}
 	for i := range out {
 		at := w.From + int64(i)*w.Step
-		out[i] = chartRow{Unix: at, Label: time.Unix(at, 0).UTC().Format(layout), Running: i == w.Steps-1, Cells: cells[i*columns : (i+1)*columns : (i+1)*columns]}
+		out[i] = chartRow{
+			Unix: at, Label: time.Unix(at, 0).UTC().Format(layout), Running: i == w.Steps-1,
+			Cells: cells[i*columns : (i+1)*columns : (i+1)*columns],
+		}
 	}
 	return out
 }
 
 // trafficChart shows accepted and rejected events.
 func trafficChart(w window, by []hours.Totals) chart {
-	c := chart{ID: "chart-traffic", Label: "Accepted and rejected events " + w.say, Step: w.Step, Series: []series{{"Accepted", "k1"}, {"Rejected", "k2"}}, Rows: w.rows(2)}
+	c := chart{
+		ID: "chart-traffic", Label: "Accepted and rejected events " + w.say, Step: w.Step,
+		Series: []series{{"Accepted", "k1"}, {"Rejected", "k2"}}, Rows: w.rows(2),
+	}
 	for i := range by {
 		c.Rows[i].Cells[0], c.Rows[i].Cells[1] = by[i].Accepted, by[i].Rejected
 	}
@@ -64,7 +71,10 @@ func trafficChart(w window, by []hours.Totals) chart {
 
 // requestChart shows accepted and rejected requests.
 func requestChart(w window, d *hours.Dataset) chart {
-	c := chart{ID: "chart-requests", Label: "Accepted and rejected requests " + w.say, Step: w.Step, Of: "requests", Series: []series{{"Accepted", "k1"}, {"Rejected whole", "k2"}}, Rows: w.rows(2)}
+	c := chart{
+		ID: "chart-requests", Label: "Accepted and rejected requests " + w.say, Step: w.Step, Of: "requests",
+		Series: []series{{"Accepted", "k1"}, {"Rejected whole", "k2"}}, Rows: w.rows(2),
+	}
 	accepted, rejected := d.RequestsBy(w.Window)
 	for i := range c.Rows {
 		c.Rows[i].Cells[0], c.Rows[i].Cells[1] = accepted[i], rejected[i]

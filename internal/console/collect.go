@@ -126,6 +126,10 @@ func (s *state) eachEndedKey(visit func(dataset, key string, rejected time.Time)
 // metricsHandler answers in the text format and in OpenMetrics.
 func metricsHandler(look func() *state) http.Handler {
 	r := prometheus.NewRegistry()
-	r.MustRegister(newCollector(look), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 5 * time.Second})
+	r.MustRegister(newCollector(look), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: 4,
+		Timeout: 5 * time.Second,
+	})
 }

@@ -233,7 +233,8 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 // look asks every package for its numbers. It answers from memory.
 func (c *Console) look() *state {
 	s := &state{version: c.s.Version, feed: c.s.Feed.Stats(), State: alarm.State{
-		Now: c.now(), Started: c.started, Ready: c.s.API.Ready(), Datasets: c.s.Registry.Datasets(), Used: c.s.Registry.Used(),
+		Now: c.now(), Started: c.started, Ready: c.s.API.Ready(), Datasets: c.s.Registry.Datasets(),
+		Used:     c.s.Registry.Used(),
 		Registry: c.s.Registry.Stats(), API: c.s.API.Stats(), Stream: c.s.Stream.Stats(), Engine: c.s.Engine.Stats(),
 		Lake: c.s.Lake.Stats(), Loader: c.s.Loader.Stats(), Backlog: c.s.Backlog.Stats(), Retention: c.s.StreamRetention,
 	}}
@@ -268,8 +269,8 @@ func (c *Console) look() *state {
 	return s
 }
 
-// shown are the datasets that the console shows, and "": what is of no dataset. One that was deleted is not among them, though
-// memory and the stream have something of it for a while.
+// shown are the datasets that the console shows, and "": what is of no dataset. One that was deleted is not among them,
+// though memory and the stream have something of it for a while.
 func shown(all []*dataset.Dataset) map[string]bool {
 	out := map[string]bool{"": true}
 	for _, d := range all {

@@ -33,13 +33,17 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	d := s.dataset(id)
 	if d == nil {
-		c.say(w, r, http.StatusNotFound, message{"No such dataset", "There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets"})
+		c.say(w, r, http.StatusNotFound, message{
+			"No such dataset",
+			"There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets",
+		})
 		return
 	}
 	win := c.pickWindow(r, "day", "week", "month", "year")
 	day, _ := newWindow("day", s.Now)
 	p := datasetPage{
-		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: alarm.DiagnosisPath(d.ID) + win.query(), Window: pageWindow{win.say},
+		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: alarm.DiagnosisPath(d.ID) + win.query(),
+		Window:        pageWindow{win.say},
 		CampaignsPath: campaignsPath(d.ID) + win.query(),
 		Windows:       windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
 	}
@@ -57,9 +61,11 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	p.Sum = unreadDays(err) + arithmetic(sum, win)
 	p.Score = readiness(numbers.Readiness(win.Window), sum)
 	p.Identifiers = identifierBars(numbers, win, sum.Accepted)
-	p.Privacy = groupBars(numbers.Groups(hours.KindPrivacy, win.Window), sum.Accepted, bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
+	p.Privacy = groupBars(numbers.Groups(hours.KindPrivacy, win.Window), sum.Accepted,
+		bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
 	p.Age = ageBars(numbers, win, sum.Accepted)
-	p.Types = groupBars(numbers.Types(win.Window), sum.Accepted, bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
+	p.Types = groupBars(numbers.Types(win.Window), sum.Accepted,
+		bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
 	p.Rejected = rejectedBars(numbers.Reasons(win.Window), sum)
 	p.Revenue = numbers.Revenue(win.Window)
 	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
@@ -105,22 +111,35 @@ func policy(d *dataset.Dataset) string {
 func datasetTiles(t hours.Totals) []tile {
 	of := func(n int64) string { return humanize.Percent(humanize.Share(n, t.Accepted)) + " of accepted" }
 	return []tile{
-		{ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted, Share: humanize.Percent(humanize.Share(t.Accepted, t.Received())) + " of received"},
-		{ID: "rejected", Name: "Rejected", Class: "k2", Day: t.Rejected, Share: humanize.Percent(humanize.Share(t.Rejected, t.Received())) + " of received"},
+		{
+			ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted,
+			Share: humanize.Percent(humanize.Share(t.Accepted, t.Received())) + " of received",
+		},
+		{
+			ID: "rejected", Name: "Rejected", Class: "k2", Day: t.Rejected,
+			Share: humanize.Percent(humanize.Share(t.Rejected, t.Received())) + " of received",
+		},
 		{ID: "late", Name: "Late", Class: "k3", Day: t.Late, Share: of(t.Late)},
-		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted) + ", for measurement only"},
-		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed) + ", without identifiers"},
+		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted) +
+			", for measurement only"},
+		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed) +
+			", without identifiers"},
 	}
 }
 
 // requestTile counts requests that were rejected whole.
 func requestTile(r hours.Requests) tile {
-	return tile{ID: "requests", Name: "Rejected requests", Class: "k2", Day: r.Rejected, Share: "of " + humanize.Plural(r.Accepted+r.Rejected, "request", "requests")}
+	return tile{
+		ID: "requests", Name: "Rejected requests", Class: "k2", Day: r.Rejected,
+		Share: "of " + humanize.Plural(r.Accepted+r.Rejected, "request", "requests"),
+	}
 }
 
 // requestSum says how many requests were rejected, and why most of them.
 func requestSum(r hours.Requests, w window) string {
-	say := fmt.Sprintf("%s = %s accepted + %s rejected whole, %s.", humanize.Plural(r.Accepted+r.Rejected, "request", "requests"), humanize.Count(r.Accepted), humanize.Count(r.Rejected), w.say)
+	say := fmt.Sprintf("%s = %s accepted + %s rejected whole, %s.",
+		humanize.Plural(r.Accepted+r.Rejected, "request", "requests"), humanize.Count(r.Accepted), humanize.Count(r.Rejected),
+		w.say)
 	for i := range r.ByCode {
 		if i == namedMost {
 			say += " Others are on Diagnosis."
@@ -137,14 +156,20 @@ func groupBars(groups []hours.Group, whole int64, b bars) bars {
 	notes := map[string]string{"measurement_only": "restricted"}
 	for i := range groups {
 		g := &groups[i]
-		b.Rows = append(b.Rows, barRow{Name: g.Name, Note: notes[g.Name], Class: classes[g.Name], Count: g.Count, Share: humanize.Share(g.Count, whole)})
+		b.Rows = append(b.Rows, barRow{
+			Name: g.Name, Note: notes[g.Name], Class: classes[g.Name], Count: g.Count,
+			Share: humanize.Share(g.Count, whole),
+		})
 	}
 	return b
 }
 
 // identifierNames are the identifiers in the order senders know them, and as the loader calls them.
 var identifierNames = []struct{ name, member, note string }{
-	{"email", "email_sha256", "hashed e-mail"}, {"ifa", "ifa", "advertising id"}, {"ip", "ip", "hashed IPv4"}, {"partner", "partner_id", "the sender's own id"},
+	{"email", "email_sha256", "hashed e-mail"},
+	{"ifa", "ifa", "advertising id"},
+	{"ip", "ip", "hashed IPv4"},
+	{"partner", "partner_id", "the sender's own id"},
 }
 
 func identifierBars(d *hours.Dataset, w window, accepted int64) bars {
@@ -157,15 +182,20 @@ func identifierBars(d *hours.Dataset, w window, accepted int64) bars {
 		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: humanize.Share(n, accepted)})
 	}
 	if n := accepted - d.Count(hours.KindIdentifiers, "any", w.Window); n > 0 {
-		b.Rows = append(b.Rows, barRow{Name: "none", Note: "suppressed", Class: "k5", Count: n, Share: humanize.Share(n, accepted)})
+		b.Rows = append(b.Rows, barRow{
+			Name: "none", Note: "suppressed", Class: "k5", Count: n,
+			Share: humanize.Share(n, accepted),
+		})
 	}
 	return b
 }
 
 // ages are the loader's classes of age at receipt, in words.
 var ages = map[string]struct{ say, class string }{
-	"future": {"ahead of our clock", "k7"}, "0s": {"under 1 minute", "k6"}, "1m": {"1 to 10 minutes", "k6"}, "10m": {"10 minutes to 1 hour", "k6"},
-	"1h": {"1 to 6 hours", "k1"}, "6h": {"6 hours to 1 day", "k1"}, "1d": {"1 to 3 days", "k1"}, "3d": {"3 to 7 days", "k3"}, "7d": {"7 to 30 days: late", "k2"},
+	"future": {"ahead of our clock", "k7"}, "0s": {"under 1 minute", "k6"}, "1m": {"1 to 10 minutes", "k6"},
+	"10m": {"10 minutes to 1 hour", "k6"},
+	"1h":  {"1 to 6 hours", "k1"}, "6h": {"6 hours to 1 day", "k1"}, "1d": {"1 to 3 days", "k1"},
+	"3d": {"3 to 7 days", "k3"}, "7d": {"7 to 30 days: late", "k2"},
 }
 
 func ageBars(d *hours.Dataset, w window, accepted int64) bars {
@@ -178,15 +208,24 @@ func ageBars(d *hours.Dataset, w window, accepted int64) bars {
 		if name == "future" && n == 0 {
 			continue
 		}
-		b.Rows = append(b.Rows, barRow{Name: ages[name].say, Class: ages[name].class, Count: n, Share: humanize.Share(n, accepted)})
+		b.Rows = append(b.Rows, barRow{
+			Name: ages[name].say, Class: ages[name].class, Count: n,
+			Share: humanize.Share(n, accepted),
+		})
 	}
 	return b
 }
 
 func rejectedBars(reasons []hours.Reason, sum hours.Totals) bars {
-	b := bars{Caption: "Rejected events", Head: "First problem", Count: "Events", Empty: "No event was rejected in this window."}
+	b := bars{
+		Caption: "Rejected events", Head: "First problem", Count: "Events",
+		Empty: "No event was rejected in this window.",
+	}
 	for _, r := range reasons {
-		b.Rows = append(b.Rows, barRow{Name: r.Code, Note: r.Field, Class: "k2", Count: r.Events, Share: humanize.Share(r.Events, sum.Received())})
+		b.Rows = append(b.Rows, barRow{
+			Name: r.Code, Note: r.Field, Class: "k2", Count: r.Events,
+			Share: humanize.Share(r.Events, sum.Received()),
+		})
 		if len(b.Rows) == 8 {
 			break
 		}
@@ -198,14 +237,18 @@ func keyRows(d *dataset.Dataset, s *state) []keyRow {
 	var out []keyRow
 	for i := len(d.Keys) - 1; i >= 0; i-- {
 		k := &d.Keys[i]
-		row := keyRow{ID: k.ID, Issued: humanize.Time(k.Created), Used: humanize.Ago(s.Now, s.Used[k.ID].Accepted), Ends: "never", State: "live", Class: "ok"}
+		row := keyRow{
+			ID: k.ID, Issued: humanize.Time(k.Created), Used: humanize.Ago(s.Now, s.Used[k.ID].Accepted),
+			Ends: "never", State: "live", Class: "ok",
+		}
 		switch {
 		case !k.Revoked.IsZero():
 			row.State, row.Class, row.Ends = "revoked", "", humanize.Time(k.Revoked)
 		case !k.Live(s.Now):
 			row.State, row.Class, row.Ends = "expired", "", humanize.Time(k.Expires)
 		case !k.Expires.IsZero():
-			row.State, row.Class, row.Ends = "rotating out", "warn", humanize.Time(k.Expires)+", in "+humanize.Span(k.Expires.Sub(s.Now))
+			row.State, row.Class, row.Ends = "rotating out", "warn", humanize.Time(k.Expires)+", in "+
+				humanize.Span(k.Expires.Sub(s.Now))
 		}
 		if rejected := s.Used[k.ID].Rejected; !k.Live(s.Now) && !rejected.IsZero() {
 			row.Used += "; rejected " + humanize.Ago(s.Now, rejected)
@@ -229,7 +272,8 @@ type score struct {
 func readiness(r hours.Readiness, sum hours.Totals) score {
 	rejected := "No event was rejected."
 	if sum.Rejected > 0 {
-		rejected = fmt.Sprintf("Rejected events are not counted: %s of %s received, %s.", humanize.Count(sum.Rejected), humanize.Count(sum.Received()), humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
+		rejected = fmt.Sprintf("Rejected events are not counted: %s of %s received, %s.", humanize.Count(sum.Rejected),
+			humanize.Count(sum.Received()), humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
 	}
 	if r.Accepted == 0 {
 		return score{Rejected: rejected}
@@ -237,7 +281,8 @@ func readiness(r hours.Readiness, sum hours.Totals) score {
 	points := r.Points()
 	out := score{
 		Known: true, Rejected: rejected, Points: int(points + 0.5), Formula: hours.ReadinessFormula,
-		Worked: fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", humanize.Count(r.Strong), humanize.Count(r.Weak), humanize.Count(r.Accepted), points),
+		Worked: fmt.Sprintf("100 × (%s + 0.4 × %s) ÷ %s = %.1f", humanize.Count(r.Strong), humanize.Count(r.Weak),
+			humanize.Count(r.Accepted), points),
 	}
 	switch {
 	case points >= 80:
@@ -245,7 +290,8 @@ func readiness(r hours.Readiness, sum hours.Totals) score {
 	case points >= 50:
 		out.Word, out.Advice = "fair", "More events with email_sha256 or ifa would raise it most."
 	default:
-		out.Word, out.Advice = "poor", "Most events carry only an address hash or nothing: send email_sha256 where the customer is known, ifa from apps and televisions."
+		out.Word, out.Advice = "poor", "Most events carry only an address hash or nothing: send email_sha256 where the "+
+			"customer is known, ifa from apps and televisions."
 	}
 	return out
 }

@@ -81,8 +81,10 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	list := listDatasets(r.URL, view, s, win, "accepted", listRows)
 	view.Close()
 	p := datasetsPage{
-		First: len(s.Datasets) == 0, Columns: columns(r.URL, list.By), Windows: windows(r.URL, win.name, "day", "week"), Caption: "Datasets " + win.say, List: list,
-		Say: fmt.Sprintf("%s, %s accepted and %s rejected events %s.", humanize.Plural(list.found, "dataset", "datasets"), humanize.Count(list.sum.Accepted), humanize.Count(list.sum.Rejected), win.say),
+		First: len(s.Datasets) == 0, Columns: columns(r.URL, list.By), Windows: windows(r.URL, win.name, "day", "week"),
+		Caption: "Datasets " + win.say, List: list,
+		Say: fmt.Sprintf("%s, %s accepted and %s rejected events %s.", humanize.Plural(list.found, "dataset", "datasets"),
+			humanize.Count(list.sum.Accepted), humanize.Count(list.sum.Rejected), win.say),
 	}
 	c.show(w, r, http.StatusOK, "datasets", "Datasets", "/datasets", listEvery(len(s.Datasets)), p)
 }
@@ -90,7 +92,8 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 // listEvery is after how many seconds a page with a list asks again: all datasets are looked at for it.
 func listEvery(datasets int) int { return min(15, refreshEvery+datasets/500) }
 
-// listDatasets is the page of the list that the address asks for: q is part of an id or name, by the order, page its number.
+// listDatasets is the page of the list that the address asks for: q is part of an id or name, by the order, page its
+// number.
 func listDatasets(u *url.URL, view hours.View, s *state, win window, by string, rows int) listing {
 	q := u.Query()
 	if orders[q.Get("by")] != nil {
@@ -165,9 +168,11 @@ func columns(u *url.URL, by string) []column {
 	return out
 }
 
-// newDatasetRow makes what the list is sorted by: the numbers of the window, and the state, which is that of the last 24
-// hours, or an alarm.
-func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, now time.Time, alarm [2]string) *datasetRow {
+// newDatasetRow makes what the list is sorted by: the numbers of the window, and the state, which is that of the last
+// 24 hours, or an alarm.
+func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, now time.Time,
+	alarm [2]string,
+) *datasetRow {
 	row := &datasetRow{ID: d.ID, Name: d.Name, Totals: numbers.Totals(w.Window), seen: numbers.Last()}
 	row.RejectedShare = humanize.Share(row.Rejected, row.Received())
 	row.LateShare = humanize.Share(row.Late, row.Accepted)
@@ -225,7 +230,9 @@ func lastHour(now time.Time, hour int64) string {
 }
 
 // condition is a dataset's state in a word.
-func condition(d *dataset.Dataset, day hours.Totals, requests hours.Requests, last int64, now time.Time) (word, class string) {
+func condition(d *dataset.Dataset, day hours.Totals, requests hours.Requests, last int64, now time.Time) (word,
+	class string,
+) {
 	live := slices.ContainsFunc(d.Keys, func(k dataset.KeyInfo) bool { return k.Live(now) })
 	switch {
 	case d.Disabled:

@@ -79,9 +79,13 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	p.Sum = unreadDays(err) + fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first problem; the counts below add up to that.",
-		humanize.Count(sum.Rejected), humanize.Count(sum.Received()), win.say, humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
-	p.Sum += fmt.Sprintf(" %s of %s rejected whole.", humanize.Count(requests.Rejected), humanize.Plural(requests.Accepted+requests.Rejected, "request was", "requests were"))
+	p.Sum = unreadDays(err) +
+		fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first problem; the counts below "+
+			"add up to that.",
+			humanize.Count(sum.Rejected), humanize.Count(sum.Received()), win.say,
+			humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
+	p.Sum += fmt.Sprintf(" %s of %s rejected whole.", humanize.Count(requests.Rejected),
+		humanize.Plural(requests.Accepted+requests.Rejected, "request was", "requests were"))
 	c.show(w, r, http.StatusOK, "diagnosis", "Diagnosis", "/diagnosis", refreshEvery, p)
 }
 
@@ -96,13 +100,18 @@ type affectedSet struct {
 
 // affected are the datasets with each reason, those of the most events first, and the window that their numbers are of.
 // Of all datasets memory has the reasons of the last 24 hours.
-func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time.Time) (map[caseKey][]affectedSet, window) {
+func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time.Time) (map[caseKey][]affectedSet,
+	window,
+) {
 	out := map[caseKey][]affectedSet{}
 	add := func(id string, d *hours.Dataset, w window) {
 		received := d.Totals(w.Window).Received()
 		for _, r := range d.Reasons(w.Window) {
 			if r.Events > 0 {
-				set := caseDataset{ID: id, Path: alarm.DatasetPath(id) + w.query(), Events: r.Events, Of: "events", Share: humanize.Share(r.Events, received)}
+				set := caseDataset{
+					ID: id, Path: alarm.DatasetPath(id) + w.query(), Events: r.Events, Of: "events",
+					Share: humanize.Share(r.Events, received),
+				}
 				key := caseKey{r.Code, r.Field}
 				out[key] = append(out[key], affectedSet{set, d.Onset(r.Code, r.Field)})
 			}
@@ -139,10 +148,13 @@ func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time
 }
 
 // diagnose makes the case of a reason. listed is the window of the numbers of the datasets.
-func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []affectedSet, listed window, now time.Time) diagnosisCase {
+func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []affectedSet, listed window,
+	now time.Time,
+) diagnosisCase {
 	d := diagnosisCase{
 		Code: f.Code, Field: f.Field, Events: f.Events, Problems: f.Problems,
-		Win: humanize.Percent(humanize.Share(f.Events, sum.Received())) + " of received", Example: api.ValidExample(event.Code(f.Code), f.Field),
+		Win:     humanize.Percent(humanize.Share(f.Events, sum.Received())) + " of received",
+		Example: api.ValidExample(event.Code(f.Code), f.Field),
 	}
 	if f.Events == 0 { // nothing to add up: the events had another problem first
 		d.Win = "beside another problem"
@@ -160,7 +172,8 @@ func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []af
 func (c *Console) diagnoseRequests(
 	g *hours.Group, w window, sum hours.Requests, sets []affectedSet, listed window, now time.Time,
 ) diagnosisCase {
-	d := diagnosisCase{Code: g.Name, Requests: g.Count, Win: "requests, " + humanize.Percent(humanize.Share(g.Count, sum.Accepted+sum.Rejected)) + " of all"}
+	d := diagnosisCase{Code: g.Name, Requests: g.Count, Win: "requests, " +
+		humanize.Percent(humanize.Share(g.Count, sum.Accepted+sum.Rejected)) + " of all"}
 	by := make([]int64, w.Steps)
 	g.AddTo(by, w.Window)
 	d.Trend = ended(by)
@@ -169,7 +182,8 @@ func (c *Console) diagnoseRequests(
 	return d
 }
 
-// list adds the datasets to a case, and what their senders were told. listed is the window of the numbers of the datasets.
+// list adds the datasets to a case, and what their senders were told. listed is the window of the numbers of the
+// datasets.
 func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, listed window, now time.Time) {
 	if len(sets) > caseDatasets {
 		d.MoreDatasets = humanize.Count(len(sets) - caseDatasets)
@@ -198,7 +212,8 @@ func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, 
 func (c *Console) said(dataset string, f hours.Reason, now time.Time) (out []caseSaid) {
 	_, remedy := explain(f.Code)
 	for _, m := range c.s.API.Journal.Said(dataset, event.Code(f.Code), f.Field, now) {
-		said := caseSaid{Message: m.Message, When: humanize.Plural(m.Requests, "answer", "answers") + ", the last one " + humanize.Ago(now, m.Last)}
+		said := caseSaid{Message: m.Message, When: humanize.Plural(m.Requests, "answer", "answers") + ", the last one " +
+			humanize.Ago(now, m.Last)}
 		if m.Hint != remedy {
 			said.Hint = m.Hint
 		}
@@ -218,7 +233,8 @@ func (c *Console) letter(d *diagnosisCase, set *caseDataset, said []caseSaid, w 
 	if set.Of == "requests" {
 		of = humanize.Plural(set.Events, "request was", "requests were")
 	}
-	fmt.Fprintf(&b, "Dataset %s: %s rejected %s with %s. That is %s of the %s received.\n", set.ID, of, w.say, at, humanize.Percent(set.Share), set.Of)
+	fmt.Fprintf(&b, "Dataset %s: %s rejected %s with %s. That is %s of the %s received.\n", set.ID, of, w.say, at,
+		humanize.Percent(set.Share), set.Of)
 	fmt.Fprintf(&b, "It began: %s UTC.\n\n%s\n", set.Since, d.Meaning)
 	for _, m := range said {
 		fmt.Fprintf(&b, "The API answered: %s %s\n", m.Message, m.Hint)
@@ -227,7 +243,8 @@ func (c *Console) letter(d *diagnosisCase, set *caseDataset, said []caseSaid, w 
 	if d.Example != "" {
 		fmt.Fprintf(&b, "Example of a valid value: %s\n", d.Example)
 	}
-	fmt.Fprintf(&b, "\nTo try events without storing them: POST %s/v1/events/validate\nAbout this error: %s/docs#%s\n", c.o.APIURL, c.o.APIURL, d.Code)
+	fmt.Fprintf(&b, "\nTo try events without storing them: POST %s/v1/events/validate\nAbout this error: %s/docs#%s\n",
+		c.o.APIURL, c.o.APIURL, d.Code)
 	return b.String()
 }
 

@@ -36,7 +36,8 @@ func apiStep(s *state) flowStep {
 		}
 	}
 	step.Say = humanize.Plural(requests, "request", "requests")
-	step.More = humanize.Count(fine) + " answered 200; 99 % within " + edge(latency[:], histogram.Bounds[:]) + ", since the start"
+	step.More = humanize.Count(fine) + " answered 200; 99 % within " + edge(latency[:], histogram.Bounds[:]) +
+		", since the start"
 	return step
 }
 
@@ -48,7 +49,8 @@ func streamStep(s *state) flowStep {
 		step.Class, step.State = "bad", streamState(s)
 	}
 	step.Say = humanize.Plural(s.Stream.Frames, "frame", "frames") + " synced"
-	step.More = "99 % within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + "; " + humanize.Bytes(s.Stream.Queued) + " waiting"
+	step.More = "99 % within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + "; " + humanize.Bytes(s.Stream.Queued) +
+		" waiting"
 	return step
 }
 
@@ -66,20 +68,23 @@ func loaderStep(s *state) flowStep {
 	if s.Backlog.Unloaded() > 0 {
 		step.Class, step.State = "bad", "stopped"
 	}
-	step.More = humanize.Plural(s.pending(), "row", "rows") + " read and not yet committed; " + humanize.Plural(s.Loader.Commits, "commit", "commits") + " since the start"
+	step.More = humanize.Plural(s.pending(), "row", "rows") + " read and not yet committed; " +
+		humanize.Plural(s.Loader.Commits, "commit", "commits") + " since the start"
 	return step
 }
 
 func lakeStep(s *state) flowStep {
 	t := s.table("events")
-	step := flowStep{Name: "4 · Lake", Class: "ok", State: "readable", Say: humanize.Plural(t.Rows, "event", "events") + " stored"}
+	step := flowStep{Name: "4 · Lake", Class: "ok", State: "readable", Say: humanize.Plural(t.Rows, "event", "events") +
+		" stored"}
 	switch {
 	case len(s.Lake.Tables) == 0:
 		step.Class, step.State, step.Say = "bad", "not open", "the bucket does not answer"
 	case len(s.Damaged) > 0:
 		step.Class, step.State = "bad", "damage"
 	}
-	step.More = "newest commit " + humanize.Ago(s.Now, t.LastCommit) + "; " + humanize.Bytes(t.Bytes) + " in " + humanize.Plural(t.Files, "file", "files") + "; " + humanize.Bytes(s.Disk.Free) + " free on disk"
+	step.More = "newest commit " + humanize.Ago(s.Now, t.LastCommit) + "; " + humanize.Bytes(t.Bytes) + " in " +
+		humanize.Plural(t.Files, "file", "files") + "; " + humanize.Bytes(s.Disk.Free) + " free on disk"
 	return step
 }
 

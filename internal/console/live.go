@@ -155,7 +155,8 @@ func (t *tap) leave(v *viewer) {
 
 func rowLine(r *event.Row, now int64) liveLine {
 	l := liveLine{
-		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(r.DatasetID), Type: strings.Clone(r.EventType),
+		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(r.DatasetID),
+		Type:    strings.Clone(r.EventType),
 		Outcome: []pill{{r.Privacy.String(), outcomeClass(r.Privacy)}}, Identifiers: kinds(r), About: about(r),
 	}
 	if r.Late {
@@ -169,7 +170,8 @@ func rowLine(r *event.Row, now int64) liveLine {
 
 func rejectionLine(dataset string, r event.Rejection, now int64) liveLine {
 	return liveLine{
-		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(dataset), Type: humanize.Plural(int(r.Count), "problem", "problems"),
+		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(dataset),
+		Type:    humanize.Plural(int(r.Count), "problem", "problems"),
 		Outcome: []pill{{string(r.Code), "bad"}}, About: r.Field,
 	}
 }
@@ -177,7 +179,12 @@ func rejectionLine(dataset string, r event.Rejection, now int64) liveLine {
 // kinds says which identifiers an event carries, not what they are.
 func kinds(r *event.Row) string {
 	var out []string
-	for _, m := range []struct{ name, value string }{{"e-mail", r.EmailSHA256}, {"ifa", r.IFA}, {"ip", r.IPSHA256}, {"partner", r.PartnerID}} {
+	for _, m := range []struct{ name, value string }{
+		{"e-mail", r.EmailSHA256},
+		{"ifa", r.IFA},
+		{"ip", r.IPSHA256},
+		{"partner", r.PartnerID},
+	} {
 		if m.value != "" {
 			out = append(out, m.name)
 		}
@@ -272,7 +279,10 @@ type livePage struct {
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	chosen := r.URL.Query().Get("dataset")
-	p := livePage{Rate: liveRate, Stream: "/live/events?" + url.Values{"dataset": {chosen}}.Encode(), Example: c.curl(chosen, s)}
+	p := livePage{
+		Rate: liveRate, Stream: "/live/events?" + url.Values{"dataset": {chosen}}.Encode(),
+		Example: c.curl(chosen, s),
+	}
 	for _, d := range s.Datasets {
 		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
 	}
@@ -288,7 +298,8 @@ func (c *Console) curl(chosen string, s *state) string {
 		chosen = s.Datasets[0].ID
 	}
 	id, _ := json.Marshal(chosen)
-	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" -H \"Content-Type: application/json\" \\\n  -d '{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
+	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" -H \"Content-Type: application/json\" \\\n  -d "+
+		"'{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
 		strings.ReplaceAll(string(id), "'", `'\''`), s.Now.Unix(), c.o.APIURL)
 }
 

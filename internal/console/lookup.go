@@ -73,12 +73,23 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case err != nil && len(p.Requests) > 0:
 		case errors.Is(err, errNoID):
-			p.Problem = &message{Title: "Not a submission or event id", Say: "A submission id begins with single. or batch.; an event id is a UUID. Both are in the receipt and in GET /v1/submissions. " + requestSay}
+			p.Problem = &message{
+				Title: "Not a submission or event id",
+				Say: "A submission id begins with single. or batch.; an event id is a UUID. Both are in the receipt and in GET " +
+					"/v1/submissions. " + requestSay,
+			}
 		case errors.Is(err, errNothing):
-			p.Problem = &message{Title: "Nothing has this id", Say: "It is neither in the stream nor in the lake. If the sender has a receipt with this id, compare it letter by letter; if the answer was not a 200, the event was not accepted: see Diagnosis. " + requestSay}
+			p.Problem = &message{
+				Title: "Nothing has this id",
+				Say: "It is neither in the stream nor in the lake. If the sender has a receipt with this id, compare it letter by " +
+					"letter; if the answer was not a 200, the event was not accepted: see Diagnosis. " + requestSay,
+			}
 		case err != nil:
 			c.log.Error("look-up", "error", err)
-			p.Problem = &message{Title: "The look-up did not work", Say: "The stream or the lake did not answer; the log says why. Try again in a moment."}
+			p.Problem = &message{
+				Title: "The look-up did not work",
+				Say:   "The stream or the lake did not answer; the log says why. Try again in a moment.",
+			}
 		default:
 			p.Found = c.foundPage(found)
 		}
@@ -87,10 +98,14 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 }
 
 // requestSay is why a request id may find nothing.
-const requestSay = "A request id (X-Request-Id) finds rejected requests of the last 24 hours, at the node that answered, since it started."
+const requestSay = "A request id (X-Request-Id) finds rejected requests of the last 24 hours, at the node that " +
+	"answered, since it started."
 
 func newRequestPage(r journal.Request) *requestPage {
-	p := &requestPage{Request: r, Class: "bad", ReceivedAt: r.At.UTC().Format("2 Jan 2006 15:04:05.000"), Answer: strconv.Itoa(r.Status) + " " + string(r.Code)}
+	p := &requestPage{
+		Request: r, Class: "bad", ReceivedAt: r.At.UTC().Format("2 Jan 2006 15:04:05.000"),
+		Answer: strconv.Itoa(r.Status) + " " + string(r.Code),
+	}
 	if r.DatasetID != "" {
 		p.DatasetPath, p.DiagnosisPath = alarm.DatasetPath(r.DatasetID), alarm.DiagnosisPath(r.DatasetID)
 	}
@@ -99,7 +114,8 @@ func newRequestPage(r journal.Request) *requestPage {
 		p.SubmissionPath = lookupPath(r.SubmissionID)
 	}
 	if r.Accepted+r.Rejected > 0 {
-		p.Counts = fmt.Sprintf("%s received = %s accepted + %s rejected", humanize.Count(r.Accepted+r.Rejected), humanize.Count(r.Accepted), humanize.Count(r.Rejected))
+		p.Counts = fmt.Sprintf("%s received = %s accepted + %s rejected", humanize.Count(r.Accepted+r.Rejected),
+			humanize.Count(r.Accepted), humanize.Count(r.Rejected))
 	}
 	return p
 }
@@ -211,7 +227,10 @@ func (c *Console) findWaiting(ctx context.Context, id event.ID) (*found, error) 
 				if err != nil || submission.EventID(sub.Base, 0) != base {
 					continue
 				}
-				out = &found{sub: sub, at: stream.Position{Partition: uint8(p), Seq: f.Seq, Slot: uint16(slot)}, inStream: true, asked: id}
+				out = &found{
+					sub: sub, at: stream.Position{Partition: uint8(p), Seq: f.Seq, Slot: uint16(slot)}, inStream: true,
+					asked: id,
+				}
 				return errEnough
 			}
 			return nil
@@ -240,10 +259,13 @@ func (c *Console) foundPage(f *found) *foundPage {
 	s := f.sub
 	counts := s.Counts()
 	p := &foundPage{
-		Status: "RECEIVED", Class: "note", SubmissionID: submission.FormatID(s.Kind, s.ID), DatasetID: s.DatasetID, DatasetPath: alarm.DatasetPath(s.DatasetID),
-		ReceivedAt: humanize.Time(time.Unix(s.ReceivedAt, 0)), Partition: f.at.Partition, Seq: f.at.Seq, Slot: f.at.Slot,
-		Counts: fmt.Sprintf("%s received = %s accepted + %s rejected; %s late, %s restricted, %s suppressed", humanize.Count(counts.Accepted+counts.Rejected),
-			humanize.Count(counts.Accepted), humanize.Count(counts.Rejected), humanize.Count(counts.Late), humanize.Count(counts.Restricted), humanize.Count(counts.Suppressed)),
+		Status: "RECEIVED", Class: "note", SubmissionID: submission.FormatID(s.Kind, s.ID), DatasetID: s.DatasetID,
+		DatasetPath: alarm.DatasetPath(s.DatasetID),
+		ReceivedAt:  humanize.Time(time.Unix(s.ReceivedAt, 0)), Partition: f.at.Partition, Seq: f.at.Seq, Slot: f.at.Slot,
+		Counts: fmt.Sprintf("%s received = %s accepted + %s rejected; %s late, %s restricted, %s suppressed",
+			humanize.Count(counts.Accepted+counts.Rejected),
+			humanize.Count(counts.Accepted), humanize.Count(counts.Rejected), humanize.Count(counts.Late),
+			humanize.Count(counts.Restricted), humanize.Count(counts.Suppressed)),
 		EventsSay: humanize.Plural(len(s.Rows), "accepted event", "accepted events"),
 	}
 	if f.stored {
@@ -257,8 +279,10 @@ func (c *Console) foundPage(f *found) *foundPage {
 		}
 		r := &s.Rows[i]
 		e := foundEvent{
-			Index: r.SubmissionIndex, ID: r.EventID.String(), Type: r.EventType, Time: humanize.Time(time.Unix(r.EventTime, 0)), Outcome: r.Privacy.String(),
-			Class: outcomeClass(r.Privacy), Identifiers: kinds(r), Eligible: "not for optimization", About: about(r), Late: r.Late, Asked: r.EventID == f.asked,
+			Index: r.SubmissionIndex, ID: r.EventID.String(), Type: r.EventType, Time: humanize.Time(time.Unix(r.EventTime, 0)),
+			Outcome: r.Privacy.String(),
+			Class:   outcomeClass(r.Privacy), Identifiers: kinds(r), Eligible: "not for optimization", About: about(r),
+			Late: r.Late, Asked: r.EventID == f.asked,
 		}
 		if r.OptimizationEligible {
 			e.Eligible = "for optimization, too"
@@ -278,11 +302,13 @@ func steps(f *found) []step {
 	received := submission.Time(f.sub.ID)
 	out := []step{
 		{"Received", received.Format("2 Jan 2006 15:04:05.000") + " UTC", ""},
-		{"Acknowledged", fmt.Sprintf("The receipt went out once the frame was on stable storage: partition %d, frame %s.", f.at.Partition, humanize.Count(f.at.Seq)), ""},
+		{"Acknowledged", fmt.Sprintf("The receipt went out once the frame was on stable storage: partition %d, frame %s.",
+			f.at.Partition, humanize.Count(f.at.Seq)), ""},
 	}
 	switch {
 	case f.stored && !f.committed.IsZero():
-		out = append(out, step{"Stored", fmt.Sprintf("Committed to the lake %s UTC, %s after receipt.", humanize.Time(f.committed), humanize.Span(f.committed.Sub(received))), ""})
+		out = append(out, step{"Stored", fmt.Sprintf("Committed to the lake %s UTC, %s after receipt.",
+			humanize.Time(f.committed), humanize.Span(f.committed.Sub(received))), ""})
 	case f.stored:
 		out = append(out, step{"Stored", "In the lake. When it was committed is no longer known.", ""})
 	default:

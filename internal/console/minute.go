@@ -30,7 +30,8 @@ func (m *minutes) look(now time.Time, counters hours.Totals) {
 	}
 	if m.known {
 		m.ring[i].Add(hours.Totals{
-			Accepted: counters.Accepted - m.last.Accepted, Rejected: counters.Rejected - m.last.Rejected, Late: counters.Late - m.last.Late,
+			Accepted: counters.Accepted - m.last.Accepted, Rejected: counters.Rejected - m.last.Rejected,
+			Late:       counters.Late - m.last.Late,
 			Restricted: counters.Restricted - m.last.Restricted, Suppressed: counters.Suppressed - m.last.Suppressed,
 		})
 	}

@@ -79,26 +79,41 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 func overviewTiles(sum, hour, minute hours.Totals) []tile {
 	of := func(n int64) string { return humanize.Percent(humanize.Share(n, sum.Accepted)) + " of accepted" }
 	return []tile{
-		{"accepted", "Accepted", "k1", "of " + humanize.Count(sum.Received()) + " received", sum.Accepted, hour.Accepted, minute.Accepted},
-		{"rejected", "Rejected", "k2", humanize.Percent(humanize.Share(sum.Rejected, sum.Received())) + " of received", sum.Rejected, hour.Rejected, minute.Rejected},
+		{
+			"accepted", "Accepted", "k1", "of " + humanize.Count(sum.Received()) + " received", sum.Accepted, hour.Accepted,
+			minute.Accepted,
+		},
+		{
+			"rejected", "Rejected", "k2", humanize.Percent(humanize.Share(sum.Rejected, sum.Received())) + " of received",
+			sum.Rejected, hour.Rejected, minute.Rejected,
+		},
 		{"late", "Late", "k3", of(sum.Late), sum.Late, hour.Late, minute.Late},
-		{"restricted", "Restricted", "k4", of(sum.Restricted) + ", for measurement only", sum.Restricted, hour.Restricted, minute.Restricted},
-		{"suppressed", "Suppressed", "k5", of(sum.Suppressed) + ", without identifiers", sum.Suppressed, hour.Suppressed, minute.Suppressed},
+		{
+			"restricted", "Restricted", "k4", of(sum.Restricted) + ", for measurement only", sum.Restricted, hour.Restricted,
+			minute.Restricted,
+		},
+		{
+			"suppressed", "Suppressed", "k5", of(sum.Suppressed) + ", without identifiers", sum.Suppressed, hour.Suppressed,
+			minute.Suppressed,
+		},
 	}
 }
 
 // arithmetic writes the sum out, so that anybody can check it against the tables.
 func arithmetic(t hours.Totals, w window) string {
-	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are unrestricted, %s restricted to measurement and %s suppressed.",
-		humanize.Count(t.Received()), humanize.Count(t.Accepted), humanize.Count(t.Rejected), w.say, humanize.Count(t.Accepted-t.Restricted-t.Suppressed), humanize.Count(t.Restricted), humanize.Count(t.Suppressed))
+	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are unrestricted, %s restricted "+
+		"to measurement and %s suppressed.",
+		humanize.Count(t.Received()), humanize.Count(t.Accepted), humanize.Count(t.Rejected), w.say,
+		humanize.Count(t.Accepted-t.Restricted-t.Suppressed), humanize.Count(t.Restricted), humanize.Count(t.Suppressed))
 	if w.Step == 60 {
-		return s + " By the minute the numbers are this node's own, counted at acknowledgement; from the hour on they are those of the tables."
+		return s + " By the minute the numbers are this node's own, counted at acknowledgement; from the hour on they are " +
+			"those of the tables."
 	}
 	return s + " Counted from the tables, by time of receipt; the last step is still running."
 }
 
-// listWindow is the window for lists of datasets: a week of their numbers by the hour is in memory, and months of all would be
-// read.
+// listWindow is the window for lists of datasets: a week of their numbers by the hour is in memory, and months of all
+// would be read.
 func listWindow(w window, now time.Time) window {
 	name := "day"
 	if w.Steps > 24 && w.Step >= 3600 {

@@ -40,7 +40,9 @@ var navigation = []link{
 const refreshEvery = 3
 
 // show renders a page whole before the first byte goes out, so that a fault is a 500 and not half a page.
-func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name, title, active string, refresh int, body any) {
+func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name, title, active string, refresh int,
+	body any,
+) {
 	f := frame{
 		Title: title, Build: c.build, Refresh: refresh, Now: c.now(), Version: c.s.Version, User: !c.o.Loopback, Body: body,
 	}
@@ -68,7 +70,8 @@ func (c *Console) say(w http.ResponseWriter, r *http.Request, status int, m mess
 
 // headers are those of every answer. No script, style, font or picture but our own; nothing inline; nobody frames us.
 func headers(next http.Handler) http.Handler {
-	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
+		"connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

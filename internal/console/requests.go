@@ -53,7 +53,8 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 		if p.Outcome != "" && p.Outcome != outcome {
 			return false
 		}
-		return (dataset == "" || one.DatasetID == dataset) && (code == "" || first == event.Code(code)) && (status == "" || strconv.Itoa(one.Status) == status)
+		return (dataset == "" || one.DatasetID == dataset) && (code == "" || first == event.Code(code)) &&
+			(status == "" || strconv.Itoa(one.Status) == status)
 	})
 	for i := range all {
 		p.Rows = append(p.Rows, newRequestRow(&all[i]))
@@ -62,7 +63,8 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 		p.Datasets = append(p.Datasets, option{d.ID, d.ID == dataset})
 	}
 	p.Codes, p.Statuses = options(codes, code), options(statuses, status)
-	p.Say = fmt.Sprintf("%s of the last 24 hours, since this node started: ", humanize.Plural(len(p.Rows), "request", "requests"))
+	p.Say = fmt.Sprintf("%s of the last 24 hours, since this node started: ",
+		humanize.Plural(len(p.Rows), "request", "requests"))
 	if len(p.Rows) == requestsMost {
 		p.Say = fmt.Sprintf("The latest %d requests of this node: ", requestsMost)
 	}
@@ -73,7 +75,8 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 func newRequestRow(r *journal.Request) requestRow {
 	about, why := newRequestPage(*r), firstReason(r)
 	row := requestRow{
-		Time: humanize.Time(r.At), ID: r.RequestID, Path: lookupPath(r.RequestID), Dataset: r.DatasetID, Answer: about.Answer, Class: about.Class,
+		Time: humanize.Time(r.At), ID: r.RequestID, Path: lookupPath(r.RequestID), Dataset: r.DatasetID, Answer: about.Answer,
+		Class: about.Class,
 		Field: why.Field, Why: why.Message, Accepted: r.Accepted, Rejected: r.Rejected,
 	}
 	if r.DatasetID != "" {

@@ -41,9 +41,11 @@ type systemTable struct {
 
 func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
-	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, humanize.Span(s.Now.Sub(s.Started)), c.s.DataDir)}
+	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, humanize.Span(s.Now.Sub(s.Started)),
+		c.s.DataDir)}
 	p.Cards = []systemCard{
-		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), clusterCard(s), c.auditCard(r.Context(), s),
+		c.alarmCard(s), streamCard(s), loaderCard(s), lakeCard(s), feedCard(s), memoryCard(s), nodeCard(s), clusterCard(s),
+		c.auditCard(r.Context(), s),
 	}
 	if len(c.o.Settings) > 0 {
 		p.Cards = append(p.Cards, settingsCard(c.o.Settings))
@@ -64,10 +66,17 @@ const alarmsShown = 100
 // alarmCard lists alarms that are on and those that were.
 func (c *Console) alarmCard(s *state) systemCard {
 	now := sound(s.Raised())
-	card := systemCard{ID: "alarms", Name: "Alarms", Wide: true, State: good(len(now) == 0, "none", humanize.Plural(len(now), "alarm", "alarms"))}
-	card.Table = &systemTable{Caption: "Recent alarms", Head: []string{"Alarm", "Severity", "Since", "Until", "What it says"}, Empty: "None yet."}
+	card := systemCard{
+		ID: "alarms", Name: "Alarms", Wide: true,
+		State: good(len(now) == 0, "none", humanize.Plural(len(now), "alarm", "alarms")),
+	}
+	card.Table = &systemTable{
+		Caption: "Recent alarms",
+		Head:    []string{"Alarm", "Severity", "Since", "Until", "What it says"}, Empty: "None yet.",
+	}
 	if c.o.Webhook != "" {
-		card.Facts = append(card.Facts, fact{"Webhook", humanize.Plural(c.alarms.WebhookFailures(), "try", "tries") + " of this node failed since its start"})
+		card.Facts = append(card.Facts, fact{"Webhook", humanize.Plural(c.alarms.WebhookFailures(), "try", "tries") +
+			" of this node failed since its start"})
 	}
 	for i, a := range c.alarms.Recent() {
 		if i == alarmsShown {
@@ -107,10 +116,15 @@ func streamState(s *state) string {
 func streamCard(s *state) systemCard {
 	card := systemCard{ID: "stream", Name: "Stream", State: good(s.Stream.Ready, "taking writes", streamState(s))}
 	card.Facts = []fact{
-		{"Engine", s.Engine.Mode.String() + ", NATS " + s.Engine.Version + ", " + humanize.Plural(max(1, s.Engine.Replicas), "copy", "copies")},
-		{"Acknowledged", fmt.Sprintf("%s in %s, %s", humanize.Plural(s.Stream.Records, "submission", "submissions"), humanize.Plural(s.Stream.Frames, "frame", "frames"), humanize.Bytes(int64(s.Stream.Bytes)))},
-		{"Sync, 99 %", "within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + ", " + humanize.Bytes(s.Stream.Queued) + " waiting"},
-		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered", humanize.Count(s.Stream.RejectedOverload), humanize.Count(s.Stream.RejectedSpace), humanize.Count(s.Stream.RejectedDown), humanize.Count(s.Stream.Failed))},
+		{"Engine", s.Engine.Mode.String() + ", NATS " + s.Engine.Version + ", " + humanize.Plural(max(1, s.Engine.Replicas),
+			"copy", "copies")},
+		{"Acknowledged", fmt.Sprintf("%s in %s, %s", humanize.Plural(s.Stream.Records, "submission", "submissions"),
+			humanize.Plural(s.Stream.Frames, "frame", "frames"), humanize.Bytes(int64(s.Stream.Bytes)))},
+		{"Sync, 99 %", "within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + ", " + humanize.Bytes(s.Stream.Queued) +
+			" waiting"},
+		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered",
+			humanize.Count(s.Stream.RejectedOverload), humanize.Count(s.Stream.RejectedSpace),
+			humanize.Count(s.Stream.RejectedDown), humanize.Count(s.Stream.Failed))},
 		{"Restarts of the engine", humanize.Count(s.Engine.Restarts)},
 	}
 	for _, problem := range s.Engine.Exposed {
@@ -119,13 +133,17 @@ func streamCard(s *state) systemCard {
 	if len(s.Engine.Exposed) > 0 && s.Stream.Ready {
 		card.State = &systemState{"taking writes, not protected", "warn"}
 	}
-	card.Table = &systemTable{Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"}, Empty: "The engine was not asked yet."}
+	card.Table = &systemTable{
+		Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"},
+		Empty: "The engine was not asked yet.",
+	}
 	for i, x := range s.extents {
 		oldest := "–"
 		if !x.First.IsZero() {
 			oldest = humanize.Ago(s.Now, x.First)
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{strconv.Itoa(i), humanize.Count(x.Last), humanize.Bytes(x.Bytes) + " in " + humanize.Plural(x.Frames, "frame", "frames"), oldest})
+		card.Table.Rows = append(card.Table.Rows, []string{strconv.Itoa(i), humanize.Count(x.Last), humanize.Bytes(x.Bytes) +
+			" in " + humanize.Plural(x.Frames, "frame", "frames"), oldest})
 	}
 	return card
 }
@@ -134,10 +152,14 @@ func loaderCard(s *state) systemCard {
 	step := loaderStep(s)
 	card := systemCard{ID: "loader", Name: "Loader", State: &systemState{step.State, step.Class}, Facts: []fact{
 		{"Oldest event waiting", humanize.Span(s.Backlog.Age())},
-		{"Damaged or missing", humanize.Count(s.Loader.Damaged) + " in quarantine, " + humanize.Count(s.Loader.Missing) + " missing, over restarts"},
+		{"Damaged or missing", humanize.Count(s.Loader.Damaged) + " in quarantine, " + humanize.Count(s.Loader.Missing) +
+			" missing, over restarts"},
 		{"Commits tried again", humanize.Count(s.Loader.Failures)},
 	}}
-	card.Table = &systemTable{Caption: "Leases and watermarks", Head: []string{"Partition", "Lease", "Stored up to", "Commits", "Newest"}, Empty: "No partition yet."}
+	card.Table = &systemTable{
+		Caption: "Leases and watermarks",
+		Head:    []string{"Partition", "Lease", "Stored up to", "Commits", "Newest"}, Empty: "No partition yet.",
+	}
 	for i := range s.Loader.Partitions {
 		p := &s.Loader.Partitions[i]
 		held := "–"
@@ -148,7 +170,8 @@ func loaderCard(s *state) systemCard {
 			held = "another node"
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{
-			strconv.Itoa(int(p.Partition)), held, "frame " + humanize.Count(p.Watermark), humanize.Count(p.Commits), humanize.Ago(s.Now, p.LastCommit),
+			strconv.Itoa(int(p.Partition)), held, "frame " + humanize.Count(p.Watermark), humanize.Count(p.Commits),
+			humanize.Ago(s.Now, p.LastCommit),
 		})
 	}
 	if t := s.Loader.Failure; t.Error != "" {
@@ -169,14 +192,18 @@ func lakeCard(s *state) systemCard {
 		}
 		card.Facts = append(card.Facts, fact{"Cannot be read", file})
 	}
-	card.Table = &systemTable{Caption: "Tables", Head: []string{"Table", "Rows", "Files", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day"}, Empty: "No tables yet."}
+	card.Table = &systemTable{Caption: "Tables", Head: []string{
+		"Table", "Rows", "Files", "Size", "To compact",
+		"Snapshots", "Newest commit", "Oldest day",
+	}, Empty: "No tables yet."}
 	for _, t := range s.Lake.Tables {
 		oldest := "–"
 		if !t.OldestDay.IsZero() {
 			oldest = t.OldestDay.Format("2 Jan 2006")
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{
-			t.Name, humanize.Count(t.Rows), humanize.Count(t.Files), humanize.Bytes(t.Bytes), humanize.Count(t.SmallFiles), humanize.Count(t.Snapshots), humanize.Ago(s.Now, t.LastCommit), oldest,
+			t.Name, humanize.Count(t.Rows), humanize.Count(t.Files), humanize.Bytes(t.Bytes), humanize.Count(t.SmallFiles),
+			humanize.Count(t.Snapshots), humanize.Ago(s.Now, t.LastCommit), oldest,
 		})
 	}
 	return card
@@ -185,18 +212,28 @@ func lakeCard(s *state) systemCard {
 // feedCard shows who follows the feed, and how far behind.
 func feedCard(s *state) systemCard {
 	f := &s.feed
-	card := systemCard{ID: "feed", Name: "Feed", Wide: true, State: &systemState{humanize.Plural(f.Followers, "request open", "requests open"), "note"}}
+	card := systemCard{
+		ID: "feed", Name: "Feed", Wide: true,
+		State: &systemState{humanize.Plural(f.Followers, "request open", "requests open"), "note"},
+	}
 	card.Facts = []fact{
-		{"Handed out", humanize.Plural(f.Rows, "row", "rows") + ", " + humanize.Bytes(int64(f.Bytes)) + ", by this node since its start"},
+		{"Handed out", humanize.Plural(f.Rows, "row", "rows") + ", " + humanize.Bytes(int64(f.Bytes)) +
+			", by this node since its start"},
 		{"Ended early", humanize.Count(f.Rejected) + " too many at once, " + humanize.Count(f.Cut) + " not read in time"},
 	}
-	card.Table = &systemTable{Caption: "Readers", Head: []string{"Reader", "Rows", "Size", "Behind", "Last answer"}, Empty: "Nobody has followed the feed of this node since its start."}
+	card.Table = &systemTable{
+		Caption: "Readers", Head: []string{"Reader", "Rows", "Size", "Behind", "Last answer"},
+		Empty: "Nobody has followed the feed of this node since its start.",
+	}
 	for _, r := range f.Readers {
 		behind := "at the end"
 		if r.Lag > 0 {
 			behind = humanize.Span(r.Lag)
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{r.Name, humanize.Count(r.Rows), humanize.Bytes(int64(r.Bytes)), behind, humanize.Ago(s.Now, r.Last)})
+		card.Table.Rows = append(card.Table.Rows, []string{
+			r.Name, humanize.Count(r.Rows), humanize.Bytes(int64(r.Bytes)),
+			behind, humanize.Ago(s.Now, r.Last),
+		})
 	}
 	return card
 }
@@ -204,7 +241,11 @@ func feedCard(s *state) systemCard {
 // clusterCard shows all nodes. Everything else on the page, but for the lake and the oldest event waiting, is of one
 // node.
 func clusterCard(s *state) systemCard {
-	card := systemCard{ID: "cluster", Name: "Cluster", Wide: true, State: good(s.Backlog.Unloaded() == 0, humanize.Plural(len(s.Nodes()), "node", "nodes"), "partitions without a loader")}
+	card := systemCard{
+		ID: "cluster", Name: "Cluster", Wide: true,
+		State: good(s.Backlog.Unloaded() == 0, humanize.Plural(len(s.Nodes()), "node", "nodes"),
+			"partitions without a loader"),
+	}
 	for i := range s.Copies.Streams {
 		st := &s.Copies.Streams[i]
 		switch {
@@ -217,7 +258,10 @@ func clusterCard(s *state) systemCard {
 			card.Facts = append(card.Facts, fact{st.Name, "somebody changed: " + strings.Join(st.Drift, ", ")})
 		}
 	}
-	card.Table = &systemTable{Caption: "Nodes", Head: []string{"Node", "Version", "Role", "Loads", "Heartbeat"}, Empty: "No heartbeat yet."}
+	card.Table = &systemTable{
+		Caption: "Nodes", Head: []string{"Node", "Version", "Role", "Loads", "Heartbeat"},
+		Empty: "No heartbeat yet.",
+	}
 	for _, n := range s.Nodes() {
 		role := "accepts"
 		if n.Loading {
@@ -230,7 +274,8 @@ func clusterCard(s *state) systemCard {
 		for _, l := range n.Loads {
 			loads = append(loads, strconv.Itoa(int(l.Partition)))
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{n.Host + " " + n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"), humanize.Ago(s.Now, n.Seen)})
+		card.Table.Rows = append(card.Table.Rows,
+			[]string{n.Host + " " + n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"), humanize.Ago(s.Now, n.Seen)})
 	}
 	return card
 }
@@ -249,7 +294,8 @@ func nodeCard(s *state) systemCard {
 		{"Sluice", s.version + ", up for " + humanize.Span(s.Now.Sub(s.Started))},
 		{"Go", runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH},
 		{"Engine", "NATS " + s.Engine.Version},
-		{"Datasets", humanize.Plural(s.Registry.Datasets, "dataset", "datasets") + ", " + humanize.Plural(s.Registry.LiveKeys, "live key", "live keys")},
+		{"Datasets", humanize.Plural(s.Registry.Datasets, "dataset", "datasets") + ", " + humanize.Plural(s.Registry.LiveKeys,
+			"live key", "live keys")},
 		{"Copy of the registry", "current " + humanize.Ago(s.Now, s.Registry.Synced)},
 	}}
 }
@@ -257,26 +303,37 @@ func nodeCard(s *state) systemCard {
 func memoryCard(s *state) systemCard {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return systemCard{ID: "memory", Name: "Requests and memory", State: good(s.Ready == nil, "open", "closed"), Facts: []fact{
-		{"In flight", humanize.Bytes(s.API.BytesInFlight) + " of " + humanize.Bytes(s.API.BytesInFlightLimit)},
-		{"Rejected under load", fmt.Sprintf("%s memory, %s share, %s stream, %s large", humanize.Count(s.API.ShedMemory), humanize.Count(s.API.ShedShare), humanize.Count(s.API.ShedStream), humanize.Count(s.API.Paced))},
-		{"Bodies", humanize.Bytes(int64(s.API.BytesWire)) + " received, " + humanize.Bytes(int64(s.API.BytesPlain)) + " decompressed"},
-		{"Faults", humanize.Count(s.API.Faults)},
-		{"Heap", humanize.Bytes(int64(m.HeapAlloc)) + " in use, " + humanize.Bytes(int64(m.Sys)) + " from the system"},
-		{"Goroutines", humanize.Count(runtime.NumGoroutine())},
-	}}
+	return systemCard{
+		ID: "memory", Name: "Requests and memory", State: good(s.Ready == nil, "open", "closed"),
+		Facts: []fact{
+			{"In flight", humanize.Bytes(s.API.BytesInFlight) + " of " + humanize.Bytes(s.API.BytesInFlightLimit)},
+			{"Rejected under load", fmt.Sprintf("%s memory, %s share, %s stream, %s large", humanize.Count(s.API.ShedMemory),
+				humanize.Count(s.API.ShedShare), humanize.Count(s.API.ShedStream), humanize.Count(s.API.Paced))},
+			{"Bodies", humanize.Bytes(int64(s.API.BytesWire)) + " received, " + humanize.Bytes(int64(s.API.BytesPlain)) +
+				" decompressed"},
+			{"Faults", humanize.Count(s.API.Faults)},
+			{"Heap", humanize.Bytes(int64(m.HeapAlloc)) + " in use, " + humanize.Bytes(int64(m.Sys)) + " from the system"},
+			{"Goroutines", humanize.Count(runtime.NumGoroutine())},
+		},
+	}
 }
 
 // auditWait is how long the page waits for the newest entries of the audit log (arbitrary).
 const auditWait = time.Second
 
 func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
-	card := systemCard{ID: "audit", Name: "Audit log", Wide: true, State: good(s.audit.problem == nil, "intact", "changed")}
+	card := systemCard{
+		ID: "audit", Name: "Audit log", Wide: true,
+		State: good(s.audit.problem == nil, "intact", "changed"),
+	}
 	card.Facts = []fact{{"Entries", humanize.Count(s.audit.entries) + " when verified " + humanize.Ago(s.Now, s.audit.at)}}
 	if s.audit.seal != "" {
 		card.Facts = append(card.Facts, fact{"Last seal", s.audit.seal})
 	}
-	card.Table = &systemTable{Caption: "Newest entries", Head: []string{"When", "Who", "What", "On"}, Empty: "No entries yet: provisioning, log-ins, exports and erasures are recorded here."}
+	card.Table = &systemTable{
+		Caption: "Newest entries", Head: []string{"When", "Who", "What", "On"},
+		Empty: "No entries yet: provisioning, log-ins, exports and erasures are recorded here.",
+	}
 	if c.s.Audit == nil {
 		return card
 	}

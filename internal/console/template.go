@@ -17,14 +17,18 @@ var pageFiles embed.FS
 var staticFiles embed.FS
 
 var functions = template.FuncMap{
-	"num": number, "pct": humanize.Percent, "money": humanize.Money, "rfc": rfc, "clock": clock, "icon": icon, "bar": bar, "spark": spark,
+	"num": number, "pct": humanize.Percent, "money": humanize.Money, "rfc": rfc, "clock": clock, "icon": icon, "bar": bar,
+	"spark": spark,
 }
 
 // pages holds one set of templates per page: the layout, and the page's own "content".
 var pages = func() map[string]*template.Template {
 	layout := template.Must(template.New("").Funcs(functions).ParseFS(pageFiles, "page/layout.html", "page/login.html"))
 	out := map[string]*template.Template{}
-	for _, name := range []string{"overview", "datasets", "dataset", "campaigns", "diagnosis", "requests", "lookup", "live", "try", "system", "message"} {
+	for _, name := range []string{
+		"overview", "datasets", "dataset", "campaigns", "diagnosis", "requests", "lookup",
+		"live", "try", "system", "message",
+	} {
 		t := template.Must(layout.Clone())
 		out[name] = template.Must(t.ParseFS(pageFiles, "page/"+name+".html"))
 	}
@@ -56,7 +60,8 @@ func bar(share float64, class string) template.HTML {
 	if share > 0 {
 		w = max(w, 0.8)
 	}
-	return template.HTML(`<svg class="bar ` + template.HTMLEscapeString(class) + `" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width="` +
+	return template.HTML(`<svg class="bar ` + template.HTMLEscapeString(class) +
+		`" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width="` +
 		strconv.FormatFloat(w, 'f', 2, 64) + `" height="8"></rect></svg>`)
 }
 
@@ -79,7 +84,8 @@ func spark(values []int64, class string) template.HTML {
 		points = strconv.AppendFloat(points, 24-22*float64(v)/float64(top), 'f', 1, 64)
 	}
 	p := string(points)
-	return template.HTML(`<svg class="spark ` + template.HTMLEscapeString(class) + `" viewBox="0 0 110 26" preserveAspectRatio="none" aria-hidden="true"><polygon class="area" points="0,25 ` +
+	return template.HTML(`<svg class="spark ` + template.HTMLEscapeString(class) +
+		`" viewBox="0 0 110 26" preserveAspectRatio="none" aria-hidden="true"><polygon class="area" points="0,25 ` +
 		p + ` 110,25"></polygon><polyline class="edge" points="` + p + `"></polyline></svg>`)
 }
 
@@ -91,7 +97,8 @@ var icons = map[string]string{
 	"pulse":  "M3 12h4l3-8 4 16 3-8h4",
 	"list":   "M8 6h13M8 12h13M8 18h13M3.5 6h.5M3.5 12h.5M3.5 18h.5",
 	"search": "M10.5 17a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zM15.5 15.5L21 21",
-	"live":   "M12 13a1 1 0 1 0 0-2 1 1 0 0 0 0 2zM8 8a5.5 5.5 0 0 0 0 8M16 8a5.5 5.5 0 0 1 0 8M5 5a10 10 0 0 0 0 14M19 5a10 10 0 0 1 0 14",
+	"live": "M12 13a1 1 0 1 0 0-2 1 1 0 0 0 0 2zM8 8a5.5 5.5 0 0 0 0 8M16 8a5.5 5.5 0 0 1 0 8M5 5a10 10 0 0 0 0 14M19 " +
+		"5a10 10 0 0 1 0 14",
 	"beaker": "M9 3h6M10 3v6l-5 9a2 2 0 0 0 2 3h10a2 2 0 0 0 2-3l-5-9V3M7.5 15h9",
 	"gauge":  "M12 14l4-5M4 18a9 9 0 1 1 16 0",
 	"check":  "M5 12.5l4.5 4.5L19 7.5",

@@ -118,7 +118,10 @@ func answer(text string, policy event.Policy, now time.Time) *tryAnswer {
 		_, remedy := explain(string(event.DatasetForbidden))
 		return &tryAnswer{
 			Title: "The request would be rejected", Verdict: "403", Class: "bad",
-			Errors: []tryRemark{{string(event.DatasetForbidden), "/data_set_id", "An event names another dataset than the one chosen.", remedy}},
+			Errors: []tryRemark{{
+				string(event.DatasetForbidden), "/data_set_id",
+				"An event names another dataset than the one chosen.", remedy,
+			}},
 		}
 	}
 	a := &tryAnswer{Title: humanize.Plural(len(res.Rows), "event", "events") + " accepted", Verdict: "valid", Class: "ok"}
@@ -164,7 +167,10 @@ func effective(row *event.Row, d event.Detail) tryEvent {
 			text = strings.Replace(text, `"`+m.member+`": null`, `"`+m.member+`": "•••"`, 1)
 		}
 	}
-	out := tryEvent{Index: int(row.SubmissionIndex), Outcome: row.Privacy.String(), Class: outcomeClass(row.Privacy), Late: row.Late, JSON: text}
+	out := tryEvent{
+		Index: int(row.SubmissionIndex), Outcome: row.Privacy.String(), Class: outcomeClass(row.Privacy),
+		Late: row.Late, JSON: text,
+	}
 	if len(d.Reasons) > 0 {
 		out.Why = "because of " + strings.Join(d.Reasons, ", ")
 	}

@@ -30,7 +30,11 @@ func sound(all []alarm.Raised) []alarm.Raised {
 		r := out[i]
 		if rest := named[r.Name] - namedMost; rest > 0 {
 			named[r.Name] = 0
-			more := alarm.Raised{Name: r.Name, Level: r.Level, Class: r.Class, Subject: "others", Say: fmt.Sprintf("And %s.", humanize.Plural(rest, "other dataset", "other datasets")), Do: "The page Datasets shows the state of each, the worst first.", Path: "/datasets?by=worst"}
+			more := alarm.Raised{
+				Name: r.Name, Level: r.Level, Class: r.Class, Subject: "others",
+				Say: fmt.Sprintf("And %s.", humanize.Plural(rest, "other dataset", "other datasets")),
+				Do:  "The page Datasets shows the state of each, the worst first.", Path: "/datasets?by=worst",
+			}
 			out = slices.Insert(out, i+1, more)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"sluice/internal/engine"
 )
 
-// Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists, and that of a dataset that
-// was deleted may be a *DeletedError.
+// Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists, and that of a
+// dataset that was deleted may be a *DeletedError.
 func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, error) {
 	if err := s.Validate(); err != nil {
 		return nil, "", Key{}, err
@@ -113,8 +113,8 @@ func (r *Registry) changeKey(ctx context.Context, keyID string, edit func(*KeyIn
 // ErrNotEnding says that a key has no end that could be moved.
 var ErrNotEnding = errors.New("dataset: the key is live without an end, or has ended already")
 
-// ExtendKey moves the end of a key that is being rotated out, and returns the dataset it belongs to. A key without an end,
-// one that has ended, and an end that has passed are ErrNotEnding. An unknown key is ErrNoKey.
+// ExtendKey moves the end of a key that is being rotated out, and returns the dataset it belongs to. A key without an
+// end, one that has ended, and an end that has passed are ErrNotEnding. An unknown key is ErrNoKey.
 func (r *Registry) ExtendKey(ctx context.Context, keyID string, until time.Time) (string, error) {
 	return r.changeKey(ctx, keyID, func(k *KeyInfo, now time.Time) error {
 		if k.Expires.IsZero() || !k.Live(now) || !until.After(now) {

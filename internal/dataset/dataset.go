@@ -27,16 +27,18 @@ const maxKeys = 32
 
 // Dataset is one dataset. What Authenticate and List return is shared: read it, do not change it.
 type Dataset struct {
-	ID                string    `json:"id"`
-	Name              string    `json:"name,omitempty"`
-	SuppressOptOut    bool      `json:"suppress_opt_out,omitempty"` // an opt-out removes identifiers instead of restricting their use
-	RequestsPerSecond float64   `json:"requests_per_second,omitempty"`
-	EventsPerSecond   float64   `json:"events_per_second,omitempty"`
-	RetentionDays     int       `json:"retention_days,omitempty"` // rows that were received before go; 0 means as long as the tables
-	Disabled          bool      `json:"disabled,omitempty"`
-	Created           time.Time `json:"created"`
-	Keys              []KeyInfo `json:"keys"`
-	Deleted           *Deletion `json:"deleted,omitempty"` // only the registry sees such records
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	// an opt-out removes identifiers instead of restricting their use
+	SuppressOptOut    bool    `json:"suppress_opt_out,omitempty"`
+	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
+	EventsPerSecond   float64 `json:"events_per_second,omitempty"`
+	// rows that were received before go; 0 means as long as the tables
+	RetentionDays int       `json:"retention_days,omitempty"`
+	Disabled      bool      `json:"disabled,omitempty"`
+	Created       time.Time `json:"created"`
+	Keys          []KeyInfo `json:"keys"`
+	Deleted       *Deletion `json:"deleted,omitempty"` // only the registry sees such records
 }
 
 // Retention is how long rows of the dataset are kept; 0 means as long as the tables.
@@ -131,7 +133,8 @@ const storedVersion = 1
 // checkVersion says whether an entry of the engine has the version that this program knows.
 func checkVersion(version, known int) error {
 	if version != known {
-		return fmt.Errorf("an entry of version %d, this program knows %d: use the sluice that wrote it, or a newer one", version, known)
+		return fmt.Errorf("an entry of version %d, this program knows %d: use the sluice that wrote it, or a newer one",
+			version, known)
 	}
 	return nil
 }

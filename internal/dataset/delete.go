@@ -10,8 +10,8 @@ import (
 	"sluice/internal/engine"
 )
 
-// lingering is for how long after a deletion events of the dataset may still be received: nodes follow within seconds, and
-// their clocks differ. Arbitrary.
+// lingering is for how long after a deletion events of the dataset may still be received: nodes follow within seconds,
+// and their clocks differ. Arbitrary.
 const lingering = 5 * time.Minute
 
 // Deletion is what is left of a dataset that was deleted.
@@ -27,20 +27,22 @@ type DeletedError struct {
 }
 
 func (e *DeletedError) Error() string {
-	return fmt.Sprintf("dataset: %s was deleted at %s, and the stream may hold frames of it; its id can be used again from %s on",
+	return fmt.Sprintf("dataset: %s was deleted at %s, and the stream may hold frames of it; its id can be used again "+
+		"from %s on",
 		e.ID, e.At.UTC().Format(time.RFC3339), e.Free.UTC().Format(time.RFC3339))
 }
 
-// freeFrom is when the stream holds nothing of a dataset any more that was deleted at a time. A whole day, because numbers are kept
-// by the hour and by the day: none of them is of two datasets.
+// freeFrom is when the stream holds nothing of a dataset any more that was deleted at a time. A whole day, because
+// numbers are kept by the hour and by the day: none of them is of two datasets.
 func freeFrom(at time.Time, frames time.Duration) time.Time {
 	const day = 24 * time.Hour
 	return at.UTC().Add(lingering + frames + day - 1).Truncate(day)
 }
 
-// Delete ends a dataset with its keys, within seconds everywhere. Its id stays taken while the stream holds frames of it. For a
-// dataset that was deleted before, it says when; one that never was is ErrNotFound. as, if not nil, is a deletion that is known
-// from elsewhere: it keeps the id taken for as long as it says, also where there is no record of the dataset.
+// Delete ends a dataset with its keys, within seconds everywhere. Its id stays taken while the stream holds frames of
+// it. For a dataset that was deleted before, it says when; one that never was is ErrNotFound. as, if not nil, is a
+// deletion that is known from elsewhere: it keeps the id taken for as long as it says, also where there is no record of
+// the dataset.
 func (r *Registry) Delete(ctx context.Context, id string, as *Deletion) (out Deletion, err error) {
 	limits, err := r.replica.Engine.Limits(ctx)
 	if err != nil {
@@ -78,7 +80,8 @@ func (r *Registry) Deleted(ctx context.Context) (map[string]Deletion, error) {
 	}
 	out := map[string]Deletion{}
 	for _, e := range entries {
-		if d, err := decode(e.Value); err == nil && d.Deleted != nil { // one that cannot be read is told by who reads them all
+		// one that cannot be read is told by who reads them all
+		if d, err := decode(e.Value); err == nil && d.Deleted != nil {
 			out[d.ID] = *d.Deleted
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"math/big"
 )
 
-// A key is "sluice_", the key id, "_", the secret, and a checksum of all before it, everything but the prefix in base62.
-// The prefix lets scanners for leaked secrets find it; the checksum rejects a typing error without a look-up.
+// A key is "sluice_", the key id, "_", the secret, and a checksum of all before it, everything but the prefix in
+// base62. The prefix lets scanners for leaked secrets find it; the checksum rejects a typing error without a look-up.
 //
 //	sluice_Q3h0Zk1aB7xY_0123456789abcdefghijABCDEFGHIJklCHKSUM
 //

@@ -19,7 +19,8 @@ import (
 
 // What callers branch on.
 var (
-	// ErrToken means that a presented token opens nothing: one and the same for a malformed, unknown, wrong or revoked one.
+	// ErrToken means that a presented token opens nothing: one and the same for a malformed, unknown, wrong or revoked
+	// one.
 	ErrToken        = errors.New("dataset: the token is not valid")
 	ErrNoReader     = errors.New("dataset: no such reader")
 	ErrReaderExists = errors.New("dataset: a reader of this name exists already")
@@ -217,8 +218,8 @@ func (r *Readers) put(ctx context.Context, reader *Reader) error {
 	return err
 }
 
-// Revoke ends a reader's token at once, everywhere within seconds. Revoking it again changes nothing. An unknown reader is
-// ErrNoReader.
+// Revoke ends a reader's token at once, everywhere within seconds. Revoking it again changes nothing. An unknown reader
+// is ErrNoReader.
 func (r *Readers) Revoke(ctx context.Context, name string) error {
 	err := r.replica.Bucket.Change(ctx, recordKey(name), func(before []byte) ([]byte, error) {
 		if before == nil {

@@ -75,7 +75,10 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the use of keys: %w", err)
 	}
-	r := &Registry{o: o, uses: uses, records: map[string]*Dataset{}, replica: replica.Replica{Engine: e, Bucket: kv, What: "datasets", Now: o.Now, Log: o.Log}}
+	r := &Registry{
+		o: o, uses: uses, records: map[string]*Dataset{},
+		replica: replica.Replica{Engine: e, Bucket: kv, What: "datasets", Now: o.Now, Log: o.Log},
+	}
 	r.replica.Read = r.changes
 	r.snap.Store(&snapshot{})
 	if err := r.replica.Load(ctx); err != nil {
@@ -127,7 +130,9 @@ func (r *Registry) changes(ctx context.Context) (uint64, func(), error) {
 		maps.Copy(r.records, changed)
 		maps.DeleteFunc(r.records, func(_ string, d *Dataset) bool { return d == nil })
 		r.created, r.revision = created, revision
-		r.snap.Store(r.index(slices.SortedFunc(maps.Values(r.records), func(a, b *Dataset) int { return cmp.Compare(a.ID, b.ID) })))
+		r.snap.Store(r.index(slices.SortedFunc(maps.Values(r.records), func(a, b *Dataset) int {
+			return cmp.Compare(a.ID, b.ID)
+		})))
 	}, err
 }
 
@@ -160,9 +165,9 @@ func (r *Registry) index(all []*Dataset) *snapshot {
 var nobody = &entry{use: new(use)}
 
 // Authenticate returns the dataset that a presented key opens, and the key's id. It looks only at memory, takes the
-// same time for a wrong key as for an unknown one, and allocates nothing. Its only error is ErrKey. The right secret of a
-// key that has ended, or of a disabled dataset, is ErrKey with the key's id, for the operator's log. The id shares no memory
-// with what was presented: callers keep it, and the secret must not stay with it.
+// same time for a wrong key as for an unknown one, and allocates nothing. Its only error is ErrKey. The right secret of
+// a key that has ended, or of a disabled dataset, is ErrKey with the key's id, for the operator's log. The id shares no
+// memory with what was presented: callers keep it, and the secret must not stay with it.
 func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
 	id, secret, ok := parseKey(presented)
 	if !ok {

@@ -55,8 +55,8 @@ func raise(at *atomic.Int64, sec int64) {
 
 func (u *use) newest() int64 { return max(u.accepted.Load(), u.rejected.Load()) }
 
-// storedUse is a record of the bucket. It has the keys whose ids begin with the same character, so that a node with many
-// keys writes at most 62 records a minute, and not one for each key.
+// storedUse is a record of the bucket. It has the keys whose ids begin with the same character, so that a node with
+// many keys writes at most 62 records a minute, and not one for each key.
 type storedUse struct {
 	Version int                 `json:"v"`
 	Keys    map[string][2]int64 `json:"keys"` // by key id: accepted, rejected; Unix seconds
@@ -117,8 +117,8 @@ func decodeUse(b []byte) (storedUse, error) {
 	return s, nil
 }
 
-// keepUse writes the use of keys until ctx ends, and once more then. Authenticate never waits for it. While the engine does
-// not answer, the uses stay in memory.
+// keepUse writes the use of keys until ctx ends, and once more then. Authenticate never waits for it. While the engine
+// does not answer, the uses stay in memory.
 func (r *Registry) keepUse(ctx context.Context) {
 	tick := time.NewTicker(useLook)
 	defer tick.Stop()
@@ -147,7 +147,8 @@ func (r *Registry) keepUse(ctx context.Context) {
 	}
 }
 
-// writeUse writes every use that is newer than what the engine has, unless this node wrote that key within the given time.
+// writeUse writes every use that is newer than what the engine has, unless this node wrote that key within the given
+// time.
 func (r *Registry) writeUse(ctx context.Context, every time.Duration) error {
 	keys := r.snap.Load().keys
 	now := r.o.Now()
@@ -189,7 +190,9 @@ func (r *Registry) mergeUse(ctx context.Context, group string, uses map[string][
 			}
 		}
 		forget := r.o.Now().Add(-useForget).Unix()
-		maps.DeleteFunc(stored.Keys, func(id string, at [2]int64) bool { return keys[id] == nil && max(at[0], at[1]) < forget })
+		maps.DeleteFunc(stored.Keys, func(id string, at [2]int64) bool {
+			return keys[id] == nil && max(at[0], at[1]) < forget
+		})
 		for id, at := range uses {
 			known := stored.Keys[id]
 			stored.Keys[id] = [2]int64{max(known[0], at[0]), max(known[1], at[1])}

@@ -1,4 +1,5 @@
-// Package deletion deletes from the tables what tombstones name: rows with erased identifiers, and everything of deleted datasets.
+// Package deletion deletes from the tables what tombstones name: rows with erased identifiers, and everything of
+// deleted datasets.
 package deletion
 
 import (
@@ -18,10 +19,10 @@ type Done struct {
 	Counts      int64 // rows of the tables that count
 }
 
-// Apply deletes what tombstones say was erased, where that is not done: a crash interrupted it, or an old version of the tables was
-// put back. Those that began after since are left to the command that works on them. settle returns when the tables have all that
-// the stream held when it was called: another process may commit what it has read before a tombstone was written. It is nil if
-// there is no other process.
+// Apply deletes what tombstones say was erased, where that is not done: a crash interrupted it, or an old version of
+// the tables was put back. Those that began after since are left to the command that works on them. settle returns when
+// the tables have all that the stream held when it was called: another process may commit what it has read before a
+// tombstone was written. It is nil if there is no other process.
 func Apply(
 	ctx context.Context, t *erasure.Tombstones, l *lake.Lake, since time.Time, settle func(context.Context) error,
 ) (done Done, err error) {
@@ -45,8 +46,8 @@ func Apply(
 	return done, err
 }
 
-// Finish deletes what some tombstones name, inside of a pass: of all that are not finished, if the log of erased events says so.
-// A file that cannot be read leaves them unfinished.
+// Finish deletes what some tombstones name, inside of a pass: of all that are not finished, if the log of erased events
+// says so. A file that cannot be read leaves them unfinished.
 func Finish(
 	ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer, choose func(*erasure.Tombstone) bool,
 ) (done Done, err error) {
@@ -78,8 +79,8 @@ func Finish(
 	return done, nil
 }
 
-// Dataset ends a dataset: first its keys, then its rows in the stream, by a tombstone. Apply deletes those in the tables. A
-// crash in between leaves a dataset without keys: Mend goes on.
+// Dataset ends a dataset: first its keys, then its rows in the stream, by a tombstone. Apply deletes those in the
+// tables. A crash in between leaves a dataset without keys: Mend goes on.
 func Dataset(ctx context.Context, reg *dataset.Registry, t *erasure.Tombstones, id string) (dataset.Deletion, error) {
 	d, err := reg.Delete(ctx, id, nil)
 	if err != nil {
@@ -88,8 +89,8 @@ func Dataset(ctx context.Context, reg *dataset.Registry, t *erasure.Tombstones, 
 	return d, t.AddDataset(ctx, id, d.At, d.Free)
 }
 
-// Mend makes registry and tombstones agree about deleted datasets: after a crash, and where tombstones of a newer backup are in an
-// older registry.
+// Mend makes registry and tombstones agree about deleted datasets: after a crash, and where tombstones of a newer
+// backup are in an older registry.
 func Mend(ctx context.Context, reg *dataset.Registry, t *erasure.Tombstones, now time.Time) error {
 	all, err := t.All(ctx)
 	if err != nil {
@@ -113,7 +114,9 @@ func Mend(ctx context.Context, reg *dataset.Registry, t *erasure.Tombstones, now
 		}
 	}
 	for id, d := range deleted {
-		known := slices.ContainsFunc(all, func(s erasure.Tombstone) bool { return s.Whole && s.Dataset == id && !s.Began.Before(d.At) })
+		known := slices.ContainsFunc(all, func(s erasure.Tombstone) bool {
+			return s.Whole && s.Dataset == id && !s.Began.Before(d.At)
+		})
 		if known || now.After(d.At.Add(erasure.LeastAge)) { // then it may have been forgotten
 			continue
 		}

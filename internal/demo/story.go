@@ -32,8 +32,13 @@ func NewStory(seed uint64, now int64) *Story {
 	s.Senders = []*Shop{
 		{
 			Dataset: "shop", Name: "Demo shop", visits: 160, currencies: []string{"USD", "USD", "USD", "EUR"}, sloppy: 0.004,
-			campaigns: []campaign{{"cmp-101", "Autumn prospecting", 0}, {"cmp-102", "Cart reminder", 0}, {"cmp-103", "Brand film", 0}, {"cmp-104", "Lamp launch", 7}},
-			pages:     []string{"/product/blue-lamp", "/product/oak-table-180", "/product/linen-chair"},
+			campaigns: []campaign{
+				{"cmp-101", "Autumn prospecting", 0},
+				{"cmp-102", "Cart reminder", 0},
+				{"cmp-103", "Brand film", 0},
+				{"cmp-104", "Lamp launch", 7},
+			},
+			pages: []string{"/product/blue-lamp", "/product/oak-table-180", "/product/linen-chair"},
 		},
 		{
 			Dataset: "travel", Name: "Travel app", visits: 70, currencies: []string{"EUR"}, bad: 11*24 + 9,
@@ -213,7 +218,8 @@ func (s *Shop) follow(due int64, body string) {
 	slices.SortStableFunc(s.later, func(a, b report) int { return cmp.Compare(a.due, b.due) })
 }
 
-// body is one event. Whether a person opted out, and what is known of a device, are the same in all events of the person.
+// body is one event. Whether a person opted out, and what is known of a device, are the same in all events of the
+// person.
 func (s *Shop) body(at int64, eventType string, person int64, cp campaign, page, details string) string {
 	b := fmt.Appendf(nil, `{"data_set_id":"%s","timestamp":%d,"event_type":"%s"`, s.Dataset, at, eventType)
 	if cp.id != "" {
@@ -249,7 +255,8 @@ func (s *Shop) identifiers(b []byte, at int64, eventType string, person int64) [
 		b = fmt.Appendf(b, `,"email_sha256":"%x"`, s.digest("person", person))
 	}
 	if d := s.digest("device", person); screen == 2 {
-		b = fmt.Appendf(b, `,"ifa":"%x-%x-4%s-a%s-%x"`, d[:4], d[4:6], hex.EncodeToString(d[6:8])[1:], hex.EncodeToString(d[8:10])[1:], d[10:16])
+		b = fmt.Appendf(b, `,"ifa":"%x-%x-4%s-a%s-%x"`, d[:4], d[4:6], hex.EncodeToString(d[6:8])[1:],
+			hex.EncodeToString(d[8:10])[1:], d[10:16])
 	}
 	return b
 }

@@ -10,9 +10,10 @@ import (
 // ErrLocked says that another open file has a lock that excludes the one asked for.
 var ErrLocked = errors.New("locked")
 
-// WriteFile puts data in the place of the file at path, readable by its owner alone. It writes a temporary file in the same
-// directory, syncs it, renames it and syncs the directory: a crash at any point leaves the old file or the new one, and perhaps
-// the temporary file, path.*.tmp, which nobody reads. Of several calls for one path the last one to rename wins.
+// WriteFile puts data in the place of the file at path, readable by its owner alone. It writes a temporary file in the
+// same directory, syncs it, renames it and syncs the directory: a crash at any point leaves the old file or the new
+// one, and perhaps the temporary file, path.*.tmp, which nobody reads. Of several calls for one path the last one to
+// rename wins.
 func WriteFile(path string, data []byte) error { return Replace(filepath.Dir(path), path, data) }
 
 // Replace is WriteFile with the temporary file in another directory of the same file system, for a directory in which

@@ -23,8 +23,8 @@ type Bucket struct {
 	seen atomic.Uint64 // the highest revision that was written or read here
 }
 
-// errBehind is the answer of a leader that lacks what was there before: a server whose disk was replaced can become leader
-// before it has its copy, and lacks it for a moment.
+// errBehind is the answer of a leader that lacks what was there before: a server whose disk was replaced can become
+// leader before it has its copy, and lacks it for a moment.
 var errBehind = fmt.Errorf("%w: the leader of a bucket has not all of its entries yet", ErrUnavailable)
 
 // note remembers a revision that is there.
@@ -92,7 +92,8 @@ func (e *Engine) bucketConfig(k Kind, replicas int) jetstream.KeyValueConfig {
 	}
 }
 
-// correctBucket gives a bucket of a version that this program knows more copies if it has too few, and the age it must have.
+// correctBucket gives a bucket of a version that this program knows more copies if it has too few, and the age it must
+// have.
 func (e *Engine) correctBucket(ctx context.Context, k Kind, kv jetstream.KeyValue) (jetstream.KeyValue, error) {
 	st, err := kv.Status(ctx)
 	if err != nil {
@@ -177,8 +178,8 @@ func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision 
 	return next, changed(err)
 }
 
-// Change sets the value of a key to what change makes of the one that it has, nil for none. If another process was first,
-// it begins again with what is there then. An error of change, or a nil value, changes nothing.
+// Change sets the value of a key to what change makes of the one that it has, nil for none. If another process was
+// first, it begins again with what is there then. An error of change, or a nil value, changes nothing.
 func (b *Bucket) Change(ctx context.Context, key string, change func(before []byte) ([]byte, error)) error {
 	for {
 		now, err := b.Get(ctx, key)
@@ -200,7 +201,8 @@ func (b *Bucket) Change(ctx context.Context, key string, change func(before []by
 	}
 }
 
-// Delete removes a key if its revision is still the given one, or in any case if that is 0. A changed one is ErrRevision.
+// Delete removes a key if its revision is still the given one, or in any case if that is 0. A changed one is
+// ErrRevision.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	var opts []jetstream.KVDeleteOpt
 	if revision > 0 {
@@ -249,22 +251,25 @@ func (b *Bucket) All(ctx context.Context) ([]Entry, uint64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) }), revision, nil
+	return slices.SortedFunc(maps.Values(found), func(a, b Entry) int { return cmp.Compare(a.Revision, b.Revision) }),
+		revision, nil
 }
 
 // Scan calls yield with every entry in the order of revisions, and returns the revision that this is the state of, or 0
-// without any. A key that is set or deleted meanwhile is yielded again. Everything that was written when it was called is
-// yielded: the replicas that lag are asked too, but the leader says where the end is.
+// without any. A key that is set or deleted meanwhile is yielded again. Everything that was written when it was called
+// is yielded: the replicas that lag are asked too, but the leader says where the end is.
 //
-// A replica has its entries in order. So if it has an entry, it has every earlier one that is still the newest of its key;
-// what it lacks is behind the last entry that it gives. Whoever answers next is asked for what is behind that, and when
-// nobody has more, the leader is. A leader that is behind what was seen before is ErrUnavailable.
+// A replica has its entries in order. So if it has an entry, it has every earlier one that is still the newest of its
+// key; what it lacks is behind the last entry that it gives. Whoever answers next is asked for what is behind that, and
+// when nobody has more, the leader is. A leader that is behind what was seen before is ErrUnavailable.
 func (b *Bucket) Scan(ctx context.Context, yield func(e Entry, deleted bool) error) (revision uint64, _ error) {
 	return b.ScanAfter(ctx, 0, yield)
 }
 
 // ScanAfter is Scan of what was set or deleted after a revision. Where there is nothing it returns that revision.
-func (b *Bucket) ScanAfter(ctx context.Context, after uint64, yield func(e Entry, deleted bool) error) (revision uint64, _ error) {
+func (b *Bucket) ScanAfter(ctx context.Context, after uint64, yield func(e Entry, deleted bool) error) (revision uint64,
+	_ error,
+) {
 	revision = after
 	r, err := b.log.Reader(256, 1<<20)
 	if err != nil {
@@ -300,7 +305,8 @@ func (b *Bucket) ScanAfter(ctx context.Context, after uint64, yield func(e Entry
 		}
 		take(m)
 	}
-	if revision == after || revision < b.seen.Load() { // its newest entries have ended by their age, or the leader lacks them
+	// its newest entries have ended by their age, or the leader lacks them
+	if revision == after || revision < b.seen.Load() {
 		last, err := b.Revision(ctx)
 		if err != nil {
 			return 0, err

@@ -10,14 +10,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PublishRun stores messages one behind the other: the first must get the number after+1, the second the next one, and so
-// on. It returns the number up to which they are stored for certain, which is after for none. ErrRevision means that the
-// partition does not end where it should: ask for its State. All are on their way at once, so that they share syncs.
+// PublishRun stores messages one behind the other: the first must get the number after+1, the second the next one, and
+// so on. It returns the number up to which they are stored for certain, which is after for none. ErrRevision means that
+// the partition does not end where it should: ask for its State. All are on their way at once, so that they share
+// syncs.
 func (p *Partition) PublishRun(ctx context.Context, after uint64, data [][]byte) (last uint64, err error) {
 	messages := make([]*nats.Msg, len(data))
 	for i := range data {
 		expected := strconv.FormatUint(after+uint64(i), 10)
-		messages[i] = &nats.Msg{Subject: p.subject, Data: data[i], Header: nats.Header{"Nats-Expected-Last-Sequence": {expected}}}
+		messages[i] = &nats.Msg{
+			Subject: p.subject, Data: data[i],
+			Header: nats.Header{"Nats-Expected-Last-Sequence": {expected}},
+		}
 	}
 	last = after
 	err = p.publishAll(ctx, messages, func(i int, seq uint64, err error) error {
@@ -32,8 +36,8 @@ func (p *Partition) PublishRun(ctx context.Context, after uint64, data [][]byte)
 	return last, err
 }
 
-// StoreRun is PublishRun by the only writer: it insists, and after an answer that does not come it asks the partition where
-// it ends.
+// StoreRun is PublishRun by the only writer: it insists, and after an answer that does not come it asks the partition
+// where it ends.
 func (p *Partition) StoreRun(ctx context.Context, after uint64, data [][]byte) error {
 	return p.e.insist(ctx, func(ctx context.Context) error {
 		last, err := p.PublishRun(ctx, after, data)
@@ -57,12 +61,15 @@ func (p *Partition) StoreRun(ctx context.Context, after uint64, data [][]byte) e
 // MaxBatch is how many messages PublishBatch takes: as many as NATS does.
 const MaxBatch = 1000
 
-// PublishBatch stores messages one behind the other, all or none, with one sync: the first must get the number after+1. It
-// returns the number of the last. ErrRevision means that the partition does not end where it should.
+// PublishBatch stores messages one behind the other, all or none, with one sync: the first must get the number after+1.
+// It returns the number of the last. ErrRevision means that the partition does not end where it should.
 func (p *Partition) PublishBatch(ctx context.Context, after uint64, data [][]byte) (last uint64, err error) {
 	id := rand.Text()
 	for i := range data {
-		m := &nats.Msg{Subject: p.subject, Data: data[i], Header: nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)}}}
+		m := &nats.Msg{
+			Subject: p.subject, Data: data[i],
+			Header: nats.Header{"Nats-Batch-Id": {id}, "Nats-Batch-Sequence": {strconv.Itoa(i + 1)}},
+		}
 		if i == 0 {
 			m.Header.Set("Nats-Expected-Last-Sequence", strconv.FormatUint(after, 10))
 		}
@@ -79,12 +86,15 @@ func (p *Partition) PublishBatch(ctx context.Context, after uint64, data [][]byt
 	return last, nil
 }
 
-// StoreKeys is PublishNew for one message under each of several keys, and insists. A key that has a message already is left
-// as it is.
+// StoreKeys is PublishNew for one message under each of several keys, and insists. A key that has a message already is
+// left as it is.
 func (p *Partition) StoreKeys(ctx context.Context, keys []string, data []byte) error {
 	messages := make([]*nats.Msg, len(keys))
 	for i, key := range keys {
-		messages[i] = &nats.Msg{Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}}}
+		messages[i] = &nats.Msg{
+			Subject: keyPrefix(p.id) + key, Data: data,
+			Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
+		}
 	}
 	return p.e.insist(ctx, func(ctx context.Context) error {
 		return p.publishAll(ctx, messages, func(_ int, _ uint64, err error) error {
@@ -97,7 +107,9 @@ func (p *Partition) StoreKeys(ctx context.Context, keys []string, data []byte) e
 }
 
 // publishAll sends messages in order and calls yield with what became of each, in order, until yield returns an error.
-func (p *Partition) publishAll(ctx context.Context, messages []*nats.Msg, yield func(i int, seq uint64, err error) error) error {
+func (p *Partition) publishAll(ctx context.Context, messages []*nats.Msg,
+	yield func(i int, seq uint64, err error) error,
+) error {
 	inbox := nats.NewInbox()
 	replies := make(chan *nats.Msg, len(messages))
 	sub, err := p.e.nc.ChanSubscribe(inbox+".*", replies)
@@ -109,7 +121,8 @@ func (p *Partition) publishAll(ctx context.Context, messages []*nats.Msg, yield 
 		m.Reply = inbox + "." + strconv.Itoa(i)
 		err := p.e.nc.PublishMsg(m)
 		if errors.Is(err, nats.ErrMaxPayload) {
-			return fmt.Errorf("the server allows messages of %d bytes, and there is one of %d: set its max_payload to %d", p.e.nc.MaxPayload(), len(m.Data), maxPayload)
+			return fmt.Errorf("the server allows messages of %d bytes, and there is one of %d: set its max_payload to %d",
+				p.e.nc.MaxPayload(), len(m.Data), maxPayload)
 		}
 		if err != nil {
 			return translate(err)

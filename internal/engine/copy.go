@@ -12,10 +12,11 @@ import (
 
 // PartitionCopy describes a partition, so that the same one can be made in another engine.
 type PartitionCopy struct {
-	Stream   string        `json:"stream"`           // identity of the stream
-	Created  time.Time     `json:"created,omitzero"` // see State; zero for a copy of a stream that goes on where it is
-	First    uint64        `json:"first"`            // number of the oldest message; one more than Last where there is none
-	Last     uint64        `json:"last"`             // number of the newest message
+	Stream  string    `json:"stream"`           // identity of the stream
+	Created time.Time `json:"created,omitzero"` // see State; zero for a copy of a stream that goes on where it is
+	// number of the oldest message; one more than Last where there is none
+	First    uint64        `json:"first"`
+	Last     uint64        `json:"last"` // number of the newest message
 	MaxAge   time.Duration `json:"max_age"`
 	MaxBytes int64         `json:"max_bytes"`
 }
@@ -32,7 +33,8 @@ func (e *Engine) DescribePartition(ctx context.Context, p uint8) (PartitionCopy,
 	}
 	info := s.CachedInfo()
 	return PartitionCopy{
-		Stream: id, Created: created(info.Created, info.Config.Metadata), First: max(1, info.State.FirstSeq), Last: info.State.LastSeq,
+		Stream: id, Created: created(info.Created, info.Config.Metadata), First: max(1, info.State.FirstSeq),
+		Last:   info.State.LastSeq,
 		MaxAge: info.Config.MaxAge, MaxBytes: info.Config.MaxBytes,
 	}, nil
 }
@@ -45,15 +47,16 @@ func created(here time.Time, metadata map[string]string) time.Time {
 	return here
 }
 
-// MakePartitions makes the partitions of a stream that was copied, where there are none. Each begins where the copied one
-// begins, without its messages; those that were not copied are empty. What names the stream and its numbers (submission
-// ids, watermarks, and cursors where the copy has the time of creation) is valid for the new one.
+// MakePartitions makes the partitions of a stream that was copied, where there are none. Each begins where the copied
+// one begins, without its messages; those that were not copied are empty. What names the stream and its numbers
+// (submission ids, watermarks, and cursors where the copy has the time of creation) is valid for the new one.
 func (e *Engine) MakePartitions(ctx context.Context, count int, copies []PartitionCopy) (*Partitions, error) {
 	if len(copies) == 0 || copies[0].Stream == "" {
 		return nil, errors.New("the copy does not say which stream it is of")
 	}
 	if count < len(copies) || count > MaxPartitions {
-		return nil, fmt.Errorf("%w: there are %d, and there can be %d to %d", ErrPartitions, len(copies), len(copies), MaxPartitions)
+		return nil, fmt.Errorf("%w: there are %d, and there can be %d to %d", ErrPartitions, len(copies), len(copies),
+			MaxPartitions)
 	}
 	for p, from := range copies {
 		if err := e.makePartition(ctx, uint8(p), count, &from); err != nil {

@@ -55,19 +55,20 @@ func (m Mode) String() string {
 
 // Options says which engine to open. Dir or URL is required.
 type Options struct {
-	Dir         string        // data directory; the engine keeps its files in Dir/engine
-	URL         string        // addresses of an external engine, separated by commas; empty means the one in Dir
-	Credentials string        // credentials file for URL
-	Token       string        // token for URL
-	RootCA      string        // certificate authority file for URL
-	ClientCert  string        // certificate file by which URL knows this process; with ClientKey or not at all
-	ClientKey   string        // key file of ClientCert
-	Replicas    int           // copies of everything stored, at least; 0 means as many as there are, or 1; more than 1 needs a cluster at URL
-	Listen      bool          // let other processes on this machine attach while this one runs the engine
-	Wait        time.Duration // how long to wait for a directory in use; 0 means 10 s
-	MaxStore    int64         // bytes the embedded engine may fill; 0 means the size of the disk
-	Log         *slog.Logger  // nil means nothing is logged
-	Restore     bool          // for Engine.Restore alone: open URL also while it is not finished
+	Dir         string // data directory; the engine keeps its files in Dir/engine
+	URL         string // addresses of an external engine, separated by commas; empty means the one in Dir
+	Credentials string // credentials file for URL
+	Token       string // token for URL
+	RootCA      string // certificate authority file for URL
+	ClientCert  string // certificate file by which URL knows this process; with ClientKey or not at all
+	ClientKey   string // key file of ClientCert
+	// copies of everything stored, at least; 0 means as many as there are, or 1; more than 1 needs a cluster at URL
+	Replicas int
+	Listen   bool          // let other processes on this machine attach while this one runs the engine
+	Wait     time.Duration // how long to wait for a directory in use; 0 means 10 s
+	MaxStore int64         // bytes the embedded engine may fill; 0 means the size of the disk
+	Log      *slog.Logger  // nil means nothing is logged
+	Restore  bool          // for Engine.Restore alone: open URL also while it is not finished
 
 	// Unsynced leaves writes to the operating system. It exists only as the control of the power-cut proof, which must
 	// lose data with it; anything acknowledged with it may be gone after a power cut.
@@ -112,7 +113,10 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if o.Wait == 0 {
 		o.Wait = openWait
 	}
-	e := &Engine{o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{}), unwell: make(chan struct{}), owner: newOwner()}
+	e := &Engine{
+		o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{}),
+		unwell: make(chan struct{}), owner: newOwner(),
+	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
@@ -160,7 +164,8 @@ func (e *Engine) openDir(ctx context.Context) error {
 		}
 		select {
 		case <-wait.Done():
-			return fmt.Errorf("open engine: data directory %s is in use by process %s, which cannot be joined: %w", e.o.Dir, holder, err)
+			return fmt.Errorf("open engine: data directory %s is in use by process %s, which cannot be joined: %w", e.o.Dir,
+				holder, err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -229,7 +234,8 @@ func (e *Engine) openExternal(ctx context.Context) error {
 		return err
 	}
 	if got := e.nc.MaxPayload(); got < minPayload {
-		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got, maxPayload)
+		return fmt.Errorf("open engine: the server allows messages of %d bytes; set max_payload to %d or more", got,
+			maxPayload)
 	}
 	if e.o.Restore { // which looks at the record itself
 		return nil
@@ -266,7 +272,8 @@ func rejectEmbedded(dir string) error {
 	}
 	found, err := HoldsStream(dir)
 	if err == nil && found {
-		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS server does not have: "+
+		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS "+
+			"server does not have: "+
 			"move them with sluice backup --final and sluice restore, or use another directory", dir)
 	}
 	if err != nil {
@@ -310,14 +317,19 @@ func (e *Engine) connect(ctx context.Context, address string, opts ...nats.Optio
 func unreachable(err error) error {
 	_, file := errors.AsType[*fs.PathError](err)
 	op, dialed := errors.AsType[*net.OpError](err)
-	rejected := dialed && op.Op == "remote error" || errors.Is(err, nats.ErrTLS) // the first if its reason arrived before the end of the connection
-	if file || rejected || errors.Is(err, nats.ErrAuthorization) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+	// the first if its reason arrived before the end of the connection
+	rejected := dialed && op.Op == "remote error" || errors.Is(err, nats.ErrTLS)
+	if file || rejected || errors.Is(err, nats.ErrAuthorization) ||
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return err
 	}
 	_, network := errors.AsType[net.Error](err)
 	api, answered := errors.AsType[jetstream.JetStreamError](err)
 	busy := answered && api.APIError() != nil && api.APIError().Code == http.StatusServiceUnavailable
-	for _, passing := range []error{nats.ErrNoServers, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrNoResponders, jetstream.ErrJetStreamNotEnabled, context.DeadlineExceeded} {
+	for _, passing := range []error{
+		nats.ErrNoServers, nats.ErrTimeout, nats.ErrConnectionClosed, nats.ErrNoResponders,
+		jetstream.ErrJetStreamNotEnabled, context.DeadlineExceeded,
+	} {
 		network = network || errors.Is(err, passing)
 	}
 	if network || busy {
@@ -353,7 +365,8 @@ func (e *Engine) dial(name, address string, opts ...nats.Option) (*nats.Conn, er
 		nats.Timeout(3*time.Second),
 		nats.PingInterval(5*time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.IgnoreAuthErrorAbort(), // a wrong password may be put right, and a credentials file be renewed: it is read for each attempt
+		// a wrong password may be put right, and a credentials file be renewed: it is read for each attempt
+		nats.IgnoreAuthErrorAbort(),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, _ error) {
 			if nc.Opts.Name == writeName { // without the other one only reading stops
 				e.notify(&e.unwell)

@@ -17,7 +17,8 @@ var (
 	ErrFull        = errors.New("engine: the storage limit is reached")
 	ErrTimeout     = errors.New("engine: no answer in time; a write may or may not be stored")
 	ErrUnavailable = errors.New("engine: unavailable")
-	ErrNoLeader    = fmt.Errorf("%w: no server answers for the partition", ErrUnavailable) // nobody got the question: nothing is stored
+	// nobody got the question: nothing is stored
+	ErrNoLeader    = fmt.Errorf("%w: no server answers for the partition", ErrUnavailable)
 	ErrInterrupted = errors.New("engine: the connection was renewed before the whole answer came")
 	ErrBehind      = errors.New("engine: the server that answered does not have everything that was written")
 	ErrLeaseLost   = errors.New("engine: another process has the lease")
@@ -70,7 +71,8 @@ func translate(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ErrVersion):
 		return err
-	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrBucketNotFound), errors.Is(err, jetstream.ErrNoKeysFound):
+	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrBucketNotFound),
+		errors.Is(err, jetstream.ErrNoKeysFound):
 		return ErrNotFound
 	case errors.Is(err, jetstream.ErrKeyExists):
 		return ErrExists

@@ -44,7 +44,10 @@ var errCredentials = errors.New("NATS rejects the credentials of this node")
 
 // rejectsCredentials says whether an error is about credentials.
 func rejectsCredentials(err error) bool {
-	return slices.ContainsFunc([]error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired},
+	return slices.ContainsFunc([]error{
+		nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked,
+		nats.ErrAccountAuthExpired,
+	},
 		func(one error) bool { return errors.Is(err, one) })
 }
 
@@ -81,12 +84,12 @@ func (e *Engine) connections() []*nats.Conn {
 	return append([]*nats.Conn{e.nc}, e.readers...)
 }
 
-// pongWithin is how long a server may take to answer a ping before it counts as gone. Arbitrary: it answers at once, whatever
-// it has to store. Without a suspicion the connection itself finds out, after 15 s.
+// pongWithin is how long a server may take to answer a ping before it counts as gone. Arbitrary: it answers at once,
+// whatever it has to store. Without a suspicion the connection itself finds out, after 15 s.
 const pongWithin = 2 * time.Second
 
-// leaveSilent takes connections away from servers that do not answer a ping: one that is stopped or whose packets vanish keeps its
-// connections open.
+// leaveSilent takes connections away from servers that do not answer a ping: one that is stopped or whose packets
+// vanish keeps its connections open.
 func (e *Engine) leaveSilent(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pongWithin)
 	defer cancel()
@@ -118,9 +121,9 @@ func (e *Engine) fail(err error) {
 }
 
 // Run watches the embedded engine and restarts it when it has stopped taking writes, again and again until it does:
-// a full disk heals when space returns. Of an external engine it leaves servers that do not answer, when somebody suspects
-// it. It returns nil when ctx ends, and an error only when this process cannot go on:
-// the old engine hangs, and a new one on its files would damage them.
+// a full disk heals when space returns. Of an external engine it leaves servers that do not answer, when somebody
+// suspects it. It returns nil when ctx ends, and an error only when this process cannot go on: the old engine hangs,
+// and a new one on its files would damage them.
 func (e *Engine) Run(ctx context.Context) error {
 	const pause, longest = 250 * time.Millisecond, 5 * time.Second
 	wait := pause

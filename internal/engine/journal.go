@@ -10,12 +10,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Journal is a log of small entries, numbered from 1 on without gaps, whose oldest are dropped: when it is full, or after
-// as long as frames are kept. No client can change or delete an entry. Its methods may be called by many goroutines.
+// Journal is a log of small entries, numbered from 1 on without gaps, whose oldest are dropped: when it is full, or
+// after as long as frames are kept. No client can change or delete an entry. Its methods may be called by many
+// goroutines.
 type Journal struct{ p *Partition }
 
-// Journal opens a journal, and makes it where there is none. The partitions must be there, if there are to be any: their age
-// is that of a journal without a bound of its own.
+// Journal opens a journal, and makes it where there is none. The partitions must be there, if there are to be any:
+// their age is that of a journal without a bound of its own.
 func (e *Engine) Journal(ctx context.Context, k JournalKind) (*Journal, error) {
 	name := journals[k].name
 	err := e.insist(ctx, func(ctx context.Context) error {
@@ -54,15 +55,16 @@ func (e *Engine) correctJournal(ctx context.Context, cur *jetstream.StreamConfig
 		return nil
 	}
 	if len(strange) > 0 {
-		e.log.Warn("somebody changed the settings of a log in the engine; they are put right, and entries may be gone: run sluice audit verify",
+		e.log.Warn("somebody changed the settings of a log in the engine; they are put right, and entries may be gone: run "+
+			"sluice audit verify",
 			"stream", want.Name, "settings", strings.Join(strange, ", "))
 	}
 	_, err := e.js.UpdateStream(ctx, want)
 	return err
 }
 
-// journalDrift names the settings of a journal that are not as Sluice makes them. The age of one without a bound of its own
-// follows the stream.
+// journalDrift names the settings of a journal that are not as Sluice makes them. The age of one without a bound of its
+// own follows the stream.
 func journalDrift(cur, want *jetstream.StreamConfig) []string {
 	names := drift(cur, want)
 	if cur.MaxAge > 0 && want.MaxAge == 0 {
@@ -80,8 +82,9 @@ func (e *Engine) journalConfig(ctx context.Context, k JournalKind) (jetstream.St
 	cfg := jetstream.StreamConfig{
 		Name: j.name, Description: j.description, Subjects: []string{journalSubject(k)},
 		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardOld,
-		MaxMsgs: j.entries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true, Duplicates: duplicateWindow,
-		Metadata: withVersion(nil),
+		MaxMsgs: j.entries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true,
+		Duplicates: duplicateWindow,
+		Metadata:   withVersion(nil),
 	}
 	if j.entries == 0 {
 		limits, err := e.Limits(ctx)

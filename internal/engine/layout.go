@@ -55,14 +55,16 @@ var buckets = [...]struct {
 	name, description string
 	age               time.Duration // 0 means for ever
 }{
-	Datasets:    {name: "SLUICE_DATASETS", description: "Sluice datasets and key hashes"},
-	StreamEnds:  {name: "SLUICE_ENDS", description: "Sluice stream ends"},
-	Settings:    {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
-	Readers:     {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
-	KeyUse:      {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
-	Nodes:       {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
-	Erasures:    {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"}, // their owner forgets them
-	Alarms:      {name: "SLUICE_ALARMS", description: "Sluice alarms"},                             // their owner forgets them
+	Datasets:   {name: "SLUICE_DATASETS", description: "Sluice datasets and key hashes"},
+	StreamEnds: {name: "SLUICE_ENDS", description: "Sluice stream ends"},
+	Settings:   {name: "SLUICE_SETTINGS", description: "Sluice settings and secrets that all nodes share"},
+	Readers:    {name: "SLUICE_READERS", description: "Sluice readers and token hashes"},
+	KeyUse:     {name: "SLUICE_KEY_USE", description: "Sluice last use of keys"},
+	Nodes:      {name: "SLUICE_NODES", description: "Sluice nodes", age: NodeAge},
+	// their owner forgets them
+	Erasures: {name: "SLUICE_ERASURES", description: "Sluice tombstones of erased identifiers"},
+	// their owner forgets them
+	Alarms:      {name: "SLUICE_ALARMS", description: "Sluice alarms"},
 	Suppression: {name: "SLUICE_SUPPRESS", description: "Sluice suppression list: keyed digests of identifiers"},
 	leases:      {name: "SLUICE_LEASES", description: "Sluice leases", age: leaseAge},
 }
@@ -71,13 +73,14 @@ const (
 	// frameAge is how long a partition keeps a frame unless the operator says otherwise: idempotency keys must be known
 	// for 48 h, and the loader may be down over a weekend.
 	frameAge = 72 * time.Hour
-	// duplicateWindow is as short as NATS allows it to be useful: nothing relies on it, and a long one costs start-up time.
+	// duplicateWindow is as short as NATS allows it to be useful: nothing relies on it, and a long one costs start-up
+	// time.
 	duplicateWindow = time.Second
 	// keyedPartitions names, in the metadata of a partition, how many partitions hold keyed records. It is fixed when
 	// the first partition is made: were it to follow the number of partitions, a key could be used twice.
 	keyedPartitions = "sluice_once_partitions"
-	// movedCreation has, in the metadata of a partition of a stream that was moved here, when the one that it continues was
-	// made. Cursors of the feed name that time.
+	// movedCreation has, in the metadata of a partition of a stream that was moved here, when the one that it continues
+	// was made. Cursors of the feed name that time.
 	movedCreation = "sluice_moved_creation"
 	// restoredIdentity has, in the metadata of the first partition, the identity of the stream that it is a copy of. The
 	// tables that were loaded from that stream go on with the copy.

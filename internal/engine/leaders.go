@@ -13,8 +13,8 @@ type LeaderMove struct {
 	From, To  string // names of servers
 }
 
-// UnevenLeaders returns the next move towards servers that lead as many partitions each. It returns nil when there is none
-// to make, or when a copy of a partition is not in step: then NATS has other things to do.
+// UnevenLeaders returns the next move towards servers that lead as many partitions each. It returns nil when there is
+// none to make, or when a copy of a partition is not in step: then NATS has other things to do.
 func (e *Engine) UnevenLeaders(ctx context.Context) (*LeaderMove, error) {
 	r := e.record.Load()
 	if r == nil || r.Partitions < 2 || r.Replicas < 2 {
@@ -49,8 +49,8 @@ func complete(c *jetstream.ClusterInfo, replicas int) bool {
 	return true
 }
 
-// nextMove returns the move from a server that leads most to one that leads fewest of those with a copy, if the difference
-// is two or more.
+// nextMove returns the move from a server that leads most to one that leads fewest of those with a copy, if the
+// difference is two or more.
 func nextMove(clusters []*jetstream.ClusterInfo) (best *LeaderMove) {
 	leads := map[string]int{}
 	for _, c := range clusters {

@@ -21,8 +21,8 @@ type Lease struct {
 	revision uint64
 }
 
-// newOwner names this process in leases. It is made anew on each start: containers share host names and process ids, and
-// two of one name would take each other's lease.
+// newOwner names this process in leases. It is made anew on each start: containers share host names and process ids,
+// and two of one name would take each other's lease.
 func newOwner() string { return rand.Text() }
 
 // Take takes the lease of a name, or returns ErrLeaseLost while another process has it. A process that dies without
@@ -103,8 +103,8 @@ func (e *Engine) WithLease(ctx context.Context, name string, work func(context.C
 	return err
 }
 
-// Alone calls work while no other process does the job of a name, and waits while one does. On one machine the system keeps
-// processes apart, which knows when one was killed; in a cluster a lease does, see WithLease.
+// Alone calls work while no other process does the job of a name, and waits while one does. On one machine the system
+// keeps processes apart, which knows when one was killed; in a cluster a lease does, see WithLease.
 func (e *Engine) Alone(ctx context.Context, name string, work func(context.Context) error) error {
 	for {
 		var err error

@@ -19,8 +19,8 @@ type membership struct {
 	Cluster string `json:"cluster"`
 }
 
-// KeepDir makes the data directory one of this cluster: from now on it opens no other engine. The node that uses it calls
-// this after Agree; commands do not.
+// KeepDir makes the data directory one of this cluster: from now on it opens no other engine. The node that uses it
+// calls this after Agree; commands do not.
 func (e *Engine) KeepDir() error {
 	r := e.record.Load()
 	if r == nil {
@@ -35,10 +35,12 @@ func belongsToCluster(dir string) error {
 	if err != nil || m.Cluster == "" {
 		return err
 	}
-	return fmt.Errorf("the data directory %s belongs to a node of the cluster %s: name its NATS servers with --nats or SLUICE_NATS", dir, m.Cluster)
+	return fmt.Errorf("the data directory %s belongs to a node of the cluster %s: name its NATS servers with --nats or "+
+		"SLUICE_NATS", dir, m.Cluster)
 }
 
-// rememberCluster holds the directory against the cluster. With join it writes the cluster's name down where there is none.
+// rememberCluster holds the directory against the cluster. With join it writes the cluster's name down where there is
+// none.
 func rememberCluster(dir, cluster string, join bool) error {
 	if dir == "" {
 		return nil
@@ -51,7 +53,8 @@ func rememberCluster(dir, cluster string, join bool) error {
 	case m.Cluster == "" && join:
 		return writeMembership(dir, membership{Cluster: cluster})
 	case m.Cluster != "" && m.Cluster != cluster:
-		return fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and --nats names the cluster %s", dir, m.Cluster, cluster)
+		return fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and --nats names the cluster %s", dir,
+			m.Cluster, cluster)
 	}
 	return nil
 }

@@ -50,8 +50,8 @@ func (ps *Partitions) At(p uint8) *Partition {
 	return &Partition{e: ps.List[0].e, rc: ps.rc, id: p, name: partitionName(p), subject: frameSubject(p)}
 }
 
-// Partition returns a partition for single questions, whether or not it exists. Commands need no connection of their own for
-// reading.
+// Partition returns a partition for single questions, whether or not it exists. Commands need no connection of their
+// own for reading.
 func (e *Engine) Partition(p uint8) *Partition {
 	return &Partition{e: e, rc: e.nc, id: p, name: partitionName(p), subject: frameSubject(p)}
 }
@@ -123,13 +123,16 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 		return nil, err
 	}
 	for p := range max(want, ps.Keyed) {
-		ps.List = append(ps.List, &Partition{e: e, rc: ps.rc, id: uint8(p), name: partitionName(uint8(p)), subject: frameSubject(uint8(p))})
+		ps.List = append(ps.List, &Partition{
+			e: e, rc: ps.rc, id: uint8(p), name: partitionName(uint8(p)),
+			subject: frameSubject(uint8(p)),
+		})
 	}
 	return ps, nil
 }
 
-// insist repeats what may be done twice while the engine does not answer: a cluster that chooses a leader, or that makes
-// the same stream for another node, loses the question.
+// insist repeats what may be done twice while the engine does not answer: a cluster that chooses a leader, or that
+// makes the same stream for another node, loses the question.
 func (e *Engine) insist(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, insistFor)
 	defer cancel()
@@ -249,7 +252,8 @@ func (e *Engine) openPartition(
 		return cur, nil
 	}
 	if len(strange) > 0 {
-		e.log.Warn("somebody changed the settings of a stream in the engine; they are put right", "stream", want.Name, "settings", strings.Join(strange, ", "))
+		e.log.Warn("somebody changed the settings of a stream in the engine; they are put right", "stream", want.Name,
+			"settings", strings.Join(strange, ", "))
 	}
 	s, err := e.js.UpdateStream(ctx, want)
 	if err != nil {
@@ -259,7 +263,9 @@ func (e *Engine) openPartition(
 }
 
 // partitionConfig is how a partition must be, given how it is, or how the first one is; nil means that there is none.
-func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig, o PartitionOptions) jetstream.StreamConfig {
+func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig,
+	o PartitionOptions,
+) jetstream.StreamConfig {
 	cfg := jetstream.StreamConfig{
 		Name:        partitionName(p),
 		Description: "Sluice submissions",
@@ -333,8 +339,8 @@ type ack struct {
 	Error *apiError `json:"error"`
 }
 
-// Publish stores a message and returns its sequence number once it is on stable storage. After ErrFull and ErrNoLeader it is not
-// stored; after ErrTimeout, any other ErrUnavailable or the end of ctx it may or may not be.
+// Publish stores a message and returns its sequence number once it is on stable storage. After ErrFull and ErrNoLeader
+// it is not stored; after ErrTimeout, any other ErrUnavailable or the end of ctx it may or may not be.
 func (p *Partition) Publish(ctx context.Context, data []byte) (uint64, error) {
 	return p.publish(ctx, &nats.Msg{Subject: p.subject, Data: data})
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Protection is what keeps strangers away from an external engine, as the connection itself shows it. Flags alone do not say it: a
-// server may not ask for the credentials that it gets, and let in who has none.
+// Protection is what keeps strangers away from an external engine, as the connection itself shows it. Flags alone do
+// not say it: a server may not ask for the credentials that it gets, and let in who has none.
 type Protection struct {
 	Credentials bool // the server asks for credentials or a certificate, and this process has shown them
 	TLS         bool // the connection is encrypted
 	Loopback    bool // the connection does not leave this machine
 }
 
-// Protection looks at the connection. An engine of this machine's own needs none; nor does anything show while there is no
-// connection.
+// Protection looks at the connection. An engine of this machine's own needs none; nor does anything show while there is
+// no connection.
 func (e *Engine) Protection() Protection {
 	address := e.nc.ConnectedAddr()
 	if e.mode != External || address == "" {
@@ -25,7 +25,10 @@ func (e *Engine) Protection() Protection {
 	}
 	_, err := e.nc.TLSConnectionState()
 	shown := e.o.Token != "" || e.o.Credentials != "" || strings.Contains(e.o.URL, "@")
-	return Protection{Credentials: shown && e.nc.AuthRequired() || e.verified.Load(), TLS: err == nil, Loopback: loopback(address)}
+	return Protection{
+		Credentials: shown && e.nc.AuthRequired() || e.verified.Load(), TLS: err == nil,
+		Loopback: loopback(address),
+	}
 }
 
 // noteRequest is an option behind nats.ClientCert. It notes that a server asks for the certificate.
@@ -46,10 +49,13 @@ func loopback(address string) bool {
 // Problems says what is missing, and what to do about it.
 func (p Protection) Problems() (all []string) {
 	if !p.Credentials {
-		all = append(all, "the NATS server asks for no credentials: who reaches it can read, add and delete everything; let it verify certificates, and name yours with --nats-cert and --nats-key")
+		all = append(all,
+			"the NATS server asks for no credentials: who reaches it can read, add and delete everything; let "+
+				"it verify certificates, and name yours with --nats-cert and --nats-key")
 	}
 	if !p.TLS && !p.Loopback {
-		all = append(all, "the connection to the NATS server is not encrypted: events and credentials pass the network in the clear; give the server a certificate, and name its authority with --nats-ca")
+		all = append(all, "the connection to the NATS server is not encrypted: events and credentials pass the network in "+
+			"the clear; give the server a certificate, and name its authority with --nats-ca")
 	}
 	return all
 }

@@ -83,8 +83,10 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 	}
 	st := info.State
 	return State{
-		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes, Subjects: st.Subjects,
-		MaxAge: info.Config.MaxAge, Created: created(info.Created, info.Config.Metadata), Replicas: info.Config.Replicas, Leader: info.Cluster.Leader,
+		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes,
+		Subjects: st.Subjects,
+		MaxAge:   info.Config.MaxAge, Created: created(info.Created, info.Config.Metadata), Replicas: info.Config.Replicas,
+		Leader: info.Cluster.Leader,
 	}, nil
 }
 
@@ -129,8 +131,8 @@ func (p *Partition) Get(ctx context.Context, seq uint64) (Message, error) {
 	return message(m), err
 }
 
-// Next returns the first message from a sequence number on, or ErrNotFound. The leader answers: a replica that lags may not have
-// the first one.
+// Next returns the first message from a sequence number on, or ErrNotFound. The leader answers: a replica that lags may
+// not have the first one.
 func (p *Partition) Next(ctx context.Context, from uint64) (Message, error) {
 	m, err := p.askLeader(ctx, getRequest{Seq: from, NextFor: ">"})
 	return message(m), err
@@ -195,7 +197,10 @@ func parseMessage(m *nats.Msg) (_ jetstream.RawStreamMsg, ok bool) {
 	if err != nil {
 		return jetstream.RawStreamMsg{}, false
 	}
-	return jetstream.RawStreamMsg{Subject: m.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: m.Header, Data: m.Data}, true
+	return jetstream.RawStreamMsg{
+		Subject: m.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: m.Header,
+		Data: m.Data,
+	}, true
 }
 
 // Reader reads a partition in order, in batches. One goroutine uses it. Close it when done.

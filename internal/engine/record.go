@@ -31,9 +31,10 @@ type Record struct {
 	Lake            string        `json:"lake,omitempty"`       // where the tables are
 	LakeID          string        `json:"lake_id,omitempty"`    // identity of the tables there
 
-	TableRetention     time.Duration `json:"table_retention"` // of rows; -1 is for ever
-	SnapshotRetention  time.Duration `json:"snapshot_retention"`
-	RetentionConfirmed time.Time     `json:"retention_confirmed,omitzero"` // when an operator said that all rows older than TableRetention may go
+	TableRetention    time.Duration `json:"table_retention"` // of rows; -1 is for ever
+	SnapshotRetention time.Duration `json:"snapshot_retention"`
+	// when an operator said that all rows older than TableRetention may go
+	RetentionConfirmed time.Time `json:"retention_confirmed,omitzero"`
 }
 
 // What a node that says nothing gets where nothing is decided yet.
@@ -43,8 +44,8 @@ const (
 	DefaultSnapshotRetention = 24 * time.Hour       // readers run for hours
 )
 
-// DefaultMaxKeys is how many idempotency keys a cluster may have in use: some 1.4 GB of memory in each NATS server that holds
-// them. Arbitrary, because nobody here knows how much memory these servers have.
+// DefaultMaxKeys is how many idempotency keys a cluster may have in use: some 1.4 GB of memory in each NATS server that
+// holds them. Arbitrary, because nobody here knows how much memory these servers have.
 const DefaultMaxKeys = 8 << 20
 
 // ErrDisagree means that a node wants what the engine does not have. Nodes that share an engine are started one by one
@@ -60,19 +61,26 @@ func (r *Record) differences(want *Record) error {
 		}
 	}
 	differ("the number of replicas", want.Replicas != 0, r.Replicas == want.Replicas, r.Replicas, want.Replicas)
-	differ("the number of partitions", want.Partitions != 0, r.Partitions == want.Partitions, r.Partitions, want.Partitions)
-	differ("the stream retention", want.StreamRetention != 0, r.StreamRetention == want.StreamRetention, r.StreamRetention, want.StreamRetention)
-	differ("the size limit of a partition", want.MaxStream != 0, r.MaxStream == want.MaxStream, bytesText(r.MaxStream), bytesText(want.MaxStream))
+	differ("the number of partitions", want.Partitions != 0, r.Partitions == want.Partitions, r.Partitions,
+		want.Partitions)
+	differ("the stream retention", want.StreamRetention != 0, r.StreamRetention == want.StreamRetention, r.StreamRetention,
+		want.StreamRetention)
+	differ("the size limit of a partition", want.MaxStream != 0, r.MaxStream == want.MaxStream, bytesText(r.MaxStream),
+		bytesText(want.MaxStream))
 	differ("the number of idempotency keys", want.MaxKeys != 0, r.MaxKeys == want.MaxKeys, r.MaxKeys, want.MaxKeys)
-	differ("the table retention", want.TableRetention != 0 && r.TableRetention != 0, r.TableRetention == want.TableRetention, AgeText(r.TableRetention), AgeText(want.TableRetention))
-	differ("the snapshot retention", want.SnapshotRetention != 0 && r.SnapshotRetention != 0, r.SnapshotRetention == want.SnapshotRetention, AgeText(r.SnapshotRetention), AgeText(want.SnapshotRetention))
+	differ("the table retention", want.TableRetention != 0 && r.TableRetention != 0,
+		r.TableRetention == want.TableRetention, AgeText(r.TableRetention), AgeText(want.TableRetention))
+	differ("the snapshot retention", want.SnapshotRetention != 0 && r.SnapshotRetention != 0,
+		r.SnapshotRetention == want.SnapshotRetention, AgeText(r.SnapshotRetention), AgeText(want.SnapshotRetention))
 	differ("the stream", want.Stream != "" && r.Stream != "", r.Stream == want.Stream, r.Stream, want.Stream)
 	differ("the lake", want.Lake != "" && r.Lake != "", r.Lake == want.Lake, r.Lake, want.Lake)
-	differ("the identity of the tables", want.LakeID != "" && r.LakeID != "", r.LakeID == want.LakeID, r.LakeID, want.LakeID)
+	differ("the identity of the tables", want.LakeID != "" && r.LakeID != "", r.LakeID == want.LakeID, r.LakeID,
+		want.LakeID)
 	if len(all) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s; correct the flags of this node, or change the cluster with: sluice cluster set", ErrDisagree, strings.Join(all, "; "))
+	return fmt.Errorf("%w: %s; correct the flags of this node, or change the cluster with: sluice cluster set",
+		ErrDisagree, strings.Join(all, "; "))
 }
 
 func bytesText(n int64) string {
@@ -101,7 +109,11 @@ func (r *Record) fill(want *Record) bool {
 	if r.LakeID != "" && r.LakeID != want.LakeID {
 		place = &r.Lake
 	}
-	for _, f := range []struct{ is, want *string }{{&r.Stream, &want.Stream}, {&r.Lake, place}, {&r.LakeID, &want.LakeID}} {
+	for _, f := range []struct{ is, want *string }{
+		{&r.Stream, &want.Stream},
+		{&r.Lake, place},
+		{&r.LakeID, &want.LakeID},
+	} {
 		if *f.is == "" {
 			*f.is = *f.want
 		}
@@ -126,8 +138,11 @@ func (e *Engine) Agree(ctx context.Context, want Record) (Record, error) {
 		switch {
 		case errors.Is(err, ErrNotFound):
 			if m, err := readMembership(e.o.Dir); err != nil || m.Cluster != "" {
-				return Record{}, errors.Join(err, fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and the servers at --nats hold no cluster: "+
-					"they are other servers, or have lost their disks", e.o.Dir, m.Cluster))
+				return Record{},
+					errors.Join(err,
+						fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and the servers at --nats hold no "+
+							"cluster: "+
+							"they are other servers, or have lost their disks", e.o.Dir, m.Cluster))
 			}
 			if r, err = e.firstRecord(ctx, want); err != nil {
 				return Record{}, err
@@ -348,15 +363,18 @@ func (e *Engine) agrees(cur *jetstream.StreamConfig, o PartitionOptions) error {
 	case e.copies() != 0 && e.copies() < cur.Replicas:
 		return fmt.Errorf("%w: %d replicas are asked for, there are %d", ErrDisagree, e.copies(), cur.Replicas)
 	case o.MaxAge != 0 && cur.MaxAge != 0 && o.MaxAge < cur.MaxAge:
-		return fmt.Errorf("%w: the stream shall retain events for %v, it retains them for %v", ErrDisagree, o.MaxAge, cur.MaxAge)
+		return fmt.Errorf("%w: the stream shall retain events for %v, it retains them for %v", ErrDisagree, o.MaxAge,
+			cur.MaxAge)
 	case o.MaxBytes > 0 && (cur.MaxBytes <= 0 || o.MaxBytes < cur.MaxBytes):
-		return fmt.Errorf("%w: a partition shall hold %d bytes, it may hold %d (-1 is no limit)", ErrDisagree, o.MaxBytes, cur.MaxBytes)
+		return fmt.Errorf("%w: a partition shall hold %d bytes, it may hold %d (-1 is no limit)", ErrDisagree, o.MaxBytes,
+			cur.MaxBytes)
 	}
 	return nil
 }
 
-// drift names the settings of a partition or the journal that are not as Sluice makes them and that no option changes. With another
-// discard policy, for example, a full partition would drop its oldest events instead of rejecting new ones.
+// drift names the settings of a partition or the journal that are not as Sluice makes them and that no option changes.
+// With another discard policy, for example, a full partition would drop its oldest events instead of rejecting new
+// ones.
 func drift(cur, want *jetstream.StreamConfig) []string {
 	var names []string
 	for name, differs := range map[string]bool{

@@ -14,16 +14,18 @@ import (
 
 var (
 	// ErrUnfinished means that a restore has not brought everything into the external engine yet.
-	ErrUnfinished = errors.New("a restore into these NATS servers has not finished: if none is running, run sluice restore again with the same flags")
+	ErrUnfinished = errors.New("a restore into these NATS servers has not finished: if none is running, run sluice " +
+		"restore again with the same flags")
 	// ErrOccupied means that nothing can be restored into an engine because of what that holds.
-	ErrOccupied = errors.New("the NATS servers hold data of Sluice's already: restore into servers, or an account, without any")
+	ErrOccupied = errors.New("the NATS servers hold data of Sluice's already: restore into servers, or an account, " +
+		"without any")
 )
 
 // restoreLease keeps two restores from filling one engine.
 const restoreLease = "restore"
 
-// Restore lets fill store everything of a service in an engine that holds nothing of Sluice's. An external one becomes a
-// cluster, whose record fill completes. The order of writes there, and what a crash behind each leaves:
+// Restore lets fill store everything of a service in an engine that holds nothing of Sluice's. An external one becomes
+// a cluster, whose record fill completes. The order of writes there, and what a crash behind each leaves:
 //
 //  1. What an interrupted restore has left is deleted, but for its record.
 //  2. The record says that the restore has not finished: no node and no command uses the engine.
@@ -147,7 +149,9 @@ type JournalCopy struct {
 
 // RestoreJournal makes a journal, where there is none, with its first entry under a number: entries are named by their
 // numbers. next returns the entries in order, and none at the end.
-func (e *Engine) RestoreJournal(ctx context.Context, k JournalKind, from JournalCopy, next func() ([][]byte, error)) error {
+func (e *Engine) RestoreJournal(ctx context.Context, k JournalKind, from JournalCopy,
+	next func() ([][]byte, error),
+) error {
 	name := journals[k].name
 	if err := e.beginJournal(ctx, k, from); err != nil {
 		return fmt.Errorf("open %s: %w", name, translate(err))
@@ -168,8 +172,8 @@ func (e *Engine) RestoreJournal(ctx context.Context, k JournalKind, from Journal
 	}
 }
 
-// beginJournal makes a journal that does not begin with 1, or that was moved. A journal cannot be purged, so that nobody
-// deletes from it: this one is made before that is forbidden, which Journal does.
+// beginJournal makes a journal that does not begin with 1, or that was moved. A journal cannot be purged, so that
+// nobody deletes from it: this one is made before that is forbidden, which Journal does.
 func (e *Engine) beginJournal(ctx context.Context, k JournalKind, from JournalCopy) error {
 	if from.First == 1 && from.Created.IsZero() {
 		return nil

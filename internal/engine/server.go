@@ -16,7 +16,8 @@ const (
 	storeName = "engine"
 	// stopWait bounds a stop: everything acknowledged is on disk already, so what remains is closing files.
 	stopWait = 15 * time.Second
-	// startWait bounds a start. A start reads the index of each stream, not its messages, unless the last stop was a crash.
+	// startWait bounds a start. A start reads the index of each stream, not its messages, unless the last stop was a
+	// crash.
 	startWait = 60 * time.Second
 	// maxClosed is how many connections the server remembers after their end (arbitrary: nobody asks for them). Without a
 	// number it remembers 10,000, and every command of an operator opens some: 13 MB after months.

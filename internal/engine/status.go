@@ -126,7 +126,8 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 	return st
 }
 
-// partitionDrift names the settings of a partition that somebody changed, its limits among them where a record has them.
+// partitionDrift names the settings of a partition that somebody changed, its limits among them where a record has
+// them.
 func (e *Engine) partitionDrift(p uint8, cur *jetstream.StreamConfig) []string {
 	var limits PartitionOptions
 	if r := e.record.Load(); r != nil {
@@ -143,7 +144,8 @@ func (e *Engine) partitionDrift(p uint8, cur *jetstream.StreamConfig) []string {
 	return names
 }
 
-// inStep says whether a copy has everything, but for what is on its way to it: under load that is a little most of the time.
+// inStep says whether a copy has everything, but for what is on its way to it: under load that is a little most of the
+// time.
 func inStep(p *jetstream.PeerInfo) bool {
 	return !p.Offline && (p.Current || p.Lag <= lagOnTheWay && p.Active < silentPeer)
 }
@@ -194,8 +196,9 @@ func (e *Engine) Facts(ctx context.Context) (Facts, error) {
 		return Facts{}, translate(err)
 	}
 	f := Facts{
-		Version: e.nc.ConnectedServerVersion(), Cluster: e.nc.ConnectedClusterName(), Servers: redacted(e.nc.Servers()), MaxPayload: e.nc.MaxPayload(),
-		Streams: info.Streams, MaxStreams: info.Limits.MaxStreams,
+		Version: e.nc.ConnectedServerVersion(), Cluster: e.nc.ConnectedClusterName(), Servers: redacted(e.nc.Servers()),
+		MaxPayload: e.nc.MaxPayload(),
+		Streams:    info.Streams, MaxStreams: info.Limits.MaxStreams,
 	}
 	f.Used, f.Limit, err = e.Storage(ctx)
 	return f, err

@@ -16,8 +16,8 @@ type tablesRecord struct {
 	Place string `json:"place"`
 }
 
-// Tables returns where the tables are that are loaded from the engine of a data directory, as KeepTables noted: "" is in
-// that directory. It returns ErrNotFound where nobody has noted it. A cluster has its Record instead.
+// Tables returns where the tables are that are loaded from the engine of a data directory, as KeepTables noted: "" is
+// in that directory. It returns ErrNotFound where nobody has noted it. A cluster has its Record instead.
 func (e *Engine) Tables(ctx context.Context) (string, error) {
 	b, err := e.Bucket(ctx, Settings)
 	if err != nil {
@@ -53,8 +53,8 @@ func (e *Engine) KeepTables(ctx context.Context, place string) error {
 // retentionKey is the setting that says how long the tables of an embedded engine retain rows.
 const retentionKey = "table_retention"
 
-// TableRetention is how long the tables retain rows, as the record of a cluster says, or as KeepTableRetention noted; -1 is for
-// ever. Where nobody has noted it, it is the default.
+// TableRetention is how long the tables retain rows, as the record of a cluster says, or as KeepTableRetention noted;
+// -1 is for ever. Where nobody has noted it, it is the default.
 func (e *Engine) TableRetention(ctx context.Context) (time.Duration, error) {
 	if e.mode == External {
 		r, err := e.Record(ctx)

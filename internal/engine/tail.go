@@ -12,9 +12,9 @@ import (
 )
 
 // A stream is a directory of numbered blocks; the engine syncs a block before it begins the next, so only the newest
-// can hold bytes that a crash or a failed sync left between cache and disk. Such bytes are of frames that were never acknowledged,
-// but after a start they read like any other: an idempotent retry would find its first attempt and answer 200 for it.
-// So before a start they are made durable.
+// can hold bytes that a crash or a failed sync left between cache and disk. Such bytes are of frames that were never
+// acknowledged, but after a start they read like any other: an idempotent retry would find its first attempt and answer
+// 200 for it. So before a start they are made durable.
 
 // syncTails syncs the newest block of every stream. It is enough after a crash of the process, when the cache is whole.
 func syncTails(store string) error {

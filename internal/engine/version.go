@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// formatVersion is the version of everything that Sluice keeps in the engine: names, subjects, frames, records and values. Each
-// stream and bucket has it in its metadata, under versionName. A program raises it when an older one must not read or
-// write what it finds.
+// formatVersion is the version of everything that Sluice keeps in the engine: names, subjects, frames, records and
+// values. Each stream and bucket has it in its metadata, under versionName. A program raises it when an older one must
+// not read or write what it finds.
 const (
 	formatVersion = 1
 	versionName   = "sluice_version"
@@ -21,14 +21,16 @@ func withVersion(metadata map[string]string) map[string]string {
 	return out
 }
 
-// checkVersion says whether this program knows the version of a stream or bucket. Metadata without one is that of version 1.
+// checkVersion says whether this program knows the version of a stream or bucket. Metadata without one is that of
+// version 1.
 func checkVersion(metadata map[string]string) error {
 	text, ok := metadata[versionName]
 	if !ok {
 		return nil
 	}
 	if n, err := strconv.Atoi(text); err != nil || n > formatVersion {
-		return fmt.Errorf("%w %.20q, this program knows %d: use the sluice that wrote it, or a newer one", ErrVersion, text, formatVersion)
+		return fmt.Errorf("%w %.20q, this program knows %d: use the sluice that wrote it, or a newer one", ErrVersion, text,
+			formatVersion)
 	}
 	return nil
 }

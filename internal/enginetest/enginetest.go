@@ -83,8 +83,8 @@ func Attach(t testing.TB, dir string) jetstream.JetStream {
 // JetStream connects to the server, for what only a test does to it. The connection ends with the test.
 func (s *Server) JetStream() jetstream.JetStream { return Connect(s.t, s.URL()) }
 
-// Connect is JetStream for several servers, with a comma between their addresses: it goes on with another one when one is
-// down. credentials are a file of them, where the servers do not take the token.
+// Connect is JetStream for several servers, with a comma between their addresses: it goes on with another one when one
+// is down. credentials are a file of them, where the servers do not take the token.
 func Connect(t testing.TB, urls string, credentials ...string) jetstream.JetStream {
 	t.Helper()
 	if len(credentials) > 0 {
@@ -144,7 +144,8 @@ func (c Cluster) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// StartCluster runs n servers that replicate among each other; they are called and tagged n0, n1 and so on. They need seconds to agree on a leader.
+// StartCluster runs n servers that replicate among each other; they are called and tagged n0, n1 and so on. They need
+// seconds to agree on a leader.
 func StartCluster(t testing.TB, n int) Cluster {
 	t.Helper()
 	var routes []string
@@ -157,8 +158,10 @@ func StartCluster(t testing.TB, n int) Cluster {
 	var servers Cluster
 	for i, l := range listeners {
 		l.Close() // free for the server, which cannot take any free port: the others must know it before
-		servers = append(servers, Start(t, fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\nserver_tags: [n%d]\ncluster: {name: c, listen: %q, routes: [%s]}",
-			i, i, l.Addr().String(), strings.Join(routes, ", "))))
+		servers = append(servers,
+			Start(t,
+				fmt.Sprintf("max_payload: 8MB\nserver_name: n%d\nserver_tags: [n%d]\ncluster: {name: c, listen: %q, routes: [%s]}",
+					i, i, l.Addr().String(), strings.Join(routes, ", "))))
 	}
 	return servers
 }
@@ -286,8 +289,8 @@ func (s *Server) Restart() {
 	s.port = s.awaitPort(cmd.Process.Pid)
 }
 
-// Reload lets the running server read other lines of configuration, as its operator does. One that runs on a random port was
-// restarted before.
+// Reload lets the running server read other lines of configuration, as its operator does. One that runs on a random
+// port was restarted before.
 func (s *Server) Reload(more string) {
 	s.t.Helper()
 	s.more = more

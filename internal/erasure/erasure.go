@@ -1,8 +1,8 @@
-// Package erasure keeps what was erased from coming back: a tombstone for each erased identifier and each deleted dataset, in
-// the engine.
+// Package erasure keeps what was erased from coming back: a tombstone for each erased identifier and each deleted
+// dataset, in the engine.
 //
-// The stream holds frames for days, and an old version of a table may be put back. Whoever makes rows of either asks here
-// first. A tombstone has no identifier, only a digest with a key that the engine holds.
+// The stream holds frames for days, and an old version of a table may be put back. Whoever makes rows of either asks
+// here first. A tombstone has no identifier, only a digest with a key that the engine holds.
 package erasure
 
 import (
@@ -33,12 +33,12 @@ const (
 	Partner = identifier.Partner
 )
 
-// LeastAge is how long a tombstone is kept at least, however short the stream: an old version of a table may be put back
-// in this time. Arbitrary: longer than most keep backups.
+// LeastAge is how long a tombstone is kept at least, however short the stream: an old version of a table may be put
+// back in this time. Arbitrary: longer than most keep backups.
 const LeastAge = 90 * 24 * time.Hour
 
-// Tombstone says that an identifier was erased, or all of a part of a list, or a dataset with everything in it. Rows that were
-// received later are not concerned.
+// Tombstone says that an identifier was erased, or all of a part of a list, or a dataset with everything in it. Rows
+// that were received later are not concerned.
 type Tombstone struct {
 	Kind    Kind      `json:"kind,omitempty"`
 	Digest  string    `json:"digest,omitempty"`  // of kind and identifier, keyed
@@ -49,8 +49,10 @@ type Tombstone struct {
 	Began   time.Time `json:"began,omitzero"`    // of a whole dataset: when its deletion began
 	Before  time.Time `json:"before"`            // rows received then or earlier are erased
 	Until   time.Time `json:"until"`             // when it may be forgotten
-	Table   time.Time `json:"table,omitzero"`    // when the table was changed that has none of the rows; zero while they are being deleted
-	Again   bool      `json:"again,omitempty"`   // an older version of the table was put back: the rows are to be deleted again
+	// when the table was changed that has none of the rows; zero while they are being deleted
+	Table time.Time `json:"table,omitzero"`
+	// an older version of the table was put back: the rows are to be deleted again
+	Again bool `json:"again,omitempty"`
 
 	key string // in the bucket
 }
@@ -84,16 +86,18 @@ func Open(ctx context.Context, e *engine.Engine) (*Tombstones, error) {
 
 // Add notes that an identifier is being erased, before anything is deleted. It returns once that is on stable storage.
 // Everybody who asks Current from now on knows. retention is how long the stream keeps frames.
-func (t *Tombstones) Add(ctx context.Context, k Kind, identifier, dataset string, now time.Time, retention time.Duration) (Tombstone, error) {
+func (t *Tombstones) Add(ctx context.Context, k Kind, identifier, dataset string, now time.Time,
+	retention time.Duration,
+) (Tombstone, error) {
 	s := newTombstone(dataset, now, retention)
 	s.Kind, s.Digest = k, digest(t.secret, k, identifier)
 	s.key = s.name()
 	return s, t.put(ctx, s)
 }
 
-// AddDataset is Add for everything of a dataset that was deleted at a time, and whose id nobody can use again before free. So
-// everything that is received until then is of the deleted one, whatever the clock of a node says. A deletion that is noted
-// stays as it is.
+// AddDataset is Add for everything of a dataset that was deleted at a time, and whose id nobody can use again before
+// free. So everything that is received until then is of the deleted one, whatever the clock of a node says. A deletion
+// that is noted stays as it is.
 func (t *Tombstones) AddDataset(ctx context.Context, dataset string, at, free time.Time) error {
 	s := newTombstone(dataset, at, free.Sub(at))
 	s.Whole, s.Began, s.Before = true, s.Before, free.UTC().Add(-time.Second)
@@ -109,7 +113,10 @@ func (t *Tombstones) AddDataset(ctx context.Context, dataset string, at, free ti
 }
 
 func newTombstone(dataset string, now time.Time, retention time.Duration) Tombstone {
-	return Tombstone{Dataset: dataset, Before: now.UTC().Truncate(time.Second), Until: now.UTC().Add(max(retention, LeastAge)).Truncate(time.Second)}
+	return Tombstone{
+		Dataset: dataset, Before: now.UTC().Truncate(time.Second),
+		Until: now.UTC().Add(max(retention, LeastAge)).Truncate(time.Second),
+	}
 }
 
 // Finish notes that the rows are deleted, by a change of the table at a time.
@@ -226,8 +233,8 @@ func (t *Tombstones) Forget(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Current returns the tombstones as they are now. It is one small question to the engine if nothing changed. After an error
-// the caller does not know what was erased, and must make no rows.
+// Current returns the tombstones as they are now. It is one small question to the engine if nothing changed. After an
+// error the caller does not know what was erased, and must make no rows.
 func (t *Tombstones) Current(ctx context.Context) (*Set, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -293,7 +300,8 @@ func (s *Set) Deleted(dataset string, received int64) bool {
 	return deleted && received <= before
 }
 
-// Erased says whether a row carries an identifier that was erased after the row was received, or is of a deleted dataset.
+// Erased says whether a row carries an identifier that was erased after the row was received, or is of a deleted
+// dataset.
 func (s *Set) Erased(r *event.Row) bool {
 	if s.Deleted(r.DatasetID, r.ReceivedAt) {
 		return true

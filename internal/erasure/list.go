@@ -59,7 +59,9 @@ func (l *List) Put(k Kind, id string) {
 }
 
 // AddList is Add for a list.
-func (t *Tombstones) AddList(ctx context.Context, l *List, dataset string, now time.Time, retention time.Duration) ([]Tombstone, error) {
+func (t *Tombstones) AddList(ctx context.Context, l *List, dataset string, now time.Time,
+	retention time.Duration,
+) ([]Tombstone, error) {
 	stones := l.Tombstones(dataset, now, retention)
 	for _, s := range stones {
 		if err := t.put(ctx, s); err != nil {

@@ -327,7 +327,8 @@ func (w *Writer) flush(ctx context.Context) error {
 			w.end++
 			w.mark, w.waiting = w.end, w.waiting[:0]
 			return nil
-		case !errors.Is(err, engine.ErrRevision) && !errors.Is(err, engine.ErrTimeout) && !errors.Is(err, engine.ErrUnavailable):
+		case !errors.Is(err, engine.ErrRevision) && !errors.Is(err, engine.ErrTimeout) &&
+			!errors.Is(err, engine.ErrUnavailable):
 			return fmt.Errorf("write the log of erased events: %w", err)
 		}
 		select {

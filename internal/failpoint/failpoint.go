@@ -1,6 +1,7 @@
 //go:build failpoint
 
-// Package failpoint ends a process at a named step, and sets its clock, for the tests of faults. It is in no other build.
+// Package failpoint ends a process at a named step, and sets its clock, for the tests of faults. It is in no other
+// build.
 package failpoint
 
 import (

@@ -27,11 +27,11 @@ import (
 //	8      for each partition: sequence number of the next frame
 //	4      for each partition: rows of that frame that were read
 //
-// It is encrypted because a position shows how much all senders send, and a reader may be bound to one dataset. For the same
-// reason its length does not depend on the positions, and two cursors of the same place differ.
+// It is encrypted because a position shows how much all senders send, and a reader may be bound to one dataset. For the
+// same reason its length does not depend on the positions, and two cursors of the same place differ.
 //
-// Rows are counted whether or not they were handed over, so a position does not depend on who reads. A partition that is
-// not in the cursor was made later: everything in it is still to be read.
+// Rows are counted whether or not they were handed over, so a position does not depend on who reads. A partition that
+// is not in the cursor was made later: everything in it is still to be read.
 const cursorVersion = 1
 
 // positionSize is that of one partition in a cursor, headSize what comes before them.
@@ -62,7 +62,8 @@ type Cursor struct {
 	erased   position // in that log
 	complete int64    // no row follows that was received before, Unix seconds
 
-	read time.Time // when the last frame was stored whose rows were handed out; zero before the first. Not part of the text
+	// when the last frame was stored whose rows were handed out; zero before the first. Not part of the text
+	read time.Time
 }
 
 // identity tells a stream from another one in its place.
@@ -149,10 +150,13 @@ func (c *Cursor) grow(partitions int) {
 	}
 }
 
-// atSnapshot returns the cursor right behind what a snapshot of the table holds, and behind what was erased from it. Entries of
-// the log that are gone name no row of a snapshot.
+// atSnapshot returns the cursor right behind what a snapshot of the table holds, and behind what was erased from it.
+// Entries of the log that are gone name no row of a snapshot.
 func atSnapshot(b []stream.Bounds, log erasure.Bounds, snap *lake.Snapshot) *Cursor {
-	c := &Cursor{stream: identity(b), log: log.ID, erased: position{seq: max(erasure.Mark(snap.Erased).In(log)+1, log.First)}}
+	c := &Cursor{
+		stream: identity(b), log: log.ID,
+		erased: position{seq: max(erasure.Mark(snap.Erased).In(log)+1, log.First)},
+	}
 	for p := range b {
 		c.parts = append(c.parts, position{seq: snap.Watermarks[uint8(p)] + 1})
 	}

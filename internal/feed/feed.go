@@ -1,7 +1,8 @@
 // Package feed hands accepted events out in order, to programs that follow them.
 //
-// It reads the stream, so a row is there as soon as it is acknowledged, and it keeps nothing about who follows: a follower
-// says where it is with a cursor. Frames are read and encoded once for all followers; nothing runs while there are none.
+// It reads the stream, so a row is there as soon as it is acknowledged, and it keeps nothing about who follows: a
+// follower says where it is with a cursor. Frames are read and encoded once for all followers; nothing runs while there
+// are none.
 package feed
 
 import (
@@ -45,8 +46,8 @@ type Erasures interface {
 	Log(ctx context.Context) (*erasure.Log, error)
 }
 
-// Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none. Secret encrypts
-// cursors: all nodes, and a restored backup, must have the same.
+// Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none. Secret
+// encrypts cursors: all nodes, and a restored backup, must have the same.
 type Options struct {
 	Stream   Source
 	Tables   Tables
@@ -90,9 +91,9 @@ func New(o Options) *Feed {
 	return f
 }
 
-// settle is how long a frame of one partition may become visible after a frame of another one that was stored later. With
-// several partitions, frames are handed out in the order in which they were stored, and one that another may still come
-// before waits that long. Arbitrary: an fsync or two.
+// settle is how long a frame of one partition may become visible after a frame of another one that was stored later.
+// With several partitions, frames are handed out in the order in which they were stored, and one that another may still
+// come before waits that long. Arbitrary: an fsync or two.
 const settle = 100 * time.Millisecond
 
 // look is where the partitions began and ended at a time.
@@ -103,8 +104,8 @@ type look struct {
 	oldest int64 // no event behind bounds was received before, Unix seconds; 0 is not known
 }
 
-// look returns where the stream and the log of erased events end, as known at most so long ago; and where the stream ended
-// some time before that: rows up to there have their place in the order.
+// look returns where the stream and the log of erased events end, as known at most so long ago; and where the stream
+// ended some time before that: rows up to there have their place in the order.
 func (f *Feed) look(ctx context.Context, age time.Duration) (now *look, settled []stream.Bounds, err error) {
 	begun := time.Now()
 	f.lookMu.Lock()
@@ -176,12 +177,12 @@ func (f *Feed) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// pastLooks is how many looks are remembered. Arbitrary: a follower may be that many seconds behind, and still learn up to when
-// its rows are complete.
+// pastLooks is how many looks are remembered. Arbitrary: a follower may be that many seconds behind, and still learn up
+// to when its rows are complete.
 const pastLooks = 300
 
-// complete notes in a cursor up to when its rows are complete: as of the newest look at the stream that the cursor is behind.
-// What it says never goes back.
+// complete notes in a cursor up to when its rows are complete: as of the newest look at the stream that the cursor is
+// behind. What it says never goes back.
 func (f *Feed) complete(c *Cursor) {
 	f.lookMu.Lock()
 	defer f.lookMu.Unlock()
@@ -195,8 +196,8 @@ func (f *Feed) complete(c *Cursor) {
 // ErrCursor says that a text is not a cursor.
 var ErrCursor = errors.New("feed: not a cursor")
 
-// Expired says that the stream no longer holds what follows a cursor, and where to go on: read the table at Snapshot, then
-// follow from Cursor. Nothing is missed, and nothing comes twice. Without a snapshot both are zero.
+// Expired says that the stream no longer holds what follows a cursor, and where to go on: read the table at Snapshot,
+// then follow from Cursor. Nothing is missed, and nothing comes twice. Without a snapshot both are zero.
 type Expired struct {
 	Snapshot int64
 	Cursor   string
@@ -301,18 +302,18 @@ func (q *Query) wants(r *row) bool {
 		(len(q.Campaigns) == 0 || slices.Contains(q.Campaigns, r.campaign))
 }
 
-// lookAge is how old a look at the stream may be for a follower that waits. The rows of a busy stream gather meanwhile: a
-// question for each frame would cost the engine as much as storing it.
+// lookAge is how old a look at the stream may be for a follower that waits. The rows of a busy stream gather meanwhile:
+// a question for each frame would cost the engine as much as storing it.
 const lookAge = 100 * time.Millisecond
 
-// Read hands the chosen rows that follow the cursor to emit, as lines of JSON, some at a time, and moves the cursor behind
-// them, at least past one frame. It returns how many there were, and whether the cursor is now at the end of the stream, as of age ago at most. Lines
-// are valid until emit returns. After an error of emit the cursor is of no use; after any other one it is behind the rows
-// that emit got.
+// Read hands the chosen rows that follow the cursor to emit, as lines of JSON, some at a time, and moves the cursor
+// behind them, at least past one frame. It returns how many there were, and whether the cursor is now at the end of the
+// stream, as of age ago at most. Lines are valid until emit returns. After an error of emit the cursor is of no use;
+// after any other one it is behind the rows that emit got.
 //
-// The rows of a partition come in the order in which they were stored; those of several partitions are merged by the time
-// at which their frames were stored. So the same cursor gives the same rows in the same order. Before them come lines of rows
-// that were erased. None of these rows follows them: they are withheld from there on.
+// The rows of a partition come in the order in which they were stored; those of several partitions are merged by the
+// time at which their frames were stored. So the same cursor gives the same rows in the same order. Before them come
+// lines of rows that were erased. None of these rows follows them: they are withheld from there on.
 func (f *Feed) Read(
 	ctx context.Context, c *Cursor, q Query, age time.Duration, emit func(lines []byte, rows int) error,
 ) (rows int, caughtUp bool, err error) {
@@ -389,8 +390,8 @@ func (m *merge) next(ctx context.Context) (partition int, first *frame, err erro
 	return partition, first, nil
 }
 
-// read reads the frame at a position. Where there is none, but one behind it, either frames were lost, and there is nothing
-// to hand out, or they have aged out since the cursor was checked.
+// read reads the frame at a position. Where there is none, but one behind it, either frames were lost, and there is
+// nothing to hand out, or they have aged out since the cursor was checked.
 func (m *merge) read(ctx context.Context, p uint8, at *position) (*frame, error) {
 	h, err := m.f.pages.next(ctx, p, at.seq, m.c.told())
 	if err != nil || h == nil || h.seq == at.seq {

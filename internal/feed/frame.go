@@ -44,8 +44,8 @@ type row struct {
 // size is roughly what a frame takes in memory.
 func (f *frame) size() int { return len(f.text) + len(f.rows)*int(unsafe.Sizeof(row{})) + 200 }
 
-// run returns the lines of the chosen rows from a row on that stand side by side, how many they are, and the row to look at
-// next. Rows without text do not part their neighbours.
+// run returns the lines of the chosen rows from a row on that stand side by side, how many they are, and the row to
+// look at next. Rows without text do not part their neighbours.
 func (f *frame) run(q *Query, from uint64) (lines []byte, rows int, next uint64) {
 	next = from
 	var at, end uint32
@@ -73,8 +73,8 @@ type encoder struct {
 	ids     map[string]string // datasets, types and campaigns, so that a row does not hold on to the memory of a frame
 }
 
-// encode makes lines of a frame's rows. A record that cannot be read has none: the loader keeps and reports it. What a later
-// version has written is an error: a newer program has rows for it.
+// encode makes lines of a frame's rows. A record that cannot be read has none: the loader keeps and reports it. What a
+// later version has written is an error: a newer program has rows for it.
 func (e *encoder) encode(partition uint8, f stream.Frame) (*frame, error) {
 	if errors.Is(f.Damaged, stream.ErrVersion) {
 		return nil, f.Damaged
@@ -161,8 +161,8 @@ type pages struct {
 	}
 }
 
-// next returns the first frame of a partition at a sequence number or behind it, or nil at the end. It has no row that the log
-// of erased events names up to told.
+// next returns the first frame of a partition at a sequence number or behind it, or nil at the end. It has no row that
+// the log of erased events names up to told.
 func (p *pages) next(ctx context.Context, partition uint8, from, told uint64) (*frame, error) {
 	erased, err := p.look(ctx, told)
 	if err != nil {
@@ -206,8 +206,8 @@ func (p *pages) next(ctx context.Context, partition uint8, from, told uint64) (*
 // the engine.
 const eraseAfter = time.Second
 
-// look returns what was erased, and drops the frames of before when that has changed. A tombstone is written before the log
-// names the rows: so what is looked at now is as new as every entry that was seen before.
+// look returns what was erased, and drops the frames of before when that has changed. A tombstone is written before the
+// log names the rows: so what is looked at now is as new as every entry that was seen before.
 func (p *pages) look(ctx context.Context, told uint64) (*erasure.Set, error) {
 	if p.erasures == nil {
 		return nil, nil

@@ -69,7 +69,10 @@ func (f *Feed) Handler() http.Handler {
 
 // Reject answers a request that the listener does not let through to the feed.
 func Reject(w http.ResponseWriter, r *http.Request, status int, message string) {
-	(&problem{status: status, code: "FORBIDDEN", message: message, hint: "Reach the operators' listener over TLS, or on the machine itself by localhost."}).write(w, r)
+	(&problem{
+		status: status, code: "FORBIDDEN", message: message,
+		hint: "Reach the operators' listener over TLS, or on the machine itself by localhost.",
+	}).write(w, r)
 }
 
 // answer writes an answer, or returns why there is none.
@@ -83,15 +86,21 @@ func (f *Feed) answer(w http.ResponseWriter, r *http.Request) error {
 	}[r.URL.Path]
 	switch {
 	case handle == nil:
-		return &problem{status: 404, code: "NOT_FOUND", message: "The feed has no such path.", hint: "There are /feed/v1/events and /feed/v1/cursor."}
+		return &problem{
+			status: 404, code: "NOT_FOUND", message: "The feed has no such path.",
+			hint: "There are /feed/v1/events and /feed/v1/cursor.",
+		}
 	case r.Method != http.MethodGet:
-		return &problem{status: 405, code: "METHOD_NOT_ALLOWED", message: "The path does not take this method.", hint: "Use GET.", allow: "GET"}
+		return &problem{
+			status: 405, code: "METHOD_NOT_ALLOWED", message: "The path does not take this method.",
+			hint: "Use GET.", allow: "GET",
+		}
 	}
 	return handle(w, r, reader)
 }
 
-// authenticate returns the reader whose token a request carries, if it may use the feed. The feed hands out identifiers,
-// so it asks for a token on loopback as well.
+// authenticate returns the reader whose token a request carries, if it may use the feed. The feed hands out
+// identifiers, so it asks for a token on loopback as well.
 func (f *Feed) authenticate(r *http.Request) (*dataset.Reader, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
@@ -137,22 +146,28 @@ func named(values []string) []string {
 func parse(r *http.Request, reader *dataset.Reader) (follow, error) {
 	v := r.URL.Query()
 	q := follow{Query: Query{
-		Dataset: v.Get("dataset"), Types: named(v["type"]), Campaigns: named(v["campaign"]), Limit: defaultLimit, Bytes: maxBytes,
+		Dataset: v.Get("dataset"), Types: named(v["type"]), Campaigns: named(v["campaign"]), Limit: defaultLimit,
+		Bytes: maxBytes,
 	}, cursor: v.Get("cursor")}
 	var ok bool
 	if q.Purpose, ok = purpose.Parse(v.Get("purpose")); !ok {
-		return q, parameter("purpose", "it is optimization or measurement.", "optimization gives rows with optimization_eligible, measurement every row that is not suppressed.")
+		return q, parameter("purpose", "it is optimization or measurement.",
+			"optimization gives rows with optimization_eligible, measurement every row that is not suppressed.")
 	}
 	if reader.DatasetID != "" {
 		if q.Dataset != "" && q.Dataset != reader.DatasetID {
-			return q, &problem{status: 403, code: "DATASET_FORBIDDEN", message: "This reader is bound to another dataset.", hint: "Leave dataset out."}
+			return q, &problem{
+				status: 403, code: "DATASET_FORBIDDEN", message: "This reader is bound to another dataset.",
+				hint: "Leave dataset out.",
+			}
 		}
 		q.Dataset = reader.DatasetID
 	}
 	if text := v.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return q, parameter("limit", "it is a number of rows from 1 on.", "More than "+strconv.Itoa(maxLimit)+" counts as that.")
+			return q, parameter("limit", "it is a number of rows from 1 on.", "More than "+strconv.Itoa(maxLimit)+
+				" counts as that.")
 		}
 		q.Limit = min(n, maxLimit)
 	}
@@ -177,7 +192,11 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	}
 	if !f.places.enter(reader.Name) {
 		f.rejected.Add(1)
-		return &problem{status: 429, code: "TOO_MANY_FOLLOWERS", message: "Too many requests of this reader, or of all readers, follow the feed now.", hint: "Try again in a second. One reader may have " + strconv.Itoa(readerPlaces) + " requests at a time."}
+		return &problem{
+			status: 429, code: "TOO_MANY_FOLLOWERS",
+			message: "Too many requests of this reader, or of all readers, follow the feed now.",
+			hint:    "Try again in a second. One reader may have " + strconv.Itoa(readerPlaces) + " requests at a time.",
+		}
 	}
 	defer f.places.leave(reader.Name)
 	c, err := f.Cursor(r.Context(), q.cursor)
@@ -252,7 +271,9 @@ func (f *Feed) poll(r *http.Request, c *Cursor, q follow, out *output) (caughtUp
 }
 
 // some reads what is still wanted.
-func (f *Feed) some(ctx context.Context, c *Cursor, q Query, age time.Duration, out *output) (caughtUp bool, err error) {
+func (f *Feed) some(ctx context.Context, c *Cursor, q Query, age time.Duration, out *output) (caughtUp bool,
+	err error,
+) {
 	q.Limit -= out.rows
 	q.Bytes -= out.bytes
 	q.Time = f.scanTime
@@ -271,8 +292,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// output is the answer to a follower. Its head is written with the first buffer that is full, so an error before that is
-// an answer of its own.
+// output is the answer to a follower. Its head is written with the first buffer that is full, so an error before that
+// is an answer of its own.
 type output struct {
 	w       http.ResponseWriter
 	r       *http.Request
@@ -338,7 +359,8 @@ var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeB
 func (f *Feed) cursor(w http.ResponseWriter, r *http.Request, _ *dataset.Reader) error {
 	id, err := strconv.ParseInt(r.URL.Query().Get("snapshot"), 10, 64)
 	if err != nil || id <= 0 {
-		return parameter("snapshot", "it is the id of a snapshot of the table events.", "The catalog and the table's metadata name it snapshot-id.")
+		return parameter("snapshot", "it is the id of a snapshot of the table events.",
+			"The catalog and the table's metadata name it snapshot-id.")
 	}
 	c, err := f.AtSnapshot(r.Context(), id)
 	if errors.Is(err, lake.ErrNotFound) {
@@ -363,7 +385,10 @@ func (f *Feed) problemOf(r *http.Request, err error) *problem {
 		return p
 	}
 	if e, ok := errors.AsType[*Expired](err); ok {
-		p := &problem{status: 410, code: "CURSOR_EXPIRED", message: "The stream no longer holds what follows this cursor.", expired: e}
+		p := &problem{
+			status: 410, code: "CURSOR_EXPIRED", message: "The stream no longer holds what follows this cursor.",
+			expired: e,
+		}
 		p.hint = "Read the table events at snapshot_id, then follow from cursor: nothing is missed, and nothing comes twice."
 		if e.Snapshot == 0 {
 			p.hint = "The table events has no snapshot yet. Follow from cursor=earliest; rows before that are lost to the feed."
@@ -379,7 +404,10 @@ func (f *Feed) problemOf(r *http.Request, err error) *problem {
 	if r.Context().Err() == nil {
 		f.o.Log.Log(r.Context(), slog.LevelError, "feed", "error", err)
 	}
-	p := &problem{status: 503, code: "UNAVAILABLE", message: "The stream cannot be read now.", hint: "Try again with the same cursor."}
+	p := &problem{
+		status: 503, code: "UNAVAILABLE", message: "The stream cannot be read now.",
+		hint: "Try again with the same cursor.",
+	}
 	if errors.Is(err, stream.ErrVersion) || errors.Is(err, submission.ErrVersion) {
 		p.message = "A newer version has written what follows this cursor."
 		p.hint = "Try again with the same cursor, on a node of the newer version."

@@ -31,7 +31,8 @@ const RemoteWait = 30 * time.Second
 func NewRemote(address, token string) (*Remote, error) {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil, u.RawQuery != "", u.Fragment != "":
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil, u.RawQuery != "",
+		u.Fragment != "":
 		return nil, errors.New("want the address of a server's operators' listener, such as https://sluice.example.com:8081")
 	case u.Scheme == "http" && u.Hostname() != "localhost" && !net.ParseIP(u.Hostname()).IsLoopback():
 		return nil, errors.New("plain http would show the token to the network; use https")
@@ -59,7 +60,8 @@ type Fault struct {
 
 func (f *Fault) Error() string { return f.cause.Error() }
 
-// Ask makes one request. An answer that breaks off is a Fault: nothing of it counts. A cursor that is too old is *Expired.
+// Ask makes one request. An answer that breaks off is a Fault: nothing of it counts. A cursor that is too old is
+// *Expired.
 func (r *Remote) Ask(ctx context.Context, query url.Values) (*Rows, error) {
 	address := *r.address
 	address.RawQuery = query.Encode()
@@ -107,7 +109,8 @@ func problemOf(answer *http.Response, body []byte) error {
 	}
 	err := fmt.Errorf("the server answered %d %s: %s %s", answer.StatusCode, said.Code, said.Message, said.Hint)
 	if said.Code == "" {
-		err = fmt.Errorf("%s answered %d: this is not the operators' listener of a server", answer.Request.URL.Host, answer.StatusCode)
+		err = fmt.Errorf("%s answered %d: this is not the operators' listener of a server", answer.Request.URL.Host,
+			answer.StatusCode)
 	}
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode >= 500 {
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// readersMost is how many readers have numbers of their own; those that were silent longest are forgotten first. Arbitrary: an
-// installation has a handful.
+// readersMost is how many readers have numbers of their own; those that were silent longest are forgotten first.
+// Arbitrary: an installation has a handful.
 const readersMost = 64
 
 // Stats are the feed's numbers on this node since New.
@@ -26,8 +26,8 @@ type ReaderStats struct {
 	Name  string
 	Rows  uint64 // handed out
 	Bytes uint64 // of lines
-	// Lag is how old the last row of the last answer was, if more rows were there to be read; else 0. It is known only while the
-	// reader asks: see Last.
+	// Lag is how old the last row of the last answer was, if more rows were there to be read; else 0. It is known only
+	// while the reader asks: see Last.
 	Lag  time.Duration
 	Last time.Time // when the last answer ended
 }
@@ -45,8 +45,8 @@ type places struct {
 	own map[string]int
 }
 
-// enter takes a place for a reader. A reader without one gets one, however many others have: there are no more readers than
-// operators make.
+// enter takes a place for a reader. A reader without one gets one, however many others have: there are no more readers
+// than operators make.
 func (p *places) enter(reader string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,10 @@ func (r *readers) forget() {
 
 // Stats answers from memory.
 func (f *Feed) Stats() Stats {
-	out := Stats{Followers: f.places.count(), Rows: f.rows.Load(), Bytes: f.bytes.Load(), Rejected: f.rejected.Load(), Cut: f.cut.Load()}
+	out := Stats{
+		Followers: f.places.count(), Rows: f.rows.Load(), Bytes: f.bytes.Load(), Rejected: f.rejected.Load(),
+		Cut: f.cut.Load(),
+	}
 	f.readers.mu.Lock()
 	defer f.readers.mu.Unlock()
 	for _, s := range f.readers.all {

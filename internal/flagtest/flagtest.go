@@ -78,7 +78,9 @@ func each(root *cobra.Command, f func(*cobra.Command)) {
 }
 
 // table writes a row for each flag that a user sees. It writes nothing if there is none.
-func table(b *strings.Builder, cmd *cobra.Command, flags *pflag.FlagSet, hasVariable func(*cobra.Command, *pflag.Flag) bool) {
+func table(b *strings.Builder, cmd *cobra.Command, flags *pflag.FlagSet,
+	hasVariable func(*cobra.Command, *pflag.Flag) bool,
+) {
 	title := "\n| flag | variable | default | what it does |\n|---|---|---|---|\n"
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || f.Name == "version" || f.Hidden {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Bounds are the upper bounds of the buckets that metrics have; a last bucket counts what is longer. Each is the ceiling
-// of a slot, so that buckets are exact.
+// Bounds are the upper bounds of the buckets that metrics have; a last bucket counts what is longer. Each is the
+// ceiling of a slot, so that buckets are exact.
 var Bounds = [...]time.Duration{
 	500 * time.Microsecond, time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond,
 	25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
@@ -17,8 +17,8 @@ var Bounds = [...]time.Duration{
 // Buckets are the counts by Bounds, and of what is longer.
 type Buckets [len(Bounds) + 1]uint64
 
-// Histogram counts durations in slots that are at most 2.5 % wide, or 1 µs. The zero value is empty. It is for concurrent
-// use; a reader may see the count of a duration before its sum.
+// Histogram counts durations in slots that are at most 2.5 % wide, or 1 µs. The zero value is empty. It is for
+// concurrent use; a reader may see the count of a duration before its sum.
 type Histogram struct {
 	slots    [slots]atomic.Uint64
 	sum, max atomic.Int64

@@ -8,8 +8,8 @@ import (
 	"sluice/internal/lake"
 )
 
-// Campaigns are those of a dataset in a window, as reported: the campaign.Max of the most events, and what is beside them. No
-// number of them is in memory: it reads the tables, the days that are over and summed from the sums.
+// Campaigns are those of a dataset in a window, as reported: the campaign.Max of the most events, and what is beside
+// them. No number of them is in memory: it reads the tables, the days that are over and summed from the sums.
 func (x *Index) Campaigns(ctx context.Context, id string, w Window) ([]campaign.Campaign, error) {
 	release, err := x.cache.begin(ctx)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // Arbitrary, and above 45 types, 35 codes at their fields and 170 currencies together.
 const seriesMax = 1024
 
-// Dataset is the numbers of one dataset, or of all together. One of a view is valid until the view is closed, and has its totals
-// by the hour for a week and its other numbers for 24 hours; see also Index.Detail. One goroutine uses it.
+// Dataset is the numbers of one dataset, or of all together. One of a view is valid until the view is closed, and has
+// its totals by the hour for a week and its other numbers for 24 hours; see also Index.Detail. One goroutine uses it.
 type Dataset struct {
 	totals [totalCount]series
 	series map[seriesKey]*series
@@ -35,7 +35,8 @@ type series struct {
 	hours, days []point
 	hour, day   int32             // which of them grew last
 	values      map[int64]float64 // sums of money by day and, negative, by hour; nil for most
-	next        *series           // that came after it: rows come hour by hour, each with the same numbers in the same order
+	// that came after it: rows come hour by hour, each with the same numbers in the same order
+	next *series
 }
 
 // point is a count of an hour or a day, and in which hours it was seen first and last.
@@ -119,8 +120,8 @@ func (d *Dataset) unpacked(alarms bool) iter.Seq[*series] {
 	}
 }
 
-// alarmed are the series that alarms look at, and maybe others; several may have one key, and are to be added up. A dataset of a
-// list stays packed.
+// alarmed are the series that alarms look at, and maybe others; several may have one key, and are to be added up. A
+// dataset of a list stays packed.
 func (d *Dataset) alarmed() iter.Seq[*series] {
 	if len(d.recent) == 0 {
 		return maps.Values(d.filled().series)
@@ -190,8 +191,8 @@ func (d *Dataset) at(kind, name, field string) *series {
 	return s
 }
 
-// addHour counts a row of the table hours, unless it is one of a campaign: see Campaigns. Hours before oldest are counted by the
-// day alone.
+// addHour counts a row of the table hours, unless it is one of a campaign: see Campaigns. Hours before oldest are
+// counted by the day alone.
 func (d *Dataset) addHour(r *lake.Hour, oldest int64) {
 	hour := int32(r.Hour / 3600)
 	eachNumber(r.Kind, r.Count, r.Value, func(kind string, count int64, value float64) {
@@ -279,8 +280,8 @@ func (s *series) addValue(at int64, value float64) {
 func (s *series) addHours(p point) { s.hours = addPoint(s.hours, &s.hour, p) }
 func (s *series) addDay(p point)   { s.days = addPoint(s.days, &s.day, p) }
 
-// addPoint keeps the points in order of time. Nearly always one grows that is the last, or the one which grew before, or next to
-// it: near says which that was.
+// addPoint keeps the points in order of time. Nearly always one grows that is the last, or the one which grew before,
+// or next to it: near says which that was.
 func addPoint(points []point, near *int32, p point) []point {
 	i := int(*near)
 	if i >= len(points) || points[i].at != p.at {

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/lake"
 )
 
-// Detail is every number of a dataset in a window, and those of all datasets for "". The days before today are read from the
-// tables, unless the cache has them; today is in memory. What it could read is there also with an error.
+// Detail is every number of a dataset in a window, and those of all datasets for "". The days before today are read
+// from the tables, unless the cache has them; today is in memory. What it could read is there also with an error.
 func (x *Index) Detail(ctx context.Context, id string, w Window) (*Dataset, error) {
 	today := int32((w.To() - 1) / 86400)
 	s := stretch{days: int32(w.From / 86400), hours: today}
@@ -57,8 +57,8 @@ func (x *Index) detail(ctx context.Context, id string, today int32, s stretch) (
 	return out, err
 }
 
-// stored is what the tables have of a dataset before a day, today or tomorrow, with what is committed and not in them. Each row is
-// counted once: in the tables, or beside them.
+// stored is what the tables have of a dataset before a day, today or tomorrow, with what is committed and not in them.
+// Each row is counted once: in the tables, or beside them.
 func (x *Index) stored(ctx context.Context, id string, today, end int32, s stretch) (*Dataset, error) {
 	out := newDataset()
 	if x.lake == nil {
@@ -137,9 +137,11 @@ func (x *Index) past(ctx context.Context, id string, today int32, s stretch) (*D
 	return d, err
 }
 
-// readPast reads days of a dataset: those that are wanted by the hour, or are not summed, from the hours, and the others from the
-// sums, the months side by side.
-func (x *Index) readPast(ctx context.Context, id string, days []int32, s stretch, prints, summed map[int32]lake.Print) (*Dataset, error) {
+// readPast reads days of a dataset: those that are wanted by the hour, or are not summed, from the hours, and the
+// others from the sums, the months side by side.
+func (x *Index) readPast(ctx context.Context, id string, days []int32, s stretch, prints,
+	summed map[int32]lake.Print,
+) (*Dataset, error) {
 	months := map[int32][]int32{}
 	out := newDataset()
 	var mu sync.Mutex
@@ -173,10 +175,11 @@ func (x *Index) readPast(ctx context.Context, id string, days []int32, s stretch
 }
 
 func (x *Index) scanHours(ctx context.Context, id string, from, to int32, out *Dataset) error {
-	return whole(x.lake.ScanHours(ctx, lake.HourQuery{Dataset: id, From: dayTime(from), To: dayTime(to)}, func(h *lake.Hour) error {
-		out.addHour(h, 0)
-		return nil
-	}))
+	return whole(x.lake.ScanHours(ctx, lake.HourQuery{Dataset: id, From: dayTime(from), To: dayTime(to)},
+		func(h *lake.Hour) error {
+			out.addHour(h, 0)
+			return nil
+		}))
 }
 
 func (x *Index) scanDays(ctx context.Context, id string, days []int32, out *Dataset) error {
@@ -203,7 +206,8 @@ func whole(err error) error {
 }
 
 const (
-	// cacheMax is what the cache keeps unless the index says otherwise: some 40 datasets with everything, hundreds with a month.
+	// cacheMax is what the cache keeps unless the index says otherwise: some 40 datasets with everything, hundreds with a
+	// month.
 	cacheMax = 8 << 20
 	// readersMax is how many files are read at a time for one dataset, and loadsMax for how many datasets.
 	readersMax, loadsMax = 16, 4

@@ -1,5 +1,5 @@
-// Package hours counts what the loader stores, by dataset and hour, and has the numbers for those who show them: in memory what
-// lists and alarms need of all datasets, and from the tables what somebody asks about one.
+// Package hours counts what the loader stores, by dataset and hour, and has the numbers for those who show them: in
+// memory what lists and alarms need of all datasets, and from the tables what somebody asks about one.
 package hours
 
 import (
@@ -21,22 +21,23 @@ const (
 	daysKept   = 400 * 24 * time.Hour // by the day: of all datasets together
 )
 
-// memoryMax bounds the memory for the numbers of all datasets, as far as the totals of a week allow: a share of it for each of
-// them, and 2 KiB at least. Of a dataset that would take more than its share, only what alarms look at is in memory.
+// memoryMax bounds the memory for the numbers of all datasets, as far as the totals of a week allow: a share of it for
+// each of them, and 2 KiB at least. Of a dataset that would take more than its share, only what alarms look at is in
+// memory.
 const (
 	memoryMax = 48 << 20
 	shareMin  = 2 << 10
 	shareMax  = 64 << 10
 )
 
-// Index has the numbers of the tables hours and days. In memory it keeps, for each dataset, the totals by the hour for a week and
-// the other numbers for a day; of all datasets together it keeps everything. It reads the rest on demand: see Detail. It may be
-// used by many goroutines. docs/decisions/0051 says why.
+// Index has the numbers of the tables hours and days. In memory it keeps, for each dataset, the totals by the hour for
+// a week and the other numbers for a day; of all datasets together it keeps everything. It reads the rest on demand:
+// see Detail. It may be used by many goroutines. docs/decisions/0051 says why.
 type Index struct {
 	CacheMax int // bytes of days that are over which Detail keeps; 0 is 8 MiB. It is set before the index is used
 
-	// Known says whether there is a dataset; nil knows all. Of one that was deleted the index keeps nothing once the tables have
-	// nothing. It is set before the index is used.
+	// Known says whether there is a dataset; nil knows all. Of one that was deleted the index keeps nothing once the
+	// tables have nothing. It is set before the index is used.
 	Known func(id string) bool
 
 	lake     *lake.Lake
@@ -170,8 +171,8 @@ func (v View) Close() { v.x.mu.RUnlock() }
 // All is the numbers of all datasets together: by the hour for a week and by the day for 13 months.
 func (v View) All() *Dataset { return v.x.all }
 
-// Dataset is what memory has of the numbers of one dataset: its totals by the hour for a week, and its other numbers by the hour
-// for the last 24. A dataset without any has an empty one.
+// Dataset is what memory has of the numbers of one dataset: its totals by the hour for a week, and its other numbers by
+// the hour for the last 24. A dataset without any has an empty one.
 func (v View) Dataset(id string) *Dataset { return v.x.shown(id, v.x.sets[id]) }
 
 // Whole says whether memory has every number of a dataset of the last 24 hours. Else Detail has them.
@@ -217,8 +218,8 @@ const (
 	saveEvery  = time.Hour
 )
 
-// Run keeps the index up to the tables until ctx ends. It logs the first of several failures in a row. While the lake is
-// maintained by this process it saves the index, so that another one can begin with it.
+// Run keeps the index up to the tables until ctx ends. It logs the first of several failures in a row. While the lake
+// is maintained by this process it saves the index, so that another one can begin with it.
 func (x *Index) Run(ctx context.Context, clock func() time.Time, log *slog.Logger) error {
 	tick := time.NewTicker(indexEvery)
 	defer tick.Stop()

@@ -1,7 +1,7 @@
 package hours
 
-// kindRules say what is special about a kind of number, in one place. A kind without a rule is kept in memory for the last 24
-// hours of each dataset, as far as that fits.
+// kindRules say what is special about a kind of number, in one place. A kind without a rule is kept in memory for the
+// last 24 hours of each dataset, as far as that fits.
 var kindRules = map[string]kindRule{
 	KindWarnings:    {alarm: true},
 	KindSubmissions: {alarm: true},
@@ -18,7 +18,8 @@ const (
 	kindProblem  = "problem"  // all problems of rejected events
 )
 
-// seriesKey names one number: a kind, and what of that kind. Thousands of datasets have the same names, so they share them.
+// seriesKey names one number: a kind, and what of that kind. Thousands of datasets have the same names, so they share
+// them.
 type seriesKey struct{ kind, name, field string }
 
 // accepted says that the series is one of those that add up to all accepted events, one for each type.
@@ -34,8 +35,8 @@ const (
 	totalCount
 )
 
-// total is the total that a series adds up to, or -1. A rejected event is counted at its first problem alone, so that the
-// numbers add up.
+// total is the total that a series adds up to, or -1. A rejected event is counted at its first problem alone, so that
+// the numbers add up.
 func (k seriesKey) total() int {
 	switch {
 	case k.kind == kindRejected:

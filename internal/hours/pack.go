@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// packed is the numbers of one dataset in few bytes, for there are thousands of them: its totals by the hour for a week, and its
-// other numbers by the hour for a day. The slices never change.
+// packed is the numbers of one dataset in few bytes, for there are thousands of them: its totals by the hour for a
+// week, and its other numbers by the hour for a day. The slices never change.
 type packed struct {
 	last   int64  // the latest hour in which an event was accepted
 	totals []byte // all five
@@ -23,8 +23,8 @@ type keys struct {
 	number map[seriesKey]uint32
 }
 
-// keysMax bounds the names of all datasets together. A dataset with others counts as a large one. Arbitrary: a hundred times
-// more than senders use.
+// keysMax bounds the names of all datasets together. A dataset with others counts as a large one. Arbitrary: a hundred
+// times more than senders use.
 const keysMax = 1 << 16
 
 func (k *keys) of(key seriesKey) (uint32, bool) {
@@ -89,8 +89,8 @@ func (u *unpacker) next() (v uint64) {
 	}
 }
 
-// pack makes the packed form of a dataset: hours from week on of its totals, and from day on of its other numbers, in most bytes
-// at the most.
+// pack makes the packed form of a dataset: hours from week on of its totals, and from day on of its other numbers, in
+// most bytes at the most.
 func (k *keys) pack(d *Dataset, week, day int64, most int) *packed {
 	d.filled()
 	p := &packed{last: d.last}
@@ -108,7 +108,8 @@ func (k *keys) pack(d *Dataset, week, day int64, most int) *packed {
 // shownByName says whether somebody shows the number by its name; of the others the totals are enough.
 func (k seriesKey) shownByName() bool { return k.kind != KindEvents || k.field == FieldAccepted }
 
-// packedAs is the place of a series among those of a dataset: lists of all datasets read what alarms look at, and no more.
+// packedAs is the place of a series among those of a dataset: lists of all datasets read what alarms look at, and no
+// more.
 func (k seriesKey) packedAs() int {
 	if kindRules[k.kind].alarm {
 		return 0
@@ -120,7 +121,8 @@ func (k seriesKey) packedAs() int {
 func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed []byte, large bool) {
 	var list []*series
 	for key, s := range d.each() {
-		if len(s.hours) > 0 && s.hours[len(s.hours)-1].at >= day && key.shownByName() && (!alarms || kindRules[key.kind].alarm) {
+		if len(s.hours) > 0 && s.hours[len(s.hours)-1].at >= day && key.shownByName() &&
+			(!alarms || kindRules[key.kind].alarm) {
 			list = append(list, s)
 		}
 	}
@@ -143,8 +145,8 @@ func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed 
 	return slices.Clone(out.b), false
 }
 
-// series writes the hours of a series from one on: twice how many runs of hours without a gap there are, and one more if there is
-// money; of each run how far it is from the one before, how long it is, and its counts; then the money.
+// series writes the hours of a series from one on: twice how many runs of hours without a gap there are, and one more
+// if there is money; of each run how far it is from the one before, how long it is, and its counts; then the money.
 func (p *packer) series(s *series, from int64) {
 	i, _ := slices.BinarySearchFunc(s.hours, from, comparePoint)
 	points := s.hours[i:]

@@ -7,8 +7,8 @@ import (
 	"sluice/internal/lake"
 )
 
-// overlay is the hours that belong to events which are committed, and are not in the table of hours yet. They are shown with
-// those of the table until the table has them, or more have come.
+// overlay is the hours that belong to events which are committed, and are not in the table of hours yet. They are shown
+// with those of the table until the table has them, or more have come.
 type overlay struct {
 	rows []lake.Hour
 	by   map[string][]int32 // the places of a dataset's rows

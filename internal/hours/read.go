@@ -12,11 +12,11 @@ import (
 	"sluice/internal/lake"
 )
 
-// Read brings the index up to the tables, whichever process commits to them. After an error the next call goes on where this
-// one ended. One call at a time.
+// Read brings the index up to the tables, whichever process commits to them. After an error the next call goes on where
+// this one ended. One call at a time.
 //
-// The days of a week are read from the table of hours, and then followed. The days before do not change any more: they are read
-// once, for the numbers of all datasets together, unless the index began with a saved one that has them.
+// The days of a week are read from the table of hours, and then followed. The days before do not change any more: they
+// are read once, for the numbers of all datasets together, unless the index began with a saved one that has them.
 func (x *Index) Read(ctx context.Context, now time.Time) error {
 	if !x.resumed {
 		if err := x.resume(ctx); err != nil {
@@ -24,9 +24,10 @@ func (x *Index) Read(ctx context.Context, now time.Time) error {
 		}
 		x.resumed = true
 	}
-	pending, all, err := x.follower.Read(ctx, x.lake, now.Add(-hoursKept), func(d lake.HourDay, pending []lake.Hour) error {
-		return x.readDay(d, pending, now)
-	})
+	pending, all, err := x.follower.Read(ctx, x.lake, now.Add(-hoursKept),
+		func(d lake.HourDay, pending []lake.Hour) error {
+			return x.readDay(d, pending, now)
+		})
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,8 @@ func (r *dayReader) dropOthers() {
 	}
 }
 
-// readOlder brings the numbers of all datasets together up to the days that are not followed any more, the newest first.
+// readOlder brings the numbers of all datasets together up to the days that are not followed any more, the newest
+// first.
 func (x *Index) readOlder(ctx context.Context, now time.Time) error {
 	known := map[int32]lake.Print{} // those that the follower has read, which will be older one day
 	for day, names := range x.follower.Files() {

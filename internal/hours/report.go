@@ -19,8 +19,8 @@ type Reason struct {
 // AddTo adds the counts of each step of the window to out: events where there are any, else problems.
 func (r *Reason) AddTo(out []int64, w Window) { r.series.addTo(out, w) }
 
-// Reasons are why events were rejected in the window. Reasons of the most events come first: to correct the first problem of
-// an event is what makes it acceptable, unless it has another.
+// Reasons are why events were rejected in the window. Reasons of the most events come first: to correct the first
+// problem of an event is what makes it acceptable, unless it has another.
 func (d *Dataset) Reasons(w Window) []Reason {
 	type place struct{ code, field string }
 	by := map[place]*Reason{}
@@ -52,7 +52,8 @@ func (d *Dataset) Reasons(w Window) []Reason {
 		out = append(out, *r)
 	}
 	slices.SortFunc(out, func(a, b Reason) int {
-		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(b.Problems, a.Problems), strings.Compare(a.Code, b.Code), strings.Compare(a.Field, b.Field))
+		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(b.Problems, a.Problems), strings.Compare(a.Code, b.Code),
+			strings.Compare(a.Field, b.Field))
 	})
 	return out
 }
@@ -65,8 +66,9 @@ func (d *Dataset) Rejected(code, field string, w Window) (events int64) {
 	return 0
 }
 
-// Onset is since when events are rejected with this code at this field without a pause of more than a day, as far as the dataset
-// goes back: a time in Unix seconds, exact to the hour within a week and to the day before that; 0 when there was no such event.
+// Onset is since when events are rejected with this code at this field without a pause of more than a day, as far as
+// the dataset goes back: a time in Unix seconds, exact to the hour within a week and to the day before that; 0 when
+// there was no such event.
 func (d *Dataset) Onset(code, field string) int64 {
 	return d.find(kindRejected, code, field).onset()
 }
@@ -96,12 +98,13 @@ func (s *series) onset() int64 {
 	return int64(s.days[j].first) * 3600
 }
 
-// weakWeight is what an event counts that carries an address hash as its only identifier: a household, not a person, and it
-// changes. Arbitrary, and written out wherever the number is shown.
+// weakWeight is what an event counts that carries an address hash as its only identifier: a household, not a person,
+// and it changes. Arbitrary, and written out wherever the number is shown.
 const weakWeight = 0.4
 
 // ReadinessFormula is how Readiness is computed, for people.
-const ReadinessFormula = "100 × (events with an e-mail hash or advertising id + 0.4 × events with only an address hash) ÷ accepted events"
+const ReadinessFormula = "100 × (events with an e-mail hash or advertising id + 0.4 × events with only an address " +
+	"hash) ÷ accepted events"
 
 // Readiness says how well accepted events can be matched to persons. Rejected events are no part of it.
 type Readiness struct {

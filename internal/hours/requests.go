@@ -1,7 +1,7 @@
 package hours
 
-// Requests are how many requests with events were answered, with a valid key. Those that were told to come later (429, 5xx)
-// are neither.
+// Requests are how many requests with events were answered, with a valid key. Those that were told to come later (429,
+// 5xx) are neither.
 type Requests struct {
 	Accepted int64 // with a receipt, replays included
 	Rejected int64
@@ -40,8 +40,8 @@ func (d *Dataset) RequestsBy(w Window) (accepted, rejected []int64) {
 	return accepted, rejected
 }
 
-// RejectedRequests are the requests of the window that were rejected with a code, and since when there are some, as Onset
-// says it.
+// RejectedRequests are the requests of the window that were rejected with a code, and since when there are some, as
+// Onset says it.
 func (d *Dataset) RejectedRequests(code string, w Window) (requests, onset int64) {
 	s := d.find(KindRequests, code, FieldRejected)
 	if s == nil {

@@ -56,8 +56,8 @@ type savedPoint struct {
 	First, Last int32
 }
 
-// Save keeps the index with the tables, for a process that starts: it begins there and reads what has come since. What pends is
-// not part of it. It runs between two calls of Read.
+// Save keeps the index with the tables, for a process that starts: it begins there and reads what has come since. What
+// pends is not part of it. It runs between two calls of Read.
 func (x *Index) Save(ctx context.Context) error {
 	head, sets := x.saved()
 	err := x.lake.SaveNumbers(ctx, int(head.Count%lake.NumbersSlots), func(w io.Writer) error {
@@ -93,7 +93,10 @@ func (x *Index) saved() (*saved, []savedSet) {
 	pending := x.pending
 	x.pend(overlay{}, 0)
 	defer x.pend(pending, 0)
-	head := &saved{Version: savedVersion, Count: x.saves + 1, Files: x.follower.Files(), Older: x.older, All: saveDataset(x.all)}
+	head := &saved{
+		Version: savedVersion, Count: x.saves + 1, Files: x.follower.Files(), Older: x.older,
+		All: saveDataset(x.all),
+	}
 	for _, k := range x.keys.list {
 		head.Keys = append(head.Keys, savedKey{k.kind, k.name, k.field})
 	}

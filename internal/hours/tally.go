@@ -34,8 +34,8 @@ const (
 	KindWarnings = "warnings"
 	// Name is single or batch, Count how many submissions.
 	KindSubmissions = "submissions"
-	// Name is an error code and Field FieldRejected, Count how many requests were rejected whole with it; or Name is empty and
-	// Field FieldReplayed, Count how many requests were answered with the receipt of an earlier one.
+	// Name is an error code and Field FieldRejected, Count how many requests were rejected whole with it; or Name is empty
+	// and Field FieldReplayed, Count how many requests were answered with the receipt of an earlier one.
 	KindRequests = "requests"
 )
 
@@ -123,7 +123,10 @@ func (t *Tally) Add(s *submission.Submission) {
 	c := t.cells[key]
 	if c == nil {
 		key.dataset = keep(key.dataset)
-		c = &cell{types: map[string]*typeCell{}, values: map[valueKey]*sum{}, rejections: map[rejectionKey]*sum{}, warnings: map[string]int64{}, requests: map[string]int64{}}
+		c = &cell{
+			types: map[string]*typeCell{}, values: map[valueKey]*sum{}, rejections: map[rejectionKey]*sum{},
+			warnings: map[string]int64{}, requests: map[string]int64{},
+		}
 		t.cells[key] = c
 	}
 	if s.Kind != submission.Rejected {
@@ -188,8 +191,8 @@ func (c *cell) row(r *event.Row) {
 	}
 }
 
-// keep is a text in memory of its own. Texts of a submission are parts of its frame: a tally of a thousand datasets that kept
-// them would keep a thousand frames.
+// keep is a text in memory of its own. Texts of a submission are parts of its frame: a tally of a thousand datasets
+// that kept them would keep a thousand frames.
 func keep(text string) string { return unique.Make(text).Value() }
 
 func one(b bool) int64 {

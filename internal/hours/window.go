@@ -171,7 +171,9 @@ func groups(all iter.Seq[*series], w Window, chosen func(seriesKey) bool) []Grou
 	for _, g := range by {
 		out = append(out, *g)
 	}
-	slices.SortFunc(out, func(a, b Group) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 

@@ -14,9 +14,10 @@ import (
 // maxLine bounds a line of NDJSON: four of the longest identifiers, escaped.
 const maxLine = 64 << 10
 
-// Read calls yield for each identifier of a file, folded, and returns how many rows the file has. It is CSV with a header, or
-// NDJSON, which begins with a brace; the columns are email_sha256, ifa, ip and partner_id. Empty values are skipped. A column
-// of another name is an error: it may hold people who would be left out. Errors name the row and never a value.
+// Read calls yield for each identifier of a file, folded, and returns how many rows the file has. It is CSV with a
+// header, or NDJSON, which begins with a brace; the columns are email_sha256, ifa, ip and partner_id. Empty values are
+// skipped. A column of another name is an error: it may hold people who would be left out. Errors name the row and
+// never a value.
 func Read(r io.Reader, maxRows int, yield func(Kind, string) error) (rows int, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	if mark, _ := in.Peek(3); string(mark) == "\xef\xbb\xbf" {
@@ -62,7 +63,8 @@ func one(name, value string, yield func(Kind, string) error) error {
 	return yield(k, folded)
 }
 
-var errColumn = errors.New("the columns of the file are email_sha256, ifa, ip and partner_id, one of them or more: rename or remove the others")
+var errColumn = errors.New("the columns of the file are email_sha256, ifa, ip and partner_id, one of them or more: " +
+	"rename or remove the others")
 
 // kindOf finds the kind of a column. Exports spell ip as the table does.
 func kindOf(name string) (Kind, bool) {
@@ -94,7 +96,8 @@ func rowsOf(in *bufio.Reader) (func() (map[string]string, error), error) {
 	c.ReuseRecord, c.TrimLeadingSpace = true, true
 	header, err := c.Read()
 	if err != nil {
-		return nil, errors.New("the file is empty: the first line of CSV names the columns, and NDJSON has an object in each line")
+		return nil,
+			errors.New("the file is empty: the first line of CSV names the columns, and NDJSON has an object in each line")
 	}
 	header = slices.Clone(header)
 	for i, name := range header {

@@ -1,5 +1,5 @@
-// Package identifier names the identifiers of people that operators erase, export and suppress: their kinds, their spelling,
-// and files of them.
+// Package identifier names the identifiers of people that operators erase, export and suppress: their kinds, their
+// spelling, and files of them.
 package identifier
 
 import (

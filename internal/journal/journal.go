@@ -24,8 +24,8 @@ const (
 	accepted  = 2048  // requests of the sample
 )
 
-// Request is what is known of a request. It holds no value from an event, and no member name that is not in the table of
-// fields.
+// Request is what is known of a request. It holds no value from an event, and no member name that is not in the table
+// of fields.
 type Request struct {
 	RequestID    string
 	At           time.Time
@@ -114,7 +114,8 @@ func (j *Journal) Add(r *Request, events bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.byID == nil {
-		j.byID, j.owners, j.said = map[string]map[*ownRequests]*list.Element{}, map[string]*ownRequests{}, map[saidKey]*list.Element{}
+		j.byID, j.owners, j.said = map[string]map[*ownRequests]*list.Element{}, map[string]*ownRequests{},
+			map[saidKey]*list.Element{}
 	}
 	for e := j.order.Front(); e != nil && r.At.Sub(e.Value.(*Request).At) > maxAge; e = j.order.Front() {
 		j.drop(e)
@@ -219,7 +220,8 @@ func (j *Journal) Find(requestID string, now time.Time) []Request {
 	return out[:min(len(out), foundMost)]
 }
 
-// AddAccepted remembers a request that was accepted whole, until so many others were that it is the oldest of the sample.
+// AddAccepted remembers a request that was accepted whole, until so many others were that it is the oldest of the
+// sample.
 func (j *Journal) AddAccepted(r *Request) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

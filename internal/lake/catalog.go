@@ -31,8 +31,8 @@ type Snapshot struct {
 	Erased     string           // what the one who erased noted, see Witness
 }
 
-// Snapshot returns a snapshot of the table of events; 0 is the newest. One that is not kept, or whose watermarks belong to
-// another stream, is ErrNotFound.
+// Snapshot returns a snapshot of the table of events; 0 is the newest. One that is not kept, or whose watermarks belong
+// to another stream, is ErrNotFound.
 func (l *Lake) Snapshot(ctx context.Context, id int64) (Snapshot, error) {
 	kept, err := l.events.Snapshot(ctx, id)
 	if errors.Is(err, iceberg.ErrNoSnapshot) {

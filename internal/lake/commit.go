@@ -34,7 +34,10 @@ func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) w
 	out := watermark.Origin{Stream: l.o.Stream}
 	for i := range b.Spans {
 		s := &b.Spans[i]
-		span := watermark.Span{Partition: s.Partition, From: reached(&s.From), To: max(s.To, reached(&s.From)), Sparse: sparse, Settled: s.To}
+		span := watermark.Span{
+			Partition: s.Partition, From: reached(&s.From), To: max(s.To, reached(&s.From)),
+			Sparse: sparse, Settled: s.To,
+		}
 		if b.Later {
 			span.Settled = min(s.From.Rejections, s.From.Hours)
 		}
@@ -45,14 +48,14 @@ func (l *Lake) origin(b *Batch, reached func(*Watermarks) uint64, sparse bool) w
 
 // Commit adds a batch, once: if it returns nil the rows are on stable storage and readers see them, and the same
 // batch again changes nothing. After an error it may have reached some tables; Watermarks says which. ErrFenced
-// comes back when the tables are not where the batch begins, ErrOtherStream and ErrNoWatermark when they do not belong to
-// the stream, ErrNoTable and ErrOtherTable when somebody has removed them, or put others in their place. Where the lake has
-// a throttle, Commit may take slack longer than it needs, so that requests find a processor.
+// comes back when the tables are not where the batch begins, ErrOtherStream and ErrNoWatermark when they do not belong
+// to the stream, ErrNoTable and ErrOtherTable when somebody has removed them, or put others in their place. Where the
+// lake has a throttle, Commit may take slack longer than it needs, so that requests find a processor.
 //
-// Order: rejections and hours, then events. A crash between tables leaves the later ones behind; Watermarks tells, and the
-// next batches leave out what is there. The commit of events notes how far the other two are, for they are not written to
-// when there is nothing for them. In a bucket, where each request waits for its answer, all three write their files side by
-// side, and the version of events that names them waits for the other two.
+// Order: rejections and hours, then events. A crash between tables leaves the later ones behind; Watermarks tells, and
+// the next batches leave out what is there. The commit of events notes how far the other two are, for they are not
+// written to when there is nothing for them. In a bucket, where each request waits for its answer, all three write
+// their files side by side, and the version of events that names them waits for the other two.
 func (l *Lake) Commit(ctx context.Context, b Batch, slack time.Duration) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

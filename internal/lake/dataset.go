@@ -18,13 +18,17 @@ type chosen func(dataset string, unix int64) bool
 
 func (c chosen) events() iceberg.Condition[event.Row] {
 	return iceberg.Condition[event.Row]{
-		Columns: []string{"data_set_id", "received_at"}, Match: func(r *event.Row) bool { return c(r.DatasetID, r.ReceivedAt) },
+		Columns: []string{"data_set_id", "received_at"}, Match: func(r *event.Row) bool {
+			return c(r.DatasetID, r.ReceivedAt)
+		},
 	}
 }
 
 func (c chosen) rejections() iceberg.Condition[Rejection] {
 	return iceberg.Condition[Rejection]{
-		Columns: []string{"data_set_id", "received_at"}, Match: func(r *Rejection) bool { return c(r.DatasetID, r.ReceivedAt) },
+		Columns: []string{"data_set_id", "received_at"}, Match: func(r *Rejection) bool {
+			return c(r.DatasetID, r.ReceivedAt)
+		},
 	}
 }
 
@@ -40,13 +44,15 @@ func (c chosen) days() iceberg.Condition[DaySum] {
 	}
 }
 
-// EraseCounts deletes what is counted of datasets, as Erase deletes events: from rejections, hours and days, and the numbers that
-// are kept beside them. match gets a dataset and when something was received, for hours and days their beginning. ErrDamaged
-// comes back, with the result, when files could not be read and so may hold some still.
+// EraseCounts deletes what is counted of datasets, as Erase deletes events: from rejections, hours and days, and the
+// numbers that are kept beside them. match gets a dataset and when something was received, for hours and days their
+// beginning. ErrDamaged comes back, with the result, when files could not be read and so may hold some still.
 //
-// Order: hours, then days: a sum that was made from the hours before is fenced off. A crash leaves some of it, and running it
-// again deletes that.
-func (l *Lake) EraseCounts(ctx context.Context, match func(dataset string, received int64) bool) (out Erased, err error) {
+// Order: hours, then days: a sum that was made from the hours before is fenced off. A crash leaves some of it, and
+// running it again deletes that.
+func (l *Lake) EraseCounts(ctx context.Context, match func(dataset string, received int64) bool) (out Erased,
+	err error,
+) {
 	var damaged error
 	add := func(one Erased, err error) error {
 		out.Rows, out.Replaced, out.Files = out.Rows+one.Rows, out.Replaced+one.Replaced, out.Files+one.Files
@@ -78,8 +84,8 @@ type Contents struct {
 	Days       int   `json:"days"`    // of receipt, with events or rejections
 }
 
-// Contents counts the rows of a dataset that were received before a day, or with a zero time all. ErrDamaged comes, with the result,
-// when files could not be read.
+// Contents counts the rows of a dataset that were received before a day, or with a zero time all. ErrDamaged comes,
+// with the result, when files could not be read.
 func (l *Lake) Contents(ctx context.Context, dataset string, before time.Time) (out Contents, err error) {
 	days := map[int64]bool{}
 	events := Query{Dataset: dataset, To: before, Columns: []string{"received_at"}}

@@ -16,8 +16,8 @@ import (
 	"sluice/internal/watermark"
 )
 
-// DaySum is one number of one dataset in one day of receipt: the sum of the rows of Hour that agree in everything but the hour.
-// There is one for each number.
+// DaySum is one number of one dataset in one day of receipt: the sum of the rows of Hour that agree in everything but
+// the hour. There is one for each number.
 type DaySum struct {
 	Day         int64 // Unix seconds, a whole day
 	DatasetID   string
@@ -44,7 +44,8 @@ var dayColumns = []parquetfile.Column[DaySum]{
 type dayTable = iceberg.Table[DaySum]
 
 var daySchema = iceberg.NewSchema(iceberg.Definition[DaySum]{
-	Name: daysTable, Comment: descriptions[daysTable].comment(), Docs: descriptions[daysTable].docs(), Columns: dayColumns, Day: "day", Months: true, Order: []string{"data_set_id", "day", "kind", "name", "field"},
+	Name: daysTable, Comment: descriptions[daysTable].comment(), Docs: descriptions[daysTable].docs(), Columns: dayColumns,
+	Day: "day", Months: true, Order: []string{"data_set_id", "day", "kind", "name", "field"},
 	Time: func(r *DaySum) int64 { return r.Day }, Compare: compareDays,
 })
 
@@ -59,7 +60,8 @@ func compareNumbers(a, b *DaySum) int {
 // secondsPerDay are those of a day of UTC.
 const secondsPerDay = 24 * 60 * 60
 
-// summedAfter is how long a day has been over before it is summed: compaction takes its files to be complete after an hour.
+// summedAfter is how long a day has been over before it is summed: compaction takes its files to be complete after an
+// hour.
 const summedAfter = time.Hour + 5*time.Minute
 
 // damagedAgain is after which time a day of which a file could not be read is tried again.
@@ -87,8 +89,8 @@ func (u *unsummable) note(day int32, now time.Time) {
 	u.days[day] = now
 }
 
-// SumDay makes the sums of one day of the hours that is over, the newest that has none, or other ones than its hours say by now.
-// It says whether there was such a day. It may be ended anywhere and run anywhere: see iceberg.PutSum.
+// SumDay makes the sums of one day of the hours that is over, the newest that has none, or other ones than its hours
+// say by now. It says whether there was such a day. It may be ended anywhere and run anywhere: see iceberg.PutSum.
 //
 // Steps: days.sum, then those of a commit.
 func (l *Lake) SumDay(ctx context.Context) (bool, error) { return l.sumDay(ctx, nil) }
@@ -144,8 +146,8 @@ func PrintOfDays(days []int32, prints map[int32]Print) Print {
 	return PrintOf(names)
 }
 
-// Prints are those of the days that the hours have, and of the files that the sums of a day were made from: where the two agree
-// the sums are those of the hours. The maps are not to be changed.
+// Prints are those of the days that the hours have, and of the files that the sums of a day were made from: where the
+// two agree the sums are those of the hours. The maps are not to be changed.
 func (l *Lake) Prints(ctx context.Context) (hours, summed map[int32]Print, err error) {
 	if summed, err = l.days.Summed(ctx); err != nil { // first: a sum is never newer than the hours that are looked at
 		return nil, nil, err
@@ -155,7 +157,9 @@ func (l *Lake) Prints(ctx context.Context) (hours, summed map[int32]Print, err e
 }
 
 // sumRows adds up a day of the hours, dataset by dataset.
-func (l *Lake) sumRows(ctx context.Context, day int32, print iceberg.Print, job *throttle.Job, add func(*DaySum) error) error {
+func (l *Lake) sumRows(ctx context.Context, day int32, print iceberg.Print, job *throttle.Job,
+	add func(*DaySum) error,
+) error {
 	s := daySummer{day: int64(day) * secondsPerDay, sums: map[numberKey]*DaySum{}, add: add}
 	n := 0
 	err := l.hours.Whole(ctx, day, print, func(h *Hour) error {
@@ -197,7 +201,8 @@ func (s *daySummer) row(h *Hour) error {
 	sum := s.sums[numberKey{h.Kind, h.Name, h.Field}]
 	if sum == nil {
 		sum = &DaySum{
-			Day: s.day, DatasetID: s.dataset, Kind: strings.Clone(h.Kind), Name: strings.Clone(h.Name), Field: strings.Clone(h.Field),
+			Day: s.day, DatasetID: s.dataset, Kind: strings.Clone(h.Kind), Name: strings.Clone(h.Name),
+			Field: strings.Clone(h.Field),
 			First: h.Hour, Last: h.Hour,
 		}
 		s.sums[numberKey{sum.Kind, sum.Name, sum.Field}] = sum
@@ -216,7 +221,8 @@ func (s *daySummer) flush() error {
 	}
 	for _, n := range s.by.All() {
 		list = append(list, &DaySum{
-			Day: s.day, DatasetID: s.dataset, Kind: n.Kind, Name: n.Name, Field: n.Field, Count: n.Count, Value: n.Value, First: n.First, Last: n.Last,
+			Day: s.day, DatasetID: s.dataset, Kind: n.Kind, Name: n.Name, Field: n.Field, Count: n.Count, Value: n.Value,
+			First: n.First, Last: n.Last,
 		})
 	}
 	slices.SortFunc(list, compareNumbers)
@@ -232,7 +238,8 @@ func (s *daySummer) flush() error {
 // CampaignSum is a number of a campaign in an hour, to be added up.
 func CampaignSum(h *Hour) campaign.Sum {
 	return campaign.Sum{
-		Number: campaign.Number{Kind: h.Kind, Name: h.Name, Field: h.Field, Count: h.Count, Value: h.Value}, First: h.Hour, Last: h.Hour,
+		Number: campaign.Number{Kind: h.Kind, Name: h.Name, Field: h.Field, Count: h.Count, Value: h.Value}, First: h.Hour,
+		Last: h.Hour,
 	}
 }
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// description is what people read of a table: in docs/tables.md, which is made from it, and where an engine describes the
-// table. The texts are Markdown.
+// description is what people read of a table: in docs/tables.md, which is made from it, and where an engine describes
+// the table. The texts are Markdown.
 type description struct {
 	text    string
 	columns map[string]string
@@ -14,27 +14,29 @@ type description struct {
 
 var descriptions = map[string]description{
 	eventsTable: {"One accepted event", map[string]string{
-		"event_id":              "the event. Sluice makes it, and it is the same on every reading",
-		"submission_id":         "the request that brought it. `GET /v1/submissions/{submission_id}` shows it",
-		"submission_index":      "its position in that request, from 0",
-		"received_at":           "when Sluice accepted it",
-		"data_set_id":           "the dataset",
-		"event_time":            "when it happened, as the sender says",
-		"event_type":            "`purchase`, `refund`, `add_to_cart`, …: the list is in [api.md](api.md)",
-		"custom_event_name":     "the name of an event of type `custom`",
-		"source":                "where it comes from, such as `website`, `app`, `offline`",
-		"cp_id":                 "the campaign. The dataset's id where the sender named none",
-		"cp_name":               "the name of the campaign",
-		"referer":               "the page before",
-		"page_url":              "the page",
-		"value":                 "what it is worth, in `currency_code`, as sent. For refunds see [revenue](#what-revenue-means)",
-		"currency_code":         "ISO 4217, capital letters",
-		"email_sha256":          "SHA-256 of the e-mail address",
-		"ifa":                   "advertising id; a UUID or hexadecimal digits in lower case",
-		"ip_sha256":             "SHA-256 of the IPv4 address",
-		"partner_id":            "the sender's own id of the person",
-		"sender_event_id":       "the sender's own id of what it reports: `id`, else `event_id`, else `custom_data.event_id`",
-		"order_id":              "the sender's own id of the order: `custom_data.order_id`, else `custom_data.transaction_id`",
+		"event_id":          "the event. Sluice makes it, and it is the same on every reading",
+		"submission_id":     "the request that brought it. `GET /v1/submissions/{submission_id}` shows it",
+		"submission_index":  "its position in that request, from 0",
+		"received_at":       "when Sluice accepted it",
+		"data_set_id":       "the dataset",
+		"event_time":        "when it happened, as the sender says",
+		"event_type":        "`purchase`, `refund`, `add_to_cart`, …: the list is in [api.md](api.md)",
+		"custom_event_name": "the name of an event of type `custom`",
+		"source":            "where it comes from, such as `website`, `app`, `offline`",
+		"cp_id":             "the campaign. The dataset's id where the sender named none",
+		"cp_name":           "the name of the campaign",
+		"referer":           "the page before",
+		"page_url":          "the page",
+		"value": "what it is worth, in `currency_code`, as sent. For refunds see " +
+			"[revenue](#what-revenue-means)",
+		"currency_code":   "ISO 4217, capital letters",
+		"email_sha256":    "SHA-256 of the e-mail address",
+		"ifa":             "advertising id; a UUID or hexadecimal digits in lower case",
+		"ip_sha256":       "SHA-256 of the IPv4 address",
+		"partner_id":      "the sender's own id of the person",
+		"sender_event_id": "the sender's own id of what it reports: `id`, else `event_id`, else `custom_data.event_id`",
+		"order_id": "the sender's own id of the order: `custom_data.order_id`, else " +
+			"`custom_data.transaction_id`",
 		"gpp_string":            "consent: the Global Privacy Protocol string",
 		"gpp_sid":               "the sections of that string that apply",
 		"us_privacy_string":     "consent: the older US string",
@@ -54,7 +56,8 @@ var descriptions = map[string]description{
 		"count":         "how often the problem occurred",
 		"events":        "events whose first problem it was. These add up to all rejected events",
 	}},
-	hoursTable: {"One number of one dataset in one hour of receipt. Several rows can have the same `hour`, `data_set_id`, `kind`, " +
+	hoursTable: {"One number of one dataset in one hour of receipt. Several rows can have the same `hour`, " +
+		"`data_set_id`, `kind`, " +
 		"`name` and `field`: always add up `count` and `value`", map[string]string{
 		"hour":        "start of the hour in which Sluice accepted the events",
 		"data_set_id": "the dataset",

@@ -61,8 +61,9 @@ func (p Predicate) condition() (c iceberg.Condition[event.Row], err error) {
 // Erased is what an erasure did.
 type Erased = iceberg.Deleted
 
-// Witness is told of the rows that an erasure deletes, before they are gone, and says what the snapshot notes that is without
-// them. Of a row it sees the event id, the dataset, when it was received, what it may be used for, and identifiers.
+// Witness is told of the rows that an erasure deletes, before they are gone, and says what the snapshot notes that is
+// without them. Of a row it sees the event id, the dataset, when it was received, what it may be used for, and
+// identifiers.
 type Witness = iceberg.Witness[event.Row]
 
 // witnessed are the columns of a row that a Witness sees, beside those of the condition.
@@ -76,7 +77,8 @@ func (l *Lake) ErasedMark(ctx context.Context) (string, error) {
 
 // Erase deletes every stored event that carries an identifier, so that no file holds it any more. Rows that are
 // committed while it runs may be missed; rows that were there when it began are not, wherever compaction carried
-// them. w, which may be nil, is told of them. ErrDamaged comes back, with the result, when files could not be read and so may hold it still.
+// them. w, which may be nil, is told of them. ErrDamaged comes back, with the result, when files could not be read and
+// so may hold it still.
 func (l *Lake) Erase(ctx context.Context, p Predicate, w Witness) (Erased, error) {
 	c, err := p.condition()
 	if err != nil {
@@ -85,8 +87,8 @@ func (l *Lake) Erase(ctx context.Context, p Predicate, w Witness) (Erased, error
 	return l.events.Delete(ctx, c, w, witnessed...)
 }
 
-// EraseWhere deletes every stored event that match chooses, as Erase does. match sees the identifiers of a row, its dataset
-// and when it was received.
+// EraseWhere deletes every stored event that match chooses, as Erase does. match sees the identifiers of a row, its
+// dataset and when it was received.
 func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool, w Witness) (Erased, error) {
 	return l.events.Delete(ctx, carried(match), w, witnessed...)
 }
@@ -99,7 +101,9 @@ func carried(match func(*event.Row) bool) iceberg.Condition[event.Row] {
 }
 
 // CountWhere says how many stored events EraseWhere would delete, and calls seen with each.
-func (l *Lake) CountWhere(ctx context.Context, match func(*event.Row) bool, seen func(*event.Row)) (rows int64, err error) {
+func (l *Lake) CountWhere(ctx context.Context, match func(*event.Row) bool, seen func(*event.Row)) (rows int64,
+	err error,
+) {
 	q := iceberg.Query[event.Row]{Conditions: []iceberg.Condition[event.Row]{carried(match)}, Columns: []string{}}
 	err = l.events.Scan(ctx, q, func(some []event.Row) error {
 		rows += int64(len(some))
@@ -111,15 +115,15 @@ func (l *Lake) CountWhere(ctx context.Context, match func(*event.Row) bool, seen
 	return rows, err
 }
 
-// KeepsVersions says whether the bucket of the tables has kept what was deleted from it: then an erased identifier is still
-// in versions of objects, which no table lists.
+// KeepsVersions says whether the bucket of the tables has kept what was deleted from it: then an erased identifier is
+// still in versions of objects, which no table lists.
 func (l *Lake) KeepsVersions() bool {
 	s, ok := l.o.Store.(*objectstore.S3)
 	return ok && s.KeepsVersions()
 }
 
-// EventsUpdated is when the table events changed, of the version that was read last. It goes back only if an old version of
-// the table is put back.
+// EventsUpdated is when the table events changed, of the version that was read last. It goes back only if an old
+// version of the table is put back.
 func (l *Lake) EventsUpdated() time.Time { return l.events.Stats().Updated }
 
 // Mentions says in which columns other rows hold the same text as an identifier, and in how many: Erase does not delete
@@ -163,7 +167,8 @@ func (l *Lake) Mentions(ctx context.Context, p Predicate) (map[string]int64, err
 	}
 	_, err = l.events.Count(ctx, iceberg.Condition[event.Row]{
 		Columns: []string{
-			"data_set_id", "email_sha256", "ip_sha256", "ifa", "partner_id", "page_url", "referer", "custom_data", "custom_event_name",
+			"data_set_id", "email_sha256", "ip_sha256", "ifa", "partner_id", "page_url", "referer", "custom_data",
+			"custom_event_name",
 			"source", "cp_id", "cp_name", "sender_event_id", "order_id",
 		}, Match: match,
 	})

@@ -82,7 +82,8 @@ func eventColumns() (columns []parquetfile.Column[event.Row]) {
 		case c.List != nil:
 			column = parquetfile.List(s.id, gppSIDElement, c.Name, s.encoding, c.List)
 		case c.Outcome != nil:
-			column = parquetfile.Enum(s.id, c.Name, s.encoding, func(r *event.Row) string { return c.Outcome(r).String() }, setPrivacy)
+			column = parquetfile.Enum(s.id, c.Name, s.encoding, func(r *event.Row) string { return c.Outcome(r).String() },
+				setPrivacy)
 		case c.Flag != nil:
 			column = parquetfile.Bool(s.id, c.Name, c.Flag)
 		}
@@ -100,7 +101,8 @@ func eventColumns() (columns []parquetfile.Column[event.Row]) {
 type eventTable = iceberg.Table[event.Row]
 
 var eventSchema = iceberg.NewSchema(iceberg.Definition[event.Row]{
-	Name: eventsTable, Comment: descriptions[eventsTable].comment(), Docs: descriptions[eventsTable].docs(), Columns: eventColumns(), Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
+	Name: eventsTable, Comment: descriptions[eventsTable].comment(), Docs: descriptions[eventsTable].docs(),
+	Columns: eventColumns(), Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
 	Time: func(r *event.Row) int64 { return r.ReceivedAt }, Compare: compareEvents,
 })
 
@@ -153,10 +155,12 @@ func (q *Query) query() iceberg.Query[event.Row] {
 		out.Conditions = append(out.Conditions, condition("submission_id", match, nil))
 	}
 	if w := (span{q.EventFrom, q.EventTo}); w != (span{}) {
-		out.Conditions = append(out.Conditions, condition("event_time", func(r *event.Row) bool { return w.holds(r.EventTime) }, nil))
+		out.Conditions = append(out.Conditions,
+			condition("event_time", func(r *event.Row) bool { return w.holds(r.EventTime) }, nil))
 	}
 	if q.EventType != "" {
-		out.Conditions = append(out.Conditions, condition("event_type", func(r *event.Row) bool { return r.EventType == q.EventType }, nil))
+		out.Conditions = append(out.Conditions,
+			condition("event_type", func(r *event.Row) bool { return r.EventType == q.EventType }, nil))
 	}
 	if q.Identifier != (Predicate{}) {
 		c, err := q.Identifier.condition()

@@ -39,10 +39,11 @@ func (l *Lake) FindSubmission(ctx context.Context, dataset, id string) (*Found, 
 		}
 	}
 	slices.SortFunc(out.Rows, func(a, b event.Row) int { return cmp.Compare(a.SubmissionIndex, b.SubmissionIndex) })
-	err := l.ScanRejections(ctx, RejectionQuery{Dataset: dataset, SubmissionID: id, From: q.From, To: q.To}, func(r *Rejection) error {
-		out.Rejected += r.Events
-		return nil
-	})
+	err := l.ScanRejections(ctx, RejectionQuery{Dataset: dataset, SubmissionID: id, From: q.From, To: q.To},
+		func(r *Rejection) error {
+			out.Rejected += r.Events
+			return nil
+		})
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, err
 	}

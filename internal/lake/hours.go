@@ -13,8 +13,8 @@ import (
 	"sluice/internal/watermark"
 )
 
-// Hour is one number of one dataset in one hour of receipt; see the Kind constants. Rows that agree in everything but Count and
-// Value are to be added up.
+// Hour is one number of one dataset in one hour of receipt; see the Kind constants. Rows that agree in everything but
+// Count and Value are to be added up.
 type Hour struct {
 	Hour      int64 // Unix seconds, a whole hour
 	DatasetID string
@@ -38,7 +38,8 @@ var hourColumns = []parquetfile.Column[Hour]{
 type hourTable = iceberg.Table[Hour]
 
 var hourSchema = iceberg.NewSchema(iceberg.Definition[Hour]{
-	Name: hoursTable, Comment: descriptions[hoursTable].comment(), Docs: descriptions[hoursTable].docs(), Columns: hourColumns, Day: "hour", Order: []string{"data_set_id", "hour", "kind", "name", "field"},
+	Name: hoursTable, Comment: descriptions[hoursTable].comment(), Docs: descriptions[hoursTable].docs(),
+	Columns: hourColumns, Day: "hour", Order: []string{"data_set_id", "hour", "kind", "name", "field"},
 	Time: func(r *Hour) int64 { return r.Hour }, Compare: compareHours, Fold: addHours,
 })
 
@@ -89,8 +90,9 @@ func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) err
 	return l.hours.Scan(ctx, out, each(ctx, yield))
 }
 
-// Settled has scan read the table of hours beside the hours that are not in it: see Pend. It is called again where the table has
-// moved meanwhile, and begins anew each time. The third time this process commits no hours until scan returns.
+// Settled has scan read the table of hours beside the hours that are not in it: see Pend. It is called again where the
+// table has moved meanwhile, and begins anew each time. The third time this process commits no hours until scan
+// returns.
 func (l *Lake) Settled(ctx context.Context, scan func(pending []Hour) error) error {
 	for range 2 {
 		before, pending, err := l.newestHours(ctx)
@@ -143,8 +145,9 @@ func (l *Lake) newestHours(ctx context.Context) (v iceberg.Version, pending []Ho
 	return v, l.pending, err
 }
 
-// Pend tells the lake which hours belong to events that are committed, and are not in the table of hours yet: they replace
-// those of the call before. Those who show numbers add them up. A commit of hours ends them. The lake keeps the slice.
+// Pend tells the lake which hours belong to events that are committed, and are not in the table of hours yet: they
+// replace those of the call before. Those who show numbers add them up. A commit of hours ends them. The lake keeps the
+// slice.
 func (l *Lake) Pend(hours []Hour) {
 	l.pendMu.Lock()
 	defer l.pendMu.Unlock()

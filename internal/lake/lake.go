@@ -1,5 +1,5 @@
-// Package lake keeps what was accepted, and what was rejected, in Iceberg tables: events and rejections, and counts of them by
-// hour and by day.
+// Package lake keeps what was accepted, and what was rejected, in Iceberg tables: events and rejections, and counts of
+// them by hour and by day.
 package lake
 
 import (
@@ -37,8 +37,8 @@ type Options struct {
 	// ErrOtherStream or ErrNoWatermark for tables that do not belong to it. "" is for who does not load.
 	Stream string
 
-	// PutBack is called when somebody has put an older copy of the table of events in its place, with the time at which the
-	// copy was last changed, before anything is done with it; after its error nothing is. nil does nothing.
+	// PutBack is called when somebody has put an older copy of the table of events in its place, with the time at which
+	// the copy was last changed, before anything is done with it; after its error nothing is. nil does nothing.
 	PutBack func(ctx context.Context, changed time.Time) error
 
 	// Step is called before each named step that changes a table; its error ends it there. Tests crash with it. The names
@@ -98,8 +98,8 @@ func Open(ctx context.Context, o Options) (*Lake, error) {
 	return l, nil
 }
 
-// New is a lake whose tables are not open: until Open has returned nil, what needs them is ErrNotOpen. Nothing runs until
-// Run.
+// New is a lake whose tables are not open: until Open has returned nil, what needs them is ErrNotOpen. Nothing runs
+// until Run.
 func New(o Options) *Lake {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -118,7 +118,8 @@ func New(o Options) *Lake {
 	return l
 }
 
-// Open opens the tables, or makes them, unless the store is open to be read only. After an error it can be called again.
+// Open opens the tables, or makes them, unless the store is open to be read only. After an error it can be called
+// again.
 func (l *Lake) Open(ctx context.Context) error {
 	for _, t := range l.tables() {
 		if err := t.Open(ctx); err != nil {
@@ -199,8 +200,8 @@ func (l *Lake) WriteParquet(ctx context.Context, q Query, w io.Writer) (rows int
 	return l.events.WriteParquet(ctx, q.query(), w)
 }
 
-// DamagedFiles returns where the files of all tables lie that this process could not read, and that StillDamaged has not found
-// whole since.
+// DamagedFiles returns where the files of all tables lie that this process could not read, and that StillDamaged has
+// not found whole since.
 func (l *Lake) DamagedFiles() (out []string) {
 	for _, t := range l.tables() {
 		out = append(out, t.DamagedFiles()...)

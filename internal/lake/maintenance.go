@@ -72,8 +72,9 @@ func (l *Lake) Check(
 var ErrInUse = iceberg.ErrInUse
 
 // CopyTo copies the tables to another place while others commit. It can be interrupted and repeated. Of the
-// tables that are loaded events are copied first: the other ones may hold more than the copy of events says, never less, so a
-// loader that goes on from the copy brings what is missing, once. The sums by day say what they were made from.
+// tables that are loaded events are copied first: the other ones may hold more than the copy of events says, never
+// less, so a loader that goes on from the copy brings what is missing, once. The sums by day say what they were made
+// from.
 func (l *Lake) CopyTo(ctx context.Context, to objectstore.Store, progress func(done, total int)) error {
 	tables := l.tables()
 	slices.Reverse(tables)
@@ -85,8 +86,8 @@ func (l *Lake) CopyTo(ctx context.Context, to objectstore.Store, progress func(d
 	return l.copyNumbers(ctx, to)
 }
 
-// Identity tells the tables at a place from others; a copy that CopyTo made has the same. It also says up to where they hold
-// the events of each partition of the stream. It changes nothing, unlike Open.
+// Identity tells the tables at a place from others; a copy that CopyTo made has the same. It also says up to where they
+// hold the events of each partition of the stream. It changes nothing, unlike Open.
 func Identity(ctx context.Context, at objectstore.Store) (iceberg.Identity, error) {
 	return iceberg.Identify(ctx, at.Sub(eventsTable))
 }
@@ -97,9 +98,9 @@ const (
 	sweepEvery    = 5 * time.Minute
 )
 
-// backlog knows since when commits follow one another without a pause. Compaction leaves them the processors and the memory
-// for the first minute: small files for that long cost readers less than rows that are not there yet. A backlog that lasts
-// longer has to share, or small files would add up.
+// backlog knows since when commits follow one another without a pause. Compaction leaves them the processors and the
+// memory for the first minute: small files for that long cost readers less than rows that are not there yet. A backlog
+// that lasts longer has to share, or small files would add up.
 type backlog struct {
 	mu          sync.Mutex
 	first, last time.Time // commits in a hurry
@@ -124,9 +125,9 @@ func (b *backlog) alone(now time.Time) bool {
 	return now.Sub(b.last) < maintainEvery && now.Sub(b.first) < backlogAlone
 }
 
-// Run compacts, sums days, expires, retains and sweeps until ctx ends. With a throttle it works at most half of the time, so that
-// commits and readers have the machine for the other half. One process of those that share a lake should run it;
-// more do no harm.
+// Run compacts, sums days, expires, retains and sweeps until ctx ends. With a throttle it works at most half of the
+// time, so that commits and readers have the machine for the other half. One process of those that share a lake should
+// run it; more do no harm.
 func (l *Lake) Run(ctx context.Context) error {
 	l.running.Store(true)
 	defer l.running.Store(false)

@@ -9,8 +9,8 @@ import (
 	"sluice/internal/objectstore"
 )
 
-// The numbers that a process has in memory are kept beside the tables, so that another one can begin with them. They are a copy:
-// without it the tables have everything.
+// The numbers that a process has in memory are kept beside the tables, so that another one can begin with them. They
+// are a copy: without it the tables have everything.
 const numbersPlace = "numbers"
 
 // numbersNames are the slots: a crash while one is written leaves the other.
@@ -22,8 +22,8 @@ const NumbersSlots = 2
 // Maintained says whether this process maintains the tables.
 func (l *Lake) Maintained() bool { return l.running.Load() }
 
-// SaveNumbers keeps what write writes in one of NumbersSlots, in the place of what was kept there before. A crash may leave part
-// of it: who reads it must notice, and has the other slot.
+// SaveNumbers keeps what write writes in one of NumbersSlots, in the place of what was kept there before. A crash may
+// leave part of it: who reads it must notice, and has the other slot.
 func (l *Lake) SaveNumbers(ctx context.Context, slot int, write func(io.Writer) error) error {
 	at, name := l.o.Store.Sub(numbersPlace), numbersNames[slot]
 	if err := at.Remove(ctx, name); err != nil {

@@ -9,7 +9,8 @@ import (
 	"sluice/internal/watermark"
 )
 
-// The tables cannot be loaded from a stream of which their watermarks say nothing: events would be there twice, or never.
+// The tables cannot be loaded from a stream of which their watermarks say nothing: events would be there twice, or
+// never.
 var (
 	ErrOtherStream = watermark.ErrOtherStream // they were loaded from another stream
 	ErrNoWatermark = watermark.ErrNoWatermark // they have rows, and no watermark at all
@@ -33,8 +34,8 @@ type Watermarks struct{ Events, Rejections, Hours uint64 }
 // Least is the lowest of the three: what comes after it is missing in one table at least.
 func (w Watermarks) Least() uint64 { return min(w.Events, w.Rejections, w.Hours) }
 
-// Watermarks says how far the tables are. Rejections and hours are not written to when there is nothing for them; how far
-// they are is then noted in the table of events.
+// Watermarks says how far the tables are. Rejections and hours are not written to when there is nothing for them; how
+// far they are is then noted in the table of events.
 func (l *Lake) Watermarks(ctx context.Context, partition uint8) (w Watermarks, err error) {
 	rejections, err := l.progress(ctx, l.rejections)
 	if err != nil {
@@ -82,9 +83,9 @@ func (l *Lake) Reached(ctx context.Context) (map[uint8]uint64, error) {
 	return out, nil
 }
 
-// Adopt makes the tables continue the stream that the lake was opened for, after marks. The caller knows that nothing of the
-// stream after the marks is in the tables, and that everything before them is, or is gone. Tables that belong to the
-// stream already stay as they are; Adopt says whether there were others. After a crash the next call does the rest.
+// Adopt makes the tables continue the stream that the lake was opened for, after marks. The caller knows that nothing
+// of the stream after the marks is in the tables, and that everything before them is, or is gone. Tables that belong to
+// the stream already stay as they are; Adopt says whether there were others. After a crash the next call does the rest.
 func (l *Lake) Adopt(ctx context.Context, marks map[uint8]uint64) (adopted bool, err error) {
 	for _, t := range l.loaded() {
 		did, err := t.Adopt(ctx, l.o.Stream, marks)

@@ -35,7 +35,8 @@ var rejectionColumns = []parquetfile.Column[Rejection]{
 type rejectionTable = iceberg.Table[Rejection]
 
 var rejectionSchema = iceberg.NewSchema(iceberg.Definition[Rejection]{
-	Name: rejectionsTable, Comment: descriptions[rejectionsTable].comment(), Docs: descriptions[rejectionsTable].docs(), Columns: rejectionColumns, Day: "received_at", Order: []string{"data_set_id", "received_at"},
+	Name: rejectionsTable, Comment: descriptions[rejectionsTable].comment(), Docs: descriptions[rejectionsTable].docs(),
+	Columns: rejectionColumns, Day: "received_at", Order: []string{"data_set_id", "received_at"},
 	Time: func(r *Rejection) int64 { return r.ReceivedAt }, Compare: compareRejections,
 })
 

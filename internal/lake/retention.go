@@ -26,10 +26,10 @@ func Keep(d time.Duration) func(context.Context) (Retention, error) {
 }
 
 // Retain drops the days that were received longer ago than the retention; hours and days, and rejections where
-// events are kept for ever, after 13 months. It says how many rows are gone from the newest snapshots; their files go with the
-// snapshots that still list them. Days count from the newest receipt, or from the clock if that is earlier: a clock that
-// is wrong on the node that happens to commit drops nothing. See iceberg for what is held back. Then rows of datasets go that have
-// a retention of their own, out of files that stay.
+// events are kept for ever, after 13 months. It says how many rows are gone from the newest snapshots; their files go
+// with the snapshots that still list them. Days count from the newest receipt, or from the clock if that is earlier: a
+// clock that is wrong on the node that happens to commit drops nothing. See iceberg for what is held back. Then rows of
+// datasets go that have a retention of their own, out of files that stay.
 func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
 	var r Retention
 	if l.o.Retention != nil {
@@ -49,7 +49,10 @@ func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
 		if keep <= 0 {
 			continue
 		}
-		gone, err := t.Retain(ctx, iceberg.Retention{Counted: from, Before: from.Add(-keep), Confirmed: r.Confirmed.Add(-keep)})
+		gone, err := t.Retain(ctx, iceberg.Retention{
+			Counted: from, Before: from.Add(-keep),
+			Confirmed: r.Confirmed.Add(-keep),
+		})
 		if err != nil {
 			return rows, err
 		}
@@ -59,8 +62,8 @@ func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
 	return rows + gone, err
 }
 
-// counted is the time from which retention counts; there is none while the tables are empty. Of receipts the day is known:
-// where today has none it is the first second of the last day that has.
+// counted is the time from which retention counts; there is none while the tables are empty. Of receipts the day is
+// known: where today has none it is the first second of the last day that has.
 func (l *Lake) counted() (from time.Time, some bool) {
 	var newest time.Time
 	for _, t := range l.tables() {

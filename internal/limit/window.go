@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Window counts what a dataset has used lately, such as idempotency keys as long as they are known. The zero value is empty.
+// Window counts what a dataset has used lately, such as idempotency keys as long as they are known. The zero value is
+// empty.
 type Window struct {
 	mu    sync.Mutex
 	hours map[int64]int64 // how many came in each

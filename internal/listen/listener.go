@@ -1,5 +1,5 @@
-// Package listen has HTTP servers, listeners and certificates that strangers cannot exhaust: connections are bounded in all and
-// for one peer, and those that carry a valid key go before the others.
+// Package listen has HTTP servers, listeners and certificates that strangers cannot exhaust: connections are bounded in
+// all and for one peer, and those that carry a valid key go before the others.
 package listen
 
 import (
@@ -19,10 +19,10 @@ import (
 // 20 KiB without TLS).
 const ConnectionCost = 24 << 10
 
-// New returns a listener that accepts so many connections at one time, of which one peer may have perPeer; 0 is a half: others
-// must get in while one holds all it can. Over a limit, the new connection takes the place of the one without a valid key
-// whose last request is the oldest: strangers who hold connections keep out nobody who has a key. Where there is none, the new
-// one is closed at once. Use it with NewServer or NewOpsServer.
+// New returns a listener that accepts so many connections at one time, of which one peer may have perPeer; 0 is a half:
+// others must get in while one holds all it can. Over a limit, the new connection takes the place of the one without a
+// valid key whose last request is the oldest: strangers who hold connections keep out nobody who has a key. Where there
+// is none, the new one is closed at once. Use it with NewServer or NewOpsServer.
 func New(l net.Listener, most, perPeer int64) *Listener {
 	return &Listener{Listener: l, c: &connections{most: most, share: perPeer}}
 }
@@ -51,8 +51,8 @@ func (c *connections) stats() Stats {
 	}
 }
 
-// connections counts places: one for each open connection, and one for each further stream of HTTP/2 that a stranger has
-// open on it, for such a stream costs about as much.
+// connections counts places: one for each open connection, and one for each further stream of HTTP/2 that a stranger
+// has open on it, for such a stream costs about as much.
 type connections struct {
 	most                                         int64
 	share                                        int64 // of one peer; 0 for a half
@@ -65,8 +65,8 @@ type connections struct {
 	strangers list.List // of *Conn without a valid key so far; the one whose last request is the oldest first
 }
 
-// StrangerStreams is how many streams of HTTP/2 a connection may have open without a valid key. Arbitrary: browsers open
-// six connections instead.
+// StrangerStreams is how many streams of HTTP/2 a connection may have open without a valid key. Arbitrary: browsers
+// open six connections instead.
 const StrangerStreams = 8
 
 // leastPerPeer is how many connections one peer may have in any case (arbitrary).
@@ -140,8 +140,8 @@ func (c *connections) leave(peer netip.Addr) {
 	}
 }
 
-// know takes a connection out of the list of strangers. A part of all places stays with strangers, so that there is always
-// one to replace: a probe of a load balancer has no key.
+// know takes a connection out of the list of strangers. A part of all places stays with strangers, so that there is
+// always one to replace: a probe of a load balancer has no key.
 func (c *connections) know(conn *Conn) {
 	if conn.place == nil || conn.left || c.known >= c.most-max(1, c.most/16) {
 		return
@@ -227,8 +227,8 @@ func unwrap(conn net.Conn) net.Conn {
 // asks for forty things at once).
 const MostReset = 32
 
-// OpenStream counts a request without a valid key, until CloseStream. It returns false if there is no place for it, and ends
-// the connection of one who goes on: to read and reset a stream costs as much as to open it.
+// OpenStream counts a request without a valid key, until CloseStream. It returns false if there is no place for it, and
+// ends the connection of one who goes on: to read and reset a stream costs as much as to open it.
 func (conn *Conn) OpenStream() bool {
 	if conn == nil {
 		return true
@@ -283,7 +283,8 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// CarriedKey notes that the connection of a request carried a valid key, password or token, so that none takes its place.
+// CarriedKey notes that the connection of a request carried a valid key, password or token, so that none takes its
+// place.
 func CarriedKey(ctx context.Context) {
 	conn := Of(ctx)
 	if conn == nil || conn.known.Load() {

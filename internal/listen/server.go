@@ -9,8 +9,8 @@ import (
 
 // NewServer returns a server for senders, hardened: nobody holds a connection for nothing. A request has ten
 // seconds to arrive; a large body sets itself a deadline by its size, and so does every answer. It speaks HTTP/1.1 and
-// HTTP/2, with TLS when there is a certificate. Start it with Serve or ServeTLS("", ""); Shutdown lets requests in flight
-// finish.
+// HTTP/2, with TLS when there is a certificate. Start it with Serve or ServeTLS("", ""); Shutdown lets requests in
+// flight finish.
 func NewServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Server {
 	s := newServer(h, cert, log)
 	s.DisableGeneralOptionsHandler = true // every answer is ours
@@ -27,8 +27,8 @@ func NewServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Server
 // deadline. Arbitrary: a page takes milliseconds, a look-up at most ten seconds.
 const opsWrite = 30 * time.Second
 
-// NewOpsServer returns a server for operators, hardened in the same way. Its streams count as connections of its listener,
-// which is one of New.
+// NewOpsServer returns a server for operators, hardened in the same way. Its streams count as connections of its
+// listener, which is one of New.
 func NewOpsServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Server {
 	s := newServer(limitStreams(h), cert, log)
 	s.WriteTimeout = opsWrite

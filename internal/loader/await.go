@@ -16,7 +16,8 @@ import (
 const awaitWithin = 15 * time.Second
 
 // ErrNotLoaded means that the tables lack events that were acknowledged before somebody began to wait for them.
-var ErrNotLoaded = fmt.Errorf("the server has loaded nothing for %v and has not loaded all it acknowledged", awaitWithin)
+var ErrNotLoaded = fmt.Errorf("the server has loaded nothing for %v and has not loaded all it acknowledged",
+	awaitWithin)
 
 // watermarks is the lake, as far as Await knows it.
 type watermarks interface {
@@ -33,7 +34,9 @@ type ends interface {
 // waited for. work, if not nil, does the loading, and commits the counts when it ends. flush, if not nil, asks the
 // loader elsewhere for the counts, and Await waits for them, too. Without progress of any partition for awaitWithin
 // it returns ErrNotLoaded.
-func Await(ctx context.Context, s ends, l watermarks, work func(context.Context) error, flush func(context.Context)) error {
+func Await(ctx context.Context, s ends, l watermarks, work func(context.Context) error,
+	flush func(context.Context),
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	goals, err := goals(ctx, s)

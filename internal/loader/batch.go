@@ -89,8 +89,9 @@ func (b *batch) full(beside bool) bool {
 }
 
 // add takes a frame in. What cannot be read goes into quarantine and does not stop what follows; an error comes only
-// from keeping it, for then the frame must come again, and for what a later version has written. Gaps and damage among frames whose events are stored are of no
-// interest: the stream may have dropped them by age since, or have come back from a backup without them.
+// from keeping it, for then the frame must come again, and for what a later version has written. Gaps and damage among
+// frames whose events are stored are of no interest: the stream may have dropped them by age since, or have come back
+// from a backup without them.
 func (b *batch) add(a *assignment, f stream.Frame) error {
 	p := a.p
 	if err := checkVersion(&f); err != nil {

@@ -291,7 +291,8 @@ func (c *collector) land(err error) {
 // maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
 const maxRejections = 64_000
 
-// maxCampaigns are how many campaigns may be counted, in all datasets, before the counts are written. Arbitrary, some 16 MB.
+// maxCampaigns are how many campaigns may be counted, in all datasets, before the counts are written. Arbitrary, some
+// 16 MB.
 const maxCampaigns = 64_000
 
 // assemble makes the batch of the lake, with the counts when they are due.

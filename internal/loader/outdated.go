@@ -9,9 +9,9 @@ import (
 	"sluice/internal/submission"
 )
 
-// A frame, a record or a table of a later version is whole: a newer program reads it. So it is not damage, and nothing of it
-// goes into quarantine. This process stops to load for good, because its version does not change, and in a cluster leaves
-// the tables to newer nodes.
+// A frame, a record or a table of a later version is whole: a newer program reads it. So it is not damage, and nothing
+// of it goes into quarantine. This process stops to load for good, because its version does not change, and in a
+// cluster leaves the tables to newer nodes.
 
 // outdate notes that this program is too old for something, if that is what an error says.
 func (l *Loader) outdate(err error) bool {
@@ -19,7 +19,8 @@ func (l *Loader) outdate(err error) bool {
 		return false
 	}
 	why := fmt.Sprintf("%s. A newer sluice has written it, and this one is too old to load. Nothing is lost: events are "+
-		"accepted and wait in the stream. Start this server with the newer version; in a cluster newer nodes load meanwhile", err)
+		"accepted and wait in the stream. Start this server with the newer version; in a cluster newer nodes load meanwhile",
+		err)
 	if l.outdated.CompareAndSwap(nil, &why) {
 		l.o.Log.Error("this program is too old to load", "error", err)
 		if l.o.Engine != nil {

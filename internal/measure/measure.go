@@ -1,6 +1,6 @@
 // Package measure makes the SQL views that count conversions once, take refunds off and attribute conversions to
-// impressions. One source (the files sql/*.sql) gives the statements of every dialect; docs/measure.md has each definition in
-// words.
+// impressions. One source (the files sql/*.sql) gives the statements of every dialect; docs/measure.md has each
+// definition in words.
 package measure
 
 import (
@@ -35,7 +35,8 @@ type Settings struct {
 func Defaults() Settings {
 	return Settings{
 		ConversionTypes: []string{
-			"purchase", "subscribe", "start_trial", "sign_up", "generate_lead", "close_convert_lead", "install", "donate", "schedule",
+			"purchase", "subscribe", "start_trial", "sign_up", "generate_lead", "close_convert_lead", "install", "donate",
+			"schedule",
 		},
 		Window: 30 * 24 * time.Hour, HouseholdMax: 20, TimeZone: "UTC", Events: "events",
 	}

@@ -30,7 +30,8 @@ func OpenSaved(ctx context.Context, e *engine.Engine) (*Saved, error) {
 	return &Saved{bucket: bucket}, nil
 }
 
-// Save saves valid settings. Every node has them from then on. The relation of events is not saved: each catalog has its own.
+// Save saves valid settings. Every node has them from then on. The relation of events is not saved: each catalog has
+// its own.
 func (s *Saved) Save(ctx context.Context, settings Settings) error {
 	settings.Events = Defaults().Events
 	b, err := json.Marshal(settings)
@@ -43,7 +44,8 @@ func (s *Saved) Save(ctx context.Context, settings Settings) error {
 	return nil
 }
 
-// Settings are those that were saved last, else the defaults. While the engine does not answer, what it last said holds.
+// Settings are those that were saved last, else the defaults. While the engine does not answer, what it last said
+// holds.
 func (s *Saved) Settings(ctx context.Context) (Settings, error) {
 	now := Defaults()
 	found, err := s.bucket.Get(ctx, savedKey)

@@ -46,9 +46,11 @@ func Statements(d *Dialect, s Settings) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "-- Measurement views over %s, for %s. docs/measure.md has every definition in words.\n", s.Events, d.Name)
+	fmt.Fprintf(&b, "-- Measurement views over %s, for %s. docs/measure.md has every definition in words.\n", s.Events,
+		d.Name)
 	fmt.Fprintf(&b, "-- Conversion types: %s.\n", strings.Join(s.ConversionTypes, ", "))
-	fmt.Fprintf(&b, "-- Window: %d s. Household: up to %d people. Days: %s.\n", s.Window/time.Second, s.HouseholdMax, s.TimeZone)
+	fmt.Fprintf(&b, "-- Window: %d s. Household: up to %d people. Days: %s.\n", s.Window/time.Second, s.HouseholdMax,
+		s.TimeZone)
 	if d.Name == "snowflake" {
 		b.WriteString("-- No test of Sluice runs this dialect.\n")
 	}
@@ -101,13 +103,16 @@ func (s *scope) eventType(alias string) string {
 	if len(custom) == 0 {
 		return alias + "event_type"
 	}
-	return fmt.Sprintf("CASE WHEN %[1]sevent_type = 'custom' AND %[1]scustom_event_name IN (%[2]s) THEN concat('custom:', %[1]scustom_event_name) ELSE %[1]sevent_type END",
+	return fmt.Sprintf("CASE WHEN %[1]sevent_type = 'custom' AND %[1]scustom_event_name IN (%[2]s) THEN "+
+		"concat('custom:', %[1]scustom_event_name) ELSE %[1]sevent_type END",
 		alias, s.literals(custom))
 }
 
 // converts is the condition that a row of events is of a conversion type.
 func (s *scope) converts() string {
-	plain := slices.DeleteFunc(slices.Clone(s.ConversionTypes), func(t string) bool { return strings.HasPrefix(t, customPrefix) })
+	plain := slices.DeleteFunc(slices.Clone(s.ConversionTypes), func(t string) bool {
+		return strings.HasPrefix(t, customPrefix)
+	})
 	var either []string
 	if len(plain) > 0 {
 		either = append(either, "event_type IN ("+s.literals(plain)+")")
@@ -121,8 +126,8 @@ func (s *scope) converts() string {
 	return "(" + strings.Join(either, " OR ") + ")"
 }
 
-// list is the columns of events under an alias, in the order of the table. Those of replace have an expression of their own:
-// a name, and then the expression.
+// list is the columns of events under an alias, in the order of the table. Those of replace have an expression of their
+// own: a name, and then the expression.
 func (s *scope) list(alias string, replace ...string) string {
 	out := make([]string, len(s.columns))
 	for i := range s.columns {
@@ -141,8 +146,8 @@ func (s *scope) list(alias string, replace ...string) string {
 	return strings.Join(lines, ",\n  ")
 }
 
-// identifier is the identifier of a basis in a form in which it is compared: bytes, or text where the operator's own log has
-// hashes as text.
+// identifier is the identifier of a basis in a form in which it is compared: bytes, or text where the operator's own
+// log has hashes as text.
 func (s *scope) identifier(alias string) string {
 	if s.Impressions != "" {
 		return byBasis(alias+".email_sha256", alias+".ifa", alias+".ip_sha256")

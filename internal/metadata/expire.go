@@ -15,8 +15,8 @@ var spacings = []struct{ age, apart time.Duration }{
 	{math.MaxInt64, 10 * time.Minute},
 }
 
-// Unexpired is which of the snapshots before last are carried on: those that were replaced less than the retention ago, for
-// a reader may be using them, thinned out by spacings. Of those that are closer together the last of each span of
+// Unexpired is which of the snapshots before last are carried on: those that were replaced less than the retention ago,
+// for a reader may be using them, thinned out by spacings. Of those that are closer together the last of each span of
 // time stays, so that the choice does not depend on when it is made.
 func Unexpired(older []Snapshot, last *Snapshot, retention time.Duration, now int64) (out []Snapshot) {
 	next := last.TimestampMS

@@ -1,4 +1,5 @@
-// Package metadata is the root document of an Iceberg table: its schemas, snapshots and properties, as JSON with a checksum.
+// Package metadata is the root document of an Iceberg table: its schemas, snapshots and properties, as JSON with a
+// checksum.
 package metadata
 
 import (
@@ -98,9 +99,9 @@ func Decode(b []byte) (*Table, error) {
 	return m, m.checkVersion()
 }
 
-// FormatVersion is that of everything Sluice puts into a table beyond Iceberg's own format: columns, properties, footers. A
-// table says it as the property VersionProperty, and every commit raises it to that of the program. A program raises it
-// when an older one must not work with the table.
+// FormatVersion is that of everything Sluice puts into a table beyond Iceberg's own format: columns, properties,
+// footers. A table says it as the property VersionProperty, and every commit raises it to that of the program. A
+// program raises it when an older one must not work with the table.
 const (
 	FormatVersion   = 1
 	VersionProperty = "sluice.table-version"
@@ -109,14 +110,16 @@ const (
 // ErrVersion says that a table is of a later version than this program knows.
 var ErrVersion = errors.New("the table has version")
 
-// checkVersion says whether this program knows the table's version. Other programs may remove a property, which is no harm.
+// checkVersion says whether this program knows the table's version. Other programs may remove a property, which is no
+// harm.
 func (m *Table) checkVersion() error {
 	text, ok := m.Properties[VersionProperty]
 	if !ok {
 		return nil
 	}
 	if n, err := strconv.Atoi(text); err != nil || n > FormatVersion {
-		return fmt.Errorf("%w %.20q, this program knows %d: use the sluice that wrote it, or a newer one", ErrVersion, text, FormatVersion)
+		return fmt.Errorf("%w %.20q, this program knows %d: use the sluice that wrote it, or a newer one", ErrVersion, text,
+			FormatVersion)
 	}
 	return nil
 }
@@ -174,7 +177,9 @@ func VersionOf(name string) (int64, bool) {
 
 // TrimLog drops what the log says of snapshots that are gone.
 func (m *Table) TrimLog() {
-	m.SnapshotLog = slices.DeleteFunc(slices.Clone(m.SnapshotLog), func(e SnapshotEntry) bool { return m.Snapshot(e.SnapshotID) == nil })
+	m.SnapshotLog = slices.DeleteFunc(slices.Clone(m.SnapshotLog), func(e SnapshotEntry) bool {
+		return m.Snapshot(e.SnapshotID) == nil
+	})
 }
 
 // Progress is what of the stream the table holds. A snapshot that another program made does not say, so its parent is

@@ -44,8 +44,8 @@ func New(l Layout, location string, now time.Time) *Table {
 // logVersions is how many versions before it a document names. Arbitrary.
 const logVersions = 20
 
-// Next is a copy of a document, for a commit to change: in a table at a location, after the version whose file is before, with
-// some properties set.
+// Next is a copy of a document, for a commit to change: in a table at a location, after the version whose file is
+// before, with some properties set.
 func (m *Table) Next(location, before string, set map[string]string, now time.Time) *Table {
 	next := *m
 	next.MetadataLog = append(slices.Clone(m.MetadataLog), LogEntry{m.LastUpdatedMS, before})

@@ -41,8 +41,8 @@ type Column struct {
 	Field any
 }
 
-// AddColumns makes a schema with all these columns the current one, and says whether the current one lacked any. Columns
-// that are not among them stay. highest is the highest id of a field, those of elements of lists included.
+// AddColumns makes a schema with all these columns the current one, and says whether the current one lacked any.
+// Columns that are not among them stay. highest is the highest id of a field, those of elements of lists included.
 func (m *Table) AddColumns(columns []Column, highest int) (added bool, err error) {
 	next := m.CurrentSchemaID + 1
 	var current map[string]json.RawMessage

@@ -20,8 +20,8 @@ import (
 )
 
 // Dir is a Store in a directory. Its files are readable by their owner alone: hashes of addresses can be reversed.
-// ShareWith opens a directory for a group; then whatever comes later is open for it, too. Nothing outside of the directory
-// that was opened can be reached, by a name or by a symbolic link.
+// ShareWith opens a directory for a group; then whatever comes later is open for it, too. Nothing outside of the
+// directory that was opened can be reached, by a name or by a symbolic link.
 type Dir struct {
 	place    *place
 	sub      string // this place below the root; "" is the root
@@ -76,7 +76,8 @@ func OpenDir(dir string) (*Dir, error) {
 	return openRoot(dir)
 }
 
-// OpenDirToRead opens a directory that is there, for somebody who only reads: it may be on a medium that cannot be written to.
+// OpenDirToRead opens a directory that is there, for somebody who only reads: it may be on a medium that cannot be
+// written to.
 func OpenDirToRead(dir string) (*Dir, error) {
 	d, err := NewDirToRead(dir)
 	if err != nil {
@@ -177,8 +178,8 @@ func (d *Dir) path(name string) string {
 // Path is the absolute path of a file.
 func (d *Dir) Path(name string) string { return filepath.Join(d.place.path, d.sub, name) }
 
-// Location is the path of a file with the scheme before it. Nothing in it is escaped: that is how Hadoop's file system spells
-// such a URL, and every reader of Iceberg after it takes what follows the scheme for the path.
+// Location is the path of a file with the scheme before it. Nothing in it is escaped: that is how Hadoop's file system
+// spells such a URL, and every reader of Iceberg after it takes what follows the scheme for the path.
 func (d *Dir) Location(name string) string { return "file://" + d.Path(name) }
 
 // makeDir makes a directory, by its path, and its parents durable, each before anything is put into it.
@@ -547,5 +548,8 @@ func newSuffix() string {
 
 // Sub is the directory below.
 func (d *Dir) Sub(name string) Store {
-	return &Dir{place: d.place, sub: d.path(name), shared: d.shared, readOnly: d.readOnly, made: map[string]bool{}, dirty: map[string]uint64{}}
+	return &Dir{
+		place: d.place, sub: d.path(name), shared: d.shared, readOnly: d.readOnly, made: map[string]bool{},
+		dirty: map[string]uint64{},
+	}
 }

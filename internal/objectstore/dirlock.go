@@ -11,8 +11,8 @@ import (
 	"sluice/internal/durable"
 )
 
-// LockShared and LockExclusive are a lock on a file, so that they hold between processes and end with them: what no snapshot
-// lists while nobody writes is an orphan for certain, however young it is.
+// LockShared and LockExclusive are a lock on a file, so that they hold between processes and end with them: what no
+// snapshot lists while nobody writes is an orphan for certain, however young it is.
 func (d *Dir) LockShared(ctx context.Context) (func(), error) { return d.lock(ctx, durable.Shared) }
 
 // LockExclusive waits until nobody else has the lock.

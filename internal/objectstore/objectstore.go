@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// Store is a place that objects lie in. Names are relative, use slashes, and have no "." or ".." in them: no method reaches what
-// lies outside of the place. A Store may be used by many goroutines,
-// and several processes may use one place. The end of a context ends a request to a bucket at once; work in a directory goes on
-// to its end.
+// Store is a place that objects lie in. Names are relative, use slashes, and have no "." or ".." in them: no method
+// reaches what lies outside of the place. A Store may be used by many goroutines, and several processes may use one
+// place. The end of a context ends a request to a bucket at once; work in a directory goes on to its end.
 type Store interface {
-	// Create starts a new object; ctx is for all of its writing. It is visible once Close has returned nil, and on stable storage at the latest
-	// when a CreateExclusive that began afterwards has made its own object visible.
+	// Create starts a new object; ctx is for all of its writing. It is visible once Close has returned nil, and on stable
+	// storage at the latest when a CreateExclusive that began afterwards has made its own object visible.
 	Create(ctx context.Context, name string) (Writer, error)
 	// CreateExclusive writes a whole object unless there is one by that name: then it answers fs.ErrExist. After
 	// nil it is on stable storage; after ErrUncertain it may be there; after any other error it is not.
@@ -25,12 +24,13 @@ type Store interface {
 	// Replace writes a whole object over what is there, unless keep says of what is there that it stays; nil replaces
 	// always. In a directory no other Replace comes between the look and the write. It may be lost in a crash, never torn.
 	Replace(ctx context.Context, name string, data []byte, keep func(there []byte) bool) error
-	// Open opens an object to be read; ctx is for all of its reading. fs.ErrNotExist when there is none. An open file of a directory stays readable
-	// when it is removed; an object of a bucket does not, which is why a bucket has a Grace.
+	// Open opens an object to be read; ctx is for all of its reading. fs.ErrNotExist when there is none. An open file of a
+	// directory stays readable when it is removed; an object of a bucket does not, which is why a bucket has a Grace.
 	Open(ctx context.Context, name string) (Object, error)
 	// Read reads a small object whole; fs.ErrNotExist when there is none.
 	Read(ctx context.Context, name string) ([]byte, error)
-	// ReadEnd reads the last n bytes of an object, which is at least so long, as it is now and not as somebody remembers it.
+	// ReadEnd reads the last n bytes of an object, which is at least so long, as it is now and not as somebody remembers
+	// it.
 	ReadEnd(ctx context.Context, name string, n int) ([]byte, error)
 	Exists(ctx context.Context, name string) (bool, error)
 	// List lists what lies directly in a directory, or below it if deep.
@@ -46,8 +46,8 @@ type Store interface {
 	Grace() time.Duration
 	// ReadOnly says whether the place was opened to be read only. Then whatever writes answers ErrReadOnly.
 	ReadOnly() bool
-	// Location is the URL of an object, as Iceberg's documents name it; "" is the place itself. Path is what people and programs
-	// open it by: a path, or the URL of an object in a bucket.
+	// Location is the URL of an object, as Iceberg's documents name it; "" is the place itself. Path is what people and
+	// programs open it by: a path, or the URL of an object in a bucket.
 	Location(name string) string
 	Path(name string) string
 	// Sub is the place below a name. The locks of the two are not the same.

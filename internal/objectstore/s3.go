@@ -68,7 +68,8 @@ func NewS3(o S3Options) (*S3, error) {
 		return nil, errors.New("the endpoint is a URL such as https://s3.eu-central-1.amazonaws.com")
 	}
 	chain := []credentials.Provider{
-		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}},
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{},
+		&credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}},
 	}
 	creds := credentials.NewChainCredentials(chain)
 	if o.AccessKey != "" {
@@ -95,8 +96,8 @@ func NewS3(o S3Options) (*S3, error) {
 	return s, err
 }
 
-// Probe makes sure that the bucket keeps two writers apart: an object that is written twice on the condition that there is
-// none must be rejected the second time.
+// Probe makes sure that the bucket keeps two writers apart: an object that is written twice on the condition that there
+// is none must be rejected the second time.
 func (s *S3) Probe(ctx context.Context) error {
 	name := "probe-" + newSuffix()
 	defer func() { _ = s.Remove(ctx, name) }()
@@ -109,7 +110,8 @@ func (s *S3) Probe(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("write to %s: %w", s.Location(""), err)
 	}
-	return fmt.Errorf("%s ignores conditional writes (If-None-Match): two writers could overwrite each other's commits; use a store that honours them", s.Location(""))
+	return fmt.Errorf("%s ignores conditional writes (If-None-Match): two writers could overwrite each other's commits; "+
+		"use a store that honours them", s.Location(""))
 }
 
 func (s *S3) key(name string) string { return path.Join(s.o.Prefix, name) }
@@ -159,14 +161,15 @@ func status(err error) int {
 	return 0
 }
 
-// Away says whether an error means that the bucket did not answer, or answered that it does not work now: it may later. What
-// it rejects, it rejects later, too.
+// Away says whether an error means that the bucket did not answer, or answered that it does not work now: it may later.
+// What it rejects, it rejects later, too.
 func Away(err error) bool {
 	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.StatusCode != 0 {
 		return passing(response.StatusCode)
 	}
 	_, network := errors.AsType[net.Error](err)
-	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return network || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // passing says whether the same request may get another answer than this one.
@@ -176,7 +179,8 @@ func passing(code int) bool {
 
 // missing gives the error for an object that is not there its usual form. A bucket that is not there is another error.
 func missing(err error) error {
-	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.StatusCode == http.StatusNotFound && response.Code != minio.NoSuchBucket {
+	if response, ok := errors.AsType[minio.ErrorResponse](err); ok && response.StatusCode == http.StatusNotFound &&
+		response.Code != minio.NoSuchBucket {
 		return fmt.Errorf("%w: %s", fs.ErrNotExist, response.Code)
 	}
 	return err
@@ -298,7 +302,8 @@ func (s *S3) get(ctx context.Context, name, span string) (b []byte, size int64, 
 	}
 	for pause := exclusivePause; ; pause *= 2 {
 		b, size, err = s.tryGet(ctx, name, span)
-		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil || status(err) >= 400 || pause > 4*time.Second {
+		if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil ||
+			status(err) >= 400 || pause > 4*time.Second {
 			return b, size, err
 		}
 		select { // the answer broke off in its body
@@ -349,8 +354,8 @@ func (s *S3) Exists(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// List lists by one request for each thousand objects, each with a deadline. Objects whose name is none of a Store's are
-// nobody's, and not in it.
+// List lists by one request for each thousand objects, each with a deadline. Objects whose name is none of a Store's
+// are nobody's, and not in it.
 func (s *S3) List(ctx context.Context, dir string, deep bool) ([]Entry, error) {
 	if !isLocal(dir) {
 		return nil, errOutside

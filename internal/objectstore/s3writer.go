@@ -12,11 +12,12 @@ import (
 // partBytes bounds the memory of an object that is being written, and is the size of its parts.
 const partBytes = 16 << 20
 
-// dropFor is how long an upload that failed waits for the store to drop its parts. Arbitrary: it is short, because a process
-// that ends waits for it, and because a rule of the bucket drops them, too (docs/operate.md).
+// dropFor is how long an upload that failed waits for the store to drop its parts. Arbitrary: it is short, because a
+// process that ends waits for it, and because a rule of the bucket drops them, too (docs/operate.md).
 const dropFor = 2 * time.Second
 
-// Create starts a new object. It is kept in memory up to partBytes, and then sent in parts, each with a deadline of its own.
+// Create starts a new object. It is kept in memory up to partBytes, and then sent in parts, each with a deadline of its
+// own.
 func (s *S3) Create(ctx context.Context, name string) (Writer, error) {
 	if err := s.mayWrite(name); err != nil {
 		return nil, err
@@ -93,7 +94,8 @@ func (w *s3Writer) Close() error {
 func (w *s3Writer) complete() error {
 	ctx, cancel := w.s.request(w.ctx, w.size)
 	defer cancel()
-	_, err := w.core.CompleteMultipartUpload(ctx, w.s.o.Bucket, w.s.key(w.name), w.upload, w.parts, minio.PutObjectOptions{})
+	_, err := w.core.CompleteMultipartUpload(ctx, w.s.o.Bucket, w.s.key(w.name), w.upload, w.parts,
+		minio.PutObjectOptions{})
 	return err
 }
 

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// What a tailCache keeps. A footer with its page indexes fits into a block; a small object is one whole. So the files of a day
-// that a page or a look-up asks for again cost no request.
+// What a tailCache keeps. A footer with its page indexes fits into a block; a small object is one whole. So the files
+// of a day that a page or a look-up asks for again cost no request.
 const (
 	tailCacheBytes = 32 << 20 // of all objects of a bucket together; arbitrary, 128 large files
 	tailCacheAge   = 10 * time.Minute
 )
 
-// tailCache keeps the ends of objects that were opened last. Objects do not change. It forgets them by age as well, so that
-// what was erased elsewhere does not stay in memory for long.
+// tailCache keeps the ends of objects that were opened last. Objects do not change. It forgets them by age as well, so
+// that what was erased elsewhere does not stay in memory for long.
 type tailCache struct {
 	now func() time.Time
 	max int

@@ -98,7 +98,10 @@ func testReplace(t *testing.T, s objectstore.Store) {
 		}
 		holds(t, s, "new", map[bool]string{true: "x", false: "y"}[keep])
 	}
-	must(t, s.Replace(t.Context(), "newer", []byte("z"), func([]byte) bool { t.Error("there is nothing to keep"); return true }))
+	must(t, s.Replace(t.Context(), "newer", []byte("z"), func([]byte) bool {
+		t.Error("there is nothing to keep")
+		return true
+	}))
 	holds(t, s, "newer", "z")
 }
 
@@ -175,7 +178,10 @@ func testSizes(t *testing.T, s objectstore.Store) {
 }
 
 func testList(t *testing.T, s objectstore.Store) {
-	for name, size := range map[string]int{"data/day=1/a": 3, "data/day=1/b": 0, "data/day=2/c": 5, "data/top": 7, "data2/other": 1} {
+	for name, size := range map[string]int{
+		"data/day=1/a": 3, "data/day=1/b": 0, "data/day=2/c": 5, "data/top": 7,
+		"data2/other": 1,
+	} {
 		must(t, objectstore.WriteAll(t.Context(), s, name, make([]byte, size)))
 	}
 	for _, c := range []struct {
@@ -241,7 +247,10 @@ func testNames(t *testing.T, s objectstore.Store) {
 	must(t, objectstore.WriteAll(ctx, s, "other/object", []byte("x")))
 	place := s.Sub("place")
 	must(t, objectstore.WriteAll(ctx, place, "a/object", []byte("y")))
-	for _, name := range []string{"../other/object", "a/../../other/object", "/other/object", "a/../a/object", "a//object", "./a/object", ".."} {
+	for _, name := range []string{
+		"../other/object", "a/../../other/object", "/other/object", "a/../a/object", "a//object",
+		"./a/object", "..",
+	} {
 		_, openErr := place.Open(ctx, name)
 		_, readErr := place.Read(ctx, name)
 		_, existsErr := place.Exists(ctx, name)
@@ -252,8 +261,9 @@ func testNames(t *testing.T, s objectstore.Store) {
 		}
 		for did, err := range map[string]error{
 			"open": openErr, "read": readErr, "exists": existsErr, "list": listErr, "create": createErr,
-			"create exclusive": place.CreateExclusive(ctx, name+"/new", []byte("z")), "replace": place.Replace(ctx, name, []byte("z"), nil),
-			"remove": place.Remove(ctx, name),
+			"create exclusive": place.CreateExclusive(ctx, name+"/new", []byte("z")),
+			"replace":          place.Replace(ctx, name, []byte("z"), nil),
+			"remove":           place.Remove(ctx, name),
 		} {
 			if err == nil || errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%s %s: got %v, want an error that says that the name is wrong", did, name, err)

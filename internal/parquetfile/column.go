@@ -22,8 +22,8 @@ type Column[T any] struct {
 	put func(c *chunk, rows []*T)
 	// set puts the values of consecutive rows into them. It copies what it keeps.
 	set func(rows []T, values []parquet.Value)
-	// load does the same with the next values of a page, where they can be taken by their type; nil where they cannot. Rows may
-	// share the texts of a dictionary.
+	// load does the same with the next values of a page, where they can be taken by their type; nil where they cannot.
+	// Rows may share the texts of a dictionary.
 	load func(rows []T, page *typedPage)
 }
 

@@ -402,8 +402,8 @@ func (c *cursor[T]) next(values []parquet.Value) (int, error) {
 	}
 }
 
-// typedPage is a page that has a value for each row, from where it was read to, in the one form that the page has. Numbers of a
-// dictionary stay numbers: each text of a dictionary is made once.
+// typedPage is a page that has a value for each row, from where it was read to, in the one form that the page has.
+// Numbers of a dictionary stay numbers: each text of a dictionary is made once.
 type typedPage struct {
 	left       int
 	page       pageValues

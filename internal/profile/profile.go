@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// Start begins a processor profile; stop writes cpu.pprof and memory.pprof into a directory. The signal SIGUSR1 starts the
-// processor profile again: what came before was preparation. "" does nothing.
+// Start begins a processor profile; stop writes cpu.pprof and memory.pprof into a directory. The signal SIGUSR1 starts
+// the processor profile again: what came before was preparation. "" does nothing.
 func Start(dir string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil

@@ -22,8 +22,8 @@ const (
 	newsWait = 500 * time.Millisecond
 )
 
-// Replica keeps a copy of a bucket current. The copy itself is with the caller, which Read replaces. Its methods may be called
-// by many goroutines.
+// Replica keeps a copy of a bucket current. The copy itself is with the caller, which Read replaces. Its methods may be
+// called by many goroutines.
 type Replica struct {
 	Engine *engine.Engine
 	Bucket *engine.Bucket
@@ -101,7 +101,8 @@ func (r *Replica) Published(ctx context.Context) error {
 }
 
 // Load reads everything and swaps it in. Revisions only grow: a server of a cluster that answers with a lower one was
-// replaced or cut off, and has not caught up. Were it believed, valid keys would be rejected, and revoked ones could come back.
+// replaced or cut off, and has not caught up. Were it believed, valid keys would be rejected, and revoked ones could
+// come back.
 func (r *Replica) Load(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

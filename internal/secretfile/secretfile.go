@@ -20,13 +20,14 @@ func Warn(files []string, log *slog.Logger) {
 			continue
 		}
 		if who := openTo(info, os.Getuid()); who != "" {
-			log.Warn("others can read a file with a secret", "file", file, "mode", fmt.Sprintf("%#o", info.Mode().Perm()), "command", "chmod "+who+"= "+file)
+			log.Warn("others can read a file with a secret", "file", file, "mode", fmt.Sprintf("%#o", info.Mode().Perm()),
+				"command", "chmod "+who+"= "+file)
 		}
 	}
 }
 
-// openTo says who can read a file beside its owner, as chmod names them: "g", "o" or "go". The group of a file that belongs to
-// another user does not count: it is how this process reads it.
+// openTo says who can read a file beside its owner, as chmod names them: "g", "o" or "go". The group of a file that
+// belongs to another user does not count: it is how this process reads it.
 func openTo(info fs.FileInfo, uid int) (who string) {
 	perm := info.Mode().Perm()
 	if st, ok := info.Sys().(*syscall.Stat_t); perm&0o070 != 0 && (!ok || int(st.Uid) == uid) {
@@ -38,8 +39,9 @@ func openTo(info fs.FileInfo, uid int) (who string) {
 	return who
 }
 
-// CheckDataDir returns an error if others can read what the data directory keeps secret: events, hashes of keys, the way to the
-// engine. Sluice makes all of it closed; the directory itself it closes at each start, or opens for --lake-group.
+// CheckDataDir returns an error if others can read what the data directory keeps secret: events, hashes of keys, the
+// way to the engine. Sluice makes all of it closed; the directory itself it closes at each start, or opens for
+// --lake-group.
 func CheckDataDir(dir string) error {
 	top, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

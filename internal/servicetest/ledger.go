@@ -79,7 +79,8 @@ func (l *Ledger) Request(kind int) *Entry {
 		e.IdempotencyKey = name
 	case MixedBatch:
 		e.Invalid = 1
-		events = append(events, fmt.Sprintf(`{"data_set_id":%q,"timestamp":%d,"event_type":"purchase","identifiers":{}}`, l.ID, time.Now().Add(-l.Age).Unix()))
+		events = append(events, fmt.Sprintf(`{"data_set_id":%q,"timestamp":%d,"event_type":"purchase","identifiers":{}}`,
+			l.ID, time.Now().Add(-l.Age).Unix()))
 	}
 	e.Body = "[" + strings.Join(events, ",") + "]"
 	if kind == Single || kind == KeyedSingle {
@@ -191,7 +192,8 @@ func (l *Ledger) Replay(t *testing.T, s Caller) {
 		if e.Status == http.StatusOK {
 			same++
 			if string(a.Body) != e.Receipt || a.Header.Get("Idempotency-Replayed") != "true" {
-				t.Errorf("key %s sent again: got %s (replayed %q), want %s", e.IdempotencyKey, a.Body, a.Header.Get("Idempotency-Replayed"), e.Receipt)
+				t.Errorf("key %s sent again: got %s (replayed %q), want %s", e.IdempotencyKey, a.Body,
+					a.Header.Get("Idempotency-Replayed"), e.Receipt)
 			}
 		}
 		e.Status, e.Receipt = http.StatusOK, string(a.Body)
@@ -210,7 +212,8 @@ func (l *Ledger) ReplayMoved(t *testing.T, s Caller) {
 		}
 		a, err := s.Call(http.MethodPost, l.Key, e.Path, e.Body, "Idempotency-Key", e.IdempotencyKey)
 		switch {
-		case err == nil && a.Status == http.StatusConflict && strings.Contains(string(a.Body), "before the service was moved on 20"):
+		case err == nil && a.Status == http.StatusConflict &&
+			strings.Contains(string(a.Body), "before the service was moved on 20"):
 			conflicts++
 		case err != nil || a.Status != http.StatusOK || e.Status == http.StatusOK:
 			t.Fatalf("key %s sent again: got %d %v %s, first %d", e.IdempotencyKey, a.Status, err, a.Body, e.Status)
@@ -259,12 +262,13 @@ type Toll struct {
 }
 
 func (o Toll) String() string {
-	return fmt.Sprintf("%d events acknowledged, %d without a 200, %d stored; %d lost, %d doubled, %d never sent or rejected",
+	return fmt.Sprintf("%d events acknowledged, %d without a 200, %d stored; %d lost, %d doubled, %d never sent or "+
+		"rejected",
 		o.Acked, o.Unknown, o.Stored, o.Lost, o.Doubled, o.Foreign)
 }
 
-// Compare holds the rows of a table, counted by mark, against the ledger: what was acknowledged must be there once, what
-// was not at most once, and nothing else.
+// Compare holds the rows of a table, counted by mark, against the ledger: what was acknowledged must be there once,
+// what was not at most once, and nothing else.
 func (l *Ledger) Compare(t *testing.T, found map[string]int) Toll {
 	t.Helper()
 	o := Toll{Stored: len(found)}

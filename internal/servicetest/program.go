@@ -20,8 +20,8 @@ type Program struct {
 	Env  []string // added to the environment of this process
 }
 
-// Build builds sluice into dir. root is the directory of the repository; flags go to go build. Where make has just built
-// it for all tests, and says so in SERVICE_PROGRAM, it is not linked for each of them.
+// Build builds sluice into dir. root is the directory of the repository; flags go to go build. Where make has just
+// built it for all tests, and says so in SERVICE_PROGRAM, it is not linked for each of them.
 func Build(root, dir string, flags ...string) (Program, error) {
 	p := Program{Path: filepath.Join(dir, "sluice")}
 	if built := os.Getenv("SERVICE_PROGRAM"); built != "" && len(flags) == 0 {

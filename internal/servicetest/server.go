@@ -49,7 +49,8 @@ func (l Launch) Begin() (*Server, error) {
 		l.Listen = "127.0.0.1:0"
 	}
 	s := &Server{done: make(chan struct{})}
-	s.cmd = l.Program.command(context.Background(), append([]string{"serve", "--data", l.Data, "--listen", l.Listen, "--ops", "127.0.0.1:0"}, l.Args...)...)
+	s.cmd = l.Program.command(context.Background(),
+		append([]string{"serve", "--data", l.Data, "--listen", l.Listen, "--ops", "127.0.0.1:0"}, l.Args...)...)
 	s.cmd.Env = append(s.cmd.Env, l.Env...)
 	if l.Group != "" { // joined before the program starts: what it reads first is its group's limit
 		s.cmd.Args = append([]string{"sh", "-c", `echo $$ > "$0" && exec "$@"`, l.Group + "/cgroup.procs"}, s.cmd.Args...)
@@ -166,7 +167,8 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Stop sends the signal and waits for the end of the process. It returns its exit code. Calls after the first only do that.
+// Stop sends the signal and waits for the end of the process. It returns its exit code. Calls after the first only do
+// that.
 func (s *Server) Stop(signal syscall.Signal) int {
 	s.once.Do(func() {
 		_ = s.cmd.Process.Signal(signal) // it may have ended
@@ -184,7 +186,10 @@ type Answer struct {
 }
 
 // Client has a time limit, and keeps as many connections as a load needs.
-var Client = http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 1024}}
+var Client = http.Client{
+	Timeout:   20 * time.Second,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 1024},
+}
 
 // Call sends a body as a sender would; headers are names and values. An error means that there was no answer.
 func (s *Server) Call(method, key, path, body string, headers ...string) (Answer, error) {

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// ackTime is how long the engine needs to acknowledge messages of one partition. It takes what has arrived together, writes one after the
-// other, and then acknowledges them all. On a disk that needs 200 ms for a sync only a handful can be written before
-// the first of their callers gives up: more on their way would all be written too late, each after a wait in vain.
+// ackTime is how long the engine needs to acknowledge messages of one partition. It takes what has arrived together,
+// writes one after the other, and then acknowledges them all. On a disk that needs 200 ms for a sync only a handful can
+// be written before the first of their callers gives up: more on their way would all be written too late, each after a
+// wait in vain.
 type ackTime struct {
 	inFlight atomic.Int64
 	each     atomic.Int64 // nanoseconds for one message, smoothed
@@ -34,8 +35,8 @@ func (a *ackTime) late(n int64, took time.Duration) {
 	a.learn(2*int64(took)/n, 8)
 }
 
-// learn takes in what one of n messages took. A message that was nearly alone says little about many: most of its time may
-// be the way to the engine and back, which many would share.
+// learn takes in what one of n messages took. A message that was nearly alone says little about many: most of its time
+// may be the way to the engine and back, which many would share.
 func (a *ackTime) learn(one, n int64) {
 	old, weight := a.each.Load(), int64(8)
 	if one > old {

@@ -53,8 +53,8 @@ func newWriter(s *Stream, log *engine.Partition, p uint8) *writer {
 
 // overlap is how large the open group must be to be sent while another frame is on its way. Below it, waiting for the
 // frame on its way and sharing one sync costs less than a second sync; above it, encoding and copying the next frame
-// are better done while the disk works. A cluster syncs each frame on each of its servers. Measured; the figures are not
-// sharp.
+// are better done while the disk works. A cluster syncs each frame on each of its servers. Measured; the figures are
+// not sharp.
 const (
 	overlap        = 64 << 10
 	clusterOverlap = 256 << 10

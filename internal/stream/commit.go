@@ -58,11 +58,11 @@ func (w *writer) commit(g *group) {
 }
 
 // publish sends one message and waits for it to be stored. An error that makes further writes doubtful takes the
-// stream to Probing, or only this partition. The end of ctx does so only if ErrTimeout is its cause: else the caller gave up, which says nothing
-// about the engine. Nor does it while the engine answers others: then it is slow.
+// stream to Probing, or only this partition. The end of ctx does so only if ErrTimeout is its cause: else the caller
+// gave up, which says nothing about the engine. Nor does it while the engine answers others: then it is slow.
 //
-// Steps: append.publish, append.stored; with a key keyed.publish, keyed.stored. A crash before the first leaves nothing,
-// one at the second leaves a record whose sender has no answer, and between the two either may be.
+// Steps: append.publish, append.stored; with a key keyed.publish, keyed.stored. A crash before the first leaves
+// nothing, one at the second leaves a record whose sender has no answer, and between the two either may be.
 func (w *writer) publish(ctx context.Context, what string, key string, frame []byte) (uint64, error) {
 	high := w.high.Load()
 	seq, err := w.send(ctx, what, key, frame)

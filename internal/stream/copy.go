@@ -11,17 +11,19 @@ import (
 	"sluice/internal/engine"
 )
 
-// A copy of a partition is its frames, in order, each behind its sequence number (8 bytes, little endian) and its length
-// (4 bytes, little endian). A number without a frame is that of a lost one.
+// A copy of a partition is its frames, in order, each behind its sequence number (8 bytes, little endian) and its
+// length (4 bytes, little endian). A number without a frame is that of a lost one.
 const (
 	copyHeader = 8 + 4
 	maxCopied  = 64 << 20 // bytes of a frame: as many as a NATS server allows for a message
 )
 
-// Copy writes every frame of a partition that is stored now to w. keep gets each record and returns what is copied in its
-// place, nil for all as they are. With it a frame that cannot be read becomes a lost one: nobody can say what it holds.
-// Keys are copied with their records.
-func (s *Stream) Copy(ctx context.Context, partition uint8, w io.Writer, keep func(record []byte) []byte) (engine.PartitionCopy, error) {
+// Copy writes every frame of a partition that is stored now to w. keep gets each record and returns what is copied in
+// its place, nil for all as they are. With it a frame that cannot be read becomes a lost one: nobody can say what it
+// holds. Keys are copied with their records.
+func (s *Stream) Copy(ctx context.Context, partition uint8, w io.Writer,
+	keep func(record []byte) []byte,
+) (engine.PartitionCopy, error) {
 	about, err := s.e.DescribePartition(ctx, partition)
 	if err != nil || about.First > about.Last {
 		return about, err
@@ -84,12 +86,13 @@ type RestoreOptions struct {
 	Copies     []engine.PartitionCopy                       // what Copy returned for each partition
 	Open       func(partition uint8) (io.ReadCloser, error) // what Copy wrote
 	Keep       func(record []byte) []byte                   // as for Copy
-	Step       func(name string) error                      // called before each write, with restore.frames and restore.keys; nil is for none
+	// called before each write, with restore.frames and restore.keys; nil is for none
+	Step func(name string) error
 }
 
-// Restore makes the stream of an engine that has none from a copy. Every frame has its number again, and the time of now: it
-// ages from now on. An external engine finds a key as a message of its own: for each key of a frame it gets one that says
-// when it was restored, behind all frames.
+// Restore makes the stream of an engine that has none from a copy. Every frame has its number again, and the time of
+// now: it ages from now on. An external engine finds a key as a message of its own: for each key of a frame it gets one
+// that says when it was restored, behind all frames.
 func Restore(ctx context.Context, e *engine.Engine, o RestoreOptions) error {
 	parts, err := e.MakePartitions(ctx, o.Partitions, o.Copies)
 	if err != nil {
@@ -112,8 +115,8 @@ func Restore(ctx context.Context, e *engine.Engine, o RestoreOptions) error {
 }
 
 const (
-	// restoreBatch is how many frames or keys are on their way at once, and restoreBytes how many bytes of frames: enough to
-	// share syncs, and little memory. Arbitrary.
+	// restoreBatch is how many frames or keys are on their way at once, and restoreBytes how many bytes of frames: enough
+	// to share syncs, and little memory. Arbitrary.
 	restoreBatch = 256
 	restoreBytes = 2 << 20
 )
@@ -126,9 +129,13 @@ type restorer struct {
 }
 
 // all reads every copy and calls store with runs of its frames. after is the number before the first of a run.
-func (r *restorer) all(ctx context.Context, store func(ctx context.Context, p uint8, after uint64, run [][]byte) error) error {
+func (r *restorer) all(ctx context.Context,
+	store func(ctx context.Context, p uint8, after uint64, run [][]byte) error,
+) error {
 	for p, about := range r.o.Copies {
-		err := r.partition(uint8(p), about, func(after uint64, run [][]byte) error { return store(ctx, uint8(p), after, run) })
+		err := r.partition(uint8(p), about, func(after uint64, run [][]byte) error {
+			return store(ctx, uint8(p), after, run)
+		})
 		if err != nil {
 			return fmt.Errorf("restore partition %d: %w", p, err)
 		}

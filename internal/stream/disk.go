@@ -58,8 +58,8 @@ func (d *disk) init(s *Stream, o Options, e *engine.Engine) {
 // inFlightBytes is what a node may have on its way to one partition when it learns that the storage is full.
 const inFlightBytes = 3 << 20 // the defaults of InFlight and MaxFrame
 
-// Margin is how many bytes of an account may be written before the last node knows that it is full, and stops: each node
-// counts what it writes itself, and asks after spaceStep bytes. The account counts every copy.
+// Margin is how many bytes of an account may be written before the last node knows that it is full, and stops: each
+// node counts what it writes itself, and asks after spaceStep bytes. The account counts every copy.
 func Margin(copies, nodes, partitions int) int64 {
 	return int64(copies) * int64(nodes) * (spaceStep + int64(partitions)*inFlightBytes)
 }
@@ -82,15 +82,16 @@ func (d *disk) fits() error {
 		return nil // the stream says what is wrong
 	}
 	if need := 2 * d.reserve(0); now.Size < need {
-		return fmt.Errorf("the NATS account may store %s, and %s are needed for this many nodes, partitions and copies: raise its max_file to that or more",
+		return fmt.Errorf("the NATS account may store %s, and %s are needed for this many nodes, partitions and copies: "+
+			"raise its max_file to that or more",
 			mebibytes(now.Size), mebibytes(need+1<<20-1))
 	}
 	return nil
 }
 
-// askStorage asks an external engine. Events stop near the end of its storage, so that leases and the registry can still
-// be written: else loading would stop, and no key could be revoked. Storage without a limit that we can see is not
-// limited here; the engine itself then says that it is full.
+// askStorage asks an external engine. Events stop near the end of its storage, so that leases and the registry can
+// still be written: else loading would stop, and no key could be revoked. Storage without a limit that we can see is
+// not limited here; the engine itself then says that it is full.
 func askStorage(e *engine.Engine) (Disk, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -127,8 +128,8 @@ func (d *disk) look() (enough bool, err error) {
 	return now.Free >= need && (now.Files < 0 || now.Files >= minFiles), nil
 }
 
-// Headroom is how many bytes of a disk must be free for records to be taken, unless Options say otherwise. Of an account Margin
-// must be free beside them.
+// Headroom is how many bytes of a disk must be free for records to be taken, unless Options say otherwise. Of an
+// account Margin must be free beside them.
 func Headroom(size int64) int64 { return max(16<<20, min(512<<20, size/20)) }
 
 // full says what is full.

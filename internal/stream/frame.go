@@ -18,9 +18,10 @@ import (
 //	…       26     for each record with an idempotency key, in order: its slot (2 bytes, little endian) and the 24 bytes of
 //	               its key
 //
-// The first eight bytes are so in every version. Nothing follows. A frame of no records is legal: it proves that a write is possible. With a key, of slot 0, it says that
-// the key was used before the stream was restored into an external engine: such an engine finds a key only as the message
-// with its name. The number of records 65535 with nothing behind it marks a sequence number whose frame the engine has lost.
+// The first eight bytes are so in every version. Nothing follows. A frame of no records is legal: it proves that a
+// write is possible. With a key, of slot 0, it says that the key was used before the stream was restored into an
+// external engine: such an engine finds a key only as the message with its name. The number of records 65535 with
+// nothing behind it marks a sequence number whose frame the engine has lost.
 const (
 	frameHeader  = 10
 	frameKeySize = 2 + len(key{})
@@ -109,7 +110,8 @@ func decodeFrame(b []byte) ([][]byte, []slotKey, error) {
 		return nil, nil, fmt.Errorf("%w: checksum differs", ErrFrame)
 	}
 	if b[3] != FrameVersion {
-		return nil, nil, fmt.Errorf("%w: %w: it has version %d, this program knows %d", ErrFrame, ErrVersion, b[3], FrameVersion)
+		return nil, nil, fmt.Errorf("%w: %w: it has version %d, this program knows %d", ErrFrame, ErrVersion, b[3],
+			FrameVersion)
 	}
 	n := int(binary.LittleEndian.Uint16(b[8:]))
 	if n == lostMark && len(b) == frameHeader {

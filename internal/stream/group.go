@@ -62,7 +62,8 @@ func (w *writer) newGroup() *group {
 	return g
 }
 
-// answer gives the callers of a group their answer; only the first one counts. It reports whether this was it. The lock is held.
+// answer gives the callers of a group their answer; only the first one counts. It reports whether this was it. The lock
+// is held.
 func (w *writer) answer(g *group, seq uint64, err error) bool {
 	if g.phase == answered {
 		return false

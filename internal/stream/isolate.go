@@ -37,13 +37,14 @@ func (w *writer) fault(err error) error {
 	return err
 }
 
-// pick returns the partition for the next record: the one whose turn it is, as long as that keeps up, else one after it that
-// does. When none keeps up, it is the first for which not too much waits; and when there is none, the next that is up.
+// pick returns the partition for the next record: the one whose turn it is, as long as that keeps up, else one after it
+// that does. When none keeps up, it is the first for which not too much waits; and when there is none, the next that is
+// up.
 //
 // A turn ends when nothing waits for the partition, and after a second: records that come together share a frame, and
-// partitions grow alike. Each frame costs each server of a cluster a sync, however small it is. When records took turns one
-// by one, six partitions cost twice the processor time of one for 64 senders of single events. A slow disk makes all
-// partitions slow, and then it is all the more important to share frames.
+// partitions grow alike. Each frame costs each server of a cluster a sync, however small it is. When records took turns
+// one by one, six partitions cost twice the processor time of one for 64 senders of single events. A slow disk makes
+// all partitions slow, and then it is all the more important to share frames.
 func (s *Stream) pick() *writer {
 	n := uint32(len(s.writers))
 	if n == 1 {
@@ -78,8 +79,9 @@ func (w *writer) endTurn() {
 	}
 }
 
-// A partition keeps up while less than this waits for it, and no frame is on its way for longer (both arbitrary: some large
-// batches, and some syncs of a slow disk). So records go around a partition that lost its leader before it counts as down.
+// A partition keeps up while less than this waits for it, and no frame is on its way for longer (both arbitrary: some
+// large batches, and some syncs of a slow disk). So records go around a partition that lost its leader before it counts
+// as down.
 const (
 	enoughWaiting = 1 << 20
 	slowFrame     = 100 * time.Millisecond
@@ -130,11 +132,12 @@ func (w *writer) evict() {
 
 // goesElsewhere says whether err means that nobody got the record, and another partition may take it.
 func (s *Stream) goesElsewhere(err error) bool {
-	return err != nil && (errors.Is(err, engine.ErrNoLeader) || errors.Is(err, errElsewhere)) && s.isolated() && s.status.Load().Phase == Writing
+	return err != nil && (errors.Is(err, engine.ErrNoLeader) || errors.Is(err, errElsewhere)) && s.isolated() &&
+		s.status.Load().Phase == Writing
 }
 
-// appendElsewhere is Append for a record that its partition did not get, in the time that is left. That partition is known
-// to be down or slow by now, so others are picked.
+// appendElsewhere is Append for a record that its partition did not get, in the time that is left. That partition is
+// known to be down or slow by now, so others are picked.
 func (s *Stream) appendElsewhere(ctx context.Context, record []byte, left time.Duration) (at Position, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, left, ErrTimeout)
 	defer cancel()
@@ -185,22 +188,23 @@ func (s *Stream) ailing() (down []*writer) {
 	return down
 }
 
-// search says when to try another server of a cluster. The one that the connection goes to may be cut off from the others:
-// it answers and stores nothing, or nothing for partitions that are led by a server that it does not reach.
+// search says when to try another server of a cluster. The one that the connection goes to may be cut off from the
+// others: it answers and stores nothing, or nothing for partitions that are led by a server that it does not reach.
 type search struct {
 	since time.Time // when partitions were first down, or the connections were last made; only differences count
 	moves int       // without success so far
 }
 
-// While no partition takes records, a server gets this long: a probe takes up to two time-outs. While some do, a move costs
-// them what is on its way; so first there is time for an election, which takes up to 8 s, and then more and more.
+// While no partition takes records, a server gets this long: a probe takes up to two time-outs. While some do, a move
+// costs them what is on its way; so first there is time for an election, which takes up to 8 s, and then more and more.
 const (
 	tryAll     = 2500 * time.Millisecond
 	trySome    = 10 * time.Second
 	trySomeMax = 2 * time.Minute // arbitrary
 )
 
-// due says whether to move now, with so many partitions of all down. A server has its time from when all connections stand.
+// due says whether to move now, with so many partitions of all down. A server has its time from when all connections
+// stand.
 func (f *search) due(now time.Time, settled bool, down, all int) bool {
 	if down == 0 {
 		*f = search{}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// keyStore stores records with a key, each key once, and finds them. There are two: keyIndex, where this process is the only
-// writer, and keySubjects, where an external engine compares keys.
+// keyStore stores records with a key, each key once, and finds them. There are two: keyIndex, where this process is the
+// only writer, and keySubjects, where an external engine compares keys.
 type keyStore interface {
 	// append stores a record that was admitted, as AppendKeyed says.
 	append(ctx context.Context, name *key, record []byte) (Position, error)

@@ -31,8 +31,8 @@ type keyIndex struct {
 	swept   time.Time // when memory was last given back; only watch touches it
 }
 
-// keyState is what is known of a key that the table does not have yet. A key has no state before its record is appended,
-// and none again once it is known whether it is stored.
+// keyState is what is known of a key that the table does not have yet. A key has no state before its record is
+// appended, and none again once it is known whether it is stored.
 type keyState uint8
 
 const (
@@ -194,8 +194,8 @@ type sent struct {
 }
 
 // settle finds out about the frames with keys that may or may not be stored. The engine stores in the order in which it
-// gets, so once a frame behind them is stored, they are before it or nowhere. An idle stream writes an empty one, at most
-// one a second.
+// gets, so once a frame behind them is stored, they are before it or nowhere. An idle stream writes an empty one, at
+// most one a second.
 func (w *writer) settle(ctx context.Context) error {
 	now, conn := w.s.o.Now(), w.s.e.Connection()
 	w.mu.Lock()
@@ -241,9 +241,11 @@ func (w *writer) settle(ctx context.Context) error {
 
 var errRead = errors.New("the frames to read are read")
 
-// readFrames puts the keys of a partition's frames into the table, from one sequence number to another. After each frame
-// it calls then, if given.
-func (k *keyIndex) readFrames(ctx context.Context, partition uint8, from, to uint64, then func(seq uint64) error) error {
+// readFrames puts the keys of a partition's frames into the table, from one sequence number to another. After each
+// frame it calls then, if given.
+func (k *keyIndex) readFrames(ctx context.Context, partition uint8, from, to uint64,
+	then func(seq uint64) error,
+) error {
 	if from > to {
 		return nil
 	}
@@ -308,7 +310,8 @@ func (k *keyIndex) load(ctx context.Context) error {
 		s.o.Log.Info("idempotency keys read", "keys", k.table.len(), "frames", behind, "duration", took.String())
 	}
 	if !k.table.complete() {
-		s.o.Log.Warn("more idempotency keys are in use than may be in memory: the oldest are left out, and no new ones are taken until they have aged out",
+		s.o.Log.Warn("more idempotency keys are in use than may be in memory: the oldest are left out, and no new ones are "+
+			"taken until they have aged out",
 			"most", s.o.MaxKeys)
 	}
 	return nil
@@ -454,8 +457,8 @@ func (k *keyIndex) find(ctx context.Context, name *key) ([]byte, Position, error
 	return nil, Position{}, ErrNotFound
 }
 
-// messageKey returns the key of a message that was published with one, as an external engine has it: it belongs to the one
-// record of the frame, or to none.
+// messageKey returns the key of a message that was published with one, as an external engine has it: it belongs to the
+// one record of the frame, or to none.
 func messageKey(m engine.Message) []slotKey {
 	var k slotKey
 	if n, err := base64.RawURLEncoding.Decode(k.key[:], []byte(m.Key)); err != nil || n != len(k.key) {

@@ -54,7 +54,8 @@ type journalFile struct {
 
 const (
 	journalEntry = 1 + 4 + 8
-	// journalFileSize is when a new file begins: files are deleted whole, when everything in them has aged out (arbitrary).
+	// journalFileSize is when a new file begins: files are deleted whole, when everything in them has aged out
+	// (arbitrary).
 	journalFileSize = 16 << 20
 	// journalBlockSize bounds a block, and with it what a damaged length can make a reader allocate.
 	journalBlockSize = 4 << 20
@@ -201,9 +202,9 @@ func allBelow(ends, first []uint64) bool {
 	return true
 }
 
-// load reads the journal into a table, and says up to where every key is in the journal. Where there are more keys than the
-// table should hold, the oldest are left out: they age out first. A journal of another stream, or one with a gap, counts as
-// empty.
+// load reads the journal into a table, and says up to where every key is in the journal. Where there are more keys than
+// the table should hold, the oldest are left out: they age out first. A journal of another stream, or one with a gap,
+// counts as empty.
 func (j *keyJournal) load(t *keyTable, partitions int) ([]uint64, error) {
 	numbers, err := j.list()
 	if err != nil {
@@ -247,9 +248,11 @@ func (j *keyJournal) load(t *keyTable, partitions int) ([]uint64, error) {
 	return slices.Clone(j.ends), nil
 }
 
-// scan hands every key of the files to each, in the order in which they were stored. It returns false where the journal is
-// of another stream or has a gap.
-func (j *keyJournal) scan(numbers []uint64, partitions int, each func(shard byte, sum uint32, place uint64)) (bool, error) {
+// scan hands every key of the files to each, in the order in which they were stored. It returns false where the journal
+// is of another stream or has a gap.
+func (j *keyJournal) scan(numbers []uint64, partitions int, each func(shard byte, sum uint32, place uint64)) (bool,
+	error,
+) {
 	j.ends, j.files = make([]uint64, partitions), nil
 	for i, n := range numbers {
 		j.n = n
@@ -336,7 +339,8 @@ func readBlock(r io.Reader, partitions int) (ends []uint64, rest []byte, ok bool
 		return nil, nil, false
 	}
 	body := make([]byte, size)
-	if _, err := io.ReadFull(r, body); err != nil || crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+	if _, err := io.ReadFull(r, body); err != nil ||
+		crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
 		return nil, nil, false
 	}
 	count, w := binary.Uvarint(body)

@@ -11,8 +11,8 @@ import (
 	"sluice/internal/engine"
 )
 
-// keySubjects lets an external engine decide which records with a key are stored, for there are other writers: each is a
-// message of its own, on a subject made from the key, published on the condition that the subject has no message.
+// keySubjects lets an external engine decide which records with a key are stored, for there are other writers: each is
+// a message of its own, on a subject made from the key, published on the condition that the subject has no message.
 type keySubjects struct {
 	s       *Stream
 	parts   []*keyPartition // those that have keys
@@ -80,15 +80,15 @@ func (k *keySubjects) count() (n int64) {
 	return n
 }
 
-// Each look costs a question for each partition. Other nodes store keys, too: near the bound it is asked more often. Arbitrary,
-// and far less than what fits between the two.
+// Each look costs a question for each partition. Other nodes store keys, too: near the bound it is asked more often.
+// Arbitrary, and far less than what fits between the two.
 const (
 	countEvery = 10 * time.Second
 	countSoon  = time.Second
 )
 
-// tend asks the engine how many keys it holds, when it is time. Each is a subject of its own; one more has the frames without a
-// key. A partition that does not answer keeps the number that is known.
+// tend asks the engine how many keys it holds, when it is time. Each is a subject of its own; one more has the frames
+// without a key. A partition that does not answer keeps the number that is known.
 func (k *keySubjects) tend(ctx context.Context) {
 	every := countEvery
 	if k.count() >= int64(k.s.o.MaxKeys)/4*3 {
@@ -164,9 +164,9 @@ func (k *keySubjects) read(ctx context.Context, name *key) ([]byte, Position, er
 	return records[0], Position{Partition: w.part, Seq: m.Seq}, nil
 }
 
-// maxKeyed is how many messages with keys are on their way at once. The engine syncs once for those that arrive together:
-// with 64 its servers take 0.6 of the processor time that they take with 16. When the disk becomes slow, all that are on
-// their way may be too late.
+// maxKeyed is how many messages with keys are on their way at once. The engine syncs once for those that arrive
+// together: with 64 its servers take 0.6 of the processor time that they take with 16. When the disk becomes slow, all
+// that are on their way may be too late.
 const maxKeyed = 64
 
 // enter takes a place for a caller that writes past the groups, and counts it, so that Run waits for it. One that would

@@ -178,7 +178,8 @@ func (t *keyTable) reserve(n int) {
 	}
 }
 
-// sweep gives back the memory of what has aged out. A few keys are not worth the work, unless others wait for their space.
+// sweep gives back the memory of what has aged out. A few keys are not worth the work, unless others wait for their
+// space.
 func (t *keyTable) sweep() {
 	for i := range t.shards {
 		s := &t.shards[i]

@@ -38,9 +38,9 @@ func (s *Stream) Bounds(ctx context.Context) ([]Bounds, error) {
 	return out, nil
 }
 
-// Page returns the frames of a partition from a sequence number on, in order: at most so many, and one more than so many
-// bytes. None means that the partition has no frame at that number or behind it. Damage and gaps are in the frames. It
-// is Scan for a caller that reads a little, keeps its position elsewhere, and comes back.
+// Page returns the frames of a partition from a sequence number on, in order: at most so many, and one more than so
+// many bytes. None means that the partition has no frame at that number or behind it. Damage and gaps are in the
+// frames. It is Scan for a caller that reads a little, keeps its position elsewhere, and comes back.
 func (s *Stream) Page(ctx context.Context, partition uint8, from uint64, frames, bytes int) ([]Frame, error) {
 	if int(partition) >= len(s.writers) {
 		return nil, fmt.Errorf("read partition %d: %w", partition, ErrNotFound)

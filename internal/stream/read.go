@@ -12,7 +12,8 @@ import (
 // Read returns the record at a position. It is there from the moment Append returned. ErrGone means it has aged out,
 // ErrNotFound that nothing was ever stored there, ErrDamaged that the engine lost it or its bytes are not whole.
 func (s *Stream) Read(ctx context.Context, at Position) ([]byte, error) {
-	if at.Partition >= MaxPartitions || at.Seq == 0 || int(at.Partition) >= len(s.writers) && s.e.Mode() != engine.External {
+	if at.Partition >= MaxPartitions || at.Seq == 0 || int(at.Partition) >= len(s.writers) &&
+		s.e.Mode() != engine.External {
 		return nil, ErrNotFound
 	}
 	m, err := s.parts.At(at.Partition).Get(ctx, at.Seq) // another node may have added it
@@ -41,7 +42,8 @@ func (s *Stream) whyAbsent(ctx context.Context, at Position) error {
 		return err
 	case at.Seq < st.FirstSeq:
 		return ErrGone
-	case at.Seq > st.LastSeq && int(at.Partition) >= len(s.writers): // this node does not write there, and cannot ask its leader
+	case at.Seq > st.LastSeq && int(at.Partition) >= len(s.writers):
+		// this node does not write there, and cannot ask its leader
 		return fmt.Errorf("%w: partition %d was added after this node was started", ErrUnavailable, at.Partition)
 	case at.Seq > st.LastSeq && s.e.Mode() == engine.External:
 		return s.confirmAbsent(ctx, at)
@@ -73,8 +75,9 @@ func (s *Stream) confirmAbsent(ctx context.Context, at Position) error {
 	return ErrNotFound
 }
 
-// Peek returns the number of the first frame from a number on, when it was stored, and whether it has records: one without
-// any says nothing that could be loaded. A damaged frame counts as one with records. ErrNotFound means that there is none.
+// Peek returns the number of the first frame from a number on, when it was stored, and whether it has records: one
+// without any says nothing that could be loaded. A damaged frame counts as one with records. ErrNotFound means that
+// there is none.
 func Peek(ctx context.Context, p *engine.Partition, from uint64) (seq uint64, at time.Time, records bool, err error) {
 	m, err := p.Next(ctx, from)
 	if errors.Is(err, engine.ErrNotFound) {

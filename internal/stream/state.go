@@ -11,8 +11,8 @@ import (
 	"sluice/internal/engine"
 )
 
-// Phase says whether the stream takes records. There is one phase for all partitions; isolate.go says when a partition is
-// down by itself.
+// Phase says whether the stream takes records. There is one phase for all partitions; isolate.go says when a partition
+// is down by itself.
 //
 //	Starting ──────────── the first probe is stored ─────────────▶ Writing
 //	   │                                                           │ │
@@ -194,7 +194,8 @@ func (s *Stream) look(ctx context.Context) {
 	}
 	if err := s.e.Health(); err != nil {
 		st := s.status.Load()
-		if st.Phase == Writing || st.Phase == Starting || st.Phase == Probing && !strings.Contains(st.Err.Error(), err.Error()) {
+		if st.Phase == Writing || st.Phase == Starting || st.Phase == Probing &&
+			!strings.Contains(st.Err.Error(), err.Error()) {
 			s.move(st, Probing, err) // who asks is told the newest cause
 		}
 		return
@@ -273,8 +274,8 @@ func (s *Stream) probe(ctx context.Context, since *Status) {
 // thousand of these frames share one sync. What the reader has stored is not lost.
 //
 // A server that was the leader and does not know yet that it is none may answer with an end that lies behind. So the
-// first of these frames is stored only if the partition really ends there: else nothing is lost. The others must follow it:
-// another node may fill, too, and then the next probe goes on.
+// first of these frames is stored only if the partition really ends there: else nothing is lost. The others must follow
+// it: another node may fill, too, and then the next probe goes on.
 func (w *writer) fill(ctx context.Context) error {
 	last, err := w.askEnd(ctx)
 	high := w.high.Load()
@@ -299,8 +300,8 @@ func (w *writer) fill(ctx context.Context) error {
 	return nil
 }
 
-// askEnd asks for the last sequence number, again after a while, and takes the first answer: nobody answers a question that
-// came while the partition had no leader, and by now it may have one.
+// askEnd asks for the last sequence number, again after a while, and takes the first answer: nobody answers a question
+// that came while the partition had no leader, and by now it may have one.
 func (w *writer) askEnd(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.s.o.AckTimeout)
 	defer cancel()
@@ -377,9 +378,9 @@ func (w *writer) write(ctx context.Context, frame []byte) (uint64, error) {
 // High is the highest sequence number of a partition that is known to have been given out.
 func (s *Stream) High(partition uint8) uint64 { return s.writers[partition].high.Load() }
 
-// Resume tells up to where the reader of a partition has stored everything, before Run. The engine normally is past that; if
-// it came back from a crash, from damage or from a backup without its newest frames, Run first takes the numbers they had,
-// so that none is given out again to a record which the reader would then never see.
+// Resume tells up to where the reader of a partition has stored everything, before Run. The engine normally is past
+// that; if it came back from a crash, from damage or from a backup without its newest frames, Run first takes the
+// numbers they had, so that none is given out again to a record which the reader would then never see.
 func (s *Stream) Resume(partition uint8, seq uint64) {
 	w := s.writers[partition]
 	w.stored.Store(seq)

@@ -22,13 +22,14 @@ type Stats struct {
 	Lost                   uint64            // frames the engine had acknowledged and came back without
 	Latency                histogram.Buckets // frames by time to acknowledgement
 	LatencySum             time.Duration
-	Queued                 int64    // bytes waiting or on their way now
-	DiskFree               int64    // bytes at the last look; those of the account of an external engine, 0 if it has no limit
-	DiskSize               int64    // in all; 0 if that is unknown
-	Account                bool     // they are of an account
-	High                   []uint64 // by partition, the highest sequence number seen
-	Phase                  Phase    // whether records are taken, and why not
-	Ready                  bool     // a record would be taken now
+	Queued                 int64 // bytes waiting or on their way now
+	// bytes at the last look; those of the account of an external engine, 0 if it has no limit
+	DiskFree int64
+	DiskSize int64    // in all; 0 if that is unknown
+	Account  bool     // they are of an account
+	High     []uint64 // by partition, the highest sequence number seen
+	Phase    Phase    // whether records are taken, and why not
+	Ready    bool     // a record would be taken now
 }
 
 type counters struct {
@@ -62,7 +63,8 @@ func (s *Stream) Stats() Stats {
 		RejectedOverload: s.n.overload.Load(), RejectedSpace: s.n.space.Load(), RejectedDown: s.n.down.Load(),
 		Revived: s.n.revived.Load(), Damaged: s.n.damaged.Load(), Missing: s.n.missing.Load(), Lost: s.n.lost.Load(),
 		Latency: s.n.latency.Buckets(), LatencySum: s.n.latency.Sum(),
-		Queued: s.queued.Load(), DiskFree: s.disk.free.Load(), DiskSize: s.disk.size.Load(), Account: s.disk.remote, Phase: s.status.Load().Phase, Ready: s.Ready() == nil,
+		Queued: s.queued.Load(), DiskFree: s.disk.free.Load(), DiskSize: s.disk.size.Load(), Account: s.disk.remote,
+		Phase: s.status.Load().Phase, Ready: s.Ready() == nil,
 	}
 	for _, w := range s.writers {
 		st.High = append(st.High, w.high.Load())

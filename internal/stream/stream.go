@@ -17,7 +17,8 @@ import (
 	"sluice/internal/engine"
 )
 
-// What callers branch on. Every error of Append and AppendKeyed but ErrExists and ErrTooLarge means: not now, try later.
+// What callers branch on. Every error of Append and AppendKeyed but ErrExists and ErrTooLarge means: not now, try
+// later.
 var (
 	ErrOverloaded  = errors.New("stream: too much is waiting to be written")
 	ErrNoSpace     = errors.New("stream: too little space is left")
@@ -49,12 +50,14 @@ type Options struct {
 	Partitions int           // 0 means those there are, or 1; may grow, never shrink
 	MaxAge     time.Duration // how long a record is kept; 0 means as it is, or 72 h
 	MaxBytes   int64         // of each partition; 0 means as it is, or no limit but the disk; negative means no limit
-	Headroom   int64         // free bytes of the disk below which nothing is taken; 0 means 5 % of it, at least 16 MiB and at most 512 MiB
+	// free bytes of the disk below which nothing is taken; 0 means 5 % of it, at least 16 MiB and at most 512 MiB
+	Headroom   int64
 	AckTimeout time.Duration // from Append to its error at the latest; 0 means 900 ms
 	MaxQueue   int64         // bytes that may wait at once; 0 means 64 MiB
 	MaxFrame   int           // bytes of a frame that records share; 0 means 1 MiB
 	InFlight   int           // frames of a partition on their way at once; 0 means 3
-	MaxKeys    int           // keys in use at one time: 16 bytes of memory each, or about 170 in each server of an external engine; 0 means 32 Mi
+	// keys in use at one time: 16 bytes of memory each, or about 170 in each server of an external engine; 0 means 32 Mi
+	MaxKeys int
 
 	Nodes func() int           // how many processes write to an external engine; nil means this one alone
 	Disk  func() (Disk, error) // free space; nil asks the file system of the engine's directory

@@ -24,8 +24,8 @@ import (
 //	tag   = first 16 bits of AES(k1, milliseconds, place, kind)
 //	e     = place ⊕ AES(k2, milliseconds, tag)
 //
-// The bit 1 is the version of this form: another one has 0 there. A forged id passes with a chance of 1 in 65,536, and then
-// finds no record.
+// The bit 1 is the version of this form: another one has 0 there. A forged id passes with a chance of 1 in 65,536, and
+// then finds no record.
 //
 // nil makes no ids, and reads none: it is for those who need none of a record.
 type IDs struct{ tag, pad cipher.Block }
@@ -45,9 +45,9 @@ func NewIDs(secret []byte) (*IDs, error) {
 	return ids, nil
 }
 
-// NewBodyDigest returns the digest that tells whether a body was sent before with the same idempotency key. Its key comes from
-// the secret and from the idempotency key, which is stored nowhere: else everybody who has the disk, with the secret on it, could
-// search digests for identifiers that were suppressed.
+// NewBodyDigest returns the digest that tells whether a body was sent before with the same idempotency key. Its key
+// comes from the secret and from the idempotency key, which is stored nowhere: else everybody who has the disk, with
+// the secret on it, could search digests for identifiers that were suppressed.
 func NewBodyDigest(secret []byte) func(key [sha256.Size]byte, body string) [sha256.Size]byte {
 	root, err := hkdf.Key(sha256.New, secret, nil, "idempotency body", 32)
 	if err != nil {
@@ -85,8 +85,8 @@ func (ids *IDs) Place(s *Submission, partition uint8, seq uint64, slot uint16) {
 	s.ID = id
 }
 
-// Locate reads the place in the stream out of an id. It does not say that anything is there; not ok means that the id is
-// made up.
+// Locate reads the place in the stream out of an id. It does not say that anything is there; not ok means that the id
+// is made up.
 func (ids *IDs) Locate(kind Kind, id event.ID) (partition uint8, seq uint64, slot uint16, ok bool) {
 	low := binary.BigEndian.Uint64(id[8:])
 	if ids == nil || low&formBit == 0 {

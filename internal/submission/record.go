@@ -110,10 +110,10 @@ func (c *Counts) members() [4]*int {
 	return [...]*int{&c.Accepted, &c.Late, &c.Restricted, &c.Suppressed}
 }
 
-// Without returns a record without the rows that were erased. It counts them, so that a look-up answers as before, and keeps
-// what a replay of the Idempotency-Key needs. Of a deleted dataset it keeps the id and when the request was received, which
-// tells a loader to leave it out. A record that cannot be read may hold such a row: it becomes an empty one, which cannot be
-// read either.
+// Without returns a record without the rows that were erased. It counts them, so that a look-up answers as before, and
+// keeps what a replay of the Idempotency-Key needs. Of a deleted dataset it keeps the id and when the request was
+// received, which tells a loader to leave it out. A record that cannot be read may hold such a row: it becomes an empty
+// one, which cannot be read either.
 func Without(record []byte, erased func(*event.Row) bool, deleted func(dataset string, received int64) bool) []byte {
 	s, err := (*IDs)(nil).DecodeRecord(string(record), 0, 0, 0)
 	if err != nil {
@@ -229,7 +229,9 @@ type Decoder struct {
 
 // Decode makes s the submission in a record, adds its rows to rows and returns those; s.Rows are the new ones among
 // them. After an error s is of no use and rows come back as they were.
-func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition uint8, seq uint64, slot uint16) ([]event.Row, error) {
+func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition uint8, seq uint64,
+	slot uint16,
+) ([]event.Row, error) {
 	if err := CheckVersion(rec); err != nil {
 		return rows, err
 	}
@@ -322,8 +324,8 @@ type reader struct {
 	*scratch
 }
 
-// scratch is memory for texts that are not in a record as they are read: the ids, the hex of hashes, the section ids. It
-// is taken for many rows at once and never used twice.
+// scratch is memory for texts that are not in a record as they are read: the ids, the hex of hashes, the section ids.
+// It is taken for many rows at once and never used twice.
 type scratch struct {
 	spelled []byte
 	sids    []int32

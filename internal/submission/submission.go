@@ -40,8 +40,8 @@ type Submission struct {
 	Erased     Counts // of rows that were taken out of the record, see Without; none of them are Rejected
 }
 
-// Requests counts requests that made no submission: rejected ones by the code of their answer, and with no code those that
-// were answered with the receipt of an earlier one.
+// Requests counts requests that made no submission: rejected ones by the code of their answer, and with no code those
+// that were answered with the receipt of an earlier one.
 type Requests struct {
 	Code  event.Code
 	Count int32

@@ -12,8 +12,8 @@ import (
 // digester makes digests of the identifiers of one kind, for one dataset or for all. Nobody without its key can tell
 // whether an identifier is on the list.
 //
-// A digest is SipHash-2-4: a keyed function made for 64 bits, and ten times as fast as an HMAC, which the accept path would
-// feel. Its key is an HMAC-SHA-256, with a secret of the service, of what it is for.
+// A digest is SipHash-2-4: a keyed function made for 64 bits, and ten times as fast as an HMAC, which the accept path
+// would feel. Its key is an HMAC-SHA-256, with a secret of the service, of what it is for.
 type digester struct{ k0, k1 uint64 }
 
 func newDigester(secret []byte, k identifier.Kind, dataset string) digester {

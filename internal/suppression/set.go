@@ -17,8 +17,8 @@ type set struct {
 	scopes  map[string]*scope // of datasets with entries of their own, those of every dataset included
 }
 
-// perStart is how many digests share a start: so many that the starts stay in a processor's cache, and so few that a guess
-// within them is right to a cache line or two. Arbitrary between these.
+// perStart is how many digests share a start: so many that the starts stay in a processor's cache, and so few that a
+// guess within them is right to a cache line or two. Arbitrary between these.
 const perStart = 512
 
 // index sorts digests, which the set owns then.

@@ -1,8 +1,8 @@
-// Package suppression knows the people whose events must not be matched any more: their identifiers, as keyed digests, in the
-// engine and in the memory of every node.
+// Package suppression knows the people whose events must not be matched any more: their identifiers, as keyed digests,
+// in the engine and in the memory of every node.
 //
-// The list is in chunks of up to 65,536 digests. A chunk belongs to one import, kind, dataset and digest key, and says so
-// itself: whatever of them is there is a list. Nobody can read an identifier from it.
+// The list is in chunks of up to 65,536 digests. A chunk belongs to one import, kind, dataset and digest key, and says
+// so itself: whatever of them is there is a list. Nobody can read an identifier from it.
 package suppression
 
 import (
@@ -44,7 +44,8 @@ const (
 var (
 	ErrNotListed = errors.New("suppression: no such import, or the identifier is not on the list")
 	errFull      = fmt.Errorf("suppression: the list takes %d entries: remove an import", MaxEntries)
-	errKeys      = fmt.Errorf("suppression: %d digest keys have entries already: remove the imports that were made with the oldest, and import them again", maxKeys)
+	errKeys      = fmt.Errorf("suppression: %d digest keys have entries already: remove the imports that were made with "+
+		"the oldest, and import them again", maxKeys)
 )
 
 // Import is what was added to the list under one name, of one kind, for one dataset or for all.
@@ -110,7 +111,9 @@ func decode(e engine.Entry) (*chunk, error) {
 		return nil, fmt.Errorf("a chunk of the suppression list cannot be read: %w", err)
 	}
 	if c.Version != chunkVersion {
-		return nil, fmt.Errorf("a chunk of the suppression list has version %d, this program knows %d: use the sluice that wrote it, or a newer one", c.Version, chunkVersion)
+		return nil,
+			fmt.Errorf("a chunk of the suppression list has version %d, this program knows %d: use the sluice that wrote it, "+
+				"or a newer one", c.Version, chunkVersion)
 	}
 	if !ok || len(digests)%8 != 0 {
 		return nil, errors.New("a chunk of the suppression list is damaged")
@@ -135,7 +138,10 @@ func Open(ctx context.Context, e *engine.Engine, now func() time.Time, log *slog
 	}
 	l := &List{engine: e, kv: kv, now: now}
 	l.current.Store(&set{})
-	l.replica = replica.Replica{Engine: e, Bucket: kv, What: "suppressions", Now: now, Log: log, Wait: readWait, Read: l.read}
+	l.replica = replica.Replica{
+		Engine: e, Bucket: kv, What: "suppressions", Now: now, Log: log, Wait: readWait,
+		Read: l.read,
+	}
 	return l, nil
 }
 
@@ -266,7 +272,10 @@ func (l *List) NewKey(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		used := map[int]bool{}
-		if _, err := l.scan(ctx, func() { clear(used) }, func(c *chunk) error { used[c.Key] = true; return nil }); err != nil {
+		if _, err := l.scan(ctx, func() { clear(used) }, func(c *chunk) error {
+			used[c.Key] = true
+			return nil
+		}); err != nil {
 			return 0, err
 		}
 		if len(used) >= maxKeys {
@@ -356,8 +365,8 @@ func (a *Addition) Put(k identifier.Kind, id string) error {
 	return nil
 }
 
-// Commit writes an addition, and says how many entries are new, by kind. It returns once they are on stable storage. A crash
-// in it leaves some of them; the same addition again adds the rest.
+// Commit writes an addition, and says how many entries are new, by kind. It returns once they are on stable storage. A
+// crash in it leaves some of them; the same addition again adds the rest.
 func (l *List) Commit(ctx context.Context, a *Addition) (map[identifier.Kind]int, error) {
 	added := map[identifier.Kind]int{}
 	for k, digests := range a.digests {
@@ -470,8 +479,8 @@ func (l *List) put(ctx context.Context, c *chunk) error {
 	return err
 }
 
-// Remove removes an identifier as Parse spells it: of one dataset, or of all and every one if that is "". One that is not on
-// the list is ErrNotListed.
+// Remove removes an identifier as Parse spells it: of one dataset, or of all and every one if that is "". One that is
+// not on the list is ErrNotListed.
 func (l *List) Remove(ctx context.Context, k identifier.Kind, id, dataset string) (int, error) {
 	digesters := map[header]digester{}
 	return l.remove(ctx, func(c *chunk) (bool, error) {

@@ -13,8 +13,8 @@ type Throttle struct {
 	Sleep func(context.Context, time.Duration) error // default: until the time is over or the context ends
 }
 
-// How many times as long as they work jobs sleep. Loading gets a sixth of a processor: with a third, the p99 of single events
-// beside it was 9 to 12 ms in place of 6 to 8, and a commit took half a second less.
+// How many times as long as they work jobs sleep. Loading gets a sixth of a processor: with a third, the p99 of single
+// events beside it was 9 to 12 ms in place of 6 to 8, and a commit took half a second less.
 const (
 	Loading = 5
 	Upkeep  = 1

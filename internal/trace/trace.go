@@ -59,8 +59,10 @@ func (e *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOn
 }
 
 func newExporter(sink sdktrace.TracerProviderOption, version string) *Exporter {
-	about := resource.NewSchemaless(attribute.String("service.name", "sluice"), attribute.String("service.version", version))
-	p := sdktrace.NewTracerProvider(sink, sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
+	about := resource.NewSchemaless(attribute.String("service.name", "sluice"),
+		attribute.String("service.version", version))
+	p := sdktrace.NewTracerProvider(sink, sdktrace.WithResource(about),
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.AlwaysSample())))
 	return &Exporter{provider: p, tracer: p.Tracer("sluice/internal/api")}
 }
 
@@ -69,10 +71,11 @@ func newExporter(sink sdktrace.TracerProviderOption, version string) *Exporter {
 func (t *Exporter) Wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := api.Route(r.URL.Path)
-		ctx, span := t.tracer.Start(r.Context(), method(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(t.links(r)...), trace.WithAttributes(
-			attribute.String("http.request.method", method(r.Method)), attribute.String("http.route", route),
-			attribute.Int64("http.request.body.size", r.ContentLength),
-		))
+		ctx, span := t.tracer.Start(r.Context(), method(r.Method)+" "+route, trace.WithSpanKind(trace.SpanKindServer),
+			trace.WithLinks(t.links(r)...), trace.WithAttributes(
+				attribute.String("http.request.method", method(r.Method)), attribute.String("http.route", route),
+				attribute.Int64("http.request.body.size", r.ContentLength),
+			))
 		defer span.End()
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(seen, r.WithContext(ctx))
@@ -98,7 +101,8 @@ func (t *Exporter) Close(ctx context.Context) error { return t.provider.Shutdown
 // method keeps a made-up method out of span names.
 func method(m string) string {
 	switch m {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
+		http.MethodPatch:
 		return m
 	}
 	return "_OTHER"

@@ -40,16 +40,24 @@ func New(mix Mix, seed uint64) *Source {
 
 var (
 	types = []string{
-		"page_view", "page_view", "page_view", "page_view", "viewed_item", "viewed_item", "search", "add_to_cart", "add_to_cart",
-		"begin_checkout", "add_payment_info", "purchase", "purchase", "sign_up", "generate_lead", "subscribe", "start_trial", "custom",
+		"page_view", "page_view", "page_view", "page_view", "viewed_item", "viewed_item", "search", "add_to_cart",
+		"add_to_cart",
+		"begin_checkout", "add_payment_info", "purchase", "purchase", "sign_up", "generate_lead", "subscribe", "start_trial",
+		"custom",
 	}
 	sources    = []string{"website", "website", "website", "app", "offline", "crm"}
 	currencies = []string{"USD", "USD", "EUR", "GBP", "JPY"}
 	// Consent strings of the national section: nobody opted out, a sale opt-out, the signal of a browser.
-	consents = []string{"DBABLA~BVVqAAAACqA.QA", "DBABLA~BVVqAAAACqA.QA", "DBABLA~BVVqAAAACqA.QA", "DBABLA~BVVmAAAACqA.QA", "DBABLA~BVVqAAAACqA.YA"}
-	pages    = []string{"/", "/product/blue-lamp", "/product/oak-table-180", "/cart", "/checkout/done", "/search?q=lamp", "/blog/how-to-choose-a-lamp"}
-	coupons  = []string{`["SPRING10"]`, `["WELCOME","FREESHIP"]`, `[]`}
-	faults   = []string{
+	consents = []string{
+		"DBABLA~BVVqAAAACqA.QA", "DBABLA~BVVqAAAACqA.QA", "DBABLA~BVVqAAAACqA.QA", "DBABLA~BVVmAAAACqA.QA",
+		"DBABLA~BVVqAAAACqA.YA",
+	}
+	pages = []string{
+		"/", "/product/blue-lamp", "/product/oak-table-180", "/cart", "/checkout/done", "/search?q=lamp",
+		"/blog/how-to-choose-a-lamp",
+	}
+	coupons = []string{`["SPRING10"]`, `["WELCOME","FREESHIP"]`, `[]`}
+	faults  = []string{
 		`"identifiers":{"email_sha256":"jane.doe@example.com"}`,
 		`"identifiers":{}`,
 		`"identifiers":{"email_sha256":"0cba00ca3da1b283a57287bcceb17e35"}`,
@@ -81,7 +89,8 @@ func (s *Source) Append(b []byte, datasetID string, now int64) []byte {
 	b = strconv.AppendInt(b, s.rand.Int64N(40), 10)
 	b = append(b, `","cp_name":"Autumn prospecting"`...)
 	if s.chance(s.mix.URLs) {
-		b = fmt.Appendf(b, `,"page_url":"https://shop.example%s","referer":"https://search.example/r?id=%d"`, pick(s, pages), s.rand.Int64N(1e9))
+		b = fmt.Appendf(b, `,"page_url":"https://shop.example%s","referer":"https://search.example/r?id=%d"`, pick(s, pages),
+			s.rand.Int64N(1e9))
 	}
 	if s.chance(s.mix.Value) {
 		b = append(b, `,"value":`...)
@@ -98,7 +107,8 @@ func (s *Source) Append(b []byte, datasetID string, now int64) []byte {
 		b = append(b, `","gpp_sid":[7]}`...)
 	}
 	if s.chance(s.mix.Custom) {
-		b = fmt.Appendf(b, `,"custom_data":{"order_id":"o-%d","coupons":%s,"items":%d,"loyalty":"gold"}`, s.rand.Int64N(1e9), pick(s, coupons), s.rand.IntN(9))
+		b = fmt.Appendf(b, `,"custom_data":{"order_id":"o-%d","coupons":%s,"items":%d,"loyalty":"gold"}`, s.rand.Int64N(1e9),
+			pick(s, coupons), s.rand.IntN(9))
 	}
 	return append(b, '}')
 }
@@ -126,7 +136,8 @@ func (s *Source) appendIdentifiers(b []byte) []byte {
 	b = append(b, '"')
 	if s.chance(0.5) {
 		b = append(b, `,"ifa":"`...)
-		b = fmt.Appendf(b, "%08x-%04x-4%03x-a%03x-%012x", s.rand.Uint32(), s.rand.Uint32()&0xffff, s.rand.Uint32()&0xfff, s.rand.Uint32()&0xfff, s.rand.Uint64()&(1<<48-1))
+		b = fmt.Appendf(b, "%08x-%04x-4%03x-a%03x-%012x", s.rand.Uint32(), s.rand.Uint32()&0xffff, s.rand.Uint32()&0xfff,
+			s.rand.Uint32()&0xfff, s.rand.Uint64()&(1<<48-1))
 		b = append(b, '"')
 	}
 	if s.chance(0.3) {

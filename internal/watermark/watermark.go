@@ -1,5 +1,5 @@
-// Package watermark says what of a stream a table holds: up to which sequence number of each partition everything is in it.
-// A commit that adds rows moves the watermarks with them, so that the same frames again change nothing.
+// Package watermark says what of a stream a table holds: up to which sequence number of each partition everything is in
+// it. A commit that adds rows moves the watermarks with them, so that the same frames again change nothing.
 package watermark
 
 import (
@@ -23,8 +23,8 @@ var (
 type Origin struct {
 	Stream string
 	Spans  []Span
-	// After is done beside the writing of the files, and before anybody sees the rows: its error ends the commit. It does not
-	// touch the table. nil does nothing.
+	// After is done beside the writing of the files, and before anybody sees the rows: its error ends the commit. It does
+	// not touch the table. nil does nothing.
 	After func() error
 }
 
@@ -115,7 +115,8 @@ const (
 func Read(from map[string]string) (p Progress, found bool) {
 	text, found := from[markProperty]
 	return Progress{
-		Stream: from[streamProperty], Watermarks: parse(text), Settled: parse(from[settledProperty]), Deleted: from[deletedProperty],
+		Stream: from[streamProperty], Watermarks: parse(text), Settled: parse(from[settledProperty]),
+		Deleted: from[deletedProperty],
 	}, found
 }
 

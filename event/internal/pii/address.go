@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// findIPv4 says whether s holds an IPv4 address as a separate token. v2.10.3.1 is a version; 1.2.3.4.5 is not an address.
+// findIPv4 says whether s holds an IPv4 address as a separate token. v2.10.3.1 is a version; 1.2.3.4.5 is not an
+// address.
 func findIPv4(s string, loose bool) bool {
 	for i := 0; i < len(s); i++ {
 		if !isDigit(s[i]) {
@@ -89,8 +90,8 @@ func numericQuad(s string) bool {
 	return parts == 4 && odd
 }
 
-// findDashedIPv4 says whether s holds an IPv4 address with hyphens for dots, as host names have it: 203-0-113-7. Numbers
-// with hyphens are common in ids, so two parts need three digits, or "ip" has to precede it, unless loose.
+// findDashedIPv4 says whether s holds an IPv4 address with hyphens for dots, as host names have it: 203-0-113-7.
+// Numbers with hyphens are common in ids, so two parts need three digits, or "ip" has to precede it, unless loose.
 func findDashedIPv4(s string, loose bool) bool {
 	for i := 0; i < len(s); i++ {
 		if !isDigit(s[i]) || i > 0 && (isWord(s[i-1]) || s[i-1] == '.') {
@@ -101,7 +102,8 @@ func findDashedIPv4(s string, loose bool) bool {
 			end++
 		}
 		run := strings.TrimRight(s[i:end], "-")
-		named := i > 2 && (s[i-1] == '-' || s[i-1] == '_' || s[i-1] == '=') && strings.EqualFold(s[i-3:i-1], "ip") && (i == 3 || !isWord(s[i-4]))
+		named := i > 2 && (s[i-1] == '-' || s[i-1] == '_' || s[i-1] == '=') && strings.EqualFold(s[i-3:i-1], "ip") &&
+			(i == 3 || !isWord(s[i-4]))
 		alone := i == 0 || s[i-1] != '-'
 		if end == len(s) || !isWord(s[end]) {
 			if long, ok := dashedQuad(run); ok && (named || alone && (long >= 2 || loose)) {

@@ -82,8 +82,8 @@ func decodeBase32(token string) ([]byte, bool) {
 	return b, true
 }
 
-// base64Email says whether a run of base64 in s decodes to a text with a complete e-mail address. It is for text outside
-// of identifiers, so only addresses count.
+// base64Email says whether a run of base64 in s decodes to a text with a complete e-mail address. It is for text
+// outside of identifiers, so only addresses count.
 func base64Email(s string) bool {
 	run := 0
 	for i := 0; i <= len(s); i++ {
@@ -143,7 +143,8 @@ func findDialled(s string) bool {
 			return false
 		}
 		i += n + 1
-		if i < 4 || !strings.EqualFold(s[i-4:i-1], "tel") && !strings.EqualFold(s[i-4:i-1], "sms") || i > 4 && isWord(s[i-5]) {
+		if i < 4 || !strings.EqualFold(s[i-4:i-1], "tel") && !strings.EqualFold(s[i-4:i-1], "sms") || i > 4 &&
+			isWord(s[i-5]) {
 			continue
 		}
 		digits := 0
@@ -190,8 +191,10 @@ func countryCode(s string) bool {
 		return true
 	}
 	switch s {
-	case "20", "27", "30", "31", "32", "33", "34", "36", "39", "40", "41", "43", "44", "45", "46", "47", "48", "49", "51", "52", "53", "54", "55", "56",
-		"57", "58", "60", "61", "62", "63", "64", "65", "66", "81", "82", "84", "86", "90", "91", "92", "93", "94", "95", "98":
+	case "20", "27", "30", "31", "32", "33", "34", "36", "39", "40", "41", "43", "44", "45", "46", "47", "48", "49", "51",
+		"52", "53", "54", "55", "56",
+		"57", "58", "60", "61", "62", "63", "64", "65", "66", "81", "82", "84", "86", "90", "91", "92", "93", "94", "95",
+		"98":
 		return true
 	}
 	return false

@@ -118,11 +118,16 @@ func knownTopLevel(label string) bool {
 		return false
 	}
 	switch string(lowerASCII(buf[:0], label)) {
-	case "com", "net", "org", "edu", "gov", "mil", "int", "info", "biz", "name", "io", "ai", "app", "dev", "me", "tv", "cc", "mail",
-		"email", "online", "site", "shop", "store", "xyz", "club", "live", "pro", "tech", "cloud", "asia", "test", "example", "invalid",
-		"us", "uk", "de", "fr", "es", "it", "nl", "be", "ch", "at", "se", "no", "dk", "fi", "is", "pl", "cz", "sk", "hu", "ro", "bg",
-		"gr", "pt", "ie", "lu", "li", "ee", "lv", "lt", "ru", "ua", "by", "tr", "il", "ae", "sa", "eg", "za", "ng", "ke", "ma",
-		"ca", "mx", "br", "ar", "cl", "co", "pe", "ve", "au", "nz", "jp", "cn", "kr", "tw", "hk", "sg", "my", "th", "vn", "ph", "id", "in", "pk", "eu":
+	case "com", "net", "org", "edu", "gov", "mil", "int", "info", "biz", "name", "io", "ai", "app", "dev", "me", "tv",
+		"cc", "mail",
+		"email", "online", "site", "shop", "store", "xyz", "club", "live", "pro", "tech", "cloud", "asia", "test", "example",
+		"invalid",
+		"us", "uk", "de", "fr", "es", "it", "nl", "be", "ch", "at", "se", "no", "dk", "fi", "is", "pl", "cz", "sk", "hu",
+		"ro", "bg",
+		"gr", "pt", "ie", "lu", "li", "ee", "lv", "lt", "ru", "ua", "by", "tr", "il", "ae", "sa", "eg", "za", "ng", "ke",
+		"ma",
+		"ca", "mx", "br", "ar", "cl", "co", "pe", "ve", "au", "nz", "jp", "cn", "kr", "tw", "hk", "sg", "my", "th", "vn",
+		"ph", "id", "in", "pk", "eu":
 		return true
 	}
 	return false
@@ -136,7 +141,8 @@ func fileExtension(label string) bool {
 		return false
 	}
 	switch string(lowerASCII(buf[:0], label)) {
-	case "png", "jpg", "jpeg", "gif", "svg", "webp", "avif", "ico", "bmp", "tiff", "css", "js", "mjs", "json", "map", "htm", "html", "php",
+	case "png", "jpg", "jpeg", "gif", "svg", "webp", "avif", "ico", "bmp", "tiff", "css", "js", "mjs", "json", "map",
+		"htm", "html", "php",
 		"asp", "aspx", "jsp", "xml", "pdf", "mp3", "mp4", "webm", "woff", "woff2", "ttf", "txt", "csv", "wasm":
 		return true
 	}
@@ -150,8 +156,8 @@ func pixelDensity(label string) bool {
 }
 
 // findSpelledAt says whether an address with its @ spelled out is in s: jane_at_example.com, jane(at)example.com,
-// jane [at] example [dot] com, jane#at#example.com. Between underscores, hyphens or spaces the word is common, so there the
-// domain has to end in a well-known top-level domain.
+// jane [at] example [dot] com, jane#at#example.com. Between underscores, hyphens or spaces the word is common, so there
+// the domain has to end in a well-known top-level domain.
 func findSpelledAt(s string) bool {
 	for i := 2; i+4 < len(s); i++ {
 		if s[i]|0x20 != 'a' || s[i+1]|0x20 != 't' {
@@ -162,7 +168,8 @@ func findSpelledAt(s string) bool {
 			continue
 		}
 		local := strings.TrimRight(s[:i-1], " ")
-		if local != "" && (isLetter(local[len(local)-1]) || isDigit(local[len(local)-1])) && spelledDomain(strings.TrimLeft(s[i+3:], " "), strong) {
+		if local != "" && (isLetter(local[len(local)-1]) || isDigit(local[len(local)-1])) &&
+			spelledDomain(strings.TrimLeft(s[i+3:], " "), strong) {
 			return true
 		}
 	}
@@ -193,7 +200,8 @@ func spelledDomain(s string, strong bool) bool {
 	const maxLabels, maxLabel = 8, 63 // of RFC 1035 the latter; the former keeps the cost in bounds
 	for labels := 1; labels <= maxLabels; labels++ {
 		n := 0
-		for n < len(s) && n <= maxLabel && (isLetter(s[n]) || isDigit(s[n]) || s[n] == '-' && n+1 < len(s) && isLetter(s[n+1]) && !spelledDot(s[n:])) {
+		for n < len(s) && n <= maxLabel && (isLetter(s[n]) || isDigit(s[n]) || s[n] == '-' && n+1 < len(s) &&
+			isLetter(s[n+1]) && !spelledDot(s[n:])) {
 			n++
 		}
 		if n == 0 {

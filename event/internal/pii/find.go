@@ -28,7 +28,8 @@ const (
 
 	hasEncoding = hasEscape | hasForeign | hasBracket | hasParen                            // what decodeText may change
 	hasMacro    = hasEscape | hasForeign | hasBracket | hasBrace | hasSigil | hasUnderscore // what macros consist of
-	hasLimits   = hasUnderscore | hasParen | hasBracket | hasBrace | hasSigil | hasSpace    // what can delimit the word "at"
+	// what can delimit the word "at"
+	hasLimits = hasUnderscore | hasParen | hasBracket | hasBrace | hasSigil | hasSpace
 )
 
 // The bit offsets of the counts.
@@ -58,7 +59,8 @@ var signs = func() (t [256]class) {
 		}
 	}
 	for flag, signs := range map[uint16]string{
-		hasAt: "@", hasPlus: "+", hasParen: "(", hasBracket: "[", hasBrace: "{<", hasUnderscore: "_", hasEscape: "%&\\", hasSigil: "$#*|~", hasEquals: "=",
+		hasAt: "@", hasPlus: "+", hasParen: "(", hasBracket: "[", hasBrace: "{<", hasUnderscore: "_", hasEscape: "%&\\",
+		hasSigil: "$#*|~", hasEquals: "=",
 	} {
 		for _, c := range []byte(signs) {
 			t[c].flags = flag
@@ -165,7 +167,8 @@ func scanSigns(s string, c class, loose bool) Finding {
 	if c.has(hasAt) && findEmail(s) || (c.has(hasLimits) || c.hyphens() > 1) && findSpelledAt(s) {
 		return Email
 	}
-	if c.dots() >= 3 && c.digits() >= 4 && (findIPv4(s, loose) || findNumericIPv4(s)) || c.hyphens() >= 3 && c.digits() >= 4 && findDashedIPv4(s, loose) {
+	if c.dots() >= 3 && c.digits() >= 4 && (findIPv4(s, loose) || findNumericIPv4(s)) || c.hyphens() >= 3 &&
+		c.digits() >= 4 && findDashedIPv4(s, loose) {
 		return IPv4
 	}
 	if (c.colons() >= 5 || c.hyphens() >= 5 || c.dots() >= 2) && len(s) >= 14 && findMAC(s) {

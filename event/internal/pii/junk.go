@@ -8,8 +8,8 @@ import (
 )
 
 // missingSpellings are the texts that programs write where there is no value, and macros that were not expanded. A
-// sender that hashes without looking hashes these: the digest has the right shape, is the same for everyone, and matches
-// nobody.
+// sender that hashes without looking hashes these: the digest has the right shape, is the same for everyone, and
+// matches nobody.
 //
 // A text a real sender could mean stays out: the digest of any well-formed address or of any routable,
 // private or loopback IPv4 address is accepted.
@@ -28,10 +28,13 @@ var missingSpellings = []string{
 	"0000000000000000000000000000000000000000",
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"ffffffff-ffff-ffff-ffff-ffffffffffff", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
-	"{{email}}", "{{ email }}", "{{EMAIL}}", "{{user.email}}", "{{user_email}}", "{{customer.email}}", "{{email_sha256}}", "{{em}}", "{email}", "{EMAIL}",
-	"${email}", "${EMAIL}", "$email", "%%EMAIL%%", "%%email%%", "%email%", "%EMAIL%", "[email]", "[EMAIL]", "<email>", "#email#", "__EMAIL__", "*|EMAIL|*",
+	"{{email}}", "{{ email }}", "{{EMAIL}}", "{{user.email}}", "{{user_email}}", "{{customer.email}}", "{{email_sha256}}",
+	"{{em}}", "{email}", "{EMAIL}",
+	"${email}", "${EMAIL}", "$email", "%%EMAIL%%", "%%email%%", "%email%", "%EMAIL%", "[email]", "[EMAIL]", "<email>",
+	"#email#", "__EMAIL__", "*|EMAIL|*",
 	"{{ip}}", "{{ ip }}", "{{IP}}", "{{ip_address}}", "{{client_ip}}", "{ip}", "${ip}", "%%IP%%", "%ip%", "[ip]", "__IP__",
-	"{{ifa}}", "{{idfa}}", "{{gaid}}", "{{aaid}}", "{{advertising_id}}", "{ifa}", "${ifa}", "%%IFA%%", "[ifa]", "[idfa]", "__IDFA__", "__GAID__",
+	"{{ifa}}", "{{idfa}}", "{{gaid}}", "{{aaid}}", "{{advertising_id}}", "{ifa}", "${ifa}", "%%IFA%%", "[ifa]", "[idfa]",
+	"__IDFA__", "__GAID__",
 	"{{id}}", "{{user_id}}", "{{user.id}}", "{user_id}", "${user_id}", "%%USER_ID%%",
 	"email", "e-mail", "Email", "EMAIL", "ip", "test", "Test", "TEST", "example", "localhost",
 	"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", // the empty string, hashed twice

@@ -33,7 +33,8 @@ func placeholder(value string, c class) bool {
 	case "null", "nil", "none", "undefined", "undef", "nan", "void", "na", "n/a", "n.a",
 		"not set", "notset", "unset", "not available", "not applicable", "not provided", "not found", "no value", "no data",
 		"unknown", "empty", "blank", "missing", "absent", "redacted", "removed", "deleted", "hidden", "masked", "anonymous",
-		"anonymized", "anonymised", "optout", "opt out", "false", "true", "test", "testing", "example", "sample", "placeholder",
+		"anonymized", "anonymised", "optout", "opt out", "false", "true", "test", "testing", "example", "sample",
+		"placeholder",
 		"string", "value", "dummy", "todo", "tbd", "object object", "object undefined", "object null", "default", "localhost",
 		"null null", "none none", "undefined undefined", "inf", "infinity", "ref", "error":
 		return true

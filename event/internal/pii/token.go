@@ -217,7 +217,10 @@ func scanDecoded(b []byte, depth int, loose bool) Finding {
 
 // scanClaims looks for the members under which tokens and profiles carry a person's name.
 func scanClaims(s string) Finding {
-	for _, claim := range [...]string{"given_name", "family_name", "first_name", "last_name", "firstName", "lastName", "birthdate"} {
+	for _, claim := range [...]string{
+		"given_name", "family_name", "first_name", "last_name", "firstName", "lastName",
+		"birthdate",
+	} {
 		if claimValue(s, claim) != "" {
 			return Name
 		}

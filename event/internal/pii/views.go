@@ -14,10 +14,11 @@ import (
 // four is arbitrary, and one more than anything seen.
 const maxRounds = 4
 
-// HoldsEmail reports whether a complete e-mail address is anywhere in s, as it is or behind percent signs, HTML entities,
-// \u escapes, compatibility characters or invisible ones. Every spelling of an address needs one of a few bytes: an @,
-// a byte beyond ASCII, a percent sign, a backslash, or a semicolon or number sign of an HTML entity. HoldsEmail tests
-// for them eight bytes at a time, so text without an address costs little. An address in base64 needs a capital letter.
+// HoldsEmail reports whether a complete e-mail address is anywhere in s, as it is or behind percent signs, HTML
+// entities, \u escapes, compatibility characters or invisible ones. Every spelling of an address needs one of a few
+// bytes: an @, a byte beyond ASCII, a percent sign, a backslash, or a semicolon or number sign of an HTML entity.
+// HoldsEmail tests for them eight bytes at a time, so text without an address costs little. An address in base64 needs
+// a capital letter.
 func HoldsEmail(s string) bool {
 	if len(s) < 8 {
 		for i := 0; i < len(s); i++ {
@@ -141,7 +142,8 @@ func suspectEntity(s string) bool {
 		for i < len(s) && isWord(s[i]) {
 			i++
 		}
-		if i < len(s) && (s[i] == ';' || i == 0 && (s[0] == '#' || s[0] == '%')) || strings.HasPrefix(s, "amp") || strings.HasPrefix(s, "shy") {
+		if i < len(s) && (s[i] == ';' || i == 0 && (s[0] == '#' || s[0] == '%')) || strings.HasPrefix(s, "amp") ||
+			strings.HasPrefix(s, "shy") {
 			return true
 		}
 	}
@@ -217,7 +219,8 @@ func decodeText(s string) string {
 }
 
 // armedDots undoes what people do to addresses so that programs do not recognise them.
-var armedDots = strings.NewReplacer("[.]", ".", "(.)", ".", "[dot]", ".", "(dot)", ".", "[:]", ":", "[@]", "@", "(@)", "@")
+var armedDots = strings.NewReplacer("[.]", ".", "(.)", ".", "[dot]", ".", "(dot)", ".", "[:]", ":", "[@]", "@", "(@)",
+	"@")
 
 // decodePercent undoes percent escapes to the last: one that appears when another is undone is undone as
 // well. %u0040, which some browsers wrote, counts.
@@ -348,7 +351,8 @@ func Invisible(r rune) bool {
 	switch {
 	case unicode.Is(unicode.Cf, r), r >= 0x80 && r < 0xa0, unicode.Is(unicode.Variation_Selector, r):
 		return true
-	case r == 0x034f || r == 0x115f || r == 0x1160 || r == 0x17b4 || r == 0x17b5 || r == 0x3164 || r == 0xffa0 || r == utf8.RuneError:
+	case r == 0x034f || r == 0x115f || r == 0x1160 || r == 0x17b4 || r == 0x17b5 || r == 0x3164 || r == 0xffa0 ||
+		r == utf8.RuneError:
 		return true
 	}
 	return false

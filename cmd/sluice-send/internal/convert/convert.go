@@ -185,7 +185,10 @@ func (c *Converter) events(request map[string]any) (list []any, ok bool) {
 }
 
 func (c *Converter) one(request, source map[string]any, alone bool) Outcome {
-	t := &translation{c: c, source: source, alone: alone, out: map[string]any{}, used: map[string]bool{}, denied: map[string]bool{}}
+	t := &translation{
+		c: c, source: source, alone: alone, out: map[string]any{}, used: map[string]bool{},
+		denied: map[string]bool{},
+	}
 	for _, m := range c.moves {
 		from, path := source, m.from
 		if outer, ok := strings.CutPrefix(m.from, "^"); ok {

@@ -226,7 +226,8 @@ var platforms = []platform{
 var metaTypes = map[string]string{
 	"AddPaymentInfo": "add_payment_info", "AddToCart": "add_to_cart", "AddToWishlist": "add_to_wishlist",
 	"CompleteRegistration": "sign_up",
-	"Contact":              "contact", "CustomizeProduct": "customize_product", "Donate": "donate", "FindLocation": "find_location",
+	"Contact":              "contact", "CustomizeProduct": "customize_product", "Donate": "donate",
+	"FindLocation":     "find_location",
 	"InitiateCheckout": "begin_checkout", "Lead": "generate_lead", "PageView": "page_view", "Purchase": "purchase",
 	"Schedule": "schedule",
 	"Search":   "search", "StartTrial": "start_trial", "SubmitApplication": "generate_lead", "Subscribe": "subscribe",
@@ -243,14 +244,17 @@ var ga4Types = map[string]string{
 var tiktokTypes = map[string]string{
 	"AddPaymentInfo": "add_payment_info", "AddToCart": "add_to_cart", "AddToWishlist": "add_to_wishlist",
 	"CompletePayment": "purchase",
-	"Purchase":        "purchase", "PlaceAnOrder": "purchase", "CompleteRegistration": "sign_up", "Registration": "sign_up",
+	"Purchase":        "purchase", "PlaceAnOrder": "purchase", "CompleteRegistration": "sign_up",
+	"Registration":     "sign_up",
 	"Contact":          "contact",
 	"CustomizeProduct": "customize_product", "FindLocation": "find_location", "InitiateCheckout": "begin_checkout",
 	"Checkout": "begin_checkout",
-	"Lead":     "generate_lead", "SubmitForm": "generate_lead", "SubmitApplication": "generate_lead", "Pageview": "page_view",
+	"Lead":     "generate_lead", "SubmitForm": "generate_lead", "SubmitApplication": "generate_lead",
+	"Pageview": "page_view",
 	"PageView": "page_view",
-	"Schedule": "schedule", "Search": "search", "StartTrial": "start_trial", "Subscribe": "subscribe", "ViewContent": "viewed_item",
-	"InstallApp": "install", "Login": "login", "AchieveLevel": "level_up", "UnlockAchievement": "unlock_achievement",
+	"Schedule": "schedule", "Search": "search", "StartTrial": "start_trial", "Subscribe": "subscribe",
+	"ViewContent": "viewed_item",
+	"InstallApp":  "install", "Login": "login", "AchieveLevel": "level_up", "UnlockAchievement": "unlock_achievement",
 	"CompleteTutorial": "tutorial_complete", "JoinGroup": "join_group", "SpendCredits": "spend_virtual_currency",
 }
 
@@ -261,6 +265,8 @@ var snapTypes = map[string]string{
 	"PAGE_VIEW": "page_view",
 	"SUBSCRIBE": "subscribe", "AD_VIEW": "ad_impression", "APP_INSTALL": "install", "LOGIN": "login", "SHARE": "share",
 	"START_CHECKOUT": "begin_checkout",
-	"LIST_VIEW":      "view_item_list", "ACHIEVEMENT_UNLOCKED": "unlock_achievement", "COMPLETE_TUTORIAL": "tutorial_complete",
-	"LEVEL_COMPLETE": "level_up", "SPENT_CREDITS": "spend_virtual_currency", "START_TRIAL": "start_trial", "RESERVE": "schedule",
+	"LIST_VIEW":      "view_item_list", "ACHIEVEMENT_UNLOCKED": "unlock_achievement",
+	"COMPLETE_TUTORIAL": "tutorial_complete",
+	"LEVEL_COMPLETE":    "level_up", "SPENT_CREDITS": "spend_virtual_currency", "START_TRIAL": "start_trial",
+	"RESERVE": "schedule",
 }

@@ -150,7 +150,8 @@ func (t *translation) drop(path string, v any) {
 	if v == nil || t.placed(path) {
 		return
 	}
-	if inner, nested := v.(map[string]any); nested && (strings.Count(path, ".") == 0 || t.parent(path) || len(inner) == 0) {
+	if inner, nested := v.(map[string]any); nested &&
+		(strings.Count(path, ".") == 0 || t.parent(path) || len(inner) == 0) {
 		for _, member := range sorted(inner) {
 			t.drop(path+"."+member, inner[member])
 		}

@@ -165,8 +165,9 @@ func (c *csvRows) readHeader() ([]string, error) {
 	if len(fields) == 1 {
 		for other, name := range delimiterNames {
 			if n := bytes.Count(r.Data, []byte{other}); other != c.delimiter && n > 0 {
-				return nil, fail("with %s between columns the header has one column, with %s it would have %d; choose by --delimiter",
-					delimiterNames[c.delimiter], name, n+1)
+				return nil,
+					fail("with %s between columns the header has one column, with %s it would have %d; choose by --delimiter",
+						delimiterNames[c.delimiter], name, n+1)
 			}
 		}
 	}

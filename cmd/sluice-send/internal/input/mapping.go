@@ -34,7 +34,8 @@ type Member struct {
 
 var members = map[string]Member{
 	"id": {"id", "", text}, "event_id": {"id", "", text},
-	"data_set_id": {"data_set_id", "", text}, "timestamp": {"timestamp", "", instant}, "event_type": {"event_type", "", text},
+	"data_set_id": {"data_set_id", "", text}, "timestamp": {"timestamp", "", instant},
+	"event_type":        {"event_type", "", text},
 	"custom_event_name": {"custom_event_name", "", text}, "source": {"source", "", text}, "cp_id": {"cp_id", "", text},
 	"cp_name": {"cp_name", "", text}, "referer": {"referer", "", text}, "page_url": {"page_url", "", text},
 	"value": {"value", "", number}, "currency_code": {"currency_code", "", text}, "mmt_only": {"mmt_only", "", boolean},

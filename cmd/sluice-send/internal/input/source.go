@@ -108,7 +108,8 @@ func (s *Source) unpack(raw io.Reader) error {
 		}
 		in = z
 	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20), zstd.WithDecoderLowmem(true))
+		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20),
+			zstd.WithDecoderLowmem(true))
 		if err != nil {
 			return fmt.Errorf("unpack zstd: %w", err)
 		}

@@ -198,7 +198,8 @@ func (c *checkpoint) count(m entry) {
 
 // add sums up.
 func (t *entry) add(m entry) {
-	t.Rows, t.Accepted, t.Rejected, t.Replayed = t.Rows+m.Rows, t.Accepted+m.Accepted, t.Rejected+m.Rejected, t.Replayed+m.Replayed
+	t.Rows, t.Accepted, t.Rejected, t.Replayed = t.Rows+m.Rows, t.Accepted+m.Accepted, t.Rejected+m.Rejected,
+		t.Replayed+m.Replayed
 	t.Submissions = append(t.Submissions, m.Submissions...)
 	t.Warnings = sum(t.Warnings, m.Warnings)
 	t.Codes = sum(t.Codes, m.Codes)
@@ -299,7 +300,8 @@ func (c *checkpoint) fits(want header, now time.Time) error {
 		return fmt.Errorf("the interrupted upload had batches of %d rows and %d bytes: another size would send rows twice",
 			h.BatchRows, h.BatchSize)
 	case now.Sub(time.Unix(c.lastTime, 0)) > keptKeys:
-		return errors.New("the upload was interrupted more than 48 hours ago: the service may have forgotten which batches were under way, and could store their rows twice")
+		return errors.New("the upload was interrupted more than 48 hours ago: the service may have forgotten which batches " +
+			"were under way, and could store their rows twice")
 	}
 	return nil
 }

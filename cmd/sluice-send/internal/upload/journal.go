@@ -91,7 +91,10 @@ func (b *journal) end(now time.Time) error {
 	if b.checkpoint == nil || b.checkpoint.done {
 		return nil
 	}
-	return b.checkpoint.commit([]entry{{Done: true, ReportSize: b.report.length, RowsSize: b.rows.length, Time: now.Unix()}})
+	return b.checkpoint.commit([]entry{{
+		Done: true, ReportSize: b.report.length, RowsSize: b.rows.length,
+		Time: now.Unix(),
+	}})
 }
 
 // Close closes the files.

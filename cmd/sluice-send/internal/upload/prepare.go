@@ -179,8 +179,9 @@ func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byt
 		return nil, []Problem{problemOf(*whole)}
 	case result.Foreign:
 		return nil, []Problem{{
-			Code: event.DatasetForbidden, Field: "/data_set_id", Message: "The row names another dataset than the one this upload is for.",
-			Hint: "Upload each dataset's rows with its own key.",
+			Code: event.DatasetForbidden, Field: "/data_set_id",
+			Message: "The row names another dataset than the one this upload is for.",
+			Hint:    "Upload each dataset's rows with its own key.",
 		}}
 	case result.Rejected > 0:
 		ps := make([]Problem, len(result.Errors))

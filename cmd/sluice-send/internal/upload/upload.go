@@ -129,7 +129,8 @@ func (s *Stopped) Error() string {
 	if errors.Is(s.Err, context.Canceled) {
 		why = "interrupted"
 	}
-	return fmt.Sprintf("%s: stopped with %d rows stored and %d rejected: %s\n%s", s.File, s.Accepted, s.Rejected, why, again)
+	return fmt.Sprintf("%s: stopped with %d rows stored and %d rejected: %s\n%s", s.File, s.Accepted, s.Rejected, why,
+		again)
 }
 
 // Unwrap is why it stopped.
@@ -153,7 +154,8 @@ func (j *job) unchanged() error {
 		return nil
 	}
 	if id, err := identify(j.in.OS); err != nil || id != j.journal.checkpoint.header.Identity {
-		return usage(errors.Join(err, fmt.Errorf("%s: the file changed while it was read; only the rows that it had at first are stored", j.file)))
+		return usage(errors.Join(err,
+			fmt.Errorf("%s: the file changed while it was read; only the rows that it had at first are stored", j.file)))
 	}
 	return nil
 }
@@ -250,7 +252,9 @@ func (j *job) remember(h *header) error {
 	other := was.Identity != h.Identity || was.URL != h.URL || h.Dataset != "" && h.Dataset != was.Pinned
 	if grown, err := was.Identity.grownInto(j.in.OS); err != nil || old.done && grown && !j.o.Again {
 		_ = old.Close()
-		return usage(errors.Join(err, fmt.Errorf("%s has grown since it was uploaded. Upload the new rows alone, or with --again all of them a second time", j.file)))
+		return usage(errors.Join(err,
+			fmt.Errorf("%s has grown since it was uploaded. Upload the new rows alone, or with --again all of them a "+
+				"second time", j.file)))
 	}
 	if old.done && other || j.o.Restart || j.o.Again {
 		_ = old.Close() // it is written anew
@@ -261,7 +265,8 @@ func (j *job) remember(h *header) error {
 	}
 	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {
 		_ = old.Close()
-		return usage(fmt.Errorf("%s: %w.\n%d of its rows are stored. Undo the change and run again to go on; --restart begins anew, --checkpoint names another checkpoint",
+		return usage(fmt.Errorf("%s: %w.\n%d of its rows are stored. Undo the change and run again to go on; --restart "+
+			"begins anew, --checkpoint names another checkpoint",
 			j.file, fits, old.total.Accepted))
 	}
 	j.journal.checkpoint = old
@@ -277,7 +282,10 @@ func (j *job) resume(c *checkpoint) error {
 			return usage(err)
 		}
 	}
-	j.uploader.cutter = &input.Cutter{Rows: j.in.Rows, MaxRows: c.header.BatchRows, MaxBytes: c.header.BatchSize, Number: c.next}
+	j.uploader.cutter = &input.Cutter{
+		Rows: j.in.Rows, MaxRows: c.header.BatchRows, MaxBytes: c.header.BatchSize,
+		Number: c.next,
+	}
 	return nil
 }
 

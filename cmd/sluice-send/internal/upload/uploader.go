@@ -78,7 +78,9 @@ func (u *uploader) run(ctx context.Context) error {
 	return err
 }
 
-func (u *uploader) read(ctx context.Context, work chan<- *input.Batch, free *sync.Pool, recorded func(int64) bool) error {
+func (u *uploader) read(ctx context.Context, work chan<- *input.Batch, free *sync.Pool,
+	recorded func(int64) bool,
+) error {
 	for {
 		b := u.first
 		u.first = nil
@@ -102,7 +104,9 @@ func (u *uploader) read(ctx context.Context, work chan<- *input.Batch, free *syn
 	}
 }
 
-func (u *uploader) sendAll(ctx context.Context, work <-chan *input.Batch, results chan<- result, free *sync.Pool) error {
+func (u *uploader) sendAll(ctx context.Context, work <-chan *input.Batch, results chan<- result,
+	free *sync.Pool,
+) error {
 	p := u.preparer()
 	for b := range work {
 		r, err := u.send(ctx, p, b)
@@ -118,7 +122,10 @@ func (u *uploader) sendAll(ctx context.Context, work <-chan *input.Batch, result
 // send sends one batch and accounts for each of its rows.
 func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*result, error) {
 	prep := p.Prepare(b)
-	r := &result{rejected: prep.Rejected, entry: entry{Batch: b.Number, End: b.End, Rows: len(b.Spans), Warnings: prep.Warnings}}
+	r := &result{rejected: prep.Rejected, entry: entry{
+		Batch: b.Number, End: b.End, Rows: len(b.Spans),
+		Warnings: prep.Warnings,
+	}}
 	for part, req := range prep.Requests {
 		receipt, err := u.client.Submit(ctx, client.Request{
 			Batch: true, Body: req.Body, Events: len(req.Lines),
@@ -146,7 +153,8 @@ func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*resu
 	r.entry.Rejected = r.entry.Rows - r.entry.Accepted
 	slices.SortFunc(r.rejected, func(a, b RejectedRow) int { return int(a.Line - b.Line) })
 	if len(r.rejected) != r.entry.Rejected {
-		return nil, fmt.Errorf("the service counts %d rows of a batch as rejected, but names %d", r.entry.Rejected, len(r.rejected))
+		return nil, fmt.Errorf("the service counts %d rows of a batch as rejected, but names %d", r.entry.Rejected,
+			len(r.rejected))
 	}
 	u.describe(r, p, b)
 	u.count.accepted.Add(int64(r.entry.Accepted))

@@ -21,7 +21,11 @@ import (
 func (s *Service) openConsole(ctx context.Context) error {
 	dir := s.Engine.Dir
 	// Who comes through a proxy on this machine is not on this machine.
-	o := console.Options{Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.OpsProxy, Proxy: s.OpsProxy, APIURL: strings.TrimSuffix(cmp.Or(s.PublicURL, s.URL()), "/"), URL: cmp.Or(s.OpsPublicURL, s.OpsURL()), Webhook: s.Webhook}
+	o := console.Options{
+		Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.OpsProxy, Proxy: s.OpsProxy,
+		APIURL: strings.TrimSuffix(cmp.Or(s.PublicURL, s.URL()), "/"), URL: cmp.Or(s.OpsPublicURL, s.OpsURL()),
+		Webhook: s.Webhook,
+	}
 	if s.Settings != nil {
 		o.Settings = s.Settings(ctx, s.engine)
 	}
@@ -69,7 +73,8 @@ func (s *Service) openConsole(ctx context.Context) error {
 	}
 	s.opsHTTP = listen.NewOpsServer(s.console.Handler(), cert, s.Log)
 	if !o.Loopback && s.OpsCert == "" && !s.OpsProxy {
-		s.Log.Warn("the operators' listener is not loopback and has no TLS: it answers /livez and /readyz only; see --ops-tls-cert and --ops-proxy")
+		s.Log.Warn("the operators' listener is not loopback and has no TLS: it answers /livez and /readyz only; see " +
+			"--ops-tls-cert and --ops-proxy")
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func (s *Service) agree(ctx context.Context) error {
 	}
 	s.maxKeys, s.SnapshotRetention = r.MaxKeys, r.SnapshotRetention
 	if !s.Loading && r.Lake != "" && r.Lake != place {
-		s.Log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream fail, and the console shows no stored numbers; see --lake",
+		s.Log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream "+
+			"fail, and the console shows no stored numbers; see --lake",
 			"cluster", r.Lake, "here", place)
 	}
 	return nil
@@ -109,7 +110,10 @@ func (s *Service) openMember(ctx context.Context) (err error) {
 	s.member, err = cluster.Open(ctx, cluster.Options{
 		Engine: s.engine, Now: s.Now, Log: s.Log, Loads: s.loads,
 		Oldest: func() int64 { return s.api.Oldest() }, Raise: func(at int64) { s.api.Raise(at) },
-		Node: cluster.Node{Host: host, Version: version.Number, Started: s.Now().UTC(), API: s.Listen, Loading: s.Loading, Reads: reads},
+		Node: cluster.Node{
+			Host: host, Version: version.Number, Started: s.Now().UTC(), API: s.Listen, Loading: s.Loading,
+			Reads: reads,
+		},
 	})
 	if err != nil {
 		return err
@@ -126,7 +130,8 @@ func (s *Service) openMember(ctx context.Context) (err error) {
 var reads = cluster.Formats{Frame: stream.FrameVersion, Record: submission.RecordVersion, Table: lake.Version}
 
 // errOlderNodes says that nodes run which could not read the tables as this program writes them.
-var errOlderNodes = errors.New("a node of an older version runs, which could not read the tables as this one writes them: " +
+var errOlderNodes = errors.New("a node of an older version runs, which could not read the tables as this one " +
+	"writes them: " +
 	"they stay as they are, and older nodes load, until every node has the new version")
 
 // everyNodeReads makes sure that tables get this program's version only when every node that runs reads it.

@@ -11,19 +11,28 @@ import (
 )
 
 // numbers answers GET /v1/stats from the index that the console shows.
-func (s *Service) numbers(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) (api.Numbers, error) {
+func (s *Service) numbers(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) (api.Numbers,
+	error,
+) {
 	n, err := readNumbers(ctx, s.hours, datasetID, hours.NewWindow(window.Step, window.Steps, now))
 	n.Freshness.DelaySeconds = int64(s.backlog.Age().Seconds())
 	return n, err
 }
 
 // campaigns answers GET /v1/stats?by=campaign.
-func (s *Service) campaigns(ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time) ([]campaign.Campaign, error) {
+func (s *Service) campaigns(ctx context.Context, datasetID string, window api.NumbersWindow,
+	now time.Time,
+) ([]campaign.Campaign, error) {
 	return s.hours.Campaigns(ctx, datasetID, hours.NewWindow(window.Step, window.Steps, now))
 }
 
 // memberOf names the members of identifiers as the index counts them.
-var memberOf = []struct{ name, member string }{{"email", "email_sha256"}, {"ifa", "ifa"}, {"ip", "ip"}, {"partner", "partner_id"}}
+var memberOf = []struct{ name, member string }{
+	{"email", "email_sha256"},
+	{"ifa", "ifa"},
+	{"ip", "ip"},
+	{"partner", "partner_id"},
+}
 
 func readNumbers(ctx context.Context, x *hours.Index, datasetID string, w hours.Window) (api.Numbers, error) {
 	view := x.View()
@@ -59,7 +68,8 @@ func answerOf(x *hours.Index, d *hours.Dataset, w hours.Window) api.Numbers {
 	}
 	for _, r := range d.Reasons(w) {
 		n.Rejections = append(n.Rejections, api.RejectionCount{
-			ErrorCode: r.Code, Field: r.Field, Events: r.Events, Problems: r.Problems, FirstSeen: unix(r.First), LastSeen: unix(r.Last),
+			ErrorCode: r.Code, Field: r.Field, Events: r.Events, Problems: r.Problems, FirstSeen: unix(r.First),
+			LastSeen: unix(r.Last),
 		})
 	}
 	for _, m := range memberOf {
@@ -71,7 +81,10 @@ func answerOf(x *hours.Index, d *hours.Dataset, w hours.Window) api.Numbers {
 	}
 	r := d.Readiness(w)
 	n.MatchReadiness = api.MatchReadiness{
-		Points: r.Points(), Formula: hours.ReadinessFormula, Terms: api.ReadinessTerms{Strong: r.Strong, Weak: r.Weak, Accepted: r.Accepted},
+		Points: r.Points(), Formula: hours.ReadinessFormula, Terms: api.ReadinessTerms{
+			Strong: r.Strong, Weak: r.Weak,
+			Accepted: r.Accepted,
+		},
 	}
 	return n
 }

@@ -18,7 +18,8 @@ import (
 // takes events all the same, for they are safe in the stream, and loads them when the bucket answers.
 type opening struct {
 	store objectstore.Store
-	given []uint64              // by partition, the numbers that were given out before the service began without its tables
+	// by partition, the numbers that were given out before the service began without its tables
+	given []uint64
 	open  chan struct{}         // closed when the tables are open, and are known to be those of the service
 	why   atomic.Pointer[error] // they are not
 }
@@ -30,7 +31,8 @@ const (
 	openAgain = time.Second
 )
 
-// onlyAccepts says whether this is a node that writes nothing to the tables: it has none until another node has made them.
+// onlyAccepts says whether this is a node that writes nothing to the tables: it has none until another node has made
+// them.
 func (s *Service) onlyAccepts() bool { return !s.Loading && s.engine.Mode() == engine.External }
 
 // firstOpen opens the tables at the start. A bucket that does not answer is no error.
@@ -52,7 +54,8 @@ func (s *Service) firstOpen(ctx context.Context) error {
 	case err == nil, ctx.Err() != nil, s.Tables.Dir != "", !objectstore.Away(err):
 		return err
 	}
-	s.Log.Error("the tables are not open: the bucket does not answer. This node takes events, and loads them when it answers", "error", err)
+	s.Log.Error("the tables are not open: the bucket does not answer. This node takes events, and loads them when it "+
+		"answers", "error", err)
 	bounds, err := s.stream.Bounds(ctx)
 	for p, b := range bounds {
 		s.opening.given = append(s.opening.given, max(b.Last, s.stream.High(uint8(p))))
@@ -93,7 +96,8 @@ func (s *Service) openTables(ctx context.Context) (err error) {
 			return fmt.Errorf("--lake: %w", err)
 		}
 		if bucket.KeepsVersions() {
-			s.Log.Warn("the bucket of the tables keeps versions of objects that are deleted: an erased identifier stays in it until its noncurrent versions are deleted", "lake", s.Tables.String())
+			s.Log.Warn("the bucket of the tables keeps versions of objects that are deleted: an erased identifier stays in it "+
+				"until its noncurrent versions are deleted", "lake", s.Tables.String())
 		}
 	}
 	if err := s.everyNodeReads(ctx); err != nil {
@@ -136,7 +140,8 @@ func (s *Service) sameTables(ctx context.Context) error {
 		return fmt.Errorf("--lake: %w", err)
 	}
 	if there.ID == "" {
-		return fmt.Errorf("--lake: %s holds no tables, and the identity of the tables in the cluster is %s: it is another place by the same name, or somebody removed the tables", s.Tables, r.LakeID)
+		return fmt.Errorf("--lake: %s holds no tables, and the identity of the tables in the cluster is %s: it is another "+
+			"place by the same name, or somebody removed the tables", s.Tables, r.LakeID)
 	}
 	place, err := s.Tables.Address()
 	if err == nil {
@@ -155,8 +160,10 @@ func (s *Service) notGivenTwice(ctx context.Context) error {
 	for p, given := range s.opening.given {
 		marks, err := s.lake.Watermarks(ctx, uint8(p))
 		if err == nil && marks.Events > given {
-			return fmt.Errorf("the data directory was put back to an earlier state: partition %d had given out %d numbers, and the tables hold %d; "+
-				"events accepted since the start have numbers that the tables hold already, so nothing is loaded. Read them from the feed and send them again", p, given, marks.Events)
+			return fmt.Errorf("the data directory was put back to an earlier state: partition %d had given out %d numbers, and "+
+				"the tables hold %d; "+
+				"events accepted since the start have numbers that the tables hold already, so nothing is loaded. Read them from "+
+				"the feed and send them again", p, given, marks.Events)
 		}
 	}
 	return nil

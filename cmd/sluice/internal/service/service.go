@@ -48,9 +48,11 @@ type Config struct {
 	PublicURL    string // of the senders' API; "" is the address of its listener
 	OpsPublicURL string // the same for the operators' listener
 
-	Settings          func(context.Context, *engine.Engine) []console.Setting // for the console; may be nil
-	OpsProxy          bool                                                    // a proxy before the operators' listener ends TLS
-	Tracing           bool                                                    // the variables of OpenTelemetry say where traces go
+	Settings func(context.Context, *engine.Engine) []console.Setting // for the console; may be nil
+	// a proxy before the operators' listener ends TLS
+	OpsProxy bool
+	// the variables of OpenTelemetry say where traces go
+	Tracing           bool
 	CertFile          string
 	KeyFile           string
 	SecretFiles       []string // outside the data directory; the log names those that others may read
@@ -206,7 +208,8 @@ func (s *Service) openAPI(
 	s.hours.Known = s.registry.Known
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake},
-		Known: func() error { return s.member.Known() }, BacklogAge: s.backlog.Age, Numbers: s.numbers, Campaigns: s.campaigns, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
+		Known: func() error { return s.member.Known() }, BacklogAge: s.backlog.Age, Numbers: s.numbers,
+		Campaigns: s.campaigns, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
 		Limits: api.Limits{
 			BytesInFlight: bytesInFlight(s.Memory), BacklogAge: s.BacklogAge, Connections: connections(s.Memory),
 			KeyAge: keyAge, IdempotencyKeys: int64(s.maxKeys+1) / 2, // one dataset must leave some to the others
@@ -240,7 +243,8 @@ func (s *Service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	slow := &throttle.Throttle{}
 	s.lake = lake.New(lake.Options{
-		Store: store, Now: s.Now, Log: s.Log, Retention: s.retention, SnapshotRetention: s.SnapshotRetention, Throttle: slow, Step: s.Hooks.Step,
+		Store: store, Now: s.Now, Log: s.Log, Retention: s.retention, SnapshotRetention: s.SnapshotRetention, Throttle: slow,
+		Step:   s.Hooks.Step,
 		Stream: s.stream.ID(), PutBack: s.tablesPutBack,
 	})
 	s.opening.store, s.opening.open = store, make(chan struct{})
@@ -381,7 +385,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.awaitStream(partsCtx)
 	s.member.Beat(partsCtx) // before the first request: see cluster.Member.Oldest
-	parts.Go(named("senders' listener", func() error { return serve(s.apiHTTP, s.api.Limit(s.senders), s.CertFile != "") }))
+	parts.Go(named("senders' listener", func() error {
+		return serve(s.apiHTTP, s.api.Limit(s.senders), s.CertFile != "")
+	}))
 
 	select {
 	case <-ctx.Done():
@@ -451,8 +457,8 @@ func (s *Service) tablesPutBack(ctx context.Context, changed time.Time) error {
 const ErasureTime = 15 * time.Minute
 
 // finishErasures deletes what an old version of the tables brought back, or what a killed erase has left, at the start,
-// every hour, when the tables are put back, and a minute after it could not. Nothing in between: the loader lets nothing in
-// that was erased, except what another node read before.
+// every hour, when the tables are put back, and a minute after it could not. Nothing in between: the loader lets
+// nothing in that was erased, except what another node read before.
 func (s *Service) finishErasures(ctx context.Context) error {
 	if err := s.awaitTables(ctx); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package tables knows where the tables of a service are: a directory or a bucket, as the operator says and as the engine
-// has recorded.
+// Package tables knows where the tables of a service are: a directory or a bucket, as the operator says and as the
+// engine has recorded.
 package tables
 
 import (
@@ -64,8 +64,10 @@ func Of(ctx context.Context, e *engine.Engine, dir string, said Location, o obje
 	if recorded == "" {
 		recorded = filepath.Join(dir, "lake")
 	}
-	return Location{}, fmt.Errorf("the tables of this service are at %s, and --lake says %s: leave --lake out to use them; "+
-		"to move them, run sluice lake copy --to with the new place, stop the server, and run sluice lake use with it", recorded, said)
+	return Location{},
+		fmt.Errorf("the tables of this service are at %s, and --lake says %s: leave --lake out to use them; "+
+			"to move them, run sluice lake copy --to with the new place, stop the server, and run sluice lake use with it",
+			recorded, said)
 }
 
 // tablesOfCluster rejects a command that would read other tables than those of the cluster.
@@ -82,7 +84,8 @@ func tablesOfCluster(ctx context.Context, e *engine.Engine, dir string, said Loc
 	}
 	here, err := said.Address()
 	if err == nil && here != r.Lake {
-		err = fmt.Errorf("the tables of the cluster are at %s, and this command would read %s: name them with --lake", r.Lake, here)
+		err = fmt.Errorf("the tables of the cluster are at %s, and this command would read %s: name them with --lake", r.Lake,
+			here)
 	}
 	return said, err
 }
@@ -140,7 +143,8 @@ func Kept(ctx context.Context, e *engine.Engine, s *stream.Stream, place Locatio
 	bounds, err := s.Bounds(ctx)
 	for _, b := range bounds {
 		if b.First > 1 {
-			return fmt.Errorf("the tables of this service were at %s and are gone, and the stream no longer holds all that was in them: "+
+			return fmt.Errorf("the tables of this service were at %s and are gone, and the stream no longer holds all that was "+
+				"in them: "+
 				"put them back, or make new ones of what it holds with: sluice lake reload", place)
 		}
 	}
