@@ -140,7 +140,7 @@ year: ## what each operation on the tables reads after a day, a month and YEAR_D
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 20m -skip '^($(ALONE))$$' ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/parquetfile \
+	$(GO) test -race -timeout 20m -skip '^($(ALONE))$$' ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/journal ./internal/limit ./internal/parquetfile \
 		./internal/lake ./internal/loader ./internal/objectstore ./internal/stream ./internal/suppression ./internal/throttle
 	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
 
