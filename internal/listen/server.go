@@ -18,7 +18,7 @@ func NewServer(h http.Handler, cert *Certificate, log *slog.Logger) *http.Server
 	s.ReadTimeout = s.ReadHeaderTimeout   // the same, so that net/http sets one deadline and not two
 	s.WriteTimeout = 2 * time.Minute      // the slowest body plus half a minute
 	s.MaxHeaderBytes = 4 << 10            // net/http adds as much again; a head of ours has some 500 bytes
-	s.HTTP2.MaxConcurrentStreams = 250    // net/http resets what is above it, and nobody counts that
+	s.HTTP2.MaxConcurrentStreams = 32     // a stranger may open as many before the first of them is reset
 	s.HTTP2.MaxReceiveBufferPerConnection, s.HTTP2.MaxReceiveBufferPerStream = 256<<10, 256<<10
 	return s
 }
