@@ -1,3 +1,5 @@
+//go:build faults
+
 package cluster
 
 import (
@@ -17,18 +19,9 @@ import (
 	"sluice/internal/servicetest"
 )
 
-// long skips a test that a change need not wait for.
-func long(t *testing.T) {
-	t.Helper()
-	if _, all := rounds(t); !all {
-		t.Skip("only with ROUNDS")
-	}
-}
-
 // Three nodes fill a small account: they stop accepting, say that it is the account and no disk, and load what they have
 // acknowledged. When the account may store more, they accept again.
 func TestFullAccount(t *testing.T) {
-	long(t)
 	w := prepare(t, login{config: account(450), user: "u:p"}, true, nil)
 	for i := range w.servers { // one that runs on a random port cannot read its configuration again
 		w.restart(i)
@@ -125,7 +118,6 @@ func (w *world) says(node int, path string, status int, text string) bool {
 
 // Credentials that run out on every node stop it, and a renewed file lets it go on without a restart.
 func TestRenewedCredentials(t *testing.T) {
-	long(t)
 	operator, dir := enginetest.NewOperator(t), t.TempDir()
 	nodesFile, commands := filepath.Join(dir, "nodes.creds"), filepath.Join(dir, "commands.creds")
 	day := time.Now().Add(24 * time.Hour)

@@ -1,3 +1,5 @@
+//go:build faults
+
 package cluster
 
 import (
@@ -70,7 +72,6 @@ var (
 // Nodes are replaced one by one by those of a later version, under load, and one of them goes back. UPGRADE_FROM names a program
 // to begin with; without it, that is the program of this source.
 func TestUpgrade(t *testing.T) {
-	long(t)
 	w := newServers(t, nil)
 	older := w.program
 	if path := os.Getenv("UPGRADE_FROM"); path != "" {
