@@ -18,11 +18,16 @@ var secondProgram = sync.OnceValues(func() (string, error) { return s3.BuildSeco
 func TestSecondServer(t *testing.T) {
 	start := func(t *testing.T) *gateway {
 		t.Helper()
-		g, err := s3.StartSecond(buildOnce(t, secondProgram), t.TempDir())
+		g, err := s3.StartSecond(buildOnce(t, secondProgram))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(g.Stop)
+		t.Cleanup(func() {
+			if err := g.Fate(); err != nil {
+				t.Error(err)
+			}
+			g.Stop()
+		})
 		return &gateway{url: g.URL}
 	}
 	// Over TLS, as stores are reached in earnest: without it the client signs bodies in chunks, and this server stores

@@ -68,6 +68,8 @@ type Gateway struct {
 
 	command func(address string) *exec.Cmd
 	cmd     *exec.Cmd
+	words   bytes.Buffer  // what the server printed; read it once ended is closed
+	ended   chan struct{} // closed once the process is gone
 }
 
 // Properties are the settings by which programs that read Iceberg tables reach the bucket.
@@ -170,10 +172,11 @@ func (g *Gateway) makeBucket(lock bool) error {
 	return c.EnableVersioning(ctx, Bucket)
 }
 
-// StartSecond runs gofakes3 over a database file in a directory until Stop. It verifies no signature.
-func StartSecond(program, root string) (*Gateway, error) {
+// StartSecond runs gofakes3 until Stop. It verifies no signature, and keeps objects in memory: with its database file it
+// reads objects from a map of the file that is gone once the file grows, and ends with a fault.
+func StartSecond(program string) (*Gateway, error) {
 	g := &Gateway{command: func(address string) *exec.Cmd {
-		return exec.Command(program, "-host", address, "-backend", "bolt", "-bolt.db", filepath.Join(root, "objects.db"), "-initialbucket", Bucket, "-quiet")
+		return exec.Command(program, "-host", address, "-backend", "memory", "-initialbucket", Bucket, "-quiet")
 	}}
 	return g, g.run()
 }
@@ -194,26 +197,43 @@ func (g *Gateway) Restart() error {
 	address := strings.TrimPrefix(g.URL, "http://")
 	g.cmd = g.command(address)
 	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var words bytes.Buffer
-	g.cmd.Stdout, g.cmd.Stderr = &words, &words
+	g.words.Reset()
+	g.cmd.Stdout, g.cmd.Stderr = &g.words, &g.words
 	if err := g.cmd.Start(); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	cmd, ended := g.cmd, make(chan struct{})
+	g.ended = ended
+	go func() { _ = cmd.Wait(); close(ended) }()
+	deadline := time.After(20 * time.Second)
+	for {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			return c.Close()
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-ended:
+			return g.Fate()
+		case <-deadline:
 			g.Stop()
-			return fmt.Errorf("the S3 server does not listen: %s", words.String())
+			return fmt.Errorf("the S3 server does not listen: %s", g.words.String())
+		case <-time.After(20 * time.Millisecond):
 		}
-		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// Fate is nil while the server runs; else how it ended, and what it printed.
+func (g *Gateway) Fate() error {
+	select {
+	case <-g.ended:
+		return fmt.Errorf("the S3 server ended by itself: %s: %s", g.cmd.ProcessState, g.words.String())
+	default:
+		return nil
 	}
 }
 
 // Stop ends the server.
 func (g *Gateway) Stop() {
 	_ = g.cmd.Process.Kill()
-	_ = g.cmd.Wait()
+	<-g.ended
 }
