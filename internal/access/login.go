@@ -48,8 +48,9 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	if !g.mayTry(who) {
 		g.reject(r.Context(), who.addr, true)
 		w.Header().Set("Retry-After", "60")
-		w.Header().Set("Connection", "close") // the form is not read
-		g.showLogin(w, r, http.StatusTooManyRequests, "Too many attempts. Wait a minute.", r.URL.Query().Get("next"))
+		w.Header().Set("Connection", "close")        // the form is not read
+		g.o.ShowLogin(w, http.StatusTooManyRequests, // no question to the engine for one who is over the limit
+			LoginPage{Problem: "Too many attempts. Wait a minute.", Next: safeNext(r.URL.Query().Get("next"))})
 		return
 	}
 	if err := r.ParseForm(); err != nil {

@@ -8,6 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"sluice/internal/api"
+	"sluice/internal/feed"
+	"sluice/internal/iceberg"
 )
 
 // datasetLabels is how many datasets have series of their own; the others are summed up. With six counters each,
@@ -132,4 +136,87 @@ func metricsHandler(look func() *state) http.Handler {
 		EnableOpenMetrics: true, MaxRequestsInFlight: 4,
 		Timeout: 5 * time.Second,
 	})
+}
+
+// put gives one value out, with the values of the metric's labels.
+type put func(value float64, labels ...string)
+
+// putHistogram gives counts per bucket out: one per bound, then the rest.
+type putHistogram func(counts []uint64, bounds []time.Duration, sum time.Duration, labels ...string)
+
+// one is a metric without labels.
+func one[T int | int64 | uint64 | float64](of func(*state) T) func(*state, put) {
+	return func(s *state, p put) { p(float64(of(s))) }
+}
+
+func truth(of func(*state) bool) func(*state, put) {
+	return func(s *state, p put) {
+		if of(s) {
+			p(1)
+		} else {
+			p(0)
+		}
+	}
+}
+
+// perDataset is a counter of every dataset, those beyond the bound summed up as "other".
+func perDataset(of func(*api.DatasetStats) uint64) func(*state, put) {
+	return func(s *state, p put) {
+		other, any := uint64(0), false
+		for i := range s.API.Datasets {
+			d := &s.API.Datasets[i]
+			if s.labels[d.DatasetID] {
+				p(float64(of(d)), d.DatasetID)
+			} else {
+				other, any = other+of(d), true
+			}
+		}
+		if any {
+			p(float64(other), otherDatasets)
+		}
+	}
+}
+
+// rejectedRequests are counted by code and dataset, those of datasets beyond the bound together.
+func rejectedRequests(s *state, p put) {
+	for _, c := range s.API.RejectedByCode {
+		p(float64(c.Count), string(c.Code), "")
+	}
+	others := map[string]uint64{}
+	for i := range s.API.Datasets {
+		d := &s.API.Datasets[i]
+		for _, c := range d.RejectedByCode {
+			if s.labels[d.DatasetID] {
+				p(float64(c.Count), string(c.Code), d.DatasetID)
+			} else {
+				others[string(c.Code)] += c.Count
+			}
+		}
+	}
+	for code, n := range others {
+		p(float64(n), code, otherDatasets)
+	}
+}
+
+func perTable(of func(iceberg.Stats) float64) func(*state, put) {
+	return func(s *state, p put) {
+		for _, t := range s.Lake.Tables {
+			p(of(t), t.Name)
+		}
+	}
+}
+
+func perReader(of func(feed.ReaderStats) float64) func(*state, put) {
+	return func(s *state, p put) {
+		for _, r := range s.feed.Readers {
+			p(of(r), r.Name)
+		}
+	}
+}
+
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
 }

@@ -4,48 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
 	"sluice/internal/watermark"
 )
 
-// Print tells the files of a day from others: two are the same if the day lists the same files, which never change. Nobody
-// uses the name of a file twice, in whatever copy of a table.
-type Print uint64
-
-func (p Print) String() string { return fmt.Sprintf("%016x", uint64(p)) }
-
 // prints are those of the days that a state lists.
-func (s *state) prints() map[int32]Print {
+func (s *state) prints() map[int32]watermark.Print {
 	names := map[int32][]string{}
 	for _, f := range s.files() {
 		names[f.day] = append(names[f.day], f.name)
 	}
-	out := make(map[int32]Print, len(names))
+	out := make(map[int32]watermark.Print, len(names))
 	for day, list := range names {
 		slices.Sort(list)
-		out[day] = PrintOf(list)
+		out[day] = watermark.PrintOf(list)
 	}
 	return out
 }
 
-// PrintOf is the print of files by their names, which are in order.
-func PrintOf(names []string) Print {
-	h := fnv.New64a()
-	for _, name := range names {
-		_, _ = h.Write([]byte(name + "\n")) // never fails
-	}
-	return Print(h.Sum64())
-}
-
 // Prints are those of the days of a table that have rows. The map is not to be changed.
-func (t *table) Prints(ctx context.Context) (map[int32]Print, error) {
+func (t *table) Prints(ctx context.Context) (map[int32]watermark.Print, error) {
 	s, err := t.lately(ctx)
 	if err != nil {
 		return nil, err
@@ -58,12 +40,12 @@ func (t *table) Prints(ctx context.Context) (map[int32]Print, error) {
 	return t.prints, nil
 }
 
-// summedProperty says, for each day of another table, of which files a table has the sums: "2026-11-14:1f…,2026-11-15:07…".
-// It is set by the commit that has the rows.
+// summedProperty says, for each day of another table, of which files a table has the sums, as FormatPrints writes it. It is
+// set by the commit that has the rows.
 const summedProperty = "sluice.summed"
 
 // Summed are the prints of the days of another table whose sums this one has. The map is not to be changed.
-func (t *table) Summed(ctx context.Context) (map[int32]Print, error) {
+func (t *table) Summed(ctx context.Context) (map[int32]watermark.Print, error) {
 	s, err := t.lately(ctx)
 	if err != nil {
 		return nil, err
@@ -71,39 +53,15 @@ func (t *table) Summed(ctx context.Context) (map[int32]Print, error) {
 	t.printsMu.Lock()
 	defer t.printsMu.Unlock()
 	if t.summedOf != s {
-		t.summedOf, t.summed = s, parseSummed(s.meta.Properties[summedProperty])
+		t.summedOf, t.summed = s, watermark.ParsePrints(s.meta.Properties[summedProperty])
 	}
 	return t.summed, nil
-}
-
-func parseSummed(text string) map[int32]Print {
-	out := map[int32]Print{}
-	for one := range strings.SplitSeq(text, ",") {
-		name, print, _ := strings.Cut(one, ":")
-		at, err := time.Parse(time.DateOnly, name)
-		var p uint64
-		if _, err2 := fmt.Sscanf(print, "%016x", &p); err == nil && err2 == nil {
-			out[dayOf(at.Unix())] = Print(p)
-		}
-	}
-	return out
-}
-
-func formatSummed(summed map[int32]Print) string {
-	var b strings.Builder
-	for _, day := range slices.Sorted(maps.Keys(summed)) {
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(dayName(day) + ":" + summed[day].String())
-	}
-	return b.String()
 }
 
 // Sum is the sums of one day of another table.
 type Sum[T any] struct {
 	Day    int32
-	Print  Print                          // of the files that the sums are made from
+	Print  watermark.Print                // of the files that the sums are made from
 	Oldest int32                          // days before it are forgotten: the other table has them no more
 	Rows   func(add func(*T) error) error // in the order of the schema; a row must stay as it is until the last one is added
 }
@@ -127,7 +85,7 @@ func (t *Table[T]) PutSum(ctx context.Context, sum Sum[T]) (err error) {
 		return err
 	}
 	before := s.meta.Properties[summedProperty]
-	summed := parseSummed(before)
+	summed := watermark.ParsePrints(before)
 	if was, ok := summed[sum.Day]; ok && was == sum.Print {
 		return nil
 	}
@@ -137,8 +95,8 @@ func (t *Table[T]) PutSum(ctx context.Context, sum Sum[T]) (err error) {
 	made, remove, err := t.writeSum(ctx, s, sum)
 	if err == nil {
 		summed[sum.Day] = sum.Print
-		maps.DeleteFunc(summed, func(day int32, _ Print) bool { return day < sum.Oldest })
-		err = t.commitSum(ctx, before, formatSummed(summed), made, remove)
+		maps.DeleteFunc(summed, func(day int32, _ watermark.Print) bool { return day < sum.Oldest })
+		err = t.commitSum(ctx, before, watermark.FormatPrints(summed), made, remove)
 		if err == nil || errors.Is(err, objectstore.ErrUncertain) {
 			return err
 		}
@@ -150,7 +108,7 @@ func (t *Table[T]) PutSum(ctx context.Context, sum Sum[T]) (err error) {
 // FenceSums makes every PutSum that has begun ErrFenced: rows that it has read may have been deleted from the other table since.
 func (t *table) FenceSums(ctx context.Context) error {
 	_, err := t.update(ctx, func(s *state) (*change, error) {
-		summed := formatSummed(parseSummed(s.meta.Properties[summedProperty]))
+		summed := watermark.FormatPrints(watermark.ParsePrints(s.meta.Properties[summedProperty]))
 		return &change{set: map[string]string{summedProperty: summed + ",fence:" + newName()}}, nil // it is no day: who reads it passes it over
 	})
 	return err
@@ -219,7 +177,7 @@ func (t *Table[T]) writeSum(ctx context.Context, s *state, sum Sum[T]) (made []*
 
 // Whole hands the rows of the files of a day to yield if their print is this one, in the order of the table's first column.
 // ErrFenced comes back when the day has other files, and ErrDamaged when one of them cannot be read whole.
-func (t *Table[T]) Whole(ctx context.Context, day int32, print Print, yield func(*T) error) error {
+func (t *Table[T]) Whole(ctx context.Context, day int32, print watermark.Print, yield func(*T) error) error {
 	s, err := t.refresh(ctx)
 	if err != nil {
 		return err

@@ -119,7 +119,7 @@ type table struct {
 
 	printsMu           sync.Mutex
 	printsOf, summedOf *state // of which prints and summed are
-	prints, summed     map[int32]Print
+	prints, summed     map[int32]watermark.Print
 
 	narrowMu sync.Mutex
 	narrowed map[string]string // for what Narrow has looked into files

@@ -132,10 +132,10 @@ func (l *Lake) sumDay(ctx context.Context, job *throttle.Job) (bool, error) {
 }
 
 // Print tells the files of a day from others.
-type Print = iceberg.Print
+type Print = watermark.Print
 
 // PrintOf is the print of the files of a day by their names, which are in order.
-func PrintOf(names []string) Print { return iceberg.PrintOf(names) }
+func PrintOf(names []string) Print { return watermark.PrintOf(names) }
 
 // PrintOfDays is one print of several days.
 func PrintOfDays(days []int32, prints map[int32]Print) Print {
@@ -157,7 +157,7 @@ func (l *Lake) Prints(ctx context.Context) (hours, summed map[int32]Print, err e
 }
 
 // sumRows adds up a day of the hours, dataset by dataset.
-func (l *Lake) sumRows(ctx context.Context, day int32, print iceberg.Print, job *throttle.Job,
+func (l *Lake) sumRows(ctx context.Context, day int32, print watermark.Print, job *throttle.Job,
 	add func(*DaySum) error,
 ) error {
 	s := daySummer{day: int64(day) * secondsPerDay, sums: map[numberKey]*DaySum{}, add: add}

@@ -83,13 +83,14 @@ func machine(info string) int64 {
 	return 0
 }
 
-// Run adjusts the limit every second to what is alive.
+// Run adjusts the limit to what is in use, five times a second: near the limit the collector runs some twenty times a
+// second, and requests wait for it.
 func (c *Collector) Run(ctx context.Context) error {
 	debug.SetGCPercent(collectAt)
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		c.adjust(liveHeap())
+		c.adjust(inUse())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -98,9 +99,10 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// adjust leaves a quarter as much memory again as is in use. Small changes are not worth stopping the world.
-func (c *Collector) adjust(live int64) {
-	want := max(c.limit, live+live/4+c.limit/8)
+// adjust leaves a quarter as much memory again as is alive on the heap, beside what Go needs otherwise, which counts for the
+// limit, too. Small changes are not worth stopping the world.
+func (c *Collector) adjust(live, other int64) {
+	want := max(c.limit, other+live+live/4+c.limit/8)
 	if c.most > 0 {
 		want = min(want, c.most)
 	}
@@ -110,14 +112,21 @@ func (c *Collector) adjust(live int64) {
 	}
 }
 
-// liveHeap is what the last collection left.
-func liveHeap() int64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	if sample[0].Value.Kind() != metrics.KindUint64 {
-		return 0
+// inUse is what the last collection left on the heap, and what there is beside the heap and cannot be freed: stacks, gaps
+// between objects, what the runtime keeps.
+func inUse() (live, other int64) {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/heap/free:bytes"}, {Name: "/memory/classes/heap/objects:bytes"},
 	}
-	return int64(sample[0].Value.Uint64())
+	metrics.Read(samples)
+	var n [5]int64
+	for i := range samples {
+		if samples[i].Value.Kind() == metrics.KindUint64 {
+			n[i] = int64(samples[i].Value.Uint64())
+		}
+	}
+	return n[0], max(0, n[1]-n[2]-n[3]-n[4])
 }
 
 // cgroup is the least limit of the process's control group and those around it; 0 when there is none.

@@ -52,19 +52,23 @@ func TestCollector(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	c := Collector{limit: 1 << 30}
-	for _, step := range []struct{ live, want int64 }{
-		{10 << 20, 1 << 30},
-		{1 << 30, 1<<30 + (1<<30)/4 + 1<<27},
-		{1<<30 - 1<<20, 1<<30 + (1<<30)/4 + 1<<27}, // hardly less: not worth a change
-		{10 << 20, 1 << 30},
+	for _, step := range []struct{ live, other, want int64 }{
+		{10 << 20, 0, 1 << 30},
+		{1 << 30, 0, 1<<30 + (1<<30)/4 + 1<<27},
+		{1<<30 - 1<<20, 0, 1<<30 + (1<<30)/4 + 1<<27}, // hardly less: not worth a change
+		{10 << 20, 0, 1 << 30},
+		{800 << 20, 200 << 20, (1000 + 200 + 128) << 20}, // stacks of many connections leave as much for the heap
 	} {
-		c.adjust(step.live)
+		c.adjust(step.live, step.other)
 		if got := debug.SetMemoryLimit(-1); got != step.want {
-			t.Errorf("%d alive: got %d, want %d", step.live, got, step.want)
+			t.Errorf("%d alive, %d beside: got %d, want %d", step.live, step.other, got, step.want)
 		}
 	}
-	c.most = 1200 << 20
-	if c.adjust(1 << 30); debug.SetMemoryLimit(-1) != c.most {
+	if live, other := inUse(); live < 0 || other < 1<<20 {
+		t.Errorf("got %d alive and %d beside the heap, want what the runtime needs at least", live, other)
+	}
+	c.most, c.now = 1200<<20, 0
+	if c.adjust(1<<30, 0); debug.SetMemoryLimit(-1) != c.most {
 		t.Errorf("in a control group: got %d, want %d", debug.SetMemoryLimit(-1), c.most)
 	}
 	t.Setenv("GOGC", "50")
