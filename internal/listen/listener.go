@@ -225,7 +225,7 @@ func unwrap(conn net.Conn) net.Conn {
 
 // MostReset is how many streams of a stranger are reset before its connection ends. A client that obeys the limit that the
 // server announces has as many under way when it learns that it is over that of strangers.
-const MostReset = 16
+const MostReset = 32
 
 // OpenStream counts a request without a valid key, until CloseStream. It returns false if there is no place for it, and
 // ends the connection of one who goes on: to read and reset a stream costs as much as to open it.
