@@ -135,7 +135,7 @@ many: ## what many datasets cost: start, memory, pages, /v1/stats: MANY=10000 da
 
 YEAR_DAYS ?= 400
 .PHONY: year
-year: ## what each operation on the tables reads after a day, a month and YEAR_DAYS=400 simulated days (10 min)
+year: ## what each operation on the tables reads after a day, a month and YEAR_DAYS=400 simulated days (some minutes)
 	YEAR_DAYS=$(YEAR_DAYS) $(GO) test -count 1 -v -timeout 1h -run '^TestYear$$' ./internal/lake
 
 .PHONY: race
