@@ -3,7 +3,6 @@ package readers
 import (
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -60,18 +59,14 @@ func columnsBefore() (out []parquetfile.Column[event.Row]) {
 }
 
 // makeBefore makes a table of events without the columns, with rows.
-func makeBefore(t *testing.T, dir string, rows []event.Row) {
+func makeBefore(t *testing.T, tables objectstore.Store, rows []event.Row) {
 	t.Helper()
-	store, err := objectstore.OpenDir(filepath.Join(dir, "events"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	schema := iceberg.NewSchema(iceberg.Definition[event.Row]{
 		Name: "events", Columns: columnsBefore(), Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
 		Time: func(r *event.Row) int64 { return r.ReceivedAt }, Compare: func(a, b *event.Row) int { return strings.Compare(order(a), order(b)) },
 	})
 	before, err := iceberg.Open(t.Context(), schema, iceberg.Options{
-		Store: store, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour, FileBytes: 1 << 20,
+		Store: tables.Sub("events"), Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour, FileBytes: 1 << 20,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +104,11 @@ func TestColumnsAreAdded(t *testing.T) {
 	dir := t.TempDir()
 	m := &maker{Rand: rand.New(rand.NewPCG(11, 1))}
 	rows := m.events(400, 2, 1, noon)
-	makeBefore(t, dir, rows)
+	store, err := objectstore.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	makeBefore(t, store, rows)
 	var want []Row
 	keep := func(rows []event.Row, columns bool) {
 		for i := range rows {

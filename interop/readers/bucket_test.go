@@ -21,6 +21,18 @@ import (
 // startBucketSite is a site whose tables are in a bucket.
 func startBucketSite(t *testing.T, args ...string) (*site, *gateway.Gateway) {
 	t.Helper()
+	g := startBucket(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", gateway.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", gateway.SecretKey)
+	t.Setenv("SLUICE_LAKE", "s3://"+gateway.Bucket+"/lake")
+	t.Setenv("SLUICE_S3_ENDPOINT", g.URL)
+	t.Setenv("SLUICE_S3_REGION", gateway.Region)
+	t.Setenv("SLUICE_S3_PATH_STYLE", "true")
+	return startSite(t, args...), g
+}
+
+func startBucket(t *testing.T) *gateway.Gateway {
+	t.Helper()
 	program, err := gateway.Build("../../tools/s3")
 	if err != nil {
 		t.Fatal(err)
@@ -30,13 +42,7 @@ func startBucketSite(t *testing.T, args ...string) (*site, *gateway.Gateway) {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Stop)
-	t.Setenv("AWS_ACCESS_KEY_ID", gateway.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", gateway.SecretKey)
-	t.Setenv("SLUICE_LAKE", "s3://"+gateway.Bucket+"/lake")
-	t.Setenv("SLUICE_S3_ENDPOINT", g.URL)
-	t.Setenv("SLUICE_S3_REGION", gateway.Region)
-	t.Setenv("SLUICE_S3_PATH_STYLE", "true")
-	return startSite(t, args...), g
+	return g
 }
 
 // bucketReader reads a table through the catalog, and its files from the bucket. Each of its reads is of one snapshot: the

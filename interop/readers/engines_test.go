@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,13 +72,7 @@ func (w *world) place(t *testing.T, e engines.Engine) engines.Place {
 	t.Helper()
 	p := engines.Place{"catalog": w.Ops() + "/iceberg", "location": w.location()}
 	if w.bucket != nil {
-		u, err := url.Parse(w.bucket.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p["s3"] = map[string]string{
-			"host": u.Host, "region": gateway.Region, "key": gateway.AccessKey, "secret": gateway.SecretKey, "bucket": gateway.Bucket,
-		}
+		p["s3"] = placeOf(w.bucket)
 	}
 	if e.Module == "trin" {
 		name := "trino"
@@ -89,6 +82,14 @@ func (w *world) place(t *testing.T, e engines.Engine) engines.Place {
 		p["properties"] = w.fill(recipe(t, name))
 	}
 	return p
+}
+
+// placeOf is what the module of an engine has to know of a bucket.
+func placeOf(g *gateway.Gateway) map[string]string {
+	return map[string]string{
+		"host": strings.TrimPrefix(g.URL, "http://"), "region": gateway.Region, "key": gateway.AccessKey, "secret": gateway.SecretKey,
+		"bucket": gateway.Bucket,
+	}
 }
 
 // send sends a batch to each dataset, and waits until they are in the table of events.

@@ -9,20 +9,53 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/lake"
+	"sluice/internal/objectstore"
 	"sluice/interop/engines"
+	"sluice/interop/gateway"
 )
 
-// Engines read every value through the catalog: of a table from before columns were added, after the program has opened it and
-// written to it, at its first snapshot, after compaction, and after an erasure. The directory has a name of two words with a
+// Engines read every value of every table through the catalog: of events from before columns were added, after the program has
+// opened the table and written to it, at its first snapshot, after compaction, and after an erasure. The directory has a name of two words with a
 // letter that is not ASCII. This is the smallest run of the engines.
 func TestEngineValues(t *testing.T) {
 	for _, e := range engines.Chosen(t) {
-		t.Run(e.Name, func(t *testing.T) { examineValues(t, e) })
+		t.Run(e.Name, func(t *testing.T) {
+			dir := t.TempDir() + "/two wörds+1/lake"
+			store, err := objectstore.OpenDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			examineValues(t, e, store, engines.Place{"location": "file://" + dir, "properties": recipe(t, "trino")})
+		})
 	}
 }
 
-func examineValues(t *testing.T, e engines.Engine) {
-	dir := t.TempDir() + "/two wörds+1/lake"
+// The same in a bucket, where readers of a path are behind.
+func TestEngineValuesInABucket(t *testing.T) {
+	for _, e := range engines.Chosen(t) {
+		if e.Module == "duckpath" {
+			continue
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			g := startBucket(t)
+			store, err := objectstore.OpenS3(t.Context(), objectstore.S3Options{
+				Bucket: gateway.Bucket, Prefix: "lake", Endpoint: g.URL, Region: gateway.Region, PathStyle: true,
+				AccessKey: gateway.AccessKey, SecretKey: gateway.SecretKey,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			properties, _, _ := strings.Cut(recipe(t, "trino"), "fs.native-local")
+			_, access, _ := strings.Cut(recipe(t, "trino-bucket"), "fs.native-s3")
+			examineValues(t, e, store, engines.Place{
+				"location": "s3://" + gateway.Bucket + "/lake", "s3": placeOf(g), "properties": properties + fillBucket(g, "fs.native-s3"+access),
+			})
+		})
+	}
+}
+
+func examineValues(t *testing.T, e engines.Engine, store objectstore.Store, place engines.Place) {
 	m := &maker{Rand: rand.New(rand.NewPCG(11, 1))}
 	made := func(n int) []event.Row {
 		rows := m.events(n, 2, 1, noon)
@@ -32,9 +65,9 @@ func examineValues(t *testing.T, e engines.Engine) {
 		return rows
 	}
 	old := made(200)
-	makeBefore(t, dir, old)
+	makeBefore(t, store, old)
 	now := noon
-	l, err := openLake(t.Context(), settings{dir: dir, now: func() time.Time { return now }, retain: 10000 * time.Hour})
+	l, err := lake.Open(t.Context(), lake.Options{Store: store, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,10 +76,9 @@ func examineValues(t *testing.T, e engines.Engine) {
 		t.Fatal(err)
 	}
 	address := (&engines.Shown{Lake: l}).Serve(t)
-	d := engines.Start(t, e, engines.Place{
-		"catalog": address + "/iceberg", "location": "file://" + dir,
-		"properties": strings.ReplaceAll(recipe(t, "trino"), "http://127.0.0.1:8081", address),
-	})
+	place["catalog"] = address + "/iceberg"
+	place["properties"] = strings.ReplaceAll(place["properties"].(string), "http://127.0.0.1:8081", address)
+	d := engines.Start(t, e, place)
 	var want []Row
 	keep := func(rows []event.Row, columns bool) {
 		for i := range rows {
@@ -59,21 +91,30 @@ func examineValues(t *testing.T, e engines.Engine) {
 		}
 	}
 	report, values := &Report{}, 0
-	compare := func(when string, snapshot int64, want []Row) {
-		rows := readTable(t, d, Events, snapshot)
-		Compare(report, d.Name+", "+when, Events, rows, want)
+	compareTable := func(when string, table *Table, snapshot int64, want []Row) {
+		rows := readTable(t, d, table, snapshot)
+		Compare(report, d.Name+", "+when, table, rows, want)
 		for _, row := range rows {
 			values += len(row)
 		}
 	}
+	compare := func(when string, snapshot int64, want []Row) { compareTable(when, Events, snapshot, want) }
+	var rejections, hours []Row
 	keep(old, false)
 	compare("opened", 0, want)
 	for range 3 {
 		rows := made(100)
-		if err := commit(t.Context(), l, rows, nil, nil); err != nil {
+		rejected, counted := m.rejections(20, 2, noon), m.hours(40, 3, 2, noon)
+		if err := commit(t.Context(), l, rows, rejected, counted); err != nil {
 			t.Fatal(err)
 		}
 		keep(rows, true)
+		for i := range rejected {
+			rejections = append(rejections, rejectionRow(&rejected[i]))
+		}
+		for i := range counted {
+			hours = append(hours, hourRow(&counted[i]))
+		}
 	}
 	compare("written to", 0, want)
 	compare("the first snapshot", snapshot.ID, want[:len(old)])
@@ -83,7 +124,15 @@ func examineValues(t *testing.T, e engines.Engine) {
 			t.Fatal(err)
 		}
 	}
+	for more := true; more; {
+		if more, err = l.SumDay(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	compare("compacted", 0, want)
+	compareTable("compacted", Rejections, 0, rejections)
+	compareTable("compacted", Hours, 0, hours)
+	compareTable("compacted", Days, 0, sumsOf(hours, now))
 	erased, err := erase(t.Context(), l, "partner_id", "to be erased")
 	if err != nil {
 		t.Fatal(err)

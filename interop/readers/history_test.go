@@ -190,10 +190,12 @@ func (h *history) sum() {
 }
 
 // sums are the hours of the days that are over, added up.
-func (h *history) sums() (out []Row) {
+func (h *history) sums() []Row { return sumsOf(h.others["hours"], h.now) }
+
+func sumsOf(hours []Row, now time.Time) (out []Row) {
 	by := map[string]Row{}
-	end := h.now.Add(-65*time.Minute).UnixMicro() / microsPerDay * microsPerDay // so long a day has been over
-	for _, r := range h.others["hours"] {
+	end := now.Add(-65*time.Minute).UnixMicro() / microsPerDay * microsPerDay // so long a day has been over
+	for _, r := range hours {
 		hour := r["hour"].(int64)
 		day := hour / microsPerDay * microsPerDay
 		if day >= end {

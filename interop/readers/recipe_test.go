@@ -5,7 +5,6 @@ package readers
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,16 +43,18 @@ func recipe(t *testing.T, name string) string {
 // fill puts the addresses and secrets of a world into the places that the documentation has for them. The listener and
 // the bucket of a test have no TLS.
 func (w *world) fill(text string) string {
-	pairs := []string{
-		"https://sluice.example:8081", w.Ops(), "http://127.0.0.1:8081", w.Ops(), "READER_TOKEN", w.token, "/var/lib/sluice", w.dir,
+	return fillBucket(w.bucket, strings.NewReplacer("https://sluice.example:8081", w.Ops(), "http://127.0.0.1:8081", w.Ops(),
+		"READER_TOKEN", w.token, "/var/lib/sluice", w.dir).Replace(text))
+}
+
+// fillBucket is fill for what belongs to a bucket, if there is one.
+func fillBucket(g *gateway.Gateway, text string) string {
+	if g == nil {
+		return text
 	}
-	if w.bucket != nil {
-		u, _ := url.Parse(w.bucket.URL)
-		pairs = append(pairs, "https://s3.example.com", w.bucket.URL, "s3.example.com", u.Host, "USE_SSL true", "USE_SSL false",
-			"my-bucket/sluice", gateway.Bucket+"/lake", "my-bucket", gateway.Bucket, "eu-central-1", gateway.Region,
-			"ACCESS_KEY", gateway.AccessKey, "SECRET_KEY", gateway.SecretKey, `"aws_allow_http": "false"`, `"aws_allow_http": "true"`)
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
+	return strings.NewReplacer("https://s3.example.com", g.URL, "s3.example.com", strings.TrimPrefix(g.URL, "http://"), "USE_SSL true", "USE_SSL false",
+		"my-bucket/sluice", gateway.Bucket+"/lake", "my-bucket", gateway.Bucket, "eu-central-1", gateway.Region,
+		"ACCESS_KEY", gateway.AccessKey, "SECRET_KEY", gateway.SecretKey, `"aws_allow_http": "false"`, `"aws_allow_http": "true"`).Replace(text)
 }
 
 // counted says whether an output has the number of events of each type.
