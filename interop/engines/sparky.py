@@ -74,9 +74,12 @@ class Engine:
             out = [list(r.values()) for r in self.ask(statement)]
         return out
 
-    def stream(self, since, checkpoint):
+    def stream(self, checkpoint, since=None):
         """Follows the table from a time on, to its end, and says which events came; with a checkpoint of an earlier call it goes on."""
-        source = self.spark.readStream.format("iceberg").option("stream-from-timestamp", str(since)).load("lake.sluice.events")
+        source = self.spark.readStream.format("iceberg")
+        if since is not None:
+            source = source.option("stream-from-timestamp", str(since))
+        source = source.load("lake.sluice.events")
         seen = []
         query = (
             source.select("event_id").writeStream.option("checkpointLocation", checkpoint).trigger(availableNow=True)

@@ -33,6 +33,12 @@ func (w *world) sparkTraps(t *testing.T, d *engines.Driver) {
 	if _, done, err := d.Do(follow); err == nil {
 		t.Errorf("a stream over an erasure: got %v, want an error, as the documentation says", done)
 	}
+	w.send(t, 5)
+	_, done, err = d.Do(map[string]any{"do": "stream", "checkpoint": filepath.Join(t.TempDir(), "anew")})
+	if all := int64(len(w.want())); err == nil && number(done, "rows") == all {
+		t.Errorf("a stream without a start: got all of %d rows; the documentation says a part", all)
+	}
+	t.Logf("a stream without a start, after an erasure: %v of %d rows, %v", done, len(w.want()), err)
 	for _, name := range []string{"files", "entries"} {
 		if _, _, err := d.Do(map[string]any{"do": "everything", "name": name}); err == nil {
 			t.Errorf("SELECT * FROM events.%s works: change the documentation", name)

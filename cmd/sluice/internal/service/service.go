@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -172,6 +173,10 @@ func (s *Service) openStream(ctx context.Context) (err error) {
 	}
 	if err := s.agree(ctx); err != nil {
 		return err
+	}
+	if strings.ContainsAny(s.Tables.Dir, "#?") {
+		s.Log.Warn("the path of the tables has # or ? in it: readers take that for a part of a URL, and some find no rows; "+
+			"use another --data or --lake", "tables", s.Tables.Dir)
 	}
 	s.stream, err = stream.Open(ctx, s.engine, stream.Options{
 		Partitions: s.Partitions, MaxAge: s.StreamRetention, MaxKeys: s.maxKeys, Nodes: s.nodes,

@@ -1,9 +1,11 @@
 package service
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,5 +42,24 @@ func TestServerKnowsDeletionsFirst(t *testing.T) {
 	defer s.Close()
 	if set, err := s.erasures.Current(t.Context()); err != nil || !set.Deleted("gone-set", time.Now().Unix()) {
 		t.Errorf("got %v, and the loader would load rows of the deleted dataset", err)
+	}
+}
+
+// Who uses a path that readers cannot read is told when the server starts.
+func TestPathThatReadersCannotRead(t *testing.T) {
+	for name, told := range map[string]bool{"two words 50%": false, "a#b": true, "why?": true} {
+		dir := filepath.Join(t.TempDir(), name)
+		var log bytes.Buffer
+		s, err := Open(t.Context(), Config{
+			Engine: engine.Options{Dir: dir}, Listen: "127.0.0.1:0", Loading: true, CommitEvery: time.Second, Now: time.Now,
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if got := strings.Contains(log.String(), "readers take that for a part of a URL"); got != told {
+			t.Errorf("%s: told %t, want %t:\n%s", name, got, told, log.String())
+		}
 	}
 }
