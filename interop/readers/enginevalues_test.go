@@ -16,12 +16,12 @@ import (
 )
 
 // Engines read every value of every table through the catalog: of events from before columns were added, after the program has
-// opened the table and written to it, at its first snapshot, after compaction, and after an erasure. The directory has a name of two words with a
-// letter that is not ASCII. This is the smallest run of the engines.
+// opened the table and written to it, at its first snapshot, after compaction, and after an erasure. The directory has a name of several words with a
+// letter that is not ASCII, and what looks like an escape. This is the smallest run of the engines.
 func TestEngineValues(t *testing.T) {
 	for _, e := range engines.Chosen(t) {
 		t.Run(e.Name, func(t *testing.T) {
-			dir := t.TempDir() + "/two wörds+1/lake"
+			dir := t.TempDir() + "/two wörds+1 50%25/lake"
 			store, err := objectstore.OpenDir(dir)
 			if err != nil {
 				t.Fatal(err)

@@ -3,8 +3,10 @@
 package readers
 
 import (
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"sluice/interop/engines"
 )
@@ -43,6 +45,37 @@ func (w *world) sparkTraps(t *testing.T, d *engines.Driver) {
 		if _, _, err := d.Do(map[string]any{"do": "everything", "name": name}); err == nil {
 			t.Errorf("SELECT * FROM events.%s works: change the documentation", name)
 		}
+	}
+}
+
+// A stream in Spark that has no start gets a part of the rows, and no error, once commits have been thinned.
+func TestEngineStreamWithoutAStart(t *testing.T) {
+	for _, e := range engines.Chosen(t) {
+		if e.Module != "sparky" {
+			continue
+		}
+		now := noon
+		l, err := openLake(t.Context(), settings{dir: t.TempDir(), now: func() time.Time { return now }, retain: 10000 * time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &maker{Rand: rand.New(rand.NewPCG(31, 7))}
+		const commits, each = 90, 10
+		for range commits {
+			now = now.Add(20 * time.Second)
+			if err := commit(t.Context(), l, m.events(each, 1, 1, now), nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		d := engines.Start(t, e, engines.Place{"catalog": (&engines.Shown{Lake: l}).Serve(t) + "/iceberg"})
+		_, done, err := d.Do(map[string]any{"do": "stream", "checkpoint": filepath.Join(t.TempDir(), "checkpoint")})
+		if n := number(done, "rows"); err != nil || n == 0 || n >= commits*each {
+			t.Errorf("got %d of %d rows, %v; the documentation says a part, without an error", n, commits*each, err)
+		}
+		t.Logf("%s %s: %v of %d rows", d.Name, d.Version, done, commits*each)
 	}
 }
 
