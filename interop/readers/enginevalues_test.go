@@ -15,9 +15,10 @@ import (
 	"sluice/interop/gateway"
 )
 
-// Engines read every value of every table through the catalog: of events from before columns were added, after the program has
-// opened the table and written to it, at its first snapshot, after compaction, and after an erasure. The directory has a name of several words with a
-// letter that is not ASCII, and what looks like an escape. This is the smallest run of the engines.
+// Engines read every value of every table through the catalog: of events from before columns were added, after the program
+// has opened the table and written to it, at its first snapshot, after compaction, and after an erasure. The directory has a
+// name of several words with a letter that is not ASCII, and what looks like an escape. This is the smallest run of the
+// engines.
 func TestEngineValues(t *testing.T) {
 	for _, e := range engines.Chosen(t) {
 		t.Run(e.Name, func(t *testing.T) {
