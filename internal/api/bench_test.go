@@ -49,7 +49,7 @@ func BenchmarkAccept(b *testing.B) {
 			for b.Loop() {
 				for i, addr := range []string{strings.TrimPrefix(s.url, "http://"), ref} {
 					before := cpuTime(b)
-					n, d := flood(b, addr, c.path, key, body, c.senders, 250*time.Millisecond)
+					n, d := flood(b, addr, c.path, key, []string{body}, c.senders, 250*time.Millisecond)
 					sent[i] += n
 					took[i] += d
 					cpu[i] += cpuTime(b) - before
@@ -85,11 +85,14 @@ func benchEvent(now int64) string {
 		`"custom_data":{"order_id":"A-100123","items":3,"coupons":["SPRING10","FREESHIP"],"category":"shoes"},"schema_version":"1.0"}`
 }
 
-// flood sends the same request from many connections for a while and counts the answers.
-func flood(b *testing.B, addr, path, key, body string, senders int, d time.Duration) (int64, time.Duration) {
-	raw := []byte(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		path, key, len(body), body))
-	var sent atomic.Int64
+// flood sends the same requests, one after another, from many connections for a while and counts the answers.
+func flood(b *testing.B, addr, path, key string, bodies []string, senders int, d time.Duration) (int64, time.Duration) {
+	var raws [][]byte
+	for _, body := range bodies {
+		raws = append(raws, []byte(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, key, len(body), body)))
+	}
+	var sent, next atomic.Int64
 	var wg sync.WaitGroup
 	start := time.Now()
 	for range senders {
@@ -102,7 +105,7 @@ func flood(b *testing.B, addr, path, key, body string, senders int, d time.Durat
 			defer conn.Close()
 			answers := bufio.NewReader(conn)
 			for time.Since(start) < d {
-				if _, err := conn.Write(raw); err != nil {
+				if _, err := conn.Write(raws[int(next.Add(1))%len(raws)]); err != nil {
 					b.Error(err)
 					return
 				}

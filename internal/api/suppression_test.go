@@ -1,8 +1,10 @@
 package api
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -111,13 +113,23 @@ func BenchmarkSuppression(b *testing.B) {
 		events, senders int
 	}{{"batch", "/v1/events/batch", 500, 4}, {"single", "/v1/events", 1, 16}} {
 		b.Run(c.name, func(b *testing.B) {
+			person := 0
 			var bodies []string
-			for i := range c.events {
-				bodies = append(bodies, strings.Replace(benchEvent(now), someHash, fmt.Sprintf("%032x%032x", 7919*i+1, 104729*i+3), 1))
-			}
-			body := bodies[0]
-			if c.events > 1 {
-				body = "[" + strings.Join(bodies, ",") + "]"
+			for range 8000 / c.events {
+				var events []string
+				for range c.events {
+					person++
+					id := func(kind string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(kind+strconv.Itoa(person)))) }
+					ifa := id("ifa")
+					ifa = ifa[:8] + "-" + ifa[8:12] + "-4" + ifa[13:16] + "-a" + ifa[17:20] + "-" + ifa[20:32]
+					events = append(events, strings.NewReplacer(someHash, id("email"), "bfeb4c6192985efa05e7fa0740ac45708a515e569e7edaec7fc060ff72b44a0c", id("ip")+`","ifa":"`+ifa).
+						Replace(benchEvent(now)))
+				}
+				body := strings.Join(events, ",")
+				if c.events > 1 {
+					body = "[" + body + "]"
+				}
+				bodies = append(bodies, body)
 			}
 			var cpu [2]time.Duration
 			var sent [2]int64
@@ -125,7 +137,7 @@ func BenchmarkSuppression(b *testing.B) {
 				for i := range 2 {
 					on.Store(i == 1)
 					before := cpuTime(b)
-					n, _ := flood(b, strings.TrimPrefix(s.url, "http://"), c.path, key, body, c.senders, 250*time.Millisecond)
+					n, _ := flood(b, strings.TrimPrefix(s.url, "http://"), c.path, key, bodies, c.senders, 250*time.Millisecond)
 					sent[i] += n
 					cpu[i] += cpuTime(b) - before
 				}

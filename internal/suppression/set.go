@@ -13,6 +13,7 @@ type set struct {
 	digests []uint64          // sorted
 	starts  []uint32          // where the digests begin whose first bits are the index, and the end
 	shift   int               // how many bits are behind those
+	filter  []uint64          // a bit for the last bits of each digest: most look-ups end here
 	all     *scope            // what concerns every dataset; nil for nothing
 	scopes  map[string]*scope // of datasets with entries of their own, those of every dataset included
 }
@@ -20,6 +21,10 @@ type set struct {
 // perStart is how many digests share a start: so many that the starts stay in a processor's cache, and so few that a
 // guess within them is right to a cache line or two. Arbitrary between these.
 const perStart = 512
+
+// perDigest is how many bits of the filter there are for a digest, at least, and at most twice as many: less than a byte
+// in memory, and one look-up in seven goes on to the digests in a full list.
+const perDigest = 4
 
 // index sorts digests, which the set owns then.
 func (s *set) index(digests []uint64) {
@@ -35,7 +40,15 @@ func (s *set) index(digests []uint64) {
 		}
 		s.starts[i] = uint32(at)
 	}
+	s.filter = make([]uint64, 1<<bits.Len(uint(len(s.digests)*perDigest/64)))
+	huge(s.filter)
+	for _, d := range s.digests {
+		*s.passes(d) |= 1 << (d & 63)
+	}
 }
+
+// passes is where the filter has the bit of a digest.
+func (s *set) passes(d uint64) *uint64 { return &s.filter[d>>6&uint64(len(s.filter)-1)] }
 
 // guess is where a digest should be: they are evenly spread. It is in the set only if it is between from and to.
 func (s *set) guess(d uint64) (at, from, to int) {
@@ -47,6 +60,9 @@ func (s *set) guess(d uint64) (at, from, to int) {
 
 // has says whether a digest is in the set.
 func (s *set) has(d uint64) bool {
+	if *s.passes(d)>>(d&63)&1 == 0 {
+		return false
+	}
 	i, from, to := s.guess(d)
 	for i > from && s.digests[i] >= d {
 		i--
@@ -58,6 +74,9 @@ func (s *set) has(d uint64) bool {
 	}
 	return false
 }
+
+// probesMax is how many probes a scope has: each kind and key, for the dataset and for all.
+const probesMax = 4 * maxKeys * 2
 
 // scope is what the list says about the events of a dataset.
 type scope struct {
@@ -73,31 +92,14 @@ type probe struct {
 
 // Lists says whether a row carries an identifier of the list. It allocates nothing.
 func (s *scope) Lists(r *event.Row) bool {
-	var digests [16]uint64
-	n, touched := 0, uint64(0)
+	var digests [probesMax]uint64
+	n := 0
 	for i := range s.probes {
 		p := &s.probes[i]
-		id := p.kind.Of(r)
-		if id == "" {
-			continue
+		if id := p.kind.Of(r); id != "" {
+			digests[n] = p.digest.digest(id)
+			n++
 		}
-		if n == len(digests) { // more keys, each for all and for the dataset
-			if s.set.has(p.digest.digest(id)) {
-				return true
-			}
-			continue
-		}
-		digests[n] = p.digest.digest(id)
-		if at, _, to := s.set.guess(digests[n]); at < to {
-			touched |= s.set.digests[at] // the memory is on its way while the next digest is made
-		}
-		n++
 	}
-	s.set.touched(touched)
-	return slices.ContainsFunc(digests[:n], s.set.has)
+	return slices.ContainsFunc(digests[:n], s.set.has) // all made before: the processor reads for them at the same time
 }
-
-// touched keeps the compiler from leaving reads out.
-//
-//go:noinline
-func (s *set) touched(uint64) {}

@@ -212,6 +212,7 @@ func (l *List) read(ctx context.Context) (uint64, func(), error) {
 		if digests == nil {
 			if st, err := l.kv.Size(ctx); err == nil { // all at once: growing to it would use twice the memory
 				digests = make([]uint64, 0, min(MaxEntries, st/8+chunkSize))
+				huge(digests)
 			}
 		}
 		for i := range c.len() {
