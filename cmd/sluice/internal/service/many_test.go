@@ -35,6 +35,7 @@ func TestMany(t *testing.T) {
 	m.start("start with a saved index", true)
 	m.serve()
 	m.pages()
+	m.manage()
 	m.stats()
 	m.send()
 	m.memory()
@@ -108,6 +109,24 @@ func (m *many) create() {
 				m.t.Fatal(err)
 			}
 			m.keys = append(m.keys, key.Reveal())
+		}
+	})
+}
+
+// manage does what operators do with datasets and keys.
+func (m *many) manage() {
+	m.cost("list all datasets", func() {
+		if all, err := m.registry.List(m.t.Context()); err != nil || len(all) != m.datasets {
+			m.t.Fatalf("got %d datasets, %v", len(all), err)
+		}
+	})
+	m.cost("rotate the keys of 100 datasets", func() {
+		for i := range min(100, m.datasets) {
+			_, key, err := m.registry.RotateKey(m.t.Context(), fmt.Sprintf("campaign-%05d", i), time.Hour)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			m.keys[i] = key.Reveal()
 		}
 	})
 }
