@@ -25,15 +25,17 @@ func (t *Table[T]) Append(ctx context.Context, rows []T, from watermark.Origin, 
 }
 
 // AppendRows adds rows, once: if it returns nil they are on stable storage and readers see them, and the same origin
-// again changes nothing. After an error they may be there; Progress says. watermark.ErrFenced comes back when the table is not
-// where the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. sorted is the places
-// of the rows in the order of the schema; AppendRows changes it.
+// again changes nothing. After an error they may be there; Progress says. watermark.ErrFenced comes back when the table
+// is not where the spans begin, ErrOtherStream and ErrNoWatermark when it does not belong to the stream. sorted is the
+// places of the rows in the order of the schema; AppendRows changes it.
 //
-// Order: data files, manifest, list and what from.After does side by side, then the version that names the files together
-// with the watermark. A crash before that leaves files that nothing lists, for the sweep.
+// Order: data files, manifest, list and what from.After does side by side, then the version that names the files
+// together with the watermark. A crash before that leaves files that nothing lists, for the sweep.
 //
 // Steps: T.file, T.manifest, T.list, T.metadata, T.committed.
-func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32, from watermark.Origin, job *throttle.Job) error {
+func (t *Table[T]) AppendRows(
+	ctx context.Context, rows *Rows[T], sorted []int32, from watermark.Origin, job *throttle.Job,
+) error {
 	release, err := t.lockShared(ctx)
 	if err != nil {
 		return err
@@ -78,8 +80,7 @@ func (t *Table[T]) AppendRows(ctx context.Context, rows *Rows[T], sorted []int32
 	return cmp.Or(err, waited)
 }
 
-// Expect asks the store, and says what AppendRows would say before it writes: nil if the table is where the spans
-// begin.
+// Expect asks the store and says what AppendRows would say before it writes: nil if the table is where spans begin.
 func (t *table) Expect(ctx context.Context, from watermark.Origin) error {
 	t.doubt()
 	s, err := t.refresh(ctx)

@@ -142,8 +142,7 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 	return err == nil, err
 }
 
-// merge makes one file of those of m, in the cheapest way there is. It may leave some of them out of m. Nothing is
-// committed.
+// merge makes one file of those of m in the cheapest way, and commits nothing. It may leave some of them out of m.
 func (t *Table[T]) merge(ctx context.Context, m *merge, job *throttle.Job) ([]*dataFile, error) {
 	made, err := t.copyGroups(ctx, m.files, job)
 	if err != nil || made != nil {
@@ -172,9 +171,8 @@ func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error
 // errStale says that the files somebody worked on have been replaced meanwhile.
 var errStale = errors.New("files were replaced meanwhile")
 
-// lighten leaves out the last of the files that would take too much memory together: values of kilobytes, few enough
-// for parquet-go to look at the size of its dictionary only at the end, are all in the dictionary, which a reader
-// holds.
+// lighten leaves out the last of the files that would take too much memory together: a reader holds the dictionary, and
+// values of kilobytes are all in it if they are so few that parquet-go looks at its size only at the end.
 func (t *table) lighten(ctx context.Context, files []*dataFile) []*dataFile {
 	sum := int64(0)
 	for i, p := range files {
@@ -204,13 +202,7 @@ func (t *table) replace(ctx context.Context, operation string, old, made []*data
 		remove[p.name] = true
 	}
 	_, err := t.update(ctx, func(s *state) (*change, error) {
-		n := 0
-		for _, p := range s.files() {
-			if remove[p.name] {
-				n++
-			}
-		}
-		if n != len(remove) {
+		if !s.lists(remove) {
 			return nil, errStale
 		}
 		return &change{operation: operation, add: made, remove: remove, progress: s.marked(mark)}, nil

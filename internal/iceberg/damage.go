@@ -37,7 +37,7 @@ func (d *damage) list() []string {
 	return slices.Clone(d.names)
 }
 
-// DamagedFiles returns where the files lie that this process could not read, and that StillDamaged has not found whole since.
+// DamagedFiles returns where files lie that this process could not read, unless StillDamaged found them whole since.
 func (t *table) DamagedFiles() []string {
 	names := t.damagedFiles.list()
 	for i, name := range names {
@@ -46,15 +46,16 @@ func (t *table) DamagedFiles() []string {
 	return names
 }
 
-// StillDamaged says whether a file that somebody could not read is listed and is missing or damaged now. An error says that
-// nobody knows: the store does not give its bytes.
+// StillDamaged says whether a file that somebody could not read is listed and is missing or damaged now. An error says
+// that nobody knows: the store does not give its bytes.
 func (t *Table[T]) StillDamaged(ctx context.Context, location string) (bool, error) {
 	s, err := t.refresh(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, name := range t.damagedFiles.list() { // one that is not listed any more is of no interest
-		if t.store.Path(name) == location && !slices.ContainsFunc(s.files(), func(f *dataFile) bool { return f.name == name }) {
+		listed := func(f *dataFile) bool { return f.name == name }
+		if t.store.Path(name) == location && !slices.ContainsFunc(s.files(), listed) {
 			t.damagedFiles.forget(name)
 		}
 	}
@@ -88,8 +89,7 @@ func (t *table) noteMissing(s *state, there map[string]bool) {
 	}
 }
 
-// damaged says whether a file is missing or damaged. Bytes that the store does not give now are an error: a bucket that is away
-// damages nothing.
+// damaged says whether a file is missing or damaged. An error says that the store does not give its bytes now.
 func (t *Table[T]) damaged(ctx context.Context, f *dataFile) (bool, error) {
 	if there, err := t.store.Exists(ctx, f.name); err != nil || !there { // a small file is remembered when it is opened
 		return err == nil, err

@@ -21,11 +21,11 @@ type Deleted struct {
 
 // Witness is told of the rows that a deletion deletes.
 type Witness[T any] interface {
-	// Rows gets rows before the commit that deletes them, the columns that Delete was told to read. A row may come again, if
-	// another commit was faster, or after a crash.
+	// Rows gets rows before the commit that deletes them, the columns that Delete was told to read. A row may come again,
+	// if another commit was faster, or after a crash.
 	Rows(ctx context.Context, rows []T) error
-	// Mark is called right before that commit. What it returns is noted in the snapshot and in those that follow; "" leaves
-	// it as it was. With done nothing is left to delete.
+	// Mark is called right before that commit. What it returns is noted in the snapshot and in those that follow; ""
+	// leaves it as it was. With done nothing is left to delete.
 	Mark(ctx context.Context, done bool) (string, error)
 }
 
@@ -57,12 +57,12 @@ func (s *state) marked(mark string) *watermark.Progress {
 // Before each commit w is told of its rows, with the columns of c and the named ones; a nil w is told nothing.
 //
 // Steps: T.erase, then those of a commit, for each file; T.forget; T.sweep.
-func (t *Table[T]) Delete(ctx context.Context, c Condition[T], w Witness[T], columns ...string) (out Deleted, err error) {
+func (t *Table[T]) Delete(ctx context.Context, c Condition[T], w Witness[T], columns ...string) (_ Deleted, err error) {
 	if w == nil {
 		w = nobody[T]{}
 	}
-	d := deletion[T]{t: t, c: c, w: w, sel: t.selection(&Query[T]{Conditions: []Condition[T]{c}, Columns: append([]string{}, columns...)})}
-	d.seen, d.broken = map[string]bool{}, map[string]bool{}
+	q := Query[T]{Conditions: []Condition[T]{c}, Columns: append([]string{}, columns...)}
+	d := deletion[T]{t: t, c: c, w: w, sel: t.selection(&q), seen: map[string]bool{}, broken: map[string]bool{}}
 	held := false
 	for {
 		s, err := t.refresh(ctx)
@@ -168,14 +168,14 @@ func (d *deletion[T]) count(ctx context.Context, f *dataFile) (int64, error) {
 		return 0, nil
 	}
 	d.seen[f.name] = true
-	rows, whole, err := d.t.count(ctx, f, d.sel, d.w)
+	rows, whole, err := d.read(ctx, f)
 	if !whole {
 		d.broken[f.name] = true
 	}
 	return rows, err
 }
 
-// inOlder says whether older snapshots list a file that it has not seen and that holds a row, or cannot be read and so may.
+// inOlder says whether older snapshots list a file that it has not seen, and that holds a row or cannot be read.
 func (d *deletion[T]) inOlder(ctx context.Context) (bool, error) {
 	release, err := d.t.lockShared(ctx) // a sweep waits
 	if err != nil {
@@ -247,9 +247,9 @@ func (t *Table[T]) Count(ctx context.Context, c Condition[T]) (rows int64, err e
 	return rows, err
 }
 
-// count says how many rows of a file are selected, and whether all of it could be read.
-func (t *Table[T]) count(ctx context.Context, f *dataFile, sel *parquetfile.Selection[T], w Witness[T]) (rows int64, whole bool, err error) {
-	o, err := t.store.Open(ctx, f.name)
+// read tells the witness of the rows to delete of a file. It says how many, and whether all of the file could be read.
+func (d *deletion[T]) read(ctx context.Context, f *dataFile) (rows int64, whole bool, err error) {
+	o, err := d.t.store.Open(ctx, f.name)
 	if isMissing(err) {
 		return 0, false, nil
 	}
@@ -258,20 +258,21 @@ func (t *Table[T]) count(ctx context.Context, f *dataFile, sel *parquetfile.Sele
 	}
 	defer o.Close()
 	whole = true
-	err = parquetfile.ReadRows(ctx, o, f.bytes, sel, func(error) { whole = false }, func(some []T) error {
+	err = parquetfile.ReadRows(ctx, o, f.bytes, d.sel, func(error) { whole = false }, func(some []T) error {
 		rows += int64(len(some))
-		return w.Rows(ctx, some)
+		return d.w.Rows(ctx, some)
 	})
 	return rows, whole, err
 }
 
-// Narrow takes rows that meet a condition out of the newest snapshot, in files that hold some; older snapshots keep theirs. which
-// says, of the days of a file, what the condition chooses there: "" is nothing. A file is looked at once for each answer.
-// It says how many rows are gone.
+// Narrow takes rows that meet a condition out of the newest snapshot, in files that hold some; older snapshots keep
+// theirs. which says, of the days of a file, what the condition chooses there: "" is nothing. A file is looked at once
+// for each answer. It says how many rows are gone.
 //
 // Steps: T.erase, then those of a commit, for each file.
-func (t *Table[T]) Narrow(ctx context.Context, c Condition[T], which func(from, to time.Time) string) (rows int64, err error) {
-	d := deletion[T]{t: t, c: c, w: nobody[T]{}, sel: t.selection(&Query[T]{Conditions: []Condition[T]{c}, Columns: []string{}})}
+func (t *Table[T]) Narrow(ctx context.Context, c Condition[T], which func(from, to time.Time) string) (int64, error) {
+	q := Query[T]{Conditions: []Condition[T]{c}, Columns: []string{}}
+	d := deletion[T]{t: t, c: c, w: nobody[T]{}, sel: t.selection(&q)}
 	s, err := t.refresh(ctx)
 	if err != nil {
 		return 0, err
@@ -286,7 +287,7 @@ func (t *Table[T]) Narrow(ctx context.Context, c Condition[T], which func(from, 
 			looked[f.name] = chosen
 			continue
 		}
-		found, _, err := t.count(ctx, f, d.sel, d.w)
+		found, _, err := d.read(ctx, f)
 		if err == nil && found > 0 {
 			err = d.deleteFrom(ctx, f, found)
 		}

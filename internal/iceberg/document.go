@@ -18,9 +18,9 @@ type Document struct {
 	end string // of the file
 }
 
-// Document returns the newest version of the table's root document that can be read. A caller that has it already passes
-// it in, and gets it back without a read. The store is asked each time: an erasure by another process deletes files at once,
-// and no reader may be led to them after that.
+// Document returns the newest version of the table's root document that can be read. A caller that has it already
+// passes it in, and gets it back without a read. The store is asked each time: an erasure by another process deletes
+// files at once, and no reader may be led to them after that.
 func (t *table) Document(ctx context.Context, known *Document) (*Document, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := t.ask(ctx)
@@ -58,8 +58,8 @@ type Kept struct {
 // ErrNoSnapshot says that a table has no such snapshot, or none at all.
 var ErrNoSnapshot = errors.New("no such snapshot")
 
-// Snapshot returns a snapshot that is kept; 0 is the newest. One that another program made has the watermarks of the one
-// before it. Without one it returns ErrNoSnapshot.
+// Snapshot returns a snapshot that is kept; 0 is the newest. One that another program made has the watermarks of the
+// one before it. Without one it returns ErrNoSnapshot.
 func (t *table) Snapshot(ctx context.Context, id int64) (Kept, error) {
 	s, err := t.refresh(ctx)
 	if err != nil {
@@ -76,5 +76,6 @@ func (t *table) Snapshot(ctx context.Context, id int64) (Kept, error) {
 	if !ok {
 		return Kept{}, ErrNoSnapshot
 	}
-	return Kept{ID: snap.ID, At: time.UnixMilli(snap.TimestampMS).UTC(), Watermarks: at.Watermarks, Stream: at.Stream, Deleted: at.Deleted}, nil
+	when := time.UnixMilli(snap.TimestampMS).UTC()
+	return Kept{ID: snap.ID, At: when, Watermarks: at.Watermarks, Stream: at.Stream, Deleted: at.Deleted}, nil
 }

@@ -9,12 +9,11 @@ import (
 	"sluice/internal/metadata"
 )
 
-// A table gets new columns by Iceberg's schema evolution: the current schema and the new fields become a schema of a new id.
-// Files that were written before stay as they are, and every reader takes what they lack for null. Older snapshots keep the
-// id of the schema they were written with.
+// A table gets new columns by Iceberg's schema evolution: the current schema and the new fields become a schema of a
+// new id. Files that were written before stay as they are, and every reader takes what they lack for null. Older
+// snapshots keep the id of the schema they were written with.
 
-// evolve commits the columns that the table lacks. Every other commit would, too: a state has them from the moment it is
-// read.
+// evolve commits the columns that the table lacks. Every other commit would, too: a state has them once it is read.
 //
 // Steps: T.expire, T.metadata, T.committed.
 func (t *table) evolve(ctx context.Context) error {

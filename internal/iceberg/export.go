@@ -28,8 +28,7 @@ func (t *Table[T]) WriteParquet(ctx context.Context, q Query[T], w io.Writer) (r
 	return rows, errors.Join(err, ferr)
 }
 
-// Files lists where the data files of the newest snapshot lie. They stay for the retention of snapshots after they were
-// replaced.
+// Files lists where the data files of the newest snapshot lie. Replaced ones stay for the retention of snapshots.
 func (t *table) Files(ctx context.Context) ([]string, error) {
 	s, err := t.refresh(ctx)
 	if err != nil {
@@ -47,13 +46,11 @@ type Commit struct {
 	Sequence   int64 // of its snapshot; it grows from one to the next
 	At         time.Time
 	Watermarks map[uint8]uint64 // by partition, how far the table reaches with it
-	// First says that the snapshot before it is not kept, so that rows up to the watermark may have been committed
-	// earlier.
+	// First says that the snapshot before is not kept, so rows up to the watermark may have been committed earlier.
 	First bool
 }
 
-// Commits returns the commits of the snapshots that are kept, after a sequence number, oldest first. It answers from
-// memory.
+// Commits returns from memory the commits of the snapshots that are kept, after a sequence number, oldest first.
 func (t *table) Commits(after int64) (out []Commit) {
 	s := t.state.Load()
 	if s == nil {

@@ -10,19 +10,18 @@ import (
 	"sluice/internal/parquetfile"
 )
 
-// Follower reads a table again and again, and each time only what is new. The zero value has read nothing. Nobody but
-// one goroutine uses it.
+// Follower reads a table again and again, each time only what is new. Zero has read nothing. One goroutine uses it.
 type Follower[T any] struct {
 	seen string                    // the end of the version that was read whole
 	days map[int32]map[string]bool // the files that were read, by day
 }
 
-// Day is what is new of one day of a table; a follower that has read nothing hands over all days at once, as the newest.
+// Day is what is new of one day of a table; a follower that has read nothing hands over all days as one, the newest.
 type Day[T any] struct {
 	Day  int32 // since 1970-01-01, UTC
 	Anew bool  // these are all rows of the day: what was handed over of it before no longer holds
-	// Each hands the rows to yield, in the order of the table's first column, valid until it returns; its error ends it. What
-	// cannot be read of a file is counted and left out. It is called once.
+	// Each hands the rows to yield, in the order of the table's first column, valid until it returns; its error ends it.
+	// What cannot be read of a file is counted and left out. It is called once.
 	Each func(yield func(*T) error) error
 }
 
@@ -126,7 +125,9 @@ func (f *Follower[T]) readFirst(
 // unfinished is the file of a day that was not handed over whole: no table lists it, so the day comes anew.
 const unfinished = "unfinished"
 
-func (f *Follower[T]) readDay(ctx context.Context, t *Table[T], day int32, listed []*dataFile, yield func(Day[T]) error) error {
+func (f *Follower[T]) readDay(
+	ctx context.Context, t *Table[T], day int32, listed []*dataFile, yield func(Day[T]) error,
+) error {
 	now := map[string]bool{}
 	var unread []*dataFile
 	for _, file := range listed {
@@ -146,8 +147,8 @@ func (f *Follower[T]) readDay(ctx context.Context, t *Table[T], day int32, liste
 		return nil
 	}
 	f.days[day] = map[string]bool{unfinished: true}
-	err := yield(Day[T]{Day: day, Anew: anew, Each: func(yield func(*T) error) error { return t.merged(ctx, unread, yield) }})
-	if err != nil {
+	each := func(yield func(*T) error) error { return t.merged(ctx, unread, yield) }
+	if err := yield(Day[T]{Day: day, Anew: anew, Each: each}); err != nil {
 		return err
 	}
 	if f.days[day] = now; len(now) == 0 {
@@ -178,8 +179,8 @@ func (f *Follower[T]) Resume(files map[int32][]string) {
 	}
 }
 
-// merged hands the rows of some files to yield, in the order of the table's first column. What cannot be read of a file is
-// counted and left out; one that is missing is an error before the first row.
+// merged hands the rows of some files to yield, in the order of the table's first column. What cannot be read of a file
+// is counted and left out; one that is missing is an error before the first row.
 func (t *Table[T]) merged(ctx context.Context, files []*dataFile, yield func(*T) error) error {
 	in := &inputs{files: files}
 	defer in.close()

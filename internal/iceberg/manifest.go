@@ -29,7 +29,7 @@ type entry struct {
 	status apache.ManifestEntryStatus
 }
 
-// writeManifest makes a manifest durable that snapshot id, the sequence'th, adds to the table, with others if there are any.
+// writeManifest makes a manifest durable, with others if there are any, that snapshot id, the sequence'th, adds.
 func (t *table) writeManifest(
 	ctx context.Context, of *metadata.Table, id, sequence int64, entries []entry, with *objectstore.Uploads,
 ) (*manifest, error) {
@@ -67,8 +67,8 @@ func (t *table) writeManifest(
 	return m, with.Do(func() error { return objectstore.WriteAll(ctx, t.store, m.name, buf.Bytes()) })
 }
 
-// numbered gives a manifest its location, and the sequence numbers that iceberg-go leaves open until a list is written: ours are
-// known, and the same value goes into every list that follows.
+// numbered gives a manifest its location, and the sequence numbers that iceberg-go leaves open until a list is written:
+// ours are known, and the same value goes into every list that follows.
 func numbered(f apache.ManifestFile, location string, sequence, least int64) apache.ManifestFile {
 	return apache.NewManifestFile(formatVersion, location, f.Length(), f.PartitionSpecID(), f.SnapshotID()).
 		SequenceNum(sequence, least).
@@ -79,7 +79,9 @@ func numbered(f apache.ManifestFile, location string, sequence, least int64) apa
 }
 
 // writeList makes the list of a snapshot's manifests durable, with others if there are any, and returns its name.
-func (t *table) writeList(ctx context.Context, id, sequence int64, parent *int64, manifests []*manifest, with *objectstore.Uploads) (string, error) {
+func (t *table) writeList(
+	ctx context.Context, id, sequence int64, parent *int64, manifests []*manifest, with *objectstore.Uploads,
+) (string, error) {
 	var files []apache.ManifestFile
 	for _, m := range manifests {
 		files = append(files, m.file)

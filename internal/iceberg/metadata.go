@@ -19,7 +19,8 @@ func newMetadata(l *layout, location string, now time.Time) (*metadata.Table, er
 		return nil, err
 	}
 	m := metadata.New(metadata.Layout{
-		Schema: schema, LastColumnID: l.schema.HighestFieldID(), Spec: specJSON, LastPartitionID: dayField, SortID: sortOrderID, SortColumns: l.order,
+		Schema: schema, LastColumnID: l.schema.HighestFieldID(), Spec: specJSON, LastPartitionID: dayField,
+		SortID: sortOrderID, SortColumns: l.order,
 	}, location, now)
 	return m, m.Describe(l.comment, l.docs)
 }

@@ -25,8 +25,8 @@ func (s *state) loaded() *watermark.Progress {
 	return &p
 }
 
-// Adopt makes the table continue another stream: from now on its watermarks are marks, and belong to the stream. It does
-// nothing where they belong to it already. The caller knows that nothing after the marks is in the table.
+// Adopt makes the table continue another stream: from now on its watermarks are marks, and belong to the stream. It
+// does nothing where they belong to it already. The caller knows that nothing after the marks is in the table.
 //
 // Steps: T.manifest, T.list, T.metadata, T.committed.
 func (t *table) Adopt(ctx context.Context, stream string, marks map[uint8]uint64) (adopted bool, err error) {
@@ -37,7 +37,8 @@ func (t *table) Adopt(ctx context.Context, stream string, marks map[uint8]uint64
 			return nil, nil
 		}
 		adopted = true
-		return &change{operation: replaced, progress: &watermark.Progress{Stream: stream, Watermarks: marks, Settled: marks, Deleted: p.Deleted}}, nil
+		next := watermark.Progress{Stream: stream, Watermarks: marks, Settled: marks, Deleted: p.Deleted}
+		return &change{operation: replaced, progress: &next}, nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("adopt %s: %w", t.layout.name, err)

@@ -14,9 +14,8 @@ import (
 	"sluice/internal/watermark"
 )
 
-// Reload puts rows back into a table that lacks them, without moving its watermarks, in one commit. Files that are missing or
-// damaged leave the table with it: whoever put one of them back later would have its rows twice. Nobody but one goroutine
-// uses it.
+// Reload puts rows back into a table that lacks them, without moving its watermarks, in one commit. Missing or damaged
+// files leave the table with it: whoever put one back later would have its rows twice. One goroutine uses it.
 type Reload[T any] struct {
 	t       *Table[T]
 	s       *state // the table when it began
@@ -92,11 +91,12 @@ func (r *Reload[T]) Lost() (out []Lost) {
 func (r *Reload[T]) Scan(ctx context.Context, from, to time.Time, columns []string, yield func([]T) error) error {
 	q := Query[T]{From: from, To: to, Columns: columns}
 	w, sel := r.t.prune(&q), r.t.selection(&q)
+	fenced := func(err error) error { return fmt.Errorf("%w: %w", watermark.ErrFenced, err) }
 	for _, f := range r.s.files() {
 		if !w.may(r.t.layout, f) || slices.Contains(r.lost, f) {
 			continue
 		}
-		if err := r.read(ctx, f, sel, func(err error) error { return fmt.Errorf("%w: %w", watermark.ErrFenced, err) }, yield); err != nil {
+		if err := r.read(ctx, f, sel, fenced, yield); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,9 @@ func (r *Reload[T]) Salvage(ctx context.Context, yield func([]T) error) error {
 }
 
 // read reads the rows of a file. unreadable makes an error, or none, of what cannot be read.
-func (r *Reload[T]) read(ctx context.Context, f *dataFile, sel *parquetfile.Selection[T], unreadable func(error) error, yield func([]T) error) error {
+func (r *Reload[T]) read(
+	ctx context.Context, f *dataFile, sel *parquetfile.Selection[T], unreadable func(error) error, yield func([]T) error,
+) error {
 	o, err := r.t.store.Open(ctx, f.name)
 	if isMissing(err) {
 		return unreadable(err)
@@ -141,9 +143,9 @@ func (r *Reload[T]) Add(ctx context.Context, rows *Rows[T], sorted []int32) erro
 	return err
 }
 
-// Commit puts the rows into the table, if sure agrees, which is asked right before. ErrFenced comes back when the table was
-// changed meanwhile so that the rows may be there already: by another reload, or by somebody who put a copy in its place, or
-// when a lost file left it.
+// Commit puts the rows into the table, if sure agrees, which is asked right before. ErrFenced comes back when the table
+// was changed meanwhile so that the rows may be there already: by another reload, or by somebody who put a copy in its
+// place, or when a lost file left it.
 //
 // Steps: those of a commit.
 func (r *Reload[T]) Commit(ctx context.Context, sure func() error) error {
@@ -179,18 +181,13 @@ func (r *Reload[T]) Commit(ctx context.Context, sure func() error) error {
 
 // follows says whether a table is the one that the reload began with, and still lacks the same rows.
 func (r *Reload[T]) follows(s *state, remove map[string]bool) bool {
-	listed := 0
-	for _, f := range s.files() {
-		if remove[f.name] {
-			listed++
-		}
-	}
 	for p, mark := range r.s.progress.Watermarks {
 		if s.progress.Watermarks[p] < mark {
 			return false
 		}
 	}
-	return listed == len(remove) && s.progress.Stream == r.s.progress.Stream && s.meta.Properties[reloadsProperty] == r.s.meta.Properties[reloadsProperty]
+	return s.lists(remove) && s.progress.Stream == r.s.progress.Stream &&
+		s.meta.Properties[reloadsProperty] == r.s.meta.Properties[reloadsProperty]
 }
 
 // Close ends the reload. What was not committed is removed.

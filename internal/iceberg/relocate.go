@@ -10,8 +10,7 @@ import (
 )
 
 // relocate makes a table that was moved or copied readable from its new place. Iceberg has absolute locations in its
-// metadata, in lists and in manifests; we read the names alone, other programs do not. Nothing is done where the table
-// is where it says it is.
+// metadata, in lists and in manifests; we read the names alone, other programs do not. A table in its place stays so.
 //
 // Order: manifests and lists of every snapshot under new names, then a version that names them. A crash before that
 // leaves files that nothing lists, for the sweep.
@@ -25,7 +24,8 @@ func (t *table) relocate(ctx context.Context) error {
 			return nil, nil
 		}
 		if s.damaged() {
-			return nil, fmt.Errorf("%w: it was moved from %s, and cannot be made readable from here before it is repaired", ErrDamaged, from)
+			return nil, fmt.Errorf("%w: it was moved from %s, and cannot be made readable from here before it is repaired",
+				ErrDamaged, from)
 		}
 		return &change{relocate: true}, nil
 	})

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Properties of a table that a run of retention leaves for the next one. They are in the table, so a backup and a copy have
-// them too.
+// What a run of retention leaves for the next one: properties of the table, so a backup and a copy have them, too.
 const (
 	retainedProperty = "sluice.retained" // the day from which the last run counted ages
-	heldProperty     = "sluice.held"     // the last run would have dropped the days before this one and did not; "" if it did
+	heldProperty     = "sluice.held"     // the last run held the days before this one back; "" if it held none
 )
 
-// spareDays is how many days a run may drop beyond those that have passed since the last one: the rule of the contract with
-// operators, which allows for midnights and for receipts of nodes whose clocks differ.
+// spareDays is how many days a run may drop beyond those that have passed since the last one: the rule of the contract
+// with operators, which allows for midnights and for receipts of nodes whose clocks differ.
 const spareDays = 2
 
 // Retention is what a run of retention goes by.
@@ -30,12 +29,12 @@ type Held struct {
 	Rows   int64
 }
 
-// Retain drops the days that are too old. It says how many rows are gone from the newest snapshot; their files go with the
-// snapshots that still list them.
+// Retain drops the days that are too old. It says how many rows are gone from the newest snapshot; their files go with
+// the snapshots that still list them.
 //
-// A run that would drop more days than have passed since the last run, and spareDays, drops nothing: that is what a wrong
-// setting or a wrong clock looks like. It stays so, and Stats says it, until a run has less to drop or is confirmed. The
-// first run on a table counts as if the last one had been on the same day.
+// A run that would drop more days than have passed since the last run, and spareDays, drops nothing: that is what a
+// wrong setting or a wrong clock looks like. It stays so, and Stats says it, until a run has less to drop or is
+// confirmed. The first run on a table counts as if the last one had been on the same day.
 func (t *table) Retain(ctx context.Context, r Retention) (rows int64, err error) {
 	counted, before := dayOf(r.Counted.Unix()), dayOf(r.Before.Unix())
 	said := false // by a run before, on the same day
@@ -63,7 +62,8 @@ func (t *table) Retain(ctx context.Context, r Retention) (rows int64, err error)
 		case len(files) > 0:
 			c.operation, c.remove = deleted, files
 		}
-		if c.operation == "" && s.meta.Properties[retainedProperty] == c.set[retainedProperty] && s.meta.Properties[heldProperty] == c.set[heldProperty] {
+		was := s.meta.Properties
+		if c.operation == "" && was[retainedProperty] == c.set[retainedProperty] && was[heldProperty] == c.set[heldProperty] {
 			said = true
 			return nil, nil
 		}
@@ -73,7 +73,8 @@ func (t *table) Retain(ctx context.Context, r Retention) (rows int64, err error)
 		return 0, err
 	}
 	if h := s.held(t.layout); h.Days > 0 && !said {
-		t.log.Error("retention would drop more days than have passed since its last run, so it drops nothing until somebody confirms it: see SluiceRetentionHeld",
+		t.log.Error("retention would drop more days than have passed since its last run, "+
+			"so it drops nothing until somebody confirms it: see SluiceRetentionHeld",
 			"table", t.layout.name, "days", h.Days, "rows", h.Rows, "before", dayName(before))
 	} else if rows > 0 {
 		t.log.Info("rows have passed their retention", "table", t.layout.name, "rows", rows, "before", dayName(before))

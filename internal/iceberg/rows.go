@@ -6,8 +6,7 @@ import (
 	"sluice/internal/parquetfile"
 )
 
-// Rows are rows on their way into a table, taken apart into columns as they come: see parquetfile.Rows. One goroutine
-// uses them.
+// Rows are rows on their way into a table, taken apart into columns: see parquetfile.Rows. One goroutine uses them.
 type Rows[T any] struct {
 	schema *Schema[T]
 	rows   *parquetfile.Rows[T]

@@ -104,7 +104,8 @@ func (s *Schema[T]) dayOf(row *T) int32 { return s.partition(dayOf(s.Time(row)))
 // spec divides by the time of receipt and nothing else: files per commit must not grow with the number of
 // datasets, and the bounds on data_set_id, by which files are sorted, prune as well (docs/decisions/0004).
 func (l *layout) spec() apache.PartitionSpec {
-	field := apache.PartitionField{SourceIDs: []int{l.day}, FieldID: dayField, Name: "day", Transform: apache.DayTransform{}}
+	field := apache.PartitionField{SourceIDs: []int{l.day}, FieldID: dayField}
+	field.Name, field.Transform = "day", apache.DayTransform{}
 	if l.months {
 		field.Name, field.Transform = "month", apache.MonthTransform{}
 	}

@@ -36,13 +36,12 @@ type change struct {
 	relocate  bool                 // makes no snapshot, but writes all lists and manifests anew
 }
 
-// update commits what decide makes of the newest state, and asks again whenever another commit came between. A
-// nil change commits nothing.
+// update commits what decide makes of the newest state, if not nil, and asks again when another commit came between.
 //
-// The order is: files, which the caller wrote, manifest and list, side by side; metadata beside its name; the names of the
-// files; its name. All of a group is on stable storage before the next begins. A crash before the last leaves files that nothing
-// lists, for the sweep, which is held off meanwhile. A caller that writes files holds it off from the first of
-// them on.
+// The order is: files, which the caller wrote, manifest and list, side by side; metadata beside its name; the names of
+// the files; its name. All of a group is on stable storage before the next begins. A crash before the last leaves files
+// that nothing lists, for the sweep, which is held off meanwhile. A caller that writes files holds it off from the
+// first of them on.
 func (t *table) update(ctx context.Context, decide func(*state) (*change, error)) (*state, error) {
 	release, err := t.lockShared(ctx) // before the mutex: a sweep takes the two in this order
 	if err != nil {
@@ -141,7 +140,7 @@ func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, w
 	}
 	var parent *int64
 	if cur := s.meta.Current(); cur != nil {
-		parent = new(cur.ID) // not a pointer into the snapshots before: it would hold all of them, and through them all before
+		parent = new(cur.ID) // not a pointer into the older snapshots: it would hold them all, and those before them
 	}
 	list, err := t.writeList(ctx, id, sequence, parent, manifests, c.with)
 	written = append(written, list)
@@ -184,10 +183,10 @@ func (t *table) commitExpiry(ctx context.Context, s *state, c *change) (next *st
 	return next, nil, t.publish(ctx, s, next)
 }
 
-// publish gives the metadata its name: the instant of the commit. Then it asks whether the version that the commit builds on
-// is still there. Somebody may have emptied the table or put a copy in its place; or that version had become so old that it
-// was removed, and the name was free for a second time. Asking afterwards leaves no gap: what happens later, the next commit
-// finds. A crash in between leaves a version whose manifests are missing, which load passes over.
+// publish gives the metadata its name: the instant of the commit. Then it asks whether the version that the commit
+// builds on is still there. Somebody may have emptied the table or put a copy in its place; or that version had become
+// so old that it was removed, and the name was free for a second time. Asking afterwards leaves no gap: what happens
+// later, the next commit finds. A crash in between leaves a version without its manifests, which load passes over.
 func (t *table) publish(ctx context.Context, s, next *state) error {
 	if err := t.at("metadata"); err != nil {
 		return err
@@ -216,17 +215,16 @@ func (t *table) publish(ctx context.Context, s, next *state) error {
 	return nil
 }
 
-// hint tells programs that do not list which version is the newest. Those that do need none, so its loss costs
-// nothing, and opening the table writes it again.
-// In a bucket that happens once a minute: a hint that is behind costs a reader a minute of rows.
+// hint tells programs that do not list which version is the newest. Its loss costs nothing: opening the table writes it
+// again. In a bucket it is written once a minute: a hint that is behind costs a reader a minute of rows.
 func (t *table) hint(ctx context.Context, version int64) {
 	if !t.remote || !t.isRecent(&t.hinted, time.Minute) {
 		_ = t.hintNow(ctx, version)
 	}
 }
 
-// hintNow is hint without regard to when the last one was. The hint does not go back: another process may have committed
-// meanwhile. One that names no version was of another table, which a copy has replaced.
+// hintNow is hint without regard to when the last one was. The hint does not go back: another process may have
+// committed meanwhile. One that names no version was of another table, which a copy has replaced.
 func (t *table) hintNow(ctx context.Context, version int64) error {
 	t.touch(&t.hinted)
 	t.hintedVersion.Store(version)
@@ -240,8 +238,8 @@ func (t *table) hintNow(ctx context.Context, version int64) error {
 	})
 }
 
-// arrange writes the one manifest a commit needs, and returns it with those it leaves as they are.
-func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence int64) (all []*manifest, made *manifest, err error) {
+// arrange writes the one manifest a commit needs. It returns all manifests that the table then has, and that one.
+func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence int64) ([]*manifest, *manifest, error) {
 	var entries []entry
 	for _, p := range c.add {
 		entries = append(entries, entry{p, apache.EntryStatusADDED})
@@ -273,7 +271,7 @@ func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence i
 			entries = append(entries, entry{p, status})
 		}
 	}
-	made, err = t.writeManifest(ctx, s.meta, id, sequence, entries, c.with)
+	made, err := t.writeManifest(ctx, s.meta, id, sequence, entries, c.with)
 	return append(rest, made), made, err
 }
 
@@ -294,7 +292,8 @@ func (t *table) succeed(s *state, c *change, next *state, snap metadata.Snapshot
 	snap.Summary = summary(s, c, next)
 	m.LastSequence = snap.Sequence
 	m.Snapshots = append(t.unexpired(m.Snapshots, &snap, c.forget, snap.TimestampMS), snap)
-	m.SnapshotLog = append(slices.Clone(m.SnapshotLog), metadata.SnapshotEntry{TimestampMS: snap.TimestampMS, SnapshotID: snap.ID})
+	m.SnapshotLog = append(slices.Clone(m.SnapshotLog),
+		metadata.SnapshotEntry{TimestampMS: snap.TimestampMS, SnapshotID: snap.ID})
 	m.TrimLog()
 	m.CurrentSnapshot = new(snap.ID)
 	// Also where other programs' snapshots and expiry do not reach.
@@ -335,10 +334,10 @@ func summary(s *state, c *change, next *state) map[string]string {
 // keepVersions is how many metadata files stay. Arbitrary, more than commits can race.
 const keepVersions = 40
 
-// unexpired is which of the snapshots before last are carried on: none where they are to be forgotten.
-func (t *table) unexpired(older []metadata.Snapshot, last *metadata.Snapshot, forget bool, now int64) []metadata.Snapshot {
+// unexpired is which of the snapshots before cur are carried on: none where they are to be forgotten.
+func (t *table) unexpired(old []metadata.Snapshot, cur *metadata.Snapshot, forget bool, now int64) []metadata.Snapshot {
 	if forget {
 		return nil
 	}
-	return metadata.Unexpired(older, last, t.retention, now)
+	return metadata.Unexpired(old, cur, t.retention, now)
 }

@@ -45,10 +45,10 @@ func (t *table) Stats() Stats {
 	}
 	out := Stats{
 		Name: t.layout.name, Version: s.version, Manifests: len(s.manifests), Snapshots: len(s.meta.Snapshots),
-		Commits: t.commits.Load(), Retries: t.retries.Load(), Damaged: t.damage.Load(), DamagedFiles: int64(len(t.damagedFiles.list())),
-		Compactions: t.compactions.Load(), CompactedRows: t.compactedRows.Load(),
-		Updated: time.UnixMilli(s.meta.LastUpdatedMS).UTC(), LastCommitTook: time.Duration(t.took.Load()), LatestWatermark: s.progress.Watermarks,
-		Held: s.held(t.layout),
+		Commits: t.commits.Load(), Retries: t.retries.Load(), Compactions: t.compactions.Load(),
+		CompactedRows: t.compactedRows.Load(), Damaged: t.damage.Load(), DamagedFiles: int64(len(t.damagedFiles.list())),
+		Updated: time.UnixMilli(s.meta.LastUpdatedMS).UTC(), LastCommitTook: time.Duration(t.took.Load()),
+		LatestWatermark: s.progress.Watermarks, Held: s.held(t.layout),
 	}
 	if cur := s.meta.Current(); cur != nil {
 		out.LastCommit = time.UnixMilli(cur.TimestampMS).UTC()

@@ -40,8 +40,8 @@ func (t *table) Prints(ctx context.Context) (map[int32]watermark.Print, error) {
 	return t.prints, nil
 }
 
-// summedProperty says, for each day of another table, of which files a table has the sums, as FormatPrints writes it. It is
-// set by the commit that has the rows.
+// summedProperty says, for each day of another table, of which files a table has the sums, as FormatPrints writes it.
+// It is set by the commit that has the rows.
 const summedProperty = "sluice.summed"
 
 // Summed are the prints of the days of another table whose sums this one has. The map is not to be changed.
@@ -63,15 +63,15 @@ type Sum[T any] struct {
 	Day    int32
 	Print  watermark.Print                // of the files that the sums are made from
 	Oldest int32                          // days before it are forgotten: the other table has them no more
-	Rows   func(add func(*T) error) error // in the order of the schema; a row must stay as it is until the last one is added
+	Rows   func(add func(*T) error) error // in the order of the schema; a row must stay as it is until the last is added
 }
 
-// PutSum puts the sums of a day in the place of those that the table has of it, in one commit that also says what they were
-// made from. It does nothing if the table has them. ErrFenced comes back when somebody else has put sums of that day, or has
-// replaced the files that hold them, meanwhile: the caller looks again.
+// PutSum puts the sums of a day in the place of those that the table has of it, in one commit that also says what they
+// were made from. It does nothing if the table has them. ErrFenced comes back when somebody else has put sums of that
+// day, or has replaced the files that hold them, meanwhile: the caller looks again.
 //
-// Order: the file with the new rows; those with the other rows of files that hold old ones; then the commit. A crash before
-// that leaves files that nothing lists, for the sweep.
+// Order: the file with the new rows; those with the other rows of files that hold old ones; then the commit. A crash
+// before that leaves files that nothing lists, for the sweep.
 //
 // Steps: T.sum, then those of a commit.
 func (t *Table[T]) PutSum(ctx context.Context, sum Sum[T]) (err error) {
@@ -105,11 +105,11 @@ func (t *Table[T]) PutSum(ctx context.Context, sum Sum[T]) (err error) {
 	return err
 }
 
-// FenceSums makes every PutSum that has begun ErrFenced: rows that it has read may have been deleted from the other table since.
+// FenceSums makes every PutSum that has begun ErrFenced: the other table may have lost rows since it read them.
 func (t *table) FenceSums(ctx context.Context) error {
 	_, err := t.update(ctx, func(s *state) (*change, error) {
 		summed := watermark.FormatPrints(watermark.ParsePrints(s.meta.Properties[summedProperty]))
-		return &change{set: map[string]string{summedProperty: summed + ",fence:" + newName()}}, nil // it is no day: who reads it passes it over
+		return &change{set: map[string]string{summedProperty: summed + ",fence:" + newName()}}, nil // no day: readers skip it
 	})
 	return err
 }
@@ -117,13 +117,7 @@ func (t *table) FenceSums(ctx context.Context) error {
 // commitSum lists the files of a sum, if the table says of its sums what it said before.
 func (t *table) commitSum(ctx context.Context, before, after string, made []*dataFile, remove map[string]bool) error {
 	_, err := t.update(ctx, func(s *state) (*change, error) {
-		left := len(remove)
-		for _, f := range s.files() {
-			if remove[f.name] {
-				left--
-			}
-		}
-		if s.meta.Properties[summedProperty] != before || left != 0 {
+		if s.meta.Properties[summedProperty] != before || !s.lists(remove) {
 			return nil, watermark.ErrFenced
 		}
 		c := &change{operation: appended, add: made, remove: remove, set: map[string]string{summedProperty: after}}
@@ -138,9 +132,9 @@ func (t *table) commitSum(ctx context.Context, before, after string, made []*dat
 	return err
 }
 
-// writeSum writes the file of a sum and, where files may hold rows of the day already, those files without them. It says which
-// files it made, also with an error, and which they replace.
-func (t *Table[T]) writeSum(ctx context.Context, s *state, sum Sum[T]) (made []*dataFile, remove map[string]bool, err error) {
+// writeSum writes the file of a sum and, where files may hold rows of the day already, those files without them. It
+// says which files it made, also with an error, and which they replace.
+func (t *Table[T]) writeSum(ctx context.Context, s *state, sum Sum[T]) ([]*dataFile, map[string]bool, error) {
 	first := t.layout.partition(sum.Day)
 	w, err := createFile(ctx, t.store, t.schema, first, parquetfile.PackedPage, nil)
 	if err != nil {
@@ -154,11 +148,12 @@ func (t *Table[T]) writeSum(ctx context.Context, s *state, sum Sum[T]) (made []*
 	if err != nil {
 		return nil, nil, err
 	}
-	if made = append(made, file); file.rows == 0 { // an empty file says nothing
+	made := []*dataFile{file}
+	if file.rows == 0 { // an empty file says nothing
 		t.discard(ctx, made)
 		made = nil
 	}
-	remove = map[string]bool{}
+	remove := map[string]bool{}
 	of := newWindow(dayTime(sum.Day), dayTime(sum.Day+1))
 	for _, f := range s.files() {
 		if f.day != first || !of.may(t.layout, f) {
@@ -175,8 +170,8 @@ func (t *Table[T]) writeSum(ctx context.Context, s *state, sum Sum[T]) (made []*
 	return made, remove, nil
 }
 
-// Whole hands the rows of the files of a day to yield if their print is this one, in the order of the table's first column.
-// ErrFenced comes back when the day has other files, and ErrDamaged when one of them cannot be read whole.
+// Whole hands the rows of the files of a day to yield if their print is this one, in the order of the table's first
+// column. ErrFenced comes back when the day has other files, and ErrDamaged when one of them cannot be read whole.
 func (t *Table[T]) Whole(ctx context.Context, day int32, print watermark.Print, yield func(*T) error) error {
 	s, err := t.refresh(ctx)
 	if err != nil {

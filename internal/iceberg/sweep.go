@@ -43,15 +43,14 @@ func (t *table) Sweep(ctx context.Context) (files int, err error) {
 	return files, nil
 }
 
-// sweepWait is how long a sweep waits for a moment without writers before it is put off. It keeps nobody waiting
-// itself until it has begun.
+// sweepWait is how long a sweep waits for a moment without writers before it is put off. Nobody waits for it meanwhile.
 const sweepWait = 30 * time.Second
 
 // sweepEvery is how often a bucket is listed: each listing costs requests by the number of objects.
 const sweepEvery = time.Hour
 
-// sweepRemote is Sweep in a bucket: one listing an hour, and only what is older than the store's grace, for somebody may
-// be about to list what is young.
+// sweepRemote is Sweep in a bucket: one listing an hour, and only what is older than the store's grace, for somebody
+// may be about to list what is young.
 func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 	if t.isRecent(&t.swept, sweepEvery) {
 		return 0, nil
@@ -99,8 +98,8 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 	return n, ctx.Err()
 }
 
-// removeUnlisted deletes what earlier listed and s does not, by name. The hint comes first: who goes by it must not be led
-// to what is gone.
+// removeUnlisted deletes what earlier listed and s does not, by name. The hint comes first: who goes by it must not be
+// led to what is gone.
 func (t *table) removeUnlisted(ctx context.Context, earlier map[string]bool, s *state) (n int, err error) {
 	used, err := t.used(ctx, s)
 	if err != nil {

@@ -42,8 +42,7 @@ type Options struct {
 	Committing func() bool
 }
 
-// Table is an Iceberg table of rows of type T, in a place of its own. It may be used by many goroutines, and by several
-// processes at once.
+// Table is an Iceberg table of rows of type T, in a place of its own. Many goroutines and processes may use it at once.
 type Table[T any] struct {
 	*table
 	schema *Schema[T]
@@ -61,20 +60,20 @@ func Open[T any](ctx context.Context, s *Schema[T], o Options) (*Table[T], error
 // ErrNotOpen says that a table is not open yet.
 var ErrNotOpen = errors.New("the table is not open yet")
 
-// New is a table that is not open. Until Open has returned nil, Stats are those of an empty table, and everything else is
-// ErrNotOpen.
+// New is a table that is not open. Until Open returns nil, Stats are those of an empty table; all else is ErrNotOpen.
 func New[T any](s *Schema[T], o Options) *Table[T] {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Table[T]{schema: s, table: &table{
 		layout: &s.layout, spec: s.layout.spec(), store: o.Store, now: o.Now, log: o.Log.With("table", s.name), step: o.Step,
-		retention: o.SnapshotRetention, fileBytes: o.FileBytes, remote: o.Store.Grace() > 0, committing: o.Committing, putBack: o.PutBack,
+		retention: o.SnapshotRetention, fileBytes: o.FileBytes, remote: o.Store.Grace() > 0,
+		committing: o.Committing, putBack: o.PutBack,
 	}}
 }
 
-// Open opens the table, or makes it. A table that was moved is made readable from its new place. In a store that is open to
-// be read only, the table must be there, and nothing is done. After an error it can be called again.
+// Open opens the table, or makes it. A table that was moved is made readable from its new place. In a store that is
+// open to be read only, the table must be there, and nothing is done. After an error it can be called again.
 func (t *Table[T]) Open(ctx context.Context) error {
 	if err := t.open(ctx); err != nil {
 		return fmt.Errorf("open table %s: %w", t.schema.name, err)
@@ -163,6 +162,17 @@ func (s *state) files() []*dataFile {
 	return out
 }
 
+// lists says whether all of these files are living ones.
+func (s *state) lists(names map[string]bool) bool {
+	n := 0
+	for _, f := range s.files() {
+		if names[f.name] {
+			n++
+		}
+	}
+	return n == len(names)
+}
+
 func (s *state) damaged() bool {
 	return s.read != s.version || slices.ContainsFunc(s.manifests, func(m *manifest) bool { return m.damaged != nil })
 }
@@ -214,8 +224,8 @@ func (t *table) read(ctx context.Context) (*state, error) {
 	return t.refreshLocked(ctx)
 }
 
-// What somebody else can do to a table while it is open. Neither is continued from memory: each look asks again, so a table
-// that is put back is taken up.
+// What somebody else can do to a table while it is open. Neither is continued from memory: each look asks again, so a
+// table that is put back is taken up.
 var (
 	ErrNoTable    = errors.New("there is no table")
 	ErrOtherTable = errors.New("another table has been put in the place of the one that was there")
@@ -241,8 +251,8 @@ func (t *table) ask(ctx context.Context) (*state, error) {
 	return t.refresh(ctx)
 }
 
-// lately answers the table as this process last knew it to be, if that is not long ago. It is for work that asks again and
-// again: in a bucket each question is a request. A process that commits learns of other commits by its next one.
+// lately answers the table as this process last knew it to be, if that is not long ago. It is for work that asks again
+// and again: in a bucket each question is a request. A process that commits learns of other commits by its next one.
 func (t *table) lately(ctx context.Context) (*state, error) {
 	within := backgroundFresh
 	if t.committing != nil && t.committing() {
@@ -296,8 +306,8 @@ func (t *table) newest(ctx context.Context, within time.Duration) (*state, error
 	return s, nil
 }
 
-// stands says whether the version that a state was read from is there, and not another one by its name. Else somebody has
-// emptied the table, or put a copy in its place.
+// stands says whether the version that a state was read from is there, and not another one by its name. Else somebody
+// has emptied the table, or put a copy in its place.
 func (t *table) stands(ctx context.Context, s *state) (bool, error) {
 	end, err := t.store.ReadEnd(ctx, metadata.Name(s.read), metadata.SealLength)
 	if isMissing(err) {
@@ -323,8 +333,8 @@ const (
 	committerFresh  = 5 * time.Minute  // for lately, in the process that commits
 )
 
-// isRecent says whether a moment that touch noted is less than d ago. One that lies ahead is not: the clock was set back, and
-// what was read then would count as new for as long.
+// isRecent says whether a moment that touch noted is less than d ago. One that lies ahead is not: the clock was set
+// back, and what was read then would count as new for as long.
 func (t *table) isRecent(at *atomic.Int64, d time.Duration) bool {
 	ago := t.now().UnixNano() - at.Load()
 	return at.Load() != 0 && ago >= 0 && ago < int64(d)
@@ -508,9 +518,9 @@ func (t *table) loadVersion(ctx context.Context, version int64, known []*manifes
 	if err != nil {
 		return nil, err
 	}
-	manifests, err := t.readList(ctx, meta.Current(), known)
-	if err != nil {
+	s := &state{version: version, read: version, end: endOf(b), meta: meta, widened: widened, progress: meta.Progress()}
+	if s.manifests, err = t.readList(ctx, meta.Current(), known); err != nil {
 		return nil, err
 	}
-	return &state{version: version, read: version, end: endOf(b), meta: meta, widened: widened, manifests: manifests, progress: meta.Progress()}, nil
+	return s, nil
 }
