@@ -105,9 +105,9 @@ var foreignFields = map[string]map[string]string{
 	"": {
 		"event": "event_type", "eventname": "event_type", "type": "event_type", "name": "event_type",
 		"conversiontype": "event_type",
-		"time":           "timestamp", "eventtime": "timestamp", "ts": "timestamp", "date": "timestamp", "occurredat": "timestamp",
-		"createdat": "timestamp",
-		"dataset":   "data_set_id", "pixelid": "data_set_id", "userdata": "identifiers", "user": "identifiers",
+		"time":           "timestamp", "eventtime": "timestamp", "ts": "timestamp", "date": "timestamp",
+		"occurredat": "timestamp", "createdat": "timestamp",
+		"dataset": "data_set_id", "pixelid": "data_set_id", "userdata": "identifiers", "user": "identifiers",
 		"ids":      "identifiers",
 		"currency": "currency_code", "amount": "value", "price": "value", "revenue": "value", "total": "value",
 		"url": "page_url", "eventsourceurl": "page_url", "campaign": "cp_id", "campaignid": "cp_id",

@@ -66,7 +66,8 @@ func init() {
 
 // Junk says whether hex, a string of lower-case hex digits, is the digest of a missing value.
 func Junk(hex string) bool {
-	p := uint16(hexValue[hex[0]])<<12 | uint16(hexValue[hex[1]])<<8 | uint16(hexValue[hex[2]])<<4 | uint16(hexValue[hex[3]])
+	p := uint16(hexValue[hex[0]])<<12 | uint16(hexValue[hex[1]])<<8 |
+		uint16(hexValue[hex[2]])<<4 | uint16(hexValue[hex[3]])
 	if junkPrefix[p>>6]&(1<<(p&63)) == 0 {
 		return false
 	}

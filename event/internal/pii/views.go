@@ -33,7 +33,8 @@ func HoldsEmail(s string) bool {
 		// The last eight may overlap the ones before: only whether matters here, not where.
 		i = min(i, len(s)-8)
 		w := load(s, i)
-		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'\\'*each)-each)|((w^';'*each)-each)|((w^'#'*each)-each))&highs != 0 {
+		if (w|((w^'@'*each)-each)|((w^'%'*each)-each)|((w^'\\'*each)-each)|
+			((w^';'*each)-each)|((w^'#'*each)-each))&highs != 0 {
 			return searchEmail(s) || base64Email(s)
 		}
 		capital = capital || upper(w)
