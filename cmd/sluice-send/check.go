@@ -22,7 +22,8 @@ func (p *program) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE…",
 		Short: "Say which rows would be rejected, and send nothing",
-		Long: `check holds every row against the service's rules and prints those that would be rejected: line, code, field, what is
+		Long: "check holds every row against the service's rules and prints those that would be rejected: " +
+			`line, code, field, what is
 wrong and how to correct it, never the value. Nothing is sent, and no key is needed, unless --remote asks for the
 service's own word; the service then judges the rows and stores nothing.`,
 		Args: cobra.MinimumNArgs(1),

@@ -25,7 +25,8 @@ func (p *program) conformanceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance",
 		Short: "Replay the rule corpus against a running service and report what differs",
-		Long: `conformance sends every example of the rule corpus to the service at --url and compares codes, fields, warnings and
+		Long: "conformance sends every example of the rule corpus to the service at --url and compares codes, " +
+			`fields, warnings and
 stored members with what the contract wants. Examples go to /v1/events/validate, which stores nothing; with --store
 they go to /v1/events and /v1/events/batch too, so use a dataset made for the purpose.
 

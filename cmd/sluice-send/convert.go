@@ -20,10 +20,10 @@ func (p *program) convertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert --from " + strings.Join(names, "|") + " FILE…",
 		Short: "Turn other platforms' server events into ours",
-		Long: `convert reads the bodies of server events as they were made for another platform, whole requests or single events, JSON
-or NDJSON, and prints ours as NDJSON, ready for upload. Plain identifiers are rejected, unless --hash-plain lets this
-program normalise and hash them. Rejected events are listed on standard error by line, without values, and so are members
-that have no place in our events. --table prints what maps to what.`,
+		Long: "convert reads the bodies of server events as they were made for another platform, whole requests or single " +
+			"events, JSON\nor NDJSON, and prints ours as NDJSON, ready for upload. Plain identifiers are rejected, unless " +
+			"--hash-plain lets this\nprogram normalise and hash them. Rejected events are listed on standard error by line, " +
+			"without values, and so are members\nthat have no place in our events. --table prints what maps to what.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 && !table {
 				return errors.New("convert which file? - is standard input")

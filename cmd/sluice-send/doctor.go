@@ -17,7 +17,8 @@ func (p *program) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out why events do not arrive",
-		Long: `doctor looks, in this order, at the hashes, the address and its TLS, the key, the clock against the service's, and
+		Long: "doctor looks, in this order, at the hashes, the address and its TLS, the key, " +
+			`the clock against the service's, and
 lets the service judge one sample event without storing it. It says what is wrong and how to correct it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.doctor(cmd.Context()) },

@@ -17,9 +17,10 @@ func (p *program) hashCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hash email|ip [VALUE…]",
 		Short: "Hash e-mail or IPv4 addresses as the service wants them",
-		Long: `hash prints the SHA-256 of addresses: e-mail addresses trimmed and lower-cased, IPv4 addresses in their canonical
-form. Values come as arguments or, so that they stay out of the shell's history, one on each line of standard input; the
-hashes come in the same order, an empty line for an empty one. --vectors prints pairs to check another program against.`,
+		Long: "hash prints the SHA-256 of addresses: e-mail addresses trimmed and lower-cased, IPv4 addresses in their " +
+			"canonical\nform. Values come as arguments or, so that they stay out of the shell's history, one on each line of " +
+			"standard input; the\nhashes come in the same order, an empty line for an empty one. --vectors prints pairs to " +
+			"check another program against.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if !vectors && (len(args) == 0 || args[0] != "email" && args[0] != "ip") {
 				return errors.New("hash what? email or ip")

@@ -33,7 +33,8 @@ func (p *program) uploadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upload FILE…",
 		Short: "Send the events of files, each row once, however often it is interrupted",
-		Long: `upload sends the rows of files: NDJSON, JSON arrays, CSV and TSV, plain or packed with gzip or zstd; "-" is standard input.
+		Long: "upload sends the rows of files: NDJSON, JSON arrays, CSV and TSV, plain or packed with gzip or zstd; " +
+			`"-" is standard input.
 
 Every row is checked here by the service's own rules first. Rows that are rejected, here or there, go to
 FILE.rejected.ndjson with line, code, field and hint, never with their values; the others are sent in batches.
@@ -45,7 +46,8 @@ unless --again says so.
 Columns of a csv or tsv file fill the fields of the same name. Others are named by --map, plain e-mail and IPv4
 addresses by --hash:
 
-  sluice-send upload orders.csv --dataset spring --map when=timestamp --set event_type=purchase --hash email=email_sha256`,
+  sluice-send upload orders.csv --dataset spring --map when=timestamp --set event_type=purchase ` +
+			"--hash email=email_sha256",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.upload(cmd.Context(), f, args) },
 	}

@@ -55,7 +55,8 @@ func newBackup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup DIR",
 		Short: "Copy registry, stream, tables and audit log into a directory while the server runs",
-		Long: `Waits until what was acknowledged up to now is in the tables, for at most 15 s. Then copies datasets, keys (their
+		Long: "Waits until what was acknowledged up to now is in the tables, for at most 15 s. " +
+			`Then copies datasets, keys (their
 hashes), readers, the audit log, the tables (where they are in a directory) and the stream into DIR, which
 must not exist or be empty. Everything that was acknowledged when the command began is in the backup, and so
 are the Idempotency-Keys that the stream knows. What was erased is not in it. Tables in a bucket stay there:

@@ -22,7 +22,8 @@ var foreignVariables = []string{
 }
 
 // clusterVariable is how Kubernetes and linked containers name the variables that describe a service called sluice.
-var clusterVariable = regexp.MustCompile(`^SLUICE_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)$`)
+var clusterVariable = regexp.MustCompile(`^SLUICE_([A-Z0-9_]+_)?` +
+	`(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)$`)
 
 // variables are the names of all variables that set a flag of some command.
 func variables(root *cobra.Command) map[string]bool {

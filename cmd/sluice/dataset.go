@@ -86,7 +86,8 @@ func newDatasetSet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set ID",
 		Short: "Change a dataset; running servers follow within 5 s",
-		Long: `Changes a dataset. With --retention its rows are kept for that many days, at most as long as the tables keep rows
+		Long: "Changes a dataset. With --retention its rows are kept for that many days, " +
+			`at most as long as the tables keep rows
 (--table-retention): older ones go from all tables with compaction, at most 24 h later, and with the snapshots that
 still list them. If there are such rows it says how many, and asks; without a terminal to ask on it needs --yes.`,
 		Example: `  sluice dataset set shop --events-per-second 500 --opt-out suppress

@@ -23,7 +23,8 @@ func newHealth() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask the server on this machine whether it takes events; for health checks of containers",
-		Long: `Asks /readyz of the operators' listener, or /livez with --live. Exits with 0 if the answer is 200 and prints it,
+		Long: "Asks /readyz of the operators' listener, or /livez with --live. " +
+			`Exits with 0 if the answer is 200 and prints it,
 else with 1 and the reason. It takes the same settings as serve, so that it needs no arguments where the
 server is set by environment variables.`,
 		Args: cobra.NoArgs,

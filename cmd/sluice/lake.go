@@ -151,7 +151,8 @@ line: for programs that read Parquet but not Iceberg. Other files may lie beside
 that these hold, too: do not read a directory, read this list. The files stay for a day after they
 were replaced.`,
 		Example: `  sluice lake files events
-  duckdb -c "SELECT count(*) FROM read_parquet([$(sluice lake files events | sed "s/.*/'&'/" | paste -sd,)], union_by_name = true)"`,
+  duckdb -c "SELECT count(*) FROM ` +
+			`read_parquet([$(sluice lake files events | sed "s/.*/'&'/" | paste -sd,)], union_by_name = true)"`,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: lake.TableNames(),
 	}

@@ -27,7 +27,8 @@ Without --save the command reads nothing, and needs no service. With --save it r
 catalogs of all nodes serve the views with them.`,
 		Example: `  sluice lake views --dialect duckdb > measure.sql
   sluice lake views --save --window 7d --time-zone Europe/Berlin
-  sluice lake views --dialect trino --window 7d --time-zone Europe/Berlin --conversion-types purchase,custom:quiz_finished`,
+  sluice lake views --dialect trino --window 7d --time-zone Europe/Berlin ` +
+			"--conversion-types purchase,custom:quiz_finished",
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()

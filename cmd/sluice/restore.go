@@ -45,7 +45,8 @@ again, and it begins anew.
 What was erased after the backup is in it still. Name a newer backup of the same service with --erasures:
 what was erased until that was made is erased from the restored tables, too.`,
 		Example: `  sluice restore /backup/2026-11-15 --data /var/lib/sluice-new
-  sluice restore /backup/move --nats tls://nats-1:4222 --lake s3://my-bucket/sluice --s3-region eu-central-1 --partitions 3`,
+  sluice restore /backup/move --nats tls://nats-1:4222 --lake s3://my-bucket/sluice ` +
+			"--s3-region eu-central-1 --partitions 3",
 		Args: cobra.ExactArgs(1),
 	}
 	f := cmd.Flags()

@@ -37,7 +37,8 @@ func newServe() *cobra.Command {
 		Short: "Run the service",
 		Example: `  sluice serve
   sluice serve --listen :8443 --tls-cert cert.pem --tls-key key.pem
-  sluice serve --nats tls://nats-1:4222,tls://nats-2:4222,tls://nats-3:4222 --nats-ca ca.crt --nats-cert sluice.crt --nats-key sluice.key --replicas 3`,
+  sluice serve --nats tls://nats-1:4222,tls://nats-2:4222,tls://nats-3:4222 ` +
+			"--nats-ca ca.crt --nats-cert sluice.crt --nats-key sluice.key --replicas 3",
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
