@@ -72,8 +72,8 @@ var Alarms = []Alarm{
 	{
 		"SluiceDamagedFrames", Critical, "0m", "",
 		"Frames of the stream cannot be read.", "The frames hold acknowledged events. Keep a copy of the directory " +
-			"quarantine, check the disk, and restore from a replica if there is one. Then move the files out of quarantine and " +
-			"restart.",
+			"quarantine, check the disk, and restore from a replica if there is one. Then move the files out of quarantine " +
+			"and restart.",
 		func(s *State) (string, bool) {
 			return fmt.Sprintf("%s of the stream cannot be read.", humanize.Plural(s.Loader.Damaged, "frame", "frames")),
 				s.Loader.Damaged > 0
@@ -90,9 +90,9 @@ var Alarms = []Alarm{
 	},
 	{
 		"SluiceLoadStopped", Critical, "0m", "",
-		"Events are accepted and not stored: somebody removed the tables or put others in their place, the tables belong to " +
-			"another stream, another program removed their watermarks, or a newer version of Sluice has written what this one " +
-			"does not know.",
+		"Events are accepted and not stored: somebody removed the tables or put others in their place, the tables belong " +
+			"to another stream, another program removed their watermarks, or a newer version of Sluice has written what this " +
+			"one does not know.",
 		"Nothing that waits is lost until the stream's retention is over. Tables that were removed: put " +
 			"them back, and loading goes on by itself; without a copy stop the server and run sluice lake reload, which " +
 			"makes new ones. Written by a newer version: start this server with it. Else start with the stream that the " +
@@ -202,8 +202,8 @@ var Alarms = []Alarm{
 	{
 		"SluiceNoLoader", Critical, "0m", "",
 		"Events wait, and nothing of their partition is loaded.",
-		"Nothing is lost while the stream retains them. If a node " +
-			"says why it cannot load, repair that: the bucket, its credentials, the network or the disk of the tables. If none " +
+		"Nothing is lost while the stream retains them. If a node says why it cannot load, " +
+			"repair that: the bucket, its credentials, the network or the disk of the tables. If none " +
 			"does, start a node with --loading and the tables of the cluster; sluice cluster status shows nodes and leases.",
 		func(s *State) (string, bool) {
 			n, why := s.Backlog.Unloaded(), s.failure()

@@ -17,12 +17,13 @@ type codeExample struct {
 
 // Parts that several examples share.
 const (
-	exampleOptOut   = `"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}`
-	exampleTC       = "CQgYw8AQgYw8AEqNqrENisEgDpiAAELgAB5YA6ut383d-2VfvPvX43-9fyAOy7f6vv2Ubn9dv_vP1_WuwAAA"
-	exampleHash     = `"identifiers":{"email_sha256":"` + exampleEmail + `"}`
-	exampleNow      = `"timestamp":NOW`
-	examplePrice    = `"value":129.95,"currency_code":"EUR"`
-	exampleNothing  = "\"identifiers\":{\"email_sha256\":\"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\",\n \"ip\":\"" + exampleIP + `"}`
+	exampleOptOut  = `"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}`
+	exampleTC      = "CQgYw8AQgYw8AEqNqrENisEgDpiAAELgAB5YA6ut383d-2VfvPvX43-9fyAOy7f6vv2Ubn9dv_vP1_WuwAAA"
+	exampleHash    = `"identifiers":{"email_sha256":"` + exampleEmail + `"}`
+	exampleNow     = `"timestamp":NOW`
+	examplePrice   = `"value":129.95,"currency_code":"EUR"`
+	exampleNothing = `"identifiers":{"email_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",` +
+		"\n" + ` "ip":"` + exampleIP + `"}`
 	exampleUUID     = "97987bca-ae59-4c7d-94ba-ee4f19ab8c21"
 	exampleMD5      = "55502f40dc8b7c769880b10874abc9d0" // of test@example.com
 	exampleBearer   = "Authorization: Bearer $SLUICE_API_KEY"
@@ -54,7 +55,9 @@ var codeExamples = map[event.Code]codeExample{
 		`"custom_data":{"cart":{"items":[{"price":{"net":100}}]}}`,
 		`"custom_data":{"cart":{"items":[100]}}`,
 	},
-	event.FieldTooLong: {`"source":"the website that we opened in spring, on its page for returning customers"`, `"source":"website"`},
+	event.FieldTooLong: {
+		`"source":"the website that we opened in spring, on its page for returning customers"`, `"source":"website"`,
+	},
 
 	event.LateEvent:              {`"timestamp":WEEK_AGO`, exampleNow},
 	event.TimestampMilliseconds:  {`"timestamp":NOW000`, exampleNow},
@@ -118,10 +121,13 @@ var codeExamples = map[event.Code]codeExample{
 	event.PayloadTooLarge:       {`a body of 6,000,000 bytes`, `two bodies under 5,242,880 bytes; 1 MB works best`},
 	event.UnsupportedMediaType:  {`Content-Type: text/plain`, `Content-Type: application/json`},
 	event.IdempotencyInProgress: {exampleSameKey + ", while the first try still runs", exampleWaitThen},
-	event.IdempotencyKeyReused:  {`Idempotency-Key: 5f0c6a1e-8b1d-4b6f-9a57-2d0f6f4f3c11   with another timestamp in the body`, exampleSameKey + ", or a new key"},
-	event.RateLimited:           {`300 requests a second, where the dataset may send 100`, exampleWaitThen},
-	event.InternalError:         {`any request, while the service has a fault`, exampleWaitThen},
-	event.Unavailable:           {`any request, while the service cannot store`, exampleWaitThen},
+	event.IdempotencyKeyReused: {
+		`Idempotency-Key: 5f0c6a1e-8b1d-4b6f-9a57-2d0f6f4f3c11   with another timestamp in the body`,
+		exampleSameKey + ", or a new key",
+	},
+	event.RateLimited:   {`300 requests a second, where the dataset may send 100`, exampleWaitThen},
+	event.InternalError: {`any request, while the service has a fault`, exampleWaitThen},
+	event.Unavailable:   {`any request, while the service cannot store`, exampleWaitThen},
 }
 
 // at gives a text of an example its timestamps.

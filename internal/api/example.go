@@ -33,8 +33,8 @@ var examples = []example{
 	{
 		"purchase", "A purchase", routeEvents, false,
 		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail +
-			`"},` +
-			`"value":129.95,"currency_code":"USD","source":"website","custom_data":{"order_id":"A-1001","coupons":["SPRING10"]}}`,
+			`"},"value":129.95,"currency_code":"USD","source":"website",` +
+			`"custom_data":{"order_id":"A-1001","coupons":["SPRING10"]}}`,
 	},
 	{
 		"custom", "An event with a name of your own", routeEvents, false,

@@ -58,8 +58,8 @@ var routes = [routeCount]route{
 		"window is 1h, 24h (the default), 7d or 30d, in whole hours or days that end with the running one; 1h holds the " +
 			"running hour and the one before. " +
 			"The answer has accepted, rejected and late events, privacy outcomes, event types, reasons for rejections with a " +
-			"hint and an example of a valid value, " +
-			"identifier coverage, match readiness with its formula, how fresh the numbers are, and the age and end of the key. " +
+			"hint and an example of a valid value, identifier coverage, match readiness with its formula, " +
+			"how fresh the numbers are, and the age and end of the key. " +
 			"They are the numbers of the store: an event is counted some seconds after its receipt. " +
 			"Cheap enough to read every minute: with If-None-Match the answer is 304 while the numbers are the same. " +
 			"With by=campaign the answer also has campaigns: the events of each campaign by type, and values and refunds by " +

@@ -299,7 +299,8 @@ func (c *Console) curl(chosen string, s *state) string {
 	}
 	id, _ := json.Marshal(chosen)
 	return fmt.Sprintf("curl -H \"Authorization: Bearer $KEY\" -H \"Content-Type: application/json\" \\\n  -d "+
-		"'{\"data_set_id\":%s,\"timestamp\":%d,\"event_type\":\"page_view\",\"identifiers\":{\"ifa\":\"97987bca-ae59-4c7d-94ba-ee4f19ab8c21\"}}' \\\n  %s/v1/events",
+		`'{"data_set_id":%s,"timestamp":%d,"event_type":"page_view",`+
+		`"identifiers":{"ifa":"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}}' \`+"\n  %s/v1/events",
 		strings.ReplaceAll(string(id), "'", `'\''`), s.Now.Unix(), c.o.APIURL)
 }
 

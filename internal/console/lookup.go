@@ -81,8 +81,8 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 		case errors.Is(err, errNothing):
 			p.Problem = &message{
 				Title: "Nothing has this id",
-				Say: "It is neither in the stream nor in the lake. If the sender has a receipt with this id, compare it letter by " +
-					"letter; if the answer was not a 200, the event was not accepted: see Diagnosis. " + requestSay,
+				Say: "It is neither in the stream nor in the lake. If the sender has a receipt with this id, compare it " +
+					"letter by letter; if the answer was not a 200, the event was not accepted: see Diagnosis. " + requestSay,
 			}
 		case err != nil:
 			c.log.Error("look-up", "error", err)

@@ -122,8 +122,8 @@ var Metrics = []Metric{
 	},
 	{
 		Name: "sluice_http_streams_reset_total", Type: counter,
-		Help: "Streams of HTTP/2 without a valid key that were reset, because their connection had eight of them or a limit " +
-			"of connections was reached.", read: one(func(s *state) uint64 { return s.API.StreamsReset }),
+		Help: "Streams of HTTP/2 without a valid key that were reset, because their connection had eight of them or a " +
+			"limit of connections was reached.", read: one(func(s *state) uint64 { return s.API.StreamsReset }),
 	},
 	{
 		Name: "sluice_ops_connections", Type: gauge,
@@ -397,8 +397,8 @@ var Metrics = []Metric{
 	},
 	{
 		Name: "sluice_load_backlog_known", Type: gauge,
-		Help: "1 when sluice_load_backlog_seconds is exact: the engine answers for every partition, and a node has read the " +
-			"watermarks.", read: truth(func(s *state) bool { return s.Backlog.Known() }),
+		Help: "1 when sluice_load_backlog_seconds is exact: the engine answers for every partition, and a node has read " +
+			"the watermarks.", read: truth(func(s *state) bool { return s.Backlog.Known() }),
 	},
 	{
 		Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.",
@@ -465,8 +465,8 @@ var Metrics = []Metric{
 	},
 	{
 		Name: "sluice_objectstore_requests_total", Type: counter,
-		Help: "Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables in a " +
-			"directory.", Labels: []string{"method"}, read: func(s *state, p put) {
+		Help: "Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables " +
+			"in a directory.", Labels: []string{"method"}, read: func(s *state, p put) {
 			if r := s.requests; r != nil {
 				p(float64(r.Put), "PUT")
 				p(float64(r.Get), "GET")

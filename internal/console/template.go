@@ -107,6 +107,6 @@ var icons = map[string]string{
 }
 
 func icon(name string) template.HTML {
-	return template.HTML(`<svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="` +
-		icons[name] + `"></path></svg>`)
+	return template.HTML(`<svg viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" ` +
+		`stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d="` + icons[name] + `"></path></svg>`)
 }

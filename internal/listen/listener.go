@@ -223,8 +223,8 @@ func unwrap(conn net.Conn) net.Conn {
 	return conn
 }
 
-// MostReset is how many streams of a stranger are reset before its connection ends. A client that obeys the limit that the
-// server announces has as many under way when it learns that it is over that of strangers.
+// MostReset is how many streams of a stranger are reset before its connection ends. A client that obeys the limit that
+// the server announces has as many under way when it learns that it is over that of strangers.
 const MostReset = 32
 
 // OpenStream counts a request without a valid key, until CloseStream. It returns false if there is no place for it, and

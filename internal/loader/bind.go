@@ -126,8 +126,8 @@ func remedy(err error) string {
 	}
 	if errors.Is(err, lake.ErrNoWatermark) {
 		return "Another program has removed it. Nothing is lost: events wait in the stream. " +
-			"Roll the table back to a snapshot of Sluice's, or say what of the stream is in the tables with: sluice lake adopt " +
-			"--from WATERMARKS"
+			"Roll the table back to a snapshot of Sluice's, or say what of the stream is in the tables with: " +
+			"sluice lake adopt --from WATERMARKS"
 	}
 	return "Nothing is lost: events wait in the stream. " +
 		"Start with the --data or --nats of the stream that the tables belong to, or with --lake and an empty place, " +

@@ -99,8 +99,8 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// adjust leaves a quarter as much memory again as is alive on the heap, beside what Go needs otherwise, which counts for the
-// limit, too. Small changes are not worth stopping the world.
+// adjust leaves a quarter as much memory again as is alive on the heap, beside what Go needs otherwise, which counts
+// for the limit, too. Small changes are not worth stopping the world.
 func (c *Collector) adjust(live, other int64) {
 	want := max(c.limit, other+live+live/4+c.limit/8)
 	if c.most > 0 {
@@ -112,8 +112,8 @@ func (c *Collector) adjust(live, other int64) {
 	}
 }
 
-// inUse is what the last collection left on the heap, and what there is beside the heap and cannot be freed: stacks, gaps
-// between objects, what the runtime keeps.
+// inUse is what the last collection left on the heap, and what there is beside the heap and cannot be freed: stacks,
+// gaps between objects, what the runtime keeps.
 func inUse() (live, other int64) {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},

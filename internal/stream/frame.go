@@ -15,8 +15,8 @@ import (
 //	4       4      CRC32C of bytes 0–3 and of everything from byte 8, little endian
 //	8       2      number of records, little endian
 //	10      …      each record: its length as a uvarint, its bytes
-//	…       26     for each record with an idempotency key, in order: its slot (2 bytes, little endian) and the 24 bytes of
-//	               its key
+//	…       26     for each record with an idempotency key, in order: its slot (2 bytes, little endian) and the 24
+//	               bytes of its key
 //
 // The first eight bytes are so in every version. Nothing follows. A frame of no records is legal: it proves that a
 // write is possible. With a key, of slot 0, it says that the key was used before the stream was restored into an

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Print tells the files of a day from others: two are the same if the day lists the same files, which never change. Nobody
-// uses the name of a file twice, in whatever copy of a table.
+// Print tells the files of a day from others: two are the same if the day lists the same files, which never change.
+// Nobody uses the name of a file twice, in whatever copy of a table.
 type Print uint64
 
 func (p Print) String() string { return fmt.Sprintf("%016x", uint64(p)) }
