@@ -1,16 +1,11 @@
 package cluster
 
 import (
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"sluice/internal/objectstore"
-	s3 "sluice/interop/gateway"
 )
 
 // cutFor is how long the network is cut (arbitrary: longer than an election).
@@ -128,7 +123,6 @@ var spoils = []fault{
 	{"bucket answers late", true, spoil("late", 40*time.Second)},
 	{"bucket loses its answers", true, spoil("answer lost", cutFor)},
 	{"node started while the bucket is away", true, startWithoutBucket},
-	{"tables put back", true, putTablesBack},
 }
 
 // spoil spoils every request to the bucket for a while.
@@ -169,49 +163,5 @@ func startWithoutBucket(t *testing.T, w *world, _ *ledger) {
 	w.startNode(0)
 	if a, err := w.node(0).Call(http.MethodPost, w.key, "/v1/events/validate", event("m0")); err != nil || a.Status != http.StatusOK {
 		t.Errorf("got %d %v, want a node that works", a.Status, err)
-	}
-}
-
-// putTablesBack puts a copy of all tables, some seconds old, in their place. Nobody reaches the bucket while it is copied: else
-// files are missing in the copy.
-func putTablesBack(t *testing.T, w *world, _ *ledger) {
-	ctx := t.Context()
-	store, err := objectstore.OpenS3(ctx, objectstore.S3Options{
-		Endpoint: w.bucket.URL, Region: s3.Region, Bucket: s3.Bucket, Prefix: "lake", PathStyle: true, AccessKey: s3.AccessKey, SecretKey: s3.SecretKey,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := func() []objectstore.Entry {
-		t.Helper()
-		all, err := store.List(ctx, "", true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-	copied := map[string][]byte{}
-	away := func(*http.Request) string { return "reset" }
-	w.spoiler.Set(away)
-	defer w.spoiler.Set(nil)
-	time.Sleep(time.Second) // requests that are on their way end
-	for _, o := range list() {
-		if copied[o.Name], err = store.Read(ctx, o.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.spoiler.Set(nil)
-	time.Sleep(15 * time.Second) // what the copy lacks
-	w.spoiler.Set(away)
-	time.Sleep(time.Second)
-	for _, o := range list() {
-		if err := store.Remove(ctx, o.Name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(copied)) {
-		if err := objectstore.WriteAll(ctx, store, name, copied[name]); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

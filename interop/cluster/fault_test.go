@@ -26,7 +26,7 @@ type fault struct {
 
 // faults are all faults, in the order in which they are tried on one cluster.
 func faults() []fault {
-	return slices.Concat(kills, cuts, spoils, restarts, mistakes, people)
+	return slices.Concat(kills, cuts, spoils, harms, restarts, mistakes, people)
 }
 
 var kills = []fault{
