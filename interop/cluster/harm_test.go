@@ -153,10 +153,10 @@ func deleteTables(t *testing.T, w *world, l *ledger) {
 }
 
 // loseFiles deletes the files that hold the newest events. Upkeep misses them, and sluice lake reload loads their events again.
-func loseFiles(t *testing.T, w *world, _ *ledger) {
+func loseFiles(t *testing.T, w *world, l *ledger) {
 	s := w.tables(t)
 	before := s.names("events/data")
-	w.storedByEach(t, w.key, signUp("shop", strings.Repeat("5a", 32)))
+	w.processed(t, l, 0)
 	w.untouched(func() {
 		s.remove(slices.DeleteFunc(s.names("events/data"), func(name string) bool { return slices.Contains(before, name) })...)
 	})
