@@ -22,8 +22,8 @@ type set struct {
 // guess within them is right to a cache line or two. Arbitrary between these.
 const perStart = 512
 
-// perDigest is how many bits of the filter there are for a digest, at least, and at most twice as many: less than a byte
-// in memory, and one look-up in seven goes on to the digests in a full list.
+// perDigest is how many bits of the filter there are for a digest, at least, and at most twice as many: a byte at most,
+// and in a list of ten million one look-up in seven goes on to the digests.
 const perDigest = 4
 
 // index sorts digests, which the set owns then.
