@@ -286,10 +286,15 @@ func TestTablesAreHandledByOthers(t *testing.T) {
 	var sent []*submission.Submission
 	s := serve(t, t.TempDir(), tables, &sent)
 	s.loaded(s.send(5))
-	copied, whole := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(copied, os.DirFS(tables)); err != nil {
-		t.Fatal(err)
+	copied, whole := filepath.Join(t.TempDir(), "copied"), filepath.Join(t.TempDir(), "whole")
+	copyTo := func(to string) { // while the server runs: a file may have another name once it is opened
+		t.Helper()
+		until(t, "a copy", func() bool {
+			_ = os.RemoveAll(to)
+			return os.CopyFS(to, os.DirFS(tables)) == nil
+		})
 	}
+	copyTo(copied)
 	last := s.send(3)
 	s.loaded(last)
 	putBack := func(from string) {
@@ -312,9 +317,7 @@ func TestTablesAreHandledByOthers(t *testing.T) {
 	})
 	check(t, again, sent)
 
-	if err := os.CopyFS(whole, os.DirFS(tables)); err != nil {
-		t.Fatal(err)
-	}
+	copyTo(whole)
 	putBack("")
 	until(t, "the loader to stop", func() bool { return s.loader.Stats().Stopped != "" })
 	why := s.loader.Stats().Stopped
