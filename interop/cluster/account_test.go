@@ -5,7 +5,6 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -103,17 +102,6 @@ func fillAccount(t *testing.T, w *world, _ *ledger) {
 	}
 	time.Sleep(15 * time.Second) // the fault itself
 	w.limit(t, 2000)
-}
-
-// says asks a node for a page of the operators' listener.
-func (w *world) says(node int, path string, status int, text string) bool {
-	a, err := servicetest.Client.Get(w.node(node).Ops() + path)
-	if err != nil {
-		return false
-	}
-	defer a.Body.Close()
-	body, err := io.ReadAll(a.Body)
-	return err == nil && a.StatusCode == status && strings.Contains(string(body), text)
 }
 
 // Credentials that run out on every node stop it, and a renewed file lets it go on without a restart.

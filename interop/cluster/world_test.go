@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -412,6 +413,17 @@ func (w *world) holder(lease string) (node int, id string) {
 		return fmt.Errorf("got %+v %v", st, err)
 	})
 	return node, id
+}
+
+// says asks a node for a page of the operators' listener.
+func (w *world) says(node int, path string, status int, text string) bool {
+	a, err := servicetest.Client.Get(w.node(node).Ops() + path)
+	if err != nil {
+		return false
+	}
+	defer a.Body.Close()
+	body, err := io.ReadAll(a.Body)
+	return err == nil && a.StatusCode == status && strings.Contains(string(body), text)
 }
 
 // whole waits until every stream has all its copies in step.
