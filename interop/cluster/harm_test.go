@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -76,9 +77,13 @@ func (s tables) remove(names ...string) {
 	}
 }
 
+// put writes files, the metadata of the events last: the witness reads it while no node reaches the bucket.
 func (s tables) put(files map[string][]byte) {
 	s.t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	late := func(name string) int { return strings.Index(name, "events/metadata/") } // 0, or -1
+	for _, name := range slices.SortedFunc(maps.Keys(files), func(a, b string) int {
+		return cmp.Or(late(a)-late(b), strings.Compare(a, b))
+	}) {
 		if err := objectstore.WriteAll(s.t.Context(), s, name, files[name]); err != nil {
 			s.t.Fatal(err)
 		}
