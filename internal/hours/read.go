@@ -219,10 +219,11 @@ func (x *Index) forget(prints map[int32]lake.Print, newest int32) {
 // readMonth reads days of one month for the numbers of all datasets together, and for when each had its last event.
 func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[int32]lake.Print) error {
 	all, last := newDataset(), lastHours{by: map[string]int64{}}
-	wanted := map[int64]bool{}
+	first, end := slices.Min(days), slices.Max(days)+1
+	wanted, some := make([]bool, end-first), false
 	for _, day := range days {
 		if summed[day] == prints[day] {
-			wanted[int64(day)*86400] = true
+			wanted[day-first], some = true, true
 			continue
 		}
 		err := x.lake.ScanHours(ctx, lake.HourQuery{From: dayTime(day), To: dayTime(day + 1)}, func(h *lake.Hour) error {
@@ -234,10 +235,9 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 			return err
 		}
 	}
-	if len(wanted) > 0 {
-		q := lake.DayQuery{From: dayTime(slices.Min(days)), To: dayTime(slices.Max(days) + 1)}
-		err := x.lake.ScanDays(ctx, q, func(d *lake.DaySum) error {
-			if wanted[d.Day] {
+	if some {
+		err := x.lake.ScanDays(ctx, lake.DayQuery{From: dayTime(first), To: dayTime(end)}, func(d *lake.DaySum) error {
+			if wanted[int32(d.Day/86400)-first] {
 				all.addDay(d)
 				last.note(d.DatasetID, d.Kind == KindEvents && d.Field == FieldAccepted, d.Last)
 			}

@@ -24,8 +24,8 @@ import (
 )
 
 // TestMany is a service with many datasets and days of numbers, and prints what they cost: MANY datasets, MANY_DAYS days.
-// The goals are in processor time, which other work of the machine does not change much, without what the service takes while nobody
-// asks.
+// The goals, but for the start, are in processor time, which other work of the machine does not change much, without what the service
+// takes while nobody asks.
 func TestMany(t *testing.T) {
 	m := &many{t: t, datasets: sizeOf(t, "MANY", 200), days: sizeOf(t, "MANY_DAYS", 10)}
 	m.open()
@@ -198,14 +198,17 @@ func (m *many) start(what string, saved bool) {
 	} else {
 		x = m.hours
 	}
-	took := m.cost(what, func() {
+	began := time.Now()
+	m.cost(what, func() {
 		for !x.Complete() {
 			if err := x.Read(m.t.Context(), time.Now()); err != nil {
 				m.t.Fatal(err)
 			}
 		}
 	})
-	m.within(what, took, 5*time.Second)
+	if took := time.Since(began); took > 5*time.Second { // it uses every processor, and somebody waits
+		m.t.Errorf("%s took %v, want 5 s at the most", what, took)
+	}
 }
 
 // serve runs the service until the test ends.
