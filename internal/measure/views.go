@@ -82,6 +82,7 @@ func (s *scope) functions() template.FuncMap {
 		"columns":    s.list,
 		"windowMax":  func() int64 { return int64(s.Window / time.Microsecond) },
 		"plausible":  func(x string) string { return "CASE WHEN abs(" + x + ") <= 1e15 THEN " + x + " ELSE 0 END" },
+		"basis":      func() string { return basisName },
 		"identifier": s.identifier,
 		"spelled":    s.spelled,
 	}
@@ -163,6 +164,9 @@ func (s *scope) spelled(alias string) string {
 	return byBasis(fmt.Sprintf(s.hex, alias+".email_sha256"), alias+".ifa", fmt.Sprintf(s.hex, alias+".ip_sha256"))
 }
 
+// basisName is the name of a basis. Within the statements it is a number: joins and sorts of names take a fifth longer.
+const basisName = "CASE basis WHEN 1 THEN 'person' WHEN 2 THEN 'device' ELSE 'household' END"
+
 func byBasis(person, device, household string) string {
-	return fmt.Sprintf("CASE b.basis WHEN 'person' THEN %s WHEN 'device' THEN %s ELSE %s END", person, device, household)
+	return fmt.Sprintf("CASE b.basis WHEN 1 THEN %s WHEN 2 THEN %s ELSE %s END", person, device, household)
 }

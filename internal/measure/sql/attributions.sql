@@ -13,7 +13,7 @@ asked AS (
   SELECT c.event_id, c.data_set_id, c.event_type, c.event_time, c.value, c.currency_code, c.optimization_eligible, b.basis,
     CASE WHEN w.place = 'dataset' THEN c.data_set_id ELSE '' END AS place, {{identifier "c"}} AS identifier
   FROM converted c
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   CROSS JOIN (VALUES ('dataset'), ('anywhere')) AS w (place)
   LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = c.data_set_id AND x.ip_sha256 = c.ip_sha256
   WHERE {{identifier "c"}} IS NOT NULL
@@ -22,7 +22,7 @@ asked AS (
   SELECT c.event_id, c.data_set_id, c.event_type, c.event_time, c.value, c.currency_code, c.optimization_eligible, b.basis,
     c.data_set_id AS place, {{identifier "c"}} AS identifier
   FROM converted c
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   WHERE {{identifier "c"}} IS NOT NULL
 {{end}}
 ),
@@ -51,15 +51,16 @@ ranked AS (
     (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible,
     row_number() OVER (
       PARTITION BY l.event_id
-      ORDER BY CASE WHEN l.basis = 'household' THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
-        CASE WHEN l.basis = 'person' THEN 0 ELSE 1 END, t.cp_id NULLS LAST
+      ORDER BY CASE WHEN l.basis = 3 THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
+        CASE WHEN l.basis = 1 THEN 0 ELSE 1 END, t.cp_id NULLS LAST
     ) AS choice
   FROM looked_back l
   JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
     AND {{micros "t.impression_time"}} = l.seen_micros
   WHERE l.event_id IS NOT NULL AND l.at_micros - l.seen_micros < {{windowMax}}
 )
-SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id, basis,
+SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id,
+  {{basis}} AS basis,
   CAST(floor((at_micros - seen_micros) / 1000000) AS BIGINT) AS delay_seconds, optimization_eligible
 FROM ranked
 WHERE choice = 1

@@ -22,7 +22,7 @@ repeated AS (
 
 {{define "touched"}}
 busy AS (
-  SELECT 'household' AS basis, e.data_set_id, {{if .Impressions}}{{hex "e.ip_sha256"}} AS ip_sha256{{else}}e.ip_sha256{{end}}
+  SELECT 3 AS basis, e.data_set_id, {{if .Impressions}}{{hex "e.ip_sha256"}} AS ip_sha256{{else}}e.ip_sha256{{end}}
   FROM {{.Events}} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -55,7 +55,7 @@ touched AS (
     {{spelled "s"}} AS spelled,
     s.optimization_eligible
   FROM shown s
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
   WHERE {{identifier "s"}} IS NOT NULL AND x.data_set_id IS NULL
 ){{end}}

@@ -2,7 +2,7 @@
 {% if var('sluice_impressions') %}
 WITH
 busy AS (
-  SELECT 'household' AS basis, e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
+  SELECT 3 AS basis, e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -24,13 +24,13 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
-    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END AS identifier,
-    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END AS spelled,
+    CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS identifier,
+    CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS spelled,
     s.optimization_eligible
   FROM shown s
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
-  WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
+  WHERE CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 ),
 converted AS (
   SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, privacy,
@@ -42,12 +42,12 @@ converted AS (
 ),
 asked AS (
   SELECT c.event_id, c.data_set_id, c.event_type, c.event_time, c.value, c.currency_code, c.optimization_eligible, b.basis,
-    CASE WHEN w.place = 'dataset' THEN c.data_set_id ELSE '' END AS place, CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN c.ifa ELSE c.ip_sha256 END AS identifier
+    CASE WHEN w.place = 'dataset' THEN c.data_set_id ELSE '' END AS place, CASE b.basis WHEN 1 THEN c.email_sha256 WHEN 2 THEN c.ifa ELSE c.ip_sha256 END AS identifier
   FROM converted c
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   CROSS JOIN (VALUES ('dataset'), ('anywhere')) AS w (place)
   LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = c.data_set_id AND x.ip_sha256 = c.ip_sha256
-  WHERE CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN c.ifa ELSE c.ip_sha256 END IS NOT NULL
+  WHERE CASE b.basis WHEN 1 THEN c.email_sha256 WHEN 2 THEN c.ifa ELSE c.ip_sha256 END IS NOT NULL
     AND (w.place = 'dataset' OR c.privacy <> 'measurement_only' AND x.data_set_id IS NULL)
 ),
 time_line AS (
@@ -75,22 +75,23 @@ ranked AS (
     (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible,
     row_number() OVER (
       PARTITION BY l.event_id
-      ORDER BY CASE WHEN l.basis = 'household' THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
-        CASE WHEN l.basis = 'person' THEN 0 ELSE 1 END, t.cp_id NULLS LAST
+      ORDER BY CASE WHEN l.basis = 3 THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
+        CASE WHEN l.basis = 1 THEN 0 ELSE 1 END, t.cp_id NULLS LAST
     ) AS choice
   FROM looked_back l
   JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
     AND epoch_us(t.impression_time) = l.seen_micros
   WHERE l.event_id IS NOT NULL AND l.at_micros - l.seen_micros < {{ sluice.window_micros() }}
 )
-SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id, basis,
+SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id,
+  CASE basis WHEN 1 THEN 'person' WHEN 2 THEN 'device' ELSE 'household' END AS basis,
   CAST(floor((at_micros - seen_micros) / 1000000) AS BIGINT) AS delay_seconds, optimization_eligible
 FROM ranked
 WHERE choice = 1
 {% else %}
 WITH
 busy AS (
-  SELECT 'household' AS basis, e.data_set_id, e.ip_sha256
+  SELECT 3 AS basis, e.data_set_id, e.ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -110,13 +111,13 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
-    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END AS identifier,
-    CASE b.basis WHEN 'person' THEN lower(hex(s.email_sha256)) WHEN 'device' THEN s.ifa ELSE lower(hex(s.ip_sha256)) END AS spelled,
+    CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN encode(s.ifa) ELSE s.ip_sha256 END AS identifier,
+    CASE b.basis WHEN 1 THEN lower(hex(s.email_sha256)) WHEN 2 THEN s.ifa ELSE lower(hex(s.ip_sha256)) END AS spelled,
     s.optimization_eligible
   FROM shown s
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
-  WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
+  WHERE CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN encode(s.ifa) ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 ),
 converted AS (
   SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, privacy,
@@ -128,10 +129,10 @@ converted AS (
 ),
 asked AS (
   SELECT c.event_id, c.data_set_id, c.event_type, c.event_time, c.value, c.currency_code, c.optimization_eligible, b.basis,
-    c.data_set_id AS place, CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN encode(c.ifa) ELSE c.ip_sha256 END AS identifier
+    c.data_set_id AS place, CASE b.basis WHEN 1 THEN c.email_sha256 WHEN 2 THEN encode(c.ifa) ELSE c.ip_sha256 END AS identifier
   FROM converted c
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
-  WHERE CASE b.basis WHEN 'person' THEN c.email_sha256 WHEN 'device' THEN encode(c.ifa) ELSE c.ip_sha256 END IS NOT NULL
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
+  WHERE CASE b.basis WHEN 1 THEN c.email_sha256 WHEN 2 THEN encode(c.ifa) ELSE c.ip_sha256 END IS NOT NULL
 ),
 time_line AS (
   SELECT COALESCE(data_set_id, '') AS place, basis, identifier, epoch_us(impression_time) AS at_micros,
@@ -158,15 +159,16 @@ ranked AS (
     (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible,
     row_number() OVER (
       PARTITION BY l.event_id
-      ORDER BY CASE WHEN l.basis = 'household' THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
-        CASE WHEN l.basis = 'person' THEN 0 ELSE 1 END, t.cp_id NULLS LAST
+      ORDER BY CASE WHEN l.basis = 3 THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
+        CASE WHEN l.basis = 1 THEN 0 ELSE 1 END, t.cp_id NULLS LAST
     ) AS choice
   FROM looked_back l
   JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
     AND epoch_us(t.impression_time) = l.seen_micros
   WHERE l.event_id IS NOT NULL AND l.at_micros - l.seen_micros < {{ sluice.window_micros() }}
 )
-SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id, basis,
+SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id,
+  CASE basis WHEN 1 THEN 'person' WHEN 2 THEN 'device' ELSE 'household' END AS basis,
   CAST(floor((at_micros - seen_micros) / 1000000) AS BIGINT) AS delay_seconds, optimization_eligible
 FROM ranked
 WHERE choice = 1

@@ -2,7 +2,7 @@
 {% if var('sluice_impressions') %}
 WITH
 busy AS (
-  SELECT 'household' AS basis, e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
+  SELECT 3 AS basis, e.data_set_id, lower(hex(e.ip_sha256)) AS ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -24,20 +24,20 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
-    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END AS identifier,
-    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END AS spelled,
+    CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS identifier,
+    CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS spelled,
     s.optimization_eligible
   FROM shown s
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
-  WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN s.ifa ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
+  WHERE CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 )
-SELECT impression_id, impression_time, data_set_id, cp_id, basis, spelled AS identifier, optimization_eligible
+SELECT impression_id, impression_time, data_set_id, cp_id, CASE basis WHEN 1 THEN 'person' WHEN 2 THEN 'device' ELSE 'household' END AS basis, spelled AS identifier, optimization_eligible
 FROM touched
 {% else %}
 WITH
 busy AS (
-  SELECT 'household' AS basis, e.data_set_id, e.ip_sha256
+  SELECT 3 AS basis, e.data_set_id, e.ip_sha256
   FROM {{ source('sluice', 'events') }} e
   JOIN (
     SELECT data_set_id, ip_sha256
@@ -57,14 +57,14 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
-    CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END AS identifier,
-    CASE b.basis WHEN 'person' THEN lower(hex(s.email_sha256)) WHEN 'device' THEN s.ifa ELSE lower(hex(s.ip_sha256)) END AS spelled,
+    CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN encode(s.ifa) ELSE s.ip_sha256 END AS identifier,
+    CASE b.basis WHEN 1 THEN lower(hex(s.email_sha256)) WHEN 2 THEN s.ifa ELSE lower(hex(s.ip_sha256)) END AS spelled,
     s.optimization_eligible
   FROM shown s
-  CROSS JOIN (VALUES ('person'), ('device'), ('household')) AS b (basis)
+  CROSS JOIN (VALUES (1), (2), (3)) AS b (basis)
   LEFT JOIN busy x ON x.basis = b.basis AND x.data_set_id = s.data_set_id AND x.ip_sha256 = s.ip_sha256
-  WHERE CASE b.basis WHEN 'person' THEN s.email_sha256 WHEN 'device' THEN encode(s.ifa) ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
+  WHERE CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN encode(s.ifa) ELSE s.ip_sha256 END IS NOT NULL AND x.data_set_id IS NULL
 )
-SELECT impression_id, impression_time, data_set_id, cp_id, basis, spelled AS identifier, optimization_eligible
+SELECT impression_id, impression_time, data_set_id, cp_id, CASE basis WHEN 1 THEN 'person' WHEN 2 THEN 'device' ELSE 'household' END AS basis, spelled AS identifier, optimization_eligible
 FROM touched
 {% endif %}
