@@ -145,7 +145,7 @@ race: ## the tests of everything concurrent, under the race detector
 	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
 
 # These tests of the tables do one thing after the other, thousands of times. What they call is called by the others, too.
-ALONE := TestEveryByteOfMetadata|TestEveryByteOfAFile|TestEraseAgainFinishes|TestSnapshotsAreKeptByAge|TestDamageAtRest|TestYear
+ALONE := TestEveryByteOfMetadata|TestEveryByteOfAFile|TestEraseAgainFinishes|TestSnapshotsAreKeptByAge|TestDamageAtRest|TestYear|TestTablesAreHandledByOthers|TestCrashAtEveryStep|TestCopyIsGoneOnWith
 
 # These tests of the console wait for a browser, which the race detector does not look into. The handlers that they ask are
 # asked by the others, too.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 )
@@ -32,26 +33,18 @@ running server goes on within seconds.`,
 	cmd.Flags().StringVar(&from, "from", "",
 		"up to where the stream is in the tables: oldest, newest, or watermarks such as 0:17,1:4")
 	_ = cmd.MarkFlagRequired("from")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return failed(adoptLake(cmd, from)) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return failed(withStream(cmd, func(e *engine.Engine, s *stream.Stream) error { return adoptLake(cmd, e, s, from) }))
+	}
 	return cmd
 }
 
-func adoptLake(cmd *cobra.Command, from string) error {
+func adoptLake(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, from string) error {
 	ctx := cmd.Context()
-	e, err := openEngine(cmd)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
 	place, err := commandTables(cmd, e)
 	if err != nil {
 		return err
 	}
-	s, err := stream.Open(ctx, e, stream.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
 	bounds, err := s.Bounds(ctx)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"sluice/internal/deletion"
+	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/identifier"
 	"sluice/internal/lake"
@@ -367,29 +368,17 @@ func step(name string) error {
 
 // withTombstones opens the engine of --data for do, which also gets how long the stream keeps frames.
 func withTombstones(cmd *cobra.Command, do func(*erasure.Tombstones, time.Duration) error) error {
-	ctx := cmd.Context()
-	if err := dataExists(cmd); err != nil {
-		return err
-	}
-	e, err := openEngine(cmd)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	retention, err := s.Retention(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := erasure.Open(ctx, e)
-	if err != nil {
-		return err
-	}
-	return do(t, retention)
+	return withStream(cmd, func(e *engine.Engine, s *stream.Stream) error {
+		retention, err := s.Retention(cmd.Context())
+		if err != nil {
+			return err
+		}
+		t, err := erasure.Open(cmd.Context(), e)
+		if err != nil {
+			return err
+		}
+		return do(t, retention)
+	})
 }
 
 // leftover is where else an identifier occurs.

@@ -17,6 +17,7 @@ import (
 
 	"sluice/cmd/sluice/internal/service"
 	"sluice/internal/durable"
+	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/feed"
 	purposes "sluice/internal/purpose"
@@ -78,7 +79,9 @@ stores the cursor with its own effects.`,
 			}
 		}
 		if address == "" {
-			return failed(printFeed(cmd, purpose, cursor, p))
+			return failed(withStream(cmd, func(e *engine.Engine, s *stream.Stream) error {
+				return printFeed(cmd, e, s, purpose, cursor, p)
+			}))
 		}
 		r, err := openRemote(address, tokenFile)
 		if err != nil {
@@ -96,17 +99,9 @@ type printing struct {
 	once bool
 }
 
-// printFeed opens the stream as a running server has it, or by itself, and prints rows.
-func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
+// printFeed prints rows of the stream and the tables of an engine.
+func printFeed(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, purpose, cursor string, p printing) error {
 	ctx := cmd.Context()
-	if err := dataExists(cmd); err != nil {
-		return err
-	}
-	e, err := openEngine(cmd)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
 	place, err := commandTables(cmd, e)
 	if err != nil {
 		return err
@@ -115,11 +110,6 @@ func printFeed(cmd *cobra.Command, purpose, cursor string, p printing) error {
 	if err != nil {
 		return err
 	}
-	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
 	secret, err := e.Secret(ctx, service.SubmissionSecret)
 	if err != nil {
 		return err

@@ -65,12 +65,7 @@ func useLake(cmd *cobra.Command, place tables.Location, other bool) error {
 		return err
 	}
 	if other { // where there are none
-		s, err := stream.Open(ctx, e, stream.Options{})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		if _, err := lakeOf(ctx, place, s.ID()); err != nil {
+		if err := newTables(cmd, e, place); err != nil {
 			return err
 		}
 	}
@@ -103,16 +98,11 @@ func isCopy(cmd *cobra.Command, e *engine.Engine, place tables.Location) error {
 		return fmt.Errorf("the tables at %s are not a copy of those at %s: make one with sluice lake copy --to, at an empty "+
 			"place; --other uses them as they are", place, now)
 	}
-	return streamHolds(ctx, e, place, marks)
+	return onStream(cmd, e, func(s *stream.Stream) error { return streamHolds(ctx, s, place, marks) })
 }
 
 // streamHolds says whether the stream holds what tables with these watermarks lack.
-func streamHolds(ctx context.Context, e *engine.Engine, place tables.Location, marks map[uint8]uint64) error {
-	s, err := stream.Open(ctx, e, stream.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
+func streamHolds(ctx context.Context, s *stream.Stream, place tables.Location, marks map[uint8]uint64) error {
 	bounds, err := s.Bounds(ctx)
 	if err != nil {
 		return err

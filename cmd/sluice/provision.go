@@ -16,6 +16,7 @@ import (
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
+	"sluice/internal/stream"
 )
 
 // provision is what the commands about datasets and keys work with. It reaches the running server's registry
@@ -73,6 +74,29 @@ func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
 			cmp.Or(dir, o.Dir))
 	}
 	return e, err
+}
+
+// withStream runs work on the engine of --data or --nats, in which there must be a service, and on its stream.
+func withStream(cmd *cobra.Command, work func(*engine.Engine, *stream.Stream) error) error {
+	if err := dataExists(cmd); err != nil {
+		return err
+	}
+	e, err := openEngine(cmd)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return onStream(cmd, e, func(s *stream.Stream) error { return work(e, s) })
+}
+
+// onStream is withStream for a command that has the engine open.
+func onStream(cmd *cobra.Command, e *engine.Engine, work func(*stream.Stream) error) error {
+	s, err := stream.Open(cmd.Context(), e, stream.Options{Now: hooks.now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return work(s)
 }
 
 // engineOptions reads the flags that say where the engine is. Every command has them.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -68,7 +67,6 @@ as they are. Where all tables are lost and there is no copy, it makes new ones.`
 func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) error,
 	giveUp func([]lake.Lost) error,
 ) error {
-	ctx := cmd.Context()
 	if err := dataExists(cmd); err != nil {
 		return err
 	}
@@ -82,7 +80,7 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 		return err
 	}
 	made := false
-	err = tablesRecorded(ctx, e, place, func() error {
+	err = tablesRecorded(cmd, e, place, func() error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "There are no tables at %s. If you have a copy of them, put it back first.\n", place)
 		if made = !dryRun; !made {
 			return errors.New("nothing was changed: without --dry-run new tables are made, into which the nodes load what the " +
@@ -108,7 +106,11 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 			return err
 		}
 	}
-	out, err := reloadFrom(cmd, e, place, dryRun, giveUp)
+	var out loader.Reloaded
+	err = onStream(cmd, e, func(s *stream.Stream) error {
+		out, err = reloadFrom(cmd, e, s, place, dryRun, giveUp)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -122,15 +124,10 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 }
 
 // reloadFrom reloads from the stream of an engine.
-func reloadFrom(cmd *cobra.Command, e *engine.Engine, place tables.Location, dryRun bool,
+func reloadFrom(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, place tables.Location, dryRun bool,
 	giveUp func([]lake.Lost) error,
 ) (out loader.Reloaded, err error) {
 	ctx := cmd.Context()
-	s, err := stream.Open(ctx, e, stream.Options{Now: hooks.now})
-	if err != nil {
-		return out, err
-	}
-	defer s.Close()
 	open := lakeOf
 	if dryRun {
 		open = lakeToRead
@@ -155,13 +152,14 @@ func reloadFrom(cmd *cobra.Command, e *engine.Engine, place tables.Location, dry
 // tablesRecorded makes sure that the tables of running servers, or of a cluster, are there. Where a cluster has none
 // left it makes new ones, if agree agrees, and the cluster knows them from then on. A crash in between leaves tables
 // that the cluster does not know, and the next call says what to do.
-func tablesRecorded(ctx context.Context, e *engine.Engine, place tables.Location, agree func() error) error {
+func tablesRecorded(cmd *cobra.Command, e *engine.Engine, place tables.Location, agree func() error) error {
+	ctx := cmd.Context()
 	id, _, err := tables.There(ctx, place)
 	if err != nil {
 		return err
 	}
 	if e.Mode() != engine.External {
-		return madeAnew(ctx, e, place, id, agree)
+		return madeAnew(cmd, e, place, id, agree)
 	}
 	r, err := e.Record(ctx)
 	switch {
@@ -191,7 +189,7 @@ func tablesRecorded(ctx context.Context, e *engine.Engine, place tables.Location
 }
 
 // madeAnew is tablesRecorded for an embedded engine.
-func madeAnew(ctx context.Context, e *engine.Engine, place tables.Location, id string, agree func() error) error {
+func madeAnew(cmd *cobra.Command, e *engine.Engine, place tables.Location, id string, agree func() error) error {
 	switch {
 	case id != "":
 		return nil
@@ -202,13 +200,15 @@ func madeAnew(ctx context.Context, e *engine.Engine, place tables.Location, id s
 	if err := agree(); err != nil {
 		return err
 	}
-	s, err := stream.Open(ctx, e, stream.Options{})
-	if err != nil {
+	return newTables(cmd, e, place)
+}
+
+// newTables makes tables for the stream of an engine where there are none.
+func newTables(cmd *cobra.Command, e *engine.Engine, place tables.Location) error {
+	return onStream(cmd, e, func(s *stream.Stream) error {
+		_, err := lakeOf(cmd.Context(), place, s.ID())
 		return err
-	}
-	defer s.Close()
-	_, err = lakeOf(ctx, place, s.ID())
-	return err
+	})
 }
 
 func printReload(cmd *cobra.Command, out loader.Reloaded, dryRun, asJSON bool) error {

@@ -33,32 +33,24 @@ func openSettled(
 	cmd *cobra.Command, counts bool, open func(context.Context, tables.Location, string) (*lake.Lake, error),
 ) (l *lake.Lake, copies time.Duration, err error) {
 	ctx := cmd.Context()
-	if err := dataExists(cmd); err != nil {
-		return nil, 0, err
-	}
-	e, err := openEngine(cmd)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer e.Close()
-	place, err := commandTables(cmd, e)
-	if err != nil {
-		return nil, 0, err
-	}
-	s, err := stream.Open(ctx, e, stream.Options{Now: time.Now})
-	if err != nil {
-		return nil, 0, err
-	}
-	defer s.Close()
-	if copies, err = s.Retention(ctx); err != nil {
-		return nil, 0, err
-	}
-	if e.Mode() == engine.Embedded { // nobody else is here
-		dir, _ := cmd.Flags().GetString("data")
-		l, err = loadHere(ctx, e, s, dir, place)
-	} else if l, err = open(ctx, place, s.ID()); err == nil {
-		err = service.AwaitLoaded(ctx, e, s, l, counts)
-	}
+	err = withStream(cmd, func(e *engine.Engine, s *stream.Stream) error {
+		place, err := commandTables(cmd, e)
+		if err != nil {
+			return err
+		}
+		if copies, err = s.Retention(ctx); err != nil {
+			return err
+		}
+		if e.Mode() == engine.Embedded { // nobody else is here
+			dir, _ := cmd.Flags().GetString("data")
+			l, err = loadHere(ctx, e, s, dir, place)
+			return err
+		}
+		if l, err = open(ctx, place, s.ID()); err != nil {
+			return err
+		}
+		return service.AwaitLoaded(ctx, e, s, l, counts)
+	})
 	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
 		err = fmt.Errorf("%w: %w", errNotSettled, err)
 	}
