@@ -21,7 +21,7 @@ import (
 // Three nodes fill a small account: they stop accepting, say that it is the account and no disk, and load what they have
 // acknowledged. When the account may store more, they accept again.
 func TestFullAccount(t *testing.T) {
-	w := prepare(t, login{config: account(450), user: "u:p"}, true, nil)
+	w := prepare(t, plan{login: login{config: account(450), user: "u:p"}})
 	for i := range w.servers { // one that runs on a random port cannot read its configuration again
 		w.restart(i)
 	}
@@ -111,10 +111,10 @@ func TestRenewedCredentials(t *testing.T) {
 	day := time.Now().Add(24 * time.Hour)
 	operator.Write(nodesFile, day)
 	operator.Write(commands, day)
-	w := prepare(t, login{
+	w := prepare(t, plan{login: login{
 		config: operator.Config, nodes: []string{"--nats-credentials", nodesFile},
 		command: []string{"--nats-credentials", commands}, file: commands,
-	}, true, nil)
+	}})
 	w.startNodes()
 	w.endure(t, []fault{{"NATS credentials run out and are renewed", false, func(t *testing.T, w *world, _ *ledger) {
 		operator.Write(nodesFile, time.Now().Add(30*time.Second))

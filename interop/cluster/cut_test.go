@@ -156,12 +156,10 @@ func bucketAway(t *testing.T, w *world, l *ledger) {
 }
 
 // startWithoutBucket restarts a node while the bucket does not answer: it takes events again.
-func startWithoutBucket(t *testing.T, w *world, _ *ledger) {
+func startWithoutBucket(t *testing.T, w *world, l *ledger) {
 	w.spoiler.Set(func(*http.Request) string { return "reset" })
 	defer w.spoiler.Set(nil)
 	w.node(0).Stop(syscall.SIGTERM)
 	w.startNode(0)
-	if a, err := w.node(0).Call(http.MethodPost, w.key, "/v1/events/validate", event("m0")); err != nil || a.Status != http.StatusOK {
-		t.Errorf("got %d %v, want a node that works", a.Status, err)
-	}
+	w.served(t, l, 10*time.Second)
 }

@@ -53,6 +53,15 @@ var kills = []fault{
 		<-resume // the fault itself
 		s.Resume()
 	}},
+	{"NATS server of a node paused", true, pauseBeside},
+	{"server down until its copies count as behind", true, func(t *testing.T, w *world, _ *ledger) {
+		i := w.leader(0)
+		w.servers[i].Kill()
+		w.alarmed(t, "SluiceCopiesBehind", true, 80*time.Second)
+		w.complains(t, "SLUICE_0")
+		w.servers[i].Restart()
+		w.alarmed(t, "SluiceCopiesBehind", false, 60*time.Second)
+	}},
 	{"two of three servers down", true, func(_ *testing.T, w *world, _ *ledger) {
 		w.servers[0].Kill()
 		w.servers[1].Kill()
@@ -71,6 +80,26 @@ var kills = []fault{
 	}},
 	{"one server leads all partitions", true, oneLeader},
 	{"server replaced with an empty disk", false, func(_ *testing.T, w *world, _ *ledger) { w.servers[w.leader(1)].Replace() }},
+}
+
+// pauseBeside pauses the server that a node is connected to, which leads no partition.
+func pauseBeside(t *testing.T, w *world, l *ledger) {
+	links := w.sites[0].servers
+	setAll(reset, links[1:]...)
+	servicetest.Eventually(t, 30*time.Second, "a node at one server", func() error {
+		if !links[0].busy() || links[1].busy() || links[2].busy() {
+			return errors.New("it has other connections")
+		}
+		return nil
+	})
+	w.served(t, l, moveWithin)
+	setAll(whole, links[1:]...)
+	w.lead(t, 1, 2, 1)
+	w.servers[0].Pause()
+	resume := time.After(15 * time.Second)
+	t.Logf("every node accepted events %v after the pause began", w.served(t, l, 10*time.Second).Round(time.Millisecond))
+	<-resume // the fault itself
+	w.servers[0].Resume()
 }
 
 // restart kills a server and runs it again.

@@ -167,11 +167,9 @@ func loseFiles(t *testing.T, w *world, l *ledger) {
 	})
 	w.alarmed(t, "SluiceDamagedFiles", true, 3*time.Minute)
 	w.complains(t, ".parquet")
-	out, err := w.program.Run(t.Context(), append([]string{"lake", "reload", "--yes", "--data", w.operator()}, w.flags...)...)
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
-	}
+	w.roll()
+	w.alarmed(t, "SluiceDamagedFiles", true, 30*time.Second)
+	t.Logf("%s", w.run(t, "lake", "reload", "--yes"))
 	w.alarmed(t, "SluiceDamagedFiles", false, 2*time.Minute)
 }
 

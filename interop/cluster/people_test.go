@@ -20,8 +20,8 @@ var people = []fault{{"deletion list", false, deletionList}, {"dataset deleted",
 
 // deletionList erases the events of a person by a file, and suppresses those that come later: on every node, and after a kill.
 func deletionList(t *testing.T, w *world, _ *ledger) {
-	person := fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprint(time.Now().UnixNano()))))
-	event := signUp("shop", person)
+	person := somebody()
+	event := signUp("shop", person, time.Now())
 	w.storedByEach(t, w.key, event)
 	file := filepath.Join(t.TempDir(), "people.csv")
 	if err := os.WriteFile(file, []byte("email_sha256\n"+person+"\n"), 0o600); err != nil {
@@ -49,10 +49,15 @@ func deletionList(t *testing.T, w *world, _ *ledger) {
 	}
 }
 
+// somebody is the hash of a new person's e-mail address.
+func somebody() string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(fmt.Sprint(time.Now().UnixNano()))))
+}
+
 // signUp is an event of a person.
-func signUp(dataset, person string) string {
+func signUp(dataset, person string, at time.Time) string {
 	return fmt.Sprintf(`{"data_set_id":%q,"event_type":"sign_up","timestamp":%d,"identifiers":{"email_sha256":%q}}`,
-		dataset, time.Now().Unix(), person)
+		dataset, at.Unix(), person)
 }
 
 // storedByEach sends an event to every node, and waits until it is in the table.
@@ -89,17 +94,10 @@ func datasetDeleted(t *testing.T, w *world, _ *ledger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	event := signUp(id, fmt.Sprintf("%064x", 7))
+	event := signUp(id, fmt.Sprintf("%064x", 7), time.Now())
 	w.storedByEach(t, key, event)
-	command := func(args ...string) string {
-		t.Helper()
-		out, err := w.program.Run(t.Context(), append(append(args, "--data", w.operator()), w.flags...)...)
-		if err != nil {
-			t.Fatalf("%v: %v\n%s", args, err, out)
-		}
-		return out
-	}
-	if out, want := command("dataset", "delete", id, "--yes"), fmt.Sprintf("%d events", nodes); !strings.Contains(out, want) {
+	out := w.run(t, "dataset", "delete", id, "--yes")
+	if want := fmt.Sprintf("%d events", nodes); !strings.Contains(out, want) {
 		t.Errorf("got %s, want %s", out, want)
 	}
 	for i := range w.nodes {
@@ -111,7 +109,7 @@ func datasetDeleted(t *testing.T, w *world, _ *ledger) {
 			return err
 		})
 	}
-	if out := command("export", "--type", "sign_up"); strings.Contains(out, id) {
+	if out := w.run(t, "export", "--type", "sign_up"); strings.Contains(out, id) {
 		t.Errorf("got rows of a deleted dataset: %s", out)
 	}
 }

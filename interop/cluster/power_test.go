@@ -57,7 +57,7 @@ func TestPowerCut(t *testing.T) {
 // TestPowerCut would prove nothing.
 func TestPowerCutControl(t *testing.T) {
 	disks, dirs := newDisks(t)
-	w := prepare(t, byToken, false, dirs)
+	w := prepare(t, plan{login: byToken, unsynced: true, dirs: dirs})
 	w.startNodes()
 	l, stop := w.load(6)
 	servicetest.Eventually(t, 60*time.Second, "acknowledged events", func() error {

@@ -43,24 +43,14 @@ func stepClock(t *testing.T, w *world, l *ledger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := filepath.Join(t.TempDir(), "clock")
-	set := func(seconds int) {
-		t.Helper()
-		if err := os.WriteFile(clock+".new", []byte(strconv.Itoa(seconds)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(clock+".new", clock); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(0)
+	env, set := newClock(t)
 	node, _ := w.holder("committer") // its clock is that of the rows
 	at := w.sites[node]
 	restart := func() {
 		w.node(node).Stop(syscall.SIGTERM)
 		w.startNode(node)
 	}
-	at.program, at.env = program, []string{"SLUICE_FAILPOINT_CLOCK=" + clock}
+	at.program, at.env = program, []string{env}
 	defer func() {
 		at.program, at.env = w.program, nil
 		restart()
@@ -73,6 +63,23 @@ func stepClock(t *testing.T, w *world, l *ledger) {
 		w.served(t, l, moveWithin)
 		w.processed(t, l, node)
 	}
+}
+
+// newClock is a clock that runs right until it is set. A node whose environment has env goes by it.
+func newClock(t *testing.T) (env string, set func(seconds int)) {
+	t.Helper()
+	clock := filepath.Join(t.TempDir(), "clock")
+	set = func(seconds int) {
+		t.Helper()
+		if err := os.WriteFile(clock+".new", []byte(strconv.Itoa(seconds)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(clock+".new", clock); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(0)
+	return "SLUICE_FAILPOINT_CLOCK=" + clock, set
 }
 
 // failpoint builds the program with a clock that can be set, once.

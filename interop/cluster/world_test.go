@@ -39,8 +39,18 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// plan is what is special about a cluster.
+type plan struct {
+	login    login
+	unsynced bool          // the servers do not sync each write: they are a control
+	dirs     []string      // for the NATS servers, or none
+	versions bool          // the bucket keeps versions of what is deleted
+	backlog  time.Duration // --max-backlog-age of the nodes; 0 is none
+}
+
 // world is a cluster.
 type world struct {
+	plan
 	t       *testing.T
 	program servicetest.Program
 	dir     string
@@ -49,10 +59,9 @@ type world struct {
 	routes  [][]*link // from a server to another one
 	bucket  *s3.Gateway
 	spoiler *s3.Spoiler // before the bucket
-	login   login
-	flags   []string // that every command needs: addresses without links
-	key     string   // of the dataset
-	sites   []*site  // of the nodes
+	flags   []string    // that every command needs: addresses without links
+	key     string      // of the dataset
+	sites   []*site     // of the nodes
 	witness *witness.Witness
 
 	mu    sync.Mutex
@@ -96,22 +105,22 @@ func newWorld(t *testing.T, dirs ...string) *world {
 // newServers is a world without nodes. dirs are directories for the NATS servers, or none; build is added to go build.
 func newServers(t *testing.T, dirs []string, build ...string) *world {
 	t.Helper()
-	return prepare(t, byToken, true, dirs, build...)
+	return prepare(t, plan{login: byToken, dirs: dirs}, build...)
 }
 
-// prepare is newServers, also with servers that know others than who has the token, or do not sync each write: they are a control.
-func prepare(t *testing.T, as login, synced bool, dirs []string, build ...string) *world {
+// prepare is newServers for a cluster that is special.
+func prepare(t *testing.T, p plan, build ...string) *world {
 	t.Helper()
-	w := &world{t: t, login: as, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
+	w := &world{plan: p, t: t, dir: t.TempDir(), nodes: make([]*servicetest.Server, nodes)}
 	var err error
 	if w.program, err = servicetest.Build("../..", w.dir, build...); err != nil {
 		t.Fatal(err)
 	}
 	w.program.Env = []string{"AWS_ACCESS_KEY_ID=" + s3.AccessKey, "AWS_SECRET_ACCESS_KEY=" + s3.SecretKey}
 	for range servers {
-		dirs = append(dirs, t.TempDir())
+		p.dirs = append(p.dirs, t.TempDir())
 	}
-	w.startServers(dirs[:servers], synced)
+	w.startServers(p.dirs[:servers])
 	w.startBucket()
 	for range nodes {
 		at := &site{program: w.program, listen: freePort(t), bucket: newLink(t, strings.TrimPrefix(w.spoiler.URL, "http://"))}
@@ -200,7 +209,7 @@ func inBucket(url string) []string {
 
 // startServers starts the NATS servers, with a link from each to each. They advertise nothing that goes around a link: no
 // address to clients, and to each other one where nobody listens.
-func (w *world) startServers(dirs []string, synced bool) {
+func (w *world) startServers(dirs []string) {
 	t := w.t
 	t.Helper()
 	var ports []string
@@ -223,7 +232,7 @@ http: "127.0.0.1:-1"
 logtime_utc: true
 cluster: {name: c, listen: %q, advertise: "127.0.0.1:%d", no_advertise: true, routes: [%s]}`, i, i, ports[i], i+1, strings.Join(routes, ", "))
 		config += "\n" + w.login.config
-		if !synced {
+		if w.unsynced {
 			config += fmt.Sprintf("\njetstream: {store_dir: %q}", filepath.Join(dirs[i], "store"))
 		}
 		w.servers, w.configs = append(w.servers, enginetest.StartIn(t, dirs[i], config)), append(w.configs, config)
@@ -237,7 +246,11 @@ func (w *world) startBucket() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := s3.Start(path, t.TempDir())
+	start := s3.Start
+	if w.versions {
+		start = func(program, root string) (*s3.Gateway, error) { return s3.StartVersioned(program, root, false) }
+	}
+	g, err := start(path, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,6 +287,9 @@ func (w *world) startNode(i int) {
 	}
 	tables := inBucket("http://" + at.bucket.address())
 	args := slices.Concat([]string{"--replicas", "3", "--partitions", fmt.Sprint(partitions), "--commit-every", commitEvery.String()}, w.onServers(nats), w.login.nodes, tables)
+	if w.backlog > 0 {
+		args = append(args, "--max-backlog-age", w.backlog.String())
+	}
 	n, err := servicetest.Launch{Program: at.program, Env: at.env, Listen: at.listen, Data: dir, Args: args, Within: 60 * time.Second}.Start()
 	if err != nil {
 		w.t.Fatal(err)
@@ -306,8 +322,19 @@ func (w *world) watch(t *testing.T) {
 		JetStream: w.connect(t),
 		Table:     []string{filepath.Join(w.bucket.Dir, "lake", "events", "metadata")},
 		Commit:    commitEvery,
+		Backlog:   w.backlog,
 	})
 	t.Cleanup(stop)
+}
+
+// run runs a command of the operator, which must work.
+func (w *world) run(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := w.program.Run(t.Context(), slices.Concat(args, []string{"--data", w.operator()}, w.flags)...)
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", args, err, out)
+	}
+	return out
 }
 
 // leader is the number of the server that leads a partition.
