@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -170,6 +171,20 @@ func (g *Gateway) makeBucket(lock bool) error {
 		return err
 	}
 	return c.EnableVersioning(ctx, Bucket)
+}
+
+// Kept counts the versions that the server keeps of objects that were deleted or replaced.
+func (g *Gateway) Kept() (n int, err error) {
+	if g.Versions == "" {
+		return 0, nil
+	}
+	err = filepath.WalkDir(g.Versions, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			n++
+		}
+		return err
+	})
+	return n, err
 }
 
 // StartSecond runs gofakes3 until Stop. It verifies no signature, and keeps objects in memory: with its database file it
