@@ -94,6 +94,7 @@ type restorer struct {
 	info   backupInfo
 	target engine.Options
 	place  tables.Location        // of the tables
+	ends   map[uint8]uint64       // of tables that are not in the backup: the last frame of each partition in them
 	copies []engine.PartitionCopy // of the stream
 }
 
@@ -177,8 +178,15 @@ func (r *restorer) intoCluster() error {
 	return nil
 }
 
-// say says that it is done, and how to go on.
+// say says that it is done, what the stream lacks, and how to go on. In a cluster the log of a node may not say what it
+// lacks: the keys are stored under numbers that the tables know.
 func (r *restorer) say(start string) {
+	for p, c := range r.copies {
+		if end := r.ends[uint8(p)]; c.Last < end {
+			fmt.Fprintf(r.cmd.ErrOrStderr(), "Partition %d: the stream ends before the tables do: it has frames up to %d, they "+
+				"up to %d. All events up to there are stored.\n", p, c.Last, end)
+		}
+	}
 	fmt.Fprintf(r.cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: %s\n", r.info.Made.Format(time.RFC3339),
 		start)
 }
@@ -255,7 +263,8 @@ func (r *restorer) tables(ctx context.Context, e *engine.Engine) error {
 	if said, err := saidPlace(r.cmd); e.Mode() != engine.External && said == (tables.Location{}) {
 		return err // the server says it, when they can be reached
 	}
-	id, _, err := tables.There(ctx, r.place)
+	id, ends, err := tables.There(ctx, r.place)
+	r.ends = ends
 	if err == nil && id != r.info.TablesID {
 		err = fmt.Errorf("the tables of the backup are not at %s: copy them there with sluice lake copy --to, or name their "+
 			"place with --lake", r.place)

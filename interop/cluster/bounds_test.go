@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,7 +21,7 @@ import (
 	s3 "sluice/interop/gateway"
 )
 
-// What bounds a cluster: how long events may wait and rows are retained, and what a bucket deletes. The
+// What bounds a cluster: how long events may wait and rows are retained, what a bucket deletes, and what a backup holds. The
 // nodes have --max-backlog-age, the tables have rows of many days, and the bucket keeps versions.
 func TestBounds(t *testing.T) {
 	n, _ := rounds(t)
@@ -28,6 +31,7 @@ func TestBounds(t *testing.T) {
 		{"bucket away for longer than the backlog may be old", false, outlastBacklog},
 		{"retention that would drop more days than have passed", false, holdRetention},
 		{"erasure in a bucket that keeps versions", false, eraseVersions},
+		{"restore of a stream that ends before its tables", false, restoreOlder},
 	})
 }
 
@@ -163,5 +167,70 @@ func eraseVersions(t *testing.T, w *world, _ *ledger) {
 	after, err := w.bucket.Kept()
 	if err != nil || after <= before {
 		t.Errorf("got %d versions and %d before, %v: the test shows nothing", after, before, err)
+	}
+}
+
+// restoreOlder loses all NATS servers and restores a backup that is older than the tables. The command says where stream
+// and tables end, the nodes say it once at most, none of them takes a frame for lost, and nothing is stored twice.
+func restoreOlder(t *testing.T, w *world, l *ledger) {
+	backup := filepath.Join(t.TempDir(), "backup")
+	w.run(t, "backup", backup)
+	before := l.count()
+	servicetest.Eventually(t, 60*time.Second, "events that are not in the backup", func() error {
+		if got := l.count(); got < before+200 {
+			return fmt.Errorf("got %d", got-before)
+		}
+		return nil
+	})
+	l.gate.Lock() // what is only in the stream would be lost
+	unlock := sync.OnceFunc(l.gate.Unlock)
+	defer unlock()
+	w.replay(t, l, 1) // the servers that come know no idempotency key
+	w.exported(t)     // waits until everything is stored
+	for i := range w.nodes {
+		w.node(i).Stop(syscall.SIGTERM)
+	}
+	for _, s := range w.servers {
+		s.Kill()
+	}
+	for _, s := range w.servers {
+		s.Replace()
+	}
+	begun := time.Now()
+	const ends = "the stream ends before the tables do"
+	servicetest.Eventually(t, time.Minute, "a restore", func() error {
+		cmd := exec.CommandContext(t.Context(), w.program.Path, slices.Concat([]string{"restore", backup}, w.flags)...)
+		cmd.Env = append(os.Environ(), w.program.Env...)
+		out, err := cmd.CombinedOutput()
+		if got := strings.Count(string(out), ends); err == nil && got != partitions {
+			t.Errorf("got %s, want for each partition that %s", out, ends)
+		}
+		return err
+	})
+	for i := range w.nodes {
+		w.startNode(i)
+	}
+	t.Logf("the cluster was restored and ran after %v", time.Since(begun).Round(time.Second))
+	told := func(i int) int { return strings.Count(w.node(i).Said(), ends) }
+	for i := range w.nodes {
+		if got := told(i); got > partitions {
+			t.Errorf("node %d said %d times that %s, want once for each partition at most", i, got, ends)
+		}
+	}
+	unlock()
+	for i := range w.nodes {
+		w.processed(t, l, i)
+	}
+	w.roll()
+	for i := range w.nodes {
+		w.processed(t, l, i)
+		if got := told(i); got > 0 {
+			t.Errorf("node %d said %d times after a restart that %s, want never", i, got, ends)
+		}
+		for _, alarm := range []string{"SluiceDamagedFrames", "SluiceSequenceGap"} {
+			if w.says(i, "/metrics", 200, `sluice_alarm{alarm="`+alarm+`",dataset=""} 1`) {
+				t.Errorf("node %d has the alarm %s, and no frame is lost", i, alarm)
+			}
+		}
 	}
 }

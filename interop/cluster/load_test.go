@@ -25,6 +25,7 @@ type entry struct {
 
 // ledger is what senders know.
 type ledger struct {
+	gate    sync.RWMutex // who locks it stops all senders
 	mu      sync.Mutex
 	during  string
 	entries []*entry
@@ -143,6 +144,8 @@ func (w *world) try(l *ledger, e *entry, node int) (status int) {
 	if e.keyed {
 		headers = []string{"Idempotency-Key", e.mark}
 	}
+	l.gate.RLock()
+	defer l.gate.RUnlock()
 	a, err := w.node(node).Call("POST", w.key, "/v1/events", e.body, headers...)
 	switch {
 	case err != nil:
