@@ -27,6 +27,7 @@ var restarts = []fault{
 		}
 	}},
 	{"clock of a node steps", true, stepClock},
+	{"clocks of the nodes differ by hours, and the bucket is away", true, differentClocks},
 }
 
 // roll restarts the nodes one by one, as an operator does.
@@ -80,6 +81,40 @@ func newClock(t *testing.T) (env string, set func(seconds int)) {
 	}
 	set(0)
 	return "SLUICE_FAILPOINT_CLOCK=" + clock, set
+}
+
+// differentClocks sets the clocks of two nodes, six hours ahead and six hours back. Each node commits once. Then all of
+// them lose the bucket for longer than the alarm waits, while one clock is ahead: a node whose clock is behind may show
+// a backlog that is some seconds younger than it is.
+func differentClocks(t *testing.T, w *world, l *ledger) {
+	program, err := w.failpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clocks := make([]func(seconds int), nodes)
+	for i, hours := range []int{6, 0, -6} {
+		var env string
+		env, clocks[i] = newClock(t)
+		clocks[i](hours * 3600)
+		w.sites[i].program, w.sites[i].env = program, []string{env}
+	}
+	defer func() {
+		for _, at := range w.sites {
+			at.program, at.env = w.program, nil
+		}
+		w.roll()
+	}()
+	w.roll()
+	for range nodes {
+		committer, _ := w.holder("committer")
+		w.served(t, l, moveWithin)
+		w.processed(t, l, committer)
+		w.node(committer).Stop(syscall.SIGTERM)
+		w.startNode(committer)
+	}
+	clocks[2](0)
+	spoil("reset", 45*time.Second)(t, w, l)
+	w.processed(t, l, 0)
 }
 
 // failpoint builds the program with a clock that can be set, once.
