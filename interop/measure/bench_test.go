@@ -230,6 +230,10 @@ func readViews(b *testing.B, files []string, views ...string) {
 			d.exec("CREATE VIEW events AS FROM read_parquet(['" + strings.Join(files, "', '") + "'], hive_partitioning = false, union_by_name = true)")
 			d.exec(statements)
 			d.exec("PRAGMA enable_profiling = 'json'; PRAGMA profiling_output = '" + profile + "'")
+			// Of the process: DuckDB reports up to twice its limit for its buffers, and has not taken it.
+			if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o200); err != nil { // the peak begins anew
+				b.Fatal(err)
+			}
 			for b.Loop() {
 				var rows, sum uint64
 				if err := db.QueryRowContext(b.Context(), "SELECT count(*), bit_xor(hash(v)) FROM "+view+" v").Scan(&rows, &sum); err != nil {
@@ -242,17 +246,31 @@ func readViews(b *testing.B, files []string, views ...string) {
 				b.Fatal(err)
 			}
 			var used struct {
-				Memory float64 `json:"system_peak_buffer_memory"`
-				Spill  float64 `json:"system_peak_temp_dir_size"`
-				CPU    float64 `json:"cpu_time"`
+				Spill float64 `json:"system_peak_temp_dir_size"`
+				CPU   float64 `json:"cpu_time"`
 			}
 			if err := json.Unmarshal(text, &used); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(used.CPU, "cpu-s")
-			b.ReportMetric(used.Memory/1e6, "MB")
+			b.ReportMetric(peakMemory(b)/1e6, "MB")
 			b.ReportMetric(used.Spill/1e6, "spilled-MB")
 			b.ReportMetric(b.Elapsed().Seconds()/float64(b.N), "s")
 		})
 	}
+}
+
+// peakMemory is the most memory that this process has taken since the peak was cleared, in bytes.
+func peakMemory(b *testing.B) float64 {
+	b.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	var kilobytes float64
+	if _, err := fmt.Sscan(after, &kilobytes); err != nil {
+		b.Fatal(err)
+	}
+	return kilobytes * 1024
 }
