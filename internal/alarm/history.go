@@ -140,7 +140,8 @@ func (h *history) look(now time.Time, on []Raised, mine func(*Episode) bool, own
 	}
 	for _, k := range open {
 		k.Until, k.dirty = now.UTC().Truncate(time.Second), true
-		log.Info("alarm is over", "alarm", k.Alarm, "lasted", now.Sub(k.Since).Round(time.Second))
+		lasted := max(0, now.Sub(k.Since)) // it may have begun by the clock of another node, or before this one was set
+		log.Info("alarm is over", "alarm", k.Alarm, "lasted", lasted.Round(time.Second))
 	}
 	h.forget()
 }

@@ -27,6 +27,10 @@ func TestHistory(t *testing.T) {
 	if len(got) != 2 || !got[0].Until.IsZero() || got[1].Until != noon.Add(time.Minute) {
 		t.Errorf("got %+v", got)
 	}
+	look(noon.Add(-time.Hour), nil)
+	if !strings.Contains(words.String(), "lasted=0s") {
+		t.Errorf("want that an alarm by a clock that was set back did not last:\n%s", words.String())
+	}
 	for i := range 3 * historyMax {
 		look(noon.Add(time.Duration(i)*time.Hour), []Raised{{Name: "SluiceDiskLow"}}[:i%2])
 	}
