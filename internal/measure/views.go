@@ -164,7 +164,7 @@ func (s *scope) spelled(alias string) string {
 	return byBasis(fmt.Sprintf(s.hex, alias+".email_sha256"), alias+".ifa", fmt.Sprintf(s.hex, alias+".ip_sha256"))
 }
 
-// basisName is the name of a basis. Within the statements it is a number: joins and sorts of names take a fifth longer.
+// basisName is the name of a basis. Within the statements it is a number: joins and sorts of names take longer.
 const basisName = "CASE basis WHEN 1 THEN 'person' WHEN 2 THEN 'device' ELSE 'household' END"
 
 func byBasis(person, device, household string) string {
