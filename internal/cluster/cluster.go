@@ -40,8 +40,25 @@ type Node struct {
 	Failure  *Failure  `json:"failure,omitempty"`  // why it cannot load; nil is none
 	Reads    Formats   `json:"reads"`
 	Oldest   int64     `json:"oldest,omitempty"` // no event comes that it received before, Unix seconds by its clock
+	Sent     time.Time `json:"sent"`             // when it says all of it, by its clock
 
 	Seen time.Time `json:"-"` // when the engine stored its last heartbeat
+}
+
+// apart is by how much the clock of a node may differ from the engine's before that counts. Arbitrary: more than a
+// heartbeat takes.
+const apart = 10 * time.Second
+
+// align brings the times that a node says about itself to the clock of the engine, which may be hours from the node's.
+func (n *Node) align() {
+	shift := n.Seen.Sub(n.Sent)
+	if shift.Abs() < apart {
+		return
+	}
+	n.Started = n.Started.Add(shift)
+	if n.Failure != nil {
+		n.Failure.Since = n.Failure.Since.Add(shift)
+	}
 }
 
 // Formats are the latest versions that a node reads. Who writes a later version first asks View.Reads: a node that
@@ -353,6 +370,7 @@ func (m *Member) put(ctx context.Context, n Node) error {
 	if m.joined.Load() && m.o.Engine.Mode() == engine.External { // else nobody asks, and it is no promise
 		n.Oldest = m.o.Oldest()
 	}
+	n.Sent = m.o.Now().UTC()
 	data, err := json.Marshal(n)
 	if err == nil {
 		_, err = m.nodes.Put(ctx, n.ID, data)
@@ -459,6 +477,7 @@ func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
 			continue // a node of a later version, which says it otherwise
 		}
 		n.Seen = entry.Time
+		n.align()
 		v.Nodes = append(v.Nodes, n)
 	}
 	slices.SortFunc(v.Nodes, func(a, b Node) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.ID, b.ID)) })

@@ -78,6 +78,39 @@ func TestNodesSeeEachOther(t *testing.T) {
 	}
 }
 
+// What a node says about itself is dated by the engine: its own clock may be hours ahead or behind.
+func TestTimesAreTheEngines(t *testing.T) {
+	srv := enginetest.Start(t, "")
+	for _, wrong := range []time.Duration{6 * time.Hour, -6 * time.Hour, 0} {
+		e, err := engine.Open(t.Context(), engine.Options{URL: srv.URL(), Token: enginetest.Token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		clock := func() time.Time { return time.Now().Add(wrong) }
+		m, err := Open(t.Context(), Options{
+			Engine: e, Now: clock, Node: Node{Host: "a", Started: clock().Add(-time.Hour)},
+			Loads: func() ([]Load, *Failure) { return nil, &Failure{Since: clock().Add(-time.Minute), Error: "no answer"} },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Beat(t.Context())
+		view, err := Read(t.Context(), e)
+		if err != nil || len(view.Nodes) == 0 {
+			t.Fatalf("got %+v, %v", view, err)
+		}
+		for _, n := range view.Nodes {
+			if up := time.Since(n.Started); (up - time.Hour).Abs() > apart {
+				t.Errorf("clock wrong by %v: got a node that runs for %v, want an hour", wrong, up)
+			}
+			if lasts := n.Seen.Sub(n.Failure.Since); (lasts - time.Minute).Abs() > apart {
+				t.Errorf("clock wrong by %v: got a failure for %v, want a minute", wrong, lasts)
+			}
+		}
+	}
+}
+
 // join makes a node with a clock that stands still.
 func join(t *testing.T, srv *enginetest.Server, host string, clock int64) (*Member, *arrival.Desk) {
 	t.Helper()

@@ -138,7 +138,7 @@ func Read(ctx context.Context, e *engine.Engine) (*Status, error) {
 		}
 		if t := n.Failure; t != nil {
 			out.Failure = fmt.Sprintf("cannot load since %s: %s", t.Since.Format(time.TimeOnly), t.Error)
-			if time.Since(t.Since) > failureAfter {
+			if n.Seen.Sub(t.Since) > failureAfter {
 				st.problem("%s %s %s", n.Host, n.API, out.Failure)
 			}
 		}
@@ -215,7 +215,7 @@ func (st *Status) addPartitions(ctx context.Context, e *engine.Engine, streams [
 		count = max(count, s.Partition+1)
 	}
 	backlog := loader.NewBacklog(loader.BacklogOptions{
-		Engine: e, Partitions: func() int { return count }, Now: time.Now,
+		Engine: e, Partitions: func() int { return count },
 		Watermark: func(p uint8) (uint64, bool) { seq, known := view.Loaded[p]; return seq, known },
 	})
 	backlog.Look(ctx)
@@ -254,7 +254,7 @@ func (st *Status) addPartition(s engine.StreamStatus, b loader.PartitionBacklog,
 func starting(view *cluster.View) bool {
 	loads := false
 	for _, n := range view.Nodes {
-		if n.Loading && time.Since(n.Started) > loader.UnloadedAfter {
+		if n.Loading && n.Seen.Sub(n.Started) > loader.UnloadedAfter {
 			return false
 		}
 		loads = loads || n.Loading

@@ -104,7 +104,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	must(err)
 	credentials, err := access.Open(ctx, s.engine)
 	must(err)
-	s.backlog = loader.NewBacklog(loader.BacklogOptions{Engine: s.engine, Partitions: s.stream.Partitions, Now: time.Now, Watermark: func(p uint8) (uint64, bool) {
+	s.backlog = loader.NewBacklog(loader.BacklogOptions{Engine: s.engine, Partitions: s.stream.Partitions, Watermark: func(p uint8) (uint64, bool) {
 		seq, _, known := s.loader.Reached(p)
 		return seq, known
 	}})

@@ -31,7 +31,8 @@ type State struct {
 	MaxAge    time.Duration // how long a message is kept
 	Created   time.Time     // of the partition; another one under the same name has another. One that was moved keeps it
 	Replicas  int
-	Leader    string // the server that decides; empty for a partition of one copy without a cluster
+	Leader    string    // the server that decides; empty for a partition of one copy without a cluster
+	Asked     time.Time // now, by the clock of the server that answered, which also dates messages
 }
 
 // getRequest asks the engine for one stored message, or for a batch of them.
@@ -54,6 +55,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 	var info struct {
 		Error   *apiError `json:"error"`
 		Created time.Time `json:"created"`
+		Asked   time.Time `json:"ts"`
 		State   struct {
 			FirstSeq  uint64    `json:"first_seq"`
 			FirstTime time.Time `json:"first_ts"`
@@ -86,7 +88,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes,
 		Subjects: st.Subjects,
 		MaxAge:   info.Config.MaxAge, Created: created(info.Created, info.Config.Metadata), Replicas: info.Config.Replicas,
-		Leader: info.Cluster.Leader,
+		Leader: info.Cluster.Leader, Asked: info.Asked,
 	}, nil
 }
 

@@ -26,7 +26,6 @@ type BacklogOptions struct {
 	// Watermark is up to which number of a partition everything is in the tables, as far as is known. Where nothing is
 	// known everything in the stream counts as waiting.
 	Watermark func(partition uint8) (seq uint64, known bool)
-	Now       func() time.Time
 }
 
 const (
@@ -49,18 +48,30 @@ const (
 // tail is a partition behind its watermark. Only look changes it.
 type tail struct {
 	passed uint64 // up to here, frames behind the watermark have no records
+	clock  clock
 	now    atomic.Pointer[sight]
+}
+
+// clock is what time it is for the engine, which dates the frames: the clock of this machine may be wrong by hours.
+type clock struct{ theirs, ours time.Time }
+
+// age is how old a frame is, as far as the clock was ever read.
+func (c *clock) age(stored time.Time) time.Duration {
+	if c.theirs.IsZero() {
+		return 0
+	}
+	return c.theirs.Sub(stored) + time.Since(c.ours)
 }
 
 // sight is what a look has found. Times of this process are only compared with each other.
 type sight struct {
-	mark   uint64
-	known  bool
-	moved  time.Time // the watermark did
-	asked  time.Time // the engine last answered
-	first  uint64    // number of the first frame that waits; 0 if none does
-	stored time.Time // when the engine stored it
-	seen   time.Time // when this process first saw it
+	mark  uint64
+	known bool
+	moved time.Time     // the watermark did
+	asked time.Time     // the engine last answered
+	first uint64        // number of the first frame that waits; 0 if none does
+	seen  time.Time     // when this process first saw it
+	age   time.Duration // it had then
 }
 
 // NewBacklog makes one that knows nothing until the first Look.
@@ -134,12 +145,23 @@ func (b *Backlog) look(ctx context.Context, p uint8, t *tail) {
 			return
 		case records:
 			if seq != s.first {
-				s.first, s.stored, s.seen = seq, at, now
+				b.readClock(ctx, p, &t.clock)
+				s.first, s.seen, s.age = seq, now, max(0, t.clock.age(at))
 			}
 			s.asked = now
 			return
 		}
 		t.passed = seq
+	}
+}
+
+// readClock asks the engine for its time, at most every ten seconds. If it does not answer, the last one counts.
+func (b *Backlog) readClock(ctx context.Context, p uint8, c *clock) {
+	if !c.theirs.IsZero() && time.Since(c.ours) < askAgain {
+		return
+	}
+	if st, err := b.o.Engine.Partition(p).State(ctx); err == nil {
+		*c = clock{st.Asked, time.Now()}
 	}
 }
 
@@ -161,7 +183,7 @@ func (b *Backlog) Stats() BacklogStats {
 	all := *b.all.Load()
 	out := make(BacklogStats, len(all))
 	for p, t := range all {
-		out[p] = t.stats(b.o.Now())
+		out[p] = t.stats()
 	}
 	return out
 }
@@ -169,12 +191,12 @@ func (b *Backlog) Stats() BacklogStats {
 // Age is that of Stats. It asks nobody, and every request may call it.
 func (b *Backlog) Age() (age time.Duration) {
 	for _, t := range *b.all.Load() {
-		age = max(age, t.stats(b.o.Now()).Age)
+		age = max(age, t.stats().Age)
 	}
 	return age
 }
 
-func (t *tail) stats(now time.Time) PartitionBacklog {
+func (t *tail) stats() PartitionBacklog {
 	s := t.now.Load()
 	if s == nil {
 		return PartitionBacklog{Silent: true}
@@ -184,8 +206,7 @@ func (t *tail) stats(now time.Time) PartitionBacklog {
 		Watermark: s.mark, Known: s.known, First: s.first, Silent: s.asked.IsZero() || silent > askAgain+silentAfter,
 	}
 	if s.first > 0 {
-		// The engine's clock and this machine's may differ: a frame is at least as old as this process knows it.
-		out.Age = max(now.Sub(s.stored), time.Since(s.seen))
+		out.Age = s.age + time.Since(s.seen)
 		out.Still = max(0, min(out.Age, time.Since(s.moved)))
 		return out
 	}

@@ -26,7 +26,10 @@ func TestFullAccount(t *testing.T) {
 		w.restart(i)
 	}
 	w.startNodes()
-	w.endure(t, []fault{{"NATS account full", false, fillAccount}})
+	w.endure(t, []fault{
+		{"NATS account too small for another node", true, smallAccount},
+		{"NATS account full", false, fillAccount},
+	})
 }
 
 // account is the configuration of an account that may store so many megabytes, of all copies together.
@@ -44,6 +47,15 @@ func (w *world) limit(t *testing.T, more uint64) {
 	for i, s := range w.servers {
 		s.Reload(strings.Replace(w.configs[i], account(450), account(max(450, info.Store>>20+more)), 1))
 	}
+}
+
+// smallAccount leaves an account as large as three nodes need, and starts a fourth one: it says how large the account must be.
+func smallAccount(t *testing.T, w *world, _ *ledger) {
+	for i, s := range w.servers {
+		s.Reload(strings.Replace(w.configs[i], account(450), account(400), 1)) // three need 338 MB, four 440
+	}
+	w.doesNotStart(t, "the NATS account may store 400 MiB, and 440 MiB are needed")
+	w.limit(t, 0)
 }
 
 func fillAccount(t *testing.T, w *world, _ *ledger) {

@@ -147,7 +147,7 @@ func Open(ctx context.Context, c Config) (_ *Service, err error) {
 		return nil, err
 	}
 	s.backlog = loader.NewBacklog(loader.BacklogOptions{
-		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark, Now: s.Now,
+		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark,
 	})
 	s.backlog.Look(ctx) // before the first request asks
 	if err = s.openAPI(ctx, ids, digest); err != nil {
