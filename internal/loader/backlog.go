@@ -68,6 +68,7 @@ type sight struct {
 	mark  uint64
 	known bool
 	moved time.Time     // the watermark did
+	begun time.Time     // the first look was
 	asked time.Time     // the engine last answered
 	first uint64        // number of the first frame that waits; 0 if none does
 	seen  time.Time     // when this process first saw it
@@ -119,7 +120,7 @@ func (b *Backlog) Look(ctx context.Context) {
 
 func (b *Backlog) look(ctx context.Context, p uint8, t *tail) {
 	now := time.Now()
-	s := sight{moved: now}
+	s := sight{moved: now, begun: now}
 	if before := t.now.Load(); before != nil {
 		s = *before
 	}
@@ -211,7 +212,9 @@ func (t *tail) stats() PartitionBacklog {
 		return out
 	}
 	if out.Silent = s.asked.IsZero() || silent > silentAfter; out.Silent {
-		out.Age = min(silent, time.Since(s.moved))
+		if out.Age = silent; s.asked.IsZero() {
+			out.Age = time.Since(s.begun)
+		}
 	}
 	return out
 }

@@ -91,6 +91,12 @@ func TestBacklog(t *testing.T) {
 		got.Age() < silentAfter || got.Age() > time.Since(begun)+silentAfter {
 		t.Errorf("without the engine: got %+v, want one that is not known", got)
 	}
+	before := b.Stats()[0].Age
+	mark.Add(1) // a commit of what was read before: something behind it may have waited as long
+	b.Look(ctx)
+	if got := b.Stats()[0].Age; got < before {
+		t.Errorf("without the engine, after a commit: got %v, want %v or more", got, before)
+	}
 }
 
 // A partition is unloaded when its watermark stands still though frames wait.

@@ -90,12 +90,12 @@ func (s tables) put(files map[string][]byte) {
 	}
 }
 
-// untouched does something while no node reaches the bucket: else files are missing in a copy.
+// untouched does something while no node reaches the bucket: else files are missing in a copy. No node can know of it before the end.
 func (w *world) untouched(do func()) {
 	w.spoiler.Set(func(*http.Request) string { return "reset" })
 	defer w.spoiler.Set(nil)
 	time.Sleep(time.Second) // requests that are on their way end
-	do()
+	w.witness.Unseen(do)
 }
 
 // alarmed waits until every node has an alarm, or no node has it.

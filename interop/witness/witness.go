@@ -55,6 +55,7 @@ type Witness struct {
 	done  map[string]int // lies by claim
 	still map[int]standing
 	back  time.Time // when an older copy of the tables was seen in their place
+	away  bool      // somebody changes the tables, and no node can see it
 	met   map[*servicetest.Server]time.Time
 	doubt []lie // an alarm that is off: right if loading goes on at once, of which a node may hear first
 }
@@ -105,6 +106,18 @@ func (w *Witness) Begin() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begun, w.signs = time.Now(), map[string]time.Duration{}
+}
+
+// Unseen does something to the tables while no node reaches them. What was said meanwhile is not held against the truth.
+func (w *Witness) Unseen(do func()) {
+	set := func(away bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.away, w.back = away, time.Now()
+	}
+	set(true)
+	defer set(false)
+	do()
 }
 
 // Signs says after how long each sign was first seen since Begin.
@@ -165,7 +178,7 @@ func (w *Witness) look(ctx context.Context) {
 		}
 	}
 	w.settle(now, stood)
-	if waited < 2*w.s.Commit+tolerance || now.Sub(w.back) < putBackAfter {
+	if waited < 2*w.s.Commit+tolerance || w.away || now.Sub(w.back) < putBackAfter {
 		return
 	}
 	w.asked++
