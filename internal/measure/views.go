@@ -80,6 +80,7 @@ func (s *scope) functions() template.FuncMap {
 		"type":       s.eventType,
 		"converts":   s.converts,
 		"columns":    s.list,
+		"few":        func() int { return s.few },
 		"windowMax":  func() int64 { return int64(s.Window / time.Microsecond) },
 		"plausible":  func(x string) string { return "CASE WHEN abs(" + x + ") <= 1e15 THEN " + x + " ELSE 0 END" },
 		"basis":      func() string { return basisName },

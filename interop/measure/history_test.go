@@ -148,6 +148,7 @@ func (h *history) rows(n int, edges bool) (out []event.Row) {
 		out = append(out, h.windows()...)
 		out = append(out, h.crowds()...)
 		out = append(out, h.bases()...)
+		out = append(out, h.eager()...)
 		out = append(out, h.valueless()...)
 	}
 	return out
@@ -180,7 +181,8 @@ func (h *history) windows() (out []event.Row) {
 	return out
 }
 
-// bases are impressions of a device and of a person, each followed by one of the same household, which is newer and weaker.
+// bases are impressions of a device and of a person, each followed by one of the same household, which is newer and weaker; and
+// one of a person and a device, who both buy.
 func (h *history) bases() (out []event.Row) {
 	for _, device := range []string{"", "5b0f4b6e-0000-4000-8000-00000000000a"} {
 		person, home := h.hash(), h.hash()
@@ -192,6 +194,27 @@ func (h *history) bases() (out []event.Row) {
 		r := h.report("edge", "purchase", h.begin+2)
 		r.EmailSHA256, r.IFA, r.IPSHA256 = person, device, home
 		out = append(out, r)
+	}
+	both := impression{Dataset: "edge", Micros: h.begin * 1e6, email: h.hash(), ifa: "5b0f4b6e-0000-4000-8000-00000000000b"}
+	out = append(out, h.impress(both)...)
+	r := h.report("edge", "purchase", h.begin)
+	r.EmailSHA256, r.IFA = both.email, both.ifa
+	return append(out, r)
+}
+
+// eager are people with as many impressions as the views hold against each of their purchases, and with more, at the same times.
+// They buy before, between and at the times of their impressions.
+func (h *history) eager() (out []event.Row) {
+	for _, impressions := range []int64{16, 17, 18} {
+		person := h.hash()
+		for k := range impressions {
+			out = append(out, h.impress(impression{Dataset: "edge", Micros: (h.begin + k/2*10) * 1e6, email: person})...)
+		}
+		for _, at := range []int64{-1, 0, 31, 50, 12 * 10} {
+			r := h.report("edge", "purchase", h.begin+at)
+			r.EmailSHA256 = person
+			out = append(out, r)
+		}
 	}
 	return out
 }

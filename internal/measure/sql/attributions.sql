@@ -26,38 +26,71 @@ asked AS (
   WHERE {{identifier "c"}} IS NOT NULL
 {{end}}
 ),
+known AS (
+  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, count(*) AS impressions
+  FROM touched
+  GROUP BY COALESCE(data_set_id, ''), basis, identifier
+{{if few}}
+  HAVING count(*) > 0 AND min(basis) > 0
+{{end}}
+),
+sought AS (
+  SELECT a.event_id, a.data_set_id, a.event_type, a.event_time, a.value, a.currency_code, a.optimization_eligible,
+    a.place, a.basis, a.identifier, {{micros "a.event_time"}} AS at_micros, k.impressions
+  FROM asked a
+  JOIN known k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
+),
 time_line AS (
-  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, {{micros "impression_time"}} AS at_micros,
-    {{micros "impression_time"}} AS seen_micros,
+  SELECT COALESCE(t.data_set_id, '') AS place, t.basis, t.identifier, {{micros "t.impression_time"}} AS at_micros,
+    {{micros "t.impression_time"}} AS seen_micros,
     NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
     NULL AS optimization_eligible
-  FROM touched
+  FROM touched t
+{{if few}}
+  JOIN known k ON k.place = COALESCE(t.data_set_id, '') AND k.basis = t.basis AND k.identifier = t.identifier
+  WHERE k.impressions > {{few}}
+{{end}}
   UNION ALL
-  SELECT a.place, a.basis, a.identifier, {{micros "a.event_time"}}, NULL,
-    a.event_id, a.data_set_id, a.event_type, a.event_time, a.value, a.currency_code, a.optimization_eligible
-  FROM asked a
-  JOIN (
-    SELECT DISTINCT COALESCE(data_set_id, '') AS place, basis, identifier FROM touched
-  ) k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
+  SELECT place, basis, identifier, at_micros, NULL,
+    event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible
+  FROM sought
+{{if few}}
+  WHERE impressions > {{few}}
+{{end}}
 ),
 looked_back AS (
   SELECT event_id, data_set_id, event_type, event_time, value, currency_code, optimization_eligible, place, basis, identifier,
     at_micros, max(seen_micros) OVER (PARTITION BY identifier, basis, place ORDER BY at_micros) AS seen_micros
   FROM time_line
 ),
-ranked AS (
+paired AS (
+{{if few}}
+  SELECT s.event_id, s.data_set_id, s.event_type, s.event_time, s.value, s.currency_code, s.basis, s.at_micros,
+    {{micros "t.impression_time"}} AS seen_micros, t.impression_id, t.impression_time, t.cp_id,
+    (s.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
+  FROM sought s
+  JOIN touched t ON t.identifier = s.identifier AND t.basis = s.basis AND COALESCE(t.data_set_id, '') = s.place
+  WHERE s.impressions <= {{few}} AND {{micros "t.impression_time"}} <= s.at_micros
+  UNION ALL
+{{end}}
   SELECT l.event_id, l.data_set_id, l.event_type, l.event_time, l.value, l.currency_code, l.basis, l.at_micros, l.seen_micros,
     t.impression_id, t.impression_time, t.cp_id,
-    (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible,
-    row_number() OVER (
-      PARTITION BY l.event_id
-      ORDER BY CASE WHEN l.basis = 3 THEN 1 ELSE 0 END, l.seen_micros DESC, t.impression_id,
-        CASE WHEN l.basis = 1 THEN 0 ELSE 1 END, t.cp_id NULLS LAST
-    ) AS choice
+    (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
   FROM looked_back l
   JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
     AND {{micros "t.impression_time"}} = l.seen_micros
-  WHERE l.event_id IS NOT NULL AND l.at_micros - l.seen_micros < {{windowMax}}
+  WHERE l.event_id IS NOT NULL
+),
+ranked AS (
+  SELECT event_id, data_set_id, event_type, event_time, value, currency_code, basis, at_micros, seen_micros,
+    impression_id, impression_time, cp_id, optimization_eligible,
+    row_number() OVER (
+      PARTITION BY event_id
+      ORDER BY CASE WHEN basis = 3 THEN 1 ELSE 0 END, seen_micros DESC, impression_id,
+        CASE WHEN basis = 1 THEN 0 ELSE 1 END, cp_id NULLS LAST
+    ) AS choice
+  FROM paired
+  WHERE at_micros - seen_micros < {{windowMax}}
 )
 SELECT event_id, data_set_id, event_type, event_time, value, currency_code, impression_id, impression_time, cp_id,
   {{basis}} AS basis,
