@@ -22,12 +22,12 @@ import (
 
 // row is what is compared of a stored event.
 type row struct {
-	id, dataset, email, partner, privacy string
-	value                                int
+	id, dataset, email, partner, order, privacy string
+	value                                       int
 }
 
 // check holds the service against the model: iceberg-go reads the tables through the catalog and from where they are, sluice
-// export has the same rows, sluice lake check finds nothing, receipts can be looked up.
+// export has the same rows, sluice lake check finds nothing, receipts can be looked up, the views of DuckDB count each order once.
 func (w *world) check() {
 	w.Helper()
 	w.start()
@@ -44,6 +44,7 @@ func (w *world) check() {
 	}
 	w.stop(syscall.SIGTERM)
 	w.compare("the tables of a stopped service", w.readAt(w.location()))
+	w.must(w.checkViews(w.Context()))
 	w.sluice("lake", "check")
 }
 
@@ -78,9 +79,9 @@ func (w *world) differs(rows []row) error {
 			wrong = append(wrong, fmt.Sprintf("event %d was never sent, or was sent after the backup", r.value))
 			continue
 		}
-		want := row{r.id, e.dataset, hexHash(e.person), fmt.Sprintf("p-%d", r.value), r.privacy, r.value}
+		want := row{r.id, e.dataset, hexHash(e.person), fmt.Sprintf("p-%d", r.value), orderOf(r.value), r.privacy, r.value}
 		if e.suppressed {
-			want.email, want.partner, want.privacy = "", "", "suppressed"
+			want.email, want.partner, want.order, want.privacy = "", "", "", "suppressed"
 		}
 		if r != want {
 			wrong = append(wrong, fmt.Sprintf("event %d: got %+v, want %+v", r.value, r, want))
@@ -110,11 +111,12 @@ func (w *world) exported() (rows []row) {
 			Dataset string  `json:"data_set_id"`
 			Email   string  `json:"email_sha256"`
 			Partner string  `json:"partner_id"`
+			Order   string  `json:"order_id"`
 			Privacy string  `json:"privacy"`
 			Value   float64 `json:"value"`
 		}
 		w.must(json.Unmarshal([]byte(line), &r))
-		rows = append(rows, row{r.ID, r.Dataset, r.Email, r.Partner, r.Privacy, int(r.Value)})
+		rows = append(rows, row{r.ID, r.Dataset, r.Email, r.Partner, r.Order, r.Privacy, int(r.Value)})
 	}
 	return rows
 }
@@ -163,26 +165,33 @@ func (w *world) readCatalog(ctx context.Context) ([]row, error) {
 // readAt reads the events from where the tables are: the newest version that is there.
 func (w *world) readAt(url string) func(context.Context) ([]row, error) {
 	return func(ctx context.Context) ([]row, error) {
-		dir, remote := strings.CutPrefix(url, "s3://")
-		if remote {
-			dir = filepath.Join(filepath.Dir(w.bucket.Dir), dir)
-		} else {
-			dir = strings.TrimPrefix(url, "file://")
-		}
-		name, err := newest(filepath.Join(dir, "events", "metadata"))
-		if err != nil {
-			return nil, err
-		}
-		location := filepath.Join(dir, "events", "metadata", name)
-		if remote {
-			location = url + "/events/metadata/" + name
-		}
-		t, err := table.NewFromLocation(ctx, table.Identifier{"sluice", "events"}, location, io.LoadFSFunc(w.bucket.Properties(), location), nil)
+		t, err := w.openAt(ctx, url)
 		if err != nil {
 			return nil, err
 		}
 		return scan(ctx, t, url)
 	}
+}
+
+func (w *world) openAt(ctx context.Context, url string) (*table.Table, error) {
+	dir := w.onDisk(url)
+	name, err := newest(filepath.Join(dir, "events", "metadata"))
+	if err != nil {
+		return nil, err
+	}
+	location := filepath.Join(dir, "events", "metadata", name)
+	if strings.HasPrefix(url, "s3://") {
+		location = url + "/events/metadata/" + name
+	}
+	return table.NewFromLocation(ctx, table.Identifier{"sluice", "events"}, location, io.LoadFSFunc(w.bucket.Properties(), location), nil)
+}
+
+// onDisk is where something with an address is on this machine: the objects of the bucket are plain files.
+func (w *world) onDisk(url string) string {
+	if name, remote := strings.CutPrefix(url, "s3://"); remote {
+		return filepath.Join(filepath.Dir(w.bucket.Dir), name)
+	}
+	return strings.TrimPrefix(url, "file://")
 }
 
 // newest is the name of the newest version of a table.
@@ -213,7 +222,7 @@ func scan(ctx context.Context, t *table.Table, place string) (rows []row, err er
 			return nil, fmt.Errorf("the tables are at %s and list a file at %s", place, name)
 		}
 	}
-	_, batches, err := t.Scan(table.WithSelectedFields("event_id", "data_set_id", "email_sha256", "partner_id", "privacy", "value")).ToArrowRecords(ctx)
+	_, batches, err := t.Scan(table.WithSelectedFields("event_id", "data_set_id", "email_sha256", "partner_id", "order_id", "privacy", "value")).ToArrowRecords(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +245,7 @@ func scan(ctx context.Context, t *table.Table, place string) (rows []row, err er
 			if err != nil {
 				return nil, err
 			}
-			rows = append(rows, row{text["event_id"](i), text["data_set_id"](i), unhash(text["email_sha256"](i)), text["partner_id"](i), text["privacy"](i), int(value)})
+			rows = append(rows, row{text["event_id"](i), text["data_set_id"](i), unhash(text["email_sha256"](i)), text["partner_id"](i), text["order_id"](i), text["privacy"](i), int(value)})
 		}
 		batch.Release()
 	}

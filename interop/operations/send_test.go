@@ -26,9 +26,12 @@ func (w *world) event(dataset string) (value int, body string) {
 	}
 	w.events[value] = e
 	return value, fmt.Sprintf(`{"data_set_id":%q,"timestamp":%d,"event_type":"purchase","value":%d,"currency_code":"EUR",`+
-		`"identifiers":{"email_sha256":%q,"partner_id":"p-%d"},"privacy":{"mmt_only":false%s}}`,
-		dataset, w.now().Add(-time.Minute).Unix(), value, hexHash(e.person), value, consent)
+		`"identifiers":{"email_sha256":%q,"partner_id":"p-%d"},"custom_data":{"order_id":%q},"privacy":{"mmt_only":false%s}}`,
+		dataset, w.now().Add(-time.Minute).Unix(), value, hexHash(e.person), value, orderOf(value), consent)
 }
+
+// orderOf is the order that an event reports. Some report the same.
+func orderOf(value int) string { return fmt.Sprint("o-", value/3) }
 
 // request makes one of a few events, with an idempotency key or without one.
 func (w *world) request(dataset string, keyed bool) *requestModel {
