@@ -55,11 +55,8 @@ type tail struct {
 // clock is what time it is for the engine, which dates the frames: the clock of this machine may be wrong by hours.
 type clock struct{ theirs, ours time.Time }
 
-// age is how old a frame is, as far as the clock was ever read.
+// age is how old a frame is.
 func (c *clock) age(stored time.Time) time.Duration {
-	if c.theirs.IsZero() {
-		return 0
-	}
 	return c.theirs.Sub(stored) + time.Since(c.ours)
 }
 
@@ -146,7 +143,9 @@ func (b *Backlog) look(ctx context.Context, p uint8, t *tail) {
 			return
 		case records:
 			if seq != s.first {
-				b.readClock(ctx, p, &t.clock)
+				if b.readClock(ctx, p, &t.clock); t.clock.theirs.IsZero() {
+					return // its age is not known: the next look asks again
+				}
 				s.first, s.seen, s.age = seq, now, max(0, t.clock.age(at))
 			}
 			s.asked = now
