@@ -25,18 +25,13 @@ func (d *Decoder) checkCustomData(t *draft, r *Row) {
 		good = false
 	}
 	if good && t.customNulls {
-		raw = d.withoutNulls(raw)
+		from := d.scan.Arena.Len()
+		d.scan.Arena.Grow(len(raw))
+		jsonscan.WriteWithoutNulls(&d.scan.Arena, raw)
+		raw = d.scan.Arena.String()[from:]
 		if t.customArrayNulls {
 			d.warn(NullDropped, pointer, "An array in custom_data held nulls. They were dropped, so other elements moved.")
 		}
 	}
 	r.CustomData = raw
-}
-
-// withoutNulls returns the text without nulls. It is memory of the scanner.
-func (d *Decoder) withoutNulls(raw string) string {
-	from := d.scan.Arena.Len()
-	d.scan.Arena.Grow(len(raw))
-	jsonscan.WriteWithoutNulls(&d.scan.Arena, raw)
-	return d.scan.Arena.String()[from:]
 }

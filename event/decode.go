@@ -34,8 +34,10 @@ type Policy struct {
 
 // SuppressionList knows identifiers of people whose events must not be matched.
 type SuppressionList interface {
-	// Lists says whether a row carries one of them.
-	Lists(*Row) bool
+	// Seek appends what stands for the identifiers of a row, and begins to read for it, from memory that no cache has.
+	Seek(*Row, []uint64) []uint64
+	// Lists says whether a row has one of them, by what Seek appended for it.
+	Lists([]uint64) bool
 }
 
 // Shape is what a body must be.
@@ -75,6 +77,7 @@ type Decoder struct {
 	unknown  int       // its unknown members
 	unread   int       // its consent signals that were not understood
 	sids     []int32   // memory for the gpp_sid of the rows
+	sought   []uint64  // of the event being read, in the suppression list
 
 	lone      consent               // the first GPP string of this body
 	consented bool                  // there is one

@@ -215,6 +215,9 @@ func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
 	sent |= d.identifier(t, fieldIFA, kindIFA, &r.IFA)
 	sent |= d.identifier(t, fieldIP, kindIP, &r.IPSHA256)
 	d.identifier(t, fieldPartner, kindPartner, &r.PartnerID)
+	if d.policy.Suppression != nil {
+		d.sought = d.policy.Suppression.Seek(r, d.sought[:0])
+	}
 	if sent == 0 {
 		d.problem(MissingIdentifier, fieldTable[fieldIdentifiers].Pointer, missingIdentifier(t), "")
 		p := &d.problems[len(d.problems)-1]

@@ -283,7 +283,7 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	if s.GPP != nil {
 		r.GPPString, r.GPPSID = t.text[fieldGPPString], s.SIDs
 	}
-	listed := d.policy.Suppression != nil && d.policy.Suppression.Lists(r)
+	listed := d.policy.Suppression != nil && d.policy.Suppression.Lists(d.sought)
 	if listed && r.Privacy != Suppressed {
 		r.Privacy = Suppressed
 		d.warn(PrivacySuppressed, "/identifiers", listedMessage)

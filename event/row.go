@@ -1,6 +1,9 @@
 package event
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Outcome is what the consent signals of an event allow. Larger is more restrictive.
 type Outcome uint8
@@ -106,17 +109,11 @@ func ParseID(s string) (ID, bool) {
 			}
 			continue
 		}
-		c := s[i]
-		var v byte
-		switch {
-		case c >= '0' && c <= '9':
-			v = c - '0'
-		case c >= 'a' && c <= 'f':
-			v = c - 'a' + 10
-		default:
+		v := strings.IndexByte(hexDigits, s[i])
+		if v < 0 {
 			return ID{}, false
 		}
-		id[n/2] = id[n/2]<<4 | v
+		id[n/2] = id[n/2]<<4 | byte(v)
 		n++
 	}
 	return id, true

@@ -26,7 +26,7 @@ func newDigester(secret []byte, k identifier.Kind, dataset string) digester {
 	sum := h.Sum(nil)
 	d := digester{k0: binary.LittleEndian.Uint64(sum), k1: binary.LittleEndian.Uint64(sum[8:]), most: math.MaxInt}
 	if k == identifier.Email || k == identifier.IP {
-		d.most = sha256.Size // half of the digits of a SHA-256, twice as many bits as a digest
+		d.most = 16 // digits of a SHA-256: as many bits as a digest has
 	}
 	return d
 }
@@ -51,9 +51,9 @@ func (d *digester) digest(id string) uint64 {
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
 	v0 ^= last
 	v2 ^= 0xff
-	for range 3 {
-		v0, v1, v2, v3 = round(v0, v1, v2, v3)
-	}
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
+	v0, v1, v2, v3 = round(v0, v1, v2, v3)
 	return v0 ^ v1 ^ v2 ^ v3
 }
 

@@ -28,7 +28,8 @@ import (
 )
 
 const (
-	// MaxEntries bounds the list: 128 MiB in the memory of each node. Arbitrary, above the ten million that must fit.
+	// MaxEntries bounds the list: 128 MiB in the memory of each node, and 24 MiB for the filter. Arbitrary, above the ten
+	// million that must fit.
 	MaxEntries = 16 << 20
 	// chunkSize is how many digests a chunk has at most: half a mebibyte, far below what a message may have.
 	chunkSize = 64 << 10
@@ -212,7 +213,6 @@ func (l *List) read(ctx context.Context) (uint64, func(), error) {
 		if digests == nil {
 			if st, err := l.kv.Size(ctx); err == nil { // all at once: growing to it would use twice the memory
 				digests = make([]uint64, 0, min(MaxEntries, st/8+chunkSize))
-				huge(digests)
 			}
 		}
 		for i := range c.len() {
@@ -231,7 +231,7 @@ func (l *List) read(ctx context.Context) (uint64, func(), error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		probes[g.dataset] = append(probes[g.dataset], probe{g.kind, newDigester(secret, g.kind, g.dataset)})
+		probes[g.dataset] = append(probes[g.dataset], newProbe(secret, g.kind, g.dataset))
 	}
 	s.index(digests)
 	for dataset, own := range probes {

@@ -126,7 +126,7 @@ func add(t testing.TB, l *List, name, dataset string, k identifier.Kind, ids ...
 
 func lists(l *List, dataset string, r event.Row) bool {
 	s := l.Of(dataset)
-	return s != nil && s.Lists(&r)
+	return s != nil && s.Lists(s.Seek(&r, nil))
 }
 
 func TestList(t *testing.T) {
@@ -286,8 +286,9 @@ func BenchmarkLists(b *testing.B) {
 		kinds := []identifier.Kind{identifier.Email, identifier.IP, identifier.IFA}
 		c := &scope{set: s}
 		for _, k := range kinds {
-			c.probes = append(c.probes, probe{k, newDigester(make([]byte, 32), k, "")})
+			c.probes = append(c.probes, newProbe(make([]byte, 32), k, ""))
 		}
+		sought := make([]uint64, 0, 8)
 		rows := make([]event.Row, 4096)
 		for i := range rows {
 			id := func() string { return fmt.Sprintf("%016x%048x", r.Uint64(), r.Uint64()) }
@@ -297,7 +298,7 @@ func BenchmarkLists(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				c.Lists(&rows[i%len(rows)])
+				c.Lists(c.Seek(&rows[i%len(rows)], sought[:0]))
 				i++
 			}
 			b.ReportMetric(float64(8*len(s.digests)+4*len(s.starts)+8*len(s.filter))/float64(n), "bytes/entry")
