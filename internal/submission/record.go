@@ -255,6 +255,8 @@ func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition 
 		for _, n := range s.Erased.members() {
 			*n = int(r.small(math.MaxUint16))
 		}
+		e := &s.Erased
+		r.bad = r.bad || e.Accepted < max(1, e.Late, e.Restricted+e.Suppressed) // no writer counts so
 	}
 	if kind&flagWarned != 0 {
 		for n := r.count(2); n > 0; n-- {

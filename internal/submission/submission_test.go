@@ -196,6 +196,7 @@ func FuzzDecodeRecord(f *testing.F) {
 	f.Add(string(AppendRecord(nil, full())))
 	f.Add(string(AppendRecord(nil, &Submission{Kind: Rejected, DatasetID: "d", Rejections: []event.Rejection{{Code: "X", Count: 1}}})))
 	f.Add("\x01\x00")
+	f.Add("\x01A00000000000000000\x010\x00000\x00\x00") // flags of erased rows, and none erased
 	f.Fuzz(func(t *testing.T, rec string) {
 		s, err := testIDs.DecodeRecord(rec, 1, 2, 3)
 		if err != nil {
