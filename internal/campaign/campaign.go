@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unique"
 
 	"sluice/event"
 )
@@ -81,6 +82,15 @@ type valueSum struct {
 // Len is how many campaigns there are.
 func (t *Tally) Len() int { return len(t.by) }
 
+// Numbers is how many numbers Each gives, at most.
+func (t *Tally) Numbers() int {
+	n := len(t.other.types) + len(t.other.values)
+	for _, c := range t.by {
+		n += len(c.types) + len(c.values) + 1
+	}
+	return n
+}
+
 // Add counts an event.
 func (t *Tally) Add(r *event.Row) {
 	c := t.by[r.CampaignID]
@@ -123,7 +133,7 @@ func (c *cell) countType(eventType string) {
 			return
 		}
 	}
-	c.types = append(c.types, typeCount{strings.Clone(eventType), 1})
+	c.types = append(c.types, typeCount{unique.Make(eventType).Value(), 1})
 }
 
 func (c *cell) addValue(kind, currency string, value float64) {
@@ -134,7 +144,7 @@ func (c *cell) addValue(kind, currency string, value float64) {
 			return
 		}
 	}
-	c.values = append(c.values, valueSum{kind, strings.Clone(currency), 1, value})
+	c.values = append(c.values, valueSum{kind, unique.Make(currency).Value(), 1, value})
 }
 
 // Totals adds the number of events of each campaign to out.

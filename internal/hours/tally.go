@@ -202,10 +202,10 @@ func one(b bool) int64 {
 	return 0
 }
 
-// Campaigns is how many campaigns the tally has, in all datasets and hours.
-func (t *Tally) Campaigns() (n int) {
+// CampaignNumbers is how many numbers of campaigns the tally has, in all datasets and hours.
+func (t *Tally) CampaignNumbers() (n int) {
 	for _, c := range t.cells {
-		n += c.campaigns.Len()
+		n += c.campaigns.Numbers()
 	}
 	return n
 }
@@ -217,7 +217,7 @@ func Hours(tallies ...*Tally) []lake.Hour {
 	for _, t := range tallies {
 		for key, c := range t.cells {
 			most += 5*len(c.types) + len(c.identifiers) + len(c.privacy) + len(c.ages) + len(c.values) + len(c.rejections) +
-				len(c.warnings) + len(c.requests) + len(c.submissions) + 3*c.campaigns.Len()
+				len(c.warnings) + len(c.requests) + len(c.submissions) + c.campaigns.Numbers()
 			campaigns[key.dataset] += c.campaigns.Len()
 		}
 	}

@@ -1,6 +1,8 @@
 package hours
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -124,5 +126,32 @@ func TestTallyKeepsNoFrame(t *testing.T) {
 	}
 	if len(hours) < 4 {
 		t.Errorf("got %d numbers, want those of the event and the rejection", len(hours))
+	}
+}
+
+// The rows of a commit are made in one piece, however many campaigns, types and currencies there are: each commit makes
+// them again.
+func TestHoursAreMadeAtOnce(t *testing.T) {
+	at := halfPastNoon.Unix()
+	tally := Tally{}
+	for d := range 50 {
+		var rows []event.Row
+		for i := range 2000 {
+			rows = append(rows, event.Row{
+				ReceivedAt: at, EventTime: at, EventType: event.Types()[i%10].Name, CampaignID: fmt.Sprint("campaign-", i%40), CampaignName: "Autumn",
+				CurrencyCode: []string{"EUR", "USD", "GBP"}[i%3], Value: 1, HasValue: true,
+			})
+		}
+		tally.Add(&submission.Submission{ReceivedAt: at, DatasetID: fmt.Sprint("shop-", d), Kind: submission.Batch, Rows: rows})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rows := Hours(&tally)
+	runtime.ReadMemStats(&after)
+	if n := tally.CampaignNumbers(); len(rows) < n || n < 50*40*4 {
+		t.Fatalf("got %d rows, %d numbers of campaigns", len(rows), n)
+	}
+	if got, want := after.TotalAlloc-before.TotalAlloc, uint64(len(rows))*uint64(unsafe.Sizeof(rows[0])); got > want*3/2 {
+		t.Errorf("%d rows of %d bytes took %d", len(rows), want, got)
 	}
 }

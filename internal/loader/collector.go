@@ -291,18 +291,18 @@ func (c *collector) land(err error) {
 // maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
 const maxRejections = 64_000
 
-// maxCampaigns are how many campaigns may be counted, in all datasets, before the counts are written. Arbitrary, some
-// 16 MB.
-const maxCampaigns = 64_000
+// maxNumbers are how many numbers of campaigns may wait, in all datasets, before the counts are written. Until then
+// each commit shows all of them anew. Arbitrary: at most two for each event of a commit, some 16 MB.
+const maxNumbers = 128_000
 
 // assemble makes the batch of the lake, with the counts when they are due.
 func (c *collector) assemble() lake.Batch {
-	waits, campaigns := 0, 0
+	waits, numbers := 0, 0
 	for _, a := range c.assigned {
 		waits += len(a.rejections)
-		campaigns += a.tally.Campaigns()
+		numbers += a.tally.CampaignNumbers()
 	}
-	if waits > maxRejections || campaigns > maxCampaigns || c.l.o.Settle <= c.l.o.Age {
+	if waits > maxRejections || numbers > maxNumbers || c.l.o.Settle <= c.l.o.Age {
 		c.settleNow()
 	}
 	settles := c.counts == countsDue

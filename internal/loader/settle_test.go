@@ -324,3 +324,20 @@ func TestBatchFillsDuringACommit(t *testing.T) {
 	stop()
 	check(t, lk.Lake, sent)
 }
+
+// Counts do not wait when there are many of them: each commit makes all that wait anew.
+func TestManyNumbersDoNotWait(t *testing.T) {
+	src, events := &frames{}, 0
+	for d := range 70 {
+		s := made(1000, fmt.Sprint("shop-", d))
+		for i := range s.Rows {
+			s.Rows[i].CampaignID = fmt.Sprint("campaign-", i)
+		}
+		placed(t, s, uint64(d+1), 0)
+		src.list = append(src.list, stream.Frame{Seq: uint64(d + 1), Records: [][]byte{record(s)}})
+		events += len(s.Rows)
+	}
+	lk := openLake(t, t.TempDir(), nil)
+	start(t, Options{Stream: src, Lake: lk, Quarantine: t.TempDir(), MaxRows: 4000, Settle: time.Hour})
+	until(t, "counts", func() bool { return inTable(t, lk) > int64(events/2) })
+}
