@@ -166,14 +166,22 @@ func StartCluster(t testing.TB, n int) Cluster {
 	return servers
 }
 
-// Reserve returns a listener whose port nobody takes after it was closed: it is below those that the system gives to
-// connections.
+// Reserve returns a listener whose port nobody takes after it was closed, until the test ends: it is below those that the
+// system gives to connections, and other tests that reserve one, also in other processes, see that it is taken by the
+// UDP port of the same number.
 func Reserve(t testing.TB) net.Listener {
 	t.Helper()
 	for range 100 {
-		if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", 15_000+rand.IntN(17_000))); err == nil {
+		address := fmt.Sprint("127.0.0.1:", 15_000+rand.IntN(17_000))
+		claim, err := net.ListenPacket("udp", address)
+		if err != nil {
+			continue
+		}
+		if l, err := net.Listen("tcp", address); err == nil {
+			t.Cleanup(func() { claim.Close() })
 			return l
 		}
+		claim.Close()
 	}
 	t.Fatal("no port is free")
 	return nil

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -164,10 +163,7 @@ func (w *world) startNodes() {
 // freePort is an address where nobody listens: others must know it before the process that will listen there.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := enginetest.Reserve(t)
 	defer l.Close()
 	return l.Addr().String()
 }

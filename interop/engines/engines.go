@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"sluice/internal/catalog"
+	"sluice/internal/enginetest"
 	"sluice/internal/lake"
 	"sluice/internal/measure"
 )
@@ -211,10 +212,7 @@ func (s *Shown) Serve(t *testing.T) string {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := enginetest.Reserve(t)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
