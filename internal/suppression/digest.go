@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"math"
 	"math/bits"
 
 	"sluice/internal/identifier"
@@ -17,35 +16,44 @@ import (
 // would feel. Its key is an HMAC-SHA-256, with a secret of the service, of what it is for.
 type digester struct {
 	k0, k1 uint64
-	most   int // of the first bytes of an identifier: what tells one from another
+	ends   bool // of an identifier only its first and last 8 bytes count: what tells one from another
 }
 
 func newDigester(secret []byte, k identifier.Kind, dataset string) digester {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(string(k) + "\x00" + dataset))
 	sum := h.Sum(nil)
-	d := digester{k0: binary.LittleEndian.Uint64(sum), k1: binary.LittleEndian.Uint64(sum[8:]), most: math.MaxInt}
-	if k == identifier.Email || k == identifier.IP {
-		d.most = 16 // digits of a SHA-256: as many bits as a digest has
-	}
-	return d
+	// In a SHA-256 or a random UUID they have as many bits as a digest.
+	ends := k == identifier.Email || k == identifier.IP || k == identifier.IFA
+	return digester{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:]), ends}
 }
 
 // digest of an identifier as Fold spells it.
 func (d *digester) digest(id string) uint64 {
-	id = id[:min(len(id), d.most)]
 	v0, v1 := d.k0^0x736f6d6570736575, d.k1^0x646f72616e646f6d
 	v2, v3 := d.k0^0x6c7967656e657261, d.k1^0x7465646279746573
-	last := uint64(len(id)) << 56
-	for ; len(id) >= 8; id = id[8:] {
-		m := uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 |
-			uint64(id[4])<<32 | uint64(id[5])<<40 | uint64(id[6])<<48 | uint64(id[7])<<56
+	var last uint64
+	if n := len(id); d.ends && n > 16 {
+		m := word(id)
 		v3 ^= m
 		v0, v1, v2, v3 = round(v0, v1, v2, v3)
 		v0 ^= m
-	}
-	for i := range len(id) {
-		last |= uint64(id[i]) << (8 * i)
+		m = word(id[n-8:])
+		v3 ^= m
+		v0, v1, v2, v3 = round(v0, v1, v2, v3)
+		v0 ^= m
+		last = 16 << 56
+	} else {
+		last = uint64(n) << 56
+		for ; len(id) >= 8; id = id[8:] {
+			m := word(id)
+			v3 ^= m
+			v0, v1, v2, v3 = round(v0, v1, v2, v3)
+			v0 ^= m
+		}
+		for i := range len(id) {
+			last |= uint64(id[i]) << (8 * i)
+		}
 	}
 	v3 ^= last
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
@@ -55,6 +63,13 @@ func (d *digester) digest(id string) uint64 {
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
 	v0, v1, v2, v3 = round(v0, v1, v2, v3)
 	return v0 ^ v1 ^ v2 ^ v3
+}
+
+// word is the first 8 bytes of an identifier.
+func word(id string) uint64 {
+	_ = id[7]
+	return uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 |
+		uint64(id[4])<<32 | uint64(id[5])<<40 | uint64(id[6])<<48 | uint64(id[7])<<56
 }
 
 func round(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {
