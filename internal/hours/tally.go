@@ -1,7 +1,11 @@
 package hours
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"unique"
 
 	"sluice/event"
@@ -83,6 +87,10 @@ type Tally struct {
 type cellKey struct {
 	hour    int64
 	dataset string
+}
+
+func (k cellKey) compare(o cellKey) int {
+	return cmp.Or(strings.Compare(k.dataset, o.dataset), cmp.Compare(k.hour, o.hour))
 }
 
 type cell struct {
@@ -210,12 +218,15 @@ func (t *Tally) CampaignNumbers() (n int) {
 	return n
 }
 
-// Hours are tallies as the rows of one commit, of each dataset at most campaign.Max campaigns.
+// Hours are tallies as the rows of one commit, of each dataset at most campaign.Max campaigns. Those of an hour of a
+// dataset follow each other, and these are in order: the table sorts them in a fraction of the time.
 func Hours(tallies ...*Tally) []lake.Hour {
 	most := 0
 	campaigns := map[string]int{}
+	keys := map[cellKey]bool{}
 	for _, t := range tallies {
 		for key, c := range t.cells {
+			keys[key] = true
 			most += 5*len(c.types) + len(c.identifiers) + len(c.privacy) + len(c.ages) + len(c.values) + len(c.rejections) +
 				len(c.warnings) + len(c.requests) + len(c.submissions) + c.campaigns.Numbers()
 			campaigns[key.dataset] += c.campaigns.Len()
@@ -228,9 +239,11 @@ func Hours(tallies ...*Tally) []lake.Hour {
 		}
 	}
 	out := make([]lake.Hour, 0, most)
-	for _, t := range tallies {
-		for key, c := range t.cells {
-			out = c.appendTo(out, key, chosen[key.dataset])
+	for _, key := range slices.SortedFunc(maps.Keys(keys), cellKey.compare) {
+		for _, t := range tallies {
+			if c := t.cells[key]; c != nil {
+				out = c.appendTo(out, key, chosen[key.dataset])
+			}
 		}
 	}
 	return out

@@ -3,12 +3,14 @@ package hours
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
 	"sluice/event"
+	"sluice/internal/lake"
 	"sluice/internal/submission"
 )
 
@@ -148,6 +150,9 @@ func TestHoursAreMadeAtOnce(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	rows := Hours(&tally)
 	runtime.ReadMemStats(&after)
+	if !slices.IsSortedFunc(rows, func(a, b lake.Hour) int { return strings.Compare(a.DatasetID, b.DatasetID) }) {
+		t.Error("the rows are not in the order of datasets: the table sorts them all")
+	}
 	if n := tally.CampaignNumbers(); len(rows) < n || n < 50*40*4 {
 		t.Fatalf("got %d rows, %d numbers of campaigns", len(rows), n)
 	}

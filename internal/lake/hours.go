@@ -3,6 +3,7 @@ package lake
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +51,11 @@ func compareHours(a, b *Hour) int {
 	if a.Hour != b.Hour {
 		return cmp.Compare(a.Hour, b.Hour)
 	}
+	return compareNames(a, b)
+}
+
+// compareNames compares the names of two numbers of an hour of a dataset.
+func compareNames(a, b *Hour) int {
 	if a.Kind != b.Kind {
 		return strings.Compare(a.Kind, b.Kind)
 	}
@@ -158,9 +164,28 @@ func (l *Lake) Pend(hours []Hour) {
 func (l *Lake) appendHours(ctx context.Context, rows []Hour, from watermark.Origin, job *throttle.Job) error {
 	l.pendMu.Lock()
 	defer l.pendMu.Unlock()
-	err := l.hours.Append(ctx, rows, from, job)
+	staged := iceberg.NewRows(hourSchema)
+	staged.Add(rows)
+	err := l.hours.AppendRows(ctx, staged, sortedHours(rows), from, job)
 	if err == nil {
 		l.pending = nil
 	}
 	return err
+}
+
+// sortedHours are the places of rows in the order of the table. Those of an hour of a dataset are sorted where they follow
+// each other; where these are in order, too, as the loader gives them, that is all.
+func sortedHours(rows []Hour) []int32 {
+	places := make([]int32, len(rows))
+	for i := range places {
+		places[i] = int32(i)
+	}
+	for from, to := 0, 0; from < len(rows); from = to {
+		for to = from + 1; to < len(rows) && rows[to].DatasetID == rows[from].DatasetID && rows[to].Hour == rows[from].Hour; {
+			to++
+		}
+		slices.SortFunc(places[from:to], func(a, b int32) int { return compareNames(&rows[a], &rows[b]) })
+	}
+	slices.SortFunc(places, func(a, b int32) int { return compareHours(&rows[a], &rows[b]) })
+	return places
 }

@@ -2,6 +2,7 @@ package lake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -367,5 +368,30 @@ func TestCompactionWaitsForABacklog(t *testing.T) {
 	}
 	if b.note(at); !b.alone(at) {
 		t.Error("compaction does not wait for the next backlog")
+	}
+}
+
+// However numbers come, they are in the order of the table.
+func TestSortedHours(t *testing.T) {
+	s := newSampler(1, 1, 1)
+	name := func(n int) string { return string(rune('a' + s.rand.IntN(n))) }
+	for _, grouped := range []bool{true, false} {
+		rows := make([]Hour, 500)
+		for i := range rows {
+			rows[i] = Hour{Hour: int64(s.rand.IntN(3)), DatasetID: name(5), Kind: name(3), Name: name(9), Field: name(4)}
+		}
+		if grouped {
+			slices.SortStableFunc(rows, func(a, b Hour) int {
+				return cmp.Or(strings.Compare(a.DatasetID, b.DatasetID), cmp.Compare(a.Hour, b.Hour))
+			})
+		}
+		places := sortedHours(rows)
+		if !slices.IsSortedFunc(places, func(a, b int32) int { return compareHours(&rows[a], &rows[b]) }) {
+			t.Errorf("grouped %t: the rows are not in order", grouped)
+		}
+		slices.Sort(places)
+		if len(slices.Compact(places)) != len(rows) {
+			t.Errorf("grouped %t: a row is missing", grouped)
+		}
 	}
 }
