@@ -173,15 +173,16 @@ func (l *Lake) appendHours(ctx context.Context, rows []Hour, from watermark.Orig
 	return err
 }
 
-// sortedHours are the places of rows in the order of the table. Those of an hour of a dataset are sorted where they follow
-// each other; where these are in order, too, as the loader gives them, that is all.
+// sortedHours are the places of rows in the order of the table. Those of an hour of a dataset are sorted where they
+// follow each other; where these are in order, too, as the loader gives them, that is all.
 func sortedHours(rows []Hour) []int32 {
 	places := make([]int32, len(rows))
 	for i := range places {
 		places[i] = int32(i)
 	}
 	for from, to := 0, 0; from < len(rows); from = to {
-		for to = from + 1; to < len(rows) && rows[to].DatasetID == rows[from].DatasetID && rows[to].Hour == rows[from].Hour; {
+		first := &rows[from]
+		for to = from + 1; to < len(rows) && rows[to].DatasetID == first.DatasetID && rows[to].Hour == first.Hour; {
 			to++
 		}
 		slices.SortFunc(places[from:to], func(a, b int32) int { return compareNames(&rows[a], &rows[b]) })
