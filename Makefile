@@ -3,6 +3,8 @@
 GO    ?= go
 TOOL  := $(GO) tool -modfile=tools/modules/go.mod
 TESTS ?= ./...
+# Tests wait for clocks and disks a third of their time: so many packages at once keep the processors busy.
+AT_ONCE := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 
 .PHONY: help
 help: ## this list
@@ -98,12 +100,16 @@ lines: ## lines of product Go by package, and the total: REVISION=commit, or the
 golden: build ## interop/readers/testdata/golden: a data directory and a backup as this program leaves them, which later programs must read
 	cd interop && $(GO) run ./readers/golden -program ../bin/sluice -out readers/testdata/golden
 
+# As the programs are built: what one of them compiles, the others need not compile again.
+vet lint test: export CGO_ENABLED = 0
+vet lint test: export GOFLAGS = -trimpath
+
 .PHONY: vet
 vet: ## go vet, and that other systems can build what they use
 	$(GO) vet ./...
 	$(GO) vet -tags failpoint ./cmd/sluice
-	GOOS=darwin CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/sluice-send
-	GOOS=windows CGO_ENABLED=0 $(GO) build -o /dev/null ./cmd/sluice-send
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/sluice-send
+	GOOS=windows $(GO) build -o /dev/null ./cmd/sluice-send
 
 .PHONY: lint
 lint: ## staticcheck
@@ -111,7 +117,7 @@ lint: ## staticcheck
 
 .PHONY: test
 test: ## all tests of the main module
-	$(GO) test -timeout 10m $(TESTS)
+	$(GO) test $(AT_ONCE) -timeout 10m $(TESTS)
 
 .PHONY: screenshots
 screenshots: ## a picture of every page of the console, light and dark, wide and narrow, into screenshots/
@@ -164,7 +170,7 @@ measure-bench: ## every view read whole in DuckDB with 2 threads and 2 GB: EVENT
 .PHONY: interop
 interop: export SERVICE_PROGRAM = $(CURDIR)/bin/sluice
 interop: setup build ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
-	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test -count 1 -timeout 10m ./...
+	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test $(AT_ONCE) -count 1 -timeout 10m ./...
 
 # These tests look at the files of the bucket, or start a versitygw that keeps versions.
 FILES := TestProbe|TestMaintenance|TestTruthWhileTablesAreAway|TestErasureInABucketWithVersions|TestSecondServer

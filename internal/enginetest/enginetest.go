@@ -51,7 +51,7 @@ func Build(t testing.TB) string {
 			program.err = fmt.Errorf("find the module of nats-server: %w", err)
 			return
 		}
-		cmd := exec.Command("go", "build", "-o", program.dir, "github.com/nats-io/nats-server/v2")
+		cmd := exec.Command("go", "build", "-trimpath", "-o", program.dir, "github.com/nats-io/nats-server/v2")
 		cmd.Dir = strings.TrimSpace(string(root))
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 		out, err := cmd.CombinedOutput()

@@ -27,7 +27,7 @@ func Build(root, dir string, flags ...string) (Program, error) {
 	if built := os.Getenv("SERVICE_PROGRAM"); built != "" && len(flags) == 0 {
 		return p, os.Symlink(built, p.Path)
 	}
-	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", p.Path, "./cmd/sluice")...)
+	cmd := exec.Command("go", append(append([]string{"build", "-trimpath"}, flags...), "-o", p.Path, "./cmd/sluice")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	if out, err := cmd.CombinedOutput(); err != nil {
