@@ -136,8 +136,11 @@ func confirm(cmd *cobra.Command, question string) error {
 func ask(cmd *cobra.Command, question string, agrees func(answer string) bool) error {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return errors.New("nothing was changed: there is no terminal to ask on; --yes does it without a question, and " +
-			"--dry-run says what it would do")
+		remedy := "--yes does it without a question"
+		if cmd.Flags().Lookup("dry-run") != nil {
+			remedy += ", and --dry-run says what it would do"
+		}
+		return errors.New("nothing was changed: there is no terminal to ask on; " + remedy)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s ", question)
 	answer, _ := bufio.NewReader(in).ReadString('\n')

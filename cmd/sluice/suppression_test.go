@@ -47,6 +47,11 @@ func TestSuppression(t *testing.T) {
 	}
 	sluice(t, "suppression", "add", "--email-sha256", otherHash, "--dataset", "shop", "--data", dir)
 	within(true, otherHash)
+	words := fails(t, 2, "suppression", "remove", "--email-sha256", otherHash, "--data", dir)
+	if !strings.Contains(words, "--yes") || strings.Contains(words, "--dry-run") {
+		t.Errorf("got %q, want the flag that the command has", words)
+	}
+	wants(t, "an address as ifa", fails(t, 2, "suppression", "add", "--ifa", "jane@example.com", "--data", dir), "no event has such an ifa")
 	sluice(t, "suppression", "remove", "--email-sha256", otherHash, "--yes", "--data", dir)
 	within(false, otherHash)
 
