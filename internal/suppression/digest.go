@@ -16,15 +16,15 @@ import (
 // would feel. Its key is an HMAC-SHA-256, with a secret of the service, of what it is for.
 type digester struct {
 	k0, k1 uint64
-	ends   bool // of an identifier only its first and last 8 bytes count: what tells one from another
+	ends   bool // of an identifier only the first and last 8 bytes count
 }
 
 func newDigester(secret []byte, k identifier.Kind, dataset string) digester {
 	h := hmac.New(sha256.New, secret)
 	h.Write([]byte(string(k) + "\x00" + dataset))
 	sum := h.Sum(nil)
-	// In a SHA-256 or a random UUID they have as many bits as a digest.
-	ends := k == identifier.Email || k == identifier.IP || k == identifier.IFA
+	// Of a SHA-256 they have as many bits as a digest. An IFA may be any token.
+	ends := k == identifier.Email || k == identifier.IP
 	return digester{binary.LittleEndian.Uint64(sum), binary.LittleEndian.Uint64(sum[8:]), ends}
 }
 

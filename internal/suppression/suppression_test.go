@@ -38,6 +38,12 @@ func TestDigest(t *testing.T) {
 		}
 	}
 	secret := make([]byte, 32)
+	for _, k := range []identifier.Kind{identifier.IFA, identifier.Partner} {
+		d := newDigester(secret, k, "")
+		if d.digest("settop-a-00000001-00000001-eu-west") == d.digest("settop-a-00000001-00000002-eu-west") {
+			t.Errorf("%s: the digest does not tell tokens from each other that differ in the middle", k.Name())
+		}
+	}
 	seen := map[uint64]bool{}
 	for _, k := range identifier.Kinds {
 		for _, dataset := range []string{"", "shop", "other"} {
