@@ -74,8 +74,8 @@ func (k Kind) Parse(value string) (string, error) {
 		return "", fmt.Errorf("the %s is longer than %d bytes", k.Name(), maxLength)
 	case (k == Email || k == IP) && !isSHA256(value):
 		return "", fmt.Errorf("the %s is named by its SHA-256: 64 hex digits", k.Name())
-	case k == IFA && (len(value) < 8 || len(value) > 128 || strings.ContainsFunc(value, notOfToken)):
-		return "", errors.New("no event has such an ifa: it is a UUID, a hash, or 8 to 128 of A-Z a-z 0-9 . - _")
+	case k == IFA && strings.ContainsFunc(value, notOfToken):
+		return "", errors.New("no event has such an ifa: it is letters, digits, dots, dashes and _ alone")
 	case k == Partner && strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", errors.New("no event has such a partner_id: it is printable ASCII without spaces")
 	}
