@@ -385,16 +385,28 @@ func (t *table) find(ctx context.Context, known *state) (*state, error) {
 			return nil, err
 		}
 		s, err := t.load(ctx, versions, known)
-		if !isMissing(err) && !errors.Is(err, metadata.ErrDamaged) {
+		if err == nil && !s.damaged() || err != nil && !isMissing(err) && !errors.Is(err, metadata.ErrDamaged) {
 			return s, err
 		}
 		// The hint is of another time than the versions: a copy that was made file by file.
 	}
 	versions, err := t.versions(ctx)
-	if err != nil {
-		return nil, err
+	for err == nil {
+		s, lost := t.load(ctx, versions, known)
+		if lost == nil && !s.damaged() {
+			return s, nil
+		}
+		// An erasure may have deleted these versions after they were listed. Then there is a newer one.
+		listed := versions[0]
+		if versions, err = t.versions(ctx); err == nil && versions[0] == listed {
+			if lost == nil {
+				t.damage.Add(1)
+				t.log.Error("table metadata is damaged", "version", s.version, "read", s.read)
+			}
+			return s, lost
+		}
 	}
-	return t.load(ctx, versions, known)
+	return nil, err
 }
 
 // remoteVersions finds the newest version of a table in a bucket without listing: from the one we know, or from the
@@ -477,7 +489,8 @@ func (t *table) load(ctx context.Context, versions []int64, old *state) (*state,
 		s, err := t.loadVersion(ctx, v, known)
 		switch {
 		case err == nil && !slices.ContainsFunc(s.manifests, func(m *manifest) bool { return m.damaged != nil }):
-			return t.fallBack(s, versions[0]), nil
+			s.version = versions[0]
+			return s, nil
 		case err == nil && partial == nil:
 			partial = s
 			known = append(slices.Clone(known), s.manifests...)
@@ -488,18 +501,10 @@ func (t *table) load(ctx context.Context, versions []int64, old *state) (*state,
 		}
 	}
 	if partial != nil {
-		return t.fallBack(partial, versions[0]), nil
+		partial.version = versions[0]
+		return partial, nil
 	}
 	return nil, fmt.Errorf("%s: no version of the table can be read: %w", t.layout.name, first)
-}
-
-func (t *table) fallBack(s *state, newest int64) *state {
-	s.version = newest
-	if s.damaged() {
-		t.damage.Add(1)
-		t.log.Error("table metadata is damaged", "version", newest, "read", s.read)
-	}
-	return s
 }
 
 func (t *table) loadVersion(ctx context.Context, version int64, known []*manifest) (*state, error) {
