@@ -145,17 +145,29 @@ func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed 
 	return slices.Clone(out.b), false
 }
 
-// series writes the hours of a series from one on: twice how many runs of hours without a gap there are, and one more
-// if there is money; of each run how far it is from the one before, how long it is, and its counts; then the money.
+// series writes the hours of a series from one on, and days its days.
 func (p *packer) series(s *series, from int64) {
 	i, _ := slices.BinarySearchFunc(s.hours, from, comparePoint)
-	points := s.hours[i:]
+	p.points(s.hours[i:], 3600, func(at int64) float64 { return s.values[-at] })
+}
+
+func (p *packer) days(s *series) {
+	p.points(s.days, 86400, func(at int64) float64 { return s.values[at] })
+	for _, d := range s.days {
+		p.put(uint64(int64(d.first) - d.at/3600))
+		p.put(uint64(d.last - d.first))
+	}
+}
+
+// points writes points: twice how many runs of them without a gap there are, and one more if there is money; of each
+// run how far it is from the one before, how long it is, and its counts; then the money.
+func (p *packer) points(points []point, step int64, value func(at int64) float64) {
 	runs, money := 0, uint64(0)
 	for j, one := range points {
-		if j == 0 || one.at != points[j-1].at+3600 {
+		if j == 0 || one.at != points[j-1].at+step {
 			runs++
 		}
-		if s.values[-one.at] != 0 {
+		if value(one.at) != 0 {
 			money = 1
 		}
 	}
@@ -163,20 +175,20 @@ func (p *packer) series(s *series, from int64) {
 	before := int64(0)
 	for j := 0; j < len(points); {
 		n := 1
-		for j+n < len(points) && points[j+n].at == points[j].at+int64(n)*3600 {
+		for j+n < len(points) && points[j+n].at == points[j].at+int64(n)*step {
 			n++
 		}
-		p.put(uint64(points[j].at/3600 - before))
+		p.put(uint64(points[j].at/step - before))
 		p.put(uint64(n))
 		for _, one := range points[j : j+n] {
 			p.put(uint64(max(0, one.count)))
 		}
-		before = points[j+n-1].at / 3600
+		before = points[j+n-1].at / step
 		j += n
 	}
 	if money == 1 {
 		for _, one := range points {
-			p.put(bitsOf(s.values[-one.at]))
+			p.put(bitsOf(value(one.at)))
 		}
 	}
 }
@@ -186,35 +198,55 @@ func bitsOf(v float64) uint64 { return bits.ReverseBytes64(math.Float64bits(v)) 
 
 func valueOf(packed uint64) float64 { return math.Float64frombits(bits.ReverseBytes64(packed)) }
 
-// hours hands the hours and counts of a series to yield, and says whether money follows. Totals have none.
-func (u *unpacker) hours(yield func(hour, count int64)) (money bool) {
+// points hands points to yield, and says whether money follows. Totals have none.
+func (u *unpacker) points(step int64, yield func(at, count int64)) (money bool) {
 	head := u.next()
-	hour := int64(0)
+	at := int64(0)
 	for i := uint64(0); i < head>>1 && !u.bad; i++ {
-		hour += int64(u.next())
+		at += int64(u.next())
 		n := u.next()
 		for j := uint64(0); j < n && !u.bad; j++ {
 			if j > 0 {
-				hour++
+				at++
 			}
-			yield(hour*3600, int64(u.next()))
+			yield(at*step, int64(u.next()))
 		}
 	}
 	return head&1 == 1
 }
 
-// series reads a series.
+// series reads the hours of a series, and days its days.
 func (u *unpacker) series(s *series) {
-	money := u.hours(func(hour, count int64) {
+	money := u.points(3600, func(hour, count int64) {
 		s.hours = append(s.hours, point{hour, count, int32(hour / 3600), int32(hour / 3600)})
 	})
-	if !money {
-		return
+	if money {
+		u.values(s, s.hours, -1)
 	}
-	s.values = make(map[int64]float64, len(s.hours))
-	for _, p := range s.hours {
+}
+
+func (u *unpacker) days(s *series) {
+	money := u.points(86400, func(day, count int64) {
+		s.days = append(s.days, point{at: day, count: count})
+	})
+	if money {
+		u.values(s, s.days, 1)
+	}
+	for i := range s.days {
+		d := &s.days[i]
+		d.first = int32(d.at/3600) + int32(u.next())
+		d.last = d.first + int32(u.next())
+	}
+}
+
+// values reads the money of points. The sign is that of their keys.
+func (u *unpacker) values(s *series, points []point, sign int64) {
+	if s.values == nil {
+		s.values = make(map[int64]float64, len(points))
+	}
+	for _, p := range points {
 		if v := valueOf(u.next()); v != 0 {
-			s.values[-p.at] = v
+			s.values[sign*p.at] = v
 		}
 	}
 }

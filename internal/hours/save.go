@@ -2,6 +2,7 @@ package hours
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/gob"
@@ -10,17 +11,18 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"slices"
 
 	"sluice/internal/lake"
 )
 
 // savedVersion is that of a saved index. One of another version is not read.
-const savedVersion = 2
+const savedVersion = 3
 
-// saved is what a saved index begins with. The datasets follow, one by one, and a checksum of everything.
+// saved is what a saved index has after eight bytes that count the indexes that were saved: the highest is the newest.
+// The datasets follow, one by one, and a checksum of everything.
 type saved struct {
 	Version int
-	Count   uint64               // of the indexes that were saved: the highest is the newest
 	Files   map[int32][]string   // of the hours, by day, that it was made from
 	Older   map[int32]lake.Print // the days before them that All has
 	Keys    []savedKey
@@ -39,30 +41,22 @@ type savedSet struct {
 	Large          bool
 }
 
+// savedDataset is all that a dataset has.
 type savedDataset struct {
 	Last   int64
-	Totals []savedSeries
-	Series []savedSeries
-}
-
-type savedSeries struct {
-	Key         savedKey
-	Hours, Days []savedPoint
-	Values      map[int64]float64
-}
-
-type savedPoint struct {
-	At, Count   int64
-	First, Last int32
+	Keys   []savedKey // of the series, in the order in which they follow the totals
+	Packed []byte
 }
 
 // Save keeps the index with the tables, for a process that starts: it begins there and reads what has come since. What
 // pends is not part of it. It runs between two calls of Read.
 func (x *Index) Save(ctx context.Context) error {
 	head, sets := x.saved()
-	err := x.lake.SaveNumbers(ctx, int(head.Count%lake.NumbersSlots), func(w io.Writer) error {
+	count := x.saves + 1
+	err := x.lake.SaveNumbers(ctx, int(count%lake.NumbersSlots), func(w io.Writer) error {
 		sum := crc32.New(castagnoli)
 		out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
+		_, _ = out.Write(binary.LittleEndian.AppendUint64(nil, count)) // Flush has its error
 		e := gob.NewEncoder(out)
 		if err := e.Encode(head); err != nil {
 			return err
@@ -81,7 +75,7 @@ func (x *Index) Save(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("save the numbers: %w", err)
 	}
-	x.saves = head.Count
+	x.saves = count
 	return nil
 }
 
@@ -94,8 +88,7 @@ func (x *Index) saved() (*saved, []savedSet) {
 	x.pend(overlay{}, 0)
 	defer x.pend(pending, 0)
 	head := &saved{
-		Version: savedVersion, Count: x.saves + 1, Files: x.follower.Files(), Older: x.older,
-		All: saveDataset(x.all),
+		Version: savedVersion, Files: x.follower.Files(), Older: x.older, All: saveDataset(x.all),
 	}
 	for _, k := range x.keys.list {
 		head.Keys = append(head.Keys, savedKey{k.kind, k.name, k.field})
@@ -110,10 +103,14 @@ func (x *Index) saved() (*saved, []savedSet) {
 	return head, sets
 }
 
-// resume begins with a saved index, if there is one that can be read.
+// resume begins with the newest saved index that can be read, if there is one. Else the tables have everything.
 func (x *Index) resume(ctx context.Context) error {
-	var head *saved
-	var sets []savedSet
+	var there []savedIndex
+	defer func() {
+		for _, s := range there {
+			_ = s.Close()
+		}
+	}()
 	for slot := range lake.NumbersSlots {
 		in, err := x.lake.OpenNumbers(ctx, slot)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -122,21 +119,22 @@ func (x *Index) resume(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		least := uint64(0)
-		if head != nil {
-			least = head.Count
-		}
-		if h, s, err := readSaved(in, in.Size(), least); err == nil { // else the tables have everything
-			head, sets = h, s
-		}
-		_ = in.Close()
+		there = append(there, savedIndex{in, in, in.Size(), countOf(in)})
 	}
-	if head == nil {
-		return ctx.Err()
+	slices.SortFunc(there, func(a, b savedIndex) int { return cmp.Compare(b.count, a.count) })
+	for _, s := range there {
+		if head, sets, err := s.read(); err == nil {
+			x.begin(s.count, head, sets)
+			return nil
+		}
 	}
+	return ctx.Err()
+}
+
+func (x *Index) begin(count uint64, head *saved, sets []savedSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.saves = head.Count
+	x.saves = count
 	x.follower.Resume(head.Files)
 	x.older, x.all = head.Older, head.All.dataset()
 	for _, k := range head.Keys {
@@ -145,23 +143,44 @@ func (x *Index) resume(ctx context.Context) error {
 	for _, s := range sets {
 		x.sets[s.ID] = &packed{last: s.Last, totals: s.Totals, recent: s.Recent, large: s.Large}
 	}
-	return nil
 }
 
-// readSaved reads a saved index that is newer than another one.
-func readSaved(in io.ReaderAt, size int64, than uint64) (*saved, []savedSet, error) {
-	if size < 4 {
+// savedIndex is an index that was saved, as the one of this count.
+type savedIndex struct {
+	io.ReaderAt
+	io.Closer
+	size  int64
+	count uint64
+}
+
+// countOf is the count of a saved index, or 0.
+func countOf(in io.ReaderAt) uint64 {
+	var b [countBytes]byte
+	if n, _ := in.ReadAt(b[:], 0); n < len(b) {
+		return 0
+	}
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+const countBytes = 8
+
+func (s savedIndex) read() (*saved, []savedSet, error) {
+	end := s.size - crc32.Size
+	if end < countBytes {
 		return nil, nil, io.ErrUnexpectedEOF
 	}
 	sum := crc32.New(castagnoli)
-	body := io.TeeReader(io.NewSectionReader(in, 0, size-4), sum)
-	d := gob.NewDecoder(bufio.NewReaderSize(body, 1<<20))
+	body := bufio.NewReaderSize(io.TeeReader(io.NewSectionReader(s, 0, end), sum), 1<<20)
+	if _, err := body.Discard(countBytes); err != nil {
+		return nil, nil, err
+	}
+	d := gob.NewDecoder(body)
 	head := &saved{}
 	if err := d.Decode(head); err != nil {
 		return nil, nil, err
 	}
-	if head.Version != savedVersion || head.Count <= than {
-		return nil, nil, errors.New("of another version, or older")
+	if head.Version != savedVersion {
+		return nil, nil, errors.New("of another version")
 	}
 	var sets []savedSet
 	for range head.Sets {
@@ -174,8 +193,8 @@ func readSaved(in io.ReaderAt, size int64, than uint64) (*saved, []savedSet, err
 	if _, err := io.Copy(io.Discard, body); err != nil {
 		return nil, nil, err
 	}
-	var want [4]byte
-	if _, err := in.ReadAt(want[:], size-4); err != nil && !errors.Is(err, io.EOF) {
+	var want [crc32.Size]byte
+	if _, err := s.ReadAt(want[:], end); err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
 	if binary.LittleEndian.Uint32(want[:]) != sum.Sum32() {
@@ -185,47 +204,39 @@ func readSaved(in io.ReaderAt, size int64, than uint64) (*saved, []savedSet, err
 }
 
 func saveDataset(d *Dataset) savedDataset {
+	d.filled()
 	out := savedDataset{Last: d.last}
+	var p packer
+	put := func(s *series) {
+		p.series(s, 0)
+		p.days(s)
+	}
 	for i := range d.totals {
-		out.Totals = append(out.Totals, saveSeries(&d.totals[i]))
+		put(&d.totals[i])
 	}
-	for _, s := range d.each() {
-		out.Series = append(out.Series, saveSeries(s))
+	for key, s := range d.series {
+		out.Keys = append(out.Keys, savedKey{key.kind, key.name, key.field})
+		put(s)
 	}
-	return out
-}
-
-func saveSeries(s *series) savedSeries {
-	out := savedSeries{Key: savedKey{s.key.kind, s.key.name, s.key.field}, Values: s.values}
-	for _, p := range s.hours {
-		out.Hours = append(out.Hours, savedPoint{p.at, p.count, p.first, p.last})
-	}
-	for _, p := range s.days {
-		out.Days = append(out.Days, savedPoint{p.at, p.count, p.first, p.last})
-	}
+	out.Packed = p.b
 	return out
 }
 
 func (s *savedDataset) dataset() *Dataset {
 	d := newDataset()
 	d.last = s.Last
-	for i := range min(len(s.Totals), totalCount) {
-		d.totals[i] = *s.Totals[i].series()
+	in := unpacker{b: s.Packed}
+	get := func(s *series) {
+		in.series(s)
+		in.days(s)
 	}
-	for i := range s.Series {
-		one := s.Series[i].series()
+	for i := range d.totals {
+		get(&d.totals[i])
+	}
+	for _, k := range s.Keys {
+		one := &series{key: k.key()}
+		get(one)
 		d.series[one.key] = one
 	}
 	return d
-}
-
-func (s *savedSeries) series() *series {
-	out := &series{key: s.Key.key(), values: s.Values}
-	for _, p := range s.Hours {
-		out.hours = append(out.hours, point{p.At, p.Count, p.First, p.Last})
-	}
-	for _, p := range s.Days {
-		out.days = append(out.days, point{p.At, p.Count, p.First, p.Last})
-	}
-	return out
 }

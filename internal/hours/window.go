@@ -208,7 +208,7 @@ func (d *Dataset) eachTotal(w Window, yield func(total, step int, count int64)) 
 	}
 	in := unpacker{b: d.packed}
 	for total := range d.totals {
-		in.hours(func(hour, count int64) {
+		in.points(3600, func(hour, count int64) {
 			if hour >= w.From && hour < w.To() {
 				yield(total, int((hour-w.From)/w.Step), count)
 			}
