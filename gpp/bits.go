@@ -79,21 +79,12 @@ func (b *bits) read(k uint) uint64 {
 	return b.acc >> b.n & (1<<k - 1)
 }
 
-// readWord is the next k bits, k up to 64, of a reader that is between two characters.
-func (b *bits) readWord(k uint) (v uint64) {
-	whole := b.next + int(k/6)
-	if whole+int(k%6+5)/6 > len(b.s) {
-		b.fail()
-		return 0
-	}
-	for _, c := range []byte(b.s[b.next:whole]) {
-		v = v<<6 | uint64(sextet[c])
-	}
-	b.next = whole
-	if rest := k % 6; rest > 0 {
-		b.acc, b.n = uint64(sextet[b.s[whole]]), 6-rest
-		b.next++
-		v = v<<rest | b.acc>>b.n
+// wide is the next k bits as an unsigned integer, k up to 64.
+func (b *bits) wide(k uint) (v uint64) {
+	for k > 0 {
+		some := min(k, 32)
+		v = v<<some | b.read(some)
+		k -= some
 	}
 	return v
 }

@@ -1,37 +1,10 @@
 package gpp
 
-import "strconv"
-
 // The values of gpp_sid that name no section.
 const (
 	NoSection      = -1 // no section is in force
 	UnknownSection = 0  // it is not determined yet which one is
 )
-
-// maxSIDs is how many ids a gpp_sid may list: as many as there can be sections.
-const maxSIDs = maxID
-
-var (
-	errSIDEmpty = &Error{Where: "gpp_sid", Reason: "it is empty"}
-	errSIDRange = &Error{Where: "gpp_sid", Reason: "an id is not from -1 to " + strconv.Itoa(maxID)}
-	errSIDCount = &Error{Where: "gpp_sid", Reason: "it lists more than " + strconv.Itoa(maxSIDs) + " ids"}
-)
-
-// CheckSIDs returns an *Error if the list cannot be a gpp_sid.
-func CheckSIDs(sids []int32) error {
-	if len(sids) == 0 {
-		return errSIDEmpty
-	}
-	if len(sids) > maxSIDs {
-		return errSIDCount
-	}
-	for _, id := range sids {
-		if id < NoSection || id > maxID {
-			return errSIDRange
-		}
-	}
-	return nil
-}
 
 // Signals is everything that is said about consent beside one event. The zero value says nothing.
 type Signals struct {

@@ -199,21 +199,6 @@ func TestSignalsMostRestrictiveWins(t *testing.T) {
 	}
 }
 
-func TestCheckSIDs(t *testing.T) {
-	many := make([]int32, 64)
-	for name, c := range map[string]struct {
-		sids []int32
-		ok   bool
-	}{
-		"none": {nil, false}, "-1": {[]int32{-1}, true}, "0": {[]int32{0}, true}, "63": {[]int32{63}, true},
-		"-2": {[]int32{-2}, false}, "64": {[]int32{7, 64}, false}, "63 of them": {many[:63], true}, "64 of them": {many, false},
-	} {
-		if err := gpp.CheckSIDs(c.sids); (err == nil) != c.ok {
-			t.Errorf("%s: got %v, want ok %v", name, err, c.ok)
-		}
-	}
-}
-
 func TestParseUSPrivacy(t *testing.T) {
 	for _, s := range []string{"", "1", "1YN", "1YNNN", "2YNN", "0YNN", "1ynn", "1YNX", " 1YN", "1YN ", "1YN\x00", "1Y–N"} {
 		if _, err := gpp.ParseUSPrivacy(s); err == nil {

@@ -5,7 +5,7 @@ import "strconv"
 // Error says where a string is malformed and why. It never repeats content of the string beyond a version number
 // or a section id.
 type Error struct {
-	Where  string // "string", "header", "gpp_sid", or a section by its name, "usnat"
+	Where  string // "string", "header", or a section by its name, "usnat"
 	Field  string // the official name of the field, "" where it is no single field
 	Reason string
 }
@@ -14,7 +14,7 @@ type Error struct {
 func (e *Error) Error() string {
 	s := e.Where
 	switch s {
-	case "string", "header", "gpp_sid":
+	case "string", "header":
 	default:
 		s = "section " + s
 	}

@@ -29,6 +29,9 @@ func Layouts() (all []Layout) {
 	return all
 }
 
+// SectionName is the name of a section id.
+func SectionName(id int) string { return names[id] }
+
 // Plain is plain.
 func Plain(s string, i int) int { return plain(s, i) }
 

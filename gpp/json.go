@@ -118,18 +118,16 @@ func (w *object) text(name, v string) {
 // slots writes two-bit values, one as a number, several as an array.
 func (w *object) slots(name string, v uint64, slots int) {
 	w.name(name)
-	if slots > 1 {
-		w.b = append(w.b, '[')
+	if slots == 1 {
+		w.b = append(w.b, '0'+byte(v&3))
+		return
 	}
+	w.b = append(w.b, '[')
 	for i := slots - 1; i >= 0; i-- {
+		w.item()
 		w.b = append(w.b, '0'+byte(v>>(2*i)&3))
-		if i > 0 {
-			w.b = append(w.b, ',')
-		}
 	}
-	if slots > 1 {
-		w.b = append(w.b, ']')
-	}
+	w.b = append(w.b, ']')
 }
 
 func (w *object) us(s *Section) {
@@ -212,9 +210,7 @@ func (w *object) set(name string, s Set, n int) {
 	w.name(name)
 	w.b = append(w.b, '[')
 	for id := 1; id <= n; id++ {
-		if id > 1 {
-			w.b = append(w.b, ',')
-		}
+		w.item()
 		w.b = strconv.AppendBool(w.b, s.Has(id))
 	}
 	w.b = append(w.b, ']')

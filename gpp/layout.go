@@ -55,16 +55,18 @@ const (
 	newer = "MspaCoveredTransaction MspaMode ProcessingNotice" + standard
 )
 
-// layouts is the table of all US layouts. A name is followed by a colon and the number of its values if they are
-// several. young lists the known-child values, counted from 1, that cover children under 13.
-var layouts = compile([]struct {
+// row is a layout as the table has it.
+type row struct {
 	id      int
 	name    string
 	version int
 	extra   subsection
-	young   string
-	fields  string
-}{
+	young   string // the known-child values, counted from 1, that cover children under 13
+	fields  string // a name is followed by a colon and the number of its values if they are several
+}
+
+// layouts is the table of all US layouts.
+var layouts = compile([]row{
 	{7, "usnat", 1, gpcSubsection, "2", national + sensitive + ":12" + child + ":2 PersonalDataConsents" + mspa},
 	{7, "usnat", 2, gpcSubsection, "2", national + sensitive + ":16" + child + ":3 PersonalDataConsents" + mspa},
 	{
@@ -120,15 +122,7 @@ var layoutOf = func() (t [maxID + 1]*layout) {
 // usnatV2 is the layout that version 2 of usnat defines, which mislabelled strings use under version 1.
 var usnatV2 = &layouts[1]
 
-func compile(rows []struct {
-	id      int
-	name    string
-	version int
-	extra   subsection
-	young   string
-	fields  string
-},
-) []layout {
+func compile(rows []row) []layout {
 	out := make([]layout, len(rows))
 	for i, row := range rows {
 		l := layout{id: row.id, name: row.name, version: row.version, extra: row.extra}

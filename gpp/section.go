@@ -14,7 +14,6 @@ type Section struct {
 	gpc       gpc
 	headed    bool // a section header precedes the core: the form the specification has for 24 to 27
 	subbed    bool // a subsection follows the core
-	legacy    bool // a Canadian TC string with the vendor ranges of old encoders
 	opaque    bool
 	newer     bool // opaque, because its version is newer than what is read
 }
@@ -39,14 +38,6 @@ var names = func() (t [maxID + 1]string) {
 	t[TCFEUv2], t[TCFCAv1], t[USPv1] = "tcfeuv2", "tcfcav1", "uspv1"
 	return t
 }()
-
-// SectionName is the official name of a section id, "usnat" for 7. An id without a name is spelled as a number.
-func SectionName(id int) string {
-	if id < 0 || id > maxID {
-		return strconv.Itoa(id)
-	}
-	return names[id]
-}
 
 // ID is the section's id.
 func (s *Section) ID() int { return int(s.id) }

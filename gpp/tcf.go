@@ -98,7 +98,6 @@ func (s *Section) parseTCFCA(t *TCF) *Error {
 		if parseTCF(s, t, legacyRanges, 1) != nil && parseTCF(s, t, legacyOptimized, 1) != nil {
 			return err
 		}
-		s.legacy = true
 	}
 	s.tcf, s.version = t, 1
 	return nil
@@ -237,15 +236,4 @@ func (b *bits) letters() (l Letters) {
 }
 
 // set reads a field of n bits, up to 64, the first of which is id 1.
-func (b *bits) set(n uint) Set {
-	var v uint64
-	for left := n; left > 0; {
-		k := min(left, 32)
-		v = v<<k | b.read(k)
-		left -= k
-	}
-	if n == 0 {
-		return 0
-	}
-	return Set(mathbits.Reverse64(v) >> (64 - n))
-}
+func (b *bits) set(n uint) Set { return Set(mathbits.Reverse64(b.wide(n)) >> (64 - n)) }

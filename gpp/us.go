@@ -110,7 +110,7 @@ func (s *Section) parseCore(core string) *Error {
 	}
 	l := s.layout
 	b := bits{s: core, next: 1}
-	if s.values = b.readWord(2 * uint(l.slots)); b.short {
+	if s.values = b.wide(2 * uint(l.slots)); b.short {
 		return s.fault(l.firstMissing(len(core)), truncated)
 	}
 	if bad := s.values & (s.values >> 1) & lowBits; bad != 0 {

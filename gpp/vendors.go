@@ -33,7 +33,6 @@ type Vendors struct {
 	text   string
 	pos    int32 // of the first bit or the first range item
 	count  int32 // number of bits or of range items
-	max    int32 // as the string says
 	ranged bool
 	coding coding
 }
@@ -41,14 +40,11 @@ type Vendors struct {
 // vendors reads an optimized range: a maximum, one bit, and bits or ranges.
 func (b *bits) vendors(c coding) (Vendors, string) {
 	head := b.read(16 + 1)
-	last := int32(head >> 1)
 	if head&1 == 1 {
-		v, reason := b.ranges(c)
-		v.max = last
-		return v, reason
+		return b.ranges(c) // no range is held to the maximum
 	}
-	v := Vendors{text: b.s, pos: int32(b.pos()), count: last, max: last}
-	b.skip(int(last))
+	v := Vendors{text: b.s, pos: int32(b.pos()), count: int32(head >> 1)}
+	b.skip(int(v.count))
 	if b.short {
 		return Vendors{}, truncated
 	}
@@ -168,9 +164,6 @@ func (b *bits) passInts(count int) string {
 	b.next, b.acc, b.n = len(b.s)-len(s), acc>>(64-n), n
 	return ""
 }
-
-// Max is the highest vendor id as the string says it, which no range is held to.
-func (v Vendors) Max() int { return int(v.max) }
 
 // Ranges yields the vendors as ranges, first and last id, in the order of the string. They may overlap.
 func (v Vendors) Ranges() iter.Seq2[int, int] {
