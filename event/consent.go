@@ -1,5 +1,7 @@
 package event
 
+import "strings"
+
 // The members of an event that carry consent signals.
 const (
 	placePrivacy   = "/privacy"
@@ -17,62 +19,38 @@ var consentTable = []struct {
 	place string
 	names []string
 }{
-	{placePrivacy, []string{
-		"privacy", "privacies", "privacy_signals", "privacy_settings", "privacy_options", "privacy_info", "privacy_consent",
-		"privacy_string", "user_privacy",
-		"data_privacy", "regs", "consent", "consents", "consent_string", "consent_signals", "consent_status", "consent_state",
-		"consent_mode", "consent_data",
-		"consent_info", "consent_given", "consent_granted", "user_consent", "has_consent", "marketing_consent", "ad_consent",
-		"ads_consent", "advertising_consent",
-		"data_consent", "cookie_consent", "tracking_consent", "cmp",
-	}},
-	{placeGPPString, []string{
-		"gpp_string", "gpp", "gpp_consent", "gpp_consent_string", "gpp_data", "iab_gpp",
-		"iabgpp_hdr_gpp_string", "gpps",
-	}},
-	{placeGPPSID, []string{
-		"gpp_sid", "gpp_sids", "gpp_section", "gpp_sections", "gpp_section_id", "gpp_section_ids", "gpp_section_list",
-		"gpp_applicable_sections",
-		"applicable_sections", "iabgpp_gpp_sid",
-	}},
-	{placeUSPrivacy, []string{
-		"us_privacy_string", "us_privacy", "us_privacy_consent", "usp", "usp_string", "usp_consent", "uspv1",
-		"iabus_privacy_string", "ccpa", "ccpa_string",
-		"ccpa_consent", "ccpa_opt_out", "ccpa_privacy", "cpra",
-	}},
-	{placeMmtOnly, []string{
-		"mmt_only", "mmt", "measurement_only", "is_measurement_only",
-	}},
-	{"", []string{
-		// Opt-outs in plain words.
-		"opt_out", "opted_out", "is_opted_out", "user_opt_out", "opt_out_of_sale", "sale_opt_out", "sharing_opt_out",
-		"targeted_advertising_opt_out",
-		"opt_in", "opted_in", "do_not_sell", "do_not_share", "do_not_sell_or_share", "do_not_track", "dnt", "dns_opt_out",
-		// Browsers.
-		"gpc", "global_privacy_control", "sec_gpc",
-		// Europe.
-		"gdpr", "gdpr_applies", "gdpr_consent", "gdpr_consent_string", "tcf", "tcf_string", "tcf_consent", "tcf_eu",
-		"tcfeuv2", "tcfcav1", "tc_string", "tcs",
-		"iabtcf_tc_string", "addtl_consent", "additional_consent", "ac_string", "euconsent", "eu_consent", "lgpd", "pipeda",
-		// Children.
-		"coppa", "is_coppa", "child_directed", "tag_for_child_directed_treatment", "tfcd", "tfcdt",
-		"tag_for_under_age_of_consent", "tfua", "under_age_of_consent",
-		"known_child", "is_child",
-		// Mobile systems.
-		"att", "att_status", "att_consent", "att_authorization_status", "app_tracking_transparency",
-		"tracking_authorization_status", "tracking_enabled",
-		"advertiser_tracking_enabled", "application_tracking_enabled", "ad_tracking_enabled", "limit_ad_tracking",
-		"limited_ad_tracking",
-		"is_limit_ad_tracking_enabled", "limit_tracking", "lmt", "limit_advertising_tracking",
-		// Server APIs of advertising platforms.
-		"limited_data_use", "limit_data_use", "ldu", "limited_data_usage", "data_processing_options",
-		"data_processing_options_country",
-		"data_processing_options_state", "restricted_data_processing", "rdp", "data_use", "non_personalized_ads", "npa",
-		"ad_user_data", "ad_personalization",
-		"ad_personalization_consent", "ad_user_data_consent", "ad_storage", "analytics_storage", "gcs", "gcd",
-		"allow_ad_personalization",
-		"ads_personalization", "personalized_ads", "data_processing_consent",
-	}},
+	{placePrivacy, strings.Fields(`
+		privacy privacies privacy_signals privacy_settings privacy_options privacy_info privacy_consent privacy_string
+		user_privacy data_privacy regs consent consents consent_string consent_signals consent_status consent_state
+		consent_mode consent_data consent_info consent_given consent_granted user_consent has_consent marketing_consent
+		ad_consent ads_consent advertising_consent data_consent cookie_consent tracking_consent cmp`)},
+	{placeGPPString, strings.Fields(`
+		gpp_string gpp gpp_consent gpp_consent_string gpp_data iab_gpp iabgpp_hdr_gpp_string gpps`)},
+	{placeGPPSID, strings.Fields(`
+		gpp_sid gpp_sids gpp_section gpp_sections gpp_section_id gpp_section_ids gpp_section_list gpp_applicable_sections
+		applicable_sections iabgpp_gpp_sid`)},
+	{placeUSPrivacy, strings.Fields(`
+		us_privacy_string us_privacy us_privacy_consent usp usp_string usp_consent uspv1 iabus_privacy_string ccpa
+		ccpa_string ccpa_consent ccpa_opt_out ccpa_privacy cpra`)},
+	{placeMmtOnly, strings.Fields(`
+		mmt_only mmt measurement_only is_measurement_only`)},
+	// Opt-outs in plain words; then those of browsers, Europe, children, mobile systems and server APIs of platforms.
+	{"", strings.Fields(`
+		opt_out opted_out is_opted_out user_opt_out opt_out_of_sale sale_opt_out sharing_opt_out
+		targeted_advertising_opt_out opt_in opted_in do_not_sell do_not_share do_not_sell_or_share do_not_track dnt
+		dns_opt_out
+		gpc global_privacy_control sec_gpc
+		gdpr gdpr_applies gdpr_consent gdpr_consent_string tcf tcf_string tcf_consent tcf_eu tcfeuv2 tcfcav1 tc_string tcs
+		iabtcf_tc_string addtl_consent additional_consent ac_string euconsent eu_consent lgpd pipeda
+		coppa is_coppa child_directed tag_for_child_directed_treatment tfcd tfcdt tag_for_under_age_of_consent tfua
+		under_age_of_consent known_child is_child
+		att att_status att_consent att_authorization_status app_tracking_transparency tracking_authorization_status
+		tracking_enabled advertiser_tracking_enabled application_tracking_enabled ad_tracking_enabled limit_ad_tracking
+		limited_ad_tracking is_limit_ad_tracking_enabled limit_tracking lmt limit_advertising_tracking
+		limited_data_use limit_data_use ldu limited_data_usage data_processing_options data_processing_options_country
+		data_processing_options_state restricted_data_processing rdp data_use non_personalized_ads npa ad_user_data
+		ad_personalization ad_personalization_consent ad_user_data_consent ad_storage analytics_storage gcs gcd
+		allow_ad_personalization ads_personalization personalized_ads data_processing_consent`)},
 }
 
 // The messages about a consent signal that was not understood. They are constants, because the pointer names the

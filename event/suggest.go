@@ -2,78 +2,60 @@ package event
 
 import "strings"
 
-// foreignTypes are the names that other platforms use for our event types, in the form that foldName makes.
-// A name that folds to one of ours is found without them.
-var foreignTypes = map[string]string{
-	// Meta
-	"viewcontent": "viewed_item", "initiatecheckout": "begin_checkout", "completeregistration": "sign_up",
-	"lead":              "generate_lead",
-	"submitapplication": "generate_lead", "mobileappinstall": "install", "fbmobilepurchase": "purchase",
-	"fbmobileaddtocart": "add_to_cart", "fbmobileactivateapp": "login", "achievementunlocked": "unlock_achievement",
-	"levelachieved": "level_up",
-	"spentcredits":  "spend_virtual_currency", "spendcredits": "spend_virtual_currency",
-	"tutorialcompletion": "tutorial_complete",
-	"completetutorial":   "tutorial_complete", "adclick": "select_promotion", "rate": "custom",
-	// Google
-	"viewitem": "viewed_item", "viewcart": "viewed_cart", "firstopen": "install", "appinstall": "install",
-	"screenview": "page_view", "sessionstart": "page_view", "conversion": "purchase", "ecommercepurchase": "purchase",
-	"inapppurchase": "purchase",
+// foreignTypes are the names that other platforms, shops and plain speech use for our event types, in the form that
+// foldName makes. A name that folds to one of ours is found without them.
+var foreignTypes = byWord(map[string]string{
+	"purchase": "fbmobilepurchase conversion ecommercepurchase inapppurchase completepayment placeanorder placeorder " +
+		"offamazonpurchases ordercompleted orderplaced ordercreated order sale buy transaction payment checkoutcompleted " +
+		"completecheckout",
+	"page_view": "screenview sessionstart pagevisit pagevisited landingpageview pageload sitevisit keypageview page " +
+		"view visit pv",
+	"ad_impression":    "adview impression impressions",
+	"add_to_wishlist":  "productaddedtowishlist wishlist favorite",
+	"add_to_cart":      "fbmobileaddtocart productadded productaddedtocart addedtocart cartadd additem addtobasket addtobag",
+	"viewed_cart":      "viewcart cartviewed basketview",
+	"viewed_item":      "viewcontent viewitem productview viewproduct contentview productviewed itemview itemviewed pdpview",
+	"begin_checkout":   "initiatecheckout checkout startcheckout checkoutinitiated checkoutstarted beginscheckout",
+	"add_payment_info": "addbilling addbillinginfo addbillingaddress paymentinfoentered paymentinfosubmitted",
+	"remove_from_cart": "productremoved productremovedfromcart cartremove",
+	"refund":           "orderrefunded refunded return returned chargeback",
+	"generate_lead":    "lead submitapplication submitform requestquote application form formsubmit formsubmission",
+	"qualify_lead":     "qualifiedlead marketingqualifiedlead salesqualifiedlead",
+	"sign_up": "completeregistration registration createrole completesignup signupcomplete signedup register registered " +
+		"accountcreated createaccount",
+	"search":             "productssearched searchsubmitted",
+	"unlock_achievement": "achievementunlocked achievement",
+	"install": "mobileappinstall firstopen appinstall download installapp mobileappfirststart applicationinstalled " +
+		"firstlaunch",
+	"contact":                "contactus",
+	"donate":                 "donation",
+	"find_location":          "storelocator",
+	"schedule":               "reserve bookappointment appointment",
+	"start_trial":            "trial trialstarted",
+	"subscribe":              "newsletter subscription startsubscription",
+	"custom":                 "rate userdefined other customevent",
+	"add_shipping_info":      "checkoutaddressinfosubmitted checkoutshippinginfosubmitted",
+	"share":                  "invite",
+	"select_content":         "clickbutton watchvideo outboundclick click",
+	"select_promotion":       "adclick promotionclicked",
+	"view_item_list":         "listview viewcategory productlistviewed collectionviewed",
+	"view_promotion":         "promotionviewed",
+	"spend_virtual_currency": "spentcredits spendcredits",
+	"login":                  "fbmobileactivateapp launchapp appopen openapp signin signedin loggedin",
+	"join_group":             "creategroup",
+	"level_up":               "levelachieved levelcomplete completelevel",
+	"tutorial_complete":      "tutorialcompletion completetutorial",
+})
 
-	// TikTok
-	"completepayment": "purchase", "placeanorder": "purchase", "placeorder": "purchase", "submitform": "generate_lead",
-	"clickbutton": "select_content",
-	"download":    "install", "installapp": "install", "launchapp": "login", "registration": "sign_up",
-	"creategroup": "join_group",
-	"createrole":  "sign_up", "checkout": "begin_checkout", "addbilling": "add_payment_info",
-	// Snap
-	"startcheckout": "begin_checkout", "addbillinginfo": "add_payment_info", "addbillingaddress": "add_payment_info",
-	"completesignup": "sign_up",
-	"signupcomplete": "sign_up", "appopen": "login", "openapp": "login", "listview": "view_item_list",
-	"achievement": "unlock_achievement",
-	"reserve":     "schedule", "invite": "share", "adview": "ad_impression", "levelcomplete": "level_up",
-	"completelevel": "level_up",
-	// Pinterest
-	"pagevisit": "page_view", "viewcategory": "view_item_list", "watchvideo": "select_content", "userdefined": "custom",
-	// Reddit, X, LinkedIn, Amazon, Microsoft, The Trade Desk
-	"pagevisited": "page_view", "landingpageview": "page_view", "pageload": "page_view", "sitevisit": "page_view",
-	"productview": "viewed_item", "viewproduct": "viewed_item", "contentview": "viewed_item",
-	"checkoutinitiated": "begin_checkout",
-	"bookappointment":   "schedule", "appointment": "schedule", "requestquote": "generate_lead",
-	"qualifiedlead":          "qualify_lead",
-	"marketingqualifiedlead": "qualify_lead", "salesqualifiedlead": "qualify_lead", "keypageview": "page_view",
-	"offamazonpurchases": "purchase",
-	"application":        "generate_lead", "mobileappfirststart": "install", "newsletter": "subscribe",
-	"subscription":      "subscribe",
-	"startsubscription": "subscribe", "donation": "donate", "contactus": "contact", "outboundclick": "select_content",
-	"click": "select_content",
-	// Segment, Shopify, Adobe and plain speech
-	"ordercompleted": "purchase", "orderplaced": "purchase", "ordercreated": "purchase", "order": "purchase",
-	"sale": "purchase", "buy": "purchase",
-	"transaction": "purchase", "payment": "purchase", "checkoutcompleted": "purchase", "completecheckout": "purchase",
-	"orderrefunded": "refund", "refunded": "refund", "return": "refund", "returned": "refund", "chargeback": "refund",
-	"productadded": "add_to_cart", "productaddedtocart": "add_to_cart", "addedtocart": "add_to_cart",
-	"cartadd": "add_to_cart", "additem": "add_to_cart",
-	"addtobasket": "add_to_cart", "addtobag": "add_to_cart", "productremoved": "remove_from_cart",
-	"productremovedfromcart": "remove_from_cart",
-	"cartremove":             "remove_from_cart", "cartviewed": "viewed_cart", "basketview": "viewed_cart",
-	"productviewed": "viewed_item", "itemview": "viewed_item",
-	"itemviewed": "viewed_item", "pdpview": "viewed_item", "checkoutstarted": "begin_checkout",
-	"beginscheckout":     "begin_checkout",
-	"paymentinfoentered": "add_payment_info", "paymentinfosubmitted": "add_payment_info",
-	"checkoutaddressinfosubmitted":  "add_shipping_info",
-	"checkoutshippinginfosubmitted": "add_shipping_info", "productaddedtowishlist": "add_to_wishlist",
-	"wishlist": "add_to_wishlist", "favorite": "add_to_wishlist",
-	"productlistviewed": "view_item_list", "collectionviewed": "view_item_list", "productssearched": "search",
-	"searchsubmitted": "search",
-	"promotionviewed": "view_promotion", "promotionclicked": "select_promotion", "signedup": "sign_up",
-	"register": "sign_up", "registered": "sign_up",
-	"accountcreated": "sign_up", "createaccount": "sign_up", "signin": "login", "signedin": "login", "loggedin": "login",
-	"applicationinstalled": "install",
-	"firstlaunch":          "install", "page": "page_view", "view": "page_view", "visit": "page_view", "pv": "page_view",
-	"impression": "ad_impression", "impressions": "ad_impression", "trial": "start_trial", "trialstarted": "start_trial",
-	"storelocator": "find_location",
-	"form":         "generate_lead", "formsubmit": "generate_lead", "formsubmission": "generate_lead", "other": "custom",
-	"customevent": "custom",
+// byWord makes a table from words to meanings of one from meanings to words.
+func byWord(meanings map[string]string) map[string]string {
+	words := map[string]string{}
+	for meaning, list := range meanings {
+		for _, word := range strings.Fields(list) {
+			words[word] = meaning
+		}
+	}
+	return words
 }
 
 // maxName bounds the names that are compared, in bytes after folding: none of ours is longer than 24.
@@ -102,29 +84,26 @@ func nearestType(s string) (name string, known bool) {
 // foreignFields are the names that other platforms, and plain speech, have for members of ours, in the form that
 // foldName makes, by the pointer of their parent.
 var foreignFields = map[string]map[string]string{
-	"": {
-		"event": "event_type", "eventname": "event_type", "type": "event_type", "name": "event_type",
-		"conversiontype": "event_type",
-		"time":           "timestamp", "eventtime": "timestamp", "ts": "timestamp", "date": "timestamp",
-		"occurredat": "timestamp", "createdat": "timestamp",
-		"dataset": "data_set_id", "pixelid": "data_set_id", "userdata": "identifiers", "user": "identifiers",
-		"ids":      "identifiers",
-		"currency": "currency_code", "amount": "value", "price": "value", "revenue": "value", "total": "value",
-		"url": "page_url", "eventsourceurl": "page_url", "campaign": "cp_id", "campaignid": "cp_id",
-		"campaignname": "cp_name",
-		"metadata":     "custom_data", "properties": "custom_data", "params": "custom_data", "version": "schema_version",
-	},
-	"/identifiers": {
-		"email": "email_sha256", "em": "email_sha256", "emails": "email_sha256", "hashedemail": "email_sha256",
-		"emailhash": "email_sha256", "emailhashed": "email_sha256",
-		"emailaddress": "email_sha256", "sha256email": "email_sha256", "sha256emailaddress": "email_sha256",
-		"hem": "email_sha256", "useremail": "email_sha256", "emailmd5": "email_sha256",
-		"idfa": "ifa", "gaid": "ifa", "aaid": "ifa", "adid": "ifa", "maid": "ifa", "madid": "ifa", "advertisingid": "ifa",
-		"deviceid": "ifa", "idfv": "ifa", "rida": "ifa", "tifa": "ifa",
-		"ipaddress": "ip", "ipv4": "ip", "clientip": "ip", "clientipaddress": "ip", "iphash": "ip", "ipsha256": "ip",
-		"hashedip": "ip",
-		"userid":   "partner_id", "customerid": "partner_id", "externalid": "partner_id", "crmid": "partner_id",
-	},
+	"": byWord(map[string]string{
+		"event_type":     "event eventname type name conversiontype",
+		"timestamp":      "time eventtime ts date occurredat createdat",
+		"data_set_id":    "dataset pixelid",
+		"identifiers":    "userdata user ids",
+		"currency_code":  "currency",
+		"value":          "amount price revenue total",
+		"page_url":       "url eventsourceurl",
+		"cp_id":          "campaign campaignid",
+		"cp_name":        "campaignname",
+		"custom_data":    "metadata properties params",
+		"schema_version": "version",
+	}),
+	"/identifiers": byWord(map[string]string{
+		"email_sha256": "email em emails hashedemail emailhash emailhashed emailaddress sha256email sha256emailaddress hem " +
+			"useremail emailmd5",
+		"ifa":        "idfa gaid aaid adid maid madid advertisingid deviceid idfv rida tifa",
+		"ip":         "ipaddress ipv4 clientip clientipaddress iphash ipsha256 hashedip",
+		"partner_id": "userid customerid externalid crmid",
+	}),
 }
 
 // likelyField is the member of a parent that an unknown name was most likely meant to be, "" if none is.
