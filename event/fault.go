@@ -1,6 +1,7 @@
 package event
 
 import (
+	"slices"
 	"strings"
 
 	"sluice/event/internal/pii"
@@ -59,72 +60,48 @@ const (
 	hintUUID = "Send the UUID alone, 8-4-4-4-12 hex digits, or leave the field out."
 )
 
+// The faults of what is no identifier of its kind.
 var (
-	faultZeroHash = fault{InvalidIdentifier, "The hash is all zeros. No value has this digest.", hintOmit}
-	faultMacro    = fault{
-		InvalidIdentifier, "The value is a template macro that was never expanded.",
-		"Have the macro expanded before sending, and leave the field out when it has no value.",
-	}
-	faultPlaceholder = fault{InvalidIdentifier, "The value is a placeholder, not an identifier.", hintOmit}
-
-	faultHash = fault{InvalidIdentifier, "The value is not a SHA-256 hash.", hintHash}
-	faultMD5  = fault{InvalidIdentifier, "The value looks like an MD5 hash (32 hex digits), not SHA-256.", hintHash}
-	faultSHA1 = fault{
-		InvalidIdentifier, "The value looks like a SHA-1 hash (40 hex digits), not SHA-256.",
-		hintHash,
-	}
-	faultSHA224 = fault{
-		InvalidIdentifier, "The value looks like a SHA-224 hash (56 hex digits), not SHA-256.",
-		hintHash,
-	}
-	faultSHA384 = fault{
-		InvalidIdentifier, "The value looks like a SHA-384 hash (96 hex digits), not SHA-256.",
-		hintHash,
-	}
-	faultSHA512 = fault{
-		InvalidIdentifier, "The value looks like a SHA-512 hash (128 hex digits), not SHA-256.",
-		hintHash,
-	}
-	faultShortHash  = fault{InvalidIdentifier, "The value has fewer than 64 hex digits: a truncated hash.", hintHash}
-	faultLongHash   = fault{InvalidIdentifier, "The value has more than 64 hex digits.", hintHash}
-	faultHashLetter = fault{
-		InvalidIdentifier,
-		"The value has the length of a SHA-256 hash but holds characters that are not hex digits.", hintHash,
-	}
-	faultHashPrefix = fault{InvalidIdentifier, "The hash carries a prefix such as sha256: or 0x.", hintHash}
-	faultHashQuote  = fault{InvalidIdentifier, "The hash is wrapped in quotes or brackets.", hintHash}
-	faultHashSpace  = fault{InvalidIdentifier, "The hash has white space or other text around it.", hintHash}
-	faultHashHidden = fault{InvalidIdentifier, "The hash holds characters that are invisible or not ASCII.", hintHash}
-	faultHashList   = fault{InvalidIdentifier, "The value holds more than one hash.", hintHash}
-	faultHashPairs  = fault{InvalidIdentifier, "The hash has colons or hyphens between its digits.", hintHash}
-	faultBase64     = fault{InvalidIdentifier, "The value looks like a digest in base64, not in hex.", hintHash}
-	faultHashUUID   = fault{InvalidIdentifier, "The value is a UUID, not a SHA-256 hash.", hintHash}
-	faultPassword   = fault{
-		InvalidIdentifier,
-		"The value looks like a password hash (bcrypt, argon2, scrypt or the like), which differs at every run.", hintHash,
-	}
-	faultHashSpaces = fault{InvalidIdentifier, "The value holds white space: it is not a SHA-256 hash.", hintHash}
-	faultIFA        = fault{
-		InvalidIdentifier,
-		"The value is neither a UUID, nor a hash of 32, 40 or 64 hex digits, nor " +
-			"an opaque token of 8 to 128 letters and digits.", kindHints[kindIFA],
-	}
-	faultIFADamaged = fault{InvalidIdentifier, "The value looks like a damaged UUID.", hintUUID}
-	faultIFAWrapped = fault{InvalidIdentifier, "The UUID has a prefix, brackets or other text around it.", hintUUID}
-	faultIFAPairs   = fault{
-		InvalidIdentifier, "The value is a hash with colons between its digits.",
-		"Send the hexadecimal digits alone, or leave the field out.",
-	}
-	faultIFASpace = fault{
-		InvalidIdentifier, "The value holds white space or characters that are not ASCII.",
-		kindHints[kindIFA],
-	}
-	faultPartnerByte = fault{InvalidIdentifier, "The value holds white space, control characters or characters that are " +
-		"not ASCII.", "Send printable ASCII without spaces, or leave the field out."}
+	faultZeroHash = invalid("The hash is all zeros. No value has this digest.", hintOmit)
+	faultMacro    = invalid("The value is a template macro that was never expanded.",
+		"Have the macro expanded before sending, and leave the field out when it has no value.")
+	faultPlaceholder = invalid("The value is a placeholder, not an identifier.", hintOmit)
+	faultHash        = invalid("The value is not a SHA-256 hash.", hintHash)
+	faultMD5         = invalid("The value looks like an MD5 hash (32 hex digits), not SHA-256.", hintHash)
+	faultSHA1        = invalid("The value looks like a SHA-1 hash (40 hex digits), not SHA-256.", hintHash)
+	faultSHA224      = invalid("The value looks like a SHA-224 hash (56 hex digits), not SHA-256.", hintHash)
+	faultSHA384      = invalid("The value looks like a SHA-384 hash (96 hex digits), not SHA-256.", hintHash)
+	faultSHA512      = invalid("The value looks like a SHA-512 hash (128 hex digits), not SHA-256.", hintHash)
+	faultShortHash   = invalid("The value has fewer than 64 hex digits: a truncated hash.", hintHash)
+	faultLongHash    = invalid("The value has more than 64 hex digits.", hintHash)
+	faultHashLetter  = invalid("The value has the length of a SHA-256 hash but holds characters that are not hex digits.",
+		hintHash)
+	faultHashPrefix = invalid("The hash carries a prefix such as sha256: or 0x.", hintHash)
+	faultHashQuote  = invalid("The hash is wrapped in quotes or brackets.", hintHash)
+	faultHashSpace  = invalid("The hash has white space or other text around it.", hintHash)
+	faultHashHidden = invalid("The hash holds characters that are invisible or not ASCII.", hintHash)
+	faultHashList   = invalid("The value holds more than one hash.", hintHash)
+	faultHashPairs  = invalid("The hash has colons or hyphens between its digits.", hintHash)
+	faultBase64     = invalid("The value looks like a digest in base64, not in hex.", hintHash)
+	faultHashUUID   = invalid("The value is a UUID, not a SHA-256 hash.", hintHash)
+	faultPassword   = invalid("The value looks like a password hash (bcrypt, argon2, scrypt or the like), which differs "+
+		"at every run.", hintHash)
+	faultHashSpaces = invalid("The value holds white space: it is not a SHA-256 hash.", hintHash)
+	faultIFA        = invalid("The value is neither a UUID, nor a hash of 32, 40 or 64 hex digits, nor an opaque token of 8 "+
+		"to 128 letters and digits.", kindHints[kindIFA])
+	faultIFADamaged = invalid("The value looks like a damaged UUID.", hintUUID)
+	faultIFAWrapped = invalid("The UUID has a prefix, brackets or other text around it.", hintUUID)
+	faultIFAPairs   = invalid("The value is a hash with colons between its digits.",
+		"Send the hexadecimal digits alone, or leave the field out.")
+	faultIFASpace    = invalid("The value holds white space or characters that are not ASCII.", kindHints[kindIFA])
+	faultPartnerByte = invalid("The value holds white space, control characters or characters that are not ASCII.",
+		"Send printable ASCII without spaces, or leave the field out.")
 )
 
+func invalid(message, hint string) fault { return fault{InvalidIdentifier, message, hint} }
+
 // describeHash says what a value that is no SHA-256 in hex looks like instead.
-func describeHash(kind identifierKind, value string) *fault {
+func describeHash(value string) *fault {
 	if r := describeDigits(value); r != nil {
 		return r
 	}
@@ -284,16 +261,11 @@ func hasHashPrefix(value string) bool {
 	return n > 0 && n <= 16 && isHash(value[n:])
 }
 
+// passwordPrefixes are what hashes of passwords begin with.
+var passwordPrefixes = strings.Fields("$2a$ $2b$ $2y$ $2x$ $argon2 $scrypt $pbkdf2 pbkdf2 $1$ $5$ $6$ $y$")
+
 func passwordHash(value string) bool {
-	for _, p := range [...]string{
-		"$2a$", "$2b$", "$2y$", "$2x$", "$argon2", "$scrypt", "$pbkdf2", "pbkdf2", "$1$", "$5$",
-		"$6$", "$y$",
-	} {
-		if strings.HasPrefix(value, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(passwordPrefixes, func(p string) bool { return strings.HasPrefix(value, p) })
 }
 
 // base64Digest says whether value has the length and letters of a 16, 20, 32 or 64-byte digest in base64.
@@ -304,22 +276,11 @@ func base64Digest(value string) bool {
 	}
 	switch len(s) {
 	case 22, 27, 43, 86:
-	default:
-		return false
+		return !strings.ContainsFunc(s, func(r rune) bool { return r > '~' || !pii.IsBase64(byte(r)) })
 	}
-	for i := 0; i < len(s); i++ {
-		if !pii.IsBase64(s[i]) {
-			return false
-		}
-	}
-	return true
+	return false
 }
 
 func printableASCII(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' && c != '\n' && c != '\r' && c != '\t' || c >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && !strings.ContainsRune("\n\r\t", r) || r > '~' })
 }

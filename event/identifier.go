@@ -60,7 +60,7 @@ func checkHash(kind identifierKind, value string) (string, Code, *fault) {
 	if r := inspect(kind, value, true); r != nil {
 		return "", "", r
 	}
-	return "", "", describeHash(kind, value)
+	return "", "", describeHash(value)
 }
 
 func acceptHash(kind identifierKind, value string, bits pii.Digits) (string, Code, *fault) {
@@ -82,18 +82,8 @@ func acceptHash(kind identifierKind, value string, bits pii.Digits) (string, Cod
 
 // checkIFA judges ifa: a UUID, a hash of one, or a token of a platform we do not know.
 func checkIFA(value string) (string, Code, *fault) {
-	switch len(value) {
-	case 36:
-		if bits := pii.UUID(value); bits.Valid() {
-			if bits.Zero() || allOnes(value) {
-				return "", IFAZeroed, nil
-			}
-			return lowered(value, bits), "", nil
-		}
-	case 32, 40, 64:
-		if bits := pii.Hex(value); bits.Valid() {
-			return acceptIFAHash(value, bits)
-		}
+	if bits := digitsOf(value); bits.Valid() {
+		return acceptIFA(value, bits)
 	}
 	if isBlank(value) {
 		return "", "", nil
@@ -110,18 +100,32 @@ func checkIFA(value string) (string, Code, *fault) {
 	return value, IFANonstandard, nil
 }
 
-func acceptIFAHash(value string, bits pii.Digits) (string, Code, *fault) {
-	if bits.Zero() || len(value) == 32 && allOnes(value) {
+func acceptIFA(value string, bits pii.Digits) (string, Code, *fault) {
+	if bits.Zero() || len(value) <= uuidLength && allOnes(value) {
 		return "", IFAZeroed, nil
 	}
-	if pii.SpellsEmail(value) {
+	folded := lowered(value, bits)
+	switch {
+	case len(value) == uuidLength:
+		return folded, "", nil
+	case pii.SpellsEmail(value):
 		return "", "", findingFaults[kindIFA][pii.Email]
-	}
-	value = lowered(value, bits)
-	if pii.Junk(value) {
+	case pii.Junk(folded):
 		return "", JunkHash, nil
 	}
-	return value, "", nil
+	return folded, "", nil
+}
+
+// uuidLength is the length of a UUID, with its hyphens.
+const uuidLength = 36
+
+// digitsOf describes the digits of a UUID, or of a hash of 32, 40 or 64 digits. Any other text is not valid.
+func digitsOf(value string) pii.Digits {
+	switch len(value) {
+	case 32, 40, 64:
+		return pii.Hex(value)
+	}
+	return pii.UUID(value)
 }
 
 // lowered is a value of hexadecimal digits in lower case.
@@ -135,30 +139,16 @@ func lowered(value string, bits pii.Digits) string {
 // FoldIFA is the one spelling of an advertising id under which two are compared: UUIDs and hashes in lower case, any
 // other token as it is. Rows that earlier builds stored have the case that was sent.
 func FoldIFA(ifa string) string {
-	switch len(ifa) {
-	case 36:
-		if bits := pii.UUID(ifa); bits.Valid() {
-			return lowered(ifa, bits)
-		}
-	case 32, 40, 64:
-		if bits := pii.Hex(ifa); bits.Valid() {
-			return lowered(ifa, bits)
-		}
+	if bits := digitsOf(ifa); bits.Valid() {
+		return lowered(ifa, bits)
 	}
 	return ifa
 }
 
 // checkPartnerID judges partner_id, which may be anything opaque.
 func checkPartnerID(value string) (string, Code, *fault) {
-	switch len(value) {
-	case 36:
-		if bits := pii.UUID(value); bits.Valid() {
-			return acceptPartnerHash(value, bits)
-		}
-	case 32, 40, 64:
-		if bits := pii.Hex(value); bits.Valid() {
-			return acceptPartnerHash(value, bits)
-		}
+	if bits := digitsOf(value); bits.Valid() {
+		return acceptPartner(value, bits)
 	}
 	if isBlank(value) {
 		return "", "", nil
@@ -176,17 +166,15 @@ func checkPartnerID(value string) (string, Code, *fault) {
 	return value, "", nil
 }
 
-func acceptPartnerHash(value string, bits pii.Digits) (string, Code, *fault) {
-	if bits.Zero() {
+func acceptPartner(value string, bits pii.Digits) (string, Code, *fault) {
+	switch {
+	case bits.Zero():
 		return "", JunkHash, nil
-	}
-	if len(value) == 36 {
+	case len(value) == uuidLength:
 		return value, "", nil
-	}
-	if pii.SpellsEmail(value) {
+	case pii.SpellsEmail(value):
 		return "", "", findingFaults[kindPartner][pii.Email]
-	}
-	if pii.Junk(lowered(value, bits)) {
+	case pii.Junk(lowered(value, bits)):
 		return "", JunkHash, nil
 	}
 	return value, "", nil
