@@ -11,25 +11,22 @@ func (d *Decoder) checkCustomData(t *draft, r *Row) {
 	}
 	pointer := fieldTable[f].Pointer
 	raw := t.text[f]
-	good := true
-	if t.customMembers > customDataMembers {
+	broken := d.broken
+	if t.custom.members > customDataMembers {
 		d.problem(InvalidCustomData, pointer, "custom_data has more than 100 members.", "")
-		good = false
 	}
-	if t.customDeepest > customDataDepth {
+	if t.custom.deepest > 1+customDataDepth { // the event is a level, too
 		d.problem(InvalidCustomData, pointer, "custom_data is nested deeper than 3 levels.", "")
-		good = false
 	}
 	if len(raw) > customDataBytes {
 		d.problem(InvalidCustomData, pointer, "custom_data is larger than 32 KiB.", "")
-		good = false
 	}
-	if good && t.customNulls {
+	if d.broken == broken && t.custom.nulls {
 		from := d.scan.Arena.Len()
 		d.scan.Arena.Grow(len(raw))
 		jsonscan.WriteWithoutNulls(&d.scan.Arena, raw)
 		raw = d.scan.Arena.String()[from:]
-		if t.customArrayNulls {
+		if t.custom.arrayNulls {
 			d.warn(NullDropped, pointer, "An array in custom_data held nulls. They were dropped, so other elements moved.")
 		}
 	}

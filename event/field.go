@@ -70,12 +70,11 @@ func Fields() []FieldInfo { return slices.Clone(fieldTable) }
 
 // LookupField finds a member by its pointer.
 func LookupField(pointer string) (info FieldInfo, known bool) {
-	for i := range fieldTable {
-		if fieldTable[i].Pointer == pointer {
-			return fieldTable[i], true
-		}
+	i := slices.IndexFunc(fieldTable, func(f FieldInfo) bool { return f.Pointer == pointer })
+	if i < 0 {
+		return FieldInfo{}, false
 	}
-	return FieldInfo{}, false
+	return fieldTable[i], true
 }
 
 // fieldTable is in the order of the constants above.

@@ -1,9 +1,6 @@
 package event
 
-import (
-	"sluice/event/internal/jsonscan"
-	"sluice/event/internal/pii"
-)
+import "sluice/event/internal/jsonscan"
 
 // draft is what has been read of one event, before any rule is applied.
 type draft struct {
@@ -22,16 +19,18 @@ type draft struct {
 	sids             []int32
 	sidsRejected     string // why gpp_sid is no list of section ids
 
-	members          int  // of the object that walk has closed last
-	nulls            bool // a null was read since this was last cleared
-	deepest          int  // level of the deepest container since this was last cleared
-	customMembers    int
-	customNulls      bool
-	arrayNulls       bool // a null was read as an element of an array since this was last cleared
-	customArrayNulls bool
-	customDeepest    int // levels inside custom_data, itself included
+	walked walked
+	custom walked // of custom_data
 
 	customEventID, orderID, transactionID reportID // of custom_data
+}
+
+// walked is what was seen of values that no rule looks into.
+type walked struct {
+	members    int  // of the object that was closed last
+	nulls      bool // a null was read
+	arrayNulls bool // … as an element of an array
+	deepest    int  // level of the deepest container
 }
 
 func (t *draft) is(f field) bool { return t.has&(1<<f) != 0 }
@@ -48,20 +47,19 @@ func (d *Decoder) readEvent() bool {
 		}
 		d.path[0] = segment{name: name}
 		f := eventField(name)
+		var ok bool
 		if f == fieldUnknown {
-			place, consent := consentPlace(name)
-			if consent && !d.readConsent(name, place, 1) || !consent && !d.readUnknown(name, 1) {
-				return false
+			if place, consent := consentPlace(name); consent {
+				ok = d.readConsent(name, place, 1)
+			} else {
+				ok = d.readUnknown(name, 1)
 			}
-			continue
+		} else if d.first(f, 1) {
+			ok = d.readMember(f)
+		} else {
+			ok = d.readAgain(f)
 		}
-		if !d.first(f, 1) {
-			if !d.readAgain(f) {
-				return false
-			}
-			continue
-		}
-		if !d.readMember(f) {
+		if !ok {
 			return false
 		}
 	}
@@ -83,17 +81,12 @@ func (d *Decoder) readAgain(f field) bool {
 	if f != fieldDataset || d.scan.Peek() != '"' {
 		return d.walk(1)
 	}
-	raw, escaped, ok := d.scan.Text()
+	raw, ok := d.scan.UnescapedText()
 	if !ok {
 		return false
 	}
-	if escaped {
-		raw = d.scan.Unescape(raw)
-	}
 	d.checkDataset(raw)
-	if pii.HoldsEmail(raw) {
-		d.plaintext(1)
-	}
+	d.search(raw, 1)
 	return true
 }
 
@@ -103,7 +96,11 @@ func (d *Decoder) checkDataset(id string) {
 	}
 }
 
+// readMember reads the value of a known member. Null is absence.
 func (d *Decoder) readMember(f field) bool {
+	if d.scan.Peek() == 'n' {
+		return d.scan.Literal("null")
+	}
 	switch f {
 	case fieldTimestamp:
 		return d.readTimestamp()
@@ -129,54 +126,42 @@ func (d *Decoder) readMember(f field) bool {
 	return d.readText(f, 1)
 }
 
-// readText reads a member that must be a string. Null and blank are absence.
+// readText reads a member that must be a string. Blank is absence.
 func (d *Decoder) readText(f field, level int) bool {
-	switch d.scan.Peek() {
-	case '"':
-		raw, escaped, ok := d.scan.Text()
+	c := d.scan.Peek()
+	if c == '"' {
+		raw, ok := d.scan.UnescapedText()
 		if !ok {
 			return false
-		}
-		if escaped {
-			raw = d.scan.Unescape(raw)
 		}
 		if !isBlank(raw) {
 			d.draft.text[f] = raw
 			d.draft.has |= 1 << f
 		}
 		return true
-	case 'n':
-		return d.scan.Literal("null")
 	}
-	d.wrong(f, "")
-	if d.scan.Peek() == '[' && level == 2 && (f == fieldEmail || f == fieldIFA || f == fieldIP || f == fieldPartner) {
+	d.wrong(f)
+	if c == '[' && level == 2 && (f == fieldEmail || f == fieldIFA || f == fieldIP || f == fieldPartner) {
 		d.problems[len(d.problems)-1].Hint = "Send one " + fieldTable[f].Name() + " as a string, not a list of them."
 	}
 	return d.walk(level)
 }
 
-// readTimestamp keeps the literal of a number. Any other value but null and a blank string breaks the timestamp's own
+// readTimestamp keeps the literal of a number. Any other value but a blank string breaks the timestamp's own
 // rule, not that of types.
 func (d *Decoder) readTimestamp() bool {
 	const f = fieldTimestamp
 	switch c := d.scan.Peek(); {
-	case c == 'n':
-		return d.scan.Literal("null")
 	case c == '"':
-		raw, escaped, ok := d.scan.Text()
+		raw, ok := d.scan.UnescapedText()
 		if !ok {
 			return false
-		}
-		if escaped {
-			raw = d.scan.Unescape(raw)
 		}
 		if !isBlank(raw) {
 			d.draft.faulty |= 1 << f
 			d.problem(InvalidTimestamp, fieldTable[f].Pointer, "The timestamp is a string.",
 				"Send whole Unix seconds as a JSON integer, without quotes.")
-			if pii.HoldsEmail(raw) {
-				d.plaintext(1)
-			}
+			d.search(raw, 1)
 		}
 		return true
 	case c == '-' || c >= '0' && c <= '9':
@@ -192,41 +177,32 @@ func (d *Decoder) readTimestamp() bool {
 
 func (d *Decoder) readValue() bool {
 	const f = fieldValue
-	switch c := d.scan.Peek(); {
-	case c == 'n':
-		return d.scan.Literal("null")
-	case c == '-' || c >= '0' && c <= '9':
+	if c := d.scan.Peek(); c == '-' || c >= '0' && c <= '9' {
 		raw, _, ok := d.scan.Number()
 		d.draft.text[f] = raw
 		d.draft.has |= 1 << f
 		return ok
 	}
-	d.wrong(f, "")
+	d.wrong(f)
 	return d.walk(1)
 }
 
 func (d *Decoder) readBoolean(f field) bool {
 	switch d.scan.Peek() {
-	case 'n':
-		return d.scan.Literal("null")
 	case 't':
 		d.draft.measurementOnly = true
 		return d.scan.Literal("true")
 	case 'f':
 		return d.scan.Literal("false")
 	}
-	d.wrong(f, "")
+	d.wrong(f)
 	return d.walk(1)
 }
 
 // readObject reads identifiers or privacy.
 func (d *Decoder) readObject(object field, lookup func(string) field) bool {
-	switch d.scan.Peek() {
-	case 'n':
-		return d.scan.Literal("null")
-	case '{':
-	default:
-		d.wrong(object, "")
+	if d.scan.Peek() != '{' {
+		d.wrong(object)
 		return d.walk(1)
 	}
 	d.scan.Pos++
@@ -251,6 +227,8 @@ func (d *Decoder) readObject(object field, lookup func(string) field) bool {
 			}
 		case !d.first(f, 2):
 			ok = d.walk(2)
+		case d.scan.Peek() == 'n':
+			ok = d.scan.Literal("null")
 		case f == fieldGPPSID:
 			ok = d.readSIDs()
 		default:
@@ -290,44 +268,37 @@ func unknownMessage(name, parent string) string {
 
 func (d *Decoder) readExt() bool {
 	const f = fieldExt
-	switch d.scan.Peek() {
-	case 'n':
-		return d.scan.Literal("null")
-	case '{':
+	if d.scan.Peek() == '{' {
 		if !d.walk(1) {
 			return false
 		}
-		if d.draft.members > 0 {
+		if d.draft.walked.members > 0 {
 			d.draft.has |= 1 << f
 		}
 		return true
 	}
-	d.wrong(f, "")
+	d.wrong(f)
 	return d.walk(1)
 }
 
 // readCustomData keeps the object as it came and notes what its rule asks about.
 func (d *Decoder) readCustomData() bool {
 	const f = fieldCustomData
-	switch d.scan.Peek() {
-	case 'n':
-		return d.scan.Literal("null")
-	case '{':
-	default:
+	if d.scan.Peek() != '{' {
 		d.draft.faulty |= 1 << f
 		d.problem(InvalidCustomData, fieldTable[f].Pointer, "custom_data is not an object.", "")
 		return d.walk(1)
 	}
 	t := &d.draft
 	from := d.scan.Pos
-	t.nulls, t.arrayNulls, t.deepest = false, false, 0
+	t.walked = walked{}
 	d.nameless = true // custom_data is stored as it came
 	ok := d.readCustomMembers()
 	d.nameless = false
 	if !ok {
 		return false
 	}
-	t.customMembers, t.customNulls, t.customArrayNulls, t.customDeepest = t.members, t.nulls, t.arrayNulls, t.deepest-1
+	t.custom = t.walked
 	t.text[f] = d.scan.Input[from:d.scan.Pos]
 	t.has |= 1 << f
 	return true

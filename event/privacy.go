@@ -104,12 +104,8 @@ func sectionID(s string) (id int32, length int) {
 // readSIDs reads gpp_sid. What its elements are is judged later: without a gpp_string they do not matter.
 func (d *Decoder) readSIDs() bool {
 	const f = fieldGPPSID
-	switch d.scan.Peek() {
-	case 'n':
-		return d.scan.Literal("null")
-	case '[':
-	default:
-		d.wrong(f, "")
+	if d.scan.Peek() != '[' {
+		d.wrong(f)
 		return d.walk(2)
 	}
 	t := &d.draft
@@ -275,7 +271,7 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 	verdict := s.Verdict()
 	d.warnPrivacy(t, s, &verdict)
 
-	r.Privacy = Outcome(verdict.Outcome)
+	r.Privacy = verdict.Outcome
 	if t.measurementOnly || t.mmtUnread {
 		r.Privacy = max(r.Privacy, MeasurementOnly)
 	}

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -41,9 +42,6 @@ func (d *Decoder) duplicate(level int) {
 	d.problem(DuplicateField, d.pointer(level), "The object names this member twice.", "")
 }
 
-// plaintext notes an e-mail address at the end of the path.
-func (d *Decoder) plaintext(level int) { d.plaintextAt(d.pointer(level)) }
-
 // plaintextAt notes an e-mail address outside of the identifiers.
 func (d *Decoder) plaintextAt(pointer string) {
 	d.problem(PlaintextPII, pointer, "A plaintext e-mail address was found.",
@@ -52,13 +50,9 @@ func (d *Decoder) plaintextAt(pointer string) {
 
 // wrong notes that a known member has the wrong JSON type. The member then counts as neither present nor absent, so
 // that one mistake is reported once.
-func (d *Decoder) wrong(f field, message string) {
+func (d *Decoder) wrong(f field) {
 	d.draft.faulty |= 1 << f
-	text := &typeTexts[f]
-	if message == "" {
-		message = text.message
-	}
-	d.problem(InvalidType, fieldTable[f].Pointer, message, text.hint)
+	d.problem(InvalidType, fieldTable[f].Pointer, typeTexts[f].message, typeTexts[f].hint)
 }
 
 // typeTexts say for each field which JSON type it has. They are made once: a hostile batch is full of wrong types.
@@ -131,14 +125,22 @@ func (d *Decoder) reportUnknown() {
 	}
 }
 
+// unknownMembers yields the names of the unknown members that an object of the event has, by its pointer.
+func (d *Decoder) unknownMembers(parent string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, w := range d.warnings {
+			if w.Code == UnknownField && w.Field != "" && parentOf(w.Field) == parent &&
+				!yield(unescapePointer(w.Field[len(parent)+1:])) {
+				return
+			}
+		}
+	}
+}
+
 // instead says which unknown member of the event may be the field that is missing, "" if none is.
 func (d *Decoder) instead(f field) string {
 	parent, own := parentOf(fieldTable[f].Pointer), fieldTable[f].Name()
-	for _, w := range d.warnings {
-		if w.Code != UnknownField || w.Field == "" || parentOf(w.Field) != parent {
-			continue
-		}
-		name := unescapePointer(w.Field[len(parent)+1:])
+	for name := range d.unknownMembers(parent) {
 		if likelyField(name, parent) == own {
 			return "The event has the unknown member " + name + ": send it as " + own + "."
 		}
@@ -150,11 +152,7 @@ func (d *Decoder) instead(f field) string {
 func (d *Decoder) unknownIdentifiers() string {
 	parent := fieldTable[fieldIdentifiers].Pointer
 	var says []string
-	for _, w := range d.warnings {
-		if w.Code != UnknownField || w.Field == "" || parentOf(w.Field) != parent {
-			continue
-		}
-		name := unescapePointer(w.Field[len(parent)+1:])
+	for name := range d.unknownMembers(parent) {
 		say := "identifiers has " + name + ", which is not read."
 		if near := likelyField(name, parent); near != "" {
 			say = "identifiers has " + name + ", which is not read; did you mean " + near + "?"

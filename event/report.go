@@ -26,20 +26,11 @@ func (d *Decoder) readReportID(f field) bool {
 func (d *Decoder) reportID(level int) (id reportID, ok bool) {
 	switch c := d.scan.Peek(); {
 	case c == 'n':
-		d.draft.nulls = true
+		d.draft.walked.nulls = true
 		return id, d.scan.Literal("null")
 	case c == '"':
-		raw, escaped, ok := d.scan.Text()
-		if !ok {
-			return id, false
-		}
-		if escaped {
-			raw = d.scan.Unescape(raw)
-		}
-		if isBlank(raw) {
-			return id, true
-		}
-		return reportID{raw, true}, true
+		raw, ok := d.scan.UnescapedText()
+		return reportID{raw, ok && !isBlank(raw)}, ok
 	case c == '-' || c >= '0' && c <= '9':
 		raw, integer, ok := d.scan.Number()
 		if !integer {
@@ -61,7 +52,7 @@ func (d *Decoder) readCustomMembers() bool {
 		name, st := d.scan.Member(n == 0)
 		if st != jsonscan.Next {
 			d.names.Close()
-			d.draft.members = n
+			d.draft.walked.members = n
 			return st == jsonscan.End
 		}
 		d.path[level-1] = segment{name: name}
@@ -77,7 +68,7 @@ func (d *Decoder) readCustomMembers() bool {
 		if !ok {
 			return false
 		}
-		d.search(id.text, false, level)
+		d.search(id.text, level)
 		if len(id.text) > maxReportID {
 			id.text = "" // custom_data has a limit of its own
 		}

@@ -3,33 +3,25 @@ package event
 import (
 	"strings"
 	"time"
+
+	"sluice/gpp"
 )
 
 // Outcome is what the consent signals of an event allow. Larger is more restrictive.
-type Outcome uint8
+type Outcome = gpp.Outcome
 
 // The outcomes, in order of restriction.
 const (
-	Unrestricted    Outcome = iota // as sent
-	MeasurementOnly                // stored whole, never eligible for optimization
-	Suppressed                     // every identifier is removed before anything durable is written
+	Unrestricted    = gpp.Unrestricted    // as sent
+	MeasurementOnly = gpp.MeasurementOnly // stored whole, never eligible for optimization
+	Suppressed      = gpp.Suppressed      // every identifier is removed before anything durable is written
 )
-
-var outcomeNames = [...]string{"unrestricted", "measurement_only", "suppressed"}
-
-// String is the outcome's wire spelling.
-func (o Outcome) String() string {
-	if int(o) < len(outcomeNames) {
-		return outcomeNames[o]
-	}
-	return "unknown"
-}
 
 // ParseOutcome reads a wire spelling.
 func ParseOutcome(s string) (Outcome, bool) {
-	for i, name := range outcomeNames {
-		if s == name {
-			return Outcome(i), true
+	for o := Unrestricted; o <= Suppressed; o++ {
+		if s == o.String() {
+			return o, true
 		}
 	}
 	return 0, false

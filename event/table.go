@@ -26,10 +26,8 @@ func Codes() []CodeInfo { return slices.Clone(codeTable) }
 
 // LookupCode finds a code. The entry of an unknown code says that the code belongs to another version.
 func LookupCode(code Code) (info CodeInfo, known bool) {
-	for i := range codeTable {
-		if codeTable[i].Code == code {
-			return codeTable[i], true
-		}
+	if i := rank(code); i < len(codeTable) {
+		return codeTable[i], true
 	}
 	return CodeInfo{
 		Code: code, Kind: RuleKind, Meaning: "A code of another version of the service.",

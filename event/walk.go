@@ -26,9 +26,13 @@ func (d *Decoder) walk(level int) bool {
 		if !ok {
 			return false
 		}
-		if !d.mute {
-			d.search(raw, escaped, level)
+		if d.mute {
+			return true
 		}
+		if escaped {
+			raw = d.scan.Unescape(raw)
+		}
+		d.search(raw, level)
 		return true
 	case '{':
 		return d.walkObject(level + 1)
@@ -39,7 +43,7 @@ func (d *Decoder) walk(level int) bool {
 	case 'f':
 		return d.scan.Literal("false")
 	case 'n':
-		d.draft.nulls = true
+		d.draft.walked.nulls = true
 		return d.scan.Literal("null")
 	}
 	_, _, ok := d.scan.Number()
@@ -59,7 +63,7 @@ func (d *Decoder) walkObject(level int) bool {
 			if !d.mute {
 				d.names.Close()
 			}
-			d.draft.members = n
+			d.draft.walked.members = n
 			return st == jsonscan.End
 		}
 		if !d.mute {
@@ -92,7 +96,7 @@ func (d *Decoder) walkArray(level int) bool {
 			d.path[level-1] = segment{index: n, array: true}
 		}
 		if d.scan.Peek() == 'n' {
-			d.draft.arrayNulls = true
+			d.draft.walked.arrayNulls = true
 		}
 		if !d.walk(level) {
 			return false
@@ -105,9 +109,7 @@ func (d *Decoder) descend(level int) bool {
 	if level > jsonscan.MaxLevels {
 		return d.scan.Fail(d.scan.Pos, "arrays and objects are nested deeper than 8 levels")
 	}
-	if level > d.draft.deepest {
-		d.draft.deepest = level
-	}
+	d.draft.walked.deepest = max(d.draft.walked.deepest, level)
 	d.scan.Pos++
 	return true
 }
@@ -117,17 +119,13 @@ func (d *Decoder) checkName(name string, level int) {
 	if !d.names.Add(name) {
 		d.duplicate(level)
 	}
-	if pii.HoldsEmail(name) {
-		d.plaintext(level)
-	}
+	d.search(name, level)
 }
 
-func (d *Decoder) search(raw string, escaped bool, level int) {
-	if escaped {
-		raw = d.scan.Unescape(raw)
-	}
-	if pii.HoldsEmail(raw) {
-		d.plaintext(level)
+// search looks for plaintext in a text at the end of the path.
+func (d *Decoder) search(text string, level int) {
+	if pii.HoldsEmail(text) {
+		d.plaintextAt(d.pointer(level))
 	}
 }
 

@@ -86,12 +86,9 @@ func (d *Scanner) Member(first bool) (name string, _ Step) {
 		d.Fail(d.Pos, "a member name in double quotes is expected")
 		return "", Broken
 	}
-	name, escaped, ok := d.Text()
+	name, ok := d.UnescapedText()
 	if !ok {
 		return "", Broken
-	}
-	if escaped {
-		name = d.Unescape(name)
 	}
 	if d.Space() != ':' {
 		d.Fail(d.Pos, "a colon is expected")
@@ -240,6 +237,15 @@ func (d *Scanner) Text() (raw string, escaped, ok bool) {
 			}
 		}
 	}
+}
+
+// UnescapedText is Text with the escapes decoded.
+func (d *Scanner) UnescapedText() (text string, ok bool) {
+	text, escaped, ok := d.Text()
+	if escaped {
+		text = d.Unescape(text)
+	}
+	return text, ok
 }
 
 // escape checks the escape that begins at i and returns its end, or -1. A surrogate must have its other half.
