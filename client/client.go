@@ -105,10 +105,8 @@ func checkKey(key string) error {
 	if key == "" {
 		return errors.New("client: the key is empty")
 	}
-	for i := range len(key) {
-		if key[i] <= ' ' || key[i] > '~' {
-			return errors.New("client: the key has a space, a line break or a character outside ASCII")
-		}
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("client: the key has a space, a line break or a character outside ASCII")
 	}
 	return nil
 }

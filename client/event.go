@@ -28,50 +28,37 @@ type Event struct {
 
 // Identifiers are the hashed ways to recognise a person or a device.
 type Identifiers struct {
-	EmailSHA256 string // HashEmail
-	IFA         string // advertising id of a device
-	IPSHA256    string // HashIPv4; the member is called ip
-	PartnerID   string // opaque id of your own; not enough alone
+	EmailSHA256 string `json:"email_sha256,omitempty"` // HashEmail
+	IFA         string `json:"ifa,omitempty"`          // advertising id of a device
+	IPSHA256    string `json:"ip,omitempty"`           // HashIPv4; the member is called ip
+	PartnerID   string `json:"partner_id,omitempty"`   // opaque id of your own; not enough alone
 }
 
 // Privacy holds the consent signals of the person.
 type Privacy struct {
-	GPPString       string
-	GPPSID          []int // needed by GPPString
-	USPrivacyString string
+	GPPString       string `json:"gpp_string,omitempty"`
+	GPPSID          []int  `json:"gpp_sid,omitempty"` // needed by GPPString
+	USPrivacyString string `json:"us_privacy_string,omitempty"`
 }
 
 type wireEvent struct {
-	DatasetID       string           `json:"data_set_id,omitempty"`
-	ID              string           `json:"id,omitempty"`
-	Timestamp       *int64           `json:"timestamp,omitempty"`
-	EventType       string           `json:"event_type,omitempty"`
-	CustomEventName string           `json:"custom_event_name,omitempty"`
-	Source          string           `json:"source,omitempty"`
-	CampaignID      string           `json:"cp_id,omitempty"`
-	CampaignName    string           `json:"cp_name,omitempty"`
-	Referer         string           `json:"referer,omitempty"`
-	PageURL         string           `json:"page_url,omitempty"`
-	Value           *float64         `json:"value,omitempty"`
-	CurrencyCode    string           `json:"currency_code,omitempty"`
-	Identifiers     *wireIdentifiers `json:"identifiers,omitempty"`
-	Privacy         *wirePrivacy     `json:"privacy,omitempty"`
-	CustomData      map[string]any   `json:"custom_data,omitempty"`
-	MeasurementOnly bool             `json:"mmt_only,omitempty"`
-	SchemaVersion   string           `json:"schema_version,omitempty"`
-}
-
-type wireIdentifiers struct {
-	EmailSHA256 string `json:"email_sha256,omitempty"`
-	IFA         string `json:"ifa,omitempty"`
-	IP          string `json:"ip,omitempty"`
-	PartnerID   string `json:"partner_id,omitempty"`
-}
-
-type wirePrivacy struct {
-	GPPString       string `json:"gpp_string,omitempty"`
-	GPPSID          []int  `json:"gpp_sid,omitempty"`
-	USPrivacyString string `json:"us_privacy_string,omitempty"`
+	DatasetID       string         `json:"data_set_id,omitempty"`
+	ID              string         `json:"id,omitempty"`
+	Timestamp       *int64         `json:"timestamp,omitempty"`
+	EventType       string         `json:"event_type,omitempty"`
+	CustomEventName string         `json:"custom_event_name,omitempty"`
+	Source          string         `json:"source,omitempty"`
+	CampaignID      string         `json:"cp_id,omitempty"`
+	CampaignName    string         `json:"cp_name,omitempty"`
+	Referer         string         `json:"referer,omitempty"`
+	PageURL         string         `json:"page_url,omitempty"`
+	Value           *float64       `json:"value,omitempty"`
+	CurrencyCode    string         `json:"currency_code,omitempty"`
+	Identifiers     Identifiers    `json:"identifiers,omitzero"`
+	Privacy         *Privacy       `json:"privacy,omitempty"`
+	CustomData      map[string]any `json:"custom_data,omitempty"`
+	MeasurementOnly bool           `json:"mmt_only,omitempty"`
+	SchemaVersion   string         `json:"schema_version,omitempty"`
 }
 
 // MarshalJSON writes the event in the words of the API.
@@ -79,20 +66,14 @@ func (e Event) MarshalJSON() ([]byte, error) {
 	w := wireEvent{
 		DatasetID: e.DatasetID, ID: e.ID, EventType: e.EventType, CustomEventName: e.CustomEventName, Source: e.Source,
 		CampaignID: e.CampaignID, CampaignName: e.CampaignName, Referer: e.Referer, PageURL: e.PageURL,
-		Value: e.Value, CurrencyCode: e.CurrencyCode, CustomData: e.CustomData,
+		Value: e.Value, CurrencyCode: e.CurrencyCode, Identifiers: e.Identifiers, CustomData: e.CustomData,
 		MeasurementOnly: e.MeasurementOnly, SchemaVersion: e.SchemaVersion,
 	}
 	if !e.Time.IsZero() {
 		w.Timestamp = new(e.Time.Unix())
 	}
-	if e.Identifiers != (Identifiers{}) {
-		w.Identifiers = &wireIdentifiers{
-			e.Identifiers.EmailSHA256, e.Identifiers.IFA, e.Identifiers.IPSHA256,
-			e.Identifiers.PartnerID,
-		}
-	}
 	if p := e.Privacy; p.GPPString != "" || len(p.GPPSID) > 0 || p.USPrivacyString != "" {
-		w.Privacy = &wirePrivacy{p.GPPString, p.GPPSID, p.USPrivacyString}
+		w.Privacy = &p
 	}
 	return json.Marshal(w)
 }

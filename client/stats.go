@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/url"
 	"time"
 )
@@ -107,13 +105,5 @@ func (c *Client) stats(ctx context.Context, window string, query url.Values) (*S
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	a, err := c.read(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	s := new(Stats)
-	if err := json.Unmarshal(a.body, s); err != nil {
-		return nil, fmt.Errorf("client: read the numbers: %w", err)
-	}
-	return s, nil
+	return readJSON[Stats](ctx, c, path, "the numbers")
 }

@@ -44,15 +44,7 @@ func (c *Client) StatusEvents(ctx context.Context, submissionID string) (*Submis
 }
 
 func (c *Client) status(ctx context.Context, id, query string) (*Submission, error) {
-	a, err := c.read(ctx, "/v1/submissions/"+url.PathEscape(id)+query)
-	if err != nil {
-		return nil, err
-	}
-	s := new(Submission)
-	if err := json.Unmarshal(a.body, s); err != nil {
-		return nil, fmt.Errorf("client: read the submission: %w", err)
-	}
-	return s, nil
+	return readJSON[Submission](ctx, c, "/v1/submissions/"+url.PathEscape(id)+query, "the submission")
 }
 
 // Schema is the service's JSON Schema of an event.
@@ -71,4 +63,17 @@ func (c *Client) read(ctx context.Context, path string) (a *answer, err error) {
 		return err
 	})
 	return a, err
+}
+
+// readJSON is read for an answer in JSON; what names it in an error.
+func readJSON[T any](ctx context.Context, c *Client, path, what string) (*T, error) {
+	a, err := c.read(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	v := new(T)
+	if err := json.Unmarshal(a.body, v); err != nil {
+		return nil, fmt.Errorf("client: read %s: %w", what, err)
+	}
+	return v, nil
 }

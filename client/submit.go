@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -47,35 +46,20 @@ type Request struct {
 // Submit sends one request and tries until an answer is final. A nil error means that every event the receipt counts as
 // accepted is stored; in a batch others may have been rejected, and only the receipt says so.
 func (c *Client) Submit(ctx context.Context, r Request) (*Receipt, error) {
-	if len(r.Body) > MaxBytes {
-		return nil, fmt.Errorf("client: the body is %d bytes, over the limit of %d", len(r.Body), MaxBytes)
-	}
 	if r.Key == "" {
 		r.Key = NewKey()
 	}
-	body, encoding, release, err := c.compress(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	path := "/v1/events"
 	if r.Batch {
 		path = "/v1/events/batch"
 	}
+	h := http.Header{"Idempotency-Key": {r.Key}}
+	if r.Strict {
+		h.Set("Prefer", "handling=strict")
+	}
 	var receipt *Receipt
-	err = c.repeat(ctx, r.Key, func(ctx context.Context) error {
-		h := http.Header{"Idempotency-Key": {r.Key}}
-		if encoding != "" {
-			h.Set("Content-Encoding", encoding)
-		}
-		if r.Strict {
-			h.Set("Prefer", "handling=strict")
-		}
-		answer, err := c.exchange(ctx, http.MethodPost, path, h, body)
-		if err != nil {
-			return err
-		}
-		receipt, err = readReceipt(answer, max(r.Events, 1))
+	err := c.post(ctx, r.Key, path, h, r.Body, func(a *answer) (err error) {
+		receipt, err = readReceipt(a, max(r.Events, 1))
 		return err
 	})
 	if err != nil {
@@ -83,6 +67,30 @@ func (c *Client) Submit(ctx context.Context, r Request) (*Receipt, error) {
 	}
 	receipt.Key = r.Key
 	return receipt, nil
+}
+
+// post sends a body until an answer is final. read may reject an answer, which is tried again like any other failure.
+func (c *Client) post(
+	ctx context.Context, key, path string, h http.Header, body []byte, read func(*answer) error,
+) error {
+	if len(body) > MaxBytes {
+		return fmt.Errorf("client: the body is %d bytes, over the limit of %d", len(body), MaxBytes)
+	}
+	packed, encoding, release, err := c.compress(body)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if encoding != "" {
+		h.Set("Content-Encoding", encoding)
+	}
+	return c.repeat(ctx, key, func(ctx context.Context) error {
+		a, err := c.exchange(ctx, http.MethodPost, path, h.Clone(), packed)
+		if err != nil {
+			return err
+		}
+		return read(a)
+	})
 }
 
 // NewKey is a fresh Idempotency-Key of 130 random bits.
@@ -144,48 +152,17 @@ func (c *Client) exchange(ctx context.Context, method, path string, h http.Heade
 }
 
 type wireAnswer struct {
-	Status       string        `json:"status"`
-	SubmissionID string        `json:"submission_id"`
-	ReceivedAt   time.Time     `json:"received_at"`
-	Accepted     *int          `json:"accepted"`
-	Rejected     int           `json:"rejected"`
-	ErrorCode    event.Code    `json:"error_code"`
-	Message      string        `json:"message"`
-	RequestID    string        `json:"request_id"`
-	Errors       []wireProblem `json:"errors"`
-	Truncated    bool          `json:"errors_truncated"`
-	Warnings     []wireWarning `json:"warnings"`
-}
-
-type wireProblem struct {
-	Index   int        `json:"index"`
-	Code    event.Code `json:"error_code"`
-	Field   string     `json:"field"`
-	Message string     `json:"message"`
-	Hint    string     `json:"hint"`
-}
-
-type wireWarning struct {
-	Index   int        `json:"index"`
-	Code    event.Code `json:"code"`
-	Field   string     `json:"field"`
-	Message string     `json:"message"`
-}
-
-func problems(ws []wireProblem) []event.Error {
-	var es []event.Error
-	for _, w := range ws {
-		es = append(es, event.Error{Index: w.Index, Code: w.Code, Field: w.Field, Message: w.Message, Hint: w.Hint})
-	}
-	return es
-}
-
-func warnings(ws []wireWarning) []event.Warning {
-	var es []event.Warning
-	for _, w := range ws {
-		es = append(es, event.Warning{Index: w.Index, Code: w.Code, Field: w.Field, Message: w.Message})
-	}
-	return es
+	Status       string          `json:"status"`
+	SubmissionID string          `json:"submission_id"`
+	ReceivedAt   time.Time       `json:"received_at"`
+	Accepted     *int            `json:"accepted"`
+	Rejected     int             `json:"rejected"`
+	ErrorCode    event.Code      `json:"error_code"`
+	Message      string          `json:"message"`
+	RequestID    string          `json:"request_id"`
+	Errors       []event.Error   `json:"errors"`
+	Truncated    bool            `json:"errors_truncated"`
+	Warnings     []event.Warning `json:"warnings"`
 }
 
 func readReceipt(a *answer, events int) (*Receipt, error) {
@@ -197,7 +174,7 @@ func readReceipt(a *answer, events int) (*Receipt, error) {
 	r := &Receipt{
 		SubmissionID: w.SubmissionID, ReceivedAt: w.ReceivedAt, Status: w.Status,
 		Accepted: events, Rejected: w.Rejected,
-		Problems: problems(w.Errors), Truncated: w.Truncated, Warnings: warnings(w.Warnings),
+		Problems: w.Errors, Truncated: w.Truncated, Warnings: w.Warnings,
 		Replayed: a.header.Get("Idempotency-Replayed") == "true",
 	}
 	if w.Accepted != nil {
@@ -216,7 +193,7 @@ func (c *Client) readError(resp *http.Response, body []byte) error {
 		e.Message = "the answer is not the service's own (" + http.StatusText(resp.StatusCode) + ")"
 		return e
 	}
-	e.Code, e.Message, e.Problems, e.Truncated = w.ErrorCode, w.Message, problems(w.Errors), w.Truncated
+	e.Code, e.Message, e.Problems, e.Truncated = w.ErrorCode, w.Message, w.Errors, w.Truncated
 	if w.RequestID != "" {
 		e.RequestID = w.RequestID
 	}
@@ -228,9 +205,11 @@ var (
 		z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // the level is a valid one
 		return z
 	}}
-	buffers  = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-	zstdOnce = sync.OnceValues(func() (*zstd.Encoder, error) {
-		return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	zstds   = sync.OnceValue(func() *zstd.Encoder {
+		// the options are valid ones
+		z, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+		return z
 	})
 )
 
@@ -243,11 +222,7 @@ func (c *Client) compress(body []byte) (out []byte, encoding string, release fun
 	buf.Reset()
 	release = func() { buffers.Put(buf) }
 	if c.o.Compression == Zstd {
-		enc, err := zstdOnce()
-		if err != nil {
-			return nil, "", nil, errors.Join(errors.New("client: open the zstd encoder"), err)
-		}
-		buf.Write(enc.EncodeAll(body, buf.AvailableBuffer()))
+		buf.Write(zstds().EncodeAll(body, buf.AvailableBuffer()))
 		return buf.Bytes(), "zstd", release, nil
 	}
 	z := gzips.Get().(*gzip.Writer)

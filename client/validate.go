@@ -61,50 +61,31 @@ func foreign() event.Error {
 
 // Verdict is the service's word on events it was asked to judge and not to keep.
 type Verdict struct {
-	Valid     bool
-	Accepted  int
-	Rejected  int
-	Problems  []event.Error
-	Truncated bool
-	Warnings  []event.Warning
-	Events    []json.RawMessage // each valid event as it would be stored, with its privacy outcome and the reasons
+	Valid     bool            `json:"valid"`
+	Accepted  int             `json:"accepted"`
+	Rejected  int             `json:"rejected"`
+	Problems  []event.Error   `json:"errors"`
+	Truncated bool            `json:"errors_truncated"`
+	Warnings  []event.Warning `json:"warnings"`
+	// Events are the valid ones as they would be stored, each with its privacy outcome and the reasons.
+	Events []json.RawMessage `json:"events"`
 }
 
 // ValidateRemote asks the service what it would do with body, one event or an array. Nothing is stored.
 func (c *Client) ValidateRemote(ctx context.Context, body []byte) (*Verdict, error) {
-	if len(body) > MaxBytes {
-		return nil, fmt.Errorf("client: the body is %d bytes, over the limit of %d", len(body), MaxBytes)
-	}
-	packed, encoding, release, err := c.compress(body)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	var a *answer
-	err = c.repeat(ctx, "", func(ctx context.Context) (err error) {
-		h := http.Header{}
-		if encoding != "" {
-			h.Set("Content-Encoding", encoding)
-		}
-		a, err = c.exchange(ctx, http.MethodPost, "/v1/events/validate", h, packed)
-		return err
+	var last *answer
+	err := c.post(ctx, "", "/v1/events/validate", http.Header{}, body, func(a *answer) error {
+		last = a
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	var w struct {
-		Valid     bool              `json:"valid"`
-		Accepted  int               `json:"accepted"`
-		Rejected  int               `json:"rejected"`
-		Errors    []wireProblem     `json:"errors"`
-		Truncated bool              `json:"errors_truncated"`
-		Warnings  []wireWarning     `json:"warnings"`
-		Events    []json.RawMessage `json:"events"`
-	}
-	if err := json.Unmarshal(a.body, &w); err != nil {
+	v := new(Verdict)
+	if err := json.Unmarshal(last.body, v); err != nil {
 		return nil, errors.New("client: the answer is no verdict; something between here and the service gave it")
 	}
-	return &Verdict{w.Valid, w.Accepted, w.Rejected, problems(w.Errors), w.Truncated, warnings(w.Warnings), w.Events}, nil
+	return v, nil
 }
 
 // Contact is what a look at the service showed.

@@ -5,15 +5,15 @@ type Code string
 
 // Error is one reason why an event, or a whole request, was rejected. It never holds a value from the event.
 type Error struct {
-	Index   int    // position in the batch; 0 for a single event
-	Code    Code   //
-	Field   string // JSON Pointer inside the event, "" for the whole of it
-	Message string // what is wrong
-	Hint    string // how to correct it
+	Index   int    `json:"index"` // position in the batch; 0 for a single event
+	Code    Code   `json:"error_code"`
+	Field   string `json:"field"`   // JSON Pointer inside the event, "" for the whole of it
+	Message string `json:"message"` // what is wrong
+	Hint    string `json:"hint"`    // how to correct it
 
 	// Seen says what the event has instead. It names members that the sender made up, so it is for the answer alone and
 	// is never kept.
-	Seen string
+	Seen string `json:"-"`
 }
 
 // Error is the message, so that an Error can be returned as one.
@@ -21,10 +21,10 @@ func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
 
 // Warning is something a sender should know about an event that was accepted all the same.
 type Warning struct {
-	Index   int
-	Code    Code
-	Field   string
-	Message string
+	Index   int    `json:"index"`
+	Code    Code   `json:"code"`
+	Field   string `json:"field"`
+	Message string `json:"message"`
 }
 
 // Error codes in the order of the rules: where an event breaks several, they are listed in this order.
