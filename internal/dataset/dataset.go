@@ -4,6 +4,8 @@ package dataset
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -75,11 +77,8 @@ func (d *Dataset) addKey(k KeyInfo, now time.Time) error {
 		return ErrTwoKeys
 	}
 	if len(d.Keys) >= maxKeys {
-		for i := range d.Keys {
-			if !d.Keys[i].Live(now) {
-				d.Keys = append(d.Keys[:i], d.Keys[i+1:]...)
-				break
-			}
+		if i := slices.IndexFunc(d.Keys, func(k KeyInfo) bool { return !k.Live(now) }); i >= 0 {
+			d.Keys = slices.Delete(d.Keys, i, i+1)
 		}
 	}
 	d.Keys = append(d.Keys, k)
@@ -88,15 +87,8 @@ func (d *Dataset) addKey(k KeyInfo, now time.Time) error {
 
 // ValidID says whether id can name a dataset.
 func ValidID(id string) bool {
-	if len(id) < 1 || len(id) > 128 {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
+	unprintable := func(r rune) bool { return r <= ' ' || r > '~' }
+	return len(id) >= 1 && len(id) <= 128 && !strings.ContainsFunc(id, unprintable)
 }
 
 // Spec is what an operator decides when a dataset is made.

@@ -63,21 +63,12 @@ const readerNameMax = 64 // arbitrary
 
 // Validate says what is wrong with the decision, before anything is opened.
 func (s *ReaderSpec) Validate() error {
-	if len(s.Name) < 1 || len(s.Name) > readerNameMax {
+	unknown := func(what string) bool { return what != AllowCatalog && what != AllowFeed }
+	switch {
+	case len(s.Name) < 1, len(s.Name) > readerNameMax, strings.Trim(s.Name, base62+"._-") != "":
 		return ErrReaderName
-	}
-	for i := range len(s.Name) {
-		if c := s.Name[i]; !isBase62(c) && !strings.ContainsRune("._-", rune(c)) {
-			return ErrReaderName
-		}
-	}
-	if len(s.Allow) == 0 {
+	case len(s.Allow) == 0, slices.ContainsFunc(s.Allow, unknown):
 		return ErrAllow
-	}
-	for _, what := range s.Allow {
-		if what != AllowCatalog && what != AllowFeed {
-			return ErrAllow
-		}
 	}
 	return nil
 }
