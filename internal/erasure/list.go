@@ -120,9 +120,8 @@ func joinLists(stones []Tombstone) (out []list) {
 func (l *list) last() []byte { return l.digests[len(l.digests)-shortDigest:] }
 
 func (l *list) has(sum [sha256.Size]byte) bool {
-	n := len(l.digests) / shortDigest
-	i := sort.Search(n, func(i int) bool {
-		return bytes.Compare(l.digests[i*shortDigest:(i+1)*shortDigest], sum[:shortDigest]) >= 0
+	_, found := sort.Find(len(l.digests)/shortDigest, func(i int) int {
+		return bytes.Compare(sum[:shortDigest], l.digests[i*shortDigest:(i+1)*shortDigest])
 	})
-	return i < n && bytes.Equal(l.digests[i*shortDigest:(i+1)*shortDigest], sum[:shortDigest])
+	return found
 }

@@ -67,9 +67,7 @@ func (d *digester) digest(id string) uint64 {
 
 // word is the first 8 bytes of an identifier.
 func word(id string) uint64 {
-	_ = id[7]
-	return uint64(id[0]) | uint64(id[1])<<8 | uint64(id[2])<<16 | uint64(id[3])<<24 |
-		uint64(id[4])<<32 | uint64(id[5])<<40 | uint64(id[6])<<48 | uint64(id[7])<<56
+	return binary.LittleEndian.Uint64([]byte(id[:8]))
 }
 
 func round(v0, v1, v2, v3 uint64) (uint64, uint64, uint64, uint64) {

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sort"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -85,19 +86,7 @@ func (c *chunk) at(i int) uint64 { return binary.LittleEndian.Uint64(c.digests[8
 
 // find returns where a digest is, or should be.
 func (c *chunk) find(d uint64) (int, bool) {
-	lo, hi := 0, c.len()
-	for lo < hi {
-		mid := (lo + hi) / 2
-		switch at := c.at(mid); {
-		case at == d:
-			return mid, true
-		case at < d:
-			lo = mid + 1
-		default:
-			hi = mid
-		}
-	}
-	return lo, false
+	return sort.Find(c.len(), func(i int) int { return cmp.Compare(d, c.at(i)) })
 }
 
 func (c *chunk) encode() ([]byte, error) {
