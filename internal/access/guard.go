@@ -197,7 +197,7 @@ func (g *Guard) logIn(ctx context.Context, w http.ResponseWriter, who attempt, p
 	return true
 }
 
-// secretText is 256 random bits that fit into a cookie.
+// secretText is 256 random bits that fit into a cookie and a header.
 func secretText() string {
 	secret := make([]byte, 32)
 	_, _ = rand.Read(secret) // never fails: crypto/rand ends the program instead

@@ -71,9 +71,7 @@ func (c *Credentials) SetPassword(ctx context.Context, password string) error {
 // NewToken makes a token that opens the console and /metrics without a log-in, for programs. It replaces the
 // token before it and is not readable afterwards.
 func (c *Credentials) NewToken(ctx context.Context) (string, error) {
-	secret := make([]byte, 32)
-	_, _ = rand.Read(secret)
-	token := "slc_" + base64.RawURLEncoding.EncodeToString(secret)
+	token := "slc_" + secretText()
 	return token, c.change(ctx, func(h *hashes) { h.Token = digest(token) })
 }
 

@@ -494,12 +494,7 @@ func (r *reader) hash() string {
 	if raw == "" {
 		return ""
 	}
-	const digits = "0123456789abcdef"
 	at := len(r.spelled)
-	r.spelled = r.spelled[:at+64]
-	text := r.spelled[at:]
-	for i := range 32 {
-		text[2*i], text[2*i+1] = digits[raw[i]>>4], digits[raw[i]&15]
-	}
+	r.spelled = hex.AppendEncode(r.spelled, []byte(raw))
 	return r.last(at)
 }

@@ -138,8 +138,7 @@ const idLength = 48
 
 // FormatID is the id as senders see it.
 func FormatID(kind Kind, id event.ID) string {
-	b := make([]byte, 0, idLength)
-	return string(appendID(b, kind, id))
+	return string(appendID(make([]byte, 0, idLength), kind, id))
 }
 
 func appendID(b []byte, kind Kind, id event.ID) []byte {
