@@ -66,7 +66,6 @@ type Options struct {
 	Replicas int
 	Listen   bool          // let other processes on this machine attach while this one runs the engine
 	Wait     time.Duration // how long to wait for a directory in use; 0 means 10 s
-	MaxStore int64         // bytes the embedded engine may fill; 0 means the size of the disk
 	Log      *slog.Logger  // nil means nothing is logged
 	Restore  bool          // for Engine.Restore alone: open URL also while it is not finished
 
@@ -101,8 +100,10 @@ type Engine struct {
 
 	restartMu sync.Mutex // one restart at a time
 
-	record  atomic.Pointer[Record] // of the cluster; nil where there is none
-	owner   string                 // names this process in leases
+	record atomic.Pointer[Record] // of the cluster; nil where there is none
+	// owner names this process in leases. It is made anew on each start: containers share host names and process ids, and
+	// two of one name would take each other's lease.
+	owner   string
 	leaseMu sync.Mutex
 	leases  *Bucket
 }
@@ -115,7 +116,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	}
 	e := &Engine{
 		o: o, log: o.Log, suspect: make(chan struct{}, 1), changed: make(chan struct{}),
-		unwell: make(chan struct{}), owner: newOwner(),
+		unwell: make(chan struct{}), owner: rand.Text(),
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -273,8 +274,7 @@ func rejectEmbedded(dir string) error {
 	found, err := HoldsStream(dir)
 	if err == nil && found {
 		err = fmt.Errorf("the data directory %s holds an embedded engine with events, datasets and keys that the NATS "+
-			"server does not have: "+
-			"move them with sluice backup --final and sluice restore, or use another directory", dir)
+			"server does not have: move them with sluice backup --final and sluice restore, or use another directory", dir)
 	}
 	if err != nil {
 		return fmt.Errorf("open engine: %w", err)

@@ -44,11 +44,8 @@ var errCredentials = errors.New("NATS rejects the credentials of this node")
 
 // rejectsCredentials says whether an error is about credentials.
 func rejectsCredentials(err error) bool {
-	return slices.ContainsFunc([]error{
-		nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked,
-		nats.ErrAccountAuthExpired,
-	},
-		func(one error) bool { return errors.Is(err, one) })
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
 // Unwell returns a channel that is closed when Health may next have become an error.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -41,12 +42,7 @@ func complete(c *jetstream.ClusterInfo, replicas int) bool {
 	if c == nil || c.Leader == "" || len(c.Replicas) < replicas-1 {
 		return false
 	}
-	for _, p := range c.Replicas {
-		if !inStep(p) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Replicas, func(p *jetstream.PeerInfo) bool { return !inStep(p) })
 }
 
 // nextMove returns the move from a server that leads most to one that leads fewest of those with a copy, if the

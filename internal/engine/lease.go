@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -20,10 +19,6 @@ type Lease struct {
 	owner    string
 	revision uint64
 }
-
-// newOwner names this process in leases. It is made anew on each start: containers share host names and process ids,
-// and two of one name would take each other's lease.
-func newOwner() string { return rand.Text() }
 
 // Take takes the lease of a name, or returns ErrLeaseLost while another process has it. A process that dies without
 // Release keeps it for 9 s.

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,11 +18,8 @@ var fatalSigns = []string{"write error", "DISABLED", "disabling JetStream"}
 func (b *bridge) Errorf(format string, v ...any) {
 	line := fmt.Sprintf(format, v...)
 	b.e.log.Error("engine: " + line)
-	for _, sign := range fatalSigns {
-		if strings.Contains(line, sign) {
-			b.e.fail(errors.New("engine: " + line))
-			return
-		}
+	if slices.ContainsFunc(fatalSigns, func(sign string) bool { return strings.Contains(line, sign) }) {
+		b.e.fail(errors.New("engine: " + line))
 	}
 }
 

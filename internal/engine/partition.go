@@ -47,13 +47,15 @@ func (ps *Partitions) At(p uint8) *Partition {
 	if int(p) < len(ps.List) {
 		return ps.List[p]
 	}
-	return &Partition{e: ps.List[0].e, rc: ps.rc, id: p, name: partitionName(p), subject: frameSubject(p)}
+	return ps.List[0].e.partition(p, ps.rc)
 }
 
 // Partition returns a partition for single questions, whether or not it exists. Commands need no connection of their
 // own for reading.
-func (e *Engine) Partition(p uint8) *Partition {
-	return &Partition{e: e, rc: e.nc, id: p, name: partitionName(p), subject: frameSubject(p)}
+func (e *Engine) Partition(p uint8) *Partition { return e.partition(p, e.nc) }
+
+func (e *Engine) partition(p uint8, reading *nats.Conn) *Partition {
+	return &Partition{e: e, rc: reading, id: p, name: partitionName(p), subject: frameSubject(p)}
 }
 
 // Partition is one durable log of messages, numbered from 1 on. Its methods may be called by many goroutines.
@@ -67,8 +69,7 @@ type Partition struct {
 
 // Partitions opens the partitions there are and makes those that are missing. On a cluster with a record, the record
 // decides and not the options. Settings of a partition that somebody changed are put right where that takes nothing
-// away. A first start that was interrupted, or
-// several at the same time, end with the number that the first one wanted.
+// away. A first start that was interrupted, or several at the same time, end with the number that the first one wanted.
 func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partitions, error) {
 	if r := e.record.Load(); r != nil { // which Agree held against the flags
 		o = r.limits()
@@ -123,10 +124,7 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 		return nil, err
 	}
 	for p := range max(want, ps.Keyed) {
-		ps.List = append(ps.List, &Partition{
-			e: e, rc: ps.rc, id: uint8(p), name: partitionName(uint8(p)),
-			subject: frameSubject(uint8(p)),
-		})
+		ps.List = append(ps.List, e.partition(uint8(p), ps.rc))
 	}
 	return ps, nil
 }
@@ -299,16 +297,9 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 
 // dialReader opens one more connection to the same engine.
 func (e *Engine) dialReader() (*nats.Conn, error) {
-	var nc *nats.Conn
-	var err error
-	switch e.mode {
-	case Embedded:
-		nc, err = e.dial(readName, "", nats.InProcessServer(inProcess{e}), nats.Token(e.token))
-	default:
-		o := e.nc.Opts
-		o.Name = readName
-		nc, err = o.Connect()
-	}
+	o := e.nc.Opts
+	o.Name = readName
+	nc, err := o.Connect()
 	if err != nil {
 		return nil, fmt.Errorf("connect to the %s engine: %w", e.mode, err)
 	}

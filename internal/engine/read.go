@@ -22,17 +22,19 @@ type Message struct {
 
 // State is what the engine knows of a partition.
 type State struct {
-	FirstSeq  uint64
-	FirstTime time.Time // of the oldest message; of no meaning when there is none
-	LastSeq   uint64
-	Messages  uint64
-	Bytes     uint64
-	Subjects  int           // one for frames without a key, if there are any, and one for each key
-	MaxAge    time.Duration // how long a message is kept
-	Created   time.Time     // of the partition; another one under the same name has another. One that was moved keeps it
-	Replicas  int
-	Leader    string    // the server that decides; empty for a partition of one copy without a cluster
-	Asked     time.Time // now, by the clock of the server that answered, which also dates messages
+	FirstSeq  uint64    `json:"first_seq"`
+	FirstTime time.Time `json:"first_ts"` // of the oldest message; of no meaning when there is none
+	LastSeq   uint64    `json:"last_seq"`
+	Messages  uint64    `json:"messages"`
+	Bytes     uint64    `json:"bytes"`
+	Subjects  int       `json:"num_subjects"` // one for frames without a key, if there are any, and one for each key
+
+	MaxAge time.Duration `json:"-"` // how long a message is kept
+	// of the partition; another one under the same name has another. One that was moved keeps it
+	Created  time.Time `json:"-"`
+	Replicas int       `json:"-"`
+	Leader   string    `json:"-"` // the server that decides; empty for a partition of one copy without a cluster
+	Asked    time.Time `json:"-"` // now, by the clock of the server that answered, which also dates messages
 }
 
 // getRequest asks the engine for one stored message, or for a batch of them.
@@ -56,15 +58,8 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 		Error   *apiError `json:"error"`
 		Created time.Time `json:"created"`
 		Asked   time.Time `json:"ts"`
-		State   struct {
-			FirstSeq  uint64    `json:"first_seq"`
-			FirstTime time.Time `json:"first_ts"`
-			LastSeq   uint64    `json:"last_seq"`
-			Messages  uint64    `json:"messages"`
-			Bytes     uint64    `json:"bytes"`
-			Subjects  int       `json:"num_subjects"`
-		} `json:"state"`
-		Config struct {
+		State   State     `json:"state"`
+		Config  struct {
 			MaxAge   time.Duration     `json:"max_age"`
 			Replicas int               `json:"num_replicas"`
 			Metadata map[string]string `json:"metadata"`
@@ -84,12 +79,10 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 		return State{}, fmt.Errorf("state of %s: %w", p.name, err)
 	}
 	st := info.State
-	return State{
-		FirstSeq: st.FirstSeq, FirstTime: st.FirstTime, LastSeq: st.LastSeq, Messages: st.Messages, Bytes: st.Bytes,
-		Subjects: st.Subjects,
-		MaxAge:   info.Config.MaxAge, Created: created(info.Created, info.Config.Metadata), Replicas: info.Config.Replicas,
-		Leader: info.Cluster.Leader, Asked: info.Asked,
-	}, nil
+	st.MaxAge, st.Replicas = info.Config.MaxAge, info.Config.Replicas
+	st.Created = created(info.Created, info.Config.Metadata)
+	st.Leader, st.Asked = info.Cluster.Leader, info.Asked
+	return st, nil
 }
 
 // ask puts a question to the engine. While the connection is being renewed it waits; to ask twice does no harm.

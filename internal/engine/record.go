@@ -55,27 +55,23 @@ var ErrDisagree = errors.New("the flags of this node and the engine disagree")
 // differences names every value that want says and that the record has otherwise.
 func (r *Record) differences(want *Record) error {
 	var all []string
-	differ := func(what string, said bool, same bool, is, wanted any) {
-		if said && !same {
+	differ := func(what string, said bool, is, wanted any) {
+		if said && is != wanted {
 			all = append(all, fmt.Sprintf("%s is %v in the cluster and %v here", what, is, wanted))
 		}
 	}
-	differ("the number of replicas", want.Replicas != 0, r.Replicas == want.Replicas, r.Replicas, want.Replicas)
-	differ("the number of partitions", want.Partitions != 0, r.Partitions == want.Partitions, r.Partitions,
-		want.Partitions)
-	differ("the stream retention", want.StreamRetention != 0, r.StreamRetention == want.StreamRetention, r.StreamRetention,
-		want.StreamRetention)
-	differ("the size limit of a partition", want.MaxStream != 0, r.MaxStream == want.MaxStream, bytesText(r.MaxStream),
-		bytesText(want.MaxStream))
-	differ("the number of idempotency keys", want.MaxKeys != 0, r.MaxKeys == want.MaxKeys, r.MaxKeys, want.MaxKeys)
-	differ("the table retention", want.TableRetention != 0 && r.TableRetention != 0,
-		r.TableRetention == want.TableRetention, AgeText(r.TableRetention), AgeText(want.TableRetention))
+	differ("the number of replicas", want.Replicas != 0, r.Replicas, want.Replicas)
+	differ("the number of partitions", want.Partitions != 0, r.Partitions, want.Partitions)
+	differ("the stream retention", want.StreamRetention != 0, r.StreamRetention, want.StreamRetention)
+	differ("the size limit of a partition", want.MaxStream != 0, bytesText(r.MaxStream), bytesText(want.MaxStream))
+	differ("the number of idempotency keys", want.MaxKeys != 0, r.MaxKeys, want.MaxKeys)
+	differ("the table retention", want.TableRetention != 0 && r.TableRetention != 0, AgeText(r.TableRetention),
+		AgeText(want.TableRetention))
 	differ("the snapshot retention", want.SnapshotRetention != 0 && r.SnapshotRetention != 0,
-		r.SnapshotRetention == want.SnapshotRetention, AgeText(r.SnapshotRetention), AgeText(want.SnapshotRetention))
-	differ("the stream", want.Stream != "" && r.Stream != "", r.Stream == want.Stream, r.Stream, want.Stream)
-	differ("the lake", want.Lake != "" && r.Lake != "", r.Lake == want.Lake, r.Lake, want.Lake)
-	differ("the identity of the tables", want.LakeID != "" && r.LakeID != "", r.LakeID == want.LakeID, r.LakeID,
-		want.LakeID)
+		AgeText(r.SnapshotRetention), AgeText(want.SnapshotRetention))
+	differ("the stream", want.Stream != "" && r.Stream != "", r.Stream, want.Stream)
+	differ("the lake", want.Lake != "" && r.Lake != "", r.Lake, want.Lake)
+	differ("the identity of the tables", want.LakeID != "" && r.LakeID != "", r.LakeID, want.LakeID)
 	if len(all) == 0 {
 		return nil
 	}
@@ -138,11 +134,9 @@ func (e *Engine) Agree(ctx context.Context, want Record) (Record, error) {
 		switch {
 		case errors.Is(err, ErrNotFound):
 			if m, err := readMembership(e.o.Dir); err != nil || m.Cluster != "" {
-				return Record{},
-					errors.Join(err,
-						fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and the servers at --nats hold no "+
-							"cluster: "+
-							"they are other servers, or have lost their disks", e.o.Dir, m.Cluster))
+				return Record{}, errors.Join(err,
+					fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and the servers at --nats hold no "+
+						"cluster: they are other servers, or have lost their disks", e.o.Dir, m.Cluster))
 			}
 			if r, err = e.firstRecord(ctx, want); err != nil {
 				return Record{}, err
@@ -190,15 +184,9 @@ func (e *Engine) firstRecord(ctx context.Context, want Record) (Record, error) {
 	r := want
 	r.Cluster, r.Partitions = rand.Text(), count
 	r.Replicas = max(1, r.Replicas, e.copies())
-	if r.StreamRetention == 0 {
-		r.StreamRetention = frameAge
-	}
-	if r.MaxStream == 0 {
-		r.MaxStream = -1
-	}
-	if r.MaxKeys == 0 {
-		r.MaxKeys = DefaultMaxKeys
-	}
+	r.StreamRetention = cmp.Or(r.StreamRetention, frameAge)
+	r.MaxStream = cmp.Or(r.MaxStream, -1)
+	r.MaxKeys = cmp.Or(r.MaxKeys, DefaultMaxKeys)
 	r.fill(&want)
 	if len(there) > 0 {
 		err = e.agrees(&there[0], r.limits())

@@ -70,12 +70,9 @@ func (e *Engine) startServer() error {
 // serverOptions are those of the embedded server: every write synced, no signals, no monitoring port, and a listener
 // only on loopback and only if asked for.
 func (e *Engine) serverOptions() (*server.Options, error) {
-	maxStore := e.o.MaxStore
-	if maxStore == 0 {
-		var err error
-		if maxStore, err = diskSize(e.o.Dir); err != nil {
-			return nil, err
-		}
+	disk, err := durable.Space(e.o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("size of the disk: %w", err)
 	}
 	return &server.Options{
 		ServerName:             "sluice",
@@ -93,7 +90,7 @@ func (e *Engine) serverOptions() (*server.Options, error) {
 		SyncInterval:           time.Minute, // of indexes, which are rebuilt when they are old
 		JetStreamMaxMemory:     64 << 20,    // nothing of ours is kept in memory but consumers' state
 		MaxClosedClients:       maxClosed,
-		JetStreamMaxStore:      maxStore,
+		JetStreamMaxStore:      disk.Size,
 	}, nil
 }
 
@@ -176,13 +173,4 @@ func (e *Engine) awaitConn(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// diskSize returns the size of the file system that holds dir.
-func diskSize(dir string) (int64, error) {
-	d, err := durable.Space(dir)
-	if err != nil {
-		return 0, fmt.Errorf("size of the disk: %w", err)
-	}
-	return d.Size, nil
 }

@@ -37,8 +37,7 @@ func (e *Engine) Secret(ctx context.Context, name string) ([]byte, error) {
 }
 
 // Storage returns how many bytes the account of an external engine has stored, and how many it may store, all copies
-// together. A limit of 0
-// means that there is none, or that only the servers know it.
+// together. A limit of 0 means that there is none, or that only the servers know it.
 func (e *Engine) Storage(ctx context.Context) (used, limit int64, err error) {
 	info, err := e.js.AccountInfo(ctx)
 	if err != nil {

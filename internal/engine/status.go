@@ -25,8 +25,7 @@ type StreamStatus struct {
 	Behind    []Peer // copies that do not
 	Messages  uint64
 	Bytes     uint64
-	First     uint64
-	Last      uint64
+	Last      uint64   // number of the newest message
 	Drift     []string // settings of a partition or the audit log that somebody changed
 	Err       error    // why nothing else is known
 }
@@ -96,7 +95,7 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 	}
 	info := s.CachedInfo()
 	st.Replicas, st.Messages, st.Bytes = info.Config.Replicas, info.State.Msgs, info.State.Bytes
-	st.First, st.Last = info.State.FirstSeq, info.State.LastSeq
+	st.Last = info.State.LastSeq
 	st.Wanted = max(st.Replicas, e.copies())
 	if st.Partition >= 0 {
 		st.Drift = e.partitionDrift(uint8(st.Partition), &info.Config)
@@ -181,8 +180,6 @@ type Facts struct {
 	MaxPayload int64    // bytes of the largest message
 	Used       int64    // bytes that the account has stored
 	Limit      int64    // bytes that it may store; 0 is no limit, or one that only the servers know
-	Streams    int      // of the account
-	MaxStreams int      // -1 is no limit
 }
 
 // LeastPayload is what max_payload of the servers must be at least, for the largest request in its frame; the embedded
@@ -191,17 +188,14 @@ const LeastPayload = maxPayload
 
 // Facts asks the server what it is.
 func (e *Engine) Facts(ctx context.Context) (Facts, error) {
-	info, err := e.js.AccountInfo(ctx)
+	used, limit, err := e.Storage(ctx)
 	if err != nil {
-		return Facts{}, translate(err)
+		return Facts{}, err
 	}
-	f := Facts{
+	return Facts{
 		Version: e.nc.ConnectedServerVersion(), Cluster: e.nc.ConnectedClusterName(), Servers: redacted(e.nc.Servers()),
-		MaxPayload: e.nc.MaxPayload(),
-		Streams:    info.Streams, MaxStreams: info.Limits.MaxStreams,
-	}
-	f.Used, f.Limit, err = e.Storage(ctx)
-	return f, err
+		MaxPayload: e.nc.MaxPayload(), Used: used, Limit: limit,
+	}, nil
 }
 
 // redacted are addresses without the passwords that may be in them.
