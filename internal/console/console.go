@@ -106,7 +106,7 @@ type Console struct {
 
 	bodyTime, writeTime time.Duration // bodyTime and liveWrite; tests wait for less
 
-	extents  atomic.Pointer[[]stream.Extent]
+	extents  atomic.Pointer[[]stream.Bounds]
 	audited  atomic.Pointer[auditState]
 	draining atomic.Bool
 	close    sync.Once
@@ -323,7 +323,7 @@ func (c *Console) Run(ctx context.Context) error {
 
 // readExtents asks the engine how much the stream holds.
 func (c *Console) readExtents(ctx context.Context) {
-	x, err := c.s.Stream.Extents(ctx)
+	x, err := c.s.Stream.Bounds(ctx)
 	if err == nil {
 		c.extents.Store(&x)
 	}

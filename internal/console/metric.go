@@ -382,8 +382,8 @@ var Metrics = []Metric{
 		Name: "sluice_stream_age_seconds", Type: gauge, Help: "Age of the oldest frame the stream holds, by partition.",
 		Labels: []string{"partition"}, read: func(s *state, p put) {
 			for i, x := range s.extents {
-				if !x.First.IsZero() {
-					p(max(0, s.Now.Sub(x.First).Seconds()), strconv.Itoa(i))
+				if !x.Oldest.IsZero() {
+					p(max(0, s.Now.Sub(x.Oldest).Seconds()), strconv.Itoa(i))
 				}
 			}
 		},

@@ -20,7 +20,7 @@ type state struct {
 	requests *objectstore.Requests // sent to the bucket; nil for tables in a directory
 	ops      listen.Stats          // of the operators' listener
 	audit    auditState
-	extents  []stream.Extent // by partition, what the stream holds
+	extents  []stream.Bounds // by partition, what the stream holds
 	labels   map[string]bool // datasets that have series of their own in /metrics
 }
 

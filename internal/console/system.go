@@ -139,8 +139,8 @@ func streamCard(s *state) systemCard {
 	}
 	for i, x := range s.extents {
 		oldest := "–"
-		if !x.First.IsZero() {
-			oldest = humanize.Ago(s.Now, x.First)
+		if !x.Oldest.IsZero() {
+			oldest = humanize.Ago(s.Now, x.Oldest)
 		}
 		card.Table.Rows = append(card.Table.Rows, []string{strconv.Itoa(i), humanize.Count(x.Last), humanize.Bytes(x.Bytes) +
 			" in " + humanize.Plural(x.Frames, "frame", "frames"), oldest})

@@ -138,19 +138,19 @@ func (r *reload) run(ctx context.Context) (_ Reloaded, err error) {
 // held says since when the stream holds something, and since when everything. Records are received before their frame
 // is stored, by less than the minute that both are set back. There may be nothing in it.
 func (r *reload) held(ctx context.Context) (something, everything time.Time, err error) {
-	extents, err := r.o.Stream.Extents(ctx)
+	bounds, err := r.o.Stream.Bounds(ctx)
 	if err != nil {
 		return something, everything, err
 	}
-	for _, e := range extents {
-		if e.Frames == 0 {
+	for _, b := range bounds {
+		if b.Frames == 0 {
 			continue
 		}
-		if something.IsZero() || e.First.Before(something) {
-			something = e.First
+		if something.IsZero() || b.Oldest.Before(something) {
+			something = b.Oldest
 		}
-		if e.Last > e.Frames && e.First.After(everything) { // older frames have left the partition
-			everything = e.First
+		if b.Last > b.Frames && b.Oldest.After(everything) { // older frames have left the partition
+			everything = b.Oldest
 		}
 	}
 	if something.IsZero() {

@@ -133,17 +133,16 @@ func (r *restorer) all(ctx context.Context,
 	store func(ctx context.Context, p uint8, after uint64, run [][]byte) error,
 ) error {
 	for p, about := range r.o.Copies {
-		err := r.partition(uint8(p), about, func(after uint64, run [][]byte) error {
-			return store(ctx, uint8(p), after, run)
-		})
-		if err != nil {
+		if err := r.partition(ctx, uint8(p), about, store); err != nil {
 			return fmt.Errorf("restore partition %d: %w", p, err)
 		}
 	}
 	return nil
 }
 
-func (r *restorer) partition(p uint8, about engine.PartitionCopy, store func(after uint64, run [][]byte) error) error {
+func (r *restorer) partition(ctx context.Context, p uint8, about engine.PartitionCopy,
+	store func(ctx context.Context, p uint8, after uint64, run [][]byte) error,
+) error {
 	f, err := r.o.Open(p)
 	if err != nil {
 		return err
@@ -154,7 +153,7 @@ func (r *restorer) partition(p uint8, about engine.PartitionCopy, store func(aft
 		after := in.next - 1
 		run, err := in.run()
 		if err == nil {
-			err = store(after, run)
+			err = store(ctx, p, after, run)
 		}
 		if err != nil {
 			return fmt.Errorf("behind frame %d: %w", after, err)

@@ -10,12 +10,6 @@ import (
 	"sluice/internal/engine"
 )
 
-// Disk is what a file system has left.
-type Disk struct {
-	Size, Free int64 // bytes
-	Files      int64 // free entries for files; negative where there is no such limit
-}
-
 const (
 	// minFiles is how many files the disk must still be able to hold: the engine starts a file per block and writes its
 	// indexes beside them. The figure is arbitrary.
@@ -27,7 +21,7 @@ const (
 // disk knows whether there is space. Near the end no record is taken, because an engine that meets a full disk takes
 // nothing at all until it is restarted.
 type disk struct {
-	ask      func() (Disk, error)
+	ask      func() (durable.Disk, error)
 	remote   bool // it is the storage of an external engine: to ask costs a question over the network
 	headroom int64
 	copies   func() int   // of each byte, as far as the storage counts them
@@ -45,14 +39,13 @@ func (d *disk) init(s *Stream, o Options, e *engine.Engine) {
 	if d.ask != nil {
 		return
 	}
-	switch dir := e.Dir(); {
-	case dir != "":
-		d.ask = func() (Disk, error) { return statDisk(dir) }
-	default:
-		d.ask, d.remote = func() (Disk, error) { return askStorage(e) }, true
-		d.copies = func() int { return max(1, e.Stats().Replicas) }
-		d.margin = func() int64 { return Margin(d.copies(), o.nodes(), s.Partitions()) }
+	if dir := e.Dir(); dir != "" {
+		d.ask = func() (durable.Disk, error) { return durable.Space(dir) }
+		return
 	}
+	d.ask, d.remote = func() (durable.Disk, error) { return askStorage(e) }, true
+	d.copies = func() int { return max(1, e.Stats().Replicas) }
+	d.margin = func() int64 { return Margin(d.copies(), o.Nodes(), s.Partitions()) }
 }
 
 // inFlightBytes is what a node may have on its way to one partition when it learns that the storage is full.
@@ -92,17 +85,14 @@ func (d *disk) fits() error {
 // askStorage asks an external engine. Events stop near the end of its storage, so that leases and the registry can
 // still be written: else loading would stop, and no key could be revoked. Storage without a limit that we can see is
 // not limited here; the engine itself then says that it is full.
-func askStorage(e *engine.Engine) (Disk, error) {
+func askStorage(e *engine.Engine) (durable.Disk, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	used, limit, err := e.Storage(ctx)
-	if err != nil {
-		return Disk{}, err
+	if err != nil || limit == 0 {
+		return durable.Disk{}, err
 	}
-	if limit == 0 {
-		return Disk{}, nil
-	}
-	return Disk{Size: limit, Free: max(0, limit-used), Files: -1}, nil
+	return durable.Disk{Size: limit, Free: max(0, limit-used), Files: -1}, nil
 }
 
 // look asks the disk, and says whether there is enough space. A disk that cannot be asked has none. An external engine
@@ -155,12 +145,6 @@ func (d *disk) wrote(n int) (look bool) {
 // usedUp says whether as much was written since the last look as was free then.
 func (d *disk) usedUp() bool {
 	return d.free.Load() > 0 && d.written.Load() >= d.free.Load()-d.need.Load()
-}
-
-// statDisk asks the file system that holds dir.
-func statDisk(dir string) (Disk, error) {
-	d, err := durable.Space(dir)
-	return Disk{Size: d.Size, Free: d.Free, Files: d.Files}, err
 }
 
 // mebibytes writes bytes for people.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/internal/durable"
 	"sluice/internal/engine"
 	"sluice/internal/enginetest"
 )
@@ -91,11 +92,11 @@ func TestDiskHeadroom(t *testing.T) {
 	free.Store(1 << 30)
 	files.Store(1000)
 	var broken atomic.Bool
-	s := runStream(t, openEngine(t, t.TempDir()), Options{Headroom: 100 << 20, Disk: func() (Disk, error) {
+	s := runStream(t, openEngine(t, t.TempDir()), Options{Headroom: 100 << 20, Disk: func() (durable.Disk, error) {
 		if broken.Load() {
-			return Disk{}, errors.New("no disk")
+			return durable.Disk{}, errors.New("no disk")
 		}
-		return Disk{Size: 10 << 30, Free: free.Load(), Files: files.Load()}, nil
+		return durable.Disk{Size: 10 << 30, Free: free.Load(), Files: files.Load()}, nil
 	}})
 	try := func() error { _, err := s.Append(t.Context(), []byte("x")); return err }
 	for name, c := range map[string]struct{ take, giveBack func() }{
@@ -124,7 +125,10 @@ func TestDiskIsAskedByBytesToo(t *testing.T) {
 	var asked atomic.Int64
 	var d disk
 	free := int64(1 << 40)
-	d.init(nil, Options{Disk: func() (Disk, error) { asked.Add(1); return Disk{Size: 1 << 40, Free: free, Files: -1}, nil }}, nil)
+	d.init(nil, Options{Disk: func() (durable.Disk, error) {
+		asked.Add(1)
+		return durable.Disk{Size: 1 << 40, Free: free, Files: -1}, nil
+	}}, nil)
 	look := func() {
 		if _, err := d.look(); err != nil {
 			t.Fatal(err)
@@ -153,11 +157,11 @@ func TestDiskIsAskedByBytesToo(t *testing.T) {
 // An external engine that does not answer must not be taken for one without a limit: what it said last counts.
 func TestStorageThatDoesNotAnswer(t *testing.T) {
 	answers := true
-	d := disk{remote: true, headroom: 90, copies: func() int { return 3 }, margin: func() int64 { return 10 }, ask: func() (Disk, error) {
+	d := disk{remote: true, headroom: 90, copies: func() int { return 3 }, margin: func() int64 { return 10 }, ask: func() (durable.Disk, error) {
 		if !answers {
-			return Disk{}, errors.New("no answer")
+			return durable.Disk{}, errors.New("no answer")
 		}
-		return Disk{Size: 10_000, Free: 1000, Files: -1}, nil
+		return durable.Disk{Size: 10_000, Free: 1000, Files: -1}, nil
 	}}
 	look := func(want bool) {
 		t.Helper()

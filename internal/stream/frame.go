@@ -73,12 +73,7 @@ func frameSum(b []byte) uint32 {
 
 // AppendFrame appends a frame of the given records to b. There are at most MaxSlots.
 func AppendFrame(b []byte, records ...[]byte) []byte {
-	f := beginFrame(nil)
-	for _, r := range records {
-		f = appendRecord(f, r)
-	}
-	sealFrame(f, len(records))
-	return append(b, f...)
+	return append(b, frameOf(records, nil, nil)...)
 }
 
 // lostFrame returns the frame that takes the place of a lost one.

@@ -27,7 +27,8 @@ func (w *writer) fault(err error) error {
 	s := w.s
 	first := w.down.Swap(&err) == nil
 	if !s.isolated() || s.e.Health() != nil || !slices.ContainsFunc(s.writers, (*writer).up) {
-		return s.fault(err)
+		s.move(nil, Probing, err)
+		return err
 	}
 	if first {
 		s.o.Log.Warn("a partition takes no records; the others do", "partition", w.part, "error", err)

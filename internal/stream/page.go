@@ -15,14 +15,17 @@ func (s *Stream) Advance(ctx context.Context, partition uint8, seq uint64) error
 	return s.writers[partition].log.Advance(ctx, seq)
 }
 
-// Bounds are where a partition begins and ends.
+// Bounds are where a partition begins and ends, and how much it holds.
 type Bounds struct {
 	First   uint64 // sequence number of the oldest frame that is kept; one more than Last when there is none
 	Last    uint64 // of the newest frame, 0 when there never was one
-	Created time.Time
+	Frames  uint64
+	Bytes   int64
+	Oldest  time.Time // when the oldest frame was written; zero when there is none
+	Created time.Time // of the partition
 }
 
-// Bounds asks the engine where each partition begins and ends.
+// Bounds asks the engine where each partition begins and ends, and how much it holds.
 func (s *Stream) Bounds(ctx context.Context) ([]Bounds, error) {
 	out := make([]Bounds, len(s.writers))
 	for p, w := range s.writers {
@@ -30,9 +33,12 @@ func (s *Stream) Bounds(ctx context.Context) ([]Bounds, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[p] = Bounds{First: max(1, st.FirstSeq), Last: st.LastSeq, Created: st.Created}
+		out[p] = Bounds{
+			First: max(1, st.FirstSeq), Last: st.LastSeq, Frames: st.Messages, Bytes: int64(st.Bytes), Oldest: st.FirstTime,
+			Created: st.Created,
+		}
 		if st.Messages == 0 {
-			out[p].First = st.LastSeq + 1
+			out[p].First, out[p].Oldest = st.LastSeq+1, time.Time{}
 		}
 	}
 	return out, nil

@@ -96,30 +96,6 @@ func (s *Stream) Last(ctx context.Context, partition uint8) (uint64, error) {
 	return st.LastSeq, err
 }
 
-// Extent is how much a partition holds.
-type Extent struct {
-	Frames uint64
-	Bytes  int64
-	First  time.Time // when the oldest frame was written; zero when there is none
-	Last   uint64    // sequence number of the newest frame
-}
-
-// Extents asks the engine how much each partition holds.
-func (s *Stream) Extents(ctx context.Context) ([]Extent, error) {
-	out := make([]Extent, len(s.writers))
-	for p, w := range s.writers {
-		st, err := w.log.State(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out[p] = Extent{Frames: st.Messages, Bytes: int64(st.Bytes), Last: st.LastSeq}
-		if st.Messages > 0 {
-			out[p].First = st.FirstTime
-		}
-	}
-	return out, nil
-}
-
 // Retention says how long the stream keeps a record at the longest.
 func (s *Stream) Retention(ctx context.Context) (time.Duration, error) {
 	var longest time.Duration

@@ -49,17 +49,16 @@ func (s *Stream) Follow(
 }
 
 func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) error {
-	partition := f.part
-	if int(partition) >= len(s.writers) {
-		return fmt.Errorf("scan partition %d: %w", partition, ErrNotFound)
+	if int(f.part) >= len(s.writers) {
+		return fmt.Errorf("scan partition %d: %w", f.part, ErrNotFound)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	batches, next := make(chan batch, 1), f.next
+	batches, next := make(chan []engine.Message, 1), f.next
 	go func() {
 		defer close(batches)
 		if err := f.run(ctx, batches); err != nil {
-			cancel(fmt.Errorf("scan partition %d: %w", partition, err))
+			cancel(fmt.Errorf("scan partition %d: %w", f.part, err))
 		}
 	}()
 	defer func() { // the fetcher is gone when the scan returns
@@ -67,10 +66,9 @@ func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) 
 		for range batches {
 		}
 	}()
-	for b := range batches {
-		for _, m := range b.messages {
-			fr := s.frame(m, next)
-			if err := yield(fr); err != nil {
+	for messages := range batches {
+		for _, m := range messages {
+			if err := yield(s.frame(m, next)); err != nil {
 				return err
 			}
 			next = m.Seq + 1
@@ -105,9 +103,6 @@ func (s *Stream) frame(m engine.Message, next uint64) Frame {
 	return fr
 }
 
-// batch is what one question to the engine brought.
-type batch struct{ messages []engine.Message }
-
 // fetcher reads ahead of a scan.
 type fetcher struct {
 	s      *Stream
@@ -117,8 +112,8 @@ type fetcher struct {
 	gather time.Duration
 }
 
-// run sends batches to out until the end, or while following until ctx ends.
-func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
+// run sends to out what each question to the engine brings, until the end, or while following until ctx ends.
+func (f *fetcher) run(ctx context.Context, out chan<- []engine.Message) error {
 	reader, err := f.s.writers[f.part].log.Reader(fetchFrames, fetchBytes)
 	if err != nil {
 		return err
@@ -140,7 +135,7 @@ func (f *fetcher) run(ctx context.Context, out chan<- batch) error {
 			f.next = messages[len(messages)-1].Seq + 1
 			f.s.writers[f.part].raise(f.next - 1)
 			select {
-			case out <- batch{messages}:
+			case out <- messages:
 			case <-ctx.Done():
 			}
 			if f.follow && short(messages) {

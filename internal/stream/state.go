@@ -130,12 +130,6 @@ func (s *Stream) Status() Status {
 // Ready returns nil when a record would be taken now, and else why not.
 func (s *Stream) Ready() error { return s.Status().Err }
 
-// fault stops the taking of records because of err, and returns err.
-func (s *Stream) fault(err error) error {
-	s.move(nil, Probing, err)
-	return err
-}
-
 // watch moves the phase until ctx ends. Every second, and at once when something happens, it looks at the disk and at
 // the engine, probes the engine if a write went wrong, and saves how far the partitions reach.
 func (s *Stream) watch(ctx context.Context) {

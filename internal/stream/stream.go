@@ -5,6 +5,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/durable"
 	"sluice/internal/engine"
 )
 
@@ -59,10 +61,10 @@ type Options struct {
 	// keys in use at one time: 16 bytes of memory each, or about 170 in each server of an external engine; 0 means 32 Mi
 	MaxKeys int
 
-	Nodes func() int           // how many processes write to an external engine; nil means this one alone
-	Disk  func() (Disk, error) // free space; nil asks the file system of the engine's directory
-	Now   func() time.Time     // nil means time.Now
-	Log   *slog.Logger         // nil means nothing is logged
+	Nodes func() int                   // how many processes write to an external engine; nil means this one alone
+	Disk  func() (durable.Disk, error) // free space; nil asks the file system of the engine's directory
+	Now   func() time.Time             // nil means time.Now
+	Log   *slog.Logger                 // nil means nothing is logged
 
 	// Step is called before each named step of an append; its error leaves the outcome open. Tests crash with it. The
 	// names are in the comment of the function that takes the steps.
@@ -70,20 +72,13 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	if o.AckTimeout == 0 {
-		o.AckTimeout = 900 * time.Millisecond
-	}
-	if o.MaxQueue == 0 {
-		o.MaxQueue = 64 << 20
-	}
-	if o.MaxFrame == 0 {
-		o.MaxFrame = 1 << 20
-	}
-	if o.InFlight == 0 {
-		o.InFlight = 3
-	}
-	if o.MaxKeys == 0 {
-		o.MaxKeys = defaultMaxKeys
+	o.AckTimeout = cmp.Or(o.AckTimeout, 900*time.Millisecond)
+	o.MaxQueue = cmp.Or(o.MaxQueue, 64<<20)
+	o.MaxFrame = cmp.Or(o.MaxFrame, 1<<20)
+	o.InFlight = cmp.Or(o.InFlight, 3)
+	o.MaxKeys = cmp.Or(o.MaxKeys, defaultMaxKeys)
+	if o.Nodes == nil {
+		o.Nodes = func() int { return 1 }
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -91,13 +86,6 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-}
-
-func (o *Options) nodes() int {
-	if o.Nodes == nil {
-		return 1
-	}
-	return o.Nodes()
 }
 
 // Stream is an open stream. Its methods may be called by many goroutines.
