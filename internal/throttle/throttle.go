@@ -7,11 +7,8 @@ import (
 	"time"
 )
 
-// Throttle is what background work of one program shares. The zero value uses the clock of the machine.
-type Throttle struct {
-	Now   func() time.Time                           // default: time.Now
-	Sleep func(context.Context, time.Duration) error // default: until the time is over or the context ends
-}
+// Throttle makes background work sleep; nil lets it work without a pause.
+type Throttle struct{}
 
 // How many times as long as they work jobs sleep. Loading gets a sixth of a processor: with a third, the p99 of single
 // events beside it was 9 to 12 ms in place of 6 to 8, and a commit took half a second less.
@@ -22,7 +19,6 @@ const (
 
 // Job is one piece of background work. Nobody but the goroutine that does the work uses it. A nil Job never sleeps.
 type Job struct {
-	t       *Throttle
 	idle    int       // how many times as long as it works it sleeps
 	until   time.Time // from then on it no longer sleeps; zero: never
 	resumed time.Time // since when it works
@@ -34,7 +30,7 @@ func (t *Throttle) Begin(idle int, until time.Time) *Job {
 	if t == nil {
 		return nil
 	}
-	return &Job{t: t, idle: idle, until: until}
+	return &Job{idle: idle, until: until}
 }
 
 // slice is how long a job works at a time. A request hardly notices so much, and waking up costs a hundredth of it.
@@ -47,7 +43,7 @@ func (j *Job) Pause(ctx context.Context) error {
 		runtime.Gosched()
 		return ctx.Err()
 	}
-	now := j.t.now()
+	now := time.Now()
 	if j.resumed.IsZero() {
 		j.resumed = now
 	}
@@ -57,28 +53,18 @@ func (j *Job) Pause(ctx context.Context) error {
 	}
 	err := ctx.Err()
 	if j.until.IsZero() || now.Before(j.until) {
-		err = j.t.sleep(ctx, time.Duration(j.idle)*worked)
+		err = sleep(ctx, time.Duration(j.idle)*worked)
 	} else {
 		runtime.Gosched()
 	}
-	j.resumed = j.t.now()
+	j.resumed = time.Now()
 	return err
 }
 
 // Sleeps says whether Pause may sleep now. A job that does not is in a hurry: it may use more than one processor.
-func (j *Job) Sleeps() bool { return j != nil && (j.until.IsZero() || j.t.now().Before(j.until)) }
+func (j *Job) Sleeps() bool { return j != nil && (j.until.IsZero() || time.Now().Before(j.until)) }
 
-func (t *Throttle) now() time.Time {
-	if t.Now == nil {
-		return time.Now()
-	}
-	return t.Now()
-}
-
-func (t *Throttle) sleep(ctx context.Context, d time.Duration) error {
-	if t.Sleep != nil {
-		return t.Sleep(ctx, d)
-	}
+func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
