@@ -85,7 +85,6 @@ type Failure struct {
 type View struct {
 	Nodes  []Node           // those that run, by start; the one that asks is among them
 	Loaded map[uint8]uint64 // the watermark of each partition, as the node says that loads it, or loaded it last
-	At     time.Time        // when it was read from the engine; zero before the first time
 
 	members []string // nodes that have joined and have not left, by id: also those that do not answer
 }
@@ -186,7 +185,6 @@ func Open(ctx context.Context, o Options) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the nodes of the cluster: %w", err)
 	}
-	view.At = o.Now()
 	m.view.Store(view)
 	return m, nil
 }
@@ -217,7 +215,7 @@ func (m *Member) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		m.beat(ctx)
+		m.Beat(ctx)
 		select {
 		case <-ctx.Done():
 			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -261,9 +259,6 @@ func (m *Member) stale() bool {
 	at := m.beaten.Load()
 	return at == nil || time.Since(*at) > engine.NodeAge
 }
-
-// Beat sends a heartbeat now: call it before this node takes requests, so that the others know of it.
-func (m *Member) Beat(ctx context.Context) { m.beat(ctx) }
 
 // promiseKey is where Oldest writes down what it says. A node that joins keeps to it, whatever its clock says.
 const promiseKey = "received"
@@ -340,18 +335,18 @@ func (m *Member) promised(ctx context.Context) (at int64, revision uint64, err e
 // Drain says to the others that this node takes no more requests.
 func (m *Member) Drain(ctx context.Context) {
 	m.draining.Store(true)
-	m.beat(ctx)
+	m.Beat(ctx)
 }
 
-// beat sends one heartbeat and reads those of the others.
-func (m *Member) beat(ctx context.Context) {
+// Beat sends one heartbeat now and reads those of the others: call it before this node takes requests, so that the
+// others know of it.
+func (m *Member) Beat(ctx context.Context) {
 	m.beating.Lock()
 	defer m.beating.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, every)
 	defer cancel()
 	view, err := m.exchange(ctx)
 	if err == nil {
-		view.At = m.o.Now()
 		m.view.Store(view)
 	}
 	switch {
@@ -406,8 +401,7 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 		m.joined.Store(true)
 		if ahead := time.Unix(at, 0).Sub(m.o.Now()); ahead > time.Minute {
 			m.o.Log.Warn("the clock of this node is behind what followers of the feed were told: until it has caught up, "+
-				"events "+
-				"count as received at the time that they were told; set the clock", "behind", ahead.Round(time.Second))
+				"events count as received at the time that they were told; set the clock", "behind", ahead.Round(time.Second))
 		}
 		if err := m.put(ctx, n); err != nil {
 			return nil, err
@@ -455,10 +449,10 @@ func (m *Member) saveLoaded(ctx context.Context) {
 	}
 }
 
-const loadedPrefix = "loaded."
-
-// memberPrefix is before the ids of nodes that have joined and have not left.
-const memberPrefix = "node."
+const (
+	loadedPrefix = "loaded." // before the numbers of partitions
+	memberPrefix = "node."   // before the ids of nodes that have joined and have not left
+)
 
 func memberKey(id string) string { return memberPrefix + id }
 
@@ -497,8 +491,8 @@ func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
 	}
 	// Who loads a partition knows its watermark better than what was written down: a table may have been rolled back.
 	held := map[uint8]uint64{}
-	for i := range v.Nodes {
-		for _, l := range v.Nodes[i].Loads {
+	for _, n := range v.Nodes {
+		for _, l := range n.Loads {
 			held[l.Partition] = max(held[l.Partition], l.Watermark)
 		}
 	}

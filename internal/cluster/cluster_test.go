@@ -215,13 +215,13 @@ func TestEngineAway(t *testing.T) {
 	a := start(t, srv.URL(), "a", nil)
 	eventually(t, "first heartbeat", func() bool { return len(a.View().Nodes) == 1 })
 	srv.Kill()
-	a.beat(t.Context())
+	a.Beat(t.Context())
 	if got := len(a.View().Nodes); got != 1 {
 		t.Errorf("got %d nodes, want the one of before", got)
 	}
 	srv.Restart()
-	before := a.View().At
-	eventually(t, "new view", func() bool { a.beat(t.Context()); return a.View().At.After(before) })
+	before := a.View()
+	eventually(t, "new view", func() bool { a.Beat(t.Context()); return a.View() != before })
 }
 
 // A node sees settings of a stream that somebody changed.

@@ -30,11 +30,11 @@ func TestLeadersAreSpread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.beat(t.Context())
+		m.Beat(t.Context())
 		return m
 	}
 	eldest, other := open("a"), open("b")
-	eldest.beat(t.Context())
+	eldest.Beat(t.Context())
 	if !eldest.eldest() || other.eldest() {
 		t.Fatalf("got eldest %v and %v, want the one that was started first", eldest.eldest(), other.eldest())
 	}

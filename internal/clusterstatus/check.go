@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,9 +34,7 @@ func (f *findings) add(check string, ok bool, format string, args ...any) {
 	*f = append(*f, Finding{check, result, fmt.Sprintf(format, args...)})
 }
 
-func (f *findings) unknown(check, format string, args ...any) {
-	*f = append(*f, Finding{check, "unknown", fmt.Sprintf(format, args...)})
-}
+func (f *findings) unknown(check, why string) { *f = append(*f, Finding{check, "unknown", why}) }
 
 // Check looks at everything that can be seen. monitors are the addresses of the monitoring ports of all NATS servers.
 func Check(ctx context.Context, e *engine.Engine, monitors []string) ([]Finding, error) {
@@ -171,10 +170,5 @@ func recentEnough(version string) bool {
 	if _, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]); err != nil {
 		return false
 	}
-	for i := range v {
-		if v[i] != leastVersion[i] {
-			return v[i] > leastVersion[i]
-		}
-	}
-	return true
+	return slices.Compare(v[:], leastVersion[:]) >= 0
 }
