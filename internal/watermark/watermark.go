@@ -3,8 +3,11 @@
 package watermark
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -88,12 +91,11 @@ func (p *Progress) Has(from Origin) (done bool, err error) {
 
 // After is the progress when what an origin holds is in the table.
 func (p *Progress) After(from Origin) *Progress {
-	next := &Progress{Stream: p.Stream, Watermarks: map[uint8]uint64{}, Settled: map[uint8]uint64{}, Deleted: p.Deleted}
+	next := &Progress{
+		Stream: cmp.Or(from.Stream, p.Stream), Watermarks: map[uint8]uint64{}, Settled: map[uint8]uint64{}, Deleted: p.Deleted,
+	}
 	maps.Copy(next.Watermarks, p.Watermarks)
 	maps.Copy(next.Settled, p.Settled)
-	if from.Stream != "" {
-		next.Stream = from.Stream
-	}
 	for _, span := range from.Spans {
 		next.Watermarks[span.Partition] = span.To
 		if !span.Sparse {
@@ -158,17 +160,11 @@ func parse(text string) map[uint8]uint64 {
 
 func format(marks map[uint8]uint64) string {
 	var b []byte
-	for p := range 256 {
-		seq, ok := marks[uint8(p)]
-		if !ok {
-			continue
-		}
+	for _, p := range slices.Sorted(maps.Keys(marks)) {
 		if len(b) > 0 {
 			b = append(b, ',')
 		}
-		b = strconv.AppendInt(b, int64(p), 10)
-		b = append(b, ':')
-		b = strconv.AppendUint(b, seq, 10)
+		b = fmt.Appendf(b, "%d:%d", p, marks[p])
 	}
 	return string(b)
 }
