@@ -3,6 +3,7 @@ package loader
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,7 @@ func (b *Backlog) Look(ctx context.Context) {
 	defer b.grow.Unlock()
 	all := *b.all.Load()
 	if n := b.o.Partitions(); len(all) < n {
-		all = append([]*tail(nil), all...)
+		all = slices.Clone(all)
 		for len(all) < n {
 			all = append(all, &tail{})
 		}
@@ -228,23 +229,14 @@ func (s BacklogStats) Age() (age time.Duration) {
 
 // Waits says whether an event waits.
 func (s BacklogStats) Waits() bool {
-	for _, p := range s {
-		if p.First > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(p PartitionBacklog) bool { return p.First > 0 })
 }
 
 // Known says whether the engine answers for every partition, and somebody could read the watermark of each one that
 // holds anything.
 func (s BacklogStats) Known() bool {
-	for _, p := range s {
-		if p.Silent || p.First > 0 && !p.Known {
-			return false
-		}
-	}
-	return len(s) > 0
+	unknown := func(p PartitionBacklog) bool { return p.Silent || p.First > 0 && !p.Known }
+	return len(s) > 0 && !slices.ContainsFunc(s, unknown)
 }
 
 // Unloaded counts the partitions in which events wait and that nobody loads.

@@ -97,7 +97,6 @@ func (b *batch) add(a *assignment, f stream.Frame) error {
 	if err := checkVersion(&f); err != nil {
 		return err
 	}
-	p.frames.Add(1)
 	if f.Missing > 0 && f.Seq > a.marks.Events+1 {
 		isNew, err := b.l.quarantine.gap(p.id, f.Seq, min(f.Missing, f.Seq-a.marks.Events-1))
 		if err != nil {

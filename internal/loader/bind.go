@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"sluice/internal/lake"
 	"sluice/internal/stream"
@@ -96,12 +97,7 @@ func adopt(ctx context.Context, s *stream.Stream, l *lake.Lake, log *slog.Logger
 }
 
 func isEmpty(bounds []stream.Bounds) bool {
-	for _, b := range bounds {
-		if b.First <= b.Last {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(bounds, func(b stream.Bounds) bool { return b.First <= b.Last })
 }
 
 // stopped says whether an error means that nothing may be loaded until an operator has decided.

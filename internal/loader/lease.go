@@ -9,9 +9,6 @@ import (
 	"sluice/internal/engine"
 )
 
-// errLeaseLost says that another process has the lease, or may have it.
-var errLeaseLost = engine.ErrLeaseLost
-
 // One process commits for all partitions: the one with the lease of the committer takes the leases of the partitions,
 // too, and maintains the tables. So each table gets one commit for each interval, however many partitions and nodes
 // there are. Leases only save double work: the conditional write of the next version keeps two committers apart.
@@ -41,7 +38,7 @@ func (l *Loader) lead(ctx context.Context) error {
 		case errors.Is(err, errUnable):
 			l.o.Log.Warn("this node cannot write to the tables; another one may try", "error", err)
 			pause = resigned
-		case err != nil && !errors.Is(err, errLeaseLost):
+		case err != nil && !errors.Is(err, engine.ErrLeaseLost):
 			l.o.Log.Warn("the lease of the committer", "error", err)
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -106,11 +103,11 @@ func (l *Loader) lease(ctx context.Context, name string, work func(context.Conte
 // committer, unless nobody else seems to load the partition.
 func (p *partition) lease(ctx context.Context, work func(context.Context) error) error {
 	if p.l.outdated.Load() != nil {
-		return errLeaseLost
+		return engine.ErrLeaseLost
 	}
 	if !p.l.leads.Load() {
 		if time.Since(p.tried) < adoptAfter {
-			return errLeaseLost
+			return engine.ErrLeaseLost
 		}
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, adoptFor)

@@ -2,6 +2,7 @@
 package loader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -24,7 +25,6 @@ import (
 type Source interface {
 	Partitions() int
 	Follow(ctx context.Context, partition uint8, from uint64, gather time.Duration, yield func(stream.Frame) error) error
-	Last(ctx context.Context, partition uint8) (uint64, error)
 }
 
 // Target is the lake, as far as the loader knows it.
@@ -100,9 +100,7 @@ func New(o Options) (*Loader, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Age == 0 {
-		o.Age = 5 * time.Second // half of the promised ten
-	}
+	o.Age = cmp.Or(o.Age, 5*time.Second) // half of the promised ten
 	if o.Settle == 0 {
 		// Each table costs requests with each commit, and a bucket charges for them; between two, memory has the numbers. Who
 		// commits less often wants fewer requests still: at 15 s a day costs fewer than 25,000 writes.
@@ -111,12 +109,8 @@ func New(o Options) (*Loader, error) {
 			o.Settle = 20 * o.Age
 		}
 	}
-	if o.MaxRows == 0 {
-		o.MaxRows = 64_000 // with their text some 60 MB in memory
-	}
-	if o.MaxSize == 0 {
-		o.MaxSize = 16 << 20
-	}
+	o.MaxRows = cmp.Or(o.MaxRows, 64_000) // with their text some 60 MB in memory
+	o.MaxSize = cmp.Or(o.MaxSize, 16<<20)
 	kept, err := openQuarantine(o.Quarantine)
 	if err != nil {
 		return nil, err
@@ -193,7 +187,6 @@ type PartitionStats struct {
 	Watermark  uint64 // everything up to here is in the lake
 	Rows       int64  // loaded since New, as everything below
 	Rejections int64
-	Frames     int64
 	Commits    int64 // with rows of the partition; one commit may have those of several
 	Pending    int   // rows read and not yet committed
 	LastCommit time.Time

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sluice/internal/engine"
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 )
@@ -19,11 +20,10 @@ type partition struct {
 	id  uint8
 	log *slog.Logger
 
-	watermark                         atomic.Uint64
-	held                              atomic.Bool
-	rows, rejections, frames, commits atomic.Int64
-	pending                           atomic.Int64
-	stopped                           atomic.Pointer[string] // why nothing may be loaded; nil is as it should be
+	watermark                          atomic.Uint64
+	held                               atomic.Bool
+	rows, rejections, commits, pending atomic.Int64
+	stopped                            atomic.Pointer[string] // why nothing may be loaded; nil is as it should be
 
 	tried time.Time // when run last tried to get the lease
 
@@ -46,7 +46,8 @@ func (p *partition) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		known := errors.Is(err, lake.ErrFenced) || errors.Is(err, errLeaseLost) || errors.Is(err, errUnread) || ended(err)
+		known := errors.Is(err, lake.ErrFenced) || errors.Is(err, engine.ErrLeaseLost) || errors.Is(err, errUnread) ||
+			ended(err)
 		if err != nil && !known {
 			p.l.failures.Add(1)
 			p.failed(fmt.Errorf("load: %w", err), stopped(err))
@@ -223,10 +224,9 @@ func (p *partition) at() (seq uint64, ago time.Duration, known bool) {
 func (p *partition) stats() PartitionStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := PartitionStats{
+	return PartitionStats{
 		Partition: p.id, Held: p.held.Load(), Watermark: p.watermark.Load(), Rows: p.rows.Load(),
-		Rejections: p.rejections.Load(), Frames: p.frames.Load(), Commits: p.commits.Load(),
+		Rejections: p.rejections.Load(), Commits: p.commits.Load(),
 		Pending: int(p.pending.Load()), LastCommit: p.lastCommit, Failure: p.failure,
 	}
-	return out
 }
