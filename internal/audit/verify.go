@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/internal/engine"
@@ -120,12 +121,13 @@ func (l *Log) Tail(ctx context.Context, n int) ([]Entry, error) {
 	var out []Entry
 	err = l.journal.Scan(ctx, from, func(_ uint64, line []byte) error {
 		if e, _, err := decode(line); err == nil {
-			out = append([]Entry{e}, out...)
+			out = append(out, e)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
+	slices.Reverse(out)
 	return out, nil
 }

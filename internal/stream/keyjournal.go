@@ -248,11 +248,12 @@ func (j *keyJournal) load(t *keyTable, partitions int) ([]uint64, error) {
 	return slices.Clone(j.ends), nil
 }
 
+// eachKey is called with each key of a journal.
+type eachKey func(shard byte, sum uint32, place uint64)
+
 // scan hands every key of the files to each, in the order in which they were stored. It returns false where the journal
 // is of another stream or has a gap.
-func (j *keyJournal) scan(numbers []uint64, partitions int, each func(shard byte, sum uint32, place uint64)) (bool,
-	error,
-) {
+func (j *keyJournal) scan(numbers []uint64, partitions int, each eachKey) (bool, error) {
 	j.ends, j.files = make([]uint64, partitions), nil
 	for i, n := range numbers {
 		j.n = n
@@ -300,7 +301,7 @@ func (j *keyJournal) drop(numbers []uint64, partitions int) error {
 }
 
 // scanFile reads the whole blocks of a file. It returns false where the file does not continue the one before.
-func (j *keyJournal) scanFile(n uint64, first bool, each func(shard byte, sum uint32, place uint64)) (bool, error) {
+func (j *keyJournal) scanFile(n uint64, first bool, each eachKey) (bool, error) {
 	f, err := os.Open(j.path(n))
 	if err != nil {
 		return false, err

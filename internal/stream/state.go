@@ -219,7 +219,7 @@ func (s *Stream) checkDisk() {
 		if s.move(nil, NoSpace, nil) && err != nil {
 			s.o.Log.Error("stream cannot see the disk", "error", err)
 		}
-	case enough && phase == NoSpace:
+	case phase == NoSpace:
 		s.move(nil, Probing, errNoSpace)
 	}
 }
