@@ -202,12 +202,7 @@ func (h *history) writeOne(ctx context.Context, k *kept) error {
 	if err != nil {
 		return err
 	}
-	var revision uint64
-	if k.revision == 0 {
-		revision, err = h.bucket.Create(ctx, k.ID, b)
-	} else {
-		revision, err = h.bucket.Update(ctx, k.ID, b, k.revision)
-	}
+	revision, err := h.bucket.Set(ctx, k.ID, b, k.revision)
 	// an earlier try had arrived, or another node was first
 	if errors.Is(err, engine.ErrRevision) || errors.Is(err, engine.ErrExists) {
 		now, gerr := h.bucket.Get(ctx, k.ID)

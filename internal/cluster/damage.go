@@ -127,12 +127,7 @@ func (d *Damage) look(ctx context.Context, again bool) error {
 	if err != nil {
 		return err
 	}
-	if revision == 0 {
-		_, err = d.bucket.Create(ctx, damagedKey, text)
-	} else {
-		_, err = d.bucket.Update(ctx, damagedKey, text, revision)
-	}
-	if err == nil {
+	if _, err = d.bucket.Set(ctx, damagedKey, text, revision); err == nil {
 		d.files.Store(&now)
 	}
 	return err // of another node that was first: the next look sees what it wrote

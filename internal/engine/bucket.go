@@ -178,6 +178,14 @@ func (b *Bucket) Update(ctx context.Context, key string, value []byte, revision 
 	return next, changed(err)
 }
 
+// Set is Update where the revision is that of a value, and Create where it is 0.
+func (b *Bucket) Set(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
+	if revision == 0 {
+		return b.Create(ctx, key, value)
+	}
+	return b.Update(ctx, key, value, revision)
+}
+
 // Change sets the value of a key to what change makes of the one that it has, nil for none. If another process was
 // first, it begins again with what is there then. An error of change, or a nil value, changes nothing.
 func (b *Bucket) Change(ctx context.Context, key string, change func(before []byte) ([]byte, error)) error {
@@ -190,11 +198,7 @@ func (b *Bucket) Change(ctx context.Context, key string, change func(before []by
 		if err != nil || value == nil {
 			return err
 		}
-		if now.Revision == 0 {
-			_, err = b.Create(ctx, key, value)
-		} else {
-			_, err = b.Update(ctx, key, value, now.Revision)
-		}
+		_, err = b.Set(ctx, key, value, now.Revision)
 		if !errors.Is(err, ErrExists) && !errors.Is(err, ErrRevision) {
 			return err
 		}
@@ -262,15 +266,13 @@ func (b *Bucket) All(ctx context.Context) ([]Entry, uint64, error) {
 // A replica has its entries in order. So if it has an entry, it has every earlier one that is still the newest of its
 // key; what it lacks is behind the last entry that it gives. Whoever answers next is asked for what is behind that, and
 // when nobody has more, the leader is. A leader that is behind what was seen before is ErrUnavailable.
-func (b *Bucket) Scan(ctx context.Context, yield func(e Entry, deleted bool) error) (revision uint64, _ error) {
+func (b *Bucket) Scan(ctx context.Context, yield func(e Entry, deleted bool) error) (uint64, error) {
 	return b.ScanAfter(ctx, 0, yield)
 }
 
 // ScanAfter is Scan of what was set or deleted after a revision. Where there is nothing it returns that revision.
-func (b *Bucket) ScanAfter(ctx context.Context, after uint64, yield func(e Entry, deleted bool) error) (revision uint64,
-	_ error,
-) {
-	revision = after
+func (b *Bucket) ScanAfter(ctx context.Context, after uint64, yield func(e Entry, deleted bool) error) (uint64, error) {
+	revision := after
 	r, err := b.log.Reader(256, 1<<20)
 	if err != nil {
 		return 0, err

@@ -237,11 +237,7 @@ func writeRecord(ctx context.Context, b *Bucket, r Record, revision uint64) erro
 	if err != nil {
 		return err
 	}
-	if revision == 0 {
-		_, err = b.Create(ctx, recordKey, data)
-	} else {
-		_, err = b.Update(ctx, recordKey, data, revision)
-	}
+	_, err = b.Set(ctx, recordKey, data, revision)
 	return err
 }
 

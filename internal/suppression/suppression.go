@@ -461,11 +461,7 @@ func (l *List) put(ctx context.Context, c *chunk) error {
 	if err != nil {
 		return err
 	}
-	if c.revision == 0 {
-		_, err = l.kv.Create(ctx, c.key, b)
-	} else {
-		_, err = l.kv.Update(ctx, c.key, b, c.revision)
-	}
+	_, err = l.kv.Set(ctx, c.key, b, c.revision)
 	return err
 }
 
