@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go/format"
@@ -56,12 +57,9 @@ func (c *chunk) bounds() (least, greatest []byte) {
 				note(c.values.value(int32(n)))
 			}
 		}
-	case c.encoding == format.DeltaBinaryPacked && c.width == 4:
-		a, b := extremes(c.int32s)
-		return binary.LittleEndian.AppendUint32(nil, uint32(a)), binary.LittleEndian.AppendUint32(nil, uint32(b))
 	case c.encoding == format.DeltaBinaryPacked:
-		a, b := extremes(c.int64s)
-		return binary.LittleEndian.AppendUint64(nil, uint64(a)), binary.LittleEndian.AppendUint64(nil, uint64(b))
+		least = binary.LittleEndian.AppendUint64(nil, uint64(slices.Min(c.integers)))[:c.width]
+		greatest = binary.LittleEndian.AppendUint64(nil, uint64(slices.Max(c.integers)))[:c.width]
 	case c.physical == format.FixedLenByteArray:
 		least, greatest = fixedExtremes(c.plain, c.width)
 	case c.width > 0:
@@ -74,14 +72,6 @@ func (c *chunk) bounds() (least, greatest []byte) {
 	least, greatest = append([]byte{}, least...), append([]byte{}, greatest...)
 	if c.physical == format.Double {
 		spreadZero(least, greatest)
-	}
-	return least, greatest
-}
-
-func extremes[T cmp.Ordered](values []T) (least, greatest T) {
-	least, greatest = values[0], values[0]
-	for _, v := range values {
-		least, greatest = min(least, v), max(greatest, v)
 	}
 	return least, greatest
 }
@@ -132,13 +122,19 @@ func spreadZero(least, greatest []byte) {
 
 func float(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }
 
+// integer is an integer of the column's width, 4 or 8 bytes.
+func (c *leafType) integer(b []byte) int64 {
+	if c.width == 4 {
+		return int64(int32(binary.LittleEndian.Uint32(b)))
+	}
+	return int64(binary.LittleEndian.Uint64(b))
+}
+
 // compare orders two values of the column in plain encoding.
 func (c *leafType) compare(a, b []byte) int {
 	switch c.physical {
-	case format.Int32:
-		return cmp.Compare(int32(binary.LittleEndian.Uint32(a)), int32(binary.LittleEndian.Uint32(b)))
-	case format.Int64:
-		return cmp.Compare(int64(binary.LittleEndian.Uint64(a)), int64(binary.LittleEndian.Uint64(b)))
+	case format.Int32, format.Int64:
+		return cmp.Compare(c.integer(a), c.integer(b))
 	case format.Double:
 		return cmp.Compare(float(a), float(b))
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
-	"unsafe"
+	"slices"
 
 	"github.com/parquet-go/parquet-go/encoding/delta"
 	"github.com/parquet-go/parquet-go/encoding/rle"
@@ -31,21 +31,20 @@ type chunk struct {
 	leafType
 	pageBytes int
 
-	// The page that is being filled. Values are in numbers if there is a dictionary, in int32s or int64s if they will be
+	// The page that is being filled. Values are in numbers if there is a dictionary, in integers if they will be
 	// delta-encoded, else in plain.
-	rows    int
-	reps    []byte
-	defs    []byte
-	numbers []int32
-	int32s  []int32
-	int64s  []int64
-	plain   []byte
+	rows     int
+	reps     []byte
+	defs     []byte
+	numbers  []int32
+	integers []int64
+	plain    []byte
 
 	useDict bool // values of this page go into the dictionary
 	values  *dictionary
 	own     dictionary // of this chunk; see appendRows for another's
 	used    []bool     // which values of the dictionary are in the page; memory for bounds
-	scratch []int32    // memory for places of values
+	scratch []int32    // memory for places of values, and for integers of 32 bits
 
 	// The pages that are done.
 	pages     []byte
@@ -80,7 +79,7 @@ func (c *chunk) begin() {
 func (c *chunk) clearPage() {
 	c.rows = 0
 	c.reps, c.defs, c.numbers = c.reps[:0], c.defs[:0], c.numbers[:0]
-	c.int32s, c.int64s, c.plain = c.int32s[:0], c.int64s[:0], c.plain[:0]
+	c.integers, c.plain = c.integers[:0], c.plain[:0]
 }
 
 // null adds an absent value.
@@ -152,30 +151,15 @@ func unhex(dst []byte, text string) bool {
 	return bad < 0x80
 }
 
-func (c *chunk) putInt64(v int64) {
-	switch {
-	case c.useDict:
-		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], uint64(v))
-		c.numbers = append(c.numbers, c.values.number(unsafe.String(&b[0], 8)))
-	case c.encoding == format.DeltaBinaryPacked:
-		c.int64s = append(c.int64s, v)
-	default:
-		c.plain = binary.LittleEndian.AppendUint64(c.plain, uint64(v))
+// putInt adds an integer of the column's width, without its level.
+func (c *chunk) putInt(v int64) {
+	if c.encoding == format.DeltaBinaryPacked && !c.useDict {
+		c.integers = append(c.integers, v)
+		return
 	}
-}
-
-func (c *chunk) putInt32(v int32) {
-	switch {
-	case c.useDict:
-		var b [4]byte
-		binary.LittleEndian.PutUint32(b[:], uint32(v))
-		c.numbers = append(c.numbers, c.values.number(unsafe.String(&b[0], 4)))
-	case c.encoding == format.DeltaBinaryPacked:
-		c.int32s = append(c.int32s, v)
-	default:
-		c.plain = binary.LittleEndian.AppendUint32(c.plain, uint32(v))
-	}
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(v))
+	c.putBytes(text(b[:c.width]))
 }
 
 func (c *chunk) putFloat(v float64) {
@@ -197,13 +181,13 @@ func (c *chunk) putList(list []int32) {
 	}
 	for i, v := range list {
 		c.reps, c.defs = append(c.reps, byte(min(i, 1))), append(c.defs, 2)
-		c.putInt32(v)
+		c.putInt(int64(v))
 	}
 }
 
 // size is about how many bytes the page has before it is encoded.
 func (c *chunk) size() int {
-	return len(c.reps) + len(c.defs) + 4*len(c.numbers) + 4*len(c.int32s) + 8*len(c.int64s) + len(c.plain)
+	return len(c.reps) + len(c.defs) + 4*len(c.numbers) + c.width*len(c.integers) + len(c.plain)
 }
 
 // end says that n rows were added. It ends the dictionary when that has lost its sense, and the page when it is full.
@@ -222,15 +206,13 @@ func (c *chunk) end(n int) error {
 
 // leaveDictionary goes on in plain. Where no page was made with the dictionary, there was none.
 func (c *chunk) leaveDictionary() error {
-	if c.dictPages > 0 {
-		if err := c.endPage(); err != nil {
-			return err
-		}
-		c.useDict = false
+	if c.dictPages == 0 {
+		c.spellOut()
 		return nil
 	}
-	c.spellOut()
-	return nil
+	err := c.endPage()
+	c.useDict = false
+	return err
 }
 
 // spellOut puts the values of the page in the place of their numbers.
@@ -238,13 +220,10 @@ func (c *chunk) spellOut() {
 	c.useDict = false
 	for _, n := range c.numbers {
 		v := c.values.value(n)
-		switch {
-		case c.encoding != format.DeltaBinaryPacked:
-			c.putBytes(unsafe.String(unsafe.SliceData(v), len(v)))
-		case c.width == 4:
-			c.int32s = append(c.int32s, int32(binary.LittleEndian.Uint32(v)))
-		default:
-			c.int64s = append(c.int64s, int64(binary.LittleEndian.Uint64(v)))
+		if c.encoding == format.DeltaBinaryPacked {
+			c.integers = append(c.integers, c.integer(v))
+		} else {
+			c.putBytes(text(v))
 		}
 	}
 	c.numbers = c.numbers[:0]
@@ -263,9 +242,13 @@ func (c *chunk) encode() (encoding format.Encoding, err error) {
 		c.encoded, err = numberEncoding.EncodeInt32(c.encoded, c.numbers)
 		return format.RLEDictionary, err
 	case c.encoding == format.DeltaBinaryPacked && c.width == 4:
-		c.encoded, err = deltaEncoding.EncodeInt32(c.encoded, c.int32s)
+		c.scratch = c.scratch[:0]
+		for _, v := range c.integers {
+			c.scratch = append(c.scratch, int32(v))
+		}
+		c.encoded, err = deltaEncoding.EncodeInt32(c.encoded, c.scratch)
 	case c.encoding == format.DeltaBinaryPacked:
-		c.encoded, err = deltaEncoding.EncodeInt64(c.encoded, c.int64s)
+		c.encoded, err = deltaEncoding.EncodeInt64(c.encoded, c.integers)
 	case c.physical == format.Boolean:
 		c.encoded = append(c.encoded[:0], make([]byte, (len(c.plain)+7)/8)...)
 		for i, b := range c.plain {
@@ -393,11 +376,7 @@ func (c *chunk) finish() (dictionary, pages []byte, err error) {
 		c.meta.Encoding = append(c.meta.Encoding, format.RLE)
 	}
 	for _, s := range c.meta.EncodingStats {
-		known := false
-		for _, e := range c.meta.Encoding {
-			known = known || e == s.Encoding
-		}
-		if !known {
+		if !slices.Contains(c.meta.Encoding, s.Encoding) {
 			c.meta.Encoding = append(c.meta.Encoding, s.Encoding)
 		}
 	}

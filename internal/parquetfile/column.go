@@ -236,7 +236,7 @@ func Time[T any](id int, name, encoding string, member func(*T) *int64) Column[T
 	c.put = func(c *chunk, rows []*T) {
 		for _, r := range rows {
 			c.present()
-			c.putInt64(*member(r) * Micro)
+			c.putInt(*member(r) * Micro)
 		}
 	}
 	c.set = func(rows []T, values []parquet.Value) {
@@ -256,28 +256,37 @@ func Time[T any](id int, name, encoding string, member func(*T) *int64) Column[T
 
 // Int64 is a number.
 func Int64[T any](id int, name, encoding string, member func(*T) *int64) Column[T] {
+	c := plain(id, name, TypeInt64, member, (*chunk).putInt, (*parquet.Value).Int64)
+	c.encoding = encoding
+	c.load = func(rows []T, page *typedPage) {
+		if page.page.numbers == nil {
+			for i, v := range page.page.int64s[:len(rows)] {
+				*member(&rows[i]) = v
+			}
+			return
+		}
+		for i, n := range page.page.numbers[:len(rows)] {
+			*member(&rows[i]) = page.ints[n]
+		}
+	}
+	return c
+}
+
+// plain is a column that always has a value, the same one in a file and in a row.
+func plain[T, V any](
+	id int, name string, t Type, member func(*T) *V, put func(*chunk, V), get func(*parquet.Value) V,
+) Column[T] {
 	return Column[T]{
-		Field: Field{ID: id, Name: name, Type: TypeInt64}, encoding: encoding,
+		Field: Field{ID: id, Name: name, Type: t},
 		put: func(c *chunk, rows []*T) {
 			for _, r := range rows {
 				c.present()
-				c.putInt64(*member(r))
+				put(c, *member(r))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
 			for i := range values {
-				*member(&rows[i]) = values[i].Int64()
-			}
-		},
-		load: func(rows []T, page *typedPage) {
-			if page.page.numbers == nil {
-				for i, v := range page.page.int64s[:len(rows)] {
-					*member(&rows[i]) = v
-				}
-				return
-			}
-			for i, n := range page.page.numbers[:len(rows)] {
-				*member(&rows[i]) = page.ints[n]
+				*member(&rows[i]) = get(&values[i])
 			}
 		},
 	}
@@ -285,38 +294,15 @@ func Int64[T any](id int, name, encoding string, member func(*T) *int64) Column[
 
 // Int32 is a number.
 func Int32[T any](id int, name, encoding string, member func(*T) *int32) Column[T] {
-	return Column[T]{
-		Field: Field{ID: id, Name: name, Type: TypeInt32}, encoding: encoding,
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
-				c.present()
-				c.putInt32(*member(r))
-			}
-		},
-		set: func(rows []T, values []parquet.Value) {
-			for i := range values {
-				*member(&rows[i]) = values[i].Int32()
-			}
-		},
-	}
+	put := func(c *chunk, v int32) { c.putInt(int64(v)) }
+	c := plain(id, name, TypeInt32, member, put, (*parquet.Value).Int32)
+	c.encoding = encoding
+	return c
 }
 
 // Bool is true or false.
 func Bool[T any](id int, name string, member func(*T) *bool) Column[T] {
-	return Column[T]{
-		Field: Field{ID: id, Name: name, Type: TypeBool},
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
-				c.present()
-				c.putBool(*member(r))
-			}
-		},
-		set: func(rows []T, values []parquet.Value) {
-			for i := range values {
-				*member(&rows[i]) = values[i].Boolean()
-			}
-		},
-	}
+	return plain(id, name, TypeBool, member, (*chunk).putBool, (*parquet.Value).Boolean)
 }
 
 // Float is a number; has is nil where there always is one, else it says whether there is.

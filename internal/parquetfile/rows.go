@@ -208,13 +208,9 @@ func (c *chunk) appendValues(from *chunk, places []int32) {
 		for _, i := range places {
 			c.numbers = append(c.numbers, from.numbers[i])
 		}
-	case c.encoding == format.DeltaBinaryPacked && c.width == 4:
-		for _, i := range places {
-			c.int32s = append(c.int32s, from.int32s[i])
-		}
 	case c.encoding == format.DeltaBinaryPacked:
 		for _, i := range places {
-			c.int64s = append(c.int64s, from.int64s[i])
+			c.integers = append(c.integers, from.integers[i])
 		}
 	case c.width == 1:
 		for _, i := range places {

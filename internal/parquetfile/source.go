@@ -252,27 +252,22 @@ func (v *pageValues) put(c *chunk, n int32) {
 	case v.offsets != nil:
 		c.putBytes(text(v.data[v.offsets[n]:v.offsets[n+1]]))
 	case v.int32s != nil:
-		c.putInt32(v.int32s[n])
+		c.putInt(int64(v.int32s[n]))
 	default:
-		c.putInt64(v.int64s[n])
+		c.putInt(v.int64s[n])
 	}
 }
 
 // append hands over values, from one up to another.
 func (v *pageValues) append(c *chunk, from, to int) {
-	packed := !c.useDict && c.encoding == format.DeltaBinaryPacked
 	switch {
-	case v.int32s != nil && packed:
-		c.int32s = append(c.int32s, v.int32s[from:to]...)
 	case v.int32s != nil:
 		for _, n := range v.int32s[from:to] {
-			c.putInt32(n)
+			c.putInt(int64(n))
 		}
-	case v.int64s != nil && packed:
-		c.int64s = append(c.int64s, v.int64s[from:to]...)
 	case v.int64s != nil:
 		for _, n := range v.int64s[from:to] {
-			c.putInt64(n)
+			c.putInt(n)
 		}
 	case v.floats != nil:
 		for _, n := range v.floats[from:to] {
