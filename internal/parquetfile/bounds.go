@@ -27,25 +27,21 @@ func (c *chunk) addBounds(all, nulls int) {
 	least, greatest := c.bounds()
 	c.index.MinValues = append(c.index.MinValues, c.cutLeast(least))
 	c.index.MaxValues = append(c.index.MaxValues, c.cutGreatest(greatest))
-	s := &c.meta.Statistics
-	if s.MinValue == nil || c.compare(least, s.MinValue) < 0 {
-		s.MinValue = least
+	c.widen(&c.meta.Statistics.MinValue, &c.meta.Statistics.MaxValue, least, greatest)
+}
+
+// widen moves bounds so that all from low to high is within; nil is where there are none yet.
+func (c *leafType) widen(least, greatest *[]byte, low, high []byte) {
+	if *least == nil || c.compare(low, *least) < 0 {
+		*least = low
 	}
-	if s.MaxValue == nil || c.compare(greatest, s.MaxValue) > 0 {
-		s.MaxValue = greatest
+	if *greatest == nil || c.compare(high, *greatest) > 0 {
+		*greatest = high
 	}
 }
 
 // bounds are the least and greatest value of a page that has one, in memory of their own.
 func (c *chunk) bounds() (least, greatest []byte) {
-	note := func(v []byte) {
-		if least == nil || c.compare(v, least) < 0 {
-			least = v
-		}
-		if greatest == nil || c.compare(v, greatest) > 0 {
-			greatest = v
-		}
-	}
 	switch {
 	case c.useDict:
 		c.used = append(c.used[:0], make([]bool, c.values.len())...)
@@ -54,7 +50,8 @@ func (c *chunk) bounds() (least, greatest []byte) {
 		}
 		for n, used := range c.used {
 			if used {
-				note(c.values.value(int32(n)))
+				v := c.values.value(int32(n))
+				c.widen(&least, &greatest, v, v)
 			}
 		}
 	case c.encoding == format.DeltaBinaryPacked:
@@ -64,7 +61,8 @@ func (c *chunk) bounds() (least, greatest []byte) {
 		least, greatest = fixedExtremes(c.plain, c.width)
 	case c.width > 0:
 		for at := 0; at < len(c.plain); at += c.width {
-			note(c.plain[at : at+c.width])
+			v := c.plain[at : at+c.width]
+			c.widen(&least, &greatest, v, v)
 		}
 	default:
 		least, greatest = textExtremes(c.plain)

@@ -1,6 +1,7 @@
 package parquetfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"math"
@@ -278,12 +279,7 @@ func (c *chunk) count() (all, nulls int) {
 	if c.maxDef == 0 {
 		return c.rows, 0
 	}
-	for _, d := range c.defs {
-		if d == 0 {
-			nulls++
-		}
-	}
-	return len(c.defs), nulls
+	return len(c.defs), bytes.Count(c.defs, []byte{0})
 }
 
 // endPage encodes the page and adds it to those that are done.

@@ -19,7 +19,7 @@ type Column[T any] struct {
 	encoding string // as parquet-go's struct tags spell it; "" is plain
 
 	// put adds the values of rows to a chunk, with their levels.
-	put func(c *chunk, rows []*T)
+	put func(c *chunk, rows []T)
 	// set puts the values of consecutive rows into them. It copies what it keeps.
 	set func(rows []T, values []parquet.Value)
 	// load does the same with the next values of a page, where they can be taken by their type; nil where they cannot.
@@ -134,9 +134,9 @@ func (c *Column[T]) leaf() leafType {
 func Text[T any](id int, name, encoding string, member func(*T) *string) Column[T] {
 	return Column[T]{
 		Field: Field{ID: id, Name: name, Type: TypeText}, encoding: encoding,
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
-				c.putText(*member(r))
+		put: func(c *chunk, rows []T) {
+			for i := range rows {
+				c.putText(*member(&rows[i]))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -169,9 +169,9 @@ func Text[T any](id int, name, encoding string, member func(*T) *string) Column[
 func Enum[T any](id int, name, encoding string, get func(*T) string, set func(*T, string)) Column[T] {
 	return Column[T]{
 		Field: Field{ID: id, Name: name, Type: TypeText}, encoding: encoding,
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
-				c.putText(get(r))
+		put: func(c *chunk, rows []T) {
+			for i := range rows {
+				c.putText(get(&rows[i]))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -187,9 +187,9 @@ func Hash[T any](id int, name, encoding string, member func(*T) *string) Column[
 	const size = 32
 	return Column[T]{
 		Field: Field{ID: id, Name: name, Type: TypeHash, Optional: true}, encoding: encoding,
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
-				c.putHash(*member(r))
+		put: func(c *chunk, rows []T) {
+			for i := range rows {
+				c.putHash(*member(&rows[i]))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -212,10 +212,10 @@ func Hash[T any](id int, name, encoding string, member func(*T) *string) Column[
 func UUID[T any](id int, name, encoding string, member func(*T) *[16]byte) Column[T] {
 	return Column[T]{
 		Field: Field{ID: id, Name: name, Type: TypeUUID}, encoding: encoding,
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
+		put: func(c *chunk, rows []T) {
+			for i := range rows {
 				c.present()
-				c.putBytes(unsafe.String(&member(r)[0], 16))
+				c.putBytes(unsafe.String(&member(&rows[i])[0], 16))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -233,10 +233,10 @@ const Micro = 1_000_000
 func Time[T any](id int, name, encoding string, member func(*T) *int64) Column[T] {
 	c := Int64(id, name, encoding, member)
 	c.Type = TypeTime
-	c.put = func(c *chunk, rows []*T) {
-		for _, r := range rows {
+	c.put = func(c *chunk, rows []T) {
+		for i := range rows {
 			c.present()
-			c.putInt(*member(r) * Micro)
+			c.putInt(*member(&rows[i]) * Micro)
 		}
 	}
 	c.set = func(rows []T, values []parquet.Value) {
@@ -278,10 +278,10 @@ func plain[T, V any](
 ) Column[T] {
 	return Column[T]{
 		Field: Field{ID: id, Name: name, Type: t},
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
+		put: func(c *chunk, rows []T) {
+			for i := range rows {
 				c.present()
-				put(c, *member(r))
+				put(c, *member(&rows[i]))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -309,14 +309,14 @@ func Bool[T any](id int, name string, member func(*T) *bool) Column[T] {
 func Float[T any](id int, name string, member func(*T) *float64, has func(*T) *bool) Column[T] {
 	return Column[T]{
 		Field: Field{ID: id, Name: name, Type: TypeFloat, Optional: has != nil},
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
-				if has != nil && !*has(r) {
+		put: func(c *chunk, rows []T) {
+			for i := range rows {
+				if has != nil && !*has(&rows[i]) {
 					c.null()
 					continue
 				}
 				c.present()
-				c.putFloat(*member(r))
+				c.putFloat(*member(&rows[i]))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {
@@ -343,9 +343,9 @@ func Float[T any](id int, name string, member func(*T) *float64, has func(*T) *b
 func List[T any](id, element int, name, encoding string, member func(*T) *[]int32) Column[T] {
 	return Column[T]{
 		Field: Field{ID: id, Name: name, Type: TypeList, Optional: true, Element: element}, encoding: encoding,
-		put: func(c *chunk, rows []*T) {
-			for _, r := range rows {
-				c.putList(*member(r))
+		put: func(c *chunk, rows []T) {
+			for i := range rows {
+				c.putList(*member(&rows[i]))
 			}
 		},
 		set: func(rows []T, values []parquet.Value) {

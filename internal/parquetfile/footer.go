@@ -97,14 +97,12 @@ func putCheck(tail []byte) error {
 // as it is.
 func verify(f *parquet.File, in Input) error {
 	meta := f.Metadata()
-	found := false
-	for _, kv := range meta.KeyValueMetadata {
-		found = found || kv.Key == checkKey
-	}
-	if !found && !strings.HasPrefix(meta.CreatedBy, writerName+" version ") {
+	checked := slices.ContainsFunc(meta.KeyValueMetadata, func(kv format.KeyValue) bool { return kv.Key == checkKey })
+	if !checked && !strings.HasPrefix(meta.CreatedBy, writerName+" version ") {
 		return nil
 	}
-	tail, err := readFrom(in, indexOffset(meta))
+	at := indexOffset(meta)
+	tail, err := readSpan(nil, in, at, in.Size()-at)
 	if err != nil {
 		return err
 	}
@@ -118,11 +116,6 @@ func verify(f *parquet.File, in Input) error {
 		return errors.New("checksum of the footer differs")
 	}
 	return nil
-}
-
-// readFrom reads a file from an offset to its end.
-func readFrom(in Input, offset int64) ([]byte, error) {
-	return readSpan(nil, in, offset, in.Size()-offset)
 }
 
 // readSpan reads n bytes of a file into memory that may be used again.

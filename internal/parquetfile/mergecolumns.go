@@ -74,12 +74,14 @@ func (m *Merge[T]) Close() {
 // Write writes all rows to w, which has no rows yet. A *SourceError says which file cannot be read.
 func (m *Merge[T]) Write(ctx context.Context, w *Writer[T]) error {
 	m.w = w
-	total := int64(0)
+	rows, size := int64(0), int64(0)
 	for i := range m.files {
-		total += m.files[i].Rows
+		rows += m.files[i].Rows
+		size += m.files[i].Bytes
 	}
-	per := m.groupRows(total)
-	for left := total; left > 0; {
+	// How many rows a row group has, so that it stays within its bytes.
+	per := max(writeRows, min(rowsPerGroup, groupBytes*rows/max(size, 1)))
+	for left := rows; left > 0; {
 		n := min(left, per)
 		left -= n
 		if err := m.group(ctx, int(n)); err != nil {
@@ -87,15 +89,6 @@ func (m *Merge[T]) Write(ctx context.Context, w *Writer[T]) error {
 		}
 	}
 	return m.exhausted(ctx)
-}
-
-// groupRows is how many rows a row group has, so that it stays within its bytes.
-func (m *Merge[T]) groupRows(total int64) int64 {
-	size := int64(0)
-	for i := range m.files {
-		size += m.files[i].Bytes
-	}
-	return max(writeRows, min(rowsPerGroup, groupBytes*total/max(size, 1)))
 }
 
 // group writes a row group, one column after the other. All of them use the same memory for their pages.

@@ -289,28 +289,18 @@ func (c *cursor[T]) read(at int64, rows []T, values []parquet.Value) error {
 
 // some sets some of rows, at least one.
 func (c *cursor[T]) some(rows []T, values []parquet.Value) (int, error) {
-	for {
-		if err := c.open(); err != nil {
-			return 0, err
-		}
-		if c.in == nil && c.typed.left > 0 {
-			n := min(c.typed.left, len(rows))
-			c.load(rows[:n], &c.typed)
-			c.typed.pass(n)
-			return n, nil
-		}
-		if c.in != nil {
-			n, err := c.in.ReadValues(values[:len(rows)])
-			if err != nil && !errors.Is(err, io.EOF) {
-				return 0, err
-			}
-			if n > 0 {
-				c.set(rows[:n], values[:n])
-				return n, nil
-			}
-		}
-		c.drop()
+	n, err := c.next(values[:len(rows)])
+	if err != nil {
+		return 0, err
 	}
+	if n > 0 {
+		c.set(rows[:n], values[:n])
+		return n, nil
+	}
+	n = min(c.typed.left, len(rows))
+	c.load(rows[:n], &c.typed)
+	c.typed.pass(n)
+	return n, nil
 }
 
 // open reads the next page if there is none.
@@ -380,14 +370,14 @@ func (c *cursor[T]) seek(at int64) error {
 	return c.pages.SeekToRow(at)
 }
 
-// next reads some values, at least one, of a page whose values are not taken by their type.
+// next reads some values, at least one; none when it comes to a page whose values are taken by their type.
 func (c *cursor[T]) next(values []parquet.Value) (int, error) {
 	for {
 		if err := c.open(); err != nil {
 			return 0, err
 		}
 		if c.in == nil && c.typed.left > 0 {
-			return 0, errLong
+			return 0, nil
 		}
 		if c.in != nil {
 			n, err := c.in.ReadValues(values)

@@ -20,7 +20,6 @@ type Rows[T any] struct {
 	schema  *Schema[T]
 	columns []chunk // each one page that does not end
 	n       int
-	block   []*T
 }
 
 // NewRows returns an empty collection.
@@ -53,21 +52,16 @@ func (r *Rows[T]) Len() int { return r.n }
 // Add adds rows. It keeps nothing of them.
 func (r *Rows[T]) Add(rows []T) {
 	for some := range slices.Chunk(rows, writeRows) {
-		r.block = r.block[:0]
-		for i := range some {
-			r.block = append(r.block, &some[i])
-		}
 		r.n += len(some)
 		for i := range r.columns {
 			c := &r.columns[i]
-			r.schema.columns[i].put(c, r.block)
+			r.schema.columns[i].put(c, some)
 			c.rows += len(some)
 			if c.useDict && len(c.values.data) > dictionaryBytes {
 				c.spellOut()
 			}
 		}
 	}
-	clear(r.block)
 }
 
 // groupRows is how many rows a row group has, so that it stays within its bytes. Compressed, columns shrink to a

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
@@ -55,17 +56,11 @@ func emptyFooter(s *parquet.Schema) format.FileMetaData {
 
 // wrote says whether a file has the columns of the schema, as this version writes them.
 func (s *Schema[T]) wrote(f *parquet.File) bool {
-	ours := s.footer()
-	have, want := f.Metadata().Schema, ours.Schema
-	if f.Metadata().CreatedBy != ours.CreatedBy || len(have) != len(want) {
-		return false
+	have, want := f.Metadata(), s.footer()
+	same := func(a, b format.SchemaElement) bool {
+		return a.Name == b.Name && a.Type == b.Type && a.TypeLength == b.TypeLength &&
+			a.RepetitionType == b.RepetitionType && a.NumChildren == b.NumChildren && a.FieldID == b.FieldID &&
+			reflect.DeepEqual(a.LogicalType, b.LogicalType)
 	}
-	for i := range want {
-		a, b := have[i], want[i]
-		if a.Name != b.Name || a.Type != b.Type || a.TypeLength != b.TypeLength || a.RepetitionType != b.RepetitionType ||
-			a.NumChildren != b.NumChildren || a.FieldID != b.FieldID || !reflect.DeepEqual(a.LogicalType, b.LogicalType) {
-			return false
-		}
-	}
-	return true
+	return have.CreatedBy == want.CreatedBy && slices.EqualFunc(have.Schema, want.Schema, same)
 }

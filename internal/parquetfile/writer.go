@@ -56,9 +56,8 @@ type Writer[T any] struct {
 	out     io.Writer
 	n       int64 // bytes so far
 	chunks  []chunk
-	rows    []T  // that were added and are not yet in the chunks
-	block   []*T // memory for write
-	group   int  // rows in the row group so far
+	rows    []T // that were added and are not yet in the chunks
+	group   int // rows in the row group so far
 	meta    format.FileMetaData
 	columns []format.ColumnIndex // of all row groups, column after column
 	offsets []format.OffsetIndex
@@ -90,8 +89,7 @@ func (s *Schema[T]) NewWriter(out io.Writer, pageBytes int, job *throttle.Job) *
 // Close gives the writer's memory to the next one. The file must be finished.
 func (w *Writer[T]) Close() {
 	clear(w.rows)
-	clear(w.block)
-	w.rows, w.block, w.copied, w.out, w.job = w.rows[:0], w.block[:0], nil, nil, nil
+	w.rows, w.copied, w.out, w.job = w.rows[:0], nil, nil, nil
 	for i := range w.chunks {
 		if c := &w.chunks[i]; cap(c.pages) > largePages {
 			c.pages = nil
@@ -125,18 +123,10 @@ func (w *Writer[T]) Last() *T {
 	return &w.rows[len(w.rows)-1]
 }
 
-// Flush hands the rows that were added to the columns.
+// Flush hands the rows that were added to the columns, one column after the other.
 func (w *Writer[T]) Flush(ctx context.Context) error {
-	w.block = w.block[:0]
-	for i := range w.rows {
-		w.block = append(w.block, &w.rows[i])
-	}
+	rows := w.rows
 	w.rows = w.rows[:0]
-	return w.write(ctx, w.block)
-}
-
-// write hands some rows to the columns, one column after the other. It keeps nothing of them.
-func (w *Writer[T]) write(ctx context.Context, rows []*T) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -288,7 +278,7 @@ func (w *Writer[T]) contents() *Contents {
 	}
 	for i := range out.Columns {
 		c := &out.Columns[i]
-		c.Lower, c.Upper = w.chunks[i].cutBounds(c.Lower, c.Upper)
+		c.Lower, c.Upper = w.chunks[i].cutBounds(bytes.Clone(c.Lower), bytes.Clone(c.Upper))
 	}
 	return out
 }
@@ -298,13 +288,7 @@ func (c *ColumnContents) add(l *leafType, meta *format.ColumnMetaData) {
 	c.Bytes += meta.TotalCompressedSize
 	s := &meta.Statistics
 	c.Nulls += s.NullCount
-	if !c.Bounded || s.MinValue == nil || s.MaxValue == nil {
-		return
-	}
-	if c.Lower == nil || l.compare(s.MinValue, c.Lower) < 0 {
-		c.Lower = bytes.Clone(s.MinValue)
-	}
-	if c.Upper == nil || l.compare(s.MaxValue, c.Upper) > 0 {
-		c.Upper = bytes.Clone(s.MaxValue)
+	if c.Bounded && s.MinValue != nil && s.MaxValue != nil {
+		l.widen(&c.Lower, &c.Upper, s.MinValue, s.MaxValue)
 	}
 }
