@@ -21,7 +21,7 @@ func TestDocumentAfterAnErasureElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		table, err := Open(t.Context(), sampleSchema, Options{Store: asBucket{store}, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour})
+		table, err := open(t.Context(), sampleSchema, Options{Store: asBucket{store}, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}

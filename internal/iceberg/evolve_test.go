@@ -29,7 +29,7 @@ func openAs(t testing.TB, s *Schema[sample], dir string) *Table[sample] {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := Open(context.Background(), s, Options{
+	table, err := open(context.Background(), s, Options{
 		Store: store, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour, FileBytes: 1 << 20,
 	})
 	if err != nil {
@@ -140,7 +140,7 @@ func TestColumnIsAddedElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := Open(t.Context(), widerSchema, Options{Store: store, Now: time.Now})
+	read, err := open(t.Context(), widerSchema, Options{Store: store, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

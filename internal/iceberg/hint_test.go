@@ -43,7 +43,7 @@ func TestHintDoesNotGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow := &late{store, func() { appendOne(t, other, 2) }}
-	table, err := Open(t.Context(), sampleSchema, Options{Store: slow, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour})
+	table, err := open(t.Context(), sampleSchema, Options{Store: slow, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func holdsOutside(t *testing.T, base, place string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := Open(ctx, sampleSchema, Options{Store: store, Now: func() time.Time { return noon }, FileBytes: 1 << 20})
+	table, err := open(ctx, sampleSchema, Options{Store: store, Now: func() time.Time { return noon }, FileBytes: 1 << 20})
 	if err == nil {
 		all := Condition[sample]{Columns: []string{"set"}, Match: func(*sample) bool { return true }}
 		to, err := objectstore.OpenDir(filepath.Join(base, "b", "lake", "samples"))

@@ -18,7 +18,7 @@ func TestEarlierVersionsAreCollected(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := noon
-	table, err := Open(t.Context(), sampleSchema, Options{
+	table, err := open(t.Context(), sampleSchema, Options{
 		Store: store, Now: func() time.Time { return now }, SnapshotRetention: 24 * time.Hour, FileBytes: 1 << 20,
 	})
 	if err != nil {

@@ -84,13 +84,19 @@ func randomSamples(r *rand.Rand, n int) []sample {
 	return out
 }
 
+// open is a table that is open.
+func open(ctx context.Context, s *Schema[sample], o Options) (*Table[sample], error) {
+	t := New(s, o)
+	return t, t.Open(ctx)
+}
+
 func openSamples(t testing.TB, dir string) *Table[sample] {
 	t.Helper()
 	store, err := objectstore.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := Open(context.Background(), sampleSchema, Options{
+	table, err := open(context.Background(), sampleSchema, Options{
 		Store: store, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour, FileBytes: 1 << 20,
 	})
 	if err != nil {

@@ -89,15 +89,6 @@ func nestedField(c *parquetfile.Field) apache.NestedField {
 	return f
 }
 
-// ColumnNames lists the columns in order.
-func (s *Schema[T]) ColumnNames() []string {
-	var out []string
-	for i := range s.Columns {
-		out = append(out, s.Columns[i].Name)
-	}
-	return out
-}
-
 // dayOf is the first day of the partition of a row.
 func (s *Schema[T]) dayOf(row *T) int32 { return s.partition(dayOf(s.Time(row))) }
 

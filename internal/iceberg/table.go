@@ -48,15 +48,6 @@ type Table[T any] struct {
 	schema *Schema[T]
 }
 
-// Open is New, and then the Open of the table.
-func Open[T any](ctx context.Context, s *Schema[T], o Options) (*Table[T], error) {
-	t := New(s, o)
-	if err := t.Open(ctx); err != nil {
-		return nil, err
-	}
-	return t, nil
-}
-
 // ErrNotOpen says that a table is not open yet.
 var ErrNotOpen = errors.New("the table is not open yet")
 

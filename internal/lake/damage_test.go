@@ -216,10 +216,10 @@ func TestEveryByteOfMetadata(t *testing.T) {
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			l, err := iceberg.Open(t.Context(), eventSchema, iceberg.Options{
+			l := iceberg.New(eventSchema, iceberg.Options{
 				Store: at(t, dir).Sub(eventsTable), Now: func() time.Time { return noon }, SnapshotRetention: time.Hour,
 			})
-			if err != nil {
+			if err := l.Open(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if st := l.Stats(); st.Damaged == 0 || st.Files != 1 || st.LatestWatermark[0] != 1 {

@@ -15,10 +15,10 @@ func tableBefore(t *testing.T, dir string, rows []event.Row) {
 	t.Helper()
 	d := eventSchema.Definition
 	d.Columns = slices.Clone(d.Columns[:28])
-	table, err := iceberg.Open(t.Context(), iceberg.NewSchema(d), iceberg.Options{
+	table := iceberg.New(iceberg.NewSchema(d), iceberg.Options{
 		Store: at(t, dir).Sub(eventsTable), Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour, FileBytes: 1 << 20,
 	})
-	if err != nil {
+	if err := table.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	half := len(rows) / 2

@@ -65,10 +65,10 @@ func makeBefore(t *testing.T, tables objectstore.Store, rows []event.Row) {
 		Name: "events", Columns: columnsBefore(), Day: "received_at", Order: []string{"data_set_id", "event_time", "event_id"},
 		Time: func(r *event.Row) int64 { return r.ReceivedAt }, Compare: func(a, b *event.Row) int { return strings.Compare(order(a), order(b)) },
 	})
-	before, err := iceberg.Open(t.Context(), schema, iceberg.Options{
+	before := iceberg.New(schema, iceberg.Options{
 		Store: tables.Sub("events"), Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour, FileBytes: 1 << 20,
 	})
-	if err != nil {
+	if err := before.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := before.Append(t.Context(), rows, watermark.Origin{Spans: []watermark.Span{{To: 1}}}, nil); err != nil {
