@@ -101,12 +101,12 @@ func (t *Table[T]) writeFiles(
 		for n < len(sorted) && rows.days[sorted[n]] == day {
 			n++
 		}
-		w, err := createFile(ctx, t.store, t.schema, day, parquetfile.FreshPage, job)
+		w, err := t.createFile(ctx, day, parquetfile.FreshPage, job)
 		if err != nil {
 			return files, err
 		}
 		if err := w.WriteRows(ctx, rows.rows, sorted[:n]); err != nil {
-			w.abandon()
+			w.file.Abort()
 			return files, err
 		}
 		f, err := w.finish(ctx, with)

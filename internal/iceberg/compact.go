@@ -54,16 +54,12 @@ func choose(files []*dataFile, fileBytes int64, settled bool) *merge {
 	slices.SortFunc(files, func(a, b *dataFile) int {
 		return cmp.Or(cmp.Compare(tier(a), tier(b)), cmp.Compare(a.sequence, b.sequence))
 	})
-	least := mergeFiles
-	if settled {
-		least = 2
-	}
 	for i := 0; i < len(files); {
 		end := i
 		for end < len(files) && tier(files[end]) == tier(files[i]) {
 			end++
 		}
-		if settled || end-i >= least {
+		if settled || end-i >= mergeFiles {
 			j := &merge{packed: settled}
 			size := int64(0)
 			for _, p := range files[i:] {
@@ -159,11 +155,16 @@ func (t *Table[T]) merge(ctx context.Context, m *merge, job *throttle.Job) ([]*d
 // passOver tells of a damaged file among some that were to be compacted, unless another program has replaced them: what
 // it replaced may be gone.
 func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error) error {
-	same, err := t.lists(ctx, files)
-	if err != nil || !same {
+	t.doubt()
+	s, err := t.refresh(ctx)
+	if err != nil || !s.lists(namesOf(files)) {
 		return err
 	}
-	t.noteDamaged(ctx, files)
+	for _, f := range files {
+		if damaged, _ := t.damaged(ctx, f); damaged {
+			t.damagedFiles.note(f.name)
+		}
+	}
 	t.log.Error("file is damaged and cannot be compacted", "error", damage)
 	return nil
 }
@@ -197,10 +198,7 @@ func (t *table) dictionaries(ctx context.Context, p *dataFile) (sum int64) {
 
 // replace commits files in the place of others, unless one of those is gone.
 func (t *table) replace(ctx context.Context, operation string, old, made []*dataFile, mark string) error {
-	remove := map[string]bool{}
-	for _, p := range old {
-		remove[p.name] = true
-	}
+	remove := namesOf(old)
 	_, err := t.update(ctx, func(s *state) (*change, error) {
 		if !s.lists(remove) {
 			return nil, errStale

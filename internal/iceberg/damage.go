@@ -71,15 +71,6 @@ func (t *Table[T]) StillDamaged(ctx context.Context, location string) (bool, err
 	return false, nil
 }
 
-// noteDamaged notes which of some files are missing or damaged.
-func (t *Table[T]) noteDamaged(ctx context.Context, files []*dataFile) {
-	for _, f := range files {
-		if damaged, _ := t.damaged(ctx, f); damaged {
-			t.damagedFiles.note(f.name)
-		}
-	}
-}
-
 // noteMissing notes which files of a state a listing, which came after it, does not have.
 func (t *table) noteMissing(s *state, there map[string]bool) {
 	for _, f := range s.files() {

@@ -17,22 +17,20 @@ type fileWriter[T any] struct {
 }
 
 // createFile starts a file for a day.
-func createFile[T any](
-	ctx context.Context, at objectstore.Store, s *Schema[T], day int32, pageBytes int, job *throttle.Job,
-) (*fileWriter[T], error) {
-	f := &dataFile{name: s.newFileName(day), day: day}
-	out, err := at.Create(ctx, f.name)
+func (t *Table[T]) createFile(ctx context.Context, day int32, page int, job *throttle.Job) (*fileWriter[T], error) {
+	f := &dataFile{name: t.layout.newFileName(day), day: day}
+	out, err := t.store.Create(ctx, f.name)
 	if err != nil {
 		return nil, err
 	}
-	return &fileWriter[T]{s.file.NewWriter(out, pageBytes, job), out, f}, nil
+	return &fileWriter[T]{t.schema.file.NewWriter(out, page, job), out, f}, nil
 }
 
 // finish makes the file durable, with others if there are any.
 func (w *fileWriter[T]) finish(ctx context.Context, with *objectstore.Uploads) (*dataFile, error) {
 	contents, err := w.Finish(ctx)
 	if err != nil {
-		w.abandon()
+		w.file.Abort()
 		return nil, fmt.Errorf("write file: %w", err)
 	}
 	if err := with.Do(w.file.Close); err != nil {
@@ -41,9 +39,4 @@ func (w *fileWriter[T]) finish(ctx context.Context, with *objectstore.Uploads) (
 	w.listed.measure(contents)
 	w.Close()
 	return w.listed, nil
-}
-
-// abandon gives a file up.
-func (w *fileWriter[T]) abandon() {
-	w.file.Abort()
 }

@@ -103,11 +103,8 @@ func (f *Follower[T]) readFirst(
 	read, begun := map[int32]map[string]bool{}, map[int32]map[string]bool{}
 	var files []*dataFile
 	for _, day := range days {
-		read[day], begun[day] = map[string]bool{}, map[string]bool{unfinished: true}
-		for _, file := range listed[day] {
-			read[day][file.name] = true
-			files = append(files, file)
-		}
+		read[day], begun[day] = namesOf(listed[day]), map[string]bool{unfinished: true}
+		files = append(files, listed[day]...)
 	}
 	err := yield(Day[T]{Day: days[0], Each: func(yield func(*T) error) error {
 		err := t.merged(ctx, files, yield)
@@ -128,20 +125,14 @@ const unfinished = "unfinished"
 func (f *Follower[T]) readDay(
 	ctx context.Context, t *Table[T], day int32, listed []*dataFile, yield func(Day[T]) error,
 ) error {
-	now := map[string]bool{}
-	var unread []*dataFile
-	for _, file := range listed {
-		now[file.name] = true
-		if !f.days[day][file.name] {
-			unread = append(unread, file)
-		}
-	}
+	now, read := namesOf(listed), f.days[day]
 	anew := false
-	for name := range f.days[day] {
+	for name := range read {
 		anew = anew || !now[name]
 	}
-	if anew {
-		unread = listed
+	unread := listed
+	if !anew {
+		unread = slices.DeleteFunc(slices.Clone(listed), func(file *dataFile) bool { return read[file.name] })
 	}
 	if len(unread) == 0 && !anew {
 		return nil
@@ -182,7 +173,7 @@ func (f *Follower[T]) Resume(files map[int32][]string) {
 // merged hands the rows of some files to yield, in the order of the table's first column. What cannot be read of a file
 // is counted and left out; one that is missing is an error before the first row.
 func (t *Table[T]) merged(ctx context.Context, files []*dataFile, yield func(*T) error) error {
-	in := &inputs{files: files}
+	in := &inputs{}
 	defer in.close()
 	for _, p := range files {
 		o, err := t.store.Open(ctx, p.name)

@@ -149,10 +149,7 @@ func (r *Reload[T]) Add(ctx context.Context, rows *Rows[T], sorted []int32) erro
 //
 // Steps: those of a commit.
 func (r *Reload[T]) Commit(ctx context.Context, sure func() error) error {
-	remove := map[string]bool{}
-	for _, f := range r.lost {
-		remove[f.name] = true
-	}
+	remove := namesOf(r.lost)
 	if len(r.made)+len(remove) == 0 {
 		return nil
 	}

@@ -19,20 +19,11 @@ func (t *table) unreadableFile(ctx context.Context, p *dataFile, why error) erro
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.markUnreadable(p.name)
+	t.bad.Store(p.name, true)
 	return fmt.Errorf("%w: %s: %w", errUnreadable, p.name, why)
 }
 
-// openFile opens a file of the table.
-func (t *table) openFile(ctx context.Context, p *dataFile) (objectstore.Object, error) {
-	o, err := t.store.Open(ctx, p.name)
-	if isMissing(err) {
-		return nil, t.unreadableFile(ctx, p, errors.New("missing"))
-	}
-	return o, err
-}
-
-// inputs are files of the table that are open to be written anew.
+// inputs are files of the table that are open to be read.
 type inputs struct {
 	files   []*dataFile
 	objects []objectstore.Object
@@ -41,9 +32,12 @@ type inputs struct {
 
 // openFiles opens files. The caller closes them.
 func (t *table) openFiles(ctx context.Context, files []*dataFile) (*inputs, error) {
-	in := &inputs{files: files}
+	in := &inputs{}
 	for _, p := range files {
-		o, err := t.openFile(ctx, p)
+		o, err := t.store.Open(ctx, p.name)
+		if isMissing(err) {
+			err = t.unreadableFile(ctx, p, errors.New("missing"))
+		}
 		if err != nil {
 			in.close()
 			return nil, err
@@ -54,7 +48,7 @@ func (t *table) openFiles(ctx context.Context, files []*dataFile) (*inputs, erro
 }
 
 func (in *inputs) add(p *dataFile, o objectstore.Object) {
-	in.objects = append(in.objects, o)
+	in.files, in.objects = append(in.files, p), append(in.objects, o)
 	in.sources = append(in.sources, parquetfile.Source{In: o, Bytes: p.bytes, Rows: p.rows})
 }
 
@@ -89,13 +83,13 @@ func (t *Table[T]) copyGroups(ctx context.Context, files []*dataFile, job *throt
 	if plan == nil || err != nil {
 		return nil, t.blame(ctx, in, err)
 	}
-	w, err := createFile(ctx, t.store, t.schema, files[0].day, parquetfile.PackedPage, job)
+	w, err := t.createFile(ctx, files[0].day, parquetfile.PackedPage, job)
 	if err != nil {
 		return nil, err
 	}
 	w.listed.unsorted = true
 	if err := w.CopyGroups(ctx, plan); err != nil {
-		w.abandon()
+		w.file.Abort()
 		return nil, t.blame(ctx, in, err)
 	}
 	return oneFile(w.finish(ctx, nil))
@@ -153,12 +147,12 @@ func (t *Table[T]) mergeColumns(
 		return nil, t.blame(ctx, in, err)
 	}
 	defer m.Close()
-	w, err := createFile(ctx, t.store, t.schema, files[0].day, page, job)
+	w, err := t.createFile(ctx, files[0].day, page, job)
 	if err != nil {
 		return nil, err
 	}
 	if err := m.Write(ctx, w.Writer); err != nil {
-		w.abandon()
+		w.file.Abort()
 		return nil, t.blame(ctx, in, err)
 	}
 	w.listed.unsorted = anyUnsorted(files)
@@ -186,7 +180,7 @@ func (t *Table[T]) rewrite(
 			return nil
 		}
 		if w == nil {
-			if w, err = createFile(ctx, t.store, t.schema, files[0].day, page, job); err != nil {
+			if w, err = t.createFile(ctx, files[0].day, page, job); err != nil {
 				return err
 			}
 		}
@@ -201,7 +195,7 @@ func (t *Table[T]) rewrite(
 		return nil, err
 	}
 	if err != nil {
-		w.abandon()
+		w.file.Abort()
 		return nil, err
 	}
 	w.listed.unsorted = anyUnsorted(files)

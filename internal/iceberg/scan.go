@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
 )
 
@@ -56,20 +55,14 @@ func (t *Table[T]) prune(q *Query[T]) window {
 	return w
 }
 
-func newWindow(from, to time.Time) (w window) {
-	if !from.IsZero() {
-		w.from = from.Unix()
-		if from.Nanosecond() > 0 {
-			w.from++
-		}
+func newWindow(from, to time.Time) window { return window{from: roundUp(from), to: roundUp(to)} }
+
+// roundUp is the first Unix second that does not lie before a time; 0 for the zero time.
+func roundUp(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
 	}
-	if !to.IsZero() {
-		w.to = to.Unix()
-		if to.Nanosecond() > 0 {
-			w.to++
-		}
-	}
-	return w
+	return at.Add(time.Second - 1).Unix()
 }
 
 func (w *window) holds(unix int64) bool { return unix >= w.from && (w.to == 0 || unix < w.to) }
@@ -145,15 +138,15 @@ func (t *Table[T]) Scan(ctx context.Context, q Query[T], yield func([]T) error) 
 		}
 	}
 	for _, day := range t.days(s, &w) {
-		files, err := t.openDay(ctx, day, &w, damaged)
+		in, err := t.openDay(ctx, day, &w, damaged)
 		if err != nil {
 			return err
 		}
-		for i, f := range files {
-			err := parquetfile.ReadRows(ctx, f.object, f.file.bytes, sel, damaged(f.file.name), yield)
-			_ = f.object.Close()
+		for i, f := range in.files {
+			err := parquetfile.ReadRows(ctx, in.objects[i], f.bytes, sel, damaged(f.name), yield)
+			_ = in.objects[i].Close() // it has done its work, and may hold much memory
 			if err != nil {
-				closeAll(files[i+1:])
+				in.close()
 				return err
 			}
 		}
@@ -180,51 +173,38 @@ func (t *table) days(s *state, w *window) []int32 {
 	return out
 }
 
-type openFile struct {
-	file   *dataFile
-	object objectstore.Object
-}
-
-// openDay opens all files of a day before any is read. Open files stay readable when compaction replaces them;
-// had it done so before they were open, the day is taken anew from the table as it is now.
+// openDay opens all files of a day, oldest first, before any is read. Open files stay readable when compaction replaces
+// them; had it done so before they were open, the day is taken anew from the table as it is now.
 func (t *table) openDay(
 	ctx context.Context, day int32, w *window, damaged func(string) func(error),
-) ([]openFile, error) {
+) (*inputs, error) {
 	for attempt := 0; ; attempt++ {
 		s, err := t.refresh(ctx)
 		if err != nil {
 			return nil, err
 		}
-		var out []openFile
+		files := slices.DeleteFunc(s.files(), func(p *dataFile) bool { return p.day != day || !w.may(t.layout, p) })
+		slices.SortStableFunc(files, func(a, b *dataFile) int { return cmp.Compare(a.sequence, b.sequence) })
+		in := &inputs{}
 		var gone []string
-		for _, p := range s.files() {
-			if p.day != day || !w.may(t.layout, p) {
-				continue
-			}
+		for _, p := range files {
 			o, err := t.store.Open(ctx, p.name)
 			switch {
 			case isMissing(err):
 				gone = append(gone, p.name)
 			case err != nil:
-				closeAll(out)
+				in.close()
 				return nil, err
 			default:
-				out = append(out, openFile{p, o})
+				in.add(p, o)
 			}
 		}
 		if len(gone) == 0 || attempt == 3 {
 			for _, name := range gone {
 				damaged(name)(errors.New("file is missing"))
 			}
-			slices.SortStableFunc(out, func(a, b openFile) int { return cmp.Compare(a.file.sequence, b.file.sequence) })
-			return out, nil
+			return in, nil
 		}
-		closeAll(out)
-	}
-}
-
-func closeAll(list []openFile) {
-	for _, f := range list {
-		_ = f.object.Close()
+		in.close()
 	}
 }

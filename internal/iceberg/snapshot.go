@@ -307,17 +307,13 @@ func summary(s *state, c *change, next *state) map[string]string {
 	for _, p := range c.add {
 		added, addedRows, addedBytes = added+1, addedRows+p.rows, addedBytes+p.bytes
 	}
-	for _, m := range s.manifests {
-		for _, p := range m.files {
-			if c.remove[p.name] {
-				removed, removedRows = removed+1, removedRows+p.rows
-			}
+	for _, p := range s.files() {
+		if c.remove[p.name] {
+			removed, removedRows = removed+1, removedRows+p.rows
 		}
 	}
-	for _, m := range next.manifests {
-		for _, p := range m.files {
-			files, rows, bytes = files+1, rows+p.rows, bytes+p.bytes
-		}
+	for _, p := range next.files() {
+		files, rows, bytes = files+1, rows+p.rows, bytes+p.bytes
 	}
 	out := map[string]string{"operation": c.operation}
 	for name, n := range map[string]int64{

@@ -136,12 +136,12 @@ func (t *table) commitSum(ctx context.Context, before, after string, made []*dat
 // says which files it made, also with an error, and which they replace.
 func (t *Table[T]) writeSum(ctx context.Context, s *state, sum Sum[T]) ([]*dataFile, map[string]bool, error) {
 	first := t.layout.partition(sum.Day)
-	w, err := createFile(ctx, t.store, t.schema, first, parquetfile.PackedPage, nil)
+	w, err := t.createFile(ctx, first, parquetfile.PackedPage, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := sum.Rows(func(row *T) error { return w.Add(ctx, row) }); err != nil {
-		w.abandon()
+		w.file.Abort()
 		return nil, nil, err
 	}
 	file, err := w.finish(ctx, nil)
@@ -186,10 +186,7 @@ func (t *Table[T]) Whole(ctx context.Context, day int32, print watermark.Print, 
 			files = append(files, f)
 		}
 	}
-	return whole(t.mergeRows(ctx, files, yield))
-}
-
-func whole(err error) error {
+	err = t.mergeRows(ctx, files, yield)
 	if errors.Is(err, errUnreadable) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}

@@ -1,6 +1,7 @@
 package iceberg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,23 +115,12 @@ type table struct {
 	narrowMu sync.Mutex
 	narrowed map[string]string // for what Narrow has looked into files
 
-	badMu sync.Mutex
-	bad   map[string]bool // files that could not be read: compaction leaves them alone
-}
-
-func (t *table) markUnreadable(name string) {
-	t.badMu.Lock()
-	defer t.badMu.Unlock()
-	if t.bad == nil {
-		t.bad = map[string]bool{}
-	}
-	t.bad[name] = true
+	bad sync.Map // names of files that could not be read: compaction leaves them alone
 }
 
 func (t *table) unreadable(name string) bool {
-	t.badMu.Lock()
-	defer t.badMu.Unlock()
-	return t.bad[name]
+	_, bad := t.bad.Load(name)
+	return bad
 }
 
 // state is a table as of one version. It never changes.
@@ -149,6 +139,15 @@ func (s *state) files() []*dataFile {
 	var out []*dataFile
 	for _, m := range s.manifests {
 		out = append(out, m.files...)
+	}
+	return out
+}
+
+// namesOf are the names of files.
+func namesOf(files []*dataFile) map[string]bool {
+	out := make(map[string]bool, len(files))
+	for _, f := range files {
+		out[f.name] = true
 	}
 	return out
 }
@@ -253,20 +252,6 @@ func (t *table) lately(ctx context.Context) (*state, error) {
 		return s, ctx.Err()
 	}
 	return t.refresh(ctx)
-}
-
-// lists says whether the newest version lists all of these files.
-func (t *table) lists(ctx context.Context, files []*dataFile) (bool, error) {
-	t.doubt()
-	s, err := t.refresh(ctx)
-	if err != nil {
-		return false, err
-	}
-	listed := map[string]bool{}
-	for _, f := range s.files() {
-		listed[f.name] = true
-	}
-	return !slices.ContainsFunc(files, func(f *dataFile) bool { return !listed[f.name] }), nil
 }
 
 // newest is the state we know if it is the newest, or was so less than that ago in a bucket; else nil.
@@ -458,8 +443,7 @@ func (t *table) versions(ctx context.Context) ([]int64, error) {
 			out = append(out, v)
 		}
 	}
-	slices.Sort(out)
-	slices.Reverse(out)
+	slices.SortFunc(out, func(a, b int64) int { return cmp.Compare(b, a) })
 	if len(out) == 0 {
 		return nil, ErrNoTable
 	}
