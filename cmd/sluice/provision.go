@@ -40,15 +40,13 @@ func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provisio
 	if err != nil {
 		return failed(err)
 	}
-	log, err := openAudit(cmd, e)
+	log, err := audit.Open(ctx, e)
 	if err != nil {
 		return failed(err)
 	}
 	err = work(ctx, &provision{Registry: reg, engine: e, audit: log, cmd: cmd})
-	for _, absent := range []error{dataset.ErrNotFound, dataset.ErrNoKey, dataset.ErrNoReader} {
-		if errors.Is(err, absent) {
-			return &failure{exitNotFound, err}
-		}
+	if errors.Is(err, dataset.ErrNotFound) || errors.Is(err, dataset.ErrNoKey) || errors.Is(err, dataset.ErrNoReader) {
+		return &failure{exitNotFound, err}
 	}
 	return failed(err)
 }
@@ -140,15 +138,11 @@ func noteAlone(cmd *cobra.Command, action, object string, detail map[string]stri
 
 // noteIn is note for a command that has an engine open, and no audit log.
 func noteIn(cmd *cobra.Command, e *engine.Engine, action, object string, detail map[string]string) error {
-	log, err := openAudit(cmd, e)
+	log, err := audit.Open(cmd.Context(), e)
 	if err != nil {
 		return fmt.Errorf("done, but not in the audit log: %w", err)
 	}
 	return note(cmd.Context(), log, action, object, detail)
-}
-
-func openAudit(cmd *cobra.Command, e *engine.Engine) (*audit.Log, error) {
-	return audit.Open(cmd.Context(), e)
 }
 
 // withAudit runs work on the audit log of --data or --nats.
@@ -158,7 +152,7 @@ func withAudit(cmd *cobra.Command, work func(*engine.Engine, *audit.Log) error) 
 		return failed(err)
 	}
 	defer e.Close()
-	log, err := openAudit(cmd, e)
+	log, err := audit.Open(cmd.Context(), e)
 	if err != nil {
 		return failed(err)
 	}
