@@ -48,23 +48,11 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		if write == nil {
 			return errors.New("--format is ndjson, csv or parquet")
 		}
-		if q.From, err = parseTime("--from", from); err != nil {
+		if q.From, q.To, err = parsePeriod("--from", from, "--to", to); err != nil {
 			return err
 		}
-		if q.To, err = parseTime("--to", to); err != nil {
+		if q.EventFrom, q.EventTo, err = parsePeriod("--event-from", eventFrom, "--event-to", eventTo); err != nil {
 			return err
-		}
-		if !q.From.IsZero() && !q.To.IsZero() && !q.From.Before(q.To) {
-			return errors.New("--from must be before --to")
-		}
-		if q.EventFrom, err = parseTime("--event-from", eventFrom); err != nil {
-			return err
-		}
-		if q.EventTo, err = parseTime("--event-to", eventTo); err != nil {
-			return err
-		}
-		if !q.EventFrom.IsZero() && !q.EventTo.IsZero() && !q.EventFrom.Before(q.EventTo) {
-			return errors.New("--event-from must be before --event-to")
 		}
 		if q.Identifier != (lake.Predicate{}) {
 			if _, _, err := oneIdentifier(&q.Identifier); err != nil {
@@ -122,6 +110,18 @@ func buffer(out io.Writer, write func(io.Writer) (int64, error)) (int64, error) 
 	buffered := bufio.NewWriterSize(out, 256<<10)
 	rows, err := write(buffered)
 	return rows, errors.Join(err, buffered.Flush())
+}
+
+// parsePeriod reads the two ends of a period; each may be left open.
+func parsePeriod(fromFlag, from, toFlag, to string) (begin, end time.Time, err error) {
+	if begin, err = parseTime(fromFlag, from); err != nil {
+		return begin, end, err
+	}
+	end, err = parseTime(toFlag, to)
+	if err == nil && !begin.IsZero() && !end.IsZero() && !begin.Before(end) {
+		err = fmt.Errorf("%s must be before %s", fromFlag, toFlag)
+	}
+	return begin, end, err
 }
 
 // parseTime reads a moment or a day, which begins at midnight UTC.
