@@ -18,7 +18,7 @@ func newClusterSet() *cobra.Command {
 	var retention, tableRetention, snapshots days
 	var maxStream size
 	var unlimited, yes bool
-	var tables string
+	var tables, lakeID string
 	cmd := &cobra.Command{
 		Use:   "set",
 		Short: "Change what the nodes of a cluster have agreed on",
@@ -56,7 +56,6 @@ correct the value, or repeat it with --yes.`,
 		"max-stream", "no-max-stream", "max-idempotency-keys-total", "tables")
 	cmd.MarkFlagsMutuallyExclusive("max-stream", "no-max-stream")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var want engine.Record
 		detail := map[string]string{}
 		changed := func(name, value string) bool {
 			if f.Changed(name) {
@@ -89,7 +88,7 @@ correct the value, or repeat it with --yes.`,
 		}
 		if changed("tables", tables) {
 			var err error
-			if want.Lake, want.LakeID, err = tablesAt(cmd, tables); err != nil {
+			if tables, lakeID, err = tablesAt(cmd, tables); err != nil {
 				return err
 			}
 		}
@@ -107,15 +106,8 @@ correct the value, or repeat it with --yes.`,
 			}
 		}
 		r, err := e.Change(cmd.Context(), func(r *engine.Record) error {
-			if replicas != 0 {
-				r.Replicas = replicas
-			}
-			if partitions != 0 {
-				r.Partitions = partitions
-			}
-			if retention != 0 {
-				r.StreamRetention = time.Duration(retention)
-			}
+			r.Replicas, r.Partitions = cmp.Or(replicas, r.Replicas), cmp.Or(partitions, r.Partitions)
+			r.StreamRetention = cmp.Or(time.Duration(retention), r.StreamRetention)
 			if f.Changed("table-retention") {
 				r.TableRetention, r.RetentionConfirmed = cmp.Or(time.Duration(tableRetention), -1), time.Time{}
 			}
@@ -123,17 +115,13 @@ correct the value, or repeat it with --yes.`,
 				r.RetentionConfirmed = hooks.now().UTC()
 			}
 			r.SnapshotRetention = cmp.Or(time.Duration(snapshots), r.SnapshotRetention)
-			if maxStream != 0 {
-				r.MaxStream = int64(maxStream)
-			}
+			r.MaxStream = cmp.Or(int64(maxStream), r.MaxStream)
 			if unlimited {
 				r.MaxStream = -1
 			}
-			if maxKeys != 0 {
-				r.MaxKeys = maxKeys
-			}
-			if want.Lake != "" {
-				r.Lake, r.LakeID = want.Lake, want.LakeID
+			r.MaxKeys = cmp.Or(maxKeys, r.MaxKeys)
+			if tables != "" {
+				r.Lake, r.LakeID = tables, lakeID
 			}
 			return nil
 		})
