@@ -47,20 +47,16 @@ func askEngine(cmd *cobra.Command) *effective {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), configWait)
 	defer cancel()
-	if err := out.read(ctx, cmd, o); err != nil {
+	e, err := engine.Open(ctx, o)
+	if err == nil {
+		err = out.ask(ctx, cmd, e)
+		e.Close()
+	}
+	if err != nil {
 		out.unknown = true
 		fmt.Fprintf(cmd.ErrOrStderr(), "The engine does not say what it has recorded: %v\n", err)
 	}
 	return out
-}
-
-func (x *effective) read(ctx context.Context, cmd *cobra.Command, o engine.Options) error {
-	e, err := engine.Open(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return x.ask(ctx, cmd, e)
 }
 
 // ask reads what an open engine has recorded.
@@ -114,8 +110,15 @@ func (x *effective) complete(s *setting) {
 		x.fill(s, s.Value == "", x.recorded.Count != 0, x.lake)
 	case "alarm-webhook":
 		s.Value = hideWebhook(s.Value)
-	default:
-		x.local(s)
+	case "memory":
+		if s.Value == "0" {
+			planned := size(memory.Planned(0))
+			s.Value = planned.String()
+		}
+	case "max-backlog-age":
+		if s.Value == "0s" {
+			s.Value = "any age"
+		}
 	}
 }
 
@@ -138,19 +141,5 @@ func (x *effective) fill(s *setting, unsaid, recorded bool, value string) {
 		s.Value, s.Source = value, fromEngine
 	default:
 		s.Value = value
-	}
-}
-
-// local completes what this machine decides, and says in words what a zero means.
-func (x *effective) local(s *setting) {
-	if s.Value != "0" && s.Value != "0s" {
-		return
-	}
-	switch s.Flag {
-	case "memory":
-		planned := size(memory.Planned(0))
-		s.Value = planned.String()
-	case "max-backlog-age":
-		s.Value = "any age"
 	}
 }
