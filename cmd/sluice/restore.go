@@ -234,7 +234,8 @@ func (r *restorer) fill() error {
 		return err
 	}
 	err = e.Restore(ctx, func(ctx context.Context, c *engine.Record) error {
-		steps := []func(context.Context, *engine.Engine) error{r.tables, r.registry, r.stream, r.erased, r.erase, r.note}
+		erased := func(ctx context.Context, e *engine.Engine) error { return backup.RestoreErased(ctx, e, r.from) }
+		steps := []func(context.Context, *engine.Engine) error{r.tables, r.registry, r.stream, erased, r.erase, r.note}
 		for _, step := range steps {
 			if err := step(ctx, e); err != nil && e.Mode() == engine.External {
 				return fmt.Errorf("%w\n%w", err, engine.ErrUnfinished)
@@ -305,11 +306,6 @@ func (r *restorer) stream(ctx context.Context, e *engine.Engine) error {
 			return os.Open(frames)
 		},
 	})
-}
-
-// erased restores the log of erased events.
-func (r *restorer) erased(ctx context.Context, e *engine.Engine) error {
-	return backup.RestoreErased(ctx, e, r.from)
 }
 
 // erase erases from restored tables what the tombstones say. The server looks after tables that are elsewhere.
