@@ -14,15 +14,12 @@ import (
 )
 
 func newCluster() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "cluster",
 		Short: "Show, check and change what the nodes of a cluster share",
 		Long: `Nodes that share NATS servers agree on one configuration, which is recorded there: replicas, partitions,
 retention and size of the stream, and where the tables are. docs/cluster.md explains how to run a cluster.`,
-		Args: cobra.NoArgs, RunE: needsSubcommand,
-	}
-	cmd.AddCommand(newClusterStatus(), newClusterCheck(), newClusterSet())
-	return cmd
+	}, newClusterStatus(), newClusterCheck(), newClusterSet())
 }
 
 func newClusterStatus() *cobra.Command {

@@ -18,10 +18,6 @@ import (
 )
 
 func newConsole() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "console", Short: "Say who may look at the console from another machine",
-		Args: cobra.NoArgs, RunE: needsSubcommand,
-	}
 	password := &cobra.Command{
 		Use:   "password",
 		Short: "Set the password of the console; ends every open session",
@@ -33,16 +29,12 @@ in the engine, for all nodes. At least %d characters. A server that runs takes i
 			if err != nil {
 				return failed(err)
 			}
-			return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
-				credentials, err := access.Open(cmd.Context(), e)
-				if err != nil {
-					return err
-				}
+			return withCredentials(cmd, "console.password", func(credentials *access.Credentials) error {
 				if err := credentials.SetPassword(cmd.Context(), secret); err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.ErrOrStderr(), "The password is set.")
-				return note(cmd.Context(), log, "console.password", "", nil)
+				return nil
 			})
 		},
 	}
@@ -51,23 +43,34 @@ in the engine, for all nodes. At least %d characters. A server that runs takes i
 		Short: "Make the token with which programs, such as Prometheus, reach the console; replaces the one before",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
-				credentials, err := access.Open(cmd.Context(), e)
-				if err != nil {
-					return err
-				}
+			return withCredentials(cmd, "console.token", func(credentials *access.Credentials) error {
 				secret, err := credentials.NewToken(cmd.Context())
 				if err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.ErrOrStderr(), "Send it as: Authorization: Bearer TOKEN. It is not shown again:")
 				fmt.Fprintln(cmd.OutOrStdout(), secret)
-				return note(cmd.Context(), log, "console.token", "", nil)
+				return nil
 			})
 		},
 	}
-	cmd.AddCommand(password, token)
-	return cmd
+	return group(
+		&cobra.Command{Use: "console", Short: "Say who may look at the console from another machine"},
+		password, token)
+}
+
+// withCredentials runs work on what opens the console, and notes the action.
+func withCredentials(cmd *cobra.Command, action string, work func(*access.Credentials) error) error {
+	return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
+		credentials, err := access.Open(cmd.Context(), e)
+		if err != nil {
+			return err
+		}
+		if err := work(credentials); err != nil {
+			return err
+		}
+		return note(cmd.Context(), log, action, "", nil)
+	})
 }
 
 // readPassword asks twice on a terminal, and reads a line from anything else.
@@ -101,10 +104,6 @@ func readPassword(cmd *cobra.Command) (string, error) {
 }
 
 func newAudit() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "audit", Short: "Read and verify the log of what operators did", Args: cobra.NoArgs,
-		RunE: needsSubcommand,
-	}
 	verify := &cobra.Command{
 		Use:   "verify",
 		Short: "Hold every entry against its seal; note the last seal elsewhere to prove that nothing before it changed",
@@ -118,11 +117,9 @@ func newAudit() *cobra.Command {
 				return err
 			}
 			if *asJSON {
-				return printJSON(cmd.OutOrStdout(),
-					map[string]any{
-						"entries": sum.Entries, "dropped": sum.Dropped, "last": sum.Last.Format(time.RFC3339),
-						"seal": sum.Seal,
-					})
+				return printJSON(cmd.OutOrStdout(), map[string]any{
+					"entries": sum.Entries, "dropped": sum.Dropped, "last": sum.Last.Format(time.RFC3339), "seal": sum.Seal,
+				})
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "intact: %d entries\n", sum.Entries)
 			if sum.Dropped > 0 {
@@ -152,6 +149,5 @@ func newAudit() *cobra.Command {
 			return nil
 		})
 	}
-	cmd.AddCommand(verify, list)
-	return cmd
+	return group(&cobra.Command{Use: "audit", Short: "Read and verify the log of what operators did"}, verify, list)
 }

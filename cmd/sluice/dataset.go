@@ -16,20 +16,23 @@ import (
 )
 
 func newDataset() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "dataset", Short: "Make, change, list, disable, enable and delete datasets",
-		Args: cobra.NoArgs, RunE: needsSubcommand,
-	}
-	cmd.AddCommand(newDatasetCreate(), newDatasetSet(), newDatasetList(), newDatasetDelete(),
+	return group(
+		&cobra.Command{Use: "dataset", Short: "Make, change, list, disable, enable and delete datasets"},
+		newDatasetCreate(), newDatasetSet(), newDatasetList(), newDatasetDelete(),
 		newDatasetSwitch("disable", "Close a dataset to all its keys", "dataset.disable", (*dataset.Registry).Disable),
 		newDatasetSwitch("enable", "Open a dataset to its live keys again", "dataset.enable", (*dataset.Registry).Enable))
-	return cmd
 }
 
-// needsSubcommand makes a bare group a usage error that shows what there is.
-func needsSubcommand(cmd *cobra.Command, _ []string) error {
-	_ = cmd.Usage()
-	return errors.New("say what to do: " + cmd.CommandPath() + " COMMAND")
+// group makes a command that only holds others. Called without one of them it is a usage error that shows what there
+// is.
+func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		_ = cmd.Usage()
+		return errors.New("say what to do: " + cmd.CommandPath() + " COMMAND")
+	}
+	cmd.AddCommand(commands...)
+	return cmd
 }
 
 func newDatasetCreate() *cobra.Command {
@@ -43,19 +46,11 @@ func newDatasetCreate() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.Flags().StringVar(&spec.Name, "name", "", "a name for people")
-	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only",
-		"what a person's opt-out does: measurement_only or suppress")
-	cmd.Flags().Float64Var(&spec.RequestsPerSecond, "requests-per-second", 0, "limit of requests; 0 is none")
-	cmd.Flags().Float64Var(&spec.EventsPerSecond, "events-per-second", 0, "limit of events; 0 is none")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	specFlags(cmd, &spec, &optOut)
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		spec.ID = args[0]
-		switch optOut {
-		case "measurement_only":
-		case "suppress":
-			spec.SuppressOptOut = true
-		default:
-			return errors.New("--opt-out is measurement_only or suppress")
+		if spec.SuppressOptOut, err = suppresses(optOut); err != nil {
+			return err
 		}
 		if err := spec.Validate(); err != nil {
 			return err
@@ -78,11 +73,28 @@ func newDatasetCreate() *cobra.Command {
 	return cmd
 }
 
+// specFlags are the flags for what can be said of a dataset when it is made, and changed later.
+func specFlags(cmd *cobra.Command, spec *dataset.Spec, optOut *string) {
+	cmd.Flags().StringVar(&spec.Name, "name", "", "a name for people")
+	cmd.Flags().StringVar(optOut, "opt-out", "measurement_only",
+		"what a person's opt-out does: measurement_only or suppress")
+	cmd.Flags().Float64Var(&spec.RequestsPerSecond, "requests-per-second", 0, "limit of requests; 0 is none")
+	cmd.Flags().Float64Var(&spec.EventsPerSecond, "events-per-second", 0, "limit of events; 0 is none")
+}
+
+// suppresses reads --opt-out.
+func suppresses(optOut string) (bool, error) {
+	if optOut != "suppress" && optOut != "measurement_only" {
+		return false, errors.New("--opt-out is measurement_only or suppress")
+	}
+	return optOut == "suppress", nil
+}
+
 func newDatasetSet() *cobra.Command {
-	var name, optOut string
-	var requests, events float64
+	var spec dataset.Spec
+	var optOut string
 	var retention int
-	var dryRun, yes bool
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "set ID",
 		Short: "Change a dataset; running servers follow within 5 s",
@@ -95,27 +107,22 @@ still list them. If there are such rows it says how many, and asks; without a te
 		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.Flags().StringVar(&name, "name", "", "a name for people")
-	cmd.Flags().StringVar(&optOut, "opt-out", "measurement_only",
-		"what a person's opt-out does: measurement_only or suppress")
-	cmd.Flags().Float64Var(&requests, "requests-per-second", 0, "limit of requests; 0 is none")
-	cmd.Flags().Float64Var(&events, "events-per-second", 0, "limit of events; 0 is none")
+	specFlags(cmd, &spec, &optOut)
 	cmd.Flags().IntVar(&retention, "retention", 0, "keep rows for this many days; 0 is as long as the tables")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the rows that --retention would delete, and change nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.MarkFlagsOneRequired("name", "opt-out", "requests-per-second", "events-per-second", "retention")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		suppress := optOut == "suppress"
-		if !suppress && optOut != "measurement_only" {
-			return errors.New("--opt-out is measurement_only or suppress")
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if spec.SuppressOptOut, err = suppresses(optOut); err != nil {
+			return err
 		}
 		var c dataset.Change
 		detail := map[string]string{}
 		for flag, change := range map[string]func(){
-			"name":                func() { c.Name = &name },
-			"opt-out":             func() { c.SuppressOptOut = &suppress },
-			"requests-per-second": func() { c.RequestsPerSecond = &requests },
-			"events-per-second":   func() { c.EventsPerSecond = &events },
+			"name":                func() { c.Name = &spec.Name },
+			"opt-out":             func() { c.SuppressOptOut = &spec.SuppressOptOut },
+			"requests-per-second": func() { c.RequestsPerSecond = &spec.RequestsPerSecond },
+			"events-per-second":   func() { c.EventsPerSecond = &spec.EventsPerSecond },
 			"retention":           func() { c.RetentionDays = &retention },
 		} {
 			if f := cmd.Flags().Lookup(flag); f.Changed {
@@ -124,7 +131,7 @@ still list them. If there are such rows it says how many, and asks; without a te
 			}
 		}
 		if c.RetentionDays != nil || dryRun {
-			if err := retentionAgreed(cmd, args[0], retention, dryRun, yes); err != nil || dryRun {
+			if err := retentionAgreed(cmd, args[0], retention, dryRun); err != nil || dryRun {
 				return err
 			}
 		}

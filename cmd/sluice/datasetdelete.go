@@ -17,7 +17,7 @@ import (
 )
 
 func newDatasetDelete() *cobra.Command {
-	var dryRun, yes bool
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "delete ID",
 		Short: "Delete a dataset with its keys, events and numbers",
@@ -36,7 +36,7 @@ A bucket that keeps versions, or has an object lock, keeps what is deleted. Then
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count what would be deleted, and delete nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id := args[0]
 		keys, has, err := datasetSpan(cmd, id)
@@ -49,11 +49,9 @@ A bucket that keeps versions, or has an object lock, keeps what is deleted. Then
 		fmt.Fprintf(cmd.ErrOrStderr(),
 			"This deletes the dataset %s: %d live keys, %d events, %d rejections and %d numbers.\n",
 			id, keys, has.Events, has.Rejections, has.Numbers)
-		if !yes {
-			err := ask(cmd, "Type the id of the dataset to delete it:", func(answer string) bool { return answer == id })
-			if err != nil {
-				return err
-			}
+		err = ask(cmd, "Type the id of the dataset to delete it:", func(answer string) bool { return answer == id })
+		if err != nil {
+			return err
 		}
 		return deleteDataset(cmd, id, keys, *asJSON)
 	}
@@ -213,7 +211,7 @@ func unbound(ctx context.Context, p *provision, id string) error {
 }
 
 // retentionAgreed says what a shorter retention of a dataset deletes, and asks. With dryRun it only says it.
-func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, yes bool) error {
+func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun bool) error {
 	if keepDays < 0 || keepDays > 100_000 {
 		return errors.New("--retention is a number of days, or 0 for as long as the tables")
 	}
@@ -256,9 +254,6 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, yes bo
 		has.Events, has.Rejections, has.Numbers, id, has.Days)
 	if dryRun {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing was changed.")
-		return nil
-	}
-	if yes {
 		return nil
 	}
 	return confirm(cmd, "Keep its rows for a shorter time?")

@@ -28,7 +28,7 @@ import (
 
 func newErase() *cobra.Command {
 	var p lake.Predicate
-	var dryRun, yes, suppress bool
+	var dryRun, suppress bool
 	var file string
 	cmd := &cobra.Command{
 		Use:   "erase",
@@ -65,7 +65,7 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored. A par
 	identifierFlags(cmd, &p)
 	cmd.Flags().StringVar(&p.Dataset, "dataset", "", "only events of this dataset")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the events, and delete nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.Flags().StringVar(&file, "file", "", "erase the identifiers of a file; - is standard input")
 	cmd.Flags().BoolVar(&suppress, "and-suppress", false, "suppress later events that carry them, too")
 	cmd.MarkFlagsOneRequired(append([]string{"file"}, identifierNames...)...)
@@ -99,7 +99,7 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored. A par
 			span = "Without --dataset this spans all datasets."
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), span)
-		if !dryRun && !yes {
+		if !dryRun {
 			if err := confirm(cmd, "Erase?"); err != nil {
 				return err
 			}
@@ -125,7 +125,8 @@ func identifierFlags(cmd *cobra.Command, p *lake.Predicate) {
 	cmd.MarkFlagsMutuallyExclusive(identifierNames...)
 }
 
-// confirm asks on a terminal. Where nobody can answer, a script must have said with --yes that it wants it.
+// confirm asks on a terminal, unless --yes is given. Where nobody can answer, a script must have said with --yes that
+// it wants it.
 func confirm(cmd *cobra.Command, question string) error {
 	return ask(cmd, question+" [y/N]", func(answer string) bool {
 		return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")
@@ -134,6 +135,9 @@ func confirm(cmd *cobra.Command, question string) error {
 
 // ask is confirm with any answer.
 func ask(cmd *cobra.Command, question string, agrees func(answer string) bool) error {
+	if yes, _ := cmd.Flags().GetBool("yes"); yes {
+		return nil
+	}
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		remedy := "--yes does it without a question"
@@ -156,13 +160,15 @@ type erasing interface {
 	// read reads what there is to read, and what is to be suppressed, before anything is done.
 	read(cmd *cobra.Command, suppress bool) error
 	suppress(cmd *cobra.Command) error
-	// count says what an erasure would do.
-	count(cmd *cobra.Command, l *lake.Lake, asJSON bool) error
+	// count counts the rows that an erasure would delete.
+	count(cmd *cobra.Command, l *lake.Lake) (rows int64, err error)
 	note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone, error)
 	remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased, error)
 	detail() map[string]string // for the audit log
-	// print says what was done.
-	print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool) error
+	// lines are what became of each kind of identifier; nil of one identifier.
+	lines() []kindLine
+	// leftovers are where else the identifier occurs; nil of a list.
+	leftovers(cmd *cobra.Command, l *lake.Lake) (*leftover, error)
 }
 
 // countErasure says what an erasure would do.
@@ -171,7 +177,26 @@ func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 	if err != nil {
 		return notErased(err)
 	}
-	return j.count(cmd, l, asJSON)
+	rows, err := j.count(cmd, l)
+	if err != nil {
+		return err
+	}
+	left, err := j.leftovers(cmd, l)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(cmd.OutOrStdout(), struct {
+			Rows   int64      `json:"rows"`
+			Kinds  []kindLine `json:"kinds,omitzero"`
+			DryRun bool       `json:"dry_run"`
+			*leftover
+		}{rows, j.lines(), true, left})
+	}
+	printLines(cmd, j.lines(), "would be erased")
+	fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", rows)
+	left.print(cmd)
+	return nil
 }
 
 // erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
@@ -247,7 +272,7 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	if before.Rows > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%d of the rows are those of an erasure that had not finished.\n", before.Rows)
 	}
-	if err := j.print(cmd, l, done, until, asJSON); err != nil {
+	if err := printErased(cmd, j, l, done, until, asJSON); err != nil {
 		return err
 	}
 	return keptVersions(l, "the identifier is erased")
@@ -323,34 +348,11 @@ func (j *eraseOne) remove(ctx context.Context, _ *erasure.Tombstones, l *lake.La
 	return l.Erase(ctx, j.Predicate, w)
 }
 
-func (j *eraseOne) count(cmd *cobra.Command, l *lake.Lake, asJSON bool) error {
-	rows, err := l.Count(cmd.Context(), j.Predicate)
-	if err != nil {
-		return err
-	}
-	left, err := leftovers(cmd, l, j.Predicate)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(cmd.OutOrStdout(), struct {
-			Rows   int64 `json:"rows"`
-			DryRun bool  `json:"dry_run"`
-			leftover
-		}{rows, true, left})
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", rows)
-	left.print(cmd)
-	return nil
+func (j *eraseOne) count(cmd *cobra.Command, l *lake.Lake) (int64, error) {
+	return l.Count(cmd.Context(), j.Predicate)
 }
 
-func (j *eraseOne) print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool) error {
-	left, err := leftovers(cmd, l, j.Predicate)
-	if err != nil {
-		return fmt.Errorf("%d rows are erased; where else the identifier occurs is not known: %w", done.Rows, err)
-	}
-	return printErased(cmd, done, left, until, l.KeepsVersions(), asJSON)
-}
+func (j *eraseOne) lines() []kindLine { return nil }
 
 // notErased is the error of an erasure that could not begin.
 func notErased(err error) error {
@@ -391,21 +393,25 @@ type leftover struct {
 	Searched    int              `json:"quarantine_searched"`
 }
 
-// leftovers looks for an identifier where an erasure does not delete it.
-func leftovers(cmd *cobra.Command, l *lake.Lake, p lake.Predicate) (out leftover, err error) {
-	if out.Mentions, err = l.Mentions(cmd.Context(), p); err != nil {
-		return out, err
+// leftovers looks for the identifier where an erasure does not delete it.
+func (j *eraseOne) leftovers(cmd *cobra.Command, l *lake.Lake) (out *leftover, err error) {
+	out = &leftover{}
+	if out.Mentions, err = l.Mentions(cmd.Context(), j.Predicate); err != nil {
+		return nil, err
 	}
 	dir, _ := cmd.Flags().GetString("data")
-	out.Quarantined, out.Searched, err = loader.SearchQuarantine(filepath.Join(dir, "quarantine"), p.EmailSHA256+p.IFA+
-		p.IPSHA256+p.PartnerID)
+	out.Quarantined, out.Searched, err = loader.SearchQuarantine(filepath.Join(dir, "quarantine"),
+		j.EmailSHA256+j.IFA+j.IPSHA256+j.PartnerID)
 	if out.Quarantined == nil {
 		out.Quarantined = []string{}
 	}
 	return out, err
 }
 
-func (o leftover) print(cmd *cobra.Command) {
+func (o *leftover) print(cmd *cobra.Command) {
+	if o == nil {
+		return
+	}
 	w := cmd.OutOrStdout()
 	for _, name := range slices.Sorted(maps.Keys(o.Mentions)) {
 		fmt.Fprintf(w, "%d other rows hold the same text in %s. They are not erased.\n", o.Mentions[name], name)
@@ -420,17 +426,26 @@ func (o leftover) print(cmd *cobra.Command) {
 	}
 }
 
-func printErased(cmd *cobra.Command, done lake.Erased, left leftover, until time.Time, versions, asJSON bool) error {
+// printErased says what was done.
+func printErased(
+	cmd *cobra.Command, j erasing, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool,
+) error {
+	left, err := j.leftovers(cmd, l)
+	if err != nil {
+		return fmt.Errorf("%d rows are erased; where else the identifier occurs is not known: %w", done.Rows, err)
+	}
 	if asJSON {
 		return printJSON(cmd.OutOrStdout(), struct {
-			Rows        int64     `json:"rows"`
-			Rewritten   int       `json:"files_rewritten"`
-			Deleted     int       `json:"files_deleted"`
-			StreamUntil time.Time `json:"stream_until"`
-			Versions    bool      `json:"bucket_keeps_versions"`
-			leftover
-		}{done.Rows, done.Replaced, done.Files, until, versions, left})
+			Rows        int64      `json:"rows"`
+			Kinds       []kindLine `json:"kinds,omitzero"`
+			Rewritten   int        `json:"files_rewritten"`
+			Deleted     int        `json:"files_deleted"`
+			StreamUntil time.Time  `json:"stream_until"`
+			Versions    bool       `json:"bucket_keeps_versions"`
+			*leftover
+		}{done.Rows, j.lines(), done.Replaced, done.Files, until, l.KeepsVersions(), left})
 	}
+	printLines(cmd, j.lines(), "erased")
 	fmt.Fprintf(cmd.OutOrStdout(),
 		"%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
 		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))

@@ -112,9 +112,8 @@ func (t *tally) Rows(ctx context.Context, rows []event.Row) error {
 	return t.Witness.Rows(ctx, rows)
 }
 
-func (j *eraseList) count(cmd *cobra.Command, l *lake.Lake, asJSON bool) error {
-	var total int64
-	err := withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) (err error) {
+func (j *eraseList) count(cmd *cobra.Command, l *lake.Lake) (total int64, err error) {
+	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) (err error) {
 		set, match := j.set(t)
 		total, err = l.CountWhere(cmd.Context(), match, func(r *event.Row) {
 			for k := range set.Of(r) {
@@ -123,20 +122,11 @@ func (j *eraseList) count(cmd *cobra.Command, l *lake.Lake, asJSON bool) error {
 		})
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return printJSON(cmd.OutOrStdout(), struct {
-			Rows   int64      `json:"rows"`
-			Kinds  []kindLine `json:"kinds"`
-			DryRun bool       `json:"dry_run"`
-		}{total, j.lines(), true})
-	}
-	j.printLines(cmd, "would be erased")
-	fmt.Fprintf(cmd.OutOrStdout(), "%d rows would be erased. Nothing was changed.\n", total)
-	return nil
+	return total, err
 }
+
+// leftovers are not looked for.
+func (j *eraseList) leftovers(*cobra.Command, *lake.Lake) (*leftover, error) { return nil, nil }
 
 // kindLine is what an erasure does with the identifiers of one kind.
 type kindLine struct {
@@ -155,26 +145,8 @@ func (j *eraseList) lines() []kindLine {
 	return out
 }
 
-func (j *eraseList) printLines(cmd *cobra.Command, done string) {
-	for _, one := range j.lines() {
+func printLines(cmd *cobra.Command, lines []kindLine, done string) {
+	for _, one := range lines {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: %d identifiers, %d rows %s\n", one.Kind, one.Identifiers, one.Rows, done)
 	}
-}
-
-func (j *eraseList) print(cmd *cobra.Command, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool) error {
-	if asJSON {
-		return printJSON(cmd.OutOrStdout(), struct {
-			Rows        int64      `json:"rows"`
-			Kinds       []kindLine `json:"kinds"`
-			Rewritten   int        `json:"files_rewritten"`
-			Deleted     int        `json:"files_deleted"`
-			StreamUntil time.Time  `json:"stream_until"`
-			Versions    bool       `json:"bucket_keeps_versions"`
-		}{done.Rows, j.lines(), done.Replaced, done.Files, until, l.KeepsVersions()})
-	}
-	j.printLines(cmd, "erased")
-	fmt.Fprintf(cmd.OutOrStdout(),
-		"%d rows erased; %d data files rewritten, %d files deleted. The stream holds copies until %s at the latest.\n",
-		done.Rows, done.Replaced, done.Files, until.Format(time.RFC3339))
-	return nil
 }

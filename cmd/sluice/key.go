@@ -13,12 +13,8 @@ import (
 )
 
 func newKey() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "key", Short: "Issue, rotate, extend, revoke and list the keys of a dataset",
-		Args: cobra.NoArgs, RunE: needsSubcommand,
-	}
-	cmd.AddCommand(newKeyIssue(), newKeyRotate(), newKeyExtend(), newKeyRevoke(), newKeyList())
-	return cmd
+	return group(&cobra.Command{Use: "key", Short: "Issue, rotate, extend, revoke and list the keys of a dataset"},
+		newKeyIssue(), newKeyRotate(), newKeyExtend(), newKeyRevoke(), newKeyList())
 }
 
 func newKeyIssue() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 )
 
 func newLakeRetain() *cobra.Command {
-	var dryRun, yes bool
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "retain",
 		Short: "Drop what retention holds back until somebody confirms it",
@@ -23,7 +23,7 @@ It can run beside a server. In a cluster, "sluice cluster set --table-retention"
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what is held back, and drop nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l, err := openLake(cmd, lakeOf)
 		if err != nil {
@@ -43,10 +43,8 @@ It can run beside a server. In a cluster, "sluice cluster set --table-retention"
 		if !held || dryRun {
 			return nil
 		}
-		if !yes {
-			if err := confirm(cmd, "Drop these rows?"); err != nil {
-				return err
-			}
+		if err := confirm(cmd, "Drop these rows?"); err != nil {
+			return err
 		}
 		rows, err := l.Release(cmd.Context())
 		noted := noteAlone(cmd, "lake retain", "", map[string]string{"rows": strconv.FormatInt(rows, 10)})

@@ -15,13 +15,10 @@ import (
 )
 
 func newReader() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "reader",
 		Short: "Give programs a token to read with: the catalog of tables, the feed of events",
-		Args:  cobra.NoArgs, RunE: needsSubcommand,
-	}
-	cmd.AddCommand(newReaderCreate(), newReaderList(), newReaderRevoke())
-	return cmd
+	}, newReaderCreate(), newReaderList(), newReaderRevoke())
 }
 
 // withReaders runs work on the readers of --data or --nats.

@@ -17,7 +17,7 @@ import (
 )
 
 func newLakeReload() *cobra.Command {
-	var dryRun, yes bool
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Load again what the stream holds and the tables lack",
@@ -38,35 +38,16 @@ as they are. Where all tables are lost and there is no copy, it makes new ones.`
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count, and change nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "give up what the stream no longer holds, without a question")
+	cmd.Flags().Bool("yes", false, "give up what the stream no longer holds, without a question")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		agree := func(question string) error {
-			if yes {
-				return nil
-			}
-			return confirm(cmd, question)
-		}
-		giveUp := func(lost []lake.Lost) error {
-			rows := int64(0)
-			for _, l := range lost {
-				fmt.Fprintln(cmd.ErrOrStderr(), l.File)
-				rows += l.Rows
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(),
-				"These %d files are missing or damaged, and of their %d events the stream may not hold all. "+
-					"If you have a backup, put the files back first, under the same names.\n", len(lost), rows)
-			return agree("Load again what the stream holds, and give up the rest?")
-		}
-		return failed(reloadLake(cmd, dryRun, *asJSON, agree, giveUp))
+		return failed(reloadLake(cmd, dryRun, *asJSON))
 	}
 	return cmd
 }
 
 // reloadLake loads again what the table of events lacks. Without a server it first loads what the stream holds behind
 // the watermarks, as a server would.
-func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) error,
-	giveUp func([]lake.Lost) error,
-) error {
+func reloadLake(cmd *cobra.Command, dryRun, asJSON bool) error {
 	if err := dataExists(cmd); err != nil {
 		return err
 	}
@@ -86,7 +67,7 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 			return errors.New("nothing was changed: without --dry-run new tables are made, into which the nodes load what the " +
 				"stream holds")
 		}
-		return agree("Make new tables, and give up what the stream no longer holds?")
+		return confirm(cmd, "Make new tables, and give up what the stream no longer holds?")
 	})
 	if err != nil {
 		return err
@@ -108,7 +89,7 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 	}
 	var out loader.Reloaded
 	err = onStream(cmd, e, func(s *stream.Stream) error {
-		out, err = reloadFrom(cmd, e, s, place, dryRun, giveUp)
+		out, err = reloadFrom(cmd, e, s, place, dryRun)
 		return err
 	})
 	if err != nil {
@@ -124,8 +105,8 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool, agree func(string) erro
 }
 
 // reloadFrom reloads from the stream of an engine.
-func reloadFrom(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, place tables.Location, dryRun bool,
-	giveUp func([]lake.Lost) error,
+func reloadFrom(
+	cmd *cobra.Command, e *engine.Engine, s *stream.Stream, place tables.Location, dryRun bool,
 ) (out loader.Reloaded, err error) {
 	ctx := cmd.Context()
 	open := lakeOf
@@ -145,8 +126,22 @@ func reloadFrom(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, place ta
 		return out, err
 	}
 	return loader.Reload(ctx, loader.ReloadOptions{
-		Stream: s, Lake: l, IDs: ids, Erasures: tombstones, DryRun: dryRun, GiveUp: giveUp, Progress: progress(cmd, "read"),
+		Stream: s, Lake: l, IDs: ids, Erasures: tombstones, DryRun: dryRun, Progress: progress(cmd, "read"),
+		GiveUp: func(lost []lake.Lost) error { return giveUp(cmd, lost) },
 	})
+}
+
+// giveUp asks whether events may be lost that only files hold which are missing or damaged.
+func giveUp(cmd *cobra.Command, lost []lake.Lost) error {
+	rows := int64(0)
+	for _, l := range lost {
+		fmt.Fprintln(cmd.ErrOrStderr(), l.File)
+		rows += l.Rows
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"These %d files are missing or damaged, and of their %d events the stream may not hold all. "+
+			"If you have a backup, put the files back first, under the same names.\n", len(lost), rows)
+	return confirm(cmd, "Load again what the stream holds, and give up the rest?")
 }
 
 // tablesRecorded makes sure that the tables of running servers, or of a cluster, are there. Where a cluster has none
@@ -174,11 +169,10 @@ func tablesRecorded(cmd *cobra.Command, e *engine.Engine, place tables.Location,
 	if err := agree(); err != nil {
 		return err
 	}
-	l, err := lakeOf(ctx, place, r.Stream)
-	if err != nil {
+	if _, err := lakeOf(ctx, place, r.Stream); err != nil {
 		return err
 	}
-	if id, err = tables.ID(ctx, l); err != nil {
+	if id, _, err = tables.There(ctx, place); err != nil {
 		return err
 	}
 	_, err = e.Change(ctx, func(r *engine.Record) error {

@@ -21,7 +21,7 @@ import (
 )
 
 func newSuppression() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "suppression",
 		Short: "Keep the list of people whose events are suppressed",
 		Long: `Events that carry an identifier of the list are accepted as suppressed, from the moment of the command on and
@@ -29,11 +29,7 @@ on every node within 5 s: every identifier and every other text is removed befor
 list has keyed digests alone. Nobody can read an identifier from it. It is in backups.
 
 An entry holds for all datasets, or for one with --dataset. A partner_id needs --dataset.`,
-		Args: cobra.NoArgs, RunE: needsSubcommand,
-	}
-	cmd.AddCommand(newSuppressionImport(), newSuppressionAdd(), newSuppressionRemove(), newSuppressionList(),
-		newSuppressionKey())
-	return cmd
+	}, newSuppressionImport(), newSuppressionAdd(), newSuppressionRemove(), newSuppressionList(), newSuppressionKey())
 }
 
 // withSuppression runs work on the suppression list of --data or --nats. A dataset that is named must be there.
@@ -184,7 +180,6 @@ func newSuppressionAdd() *cobra.Command {
 
 func newSuppressionRemove() *cobra.Command {
 	var p lake.Predicate
-	var yes bool
 	cmd := &cobra.Command{
 		Use:   "remove [NAME]",
 		Short: "Remove an identifier, or an import",
@@ -196,7 +191,7 @@ asks; without a terminal to ask on it needs --yes.`,
 	}
 	identifierFlags(cmd, &p)
 	cmd.Flags().StringVar(&p.Dataset, "dataset", "", "only entries of this dataset")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		k, id, err := oneIdentifier(&p)
 		span := "This spans everything that was added as " + cmp.Or(append(args, "")...) + "."
@@ -211,10 +206,8 @@ asks; without a terminal to ask on it needs --yes.`,
 			span = "This spans the entries of the dataset " + p.Dataset + "."
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), span)
-		if !yes {
-			if err := confirm(cmd, "Remove?"); err != nil {
-				return err
-			}
+		if err := confirm(cmd, "Remove?"); err != nil {
+			return err
 		}
 		return withSuppression(cmd, "", func(ctx context.Context, prov *provision, l *suppression.List) error {
 			var n int
