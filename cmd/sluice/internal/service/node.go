@@ -25,10 +25,10 @@ func (s *Service) agree(ctx context.Context) error {
 		s.maxKeys = idempotencyKeys(s.Memory)
 		s.TableRetention = cmp.Or(s.TableRetention, engine.DefaultTableRetention)
 		s.SnapshotRetention = cmp.Or(s.SnapshotRetention, engine.DefaultSnapshotRetention)
-		err := s.engine.KeepTableRetention(ctx, s.TableRetention)
-		if err != nil {
+		if err := s.engine.KeepTableRetention(ctx, s.TableRetention); err != nil {
 			return err
 		}
+		var err error
 		s.Tables, err = tables.Of(ctx, s.engine, s.Engine.Dir, s.Tables, s.S3)
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Service) agreeTables(ctx context.Context) error {
 	if s.engine.Mode() != engine.External {
 		return tables.Keep(ctx, s.engine, s.Engine.Dir, s.Tables)
 	}
-	id, err := tables.ID(ctx, s.lake)
+	there, err := lake.Identity(ctx, s.opening.store)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Service) agreeTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: id})
+	_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: there.ID})
 	return err
 }
 

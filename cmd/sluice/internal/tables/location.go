@@ -4,7 +4,6 @@ package tables
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -193,7 +192,7 @@ func Parse(flag, place string, o objectstore.S3Options) (Location, error) {
 	return Location{}, errors.New(flag + " is a URL such as file:///var/lib/sluice/lake or s3://bucket/prefix")
 }
 
-// open opens the place. A directory is made if it is not there.
+// Open opens the place. A directory is made if it is not there.
 func (p Location) Open(ctx context.Context) (objectstore.Store, error) {
 	if p.Dir != "" {
 		return p.Connect()
@@ -201,7 +200,7 @@ func (p Location) Open(ctx context.Context) (objectstore.Store, error) {
 	return objectstore.OpenS3(ctx, p.S3)
 }
 
-// connect is open without a question to the bucket.
+// Connect is Open without a question to the bucket.
 func (p Location) Connect() (objectstore.Store, error) {
 	if p.Dir != "" {
 		return objectstore.OpenDir(p.Dir)
@@ -209,7 +208,7 @@ func (p Location) Connect() (objectstore.Store, error) {
 	return objectstore.NewS3(p.S3)
 }
 
-// connectToRead is connect for a node that writes nothing. Nothing need be there yet.
+// ConnectToRead is Connect for a node that writes nothing. Nothing need be there yet.
 func (p Location) ConnectToRead() (objectstore.Store, error) {
 	if p.Dir != "" {
 		return objectstore.NewDirToRead(p.Dir)
@@ -218,26 +217,11 @@ func (p Location) ConnectToRead() (objectstore.Store, error) {
 	return objectstore.NewS3(p.S3)
 }
 
-// openToRead opens the place for a command that writes nothing. It must be there.
+// OpenToRead opens the place for a command that writes nothing. It must be there.
 func (p Location) OpenToRead(ctx context.Context) (objectstore.Store, error) {
 	if p.Dir != "" {
 		return objectstore.OpenDirToRead(p.Dir)
 	}
 	p.S3.ReadOnly = true
 	return objectstore.OpenS3(ctx, p.S3)
-}
-
-// ID tells these tables from others at the same address.
-func ID(ctx context.Context, l *lake.Lake) (string, error) {
-	doc, err := l.Document(ctx, "events", nil)
-	if err != nil {
-		return "", err
-	}
-	var table struct {
-		UUID string `json:"table-uuid"`
-	}
-	if err := json.Unmarshal(doc.Bytes, &table); err != nil || table.UUID == "" {
-		return "", errors.New("the table of events does not say its identity")
-	}
-	return table.UUID, nil
 }
