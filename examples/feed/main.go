@@ -58,23 +58,17 @@ func main() {
 	limit := flag.Int("limit", 1000, "rows of a request")
 	ids := flag.Bool("ids", false, "count the lines of each event id, too")
 	flag.Parse()
-	s, err := load(*file, *begin)
+	s, err := load(*file, *begin, *ids)
 	if err != nil {
 		log.Fatal(err)
-	}
-	if *ids {
-		s.count()
 	}
 	for {
 		q := url.Values{"purpose": {*purpose}, "cursor": {s.Cursor}, "limit": {fmt.Sprint(*limit)}, "wait": {"30s"}}
 		if err := s.follow(*server+"/feed/v1/events?"+q.Encode(), os.Getenv("SLUICE_TOKEN")); err != nil {
 			log.Print(err)
 			time.Sleep(time.Second)
-			if s, err = load(*file, *begin); err != nil { // forget what was kept of a half answer
+			if s, err = load(*file, *begin, *ids); err != nil { // forget what was kept of a half answer
 				log.Fatal(err)
-			}
-			if *ids {
-				s.count()
 			}
 			continue
 		}
@@ -86,16 +80,6 @@ func main() {
 
 // web follows no redirect: the token would go along.
 var web = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-
-// count makes the program count lines.
-func (s *state) count() {
-	if s.IDs == nil {
-		s.IDs = map[string]int{}
-	}
-	if s.Erased == nil {
-		s.Erased = map[string]int{}
-	}
-}
 
 // keep adds a row.
 func (s *state) keep(l *line) {
@@ -163,8 +147,12 @@ func (s *state) follow(address, token string) error {
 	return errors.Join(lines.Err(), io.ErrUnexpectedEOF)
 }
 
-func load(file, begin string) (*state, error) {
+// load reads the state, or begins a new one. With ids it counts lines.
+func load(file, begin string, ids bool) (*state, error) {
 	s := &state{Cursor: begin, Rows: map[string]row{}, Events: map[string]int{}, Value: map[string]float64{}}
+	if ids {
+		s.IDs, s.Erased = map[string]int{}, map[string]int{}
+	}
 	b, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
