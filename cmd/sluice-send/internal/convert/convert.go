@@ -26,12 +26,11 @@ func Names() []string {
 }
 
 func platformOf(name string) *platform {
-	for i := range platforms {
-		if platforms[i].name == name {
-			return &platforms[i]
-		}
+	i := slices.IndexFunc(platforms, func(p platform) bool { return p.name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &platforms[i]
 }
 
 // Table is a platform's mapping in Markdown; docs/sending.md holds the same. It is "" for an unknown platform.

@@ -165,10 +165,7 @@ func (t *translation) placed(path string) bool {
 	if t.used[path] || t.denied[path] || slices.Contains(t.c.lists, path) {
 		return true
 	}
-	return slices.ContainsFunc(t.c.moves, func(m move) bool {
-		from := strings.TrimPrefix(m.from, "^")
-		return from == path
-	})
+	return slices.ContainsFunc(t.c.moves, func(m move) bool { return strings.TrimPrefix(m.from, "^") == path })
 }
 
 // parent says whether members of the object at path have a place of their own.
