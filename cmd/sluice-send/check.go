@@ -60,9 +60,7 @@ func (p *program) check(ctx context.Context, in *input.Options, remote bool, fil
 		if err != nil {
 			return failure(ctx, err)
 		}
-		if !contact.Time.IsZero() {
-			clock = contact.Time
-		}
+		clock = p.clockOf(contact)
 	}
 	rejected := 0
 	var reports []*checkReport
@@ -130,12 +128,7 @@ func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Opt
 	}
 	if !p.json {
 		fmt.Fprintf(p.stdout, "%s: %d rows, %d valid, %d rejected\n", file, report.Rows, report.Valid, report.Rejected)
-		for _, code := range sortedKeys(report.Codes) {
-			p.say("%s: %d rows rejected with %s", file, report.Codes[code], code)
-		}
-		for _, code := range sortedKeys(report.Warnings) {
-			p.say("%s: %s in %d rows", file, code, report.Warnings[code])
-		}
+		p.sayCodes(file, report.Codes, report.Warnings)
 	}
 	return report, nil
 }
@@ -158,11 +151,7 @@ func (p *program) count(report *checkReport, file string, rows int, rejected []u
 		if p.json {
 			continue
 		}
-		list := r.Errors
-		if len(list) == 0 {
-			list = []upload.Problem{r.Problem}
-		}
-		for _, e := range list {
+		for _, e := range r.Problems() {
 			where := ""
 			if e.Field != "" {
 				where = " at " + e.Field

@@ -73,9 +73,7 @@ func (p *program) conformance(ctx context.Context, o *conformance) error {
 	if err != nil {
 		return failure(ctx, err)
 	}
-	if o.now = contact.Time; o.now.IsZero() {
-		o.now = p.now()
-	}
+	o.now = p.clockOf(contact)
 	key, err := p.key()
 	if err != nil {
 		return exit(exitUsage, err)
@@ -181,10 +179,13 @@ type reply struct {
 		Code  event.Code `json:"code"`
 		Field string     `json:"field"`
 	} `json:"warnings"`
-	Events []struct {
-		Index int                        `json:"index"`
-		Event map[string]json.RawMessage `json:"event"`
-	} `json:"events"`
+	Events []shownEvent `json:"events"`
+}
+
+// shownEvent is an event as the service would store it.
+type shownEvent struct {
+	Index int                        `json:"index"`
+	Event map[string]json.RawMessage `json:"event"`
 }
 
 func (o *conformance) exchange(ctx context.Context, method, path, body string, change func(*http.Request)) (int,
@@ -271,9 +272,9 @@ func wantStatus(c *rules.Case, path string) int {
 }
 
 func sorted(fs []rules.Finding) []rules.Finding {
-	fs = slices.Clone(fs)
-	slices.SortFunc(fs, func(a, b rules.Finding) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	return fs
+	return slices.SortedFunc(slices.Values(fs), func(a, b rules.Finding) int {
+		return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
+	})
 }
 
 // compare lists what is missing and what is too much; order counts, since both lists have one.
@@ -298,13 +299,7 @@ func list(fs []rules.Finding) string {
 func (o *conformance) compareRows(c *rules.Case, r *reply) (diff []string) {
 	for i := range c.Row {
 		m := &c.Row[i]
-		at := slices.IndexFunc(r.Events, func(e struct {
-			Index int                        `json:"index"`
-			Event map[string]json.RawMessage `json:"event"`
-		},
-		) bool {
-			return e.Index == m.Index
-		})
+		at := slices.IndexFunc(r.Events, func(e shownEvent) bool { return e.Index == m.Index })
 		if at < 0 {
 			diff = append(diff, fmt.Sprintf("event %d is not shown as stored", m.Index))
 			continue

@@ -87,7 +87,7 @@ func (p *program) convertFile(ctx context.Context, c *convert.Converter, file st
 	if s.Format != input.NDJSON {
 		s.Format = input.JSON
 	}
-	rs, err := s.Rows(0)
+	rs, err := s.Rows()
 	if err != nil {
 		return 0, 0, err
 	}

@@ -156,12 +156,8 @@ func (p *program) dryFinding(ctx context.Context, c *client.Client, contact *cli
 	if p.dataset == "" {
 		return finding{Check: "sample event", OK: true, Detail: "not tried: give --dataset to have one judged"}
 	}
-	at := contact.Time
-	if at.IsZero() {
-		at = p.now()
-	}
 	body, err := json.Marshal(client.Event{
-		DatasetID: p.dataset, Time: at, EventType: "page_view", Source: "website",
+		DatasetID: p.dataset, Time: p.clockOf(contact), EventType: "page_view", Source: "website",
 		Identifiers: client.Identifiers{EmailSHA256: client.Vectors[0].SHA256},
 	})
 	if err != nil {

@@ -177,6 +177,14 @@ func (p *program) open(o client.Options) (*client.Client, error) {
 	return c, nil
 }
 
+// clockOf is the service's time, or this machine's where the service does not say it.
+func (p *program) clockOf(contact *client.Contact) time.Time {
+	if contact.Time.IsZero() {
+		return p.now()
+	}
+	return contact.Time
+}
+
 // failure gives an error of the client its exit code.
 func failure(ctx context.Context, err error) error {
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/cmd/sluice-send/internal/upload"
+	"sluice/event"
 )
 
 // summary is the end of an upload.
@@ -43,11 +44,16 @@ func (s *summary) print(p *program) {
 		if r.RejectedRows != "" {
 			p.say("%s: the rows themselves are in %s; delete it when they are corrected", r.File, r.RejectedRows)
 		}
-		for _, code := range sortedKeys(r.Codes) {
-			p.say("%s: %d rows rejected with %s", r.File, r.Codes[code], code)
-		}
-		for _, code := range sortedKeys(r.Warnings) {
-			p.say("%s: %s in %d rows", r.File, code, r.Warnings[code])
-		}
+		p.sayCodes(r.File, r.Codes, r.Warnings)
+	}
+}
+
+// sayCodes says how many rows of a file were rejected or warned about, by code.
+func (p *program) sayCodes(file string, rejected, warnings map[event.Code]int) {
+	for _, code := range sortedKeys(rejected) {
+		p.say("%s: %d rows rejected with %s", file, rejected[code], code)
+	}
+	for _, code := range sortedKeys(warnings) {
+		p.say("%s: %s in %d rows", file, code, warnings[code])
 	}
 }

@@ -9,23 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/client"
-	"sluice/cmd/sluice-send/internal/input"
 	"sluice/cmd/sluice-send/internal/upload"
 )
 
 // uploadFlags are the choices of an upload.
 type uploadFlags struct {
-	input      input.Options
-	batch      int
-	parallel   int
-	checkpoint string
-	rejected   string
-	keepRows   bool
-	restart    bool
-	again      bool
-	giveUp     time.Duration
-	timeout    time.Duration
-	compress   string
+	upload.Options
+	giveUp   time.Duration
+	timeout  time.Duration
+	compress string
 }
 
 func (p *program) uploadCommand() *cobra.Command {
@@ -51,16 +43,16 @@ addresses by --hash:
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return p.upload(cmd.Context(), f, args) },
 	}
-	registerInput(&f.input, cmd.Flags())
+	registerInput(&f.Input, cmd.Flags())
 	flags := cmd.Flags()
-	flags.IntVar(&f.batch, "batch", client.FillEvents, "rows in a batch, at most 1000")
-	flags.IntVar(&f.parallel, "parallel", 8, "batches under way at once")
-	flags.StringVar(&f.checkpoint, "checkpoint", "", "checkpoint file (FILE.checkpoint)")
-	flags.StringVar(&f.rejected, "rejected", "", "file for rejected rows (FILE.rejected.ndjson)")
-	flags.BoolVar(&f.keepRows, "rejected-rows", false,
+	flags.IntVar(&f.BatchRows, "batch", client.FillEvents, "rows in a batch, at most 1000")
+	flags.IntVar(&f.Parallel, "parallel", 8, "batches under way at once")
+	flags.StringVar(&f.Checkpoint, "checkpoint", "", "checkpoint file (FILE.checkpoint)")
+	flags.StringVar(&f.Rejected, "rejected", "", "file for rejected rows (FILE.rejected.ndjson)")
+	flags.BoolVar(&f.KeepRows, "rejected-rows", false,
 		"also write the rejected rows of a csv or tsv file, as they are, to FILE.rejected.csv; it holds what the file holds")
-	flags.BoolVar(&f.restart, "restart", false, "forget an interrupted upload and begin at the first row")
-	flags.BoolVar(&f.again, "again", false, "send a file that was sent before a second time: its rows are stored twice")
+	flags.BoolVar(&f.Restart, "restart", false, "forget an interrupted upload and begin at the first row")
+	flags.BoolVar(&f.Again, "again", false, "send a file that was sent before a second time: its rows are stored twice")
 	flags.DurationVar(&f.giveUp, "give-up-after", 10*time.Minute, "how long one batch is tried before the upload stops")
 	flags.DurationVar(&f.timeout, "timeout", 30*time.Second, "how long one try of a batch may take")
 	flags.StringVar(&f.compress, "compress", "auto",
@@ -70,11 +62,11 @@ addresses by --hash:
 
 func (f *uploadFlags) check(files []string) error {
 	switch {
-	case f.batch < 1 || f.batch > client.MaxEvents:
+	case f.BatchRows < 1 || f.BatchRows > client.MaxEvents:
 		return errors.New("--batch must be from 1 to 1000")
-	case f.parallel < 1 || f.parallel > 64:
+	case f.Parallel < 1 || f.Parallel > 64:
 		return errors.New("--parallel must be from 1 to 64")
-	case len(files) > 1 && (f.checkpoint != "" || f.rejected != ""):
+	case len(files) > 1 && (f.Checkpoint != "" || f.Rejected != ""):
 		return errors.New("--checkpoint and --rejected are for one file")
 	case f.compress != "auto" && f.compress != "gzip" && f.compress != "zstd" && f.compress != "none":
 		return errors.New("--compress must be auto, gzip, zstd or none")
@@ -112,26 +104,17 @@ func (p *program) upload(ctx context.Context, f *uploadFlags, files []string) er
 	if err != nil {
 		return failure(ctx, err)
 	}
-	clock := contact.Time
-	if clock.IsZero() {
-		clock = p.now()
-	}
 	// The uploader lives on a few megabytes: collecting them at every doubling would cost more time than the memory is
 	// worth. Four times as much is still a quarter of the 200 MiB that are promised.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	sum := &summary{begin: p.now()}
-	o := &upload.Options{
-		Input: f.input, Stdin: p.stdin, Client: c, URL: p.url, Clock: clock, Now: p.now,
-		BatchRows: f.batch, Parallel: f.parallel, Checkpoint: f.checkpoint, Rejected: f.rejected, KeepRows: f.keepRows,
-		Restart: f.restart, Again: f.again,
-		Note: p.say,
-	}
-	o.Input.Dataset = p.dataset
+	f.Stdin, f.Client, f.URL, f.Clock, f.Now, f.Note = p.stdin, c, p.url, p.clockOf(contact), p.now, p.say
+	f.Input.Dataset = p.dataset
 	if p.onTerminal() {
-		o.Progress = p.stderr
+		f.Progress = p.stderr
 	}
 	for _, file := range files {
-		report, err := o.File(ctx, file)
+		report, err := f.File(ctx, file)
 		if report != nil {
 			sum.add(report)
 		}

@@ -140,13 +140,8 @@ func (b *binding) missing() {
 
 // group brings the columns of one group together, so that a row is written in one pass.
 func (m *Mapping) group() {
-	var sorted []column
-	for _, g := range []string{"", "identifiers", "privacy", "custom_data"} {
-		for _, c := range m.columns {
-			if c.Group == g {
-				sorted = append(sorted, c)
-			}
-		}
-	}
-	m.columns = sorted
+	groups := []string{"", "identifiers", "privacy", "custom_data"}
+	slices.SortStableFunc(m.columns, func(a, b column) int {
+		return slices.Index(groups, a.Group) - slices.Index(groups, b.Group)
+	})
 }

@@ -17,8 +17,6 @@ type csvRows struct {
 	header    []byte // repeated in the file by some exports; such a row is not data
 }
 
-func (c *csvRows) Position() Position { return Position{Offset: c.offset, Line: c.number} }
-
 func (c *csvRows) Next() (Row, error) {
 	for {
 		data, long, err := c.Lines.Next()

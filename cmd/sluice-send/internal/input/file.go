@@ -83,7 +83,10 @@ func (f *File) begin(o *Options) (err error) {
 	if f.Mapping, err = o.mapping(f.Format); err != nil {
 		return err
 	}
-	if f.Rows, err = f.Source.Rows(f.delimiter()); err != nil {
+	if f.Mapping != nil {
+		f.delimiter = f.Mapping.delimiter
+	}
+	if f.Rows, err = f.Source.Rows(); err != nil {
 		return err
 	}
 	if c, ok := f.Rows.(*csvRows); ok {
@@ -99,17 +102,10 @@ func (f *File) begin(o *Options) (err error) {
 	return nil
 }
 
-func (f *File) delimiter() byte {
-	if f.Mapping == nil {
-		return 0
-	}
-	return f.Mapping.delimiter
-}
-
 // Seek moves to a place between rows; in a compressed file only forward.
 func (f *File) Seek(p Position) error {
 	old := f.Rows
-	r, err := f.rowsFrom(p, old.Position().Offset, f.delimiter())
+	r, err := f.rowsFrom(p, old.Position().Offset)
 	if err != nil {
 		return err
 	}

@@ -89,5 +89,8 @@ func chomp(b []byte) []byte {
 // NewLines reads lines from r.
 func NewLines(r io.Reader) *Lines { return &Lines{r: bufio.NewReaderSize(r, 64<<10)} }
 
+// Position is the place after the line that was read last.
+func (l *Lines) Position() Position { return Position{Offset: l.offset, Line: l.number} }
+
 // Number is the number of the line that was read last, from 1.
 func (l *Lines) Number() int64 { return l.number }

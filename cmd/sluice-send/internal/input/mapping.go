@@ -90,17 +90,6 @@ type column struct {
 	label string                       // names the column to the sender; never a value
 }
 
-// Fault is why a row cannot become an event. It holds no value.
-type Fault struct {
-	Code    event.Code
-	Field   string
-	Message string
-	Hint    string
-}
-
-// Error is the message.
-func (f *Fault) Error() string { return f.Message }
-
 // MalformedRow is the code of rows that are no records; the service never sees them, so it is not among its codes.
 const MalformedRow event.Code = "MALFORMED_ROW"
 
@@ -110,8 +99,8 @@ type Splitter struct {
 	scratch []byte
 }
 
-// AppendEvent adds a record to b as an event. Empty cells are left out.
-func (m *Mapping) AppendEvent(b, record []byte, s *Splitter) ([]byte, *Fault) {
+// AppendEvent adds a record to b as an event, or says why it cannot become one. Empty cells are left out.
+func (m *Mapping) AppendEvent(b, record []byte, s *Splitter) ([]byte, *event.Error) {
 	var err error
 	s.fields, s.scratch, err = splitRecord(s.fields[:0], s.scratch, record, m.delimiter)
 	if err != nil {
@@ -119,7 +108,7 @@ func (m *Mapping) AppendEvent(b, record []byte, s *Splitter) ([]byte, *Fault) {
 		if err == errUTF8 {
 			hint = "Save the file as UTF-8."
 		}
-		return b, &Fault{MalformedRow, "", sentence(err), hint}
+		return b, &event.Error{Code: MalformedRow, Message: sentence(err), Hint: hint}
 	}
 	return m.appendEvent(b, s.fields)
 }
@@ -134,11 +123,11 @@ func sentence(err error) string {
 func (m *Mapping) Delimiter() byte { return m.delimiter }
 
 // appendEvent writes the fields of a record as an event.
-func (m *Mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *Fault) {
+func (m *Mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *event.Error) {
 	if len(fields) != m.width {
-		return b, &Fault{
-			MalformedRow, "", fmt.Sprintf("The row has %d columns, the header %d.", len(fields), m.width),
-			"Quote fields that hold the delimiter.",
+		return b, &event.Error{
+			Code: MalformedRow, Message: fmt.Sprintf("The row has %d columns, the header %d.", len(fields), m.width),
+			Hint: "Quote fields that hold the delimiter.",
 		}
 	}
 	b = append(b, '{')
@@ -153,10 +142,10 @@ func (m *Mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *Fault) {
 			continue
 		}
 		if c.Group != open {
-			b = m.switchGroup(b, open, c.Group)
+			b = switchGroup(b, open, c.Group)
 			open = c.Group
 		}
-		if last := b[len(b)-1]; last != '{' {
+		if b[len(b)-1] != '{' {
 			b = append(b, ',')
 		}
 		b = append(b, c.key...)
@@ -176,7 +165,7 @@ func (m *Mapping) appendEvent(b []byte, fields [][]byte) ([]byte, *Fault) {
 	return append(b, '}'), nil
 }
 
-func (m *Mapping) switchGroup(b []byte, from, to string) []byte {
+func switchGroup(b []byte, from, to string) []byte {
 	if from != "" {
 		b = append(b, '}')
 	}
@@ -186,12 +175,14 @@ func (m *Mapping) switchGroup(b []byte, from, to string) []byte {
 	return append(event.AppendString(b, to), ':', '{')
 }
 
-func hashFault(c *column, err error) *Fault {
+func hashFault(c *column, err error) *event.Error {
 	hint := "Correct the cell, or leave it empty."
 	if errors.Is(err, client.ErrAlreadyHashed) {
 		hint = "Use --map instead of --hash for this column."
 	}
-	return &Fault{event.InvalidIdentifier, c.pointer(), "In " + c.label + " " + err.Error() + ".", hint}
+	return &event.Error{
+		Code: event.InvalidIdentifier, Field: c.pointer(), Message: "In " + c.label + " " + err.Error() + ".", Hint: hint,
+	}
 }
 
 // appendCell writes a cell as the JSON its member wants. A cell that is not of that kind goes as a string: the

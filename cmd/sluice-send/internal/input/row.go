@@ -47,8 +47,6 @@ func (l *lineRows) Next() (Row, error) {
 	}
 }
 
-func (l *lineRows) Position() Position { return Position{Offset: l.offset, Line: l.number} }
-
 // Batch is a run of rows that is sent, recorded and resumed as one. Its limits depend on the file and the two sizes of
 // the Cutter only, never on the content of a row: a second reading gives the same batches.
 type Batch struct {

@@ -192,7 +192,7 @@ func TestCutterIsTheSameFromEveryBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		r, err := s.rowsFrom(from, 0, 0)
+		r, err := s.rowsFrom(from, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestCutterIsTheSameFromEveryBatch(t *testing.T) {
 	}
 	s, _ := OpenSource(path, nil, "")
 	defer s.Close()
-	r, _ := s.Rows(0)
+	r, _ := s.Rows()
 	c := &Cutter{Rows: r, MaxRows: 7, MaxBytes: 150}
 	whole := cuts(Position{}, 0)
 	rows := 0
@@ -271,7 +271,8 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		r, err := s.Rows(',')
+		s.delimiter = ','
+		r, err := s.Rows()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,16 +28,17 @@ const windowBytes = 256 << 10
 
 // Source is an opened input: decompressed, without a byte order mark, its form known.
 type Source struct {
-	name   string
-	OS     *os.File      // nil: standard input
-	whole  io.ReadSeeker // a regular file as it was when it was opened: what is added later is not read
-	Size   int64         // on disk; 0: a stream that can be read once
-	Read   atomic.Int64  // bytes that were read from disk
-	r      *bufio.Reader
-	Format string
-	Packed bool // compressed
-	skip   int64
-	closes []func() error
+	name      string
+	OS        *os.File      // nil: standard input
+	whole     io.ReadSeeker // a regular file as it was when it was opened: what is added later is not read
+	Size      int64         // on disk; 0: a stream that can be read once
+	Read      atomic.Int64  // bytes that were read from disk
+	r         *bufio.Reader
+	Format    string
+	Packed    bool // compressed
+	skip      int64
+	delimiter byte // of columns
+	closes    []func() error
 }
 
 // OpenSource opens name, or in for "-". Format "" is found from the name or the first bytes.
@@ -181,13 +182,13 @@ func formatOf(name string, head []byte) string {
 }
 
 // Rows gives the rows of a source that was just opened.
-func (s *Source) Rows(delimiter byte) (Rows, error) {
-	return s.rowsAt(Position{Offset: s.skip}, delimiter)
+func (s *Source) Rows() (Rows, error) {
+	return s.rowsAt(Position{Offset: s.skip})
 }
 
 // rowsFrom goes to p and gives the rows from there on. at is how far the source was read: a compressed one can only be
 // read forward.
-func (s *Source) rowsFrom(p Position, at int64, delimiter byte) (Rows, error) {
+func (s *Source) rowsFrom(p Position, at int64) (Rows, error) {
 	if s.whole != nil && !s.Packed {
 		if _, err := s.whole.Seek(p.Offset, io.SeekStart); err != nil {
 			return nil, err
@@ -197,10 +198,10 @@ func (s *Source) rowsFrom(p Position, at int64, delimiter byte) (Rows, error) {
 	} else if _, err := io.CopyN(io.Discard, s.r, p.Offset-at); err != nil {
 		return nil, err
 	}
-	return s.rowsAt(p, delimiter)
+	return s.rowsAt(p)
 }
 
-func (s *Source) rowsAt(p Position, delimiter byte) (Rows, error) {
+func (s *Source) rowsAt(p Position) (Rows, error) {
 	l := Lines{r: s.r, number: p.Line, offset: p.Offset}
 	switch s.Format {
 	case NDJSON:
@@ -208,7 +209,7 @@ func (s *Source) rowsAt(p Position, delimiter byte) (Rows, error) {
 	case JSON:
 		return newValueRows(s.r, p), nil
 	case CSV, TSV:
-		return &csvRows{Lines: l, delimiter: delimiter}, nil
+		return &csvRows{Lines: l, delimiter: s.delimiter}, nil
 	}
 	return nil, fmt.Errorf("the format %q is not known: ndjson, json, csv or tsv", s.Format)
 }

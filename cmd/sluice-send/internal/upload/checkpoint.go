@@ -129,26 +129,35 @@ func openCheckpoint(path string) (*checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := durable.TryLock(f, durable.Exclusive); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("another upload of this file is running (%s is locked)", path)
-	}
 	c := &checkpoint{file: f, ahead: map[int64]input.Position{}}
-	good, err := c.read()
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	// A line that was being written in a crash is cut off; its batch is not done.
-	if err := f.Truncate(good); err != nil {
-		f.Close()
-		return nil, err
-	}
-	if _, err := f.Seek(good, io.SeekStart); err != nil {
+	if err := c.takeUp(); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// takeUp locks and reads the file. A line that was being written in a crash is cut off; its batch is not done.
+func (c *checkpoint) takeUp() error {
+	if err := c.lock(); err != nil {
+		return err
+	}
+	good, err := c.read()
+	if err != nil {
+		return err
+	}
+	if err := c.file.Truncate(good); err != nil {
+		return err
+	}
+	_, err = c.file.Seek(good, io.SeekStart)
+	return err
+}
+
+func (c *checkpoint) lock() error {
+	if durable.TryLock(c.file, durable.Exclusive) != nil {
+		return fmt.Errorf("another upload of this file is running (%s is locked)", c.file.Name())
+	}
+	return nil
 }
 
 // read takes the lines up to the first that is not whole, and gives their length.
@@ -222,11 +231,7 @@ func createCheckpoint(path string, h header) (*checkpoint, error) {
 		return nil, err
 	}
 	c := &checkpoint{header: h, file: f, ahead: map[int64]input.Position{}, lastTime: h.StartedAt}
-	err = durable.TryLock(f, durable.Exclusive)
-	if err != nil {
-		err = fmt.Errorf("another upload of this file is running (%s is locked)", path)
-	}
-	if err == nil {
+	if err = c.lock(); err == nil {
 		err = f.Truncate(0)
 	}
 	if err == nil {

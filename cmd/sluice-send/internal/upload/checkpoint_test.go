@@ -91,12 +91,12 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	must(t, memory.Close())
 	c, err := client.New(serve(t, service), "test-key", client.Options{Compression: client.Plain})
 	must(t, err)
-	u := &uploader{
-		client: c, parallel: 2, now: time.Now, count: &counts{}, journal: &journal{checkpoint: memory, report: appendFile{path: path + ".rejected.ndjson"}},
-		cutter:   &input.Cutter{Rows: in.Rows, MaxRows: 10, MaxBytes: 1 << 20},
-		preparer: func() *Preparer { return &Preparer{Mapping: in.Mapping, Now: time.Now} },
+	j := &job{
+		o: &Options{Client: c, Parallel: 2, Now: time.Now}, in: in, header: header{StartedAt: time.Now().Unix()},
+		journal: &journal{checkpoint: memory, report: appendFile{path: path + ".rejected.ndjson"}},
+		cutter:  &input.Cutter{Rows: in.Rows, MaxRows: 10, MaxBytes: 1 << 20},
 	}
-	if err := u.run(t.Context()); err == nil || !strings.Contains(err.Error(), "write the checkpoint") {
+	if err := j.run(t.Context()); err == nil || !strings.Contains(err.Error(), "write the checkpoint") {
 		t.Errorf("got %v", err)
 	}
 	if n := service.requests.Load(); n >= 200 {

@@ -1,10 +1,12 @@
 package upload
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +39,14 @@ func reject(line int64, ps ...Problem) RejectedRow {
 		r.Errors = ps
 	}
 	return r
+}
+
+// Problems are all reasons why the row was rejected.
+func (r *RejectedRow) Problems() []Problem {
+	if len(r.Errors) == 0 {
+		return []Problem{r.Problem}
+	}
+	return r.Errors
 }
 
 func problemOf(e event.Error) Problem {
@@ -80,22 +90,23 @@ type Preparer struct {
 // converted is where a row's event lies, or why there is none.
 type converted struct {
 	from, to int
-	fault    *input.Fault
+	fault    *event.Error
 }
 
-// request is what is sent of a batch.
+// Request is what is sent of a batch.
 type Request struct {
 	Body  []byte
 	Lines []int64 // of the rows in it
 }
 
-// prepared is a batch ready to send. Most have one request, a batch without a valid row none.
+// Prepared is a batch ready to send. Most have one request, a batch without a valid row none.
 type Prepared struct {
 	Requests []Request
 	Rejected []RejectedRow
 	Warnings map[event.Code]int
 }
 
+// Prepare turns a batch into requests, and says why the other rows are rejected.
 func (p *Preparer) Prepare(b *input.Batch) *Prepared {
 	out := &Prepared{Warnings: map[event.Code]int{}}
 	now := p.Now()
@@ -158,15 +169,15 @@ func (p *Preparer) load(b *input.Batch) {
 	p.text = string(p.data)
 }
 
-func tooLong(message string) *input.Fault {
-	return &input.Fault{Code: event.PayloadTooLarge, Message: message, Hint: "Look for a missing line break or quote."}
+func tooLong(message string) *event.Error {
+	return &event.Error{Code: event.PayloadTooLarge, Message: message, Hint: "Look for a missing line break or quote."}
 }
 
 // check gives row i of the batch that was loaded as the event to send, or says why it is rejected.
 func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byte, []Problem) {
 	c := p.events[i]
 	if c.fault != nil {
-		return nil, []Problem{{Code: c.fault.Code, Field: c.fault.Field, Message: c.fault.Message, Hint: c.fault.Hint}}
+		return nil, []Problem{problemOf(*c.fault)}
 	}
 	raw := p.data[c.from:c.to]
 	result, whole := p.decoder.Decode(p.text[c.from:c.to], event.Single, p.Policy, now)
@@ -197,12 +208,9 @@ func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byt
 }
 
 func lacksDataset(r *event.Result) bool {
-	for _, e := range r.Errors {
-		if e.Code == event.MissingField && e.Field == "/data_set_id" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Errors, func(e event.Error) bool {
+		return e.Code == event.MissingField && e.Field == "/data_set_id"
+	})
 }
 
 // splice puts the upload's dataset into a JSON row that names none. A row that holds null there keeps it and is then
@@ -210,10 +218,7 @@ func lacksDataset(r *event.Result) bool {
 func (p *Preparer) splice(raw []byte) []byte {
 	out := append(p.event[:0], `{"data_set_id":`...)
 	out = event.AppendString(out, p.Fill)
-	rest := raw[1:]
-	for len(rest) > 0 && (rest[0] == ' ' || rest[0] == '\t' || rest[0] == '\n' || rest[0] == '\r') {
-		rest = rest[1:]
-	}
+	rest := bytes.TrimLeft(raw[1:], " \t\n\r")
 	if len(rest) > 0 && rest[0] != '}' {
 		out = append(out, ',')
 	}

@@ -9,20 +9,14 @@ import (
 	"sluice/cmd/sluice-send/internal/input"
 )
 
-// progress draws a line on a terminal while an upload runs; elsewhere it is silent.
-type progress struct {
-	ended chan struct{}
-	wait  sync.WaitGroup
-}
-
-// startProgress draws until stop is called.
-func startProgress(o *Options, s *input.Source, c *counts, before entry) *progress {
-	bar := &progress{ended: make(chan struct{})}
+// startProgress draws a line on a terminal until stop is called; elsewhere it is silent.
+func startProgress(o *Options, s *input.Source, c *counts, before entry) (stop func()) {
 	if o.Progress == nil {
-		return bar
+		return func() {}
 	}
+	ended, wait := make(chan struct{}), sync.WaitGroup{}
 	begin, skipped := o.Now(), s.Read.Load()
-	bar.wait.Go(func() {
+	wait.Go(func() {
 		tick := time.NewTicker(200 * time.Millisecond) // arbitrary: smooth, and not a load
 		defer tick.Stop()
 		for {
@@ -34,18 +28,16 @@ func startProgress(o *Options, s *input.Source, c *counts, before entry) *progre
 					fresh: c.accepted.Load() + c.rejected.Load(), elapsed: o.Now().Sub(begin),
 				}
 				fmt.Fprint(o.Progress, "\r\x1b[K"+v.String())
-			case <-bar.ended:
+			case <-ended:
 				fmt.Fprint(o.Progress, "\r\x1b[K")
 				return
 			}
 		}
 	})
-	return bar
-}
-
-func (b *progress) stop() {
-	close(b.ended)
-	b.wait.Wait()
+	return func() {
+		close(ended)
+		wait.Wait()
+	}
 }
 
 // view is one state of the bar.

@@ -95,9 +95,9 @@ func (o *Options) File(ctx context.Context, file string) (*Report, error) {
 	if j.already() {
 		return j.report(true), nil
 	}
-	progress := startProgress(o, in.Source, j.count, j.journal.sums())
-	err = j.uploader.run(ctx)
-	progress.stop()
+	stopProgress := startProgress(o, in.Source, &j.count, j.journal.sums())
+	err = j.run(ctx)
+	stopProgress()
 	if err == nil {
 		err = j.journal.end(o.Now())
 	}
@@ -138,13 +138,15 @@ func (s *Stopped) Unwrap() error { return s.Err }
 
 // job is the upload of one file, from its checkpoint to its report.
 type job struct {
-	o        *Options
-	file     string
-	in       *input.File
-	journal  *journal
-	uploader *uploader
-	count    *counts
-	resumed  int // rows accounted for by earlier runs
+	o       *Options
+	file    string
+	in      *input.File
+	header  header // of the checkpoint
+	journal *journal
+	cutter  *input.Cutter
+	first   *input.Batch // read already, to learn the dataset; nil: none
+	count   counts
+	resumed int // rows accounted for by earlier runs
 }
 
 // unchanged says if the file is not what it was when the upload began: rows may have been missed, and nobody should
@@ -153,7 +155,7 @@ func (j *job) unchanged() error {
 	if j.journal.checkpoint == nil {
 		return nil
 	}
-	if id, err := identify(j.in.OS); err != nil || id != j.journal.checkpoint.header.Identity {
+	if id, err := identify(j.in.OS); err != nil || id != j.header.Identity {
 		return usage(errors.Join(err,
 			fmt.Errorf("%s: the file changed while it was read; only the rows that it had at first are stored", j.file)))
 	}
@@ -163,17 +165,16 @@ func (j *job) unchanged() error {
 // already says whether an earlier run finished the file.
 func (j *job) already() bool { return j.journal.checkpoint != nil && j.journal.checkpoint.done }
 
-// prepare finds or makes the checkpoint and wires the uploader.
+// prepare finds or makes the checkpoint.
 func (j *job) prepare() error {
-	h := header{
+	j.header = header{
 		Version: 1, File: filepath.Base(j.file), URL: j.o.URL, Dataset: j.o.Input.Dataset, Format: j.in.Format,
 		Mapping: j.in.Mapping, BatchRows: j.o.BatchRows, BatchSize: client.FillBytes, StartedAt: j.o.Clock.Unix(),
 		Salt: client.NewKey(),
 	}
 	if j.in.Mapping != nil {
-		h.Delimiter = string(j.in.Mapping.Delimiter())
+		j.header.Delimiter = string(j.in.Mapping.Delimiter())
 	}
-	j.count = &counts{}
 	j.journal = &journal{report: appendFile{path: j.rejectedPath()}}
 	if j.o.KeepRows {
 		if j.in.Mapping == nil {
@@ -181,8 +182,7 @@ func (j *job) prepare() error {
 		}
 		j.journal.rows = appendFile{path: j.rowsPath(), head: j.in.Header()}
 	}
-	j.uploader = &uploader{client: j.o.Client, parallel: j.o.Parallel, journal: j.journal, now: j.o.Now, count: j.count}
-	if err := j.remember(&h); err != nil {
+	if err := j.remember(); err != nil {
 		j.journal.Close()
 		return err
 	}
@@ -190,8 +190,6 @@ func (j *job) prepare() error {
 		j.journal.Close()
 		return usage(err)
 	}
-	j.uploader.id, j.uploader.salt = h.Identity, h.Salt
-	j.uploader.preparer = func() *Preparer { return j.newPreparer(h) }
 	return nil
 }
 
@@ -214,22 +212,24 @@ func (j *job) rowsPath() string {
 	return name + ".rejected." + j.in.Format
 }
 
-func (j *job) newPreparer(h header) *Preparer {
-	started := time.Unix(h.StartedAt, 0)
+func (j *job) newPreparer() *Preparer {
+	started := time.Unix(j.header.StartedAt, 0)
 	now := func() time.Time { return started }
 	if j.in.Stream() {
 		skew := j.o.Clock.Sub(j.o.Now()) // of a stream that is still being written; there is nothing to resume
 		now = func() time.Time { return j.o.Now().Add(skew) }
 	}
-	return &Preparer{Mapping: j.in.Mapping, Policy: event.Policy{DatasetID: h.Pinned}, Fill: h.Dataset, Now: now}
+	return &Preparer{
+		Mapping: j.in.Mapping, Policy: event.Policy{DatasetID: j.header.Pinned}, Fill: j.header.Dataset, Now: now,
+	}
 }
 
 // remember settles where the upload begins: after a checkpoint that fits, or at the first row with a new one.
-func (j *job) remember(h *header) error {
+func (j *job) remember() (err error) {
 	if j.in.Stream() {
-		return j.begin(h, nil)
+		return j.begin(nil)
 	}
-	var err error
+	h := &j.header
 	if h.Identity, err = identify(j.in.OS); err != nil {
 		return usage(err)
 	}
@@ -244,7 +244,7 @@ func (j *job) remember(h *header) error {
 	old, err := openCheckpoint(path)
 	switch {
 	case errors.Is(err, errNoCheckpoint):
-		return j.begin(h, create)
+		return j.begin(create)
 	case err != nil:
 		return usage(err)
 	}
@@ -261,7 +261,7 @@ func (j *job) remember(h *header) error {
 		if !j.o.Again {
 			h.Salt = was.Salt // batches that are stored have the keys of before
 		}
-		return j.begin(h, create)
+		return j.begin(create)
 	}
 	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {
 		_ = old.Close()
@@ -269,8 +269,7 @@ func (j *job) remember(h *header) error {
 			"begins anew, --checkpoint names another checkpoint",
 			j.file, fits, old.total.Accepted))
 	}
-	j.journal.checkpoint = old
-	*h = old.header
+	j.journal.checkpoint, j.header = old, old.header
 	return j.resume(old)
 }
 
@@ -282,32 +281,31 @@ func (j *job) resume(c *checkpoint) error {
 			return usage(err)
 		}
 	}
-	j.uploader.cutter = &input.Cutter{
-		Rows: j.in.Rows, MaxRows: c.header.BatchRows, MaxBytes: c.header.BatchSize,
-		Number: c.next,
+	j.cutter = &input.Cutter{
+		Rows: j.in.Rows, MaxRows: c.header.BatchRows, MaxBytes: c.header.BatchSize, Number: c.next,
 	}
 	return nil
 }
 
 // begin reads a file through before its first row is sent, so that one which breaks off in the middle is sent not at
 // all, learns its dataset from the first rows, and then makes the checkpoint.
-func (j *job) begin(h *header, create func() error) error {
+func (j *job) begin(create func() error) error {
 	if !j.in.Stream() {
 		if err := j.readThrough(); err != nil {
 			return usage(fmt.Errorf("%s: %w\nNothing was sent", j.file, err))
 		}
 	}
-	j.uploader.cutter = &input.Cutter{Rows: j.in.Rows, MaxRows: h.BatchRows, MaxBytes: h.BatchSize}
-	first := new(input.Batch)
-	if err := j.uploader.cutter.Next(first); input.Ended(err) {
+	h := &j.header
+	j.cutter = &input.Cutter{Rows: j.in.Rows, MaxRows: h.BatchRows, MaxBytes: h.BatchSize}
+	j.first = new(input.Batch)
+	if err := j.cutter.Next(j.first); input.Ended(err) {
 		return usage(fmt.Errorf("%s: %w", j.file, input.Fail(j.in.Rows.Position().Line, "there is no row after the header")))
 	} else if err != nil {
 		return usage(fmt.Errorf("%s: %w", j.file, err))
 	}
-	j.uploader.first = first
 	h.Pinned = h.Dataset
 	if h.Pinned == "" {
-		h.Pinned = j.newPreparer(*h).Dataset(first)
+		h.Pinned = j.newPreparer().Dataset(j.first)
 	}
 	if create == nil {
 		return nil

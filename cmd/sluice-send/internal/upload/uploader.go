@@ -17,21 +17,6 @@ import (
 	"sluice/event"
 )
 
-// uploader sends the batches of one file. Its goroutines are one that reads and cuts, several that prepare and
-// send, and one that records: reader → work → senders → results → recorder.
-type uploader struct {
-	client   *client.Client
-	cutter   *input.Cutter
-	first    *input.Batch // read already, to learn the dataset; nil: none
-	parallel int
-	preparer func() *Preparer // one for each sender
-	id       identity
-	salt     string
-	journal  *journal
-	now      func() time.Time
-	count    *counts
-}
-
 // counts are what the progress bar shows.
 type counts struct{ accepted, rejected atomic.Int64 }
 
@@ -41,26 +26,28 @@ type result struct {
 	rejected []RejectedRow
 }
 
-// run sends everything. It returns the first error that ends the upload; batches recorded before it stay recorded.
-func (u *uploader) run(ctx context.Context) error {
+// run sends the batches. Its goroutines are one that reads and cuts, several that prepare and send, and one that
+// records: reader → work → senders → results → recorder. It returns the first error that ends the upload; batches
+// recorded before it stay recorded.
+func (j *job) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	work := make(chan *input.Batch)
-	results := make(chan result, u.parallel)
+	results := make(chan result, j.o.Parallel)
 	free := &sync.Pool{New: func() any { return new(input.Batch) }}
 
-	recorded := u.journal.recorded()
+	recorded := j.journal.recorded()
 	group.Go(func() error {
 		defer close(work)
-		return u.read(ctx, work, free, recorded)
+		return j.read(ctx, work, free, recorded)
 	})
 	var senders sync.WaitGroup
-	for range u.parallel {
+	for range j.o.Parallel {
 		senders.Add(1)
 		group.Go(func() error {
 			defer senders.Done()
-			return u.sendAll(ctx, work, results, free)
+			return j.sendAll(ctx, work, results, free)
 		})
 	}
 	group.Go(func() error {
@@ -70,7 +57,7 @@ func (u *uploader) run(ctx context.Context) error {
 	})
 	// The recorder is in no group: an error elsewhere must not keep it from recording what the service has confirmed.
 	recording := make(chan error, 1)
-	go func() { recording <- u.recordAll(results, cancel) }()
+	go func() { recording <- j.recordAll(results, cancel) }()
 	err := group.Wait()
 	if failed := <-recording; failed != nil {
 		return failed // the rest only ended because of it
@@ -78,15 +65,15 @@ func (u *uploader) run(ctx context.Context) error {
 	return err
 }
 
-func (u *uploader) read(ctx context.Context, work chan<- *input.Batch, free *sync.Pool,
+func (j *job) read(ctx context.Context, work chan<- *input.Batch, free *sync.Pool,
 	recorded func(int64) bool,
 ) error {
 	for {
-		b := u.first
-		u.first = nil
+		b := j.first
+		j.first = nil
 		if b == nil {
 			b = free.Get().(*input.Batch)
-			if err := u.cutter.Next(b); input.Ended(err) {
+			if err := j.cutter.Next(b); input.Ended(err) {
 				return nil
 			} else if err != nil {
 				return err
@@ -104,12 +91,12 @@ func (u *uploader) read(ctx context.Context, work chan<- *input.Batch, free *syn
 	}
 }
 
-func (u *uploader) sendAll(ctx context.Context, work <-chan *input.Batch, results chan<- result,
+func (j *job) sendAll(ctx context.Context, work <-chan *input.Batch, results chan<- result,
 	free *sync.Pool,
 ) error {
-	p := u.preparer()
+	p := j.newPreparer()
 	for b := range work {
-		r, err := u.send(ctx, p, b)
+		r, err := j.send(ctx, p, b)
 		if err != nil {
 			return err
 		}
@@ -120,16 +107,16 @@ func (u *uploader) sendAll(ctx context.Context, work <-chan *input.Batch, result
 }
 
 // send sends one batch and accounts for each of its rows.
-func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*result, error) {
+func (j *job) send(ctx context.Context, p *Preparer, b *input.Batch) (*result, error) {
 	prep := p.Prepare(b)
-	r := &result{rejected: prep.Rejected, entry: entry{
-		Batch: b.Number, End: b.End, Rows: len(b.Spans),
-		Warnings: prep.Warnings,
-	}}
+	r := &result{
+		rejected: prep.Rejected,
+		entry:    entry{Batch: b.Number, End: b.End, Rows: len(b.Spans), Warnings: prep.Warnings},
+	}
 	for part, req := range prep.Requests {
-		receipt, err := u.client.Submit(ctx, client.Request{
+		receipt, err := j.o.Client.Submit(ctx, client.Request{
 			Batch: true, Body: req.Body, Events: len(req.Lines),
-			Key: keyOf(u.id, u.salt, b, part, req.Body),
+			Key: keyOf(j.header.Identity, j.header.Salt, b, part, req.Body),
 		})
 		if err == nil {
 			r.entry.Accepted += receipt.Accepted
@@ -137,7 +124,7 @@ func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*resu
 			if receipt.Replayed {
 				r.entry.Replayed += receipt.Accepted
 			}
-			rejected, err := u.explain(ctx, req, receipt)
+			rejected, err := j.explain(ctx, req, receipt)
 			if err != nil {
 				return nil, err
 			}
@@ -156,28 +143,24 @@ func (u *uploader) send(ctx context.Context, p *Preparer, b *input.Batch) (*resu
 		return nil, fmt.Errorf("the service counts %d rows of a batch as rejected, but names %d", r.entry.Rejected,
 			len(r.rejected))
 	}
-	u.describe(r, p, b)
-	u.count.accepted.Add(int64(r.entry.Accepted))
-	u.count.rejected.Add(int64(r.entry.Rejected))
+	j.describe(r, p, b)
+	j.count.accepted.Add(int64(r.entry.Accepted))
+	j.count.rejected.Add(int64(r.entry.Rejected))
 	return r, nil
 }
 
 // describe counts the rejected rows by code, explains them in the words of the file, and keeps the rows themselves
 // where they are asked for.
-func (u *uploader) describe(r *result, p *Preparer, b *input.Batch) {
+func (j *job) describe(r *result, p *Preparer, b *input.Batch) {
 	at := 0
 	for i := range r.rejected {
 		row := &r.rejected[i]
-		all := row.Errors
-		if len(all) == 0 {
-			all = []Problem{row.Problem}
-		}
-		row.Problem = p.explain(all)[0]
+		row.Problem = p.explain(row.Problems())[0]
 		if r.entry.Codes == nil {
 			r.entry.Codes = map[event.Code]int{}
 		}
 		r.entry.Codes[row.Code]++
-		if u.journal.rows.path == "" {
+		if j.journal.rows.path == "" {
 			continue
 		}
 		for at < len(b.Spans) && b.Spans[at].Line < row.Line {
@@ -191,32 +174,36 @@ func (u *uploader) describe(r *result, p *Preparer, b *input.Batch) {
 
 // explain names the rows that the service rejected of a batch it took. An answer lists at most 100 problems; where it
 // stops short, the submission says which rows were accepted.
-func (u *uploader) explain(ctx context.Context, req Request, receipt *client.Receipt) ([]RejectedRow, error) {
+func (j *job) explain(ctx context.Context, req Request, receipt *client.Receipt) ([]RejectedRow, error) {
 	if receipt.Rejected == 0 {
 		return nil, nil
 	}
-	var accepted []bool
+	accepted := withoutProblem(req, receipt.Problems)
 	if receipt.Truncated {
-		s, err := u.client.StatusEvents(ctx, receipt.SubmissionID)
+		s, err := j.o.Client.StatusEvents(ctx, receipt.SubmissionID)
 		if err != nil {
 			return nil, fmt.Errorf("look up which rows were rejected: %w", err)
 		}
-		accepted = make([]bool, len(req.Lines))
+		clear(accepted)
 		for _, e := range s.Events {
 			if e.Index < len(accepted) {
 				accepted[e.Index] = true
 			}
 		}
-	} else {
-		accepted = slices.Repeat([]bool{true}, len(req.Lines))
-		for _, p := range receipt.Problems {
-			if p.Index < len(accepted) {
-				accepted[p.Index] = false
-			}
-		}
 	}
 	return name(req.Lines, accepted, receipt.Problems, event.BatchRejected,
 		"The service rejected the row; its answer listed other rows' problems only."), nil
+}
+
+// withoutProblem says for each row of a request whether no problem names it.
+func withoutProblem(req Request, ps []event.Error) []bool {
+	good := slices.Repeat([]bool{true}, len(req.Lines))
+	for _, p := range ps {
+		if p.Index < len(good) {
+			good[p.Index] = false
+		}
+	}
+	return good
 }
 
 // name gives the rejected rows with their problems. accepted nil means that none was accepted.
@@ -247,17 +234,7 @@ func Ask(ctx context.Context, c *client.Client, req Request) ([]RejectedRow, err
 	if err != nil {
 		return nil, err
 	}
-	bad := make([]bool, len(req.Lines))
-	for _, p := range v.Problems {
-		if p.Index < len(bad) {
-			bad[p.Index] = true
-		}
-	}
-	good := make([]bool, len(bad))
-	for i := range bad {
-		good[i] = !bad[i]
-	}
-	return name(req.Lines, good, v.Problems, event.BatchRejected, "The service would reject the row."), nil
+	return name(req.Lines, withoutProblem(req, v.Problems), v.Problems, event.BatchRejected, "The service would reject the row."), nil
 }
 
 // Results are recorded together: a sync for each batch would take the disk from a service on the same machine. What a
@@ -269,7 +246,7 @@ const (
 
 // recordAll records results until there are no more. If it cannot, it stops the others: what is not recorded should not
 // be sent.
-func (u *uploader) recordAll(results <-chan result, stop func()) error {
+func (j *job) recordAll(results <-chan result, stop func()) error {
 	var (
 		failed error
 		held   []result
@@ -277,7 +254,7 @@ func (u *uploader) recordAll(results <-chan result, stop func()) error {
 	)
 	flush := func() {
 		if failed == nil && len(held) > 0 { // after a failure the rest is only drained
-			if failed = u.journal.add(held, u.now()); failed != nil {
+			if failed = j.journal.add(held, j.o.Now()); failed != nil {
 				stop()
 			}
 		}
