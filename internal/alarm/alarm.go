@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"sluice/internal/histogram"
 	"sluice/internal/humanize"
 	"sluice/internal/stream"
 )
@@ -250,9 +249,9 @@ var Alarms = []Alarm{
 		"The disk is slow to make events durable.", "Look for other programs on the disk, a volume out of credits or a " +
 			"failing drive; senders see the delay in their answers.",
 		func(s *State) (string, bool) {
-			p99 := histogram.Quantile(0.99, s.last10.latency[:], histogram.Bounds[:])
+			p99 := s.last10.latency.Quantile(0.99)
 			return "Of the syncs of the last 10 minutes, 1 % took " + humanize.Span(p99) + " or longer.", p99 > slowSync &&
-				s.last10.synced() >= slowSyncs
+				s.last10.latency.Count() >= slowSyncs
 		}, nil,
 	},
 	{

@@ -18,14 +18,6 @@ type counters struct {
 	latency        histogram.Buckets
 }
 
-// synced is how many frames the latencies are of.
-func (c *counters) synced() (n uint64) {
-	for _, one := range c.latency {
-		n += one
-	}
-	return n
-}
-
 // rates remembers counters, so that alarms can be about the last minutes and not about everything since the start.
 type rates struct {
 	mu  sync.Mutex

@@ -19,7 +19,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		_, err := c.Read(make([]byte, 1))
 		return err == io.EOF || err != nil && !isTimeout(err)
 	}
-	waitFor(t, "no connections", func() bool { return s.Stats().Connections == 0 })
+	waitFor(t, "no connections", func() bool { return s.Stats().Connections.Open == 0 })
 	if r := s.post("/v1/events", goodEvent("")); r.StatusCode != 200 {
 		t.Fatalf("got %d", r.StatusCode)
 	}
@@ -32,7 +32,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 	for range 31 {
 		hold()
 	}
-	waitFor(t, "the connections", func() bool { return s.Stats().Connections == 32 })
+	waitFor(t, "the connections", func() bool { return s.Stats().Connections.Open == 32 })
 	for range 10 {
 		hold()
 	}
@@ -41,15 +41,15 @@ func TestConnectionsAreLimited(t *testing.T) {
 			t.Error("the oldest connections of strangers stay open")
 		}
 	}
-	waitFor(t, "the new connections", func() bool { return s.Stats().Connections == 32 }) // the old one is closed first
-	st := s.Stats()
-	if st.Connections != 32 || st.ConnectionsLimit != 64 || st.ConnectionsLost != 10 || st.ConnectionsPeer+st.ConnectionsFull != 0 {
-		t.Errorf("got %d of %d open, %d, %d and %d closed", st.Connections, st.ConnectionsLimit, st.ConnectionsLost, st.ConnectionsPeer, st.ConnectionsFull)
+	waitFor(t, "the new connections", func() bool { return s.Stats().Connections.Open == 32 }) // the old one is closed first
+	st := s.Stats().Connections
+	if st.Open != 32 || st.Limit != 64 || st.Replaced != 10 || st.RejectedPeers+st.RejectedAll != 0 {
+		t.Errorf("got %d of %d open, %d, %d and %d closed", st.Open, st.Limit, st.Replaced, st.RejectedPeers, st.RejectedAll)
 	}
 	if r := s.post("/v1/events", goodEvent("")); r.StatusCode != 200 {
 		t.Errorf("a sender with a key: got %d", r.StatusCode)
 	}
-	if got := s.Stats().ConnectionsLost; got != 10 {
+	if got := s.Stats().Connections.Replaced; got != 10 {
 		t.Errorf("its connection was closed, it needed another: %d closed, want 10", got)
 	}
 }

@@ -78,12 +78,7 @@ type Stats struct {
 	BytesPlain         uint64 // bodies decompressed
 	KeysLimit          int64  // Idempotency-Keys that one dataset may have in use
 	KeysLimited        uint64 // requests rejected because their dataset has that many
-	Connections        int64  // open now
-	ConnectionsLimit   int64
-	ConnectionsFull    uint64        // connections closed at once: as many were open as may be
-	ConnectionsPeer    uint64        // connections closed at once: their peer had its share
-	ConnectionsLost    uint64        // connections without a valid key so far that were closed for a newer one
-	StreamsReset       uint64        // streams of HTTP/2 without a valid key over a limit
+	Connections        listen.Stats
 	Replays            uint64        // receipts given again
 	ShedMemory         uint64        // rejected: the server holds too many bytes
 	ShedShare          uint64        // rejected: one dataset holds too many bytes
@@ -139,13 +134,10 @@ func (s *Server) Stats() Stats {
 	st.KeysLimit, _ = s.Limits.keys()
 	st.KeysLimited = c.keysLimited.Load()
 	st.Paced, st.Rested = c.paced.Load(), time.Duration(s.pacing.Rested.Load())
-	var conns listen.Stats
+	st.Connections.Limit = s.Limits.connections()
 	if l := s.listener.Load(); l != nil {
-		conns = l.Stats()
+		st.Connections = l.Stats()
 	}
-	st.Connections, st.ConnectionsLimit = conns.Open, s.Limits.connections()
-	st.ConnectionsFull, st.ConnectionsPeer = conns.RejectedAll, conns.RejectedPeers
-	st.ConnectionsLost, st.StreamsReset = conns.Replaced, conns.Streams
 	st.RejectionsWaiting, st.RejectionsLost = s.tally.stats()
 	for i := range routes {
 		st.Routes = append(st.Routes, c.route(i))

@@ -101,7 +101,7 @@ func TestStreamsThatNobodyReads(t *testing.T) {
 				s.send(c.method, c.path, "", "Authorization:"+c.key)
 			}
 			testClient.CloseIdleConnections()
-			waitFor(t, "no connections", func() bool { return s.Stats().Connections == 0 })
+			waitFor(t, "no connections", func() bool { return s.Stats().Connections.Open == 0 })
 			before := liveBytes()
 			var all []*stalled
 			open := 0
@@ -119,7 +119,7 @@ func TestStreamsThatNobodyReads(t *testing.T) {
 			if open > 8*connections || open < connections {
 				t.Errorf("%d streams are open on %d connections, want 1 to 8 each", open, connections)
 			}
-			if got := s.Stats().Connections; got != int64(open) {
+			if got := s.Stats().Connections.Open; got != int64(open) {
 				t.Errorf("%d connections are counted for %d streams", got, open)
 			}
 			if most := int64(open) * listen.ConnectionCost; held > most {
@@ -128,7 +128,7 @@ func TestStreamsThatNobodyReads(t *testing.T) {
 			for _, h2 := range all {
 				_ = h2.Close()
 			}
-			waitFor(t, "no connections", func() bool { return s.Stats().Connections == 0 })
+			waitFor(t, "no connections", func() bool { return s.Stats().Connections.Open == 0 })
 		})
 	}
 	h2 := stall(t, s.dial(t))
@@ -154,8 +154,8 @@ func TestStreamsTakePlacesOfConnections(t *testing.T) {
 		}
 		h2.answered(t, 8)
 	}
-	if st := s.Stats(); st.Connections > 20 || st.StreamsReset == 0 { // one peer has a half
-		t.Errorf("got %d places, %d streams were reset", st.Connections, st.StreamsReset)
+	if st := s.Stats().Connections; st.Open > 20 || st.Streams == 0 { // one peer has a half
+		t.Errorf("got %d places, %d streams were reset", st.Open, st.Streams)
 	}
 	if r := s.post("/v1/events", goodEvent("")); r.StatusCode != 200 {
 		t.Errorf("a sender with a key: got %d", r.StatusCode)
@@ -195,7 +195,7 @@ func TestBodiesThatNobodyReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testClient.CloseIdleConnections()
-			waitFor(t, "no connections", func() bool { return s.Stats().Connections == 0 })
+			waitFor(t, "no connections", func() bool { return s.Stats().Connections.Open == 0 })
 			before := liveBytes()
 			var all []*stalled
 			for range connections {
@@ -227,7 +227,7 @@ func TestConnectionsThatEndAreForgotten(t *testing.T) {
 			h2.answered(t, 32)
 			_ = h2.Close()
 		}
-		waitFor(t, "no connections", func() bool { return s.Stats().Connections == 0 })
+		waitFor(t, "no connections", func() bool { return s.Stats().Connections.Open == 0 })
 	}
 	waitFor(t, "the memory", func() bool { return liveBytes()-before < most })
 }
@@ -348,5 +348,5 @@ func TestConnectionEndsAfterManyResets(t *testing.T) {
 			break
 		}
 	}
-	waitFor(t, "no connections", func() bool { return s.Stats().Connections == 0 })
+	waitFor(t, "no connections", func() bool { return s.Stats().Connections.Open == 0 })
 }

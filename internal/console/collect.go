@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -10,8 +11,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"sluice/internal/api"
+	"sluice/internal/dataset"
 	"sluice/internal/feed"
+	"sluice/internal/histogram"
 	"sluice/internal/iceberg"
+	"sluice/internal/listen"
 )
 
 // datasetLabels is how many datasets have series of their own; the others are summed up. With six counters each,
@@ -62,11 +66,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			m.read(s, func(v float64, labels ...string) { ch <- prometheus.MustNewConstMetric(desc, kind, v, labels...) })
 			continue
 		}
-		m.measure(s, func(counts []uint64, bounds []time.Duration, sum time.Duration, labels ...string) {
-			buckets, total := make(map[float64]uint64, len(bounds)), uint64(0)
+		m.measure(s, func(counts *histogram.Buckets, sum time.Duration, labels ...string) {
+			buckets, total := make(map[float64]uint64, len(histogram.Bounds)), uint64(0)
 			for j, n := range counts {
-				if total += n; j < len(bounds) {
-					buckets[bounds[j].Seconds()] = total
+				if total += n; j < len(histogram.Bounds) {
+					buckets[histogram.Bounds[j].Seconds()] = total
 				}
 			}
 			ch <- prometheus.MustNewConstHistogram(desc, total, sum.Seconds(), buckets, labels...)
@@ -92,40 +96,25 @@ func (c *collector) label(s *state) map[string]bool {
 	for _, d := range s.Datasets {
 		settle(d.ID)
 	}
-	out := make(map[string]bool, len(c.labels))
-	for id, own := range c.labels {
-		out[id] = own
-	}
-	return out
+	return maps.Clone(c.labels)
 }
 
-// eachKey visits the live keys of the datasets that have series of their own.
-func (s *state) eachKey(visit func(dataset, key string, used, ends time.Time)) {
-	for _, d := range s.Datasets {
-		if !s.labels[d.ID] {
-			continue
-		}
-		for i := range d.Keys {
-			if k := &d.Keys[i]; k.Live(s.Now) {
-				visit(d.ID, k.ID, s.Used[k.ID].Accepted, k.Expires)
+// perKey gives out a time of each key, live or ended, of the datasets that have series of their own, unless it is zero.
+func perKey(live bool, of func(*state, *dataset.KeyInfo) time.Time) func(*state, put) {
+	return func(s *state, p put) {
+		for _, d := range s.Datasets {
+			for i := range d.Keys {
+				k := &d.Keys[i]
+				if t := of(s, k); s.labels[d.ID] && k.Live(s.Now) == live && !t.IsZero() {
+					p(unix(t), d.ID, k.ID)
+				}
 			}
 		}
 	}
 }
 
-// eachEndedKey visits the keys of these datasets that have ended and are presented nevertheless.
-func (s *state) eachEndedKey(visit func(dataset, key string, rejected time.Time)) {
-	for _, d := range s.Datasets {
-		if !s.labels[d.ID] {
-			continue
-		}
-		for i := range d.Keys {
-			if k := &d.Keys[i]; !k.Live(s.Now) && !s.Used[k.ID].Rejected.IsZero() {
-				visit(d.ID, k.ID, s.Used[k.ID].Rejected)
-			}
-		}
-	}
-}
+// keyRejected is when a key that has ended was presented nevertheless.
+func keyRejected(s *state, k *dataset.KeyInfo) time.Time { return s.Used[k.ID].Rejected }
 
 // metricsHandler answers in the text format and in OpenMetrics.
 func metricsHandler(look func() *state) http.Handler {
@@ -141,27 +130,27 @@ func metricsHandler(look func() *state) http.Handler {
 // put gives one value out, with the values of the metric's labels.
 type put func(value float64, labels ...string)
 
-// putHistogram gives counts per bucket out: one per bound, then the rest.
-type putHistogram func(counts []uint64, bounds []time.Duration, sum time.Duration, labels ...string)
+// putHistogram gives counts per bucket out.
+type putHistogram func(counts *histogram.Buckets, sum time.Duration, labels ...string)
 
-// one is a metric without labels.
-func one[T int | int64 | uint64 | float64](of func(*state) T) func(*state, put) {
-	return func(s *state, p put) { p(float64(of(s))) }
+// value is a metric without labels.
+func value[T int | int64 | uint64 | float64](kind, name, help string, of func(*state) T) Metric {
+	return Metric{Name: name, Type: kind, Help: help, read: func(s *state, p put) { p(float64(of(s))) }}
 }
 
-func truth(of func(*state) bool) func(*state, put) {
-	return func(s *state, p put) {
+// truth is 1 or 0.
+func truth(name, help string, of func(*state) bool) Metric {
+	return value(gauge, name, help, func(s *state) int {
 		if of(s) {
-			p(1)
-		} else {
-			p(0)
+			return 1
 		}
-	}
+		return 0
+	})
 }
 
 // perDataset is a counter of every dataset, those beyond the bound summed up as "other".
-func perDataset(of func(*api.DatasetStats) uint64) func(*state, put) {
-	return func(s *state, p put) {
+func perDataset(name, help string, of func(*api.DatasetStats) uint64) Metric {
+	return Metric{Name: name, Type: counter, Help: help, Labels: []string{"dataset"}, read: func(s *state, p put) {
 		other, any := uint64(0), false
 		for i := range s.API.Datasets {
 			d := &s.API.Datasets[i]
@@ -174,7 +163,7 @@ func perDataset(of func(*api.DatasetStats) uint64) func(*state, put) {
 		if any {
 			p(float64(other), otherDatasets)
 		}
-	}
+	}}
 }
 
 // rejectedRequests are counted by code and dataset, those of datasets beyond the bound together.
@@ -198,20 +187,29 @@ func rejectedRequests(s *state, p put) {
 	}
 }
 
-func perTable(of func(iceberg.Stats) float64) func(*state, put) {
-	return func(s *state, p put) {
+// rejectedConnections are those of a listener, by the limit that was reached.
+func rejectedConnections(l *listen.Stats, p put) {
+	p(float64(l.RejectedAll), "all")
+	p(float64(l.RejectedPeers), "peer")
+	p(float64(l.Replaced), "replaced")
+}
+
+// perTable is a gauge of every table of the lake.
+func perTable(name, help string, of func(iceberg.Stats) float64) Metric {
+	return Metric{Name: name, Type: gauge, Help: help, Labels: []string{"table"}, read: func(s *state, p put) {
 		for _, t := range s.Lake.Tables {
 			p(of(t), t.Name)
 		}
-	}
+	}}
 }
 
-func perReader(of func(feed.ReaderStats) float64) func(*state, put) {
-	return func(s *state, p put) {
+// perReader is a gauge of every reader of the feed.
+func perReader(name, help string, of func(feed.ReaderStats) float64) Metric {
+	return Metric{Name: name, Type: gauge, Help: help, Labels: []string{"reader"}, read: func(s *state, p put) {
 		for _, r := range s.feed.Readers {
 			p(of(r), r.Name)
 		}
-	}
+	}}
 }
 
 func unix(t time.Time) float64 {

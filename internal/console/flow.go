@@ -36,8 +36,7 @@ func apiStep(s *state) flowStep {
 		}
 	}
 	step.Say = humanize.Plural(requests, "request", "requests")
-	step.More = humanize.Count(fine) + " answered 200; 99 % within " + edge(latency[:], histogram.Bounds[:]) +
-		", since the start"
+	step.More = humanize.Count(fine) + " answered 200; 99 % within " + edge(&latency) + ", since the start"
 	return step
 }
 
@@ -49,7 +48,7 @@ func streamStep(s *state) flowStep {
 		step.Class, step.State = "bad", streamState(s)
 	}
 	step.Say = humanize.Plural(s.Stream.Frames, "frame", "frames") + " synced"
-	step.More = "99 % within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + "; " + humanize.Bytes(s.Stream.Queued) +
+	step.More = "99 % within " + edge(&s.Stream.Latency) + "; " + humanize.Bytes(s.Stream.Queued) +
 		" waiting"
 	return step
 }
@@ -89,20 +88,12 @@ func lakeStep(s *state) flowStep {
 }
 
 // edge says in which bucket the 99th of a hundred lies.
-func edge(counts []uint64, bounds []time.Duration) string {
-	if len(counts) > len(bounds) {
-		var over, sum uint64
-		for i, n := range counts {
-			sum += n
-			if i >= len(bounds) {
-				over += n
-			}
-		}
-		if sum > 0 && float64(over) > 0.01*float64(sum) {
-			return "more than " + humanize.Span(bounds[len(bounds)-1])
-		}
+func edge(counts *histogram.Buckets) string {
+	const last = len(histogram.Bounds)
+	if float64(counts[last]) > 0.01*float64(counts.Count()) {
+		return "more than " + humanize.Span(histogram.Bounds[last-1])
 	}
-	d := histogram.Quantile(0.99, counts, bounds)
+	d := counts.Quantile(0.99)
 	if d == 0 {
 		return "–"
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"sluice/internal/api"
+	"sluice/internal/dataset"
 	"sluice/internal/feed"
-	"sluice/internal/histogram"
 	"sluice/internal/iceberg"
 )
 
@@ -35,14 +35,10 @@ var Metrics = []Metric{
 		Name: "sluice_build_info", Type: gauge, Help: "Always 1; the label names the version.", Labels: []string{"version"},
 		read: func(s *state, p put) { p(1, s.version) },
 	},
-	{
-		Name: "sluice_start_time_seconds", Type: gauge, Help: "When the node began, in Unix seconds.",
-		read: one(func(s *state) float64 { return unix(s.Started) }),
-	},
-	{
-		Name: "sluice_ready", Type: gauge, Help: "1 when a POST would be taken now.",
-		read: truth(func(s *state) bool { return s.Ready == nil }),
-	},
+	value(gauge, "sluice_start_time_seconds", "When the node began, in Unix seconds.",
+		func(s *state) float64 { return unix(s.Started) }),
+	truth("sluice_ready", "1 when a POST would be taken now.",
+		func(s *state) bool { return s.Ready == nil }),
 
 	{
 		Name: "sluice_alarm", Type: gauge,
@@ -71,7 +67,7 @@ var Metrics = []Metric{
 		Labels: []string{"method", "route"}, measure: func(s *state, p putHistogram) {
 			for i := range s.API.Routes {
 				r := &s.API.Routes[i]
-				p(r.Latency[:], histogram.Bounds[:], r.LatencySum, r.Method, r.Path)
+				p(&r.Latency, r.LatencySum, r.Method, r.Path)
 			}
 		},
 	},
@@ -89,68 +85,45 @@ var Metrics = []Metric{
 			p(float64(s.API.ShedStream), "stream")
 		},
 	},
-	{
-		Name: "sluice_http_faults_total", Type: counter, Help: "Requests answered 500.",
-		read: one(func(s *state) uint64 { return s.API.Faults }),
-	},
-	{
-		Name: "sluice_http_slow_bodies_total", Type: counter, Help: "Requests cut off because their body took too long.",
-		read: one(func(s *state) uint64 { return s.API.SlowBodies }),
-	},
-	{
-		Name: "sluice_http_replays_total", Type: counter, Help: "Receipts given again for a repeated Idempotency-Key.",
-		read: one(func(s *state) uint64 { return s.API.Replays }),
-	},
-	{
-		Name: "sluice_http_connections", Type: gauge,
-		Help: "Connections of senders that are open now. Streams of HTTP/2 without a valid key count, but for the first of " +
-			"a connection.", read: one(func(s *state) int64 { return s.API.Connections }),
-	},
-	{
-		Name: "sluice_http_connections_limit", Type: gauge,
-		Help: "Connections of senders that may be open at one time; one peer may have a half.",
-		read: one(func(s *state) int64 { return s.API.ConnectionsLimit }),
-	},
+	value(counter, "sluice_http_faults_total", "Requests answered 500.",
+		func(s *state) uint64 { return s.API.Faults }),
+	value(counter, "sluice_http_slow_bodies_total", "Requests cut off because their body took too long.",
+		func(s *state) uint64 { return s.API.SlowBodies }),
+	value(counter, "sluice_http_replays_total", "Receipts given again for a repeated Idempotency-Key.",
+		func(s *state) uint64 { return s.API.Replays }),
+	value(gauge, "sluice_http_connections",
+		"Connections of senders that are open now. Streams of HTTP/2 without a valid key count, but for the first of "+
+			"a connection.",
+		func(s *state) int64 { return s.API.Connections.Open }),
+	value(gauge, "sluice_http_connections_limit",
+		"Connections of senders that may be open at one time; one peer may have a half.",
+		func(s *state) int64 { return s.API.Connections.Limit }),
 	{
 		Name: "sluice_http_connections_rejected_total", Type: counter,
 		Help: "Connections closed because a limit was reached: of all connections, of one peer, or replaced by a newer one " +
-			"before they carried a valid key.", Labels: []string{"limit"}, read: func(s *state, p put) {
-			p(float64(s.API.ConnectionsFull), "all")
-			p(float64(s.API.ConnectionsPeer), "peer")
-			p(float64(s.API.ConnectionsLost), "replaced")
-		},
+			"before they carried a valid key.", Labels: []string{"limit"},
+		read: func(s *state, p put) { rejectedConnections(&s.API.Connections, p) },
 	},
-	{
-		Name: "sluice_http_streams_reset_total", Type: counter,
-		Help: "Streams of HTTP/2 without a valid key that were reset, because their connection had eight of them or a " +
-			"limit of connections was reached.", read: one(func(s *state) uint64 { return s.API.StreamsReset }),
-	},
-	{
-		Name: "sluice_ops_connections", Type: gauge,
-		Help: "Connections to the operators' listener that are open now. Streams of HTTP/2 without credentials count, but " +
-			"for the first of a connection.", read: one(func(s *state) int64 { return s.ops.Open }),
-	},
-	{
-		Name: "sluice_ops_connections_limit", Type: gauge,
-		Help: "Connections to the operators' listener that may be open at one time.",
-		read: one(func(s *state) int64 { return s.ops.Limit }),
-	},
+	value(counter, "sluice_http_streams_reset_total",
+		"Streams of HTTP/2 without a valid key that were reset, because their connection had eight of them or a "+
+			"limit of connections was reached.",
+		func(s *state) uint64 { return s.API.Connections.Streams }),
+	value(gauge, "sluice_ops_connections",
+		"Connections to the operators' listener that are open now. Streams of HTTP/2 without credentials count, but "+
+			"for the first of a connection.",
+		func(s *state) int64 { return s.ops.Open }),
+	value(gauge, "sluice_ops_connections_limit", "Connections to the operators' listener that may be open at one time.",
+		func(s *state) int64 { return s.ops.Limit }),
 	{
 		Name: "sluice_ops_connections_rejected_total", Type: counter,
 		Help: "Connections to the operators' listener closed because a limit was reached: of all connections, of one peer, " +
 			"or replaced by a newer one before they carried credentials.", Labels: []string{"limit"},
-		read: func(s *state, p put) {
-			p(float64(s.ops.RejectedAll), "all")
-			p(float64(s.ops.RejectedPeers), "peer")
-			p(float64(s.ops.Replaced), "replaced")
-		},
+		read: func(s *state, p put) { rejectedConnections(&s.ops, p) },
 	},
-	{
-		Name: "sluice_ops_streams_reset_total", Type: counter,
-		Help: "Streams of HTTP/2 to the operators' listener without credentials that were reset, because their connection " +
+	value(counter, "sluice_ops_streams_reset_total",
+		"Streams of HTTP/2 to the operators' listener without credentials that were reset, because their connection "+
 			"had eight of them or a limit of connections was reached.",
-		read: one(func(s *state) uint64 { return s.ops.Streams }),
-	},
+		func(s *state) uint64 { return s.ops.Streams }),
 	{
 		Name: "sluice_idempotency_keys", Type: gauge,
 		Help:   "Idempotency keys that were used on this node since it started and are still known.",
@@ -160,25 +133,18 @@ var Metrics = []Metric{
 			}
 		},
 	},
-	{
-		Name: "sluice_idempotency_keys_limit", Type: gauge, Help: "Idempotency keys that one dataset may have in use.",
-		read: one(func(s *state) int64 { return s.API.KeysLimit }),
-	},
-	{
-		Name: "sluice_large_requests_limited_total", Type: counter,
-		Help: "Large requests rejected because those of their dataset delay the requests of others.",
-		read: one(func(s *state) uint64 { return s.API.Paced }),
-	},
-	{
-		Name: "sluice_large_requests_rest_seconds_total", Type: counter,
-		Help: "Time that datasets waited between large requests for that reason, together.",
-		read: one(func(s *state) float64 { return s.API.Rested.Seconds() }),
-	},
-	{
-		Name: "sluice_idempotency_keys_limited_total", Type: counter,
-		Help: "Requests rejected because their dataset, or all datasets together, have as many idempotency keys in use as " +
-			"they may.", read: one(func(s *state) uint64 { return s.API.KeysLimited }),
-	},
+	value(gauge, "sluice_idempotency_keys_limit", "Idempotency keys that one dataset may have in use.",
+		func(s *state) int64 { return s.API.KeysLimit }),
+	value(counter, "sluice_large_requests_limited_total",
+		"Large requests rejected because those of their dataset delay the requests of others.",
+		func(s *state) uint64 { return s.API.Paced }),
+	value(counter, "sluice_large_requests_rest_seconds_total",
+		"Time that datasets waited between large requests for that reason, together.",
+		func(s *state) float64 { return s.API.Rested.Seconds() }),
+	value(counter, "sluice_idempotency_keys_limited_total",
+		"Requests rejected because their dataset, or all datasets together, have as many idempotency keys in use as "+
+			"they may.",
+		func(s *state) uint64 { return s.API.KeysLimited }),
 	{
 		Name: "sluice_http_body_bytes_total", Type: counter, Help: "Bytes of request bodies, as they came and decompressed.",
 		Labels: []string{"form"}, read: func(s *state, p put) {
@@ -186,35 +152,21 @@ var Metrics = []Metric{
 			p(float64(s.API.BytesPlain), "plain")
 		},
 	},
-	{
-		Name: "sluice_http_in_flight_bytes", Type: gauge, Help: "Bytes of requests that are being answered now.",
-		read: one(func(s *state) int64 { return s.API.BytesInFlight }),
-	},
-	{
-		Name: "sluice_http_in_flight_limit_bytes", Type: gauge, Help: "Bytes in flight at which requests are rejected.",
-		read: one(func(s *state) int64 { return s.API.BytesInFlightLimit }),
-	},
+	value(gauge, "sluice_http_in_flight_bytes", "Bytes of requests that are being answered now.",
+		func(s *state) int64 { return s.API.BytesInFlight }),
+	value(gauge, "sluice_http_in_flight_limit_bytes", "Bytes in flight at which requests are rejected.",
+		func(s *state) int64 { return s.API.BytesInFlightLimit }),
 
-	{
-		Name: "sluice_events_accepted_total", Type: counter, Help: "Events acknowledged by this node.",
-		Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Accepted }),
-	},
-	{
-		Name: "sluice_events_rejected_total", Type: counter, Help: "Events rejected by this node.",
-		Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Rejected }),
-	},
-	{
-		Name: "sluice_events_late_total", Type: counter, Help: "Accepted events that were late.", Labels: []string{"dataset"},
-		read: perDataset(func(d *api.DatasetStats) uint64 { return d.Late }),
-	},
-	{
-		Name: "sluice_events_restricted_total", Type: counter, Help: "Accepted events restricted to measurement.",
-		Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Restricted }),
-	},
-	{
-		Name: "sluice_events_suppressed_total", Type: counter, Help: "Accepted events whose identifiers were removed.",
-		Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Suppressed }),
-	},
+	perDataset("sluice_events_accepted_total", "Events acknowledged by this node.",
+		func(d *api.DatasetStats) uint64 { return d.Accepted }),
+	perDataset("sluice_events_rejected_total", "Events rejected by this node.",
+		func(d *api.DatasetStats) uint64 { return d.Rejected }),
+	perDataset("sluice_events_late_total", "Accepted events that were late.",
+		func(d *api.DatasetStats) uint64 { return d.Late }),
+	perDataset("sluice_events_restricted_total", "Accepted events restricted to measurement.",
+		func(d *api.DatasetStats) uint64 { return d.Restricted }),
+	perDataset("sluice_events_suppressed_total", "Accepted events whose identifiers were removed.",
+		func(d *api.DatasetStats) uint64 { return d.Suppressed }),
 	{
 		Name: "sluice_consent_unread_ratio", Type: gauge,
 		Help: "Share of a dataset's accepted events of the last 24 hours that have a consent signal which is not read, by " +
@@ -229,15 +181,11 @@ var Metrics = []Metric{
 			}
 		},
 	},
-	{
-		Name: "sluice_requests_limited_total", Type: counter, Help: "Requests over a dataset's rate limit.",
-		Labels: []string{"dataset"}, read: perDataset(func(d *api.DatasetStats) uint64 { return d.Limited }),
-	},
-	{
-		Name: "sluice_rejections_lost_total", Type: counter,
-		Help: "Counts of rejected events that were dropped on their way to the tables: too many different ones.",
-		read: one(func(s *state) uint64 { return s.API.RejectionsLost }),
-	},
+	perDataset("sluice_requests_limited_total", "Requests over a dataset's rate limit.",
+		func(d *api.DatasetStats) uint64 { return d.Limited }),
+	value(counter, "sluice_rejections_lost_total",
+		"Counts of rejected events that were dropped on their way to the tables: too many different ones.",
+		func(s *state) uint64 { return s.API.RejectionsLost }),
 
 	{
 		Name: "sluice_datasets", Type: gauge, Help: "Datasets, by state.", Labels: []string{"state"},
@@ -246,50 +194,32 @@ var Metrics = []Metric{
 			p(float64(s.Registry.Disabled), "disabled")
 		},
 	},
-	{
-		Name: "sluice_registry_synced_timestamp_seconds", Type: gauge,
-		Help: "When this node's copy of datasets and keys was last known to be current.",
-		read: one(func(s *state) float64 { return unix(s.Registry.Synced) }),
-	},
+	value(gauge, "sluice_registry_synced_timestamp_seconds",
+		"When this node's copy of datasets and keys was last known to be current.",
+		func(s *state) float64 { return unix(s.Registry.Synced) }),
 	{
 		Name: "sluice_key_last_used_timestamp_seconds", Type: gauge,
 		Help:   "When a live key was last used: on this node to the second, on others to about a minute.",
-		Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
-			s.eachKey(func(dataset, key string, used, _ time.Time) {
-				if !used.IsZero() {
-					p(unix(used), dataset, key)
-				}
-			})
-		},
+		Labels: []string{"dataset", "key"},
+		read:   perKey(true, func(s *state, k *dataset.KeyInfo) time.Time { return s.Used[k.ID].Accepted }),
 	},
 	{
 		Name: "sluice_key_rejected_timestamp_seconds", Type: gauge,
 		Help:   "When a key that is revoked or has expired was last presented, with its right secret.",
-		Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
-			s.eachEndedKey(func(dataset, key string, rejected time.Time) { p(unix(rejected), dataset, key) })
-		},
+		Labels: []string{"dataset", "key"}, read: perKey(false, keyRejected),
 	},
 	{
 		Name: "sluice_key_expires_timestamp_seconds", Type: gauge, Help: "When a live key that is being rotated out ends.",
-		Labels: []string{"dataset", "key"}, read: func(s *state, p put) {
-			s.eachKey(func(dataset, key string, _, ends time.Time) {
-				if !ends.IsZero() {
-					p(unix(ends), dataset, key)
-				}
-			})
-		},
+		Labels: []string{"dataset", "key"},
+		read:   perKey(true, func(_ *state, k *dataset.KeyInfo) time.Time { return k.Expires }),
 	},
 
-	{
-		Name: "sluice_cluster_nodes", Type: gauge,
-		Help: "Nodes that this node hears of, itself among them. Of the cluster, not of this node.",
-		read: one(func(s *state) int { return len(s.Nodes()) }),
-	},
-	{
-		Name: "sluice_cluster_unloaded_partitions", Type: gauge,
-		Help: "Partitions in which events wait and whose watermark has not moved for 30 s. Of the cluster, not of this node.",
-		read: one(func(s *state) int { return s.Backlog.Unloaded() }),
-	},
+	value(gauge, "sluice_cluster_nodes",
+		"Nodes that this node hears of, itself among them. Of the cluster, not of this node.",
+		func(s *state) int { return len(s.Nodes()) }),
+	value(gauge, "sluice_cluster_unloaded_partitions",
+		"Partitions in which events wait and whose watermark has not moved for 30 s. Of the cluster, not of this node.",
+		func(s *state) int { return s.Backlog.Unloaded() }),
 	{
 		Name: "sluice_cluster_watermark", Type: gauge,
 		Help:   "Sequence number up to which a partition is in the tables. Of the cluster, not of this node.",
@@ -302,16 +232,13 @@ var Metrics = []Metric{
 		},
 	},
 
-	{
-		Name: "sluice_cluster_streams_behind", Type: gauge,
-		Help: "Streams and buckets in NATS with fewer copies in step than the configuration says. Of the cluster, not of " +
-			"this node.", read: one(func(s *state) int { return s.Copies.Behind() }),
-	},
-	{
-		Name: "sluice_cluster_streams_changed", Type: gauge,
-		Help: "Streams in NATS whose settings somebody changed. Of the cluster, not of this node.",
-		read: one(func(s *state) int { return s.Copies.Changed() }),
-	},
+	value(gauge, "sluice_cluster_streams_behind",
+		"Streams and buckets in NATS with fewer copies in step than the configuration says. Of the cluster, not of "+
+			"this node.",
+		func(s *state) int { return s.Copies.Behind() }),
+	value(gauge, "sluice_cluster_streams_changed",
+		"Streams in NATS whose settings somebody changed. Of the cluster, not of this node.",
+		func(s *state) int { return s.Copies.Changed() }),
 	{
 		Name: "sluice_engine_storage_free_bytes", Type: gauge,
 		Help: "Bytes that the NATS account may still store. None for an embedded engine, and for an account without a limit.",
@@ -330,32 +257,19 @@ var Metrics = []Metric{
 		},
 	},
 
-	{
-		Name: "sluice_engine_healthy", Type: gauge,
-		Help: "1 when the engine takes writes as far as can be known without one.",
-		read: truth(func(s *state) bool { return s.Engine.Healthy }),
-	},
-	{
-		Name: "sluice_engine_restarts_total", Type: counter, Help: "Times the embedded engine was restarted after a fault.",
-		read: one(func(s *state) uint64 { return s.Engine.Restarts }),
-	},
-	{
-		Name: "sluice_stream_frames_total", Type: counter, Help: "Frames acknowledged: each is one synced write.",
-		read: one(func(s *state) uint64 { return s.Stream.Frames }),
-	},
-	{
-		Name: "sluice_stream_records_total", Type: counter, Help: "Submissions acknowledged.",
-		read: one(func(s *state) uint64 { return s.Stream.Records }),
-	},
-	{
-		Name: "sluice_stream_appended_bytes_total", Type: counter, Help: "Bytes of acknowledged frames.",
-		read: one(func(s *state) uint64 { return s.Stream.Bytes }),
-	},
+	truth("sluice_engine_healthy", "1 when the engine takes writes as far as can be known without one.",
+		func(s *state) bool { return s.Engine.Healthy }),
+	value(counter, "sluice_engine_restarts_total", "Times the embedded engine was restarted after a fault.",
+		func(s *state) uint64 { return s.Engine.Restarts }),
+	value(counter, "sluice_stream_frames_total", "Frames acknowledged: each is one synced write.",
+		func(s *state) uint64 { return s.Stream.Frames }),
+	value(counter, "sluice_stream_records_total", "Submissions acknowledged.",
+		func(s *state) uint64 { return s.Stream.Records }),
+	value(counter, "sluice_stream_appended_bytes_total", "Bytes of acknowledged frames.",
+		func(s *state) uint64 { return s.Stream.Bytes }),
 	{
 		Name: "sluice_stream_append_seconds", Type: distribution, Help: "Time until a frame was on stable storage.",
-		measure: func(s *state, p putHistogram) {
-			p(s.Stream.Latency[:], histogram.Bounds[:], s.Stream.LatencySum)
-		},
+		measure: func(s *state, p putHistogram) { p(&s.Stream.Latency, s.Stream.LatencySum) },
 	},
 	{
 		Name: "sluice_stream_rejected_total", Type: counter, Help: "Submissions the stream did not take, by reason.",
@@ -366,10 +280,8 @@ var Metrics = []Metric{
 			p(float64(s.Stream.Failed), "failed")
 		},
 	},
-	{
-		Name: "sluice_stream_queued_bytes", Type: gauge, Help: "Bytes waiting to be written or on their way.",
-		read: one(func(s *state) int64 { return s.Stream.Queued }),
-	},
+	value(gauge, "sluice_stream_queued_bytes", "Bytes waiting to be written or on their way.",
+		func(s *state) int64 { return s.Stream.Queued }),
 	{
 		Name: "sluice_stream_stored_bytes", Type: gauge, Help: "Bytes the stream holds, by partition.",
 		Labels: []string{"partition"}, read: func(s *state, p put) {
@@ -389,80 +301,47 @@ var Metrics = []Metric{
 		},
 	},
 
-	{
-		Name: "sluice_load_backlog_seconds", Type: gauge,
-		Help: "How long the oldest event that is not in the tables yet has waited, whichever node loads it. While the " +
+	value(gauge, "sluice_load_backlog_seconds",
+		"How long the oldest event that is not in the tables yet has waited, whichever node loads it. While the "+
 			"engine does not answer: at most so long. Of the cluster, not of this node.",
-		read: one(func(s *state) float64 { return s.Backlog.Age().Seconds() }),
-	},
-	{
-		Name: "sluice_load_backlog_known", Type: gauge,
-		Help: "1 when sluice_load_backlog_seconds is exact: the engine answers for every partition, and a node has read " +
-			"the watermarks.", read: truth(func(s *state) bool { return s.Backlog.Known() }),
-	},
-	{
-		Name: "sluice_load_damaged_frames", Type: gauge, Help: "Unreadable frames and records in the directory quarantine.",
-		read: one(func(s *state) int64 { return s.Loader.Damaged }),
-	},
-	{
-		Name: "sluice_load_missing_frames", Type: gauge,
-		Help: "Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory " +
-			"quarantine.", read: one(func(s *state) int64 { return s.Loader.Missing }),
-	},
-	{
-		Name: "sluice_load_stopped", Type: gauge,
-		Help: "1 while nothing is loaded because the tables belong to another stream or have no watermark.",
-		read: one(func(s *state) float64 {
-			if s.Loader.Stopped != "" {
-				return 1
-			}
-			return 0
-		}),
-	},
-	{
-		Name: "sluice_load_commits_total", Type: counter, Help: "Commits by the loader of this node.",
-		read: one(func(s *state) int64 { return s.Loader.Commits }),
-	},
-	{
-		Name: "sluice_load_commit_seconds_total", Type: counter,
-		Help: "Time that commits by the loader of this node took, each from its beginning until its rows are visible.",
-		read: one(func(s *state) float64 { return s.Loader.CommitTime.Seconds() }),
-	},
-	{
-		Name: "sluice_load_failures_total", Type: counter,
-		Help: "Commits, and reads of the watermarks, that failed and were tried again by this node.",
-		read: one(func(s *state) int64 { return s.Loader.Failures }),
-	},
+		func(s *state) float64 { return s.Backlog.Age().Seconds() }),
+	truth("sluice_load_backlog_known",
+		"1 when sluice_load_backlog_seconds is exact: the engine answers for every partition, and a node has read "+
+			"the watermarks.",
+		func(s *state) bool { return s.Backlog.Known() }),
+	value(gauge, "sluice_load_damaged_frames", "Unreadable frames and records in the directory quarantine.",
+		func(s *state) int64 { return s.Loader.Damaged }),
+	value(gauge, "sluice_load_missing_frames",
+		"Sequence numbers of the stream that held nothing when the loader came to them, noted in the directory "+
+			"quarantine.",
+		func(s *state) int64 { return s.Loader.Missing }),
+	truth("sluice_load_stopped",
+		"1 while nothing is loaded because the tables belong to another stream or have no watermark.",
+		func(s *state) bool { return s.Loader.Stopped != "" }),
+	value(counter, "sluice_load_commits_total", "Commits by the loader of this node.",
+		func(s *state) int64 { return s.Loader.Commits }),
+	value(counter, "sluice_load_commit_seconds_total",
+		"Time that commits by the loader of this node took, each from its beginning until its rows are visible.",
+		func(s *state) float64 { return s.Loader.CommitTime.Seconds() }),
+	value(counter, "sluice_load_failures_total",
+		"Commits, and reads of the watermarks, that failed and were tried again by this node.",
+		func(s *state) int64 { return s.Loader.Failures }),
 
-	{
-		Name: "sluice_lake_rows", Type: gauge, Help: "Rows of a table.", Labels: []string{"table"},
-		read: perTable(func(t iceberg.Stats) float64 { return float64(t.Rows) }),
-	},
-	{
-		Name: "sluice_lake_bytes", Type: gauge, Help: "Bytes of a table's files.", Labels: []string{"table"},
-		read: perTable(func(t iceberg.Stats) float64 { return float64(t.Bytes) }),
-	},
-	{
-		Name: "sluice_lake_files", Type: gauge, Help: "Data files of a table.", Labels: []string{"table"},
-		read: perTable(func(t iceberg.Stats) float64 { return float64(t.Files) }),
-	},
-	{
-		Name: "sluice_lake_small_files", Type: gauge, Help: "Small files that wait for compaction.",
-		Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.SmallFiles) }),
-	},
-	{
-		Name: "sluice_lake_retention_held_days", Type: gauge,
-		Help:   "Days of a table that retention would drop, and holds back until somebody confirms it.",
-		Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return float64(t.Held.Days) }),
-	},
-	{
-		Name: "sluice_lake_snapshots", Type: gauge, Help: "Snapshots a table keeps.", Labels: []string{"table"},
-		read: perTable(func(t iceberg.Stats) float64 { return float64(t.Snapshots) }),
-	},
-	{
-		Name: "sluice_lake_commit_timestamp_seconds", Type: gauge, Help: "When a table was last committed to, by anybody.",
-		Labels: []string{"table"}, read: perTable(func(t iceberg.Stats) float64 { return unix(t.LastCommit) }),
-	},
+	perTable("sluice_lake_rows", "Rows of a table.",
+		func(t iceberg.Stats) float64 { return float64(t.Rows) }),
+	perTable("sluice_lake_bytes", "Bytes of a table's files.",
+		func(t iceberg.Stats) float64 { return float64(t.Bytes) }),
+	perTable("sluice_lake_files", "Data files of a table.",
+		func(t iceberg.Stats) float64 { return float64(t.Files) }),
+	perTable("sluice_lake_small_files", "Small files that wait for compaction.",
+		func(t iceberg.Stats) float64 { return float64(t.SmallFiles) }),
+	perTable("sluice_lake_retention_held_days",
+		"Days of a table that retention would drop, and holds back until somebody confirms it.",
+		func(t iceberg.Stats) float64 { return float64(t.Held.Days) }),
+	perTable("sluice_lake_snapshots", "Snapshots a table keeps.",
+		func(t iceberg.Stats) float64 { return float64(t.Snapshots) }),
+	perTable("sluice_lake_commit_timestamp_seconds", "When a table was last committed to, by anybody.",
+		func(t iceberg.Stats) float64 { return unix(t.LastCommit) }),
 	{
 		Name: "sluice_objectstore_requests_total", Type: counter,
 		Help: "Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables " +
@@ -476,24 +355,17 @@ var Metrics = []Metric{
 			}
 		},
 	},
-	{
-		Name: "sluice_lake_damaged_files", Type: gauge,
-		Help: "Files of the tables that a node found unreadable, until they can be read again or no table lists them. Of " +
-			"the cluster, not of this node.", read: one(func(s *state) int { return len(s.Damaged) }),
-	},
+	value(gauge, "sluice_lake_damaged_files",
+		"Files of the tables that a node found unreadable, until they can be read again or no table lists them. Of "+
+			"the cluster, not of this node.",
+		func(s *state) int { return len(s.Damaged) }),
 
-	{
-		Name: "sluice_feed_followers", Type: gauge, Help: "Requests of the feed that this node answers now.",
-		read: one(func(s *state) int64 { return s.feed.Followers }),
-	},
-	{
-		Name: "sluice_feed_rows_total", Type: counter, Help: "Rows that the feed of this node handed out.",
-		read: one(func(s *state) uint64 { return s.feed.Rows }),
-	},
-	{
-		Name: "sluice_feed_bytes_total", Type: counter, Help: "Bytes of the rows that the feed of this node handed out.",
-		read: one(func(s *state) uint64 { return s.feed.Bytes }),
-	},
+	value(gauge, "sluice_feed_followers", "Requests of the feed that this node answers now.",
+		func(s *state) int64 { return s.feed.Followers }),
+	value(counter, "sluice_feed_rows_total", "Rows that the feed of this node handed out.",
+		func(s *state) uint64 { return s.feed.Rows }),
+	value(counter, "sluice_feed_bytes_total", "Bytes of the rows that the feed of this node handed out.",
+		func(s *state) uint64 { return s.feed.Bytes }),
 	{
 		Name: "sluice_feed_rejected_total", Type: counter,
 		Help: "Requests of the feed that ended early: too many followers at once, or a follower that did not read its " +
@@ -502,31 +374,18 @@ var Metrics = []Metric{
 			p(float64(s.feed.Cut), "slow")
 		},
 	},
-	{
-		Name: "sluice_feed_lag_seconds", Type: gauge,
-		Help:   "How old the last row of a reader's last answer was, if more rows were there to be read; else 0.",
-		Labels: []string{"reader"}, read: perReader(func(r feed.ReaderStats) float64 { return r.Lag.Seconds() }),
-	},
-	{
-		Name: "sluice_feed_last_answer_timestamp_seconds", Type: gauge,
-		Help: "When this node last answered a reader of the feed.", Labels: []string{"reader"},
-		read: perReader(func(r feed.ReaderStats) float64 { return unix(r.Last) }),
-	},
+	perReader("sluice_feed_lag_seconds",
+		"How old the last row of a reader's last answer was, if more rows were there to be read; else 0.",
+		func(r feed.ReaderStats) float64 { return r.Lag.Seconds() }),
+	perReader("sluice_feed_last_answer_timestamp_seconds", "When this node last answered a reader of the feed.",
+		func(r feed.ReaderStats) float64 { return unix(r.Last) }),
 
-	{
-		Name: "sluice_disk_free_bytes", Type: gauge, Help: "Free bytes of the data directory's file system.",
-		read: one(func(s *state) int64 { return s.Disk.Free }),
-	},
-	{
-		Name: "sluice_disk_size_bytes", Type: gauge, Help: "Size of the data directory's file system.",
-		read: one(func(s *state) int64 { return s.Disk.Size }),
-	},
-	{
-		Name: "sluice_audit_entries", Type: gauge, Help: "Entries of the audit log when it was last verified.",
-		read: one(func(s *state) uint64 { return s.audit.entries }),
-	},
-	{
-		Name: "sluice_audit_intact", Type: gauge, Help: "1 when the audit log matched its seals when it was last verified.",
-		read: truth(func(s *state) bool { return s.audit.problem == nil }),
-	},
+	value(gauge, "sluice_disk_free_bytes", "Free bytes of the data directory's file system.",
+		func(s *state) int64 { return s.Disk.Free }),
+	value(gauge, "sluice_disk_size_bytes", "Size of the data directory's file system.",
+		func(s *state) int64 { return s.Disk.Size }),
+	value(gauge, "sluice_audit_entries", "Entries of the audit log when it was last verified.",
+		func(s *state) uint64 { return s.audit.entries }),
+	truth("sluice_audit_intact", "1 when the audit log matched its seals when it was last verified.",
+		func(s *state) bool { return s.audit.problem == nil }),
 }

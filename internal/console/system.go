@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"sluice/internal/alarm"
-	"sluice/internal/histogram"
 	"sluice/internal/humanize"
 	"sluice/internal/stream"
 )
@@ -120,7 +119,7 @@ func streamCard(s *state) systemCard {
 			"copy", "copies")},
 		{"Acknowledged", fmt.Sprintf("%s in %s, %s", humanize.Plural(s.Stream.Records, "submission", "submissions"),
 			humanize.Plural(s.Stream.Frames, "frame", "frames"), humanize.Bytes(int64(s.Stream.Bytes)))},
-		{"Sync, 99 %", "within " + edge(s.Stream.Latency[:], histogram.Bounds[:]) + ", " + humanize.Bytes(s.Stream.Queued) +
+		{"Sync, 99 %", "within " + edge(&s.Stream.Latency) + ", " + humanize.Bytes(s.Stream.Queued) +
 			" waiting"},
 		{"Rejected", fmt.Sprintf("%s overloaded, %s no space, %s engine down, %s unanswered",
 			humanize.Count(s.Stream.RejectedOverload), humanize.Count(s.Stream.RejectedSpace),

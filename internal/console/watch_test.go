@@ -79,8 +79,8 @@ func TestEndedKeyInUse(t *testing.T) {
 		}
 		row := keyRows(d, s)[1]
 		series := 0
-		s.eachEndedKey(func(id, key string, at time.Time) {
-			if id == "shop" && key == "k1" && at.Equal(noon.Add(-c.rejected)) {
+		perKey(false, keyRejected)(s, func(at float64, labels ...string) {
+			if labels[0] == "shop" && labels[1] == "k1" && at == unix(noon.Add(-c.rejected)) {
 				series++
 			}
 		})

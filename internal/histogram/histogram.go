@@ -155,20 +155,22 @@ func (h *Histogram) Buckets() (b Buckets) {
 	return b
 }
 
-// Quantile is the upper edge of the bucket in which the q-th part of the counts is reached.
-func Quantile(q float64, counts []uint64, bounds []time.Duration) time.Duration {
-	var sum uint64
-	for _, n := range counts {
-		sum += n
+// Count is how many durations there are.
+func (b *Buckets) Count() (n uint64) {
+	for _, one := range b {
+		n += one
 	}
-	if sum == 0 {
-		return 0
-	}
-	want, seen := uint64(q*float64(sum)), uint64(0)
-	for i, n := range counts {
-		if seen += n; seen > want || seen == sum {
-			return bounds[min(i, len(bounds)-1)]
+	return n
+}
+
+// Quantile is the upper edge of the bucket in which the q-th part of the counts is reached; zero when there are none.
+func (b *Buckets) Quantile(q float64) time.Duration {
+	sum, seen := b.Count(), uint64(0)
+	want := uint64(q * float64(sum))
+	for i, n := range b {
+		if seen += n; n > 0 && (seen > want || seen == sum) {
+			return Bounds[min(i, len(Bounds)-1)]
 		}
 	}
-	return bounds[len(bounds)-1]
+	return 0
 }
