@@ -28,14 +28,12 @@ func (q *request) enter() error {
 	rt := &routes[q.route]
 	switch {
 	case q.route == routeNone:
-		r := reject(event.NotFound, "There is nothing at this path.")
-		r.hint = "The paths are listed at /docs and /openapi.json; they end without a slash."
-		return r
+		return advise(event.NotFound, "There is nothing at this path.",
+			"The paths are listed at /docs and /openapi.json; they end without a slash.")
 	case q.r.Header["Origin"] != nil:
 		return reject(event.ServerSideOnly, "The request comes from a browser.")
 	case !rt.takes(q.r.Method):
-		r := reject(event.MethodNotAllowed, "This path does not take the request's method.")
-		r.hint = "Use " + rt.allow + "."
+		r := advise(event.MethodNotAllowed, "This path does not take the request's method.", "Use "+rt.allow+".")
 		r.allow = rt.allow
 		return r
 	case !rt.keyed:
@@ -83,18 +81,17 @@ func (q *request) authenticate() error {
 		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
 	if strings.EqualFold(strings.TrimSpace(values[0]), "bearer") {
-		r := reject(event.MissingAPIKey, noKeyMessage)
-		r.hint = "Nothing follows Bearer in the Authorization header: check that the variable with the key is set."
-		return r
+		return advise(event.MissingAPIKey, noKeyMessage,
+			"Nothing follows Bearer in the Authorization header: check that the variable with the key is set.")
 	}
 	d, keyID, err := q.server.Keys.Authenticate(bearer(values[0]))
 	q.keyID = keyID // of a key that has ended, too
 	if err != nil {
-		r := reject(event.InvalidAPIKey, badKeyMessage)
 		if scheme, _, _ := strings.Cut(values[0], " "); strings.EqualFold(scheme, "basic") {
-			r.hint = "The Authorization header has the scheme Basic: send Authorization: Bearer and the dataset's key."
+			return advise(event.InvalidAPIKey, badKeyMessage,
+				"The Authorization header has the scheme Basic: send Authorization: Bearer and the dataset's key.")
 		}
-		return r
+		return reject(event.InvalidAPIKey, badKeyMessage)
 	}
 	listen.CarriedKey(q.r.Context())
 	q.dataset = d
@@ -112,15 +109,14 @@ func bearer(value string) string {
 }
 
 func limited(what string, rate float64, wait time.Duration) *rejection {
-	r := reject(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
-		strconv.FormatFloat(rate, 'f', -1, 64)+" "+what+"/s.")
-	r.wait = wait
-	r.hint = "Wait for Retry-After, then send the same again; spread events over time, or ask the operator for a " +
-		"higher limit."
+	instead := "spread events over time"
 	if what == "requests" {
-		r.hint = "Wait for Retry-After, then send the same again; put more events into each batch, or ask the operator for " +
-			"a higher limit."
+		instead = "put more events into each batch"
 	}
+	r := advise(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
+		strconv.FormatFloat(rate, 'f', -1, 64)+" "+what+"/s.",
+		"Wait for Retry-After, then send the same again; "+instead+", or ask the operator for a higher limit.")
+	r.wait = wait
 	return r
 }
 
@@ -129,17 +125,15 @@ func (q *request) media() error {
 	for _, v := range q.r.Header["Content-Type"] {
 		name, _, _ := strings.Cut(v, ";")
 		if name = strings.TrimSpace(name); name != "" && !strings.EqualFold(name, "application/json") {
-			r := reject(event.UnsupportedMediaType, "The body is not declared as JSON.")
-			r.hint = "Send Content-Type: application/json."
-			return r
+			return advise(event.UnsupportedMediaType, "The body is not declared as JSON.",
+				"Send Content-Type: application/json.")
 		}
 	}
 	coding, ok := contentCoding(q.r.Header["Content-Encoding"])
 	if !ok {
-		r := reject(event.UnsupportedMediaType, "The Content-Encoding is not one of identity, gzip and zstd, used once.")
-		r.hint = "Send Content-Encoding: gzip or zstd, or none."
 		q.w.Header()["Accept-Encoding"] = acceptEncoding
-		return r
+		return advise(event.UnsupportedMediaType, "The Content-Encoding is not one of identity, gzip and zstd, used once.",
+			"Send Content-Encoding: gzip or zstd, or none.")
 	}
 	q.coding = coding
 	if q.r.ContentLength > MaxBody {
@@ -200,16 +194,8 @@ func requestID(values []string) string {
 }
 
 func wellFormed(id string) bool {
-	if len(id) == 0 || len(id) > 128 {
-		return false
+	other := func(c rune) bool {
+		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
 	}
-	for i := 0; i < len(id); i++ {
-		c := id[i]
-		switch {
-		case c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
+	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, other)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"sluice/event"
@@ -39,24 +41,15 @@ func (q *request) readIdempotencyKey() error {
 		return nil
 	}
 	if len(values) > 1 || !visible(values[0]) {
-		r := reject(event.InvalidType, "The Idempotency-Key header is not 1 to 255 visible ASCII characters, sent once.")
-		r.hint = "Send one Idempotency-Key, for example a random UUID, and the same one when you send the same request again."
-		return r
+		return advise(event.InvalidType, "The Idempotency-Key header is not 1 to 255 visible ASCII characters, sent once.",
+			"Send one Idempotency-Key, for example a random UUID, and the same one when you send the same request again.")
 	}
 	q.key = new(requestKey(q.dataset.ID, routes[q.route].path, values[0]))
 	return nil
 }
 
 func visible(s string) bool {
-	if len(s) == 0 || len(s) > 255 {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f })
 }
 
 func inProgress() error {
@@ -68,10 +61,29 @@ func inProgress() error {
 // keyRestored rejects a key that was used before the service was moved: its receipt did not come along. A sender that
 // tried again would get the same answer for as long as the key is known.
 func keyRestored(at time.Time) error {
-	r := reject(event.IdempotencyKeyReused, "The Idempotency-Key was used before the service was moved on "+
-		at.UTC().Format(time.RFC3339)+". What was sent with it then is stored. Nothing is stored now.")
-	r.hint = "Do not send these events again. Use a new key for a new body."
+	r := advise(event.IdempotencyKeyReused, "The Idempotency-Key was used before the service was moved on "+
+		at.UTC().Format(time.RFC3339)+". What was sent with it then is stored. Nothing is stored now.",
+		"Do not send these events again. Use a new key for a new body.")
 	r.other = http.StatusConflict
+	return r
+}
+
+// allKeys says that all datasets together have used as many idempotency keys as there may be: this one is new, or can
+// no longer be told from a new one.
+func allKeys() *rejection {
+	r := advise(event.RateLimited, "The limit idempotency_keys_total of this service is reached.",
+		"Put more events into each request with a key, or send without Idempotency-Key.")
+	r.wait = time.Minute
+	return r
+}
+
+// tooManyKeys says that the dataset has used as many idempotency keys as it may.
+func tooManyKeys(limit int64, age time.Duration) *rejection {
+	r := advise(event.RateLimited, "The limit idempotency_keys of this dataset is reached: "+
+		strconv.FormatInt(limit, 10)+" keys in "+strconv.Itoa(int(age.Hours()))+" hours.",
+		"Put more events into each request with a key, send without Idempotency-Key, or ask the operator for a "+
+			"higher limit.")
+	r.wait = time.Minute
 	return r
 }
 

@@ -15,9 +15,8 @@ func (q *request) lookUp() error {
 	missing := reject(event.NotFound, "This dataset has no such submission.")
 	include := q.r.URL.Query().Get("include")
 	if include != "" && include != "events" {
-		r := reject(event.InvalidParameter, "The parameter include cannot be read.")
-		r.hint = "Use include=events, or leave it out."
-		return r
+		return advise(event.InvalidParameter, "The parameter include cannot be read.",
+			"Use include=events, or leave it out.")
 	}
 	name := q.r.URL.Path[len(submissionPrefix):]
 	kind, id, ok := submission.ParseID(name)

@@ -38,35 +38,39 @@ func reject(code event.Code, message string) *rejection {
 	return &rejection{code: code, message: message}
 }
 
+// advise is reject with a hint of its own.
+func advise(code event.Code, message, hint string) *rejection {
+	return &rejection{code: code, message: message, hint: hint}
+}
+
+// all is every problem that was found.
+func (r *rejection) all() []event.Error {
+	if len(r.problems) > 0 {
+		return r.problems
+	}
+	return []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
+}
+
 func (r *rejection) status() int { return cmp.Or(r.other, statusOf(r.code)) }
 
-// statusOf is the one place where a code becomes a status.
-func statusOf(code event.Code) int {
-	switch code {
-	case event.MissingAPIKey, event.InvalidAPIKey, event.DatasetForbidden, event.ServerSideOnly:
-		return http.StatusForbidden
-	case event.NotFound:
-		return http.StatusNotFound
-	case event.MethodNotAllowed:
-		return http.StatusMethodNotAllowed
-	case event.IdempotencyInProgress:
-		return http.StatusConflict
-	case event.PayloadTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case event.UnsupportedMediaType:
-		return http.StatusUnsupportedMediaType
-	case event.IdempotencyKeyReused:
-		return http.StatusUnprocessableEntity
-	case event.RateLimited:
-		return http.StatusTooManyRequests
-	case event.InternalError:
-		return http.StatusInternalServerError
-	case event.Unavailable:
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusBadRequest
-	}
+// statusByCode is the one place where a code becomes a status; those that are not here are 400.
+var statusByCode = map[event.Code]int{
+	event.MissingAPIKey:         http.StatusForbidden,
+	event.InvalidAPIKey:         http.StatusForbidden,
+	event.DatasetForbidden:      http.StatusForbidden,
+	event.ServerSideOnly:        http.StatusForbidden,
+	event.NotFound:              http.StatusNotFound,
+	event.MethodNotAllowed:      http.StatusMethodNotAllowed,
+	event.IdempotencyInProgress: http.StatusConflict,
+	event.PayloadTooLarge:       http.StatusRequestEntityTooLarge,
+	event.UnsupportedMediaType:  http.StatusUnsupportedMediaType,
+	event.IdempotencyKeyReused:  http.StatusUnprocessableEntity,
+	event.RateLimited:           http.StatusTooManyRequests,
+	event.InternalError:         http.StatusInternalServerError,
+	event.Unavailable:           http.StatusServiceUnavailable,
 }
+
+func statusOf(code event.Code) int { return cmp.Or(statusByCode[code], http.StatusBadRequest) }
 
 // retryable says whether the same request may succeed later without being changed.
 func retryable(status int) bool {
@@ -86,11 +90,7 @@ func (r *rejection) append(b []byte, requestID string) []byte {
 		b = appendCounts(b, r.rejections)
 	}
 	b = append(b, `,"errors":`...)
-	problems := r.problems
-	if len(problems) == 0 {
-		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
-	}
-	b = appendErrors(b, problems, r.indexed, true)
+	b = appendErrors(b, r.all(), r.indexed, true)
 	if r.truncated {
 		b = append(b, `,"errors_truncated":true`...)
 	}
@@ -190,10 +190,9 @@ func appendProblem(b []byte, i int, indexed bool, index int, name string, code e
 
 // resting says that the dataset's next large request comes too early.
 func resting(wait time.Duration) *rejection {
-	r := reject(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+
-		strconv.Itoa(limit.HugeSize)+
-		" bytes and more delay the requests of others at the moment.")
+	r := advise(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+
+		strconv.Itoa(limit.HugeSize)+" bytes and more delay the requests of others at the moment.",
+		"Wait for Retry-After, then send the same again; put fewer events into each request.")
 	r.wait = wait
-	r.hint = "Wait for Retry-After, then send the same again; put fewer events into each request."
 	return r
 }

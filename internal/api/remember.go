@@ -15,11 +15,7 @@ const journalReasons = 8
 
 // remember notes a request that was rejected.
 func (q *request) remember(r *rejection) {
-	problems := r.problems
-	if len(problems) == 0 {
-		problems = []event.Error{{Code: r.code, Field: r.field, Message: r.message, Hint: r.hint}}
-	}
-	q.note(&journal.Request{Status: r.status(), Code: r.code, Rejected: q.rejected, More: r.truncated}, problems)
+	q.note(&journal.Request{Status: r.status(), Code: r.code, Rejected: q.rejected, More: r.truncated}, r.all())
 }
 
 // rememberPart notes a request of which a part was accepted, under the id that its receipt has.
