@@ -31,14 +31,11 @@ const firstStep = 64 << 10
 const held = 2
 
 func tooLarge() *rejection {
-	r := reject(event.PayloadTooLarge, "The body is larger than "+strconv.Itoa(MaxBody)+" bytes.")
-	return r
+	return reject(event.PayloadTooLarge, "The body is larger than "+strconv.Itoa(MaxBody)+" bytes.")
 }
 
 func malformed(message, hint string) *rejection {
-	r := reject(event.MalformedJSON, message)
-	r.hint = hint
-	return r
+	return advise(event.MalformedJSON, message, hint)
 }
 
 const hintCompress = "Compress the whole body once, as Content-Encoding says, or send it plain without that header."
@@ -75,7 +72,7 @@ func (q *request) receive() error {
 	control := http.NewResponseController(q.w)
 	if size > firstStep {
 		// Deadlines of the operating system follow its clock, not the service's.
-		_ = control.SetReadDeadline(time.Now().Add(q.server.Limits.readTime(size)))
+		_ = control.SetReadDeadline(time.Now().Add(readTime(size)))
 	}
 	b, have := q.wire[:0], int64(0)
 	for {

@@ -16,15 +16,10 @@ const LeastInFlight = 32 << 20
 
 // Limits hold a server together under load. A zero member takes its default.
 type Limits struct {
-	// BytesInFlight bounds what all requests hold in memory at one time. Default 256 MiB (arbitrary).
+	// BytesInFlight bounds what all requests hold in memory at one time. Default 256 MiB (arbitrary). One dataset may hold
+	// a half of it.
 	BytesInFlight int64
-	// DatasetShare is the part of BytesInFlight that one dataset may hold, so that its flood leaves memory for the
-	// others. Default a half (arbitrary).
-	DatasetShare float64
-	// MinRate is the slowest a sender may be, in bytes a second, after ten seconds of grace. Default 64 KiB: a
-	// whole body then has 90 seconds.
-	MinRate int64
-	// AnswerTime is how long a sender may take to read a short answer; a long one has more time, by MinRate. Default 10 s
+	// AnswerTime is how long a sender may take to read a short answer; a long one has more time, by minRate. Default 10 s
 	// (arbitrary).
 	AnswerTime time.Duration
 	// Connections is how many connections may be open at one time; one peer may have a half. A stream of HTTP/2 without a
@@ -47,12 +42,8 @@ func (l *Limits) bytesInFlight() int64 {
 	return 256 << 20
 }
 
-func (l *Limits) datasetBytes() int64 {
-	if l.DatasetShare > 0 {
-		return int64(l.DatasetShare * float64(l.bytesInFlight()))
-	}
-	return l.bytesInFlight() / 2
-}
+// datasetBytes is how many of them one dataset may hold, so that its flood leaves memory for the others. Arbitrary.
+func (l *Limits) datasetBytes() int64 { return l.bytesInFlight() / 2 }
 
 func (l *Limits) connections() int64 {
 	if l.Connections > 0 {
@@ -72,22 +63,19 @@ func (l *Limits) keys() (int64, time.Duration) {
 	return most, age
 }
 
+// minRate is the slowest a sender may be, in bytes a second, after ten seconds of grace: a whole body has 90 seconds.
+const minRate = 64 << 10
+
 // readTime is how long a body of size bytes may take to arrive.
-func (l *Limits) readTime(size int64) time.Duration { return 10*time.Second + l.slowest(size) }
+func readTime(size int64) time.Duration { return 10*time.Second + slowest(size) }
 
 // answerTime is how long a sender may take to read an answer.
 func (l *Limits) answerTime(size int) time.Duration {
-	return cmp.Or(l.AnswerTime, 10*time.Second) + l.slowest(int64(size))
+	return cmp.Or(l.AnswerTime, 10*time.Second) + slowest(int64(size))
 }
 
 // slowest is how long size bytes take at the slowest rate.
-func (l *Limits) slowest(size int64) time.Duration {
-	rate := l.MinRate
-	if rate <= 0 {
-		rate = 64 << 10
-	}
-	return time.Duration(size) * time.Second / time.Duration(rate)
-}
+func slowest(size int64) time.Duration { return time.Duration(size) * time.Second / minRate }
 
 // usage is what the server remembers of one dataset: its rates, its share of memory, its numbers. There is one for each
 // dataset whose key was presented.
