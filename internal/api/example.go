@@ -17,7 +17,7 @@ type example struct {
 	summary string
 	route   int
 	strict  bool
-	body    string // NOW and WEEK_AGO stand for timestamps
+	body    string // HASH stands for exampleEmail, NOW and WEEK_AGO for timestamps
 }
 
 // exampleDataset is the dataset of the examples, and of the demo: what is copied from the documentation works there.
@@ -32,8 +32,8 @@ const (
 var examples = []example{
 	{
 		"purchase", "A purchase", routeEvents, false,
-		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail +
-			`"},"value":129.95,"currency_code":"USD","source":"website",` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"HASH"},` +
+			`"value":129.95,"currency_code":"USD","source":"website",` +
 			`"custom_data":{"order_id":"A-1001","coupons":["SPRING10"]}}`,
 	},
 	{
@@ -51,37 +51,28 @@ var examples = []example{
 	},
 	{
 		"two_events", "Two events", routeBatch, false,
-		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"` + exampleEmail +
-			`"}},` +
-			`{"data_set_id":"shop","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"` + exampleEmail +
-			`"},` +
+		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"add_to_cart","identifiers":{"email_sha256":"HASH"}},` +
+			`{"data_set_id":"shop","timestamp":NOW,"event_type":"page_view","identifiers":{"email_sha256":"HASH"},` +
 			`"page_url":"https://shop.example.com/checkout"}]`,
 	},
-	{
-		"one_rejected", "One valid event and one that is rejected", routeBatch, false,
-		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail +
-			`"}},` +
-			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail +
-			`"}}]`,
-	},
-	{
-		"strict", "The same, all or nothing", routeBatch, true,
-		`[{"data_set_id":"shop","timestamp":NOW,"event_type":"search","identifiers":{"email_sha256":"` + exampleEmail +
-			`"}},` +
-			`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"` + exampleEmail +
-			`"}}]`,
-	},
+	{"one_rejected", "One valid event and one that is rejected", routeBatch, false, exampleMixed},
+	{"strict", "The same, all or nothing", routeBatch, true, exampleMixed},
 	{
 		"consent", "An event of someone who opted out of sale", routeValidate, false,
-		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"` + exampleEmail +
-			`"},` +
+		`{"data_set_id":"shop","timestamp":NOW,"event_type":"purchase","identifiers":{"email_sha256":"HASH"},` +
 			`"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}}`,
 	},
 }
 
+// exampleMixed has a valid event, and one that is rejected.
+const exampleMixed = `[{"data_set_id":"shop","timestamp":NOW,"event_type":"search",` +
+	`"identifiers":{"email_sha256":"HASH"}},` +
+	`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"HASH"}}]`
+
 // text is the body as it would be sent at now.
 func (e *example) text(now time.Time) string {
 	return strings.NewReplacer(
+		"HASH", exampleEmail,
 		"NOW", strconv.FormatInt(now.Unix()-60, 10),
 		"WEEK_AGO", strconv.FormatInt(now.Add(-event.LateAge).Unix()-60, 10),
 	).Replace(e.body)

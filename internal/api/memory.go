@@ -1,6 +1,7 @@
 package api
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,6 +109,18 @@ func (h *holding) take(n int64) (full *atomic.Uint64, message string) {
 	h.reserved = n
 	return nil, ""
 }
+
+// fairSize is from how many bytes on a body waits for a place: with less the work is shorter than the waiting
+// (arbitrary: some twenty events).
+const fairSize = 16 << 10
+
+// As many large bodies are decoded at one time as there are processors.
+func processors() int64 { return int64(runtime.GOMAXPROCS(0)) }
+
+// queueLimit is how many bytes of large records the stream is given to write at one time: enough for it to write
+// while it syncs, and little enough that a record which comes now is soon written (measured: three times as much
+// is no faster and makes a single event of another dataset wait half as long again).
+const queueLimit = 768 << 10
 
 // startDecoding waits until the request may work on a body of size bytes. It is called again when the body turns out to
 // be larger. It returns an error if so many huge bodies of its dataset wait that it would be in vain.

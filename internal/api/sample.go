@@ -2,6 +2,7 @@ package api
 
 import (
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,8 +38,8 @@ func (s *sample) take(key sampleKey, now time.Time) (since uint64, ok bool) {
 	defer s.mu.Unlock()
 	line := s.lines[key]
 	if line == nil {
-		if len(s.lines) >= sampleLimit {
-			s.forget(now)
+		if len(s.lines) >= sampleLimit { // forget what may have a line again
+			maps.DeleteFunc(s.lines, func(_ sampleKey, line *sampleLine) bool { return now.Sub(line.at) >= sampleEvery })
 		}
 		if len(s.lines) >= sampleLimit {
 			return 0, false
@@ -55,15 +56,6 @@ func (s *sample) take(key sampleKey, now time.Time) (since uint64, ok bool) {
 	}
 	since, line.at, line.since = line.since, now, 0
 	return since, true
-}
-
-// forget drops what may have a line again.
-func (s *sample) forget(now time.Time) {
-	for key, line := range s.lines {
-		if now.Sub(line.at) >= sampleEvery {
-			delete(s.lines, key)
-		}
-	}
 }
 
 // logRejection writes the line of a rejected request, if it gets one. It has nothing of the body and nothing of the key

@@ -39,11 +39,8 @@ type counts struct {
 }
 
 func (c *counts) answered(route, status int, took time.Duration) {
-	for i, s := range statuses {
-		if s == status {
-			c.answers[route][i].Add(1)
-			break
-		}
+	if i := slices.Index(statuses[:], status); i >= 0 {
+		c.answers[route][i].Add(1)
 	}
 	c.latency[route].Record(took)
 }
@@ -56,14 +53,10 @@ type usageCounts struct {
 
 func (c *usageCounts) add(n submission.Counts) {
 	c.accepted.Add(uint64(n.Accepted))
-	for _, p := range []struct {
-		at *atomic.Uint64
-		n  int
-	}{{&c.rejected, n.Rejected}, {&c.late, n.Late}, {&c.restricted, n.Restricted}, {&c.suppressed, n.Suppressed}} {
-		if p.n > 0 {
-			p.at.Add(uint64(p.n))
-		}
-	}
+	c.rejected.Add(uint64(n.Rejected))
+	c.late.Add(uint64(n.Late))
+	c.restricted.Add(uint64(n.Restricted))
+	c.suppressed.Add(uint64(n.Suppressed))
 }
 
 // Stats is what the server has done since it began.

@@ -44,12 +44,18 @@ const tallyLimit = 4096
 func (t *tally) add(dataset string, c counted) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.addRequests(dataset, c.requests)
-	rs := c.rejections
 	if t.sums == nil {
-		t.sums = make(map[tallyKey]event.Rejection)
+		t.sums, t.requests = make(map[tallyKey]event.Rejection), make(map[requestsKey]int32)
 	}
-	for _, r := range rs {
+	for _, r := range c.requests {
+		key := requestsKey{dataset, r.Code}
+		if _, known := t.requests[key]; !known && len(t.requests) >= tallyLimit {
+			t.lost += uint64(r.Count)
+			continue
+		}
+		t.requests[key] += r.Count
+	}
+	for _, r := range c.rejections {
 		key := tallyKey{dataset, r.Code, r.Field}
 		sum, known := t.sums[key]
 		if !known && len(t.sums) >= tallyLimit {
@@ -63,21 +69,6 @@ func (t *tally) add(dataset string, c counted) {
 		sum.Count += r.Count
 		sum.Events += r.Events
 		t.sums[key] = sum
-	}
-}
-
-// addRequests counts requests. The lock is held.
-func (t *tally) addRequests(dataset string, rs []submission.Requests) {
-	if t.requests == nil {
-		t.requests = make(map[requestsKey]int32)
-	}
-	for _, r := range rs {
-		key := requestsKey{dataset, r.Code}
-		if _, known := t.requests[key]; !known && len(t.requests) >= tallyLimit {
-			t.lost += uint64(r.Count)
-			continue
-		}
-		t.requests[key] += r.Count
 	}
 }
 
