@@ -105,7 +105,7 @@ type Server struct {
 	sample   sample
 	outage   outage
 	counts   counts
-	pages    pages
+	document page // that describes this API
 }
 
 // Handler is the server itself, under the name by which handlers are asked for.

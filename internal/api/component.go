@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"sluice/event"
 )
@@ -90,10 +91,8 @@ func shape(n int, properties object) object {
 func codesSchema(kinds ...event.Kind) object {
 	var names []event.Code
 	for _, info := range event.Codes() {
-		for _, kind := range kinds {
-			if info.Kind == kind {
-				names = append(names, info.Code)
-			}
+		if slices.Contains(kinds, info.Kind) {
+			names = append(names, info.Code)
 		}
 	}
 	return object{{"type", "string"}, {"enum", names}}

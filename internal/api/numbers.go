@@ -1,10 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"sluice/event"
@@ -137,15 +139,12 @@ type KeyAge struct {
 func (q *request) answerNumbers() error {
 	window, ok := pickNumbersWindow(q.r.URL.Query().Get("window"))
 	if !ok {
-		r := reject(event.InvalidParameter, "There are no numbers for this window.")
-		r.hint = "Use window=1h, 24h, 7d or 30d, or leave it out for 24h."
-		return r
+		return advise(event.InvalidParameter, "There are no numbers for this window.",
+			"Use window=1h, 24h, 7d or 30d, or leave it out for 24h.")
 	}
 	by := q.r.URL.Query().Get("by")
 	if by != "" && by != byCampaign {
-		r := reject(event.InvalidParameter, "There are no numbers by this.")
-		r.hint = "Use by=campaign, or leave it out."
-		return r
+		return advise(event.InvalidParameter, "There are no numbers by this.", "Use by=campaign, or leave it out.")
 	}
 	if q.server.Numbers == nil {
 		return reject(event.Unavailable, "This server has no numbers.")
@@ -156,9 +155,8 @@ func (q *request) answerNumbers() error {
 		n.Campaigns, err = q.server.Campaigns(q.r.Context(), q.dataset.ID, window, q.start)
 	}
 	if err != nil {
-		r := reject(event.Unavailable, "The numbers of this window cannot be read now.")
-		r.hint = "Ask again later, or ask for window=24h."
-		return r
+		return advise(event.Unavailable, "The numbers of this window cannot be read now.",
+			"Ask again later, or ask for window=24h.")
 	}
 	n.DatasetID, n.Window = q.dataset.ID, window.Name
 	for i := range n.Rejections {
@@ -198,16 +196,20 @@ func (n Numbers) tag() (string, error) {
 // byCampaign is the one value of the parameter by.
 const byCampaign = "campaign"
 
+// pickNumbersWindow is the window of a name, or the first.
 func pickNumbersWindow(name string) (NumbersWindow, bool) {
-	if name == "" {
-		return numbersWindows[0], true
+	i := slices.Index(windowNames(), cmp.Or(name, numbersWindows[0].Name))
+	if i < 0 {
+		return NumbersWindow{}, false
 	}
+	return numbersWindows[i], true
+}
+
+func windowNames() (names []string) {
 	for _, w := range numbersWindows {
-		if w.Name == name {
-			return w, true
-		}
+		names = append(names, w.Name)
 	}
-	return NumbersWindow{}, false
+	return names
 }
 
 // wholeSeconds is a time in UTC and whole seconds.
@@ -244,17 +246,13 @@ func numbersSchema() object {
 			{"description", description},
 		}
 	}
-	var names []string
-	for _, w := range numbersWindows {
-		names = append(names, w.Name)
-	}
 	count := func(description string) object { return countSchema(description).with("format", "int64") }
 	byName := func(of object, description string) object {
 		return object{{"type", "object"}, {"additionalProperties", of}, {"description", description}}
 	}
 	return shape(17, object{
 		{"data_set_id", textSchema("The dataset of the key.")},
-		{"window", object{{"type", "string"}, {"enum", names}}},
+		{"window", object{{"type", "string"}, {"enum", windowNames()}}},
 		{"from", whenSchema("Start of the window, a whole hour or day, in UTC.")},
 		{"to", whenSchema("End of the hour or day that is running now.")},
 		{

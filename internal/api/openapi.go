@@ -14,7 +14,7 @@ import (
 // openAPI serves the description of this API. Its examples carry timestamps, so it is made anew every hour: an
 // example that is copied into a terminal must not be rejected for its age.
 func (q *request) openAPI() error {
-	page, err := q.server.pages.openAPI.at(q.start, openAPIDocument)
+	page, err := q.server.document.at(q.start, openAPIDocument)
 	q.shared = [][]byte{page}
 	return err
 }
@@ -59,12 +59,6 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 	}, "", "  ")
 }
 
-var operationIDs = [...]string{
-	routeEvents: "sendEvent", routeBatch: "sendBatch", routeValidate: "validateEvents", routeSubmission: "readSubmission",
-	routeStats:  "readStats",
-	routeSchema: "readSchema", routeOpenAPI: "readDescription", routeDocs: "readDocs",
-}
-
 // The groups of operations.
 const (
 	tagEvents      = "events"
@@ -79,7 +73,7 @@ func operation(i int, now time.Time) object {
 		tag = tagDescription
 	}
 	op := object{
-		{"operationId", operationIDs[i]},
+		{"operationId", rt.operation},
 		{"tags", []string{tag}},
 		{"summary", rt.summary},
 		{"description", rt.detail},
@@ -99,8 +93,11 @@ func operation(i int, now time.Time) object {
 }
 
 func parameters(i int) []object {
+	parameter := func(in, name, description string, schema object) object {
+		return object{{"name", name}, {"in", in}, {"description", description}, {"schema", schema}}
+	}
 	header := func(name, description string, schema object) object {
-		return object{{"name", name}, {"in", "header"}, {"description", description}, {"schema", schema}}
+		return parameter("header", name, description, schema)
 	}
 	params := []object{header("X-Request-Id", "An id of yours for this request; the answer repeats it.",
 		object{{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,128}$"}})}
@@ -118,28 +115,15 @@ func parameters(i int) []object {
 				{"description", "From the receipt."},
 				{"schema", object{{"type", "string"}}},
 			},
-			object{
-				{"name", "include"},
-				{"in", "query"},
-				{"description", "events: list the events too."},
-				{"schema", object{{"type", "string"}, {"enum", []string{"events"}}}},
-			})
+			parameter("query", "include", "events: list the events too.",
+				object{{"type", "string"}, {"enum", []string{"events"}}}))
 	case routeStats:
-		var names []string
-		for _, w := range numbersWindows {
-			names = append(names, w.Name)
-		}
-		params = append(params, object{
-			{"name", "window"},
-			{"in", "query"},
-			{"description", "How far back; 24h when it is left out."},
-			{"schema", object{{"type", "string"}, {"enum", names}, {"default", numbersWindows[0].Name}}},
-		}, object{
-			{"name", "by"},
-			{"in", "query"},
-			{"description", "campaign: list the campaigns too, as reported."},
-			{"schema", object{{"type", "string"}, {"enum", []string{byCampaign}}}},
-		}, header("If-None-Match", "The ETag of the numbers you have.", object{{"type", "string"}}))
+		names := windowNames()
+		params = append(params, parameter("query", "window", "How far back; 24h when it is left out.",
+			object{{"type", "string"}, {"enum", names}, {"default", names[0]}}),
+			parameter("query", "by", "campaign: list the campaigns too, as reported.",
+				object{{"type", "string"}, {"enum", []string{byCampaign}}}),
+			header("If-None-Match", "The ETag of the numbers you have.", object{{"type", "string"}}))
 	case routeSchema:
 		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
 	}
@@ -185,25 +169,20 @@ func responseExamples(i, status int, now time.Time) object {
 	return out
 }
 
-var successSchemas = map[int]string{
-	routeEvents: "Receipt", routeBatch: "Receipt", routeValidate: "Validation", routeSubmission: "Submission",
-	routeStats: "Stats",
-}
-
 func responses(i int, now time.Time) object {
 	kind, content := "application/json", object{{"type", "object"}}
 	switch {
 	case i == routeDocs:
 		kind, content = "text/html", object{{"type", "string"}}
-	case successSchemas[i] != "":
-		content = ref(successSchemas[i])
+	case routes[i].schema != "":
+		content = ref(routes[i].schema)
 	}
 	media := object{{"schema", content}}
 	if ex := responseExamples(i, http.StatusOK, now); len(ex) > 0 {
 		media = media.with("examples", ex)
 	}
 	out := object{{"200", object{
-		{"description", successes[i]}, {"headers", answerHeaders(i, http.StatusOK)}, {"content", object{{kind, media}}},
+		{"description", routes[i].success}, {"headers", answerHeaders(i, http.StatusOK)}, {"content", object{{kind, media}}},
 	}}}
 	if i == routeSchema || i == routeStats {
 		out = out.with("304", object{{"description", "You have the newest."}})
@@ -230,13 +209,6 @@ func responses(i int, now time.Time) object {
 		})
 	}
 	return out
-}
-
-var successes = [...]string{
-	routeEvents: "The event is queued.", routeBatch: "The valid events are queued.",
-	routeValidate:   "What would become of the events.",
-	routeSubmission: "The submission.", routeStats: "The numbers.", routeSchema: "The schema.",
-	routeOpenAPI: "This document.", routeDocs: "The page.",
 }
 
 func answerHeaders(i, status int) object {

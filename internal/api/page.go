@@ -7,9 +7,6 @@ import (
 	"sluice/event"
 )
 
-// pages are documents made once and kept.
-type pages struct{ openAPI page }
-
 // page is a document that holds for an hour.
 type page struct {
 	mu   sync.Mutex

@@ -26,23 +26,30 @@ type route struct {
 	allow   string // the Allow header
 	keyed   bool   // needs a key
 	summary string
-	detail  string
+
+	operation string // its name in /openapi.json
+	success   string // what a 200 says
+	schema    string // of a 200: a component; "" where it is none of ours
+	detail    string
 }
 
 var routes = [routeCount]route{
 	routeEvents: {
 		http.MethodPost, "/v1/events", "POST", true, "Send one event",
+		"sendEvent", "The event is queued.", "Receipt",
 		"The body is one event. It is checked at once and queued: a 200 is written only after the event is on stable " +
 			"storage.",
 	},
 	routeBatch: {
 		http.MethodPost, "/v1/events/batch", "POST", true, "Send up to 1,000 events",
+		"sendBatch", "The valid events are queued.", "Receipt",
 		"The body is an array of events; 500 at a time work best. Valid events are queued as one submission and the others " +
 			"are listed in errors. " +
 			"With Prefer: handling=strict one invalid event rejects them all.",
 	},
 	routeValidate: {
 		http.MethodPost, "/v1/events/validate", "POST", true, "Try events without sending them",
+		"validateEvents", "What would become of the events.", "Validation",
 		"One event or an array of them, under the same rules. Nothing is stored. The answer shows each valid event as it " +
 			"would be " +
 			"stored, its privacy outcome with the reasons, and its consent string decoded, as far as the answer is not much " +
@@ -50,11 +57,13 @@ var routes = [routeCount]route{
 	},
 	routeSubmission: {
 		http.MethodGet, "/v1/submissions/{submission_id}", "GET, HEAD", true, "Look a submission up",
+		"readSubmission", "The submission.", "Submission",
 		"Readable as soon as the receipt is out, by the dataset that sent it, for at least 30 days. RECEIVED turns into " +
 			"PROCESSED once the events are in the store.",
 	},
 	routeStats: {
 		http.MethodGet, "/v1/stats", "GET, HEAD", true, "Read the numbers of your dataset",
+		"readStats", "The numbers.", "Stats",
 		"window is 1h, 24h (the default), 7d or 30d, in whole hours or days that end with the running one; 1h holds the " +
 			"running hour and the one before. " +
 			"The answer has accepted, rejected and late events, privacy outcomes, event types, reasons for rejections with a " +
@@ -67,15 +76,16 @@ var routes = [routeCount]route{
 	},
 	routeSchema: {
 		http.MethodGet, "/v1/schema/events", "GET, HEAD", true, "Read the event schema",
+		"readSchema", "The schema.", "",
 		"A JSON Schema 2020-12 document made from the tables the validator runs on. Ask again with If-None-Match.",
 	},
 	routeOpenAPI: {
 		http.MethodGet, "/openapi.json", "GET, HEAD", false, "Read this description",
-		"OpenAPI 3.1.",
+		"readDescription", "This document.", "", "OpenAPI 3.1.",
 	},
 	routeDocs: {
 		http.MethodGet, "/docs", "GET, HEAD", false, "Read the documentation",
-		"One page that needs no network.",
+		"readDocs", "The page.", "", "One page that needs no network.",
 	},
 	routeNone: {path: "other"},
 }
@@ -84,21 +94,10 @@ const submissionPrefix = "/v1/submissions/"
 
 // find matches a path exactly: no cleaning and no redirect, since a POST that is redirected loses its body.
 func find(path string) int {
-	switch path {
-	case "/v1/events":
-		return routeEvents
-	case "/v1/events/batch":
-		return routeBatch
-	case "/v1/events/validate":
-		return routeValidate
-	case "/v1/stats":
-		return routeStats
-	case "/v1/schema/events":
-		return routeSchema
-	case "/openapi.json":
-		return routeOpenAPI
-	case "/docs":
-		return routeDocs
+	for i := range routes[:routeNone] {
+		if routes[i].path == path {
+			return i
+		}
 	}
 	if id, ok := strings.CutPrefix(path, submissionPrefix); ok && id != "" && !strings.Contains(id, "/") {
 		return routeSubmission
