@@ -9,7 +9,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -55,10 +54,8 @@ func (c *Catalog) Handler() http.Handler {
 			rejected, ok := errors.AsType[*rejection](err)
 			if !ok {
 				c.Log.Error("catalog", "path", r.URL.Path, "error", err)
-				rejected = &rejection{
-					status: http.StatusServiceUnavailable, kind: "ServiceUnavailableException",
-					message: "The table cannot be read now. Try again.",
-				}
+				rejected = reject(http.StatusServiceUnavailable, "ServiceUnavailableException",
+					"The table cannot be read now. Try again.")
 			}
 			rejected.write(w, r)
 		}
@@ -81,7 +78,7 @@ func (c *Catalog) answer(w http.ResponseWriter, r *http.Request) error {
 	r.SetPathValue("warehouse", prefix)
 	route, names := find(parts)
 	if route == nil {
-		return &rejection{status: http.StatusNotFound, kind: "NotFoundException", message: "The catalog has no such path."}
+		return reject(http.StatusNotFound, "NotFoundException", "The catalog has no such path.")
 	}
 	handle := route.methods[r.Method]
 	if handle == nil {
@@ -97,10 +94,7 @@ func split(path string) ([]string, error) {
 	for i := range parts {
 		part, err := url.PathUnescape(parts[i])
 		if err != nil {
-			return nil, &rejection{
-				status: http.StatusBadRequest, kind: "BadRequestException",
-				message: "The path is not encoded correctly.",
-			}
+			return nil, badRequest("The path is not encoded correctly.")
 		}
 		parts[i] = part
 	}
@@ -139,23 +133,22 @@ func (c *Catalog) admit(r *http.Request) error {
 }
 
 func unauthorized(message string) *rejection {
-	return &rejection{status: http.StatusUnauthorized, kind: "NotAuthorizedException", message: message}
+	return reject(http.StatusUnauthorized, "NotAuthorizedException", message)
+}
+
+func badRequest(message string) *rejection {
+	return reject(http.StatusBadRequest, "BadRequestException", message)
 }
 
 // permit says whether a reader may use the catalog.
 func permit(reader *dataset.Reader) error {
 	switch {
 	case !reader.Allowed(dataset.AllowCatalog):
-		return &rejection{
-			status: http.StatusForbidden, kind: "ForbiddenException",
-			message: "This reader is not allowed the catalog.",
-		}
+		return reject(http.StatusForbidden, "ForbiddenException", "This reader is not allowed the catalog.")
 	case reader.DatasetID != "":
-		return &rejection{
-			status: http.StatusForbidden, kind: "ForbiddenException",
-			message: "This reader is bound to one dataset. The tables hold the events of every dataset, so it may not use the " +
-				"catalog; it may use the feed.",
-		}
+		return reject(http.StatusForbidden, "ForbiddenException",
+			"This reader is bound to one dataset. The tables hold the events of every dataset, so it may not use the "+
+				"catalog; it may use the feed.")
 	}
 	return nil
 }
@@ -166,6 +159,10 @@ type rejection struct {
 	kind    string // as the reference implementation names its exceptions: clients branch on it
 	message string
 	allow   string // for 405
+}
+
+func reject(status int, kind, message string) *rejection {
+	return &rejection{status: status, kind: kind, message: message}
 }
 
 func (e *rejection) Error() string { return e.kind + ": " + e.message }
@@ -189,7 +186,7 @@ func (e *rejection) write(w http.ResponseWriter, r *http.Request) {
 
 // Reject answers a request that the listener does not let through to the catalog.
 func Reject(w http.ResponseWriter, r *http.Request, status int, message string) {
-	(&rejection{status: status, kind: "ForbiddenException", message: message}).write(w, r)
+	reject(status, "ForbiddenException", message).write(w, r)
 }
 
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) error {
@@ -209,6 +206,3 @@ func writeBytes(w http.ResponseWriter, r *http.Request, status int, b []byte) er
 	}
 	return nil
 }
-
-// discard reads what a client sends that nobody needs. The listener bounds it.
-func discard(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -99,16 +100,12 @@ func (r *route) match(parts []string) (names []string, ok bool) {
 // reject says why a method has no handler.
 func (r *route) reject(method string) *rejection {
 	if slices.Contains(r.writes, method) {
-		return &rejection{
-			status: http.StatusNotAcceptable, kind: "UnsupportedOperationException",
-			message: "This catalog does not support the operation: it lists and loads tables, and changes nothing.",
-		}
+		return reject(http.StatusNotAcceptable, "UnsupportedOperationException",
+			"This catalog does not support the operation: it lists and loads tables, and changes nothing.")
 	}
-	allow := slices.Sorted(maps.Keys(r.methods))
-	return &rejection{
-		status: http.StatusMethodNotAllowed, kind: "MethodNotAllowedException", allow: strings.Join(allow, ", "),
-		message: "The path does not take this method.",
-	}
+	e := reject(http.StatusMethodNotAllowed, "MethodNotAllowedException", "The path does not take this method.")
+	e.allow = strings.Join(slices.Sorted(maps.Keys(r.methods)), ", ")
+	return e
 }
 
 // config tells a client how to use the catalog. There is one warehouse, and a client may call it what it likes: Trino
@@ -117,10 +114,8 @@ func config(c *Catalog, w http.ResponseWriter, r *http.Request, _ []string) erro
 	overrides := map[string]string{}
 	if name := r.URL.Query().Get("warehouse"); name != "" {
 		if !warehouseName.MatchString(name) {
-			return &rejection{
-				status: http.StatusBadRequest, kind: "BadRequestException",
-				message: "warehouse is a name of your own for the catalog: 1 to 64 letters, digits, _ and -. Or leave it out.",
-			}
+			return badRequest("warehouse is a name of your own for the catalog: 1 to 64 letters, digits, _ and -. Or leave " +
+				"it out.")
 		}
 		overrides["prefix"] = name
 	}
@@ -135,10 +130,8 @@ func config(c *Catalog, w http.ResponseWriter, r *http.Request, _ []string) erro
 // separator, and there is none.
 func known(name string) error {
 	if name != namespace {
-		return &rejection{
-			status: http.StatusNotFound, kind: "NoSuchNamespaceException",
-			message: "The namespace does not exist. There is one: " + namespace + ".",
-		}
+		return reject(http.StatusNotFound, "NoSuchNamespaceException",
+			"The namespace does not exist. There is one: "+namespace+".")
 	}
 	return nil
 }
@@ -193,11 +186,8 @@ func identifiers(names []string) (out []identifier) {
 
 // table returns the newest document of the table that a path names.
 func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
-	missing := &rejection{
-		status: http.StatusNotFound, kind: "NoSuchTableException",
-		message: "The table does not exist. There are " + strings.Join(lake.TableNames(), ", ") + " in the namespace " +
-			namespace + ".",
-	}
+	missing := reject(http.StatusNotFound, "NoSuchTableException", "The table does not exist. There are "+
+		strings.Join(lake.TableNames(), ", ")+" in the namespace "+namespace+".")
 	if known(names[0]) != nil {
 		return nil, missing
 	}
@@ -213,7 +203,7 @@ func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
 func loadTable(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
 	mode := r.URL.Query().Get("snapshots")
 	if mode != "" && mode != "all" && mode != "refs" {
-		return &rejection{status: http.StatusBadRequest, kind: "BadRequestException", message: "snapshots is all or refs."}
+		return badRequest("snapshots is all or refs.")
 	}
 	e, err := c.table(r, names)
 	if err != nil {
@@ -258,7 +248,7 @@ func metrics(c *Catalog, w http.ResponseWriter, r *http.Request, names []string)
 	if _, err := c.table(r, names); err != nil {
 		return err
 	}
-	discard(r)
+	_, _ = io.Copy(io.Discard, r.Body) // the listener bounds it
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -45,11 +45,8 @@ func views(_ *Catalog, w http.ResponseWriter, r *http.Request, names []string) e
 
 func knownView(names []string) error {
 	if known(names[0]) != nil || !slices.Contains(measure.Names(), names[1]) {
-		return &rejection{
-			status: http.StatusNotFound, kind: "NoSuchViewException",
-			message: "The view does not exist. There are " + strings.Join(measure.Names(), ", ") + " in the namespace " +
-				namespace + ".",
-		}
+		return reject(http.StatusNotFound, "NoSuchViewException", "The view does not exist. There are "+
+			strings.Join(measure.Names(), ", ")+" in the namespace "+namespace+".")
 	}
 	return nil
 }
