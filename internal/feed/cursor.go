@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"time"
 
 	"sluice/internal/erasure"
@@ -45,8 +44,6 @@ const Earliest = "earliest"
 
 // cursorMax bounds the text of a cursor: that of 64 partitions is shorter.
 const cursorMax = 2048
-
-var errCursor = errors.New("not a cursor")
 
 // position is a place in one partition.
 type position struct {
@@ -104,15 +101,15 @@ func (f *Feed) Text(c *Cursor) string {
 // parse reads a cursor. It does not say whether the stream still holds it.
 func (f *Feed) parse(text string) (*Cursor, error) {
 	if len(text) > cursorMax {
-		return nil, errCursor
+		return nil, ErrCursor
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(b) == 0 || b[0] != cursorVersion {
-		return nil, errCursor
+		return nil, ErrCursor
 	}
 	b, err = f.seal.Open(nil, nil, b[1:], b[:1])
 	if err != nil || len(b) < headSize+positionSize || (len(b)-headSize)%positionSize != 0 {
-		return nil, errCursor
+		return nil, ErrCursor
 	}
 	c := &Cursor{
 		stream: binary.BigEndian.Uint64(b), log: binary.BigEndian.Uint64(b[8:]),

@@ -10,6 +10,7 @@ import (
 
 	"sluice/internal/engine"
 	"sluice/internal/lake"
+	"sluice/internal/purpose"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -125,7 +126,7 @@ func TestAgedOutWhileRead(t *testing.T) {
 	}
 	source := &spoiled{Stream: s.stream, aged: last - 1, late: true}
 	f := New(Options{Stream: source, Tables: s.lake, IDs: testIDs})
-	_, _, err = f.Read(t.Context(), begin, Query{Purpose: Measurement, Limit: 10, Bytes: 1 << 20}, 0, func([]byte, int) error {
+	_, _, err = f.Read(t.Context(), begin, Query{Purpose: purpose.Measurement, Limit: 10, Bytes: 1 << 20}, 0, func([]byte, int) error {
 		t.Error("got rows behind a gap")
 		return nil
 	})

@@ -12,6 +12,7 @@ import (
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
+	"sluice/internal/purpose"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -21,13 +22,13 @@ func TestErasedRows(t *testing.T) {
 	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
 	s.send("shop", 40)
 	rows, _ := s.all("purpose=measurement", "earliest")
-	if !same(rows, want(40, Measurement)) {
+	if !same(rows, want(40, purpose.Measurement)) {
 		t.Fatalf("got %v", rows)
 	}
 	if _, err := s.erased.Add(t.Context(), erasure.Partner, "late person", "", time.Now(), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	left := slices.DeleteFunc(want(40, Measurement), func(id string) bool { // the second of four has the partner id
+	left := slices.DeleteFunc(want(40, purpose.Measurement), func(id string) bool { // the second of four has the partner id
 		n, _ := strconv.Atoi(id[1:])
 		return n%4 == 2
 	})

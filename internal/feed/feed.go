@@ -19,6 +19,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
+	"sluice/internal/purpose"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -213,7 +214,7 @@ func (f *Feed) Cursor(ctx context.Context, text string) (*Cursor, error) {
 	if text != "" && text != Earliest {
 		c, err := f.parse(text)
 		if err != nil {
-			return nil, ErrCursor
+			return nil, err
 		}
 		return c, f.check(ctx, c)
 	}
@@ -283,7 +284,7 @@ func (f *Feed) AtSnapshot(ctx context.Context, id int64) (*Cursor, error) {
 
 // Query chooses rows.
 type Query struct {
-	Purpose   Purpose
+	Purpose   purpose.Purpose
 	Dataset   string        // "" means all
 	Types     []string      // only rows of one of these event types; none means all
 	Campaigns []string      // only rows with one of these campaigns; none means all
@@ -293,7 +294,7 @@ type Query struct {
 }
 
 // covers says whether a row with a purpose and a dataset may be handed out.
-func (q *Query) covers(p Purpose, dataset string) bool {
+func (q *Query) covers(p purpose.Purpose, dataset string) bool {
 	return p >= q.Purpose && (q.Dataset == "" || q.Dataset == dataset)
 }
 

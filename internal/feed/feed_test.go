@@ -15,6 +15,7 @@ import (
 
 	"sluice/internal/engine"
 	"sluice/internal/lake"
+	"sluice/internal/purpose"
 	"sluice/internal/stream"
 )
 
@@ -28,7 +29,7 @@ func TestFilters(t *testing.T) {
 		"type=purchase&campaign=n2":           {"n2"},
 		"type=lead&type=purchase&campaign=n2": {"n2"},
 		"type=lead":                           nil,
-		"type=&campaign=":                     want(40, Measurement),
+		"type=&campaign=":                     want(40, purpose.Measurement),
 		"campaign=N1":                         nil,
 	} {
 		if got, _ := s.all("purpose=measurement&limit=3&"+query, Earliest); !same(got, want) {
@@ -75,12 +76,12 @@ func TestRead(t *testing.T) {
 			s.send("shop", 1+rand.IntN(7))
 		}
 		measured, end := s.all("purpose=measurement&limit=7", empty.Cursor)
-		if !same(measured, want(s.sent, Measurement)) {
-			t.Errorf("measurement: got %d rows, want %d", len(measured), len(want(s.sent, Measurement)))
+		if !same(measured, want(s.sent, purpose.Measurement)) {
+			t.Errorf("measurement: got %d rows, want %d", len(measured), len(want(s.sent, purpose.Measurement)))
 		}
 		optimized, _ := s.all("purpose=optimization&limit=3", Earliest)
-		if !same(optimized, want(s.sent, Optimization)) {
-			t.Errorf("optimization: got %d rows, want %d", len(optimized), len(want(s.sent, Optimization)))
+		if !same(optimized, want(s.sent, purpose.Optimization)) {
+			t.Errorf("optimization: got %d rows, want %d", len(optimized), len(want(s.sent, purpose.Optimization)))
 		}
 		// The same cursor gives the same rows in the same order, whatever the size of the pages, and after more has come.
 		s.send("shop", 5)
@@ -91,8 +92,8 @@ func TestRead(t *testing.T) {
 			}
 		}
 		rest, _ := s.all("purpose=measurement", end)
-		if !same(append(slices.Clone(measured), rest...), want(s.sent, Measurement)) {
-			t.Errorf("after the cursor: got %d rows and %d, of %d", len(measured), len(rest), len(want(s.sent, Measurement)))
+		if !same(append(slices.Clone(measured), rest...), want(s.sent, purpose.Measurement)) {
+			t.Errorf("after the cursor: got %d rows and %d, of %d", len(measured), len(rest), len(want(s.sent, purpose.Measurement)))
 		}
 		if text := s.get("all", "/feed/v1/events?purpose=measurement&cursor=earliest&limit=10000").text; strings.Contains(text, "suppressed") {
 			t.Error("a suppressed row was handed out")
@@ -107,14 +108,14 @@ func TestRead(t *testing.T) {
 func TestRun(t *testing.T) {
 	f := &frame{text: []byte("0123456")}
 	for i, r := range []row{
-		{dataset: "a", purpose: Measurement},
-		{dataset: "a", purpose: Optimization},
-		{dataset: "b", purpose: Optimization},
+		{dataset: "a", purpose: purpose.Measurement},
+		{dataset: "a", purpose: purpose.Optimization},
+		{dataset: "b", purpose: purpose.Optimization},
 		{dataset: "a", purpose: 0},
-		{dataset: "b", purpose: Measurement},
-		{dataset: "b", purpose: Optimization},
-		{dataset: "a", purpose: Measurement},
-		{dataset: "a", purpose: Optimization},
+		{dataset: "b", purpose: purpose.Measurement},
+		{dataset: "b", purpose: purpose.Optimization},
+		{dataset: "a", purpose: purpose.Measurement},
+		{dataset: "a", purpose: purpose.Optimization},
 	} {
 		r.at = uint32(i)
 		if i > 3 {
@@ -130,13 +131,13 @@ func TestRun(t *testing.T) {
 		q    Query
 		want string
 	}{
-		{Query{Purpose: Measurement, Limit: 9, Bytes: 99}, "0123456"},
-		{Query{Purpose: Optimization, Limit: 9, Bytes: 99}, "12 4 6"},
-		{Query{Purpose: Measurement, Dataset: "a", Limit: 9, Bytes: 99}, "01 56"},
-		{Query{Purpose: Measurement, Dataset: "b", Limit: 9, Bytes: 99}, "234"},
-		{Query{Purpose: Measurement, Dataset: "c", Limit: 9, Bytes: 99}, ""},
-		{Query{Purpose: Measurement, Limit: 2, Bytes: 99}, "01 23 45 6"},
-		{Query{Purpose: Measurement, Limit: 9, Bytes: 3}, "012 345 6"},
+		{Query{Purpose: purpose.Measurement, Limit: 9, Bytes: 99}, "0123456"},
+		{Query{Purpose: purpose.Optimization, Limit: 9, Bytes: 99}, "12 4 6"},
+		{Query{Purpose: purpose.Measurement, Dataset: "a", Limit: 9, Bytes: 99}, "01 56"},
+		{Query{Purpose: purpose.Measurement, Dataset: "b", Limit: 9, Bytes: 99}, "234"},
+		{Query{Purpose: purpose.Measurement, Dataset: "c", Limit: 9, Bytes: 99}, ""},
+		{Query{Purpose: purpose.Measurement, Limit: 2, Bytes: 99}, "01 23 45 6"},
+		{Query{Purpose: purpose.Measurement, Limit: 9, Bytes: 3}, "012 345 6"},
 	} {
 		var got []string
 		for at := uint64(0); at < uint64(len(f.rows)); {
@@ -283,8 +284,8 @@ func TestSnapshot(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 		rows, _ := s.all("purpose=measurement", got.Cursor)
-		if all := append(want(loaded, Measurement), rows...); !same(all, want(s.sent, Measurement)) {
-			t.Errorf("the table and the feed: got %d rows, want %d, each once", len(all), len(want(s.sent, Measurement)))
+		if all := append(want(loaded, purpose.Measurement), rows...); !same(all, want(s.sent, purpose.Measurement)) {
+			t.Errorf("the table and the feed: got %d rows, want %d, each once", len(all), len(want(s.sent, purpose.Measurement)))
 		}
 	})
 }
@@ -315,8 +316,8 @@ func TestExpired(t *testing.T) {
 			t.Fatalf("got %+v", got)
 		}
 		rows, _ := s.all("purpose=measurement", got.Cursor)
-		if all := append(want(loaded, Measurement), rows...); !same(all, want(s.sent, Measurement)) {
-			t.Errorf("the table and the feed: got %d rows, want %d, each once", len(all), len(want(s.sent, Measurement)))
+		if all := append(want(loaded, purpose.Measurement), rows...); !same(all, want(s.sent, purpose.Measurement)) {
+			t.Errorf("the table and the feed: got %d rows, want %d, each once", len(all), len(want(s.sent, purpose.Measurement)))
 		}
 		if snap, err := s.lake.Snapshot(t.Context(), got.Snapshot); err != nil || snap.ID != got.Snapshot {
 			t.Errorf("the snapshot: got %+v, %v", snap, err)
@@ -520,8 +521,8 @@ func TestScanIsBounded(t *testing.T) {
 			t.Errorf("%d partitions: got %d rows, want 3", partitions, rows)
 		}
 		all, _ := s.all("purpose=measurement", Earliest)
-		if !same(all, want(s.sent, Measurement)) {
-			t.Errorf("%d partitions: got %d rows in steps, want %d", partitions, len(all), len(want(s.sent, Measurement)))
+		if !same(all, want(s.sent, purpose.Measurement)) {
+			t.Errorf("%d partitions: got %d rows in steps, want %d", partitions, len(all), len(want(s.sent, purpose.Measurement)))
 		}
 	}
 }

@@ -15,15 +15,6 @@ import (
 	"sluice/internal/submission"
 )
 
-// Purpose says what the rows are used for, which decides who is in them.
-type Purpose = purpose.Purpose
-
-// The purposes.
-const (
-	Measurement  = purpose.Measurement
-	Optimization = purpose.Optimization
-)
-
 // frame is a frame of the stream with its rows as lines of JSON. Many followers share one: it never changes.
 type frame struct {
 	seq  uint64
@@ -35,7 +26,7 @@ type frame struct {
 // row is a row of a frame. One that nobody may have keeps its place, and has no text.
 type row struct {
 	dataset   string
-	purpose   Purpose
+	purpose   purpose.Purpose
 	at, end   uint32 // of its line in text
 	eventType string
 	campaign  string

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"os"
 	"slices"
@@ -52,11 +51,14 @@ const (
 type problem struct {
 	status              int
 	code, message, hint string
-	allow               string
 	expired             *Expired
 }
 
 func (p *problem) Error() string { return p.code }
+
+func newProblem(status int, code, message, hint string) *problem {
+	return &problem{status: status, code: code, message: message, hint: hint}
+}
 
 // Handler answers requests whose path begins with Prefix.
 func (f *Feed) Handler() http.Handler {
@@ -69,10 +71,8 @@ func (f *Feed) Handler() http.Handler {
 
 // Reject answers a request that the listener does not let through to the feed.
 func Reject(w http.ResponseWriter, r *http.Request, status int, message string) {
-	(&problem{
-		status: status, code: "FORBIDDEN", message: message,
-		hint: "Reach the operators' listener over TLS, or on the machine itself by localhost.",
-	}).write(w, r)
+	newProblem(status, "FORBIDDEN", message,
+		"Reach the operators' listener over TLS, or on the machine itself by localhost.").write(w, r)
 }
 
 // answer writes an answer, or returns why there is none.
@@ -86,15 +86,9 @@ func (f *Feed) answer(w http.ResponseWriter, r *http.Request) error {
 	}[r.URL.Path]
 	switch {
 	case handle == nil:
-		return &problem{
-			status: 404, code: "NOT_FOUND", message: "The feed has no such path.",
-			hint: "There are /feed/v1/events and /feed/v1/cursor.",
-		}
+		return newProblem(404, "NOT_FOUND", "The feed has no such path.", "There are /feed/v1/events and /feed/v1/cursor.")
 	case r.Method != http.MethodGet:
-		return &problem{
-			status: 405, code: "METHOD_NOT_ALLOWED", message: "The path does not take this method.",
-			hint: "Use GET.", allow: "GET",
-		}
+		return newProblem(405, "METHOD_NOT_ALLOWED", "The path does not take this method.", "Use GET.")
 	}
 	return handle(w, r, reader)
 }
@@ -104,24 +98,18 @@ func (f *Feed) answer(w http.ResponseWriter, r *http.Request) error {
 func (f *Feed) authenticate(r *http.Request) (*dataset.Reader, error) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
-		return nil, &problem{
-			status: 401, code: "MISSING_TOKEN", message: "The request has no token.",
-			hint: "Send Authorization: Bearer TOKEN. An operator makes a token with: sluice reader create NAME --allow feed",
-		}
+		return nil, newProblem(401, "MISSING_TOKEN", "The request has no token.",
+			"Send Authorization: Bearer TOKEN. An operator makes a token with: sluice reader create NAME --allow feed")
 	}
 	scheme, token, _ := strings.Cut(header, " ")
 	reader, err := f.o.Readers.Authenticate(strings.TrimSpace(token))
 	if err != nil || !strings.EqualFold(scheme, "Bearer") {
-		return nil, &problem{
-			status: 401, code: "INVALID_TOKEN", message: "The token is not valid, or it was revoked.",
-			hint: "Send the token of a reader. A dataset's API key is not one.",
-		}
+		return nil, newProblem(401, "INVALID_TOKEN", "The token is not valid, or it was revoked.",
+			"Send the token of a reader. A dataset's API key is not one.")
 	}
 	if !reader.Allowed(dataset.AllowFeed) {
-		return nil, &problem{
-			status: 403, code: "READER_FORBIDDEN", message: "This reader is not allowed the feed.",
-			hint: "An operator makes one that is with: sluice reader create NAME --allow feed",
-		}
+		return nil, newProblem(403, "READER_FORBIDDEN", "This reader is not allowed the feed.",
+			"An operator makes one that is with: sluice reader create NAME --allow feed")
 	}
 	return reader, nil
 }
@@ -134,7 +122,7 @@ type follow struct {
 }
 
 func parameter(name, message, hint string) *problem {
-	return &problem{status: 400, code: "INVALID_PARAMETER", message: name + ": " + message, hint: hint}
+	return newProblem(400, "INVALID_PARAMETER", name+": "+message, hint)
 }
 
 // named is the values of a parameter that may be given more than once, without empty ones.
@@ -156,10 +144,7 @@ func parse(r *http.Request, reader *dataset.Reader) (follow, error) {
 	}
 	if reader.DatasetID != "" {
 		if q.Dataset != "" && q.Dataset != reader.DatasetID {
-			return q, &problem{
-				status: 403, code: "DATASET_FORBIDDEN", message: "This reader is bound to another dataset.",
-				hint: "Leave dataset out.",
-			}
+			return q, newProblem(403, "DATASET_FORBIDDEN", "This reader is bound to another dataset.", "Leave dataset out.")
 		}
 		q.Dataset = reader.DatasetID
 	}
@@ -192,11 +177,9 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 	}
 	if !f.places.enter(reader.Name) {
 		f.rejected.Add(1)
-		return &problem{
-			status: 429, code: "TOO_MANY_FOLLOWERS",
-			message: "Too many requests of this reader, or of all readers, follow the feed now.",
-			hint:    "Try again in a second. One reader may have " + strconv.Itoa(readerPlaces) + " requests at a time.",
-		}
+		return newProblem(429, "TOO_MANY_FOLLOWERS",
+			"Too many requests of this reader, or of all readers, follow the feed now.",
+			"Try again in a second. One reader may have "+strconv.Itoa(readerPlaces)+" requests at a time.")
 	}
 	defer f.places.leave(reader.Name)
 	c, err := f.Cursor(r.Context(), q.cursor)
@@ -259,8 +242,10 @@ func (f *Feed) poll(r *http.Request, c *Cursor, q follow, out *output) (caughtUp
 		if out.rows > 0 {
 			pause = min(gather, q.wait) - waited
 		}
-		if err := sleep(ctx, pause); err != nil {
-			return false, err
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(pause):
 		}
 		if _, err := f.authenticate(r); err != nil && out.rows == 0 { // it was revoked while it waited
 			return false, err
@@ -279,17 +264,6 @@ func (f *Feed) some(ctx context.Context, c *Cursor, q Query, age time.Duration, 
 	q.Time = f.scanTime
 	_, caughtUp, err = f.Read(ctx, c, q, age, out.add)
 	return caughtUp, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(max(0, d))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // output is the answer to a follower. Its head is written with the first buffer that is full, so an error before that
@@ -364,10 +338,8 @@ func (f *Feed) cursor(w http.ResponseWriter, r *http.Request, _ *dataset.Reader)
 	}
 	c, err := f.AtSnapshot(r.Context(), id)
 	if errors.Is(err, lake.ErrNotFound) {
-		return &problem{
-			status: 404, code: "SNAPSHOT_NOT_FOUND", message: "The table events keeps no such snapshot.",
-			hint: "Read the table at its newest snapshot, and ask for the cursor of that one.",
-		}
+		return newProblem(404, "SNAPSHOT_NOT_FOUND", "The table events keeps no such snapshot.",
+			"Read the table at its newest snapshot, and ask for the cursor of that one.")
 	}
 	if err != nil {
 		return err
@@ -385,34 +357,26 @@ func (f *Feed) problemOf(r *http.Request, err error) *problem {
 		return p
 	}
 	if e, ok := errors.AsType[*Expired](err); ok {
-		p := &problem{
-			status: 410, code: "CURSOR_EXPIRED", message: "The stream no longer holds what follows this cursor.",
-			expired: e,
-		}
-		p.hint = "Read the table events at snapshot_id, then follow from cursor: nothing is missed, and nothing comes twice."
+		p := newProblem(410, "CURSOR_EXPIRED", "The stream no longer holds what follows this cursor.",
+			"Read the table events at snapshot_id, then follow from cursor: nothing is missed, and nothing comes twice.")
+		p.expired = e
 		if e.Snapshot == 0 {
 			p.hint = "The table events has no snapshot yet. Follow from cursor=earliest; rows before that are lost to the feed."
 		}
 		return p
 	}
 	if errors.Is(err, ErrCursor) {
-		return &problem{
-			status: 400, code: "INVALID_CURSOR", message: "cursor: this is not a cursor.",
-			hint: "Send back the cursor of the last line of an answer as it is, or earliest, or none.",
-		}
+		return newProblem(400, "INVALID_CURSOR", "cursor: this is not a cursor.",
+			"Send back the cursor of the last line of an answer as it is, or earliest, or none.")
 	}
 	if r.Context().Err() == nil {
-		f.o.Log.Log(r.Context(), slog.LevelError, "feed", "error", err)
-	}
-	p := &problem{
-		status: 503, code: "UNAVAILABLE", message: "The stream cannot be read now.",
-		hint: "Try again with the same cursor.",
+		f.o.Log.ErrorContext(r.Context(), "feed", "error", err)
 	}
 	if errors.Is(err, stream.ErrVersion) || errors.Is(err, submission.ErrVersion) {
-		p.message = "A newer version has written what follows this cursor."
-		p.hint = "Try again with the same cursor, on a node of the newer version."
+		return newProblem(503, "UNAVAILABLE", "A newer version has written what follows this cursor.",
+			"Try again with the same cursor, on a node of the newer version.")
 	}
-	return p
+	return newProblem(503, "UNAVAILABLE", "The stream cannot be read now.", "Try again with the same cursor.")
 }
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
@@ -420,7 +384,7 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	case http.StatusMethodNotAllowed:
-		w.Header().Set("Allow", p.allow)
+		w.Header().Set("Allow", http.MethodGet)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", "1")
 	}
@@ -450,12 +414,10 @@ func (p *problem) write(w http.ResponseWriter, r *http.Request) {
 // requestID is the id that a sender gave its request, if it is well-formed, or else a new one.
 func requestID(r *http.Request) string {
 	id := r.Header.Get("X-Request-Id")
-	ok := len(id) > 0 && len(id) <= 128
-	for i := range len(id) {
-		c := id[i]
-		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
+	other := func(c rune) bool {
+		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
 	}
-	if ok {
+	if id != "" && len(id) <= 128 && !strings.ContainsFunc(id, other) {
 		return id
 	}
 	id = rand.Text()

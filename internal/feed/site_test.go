@@ -19,6 +19,7 @@ import (
 	"sluice/internal/enginetest"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
+	"sluice/internal/purpose"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -224,9 +225,9 @@ func (s *site) all(query, cursor string) (rows []string, end string) {
 }
 
 // want is the rows of the first n that were sent which a purpose may have.
-func want(n int, purpose Purpose) (out []string) {
+func want(n int, of purpose.Purpose) (out []string) {
 	for i := 1; i <= n; i++ {
-		if i%4 == 3 || purpose == Measurement && i%4 != 0 {
+		if i%4 == 3 || of == purpose.Measurement && i%4 != 0 {
 			out = append(out, fmt.Sprintf("n%d", i))
 		}
 	}
