@@ -24,36 +24,13 @@ const ConnectionCost = 24 << 10
 // valid key whose last request is the oldest: strangers who hold connections keep out nobody who has a key. Where there
 // is none, the new one is closed at once. Use it with NewServer or NewOpsServer.
 func New(l net.Listener, most, perPeer int64) *Listener {
-	return &Listener{Listener: l, c: &connections{most: most, share: perPeer}}
+	return &Listener{Listener: l, most: most, share: perPeer}
 }
 
-// Listener is a listener with a limit of connections.
+// Listener is a listener with a limit of connections. It counts places: one for each open connection, and one for each
+// further stream of HTTP/2 that a stranger has open on it, for such a stream costs about as much.
 type Listener struct {
 	net.Listener
-	c *connections
-}
-
-// Stats are the connections of a listener.
-type Stats struct {
-	Open, Limit                int64
-	RejectedAll, RejectedPeers uint64 // closed at once: as many were open as may be, or their peer had its share
-	Replaced                   uint64 // without a valid key so far, and closed for a newer one
-	Streams                    uint64 // of HTTP/2, without a valid key, reset because a limit was reached
-}
-
-// Stats counts the connections.
-func (l *Listener) Stats() Stats { return l.c.stats() }
-
-func (c *connections) stats() Stats {
-	return Stats{
-		Open: c.open.Load(), Limit: c.most, RejectedAll: c.rejectedAll.Load(), RejectedPeers: c.rejectedPeer.Load(),
-		Replaced: c.replaced.Load(), Streams: c.streams.Load(),
-	}
-}
-
-// connections counts places: one for each open connection, and one for each further stream of HTTP/2 that a stranger
-// has open on it, for such a stream costs about as much.
-type connections struct {
 	most                                         int64
 	share                                        int64 // of one peer; 0 for a half
 	open                                         atomic.Int64
@@ -65,6 +42,22 @@ type connections struct {
 	strangers list.List // of *Conn without a valid key so far; the one whose last request is the oldest first
 }
 
+// Stats are the connections of a listener.
+type Stats struct {
+	Open, Limit                int64
+	RejectedAll, RejectedPeers uint64 // closed at once: as many were open as may be, or their peer had its share
+	Replaced                   uint64 // without a valid key so far, and closed for a newer one
+	Streams                    uint64 // of HTTP/2, without a valid key, reset because a limit was reached
+}
+
+// Stats counts the connections.
+func (l *Listener) Stats() Stats {
+	return Stats{
+		Open: l.open.Load(), Limit: l.most, RejectedAll: l.rejectedAll.Load(), RejectedPeers: l.rejectedPeer.Load(),
+		Replaced: l.replaced.Load(), Streams: l.streams.Load(),
+	}
+}
+
 // StrangerStreams is how many streams of HTTP/2 a connection may have open without a valid key. Arbitrary: browsers
 // open six connections instead.
 const StrangerStreams = 8
@@ -72,44 +65,44 @@ const StrangerStreams = 8
 // leastPerPeer is how many connections one peer may have in any case (arbitrary).
 const leastPerPeer = 16
 
-func (c *connections) perPeer() int64 {
-	if c.share > 0 {
-		return c.share
+func (l *Listener) perPeer() int64 {
+	if l.share > 0 {
+		return l.share
 	}
-	return max(leastPerPeer, c.most/2)
+	return max(leastPerPeer, l.most/2)
 }
 
 // enter counts a connection, or says that there is no place for it.
-func (c *connections) enter(conn *Conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.peers == nil {
-		c.peers = make(map[netip.Addr]int64)
+func (l *Listener) enter(conn *Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peers == nil {
+		l.peers = make(map[netip.Addr]int64)
 	}
 	switch {
-	case c.peers[conn.peer] >= c.perPeer():
-		if !c.replace(func(old *Conn) bool { return old.peer == conn.peer }) {
-			c.rejectedPeer.Add(1)
+	case l.peers[conn.peer] >= l.perPeer():
+		if !l.replace(func(old *Conn) bool { return old.peer == conn.peer }) {
+			l.rejectedPeer.Add(1)
 			return false
 		}
-	case c.open.Load() >= c.most:
-		if !c.replace(func(*Conn) bool { return true }) {
-			c.rejectedAll.Add(1)
+	case l.open.Load() >= l.most:
+		if !l.replace(func(*Conn) bool { return true }) {
+			l.rejectedAll.Add(1)
 			return false
 		}
 	}
-	c.open.Add(1)
-	c.peers[conn.peer]++
-	conn.place = c.strangers.PushBack(conn)
+	l.open.Add(1)
+	l.peers[conn.peer]++
+	conn.place = l.strangers.PushBack(conn)
 	return true
 }
 
 // replace closes the first connection of a stranger that fits.
-func (c *connections) replace(fits func(*Conn) bool) bool {
-	for e := c.strangers.Front(); e != nil; e = e.Next() {
+func (l *Listener) replace(fits func(*Conn) bool) bool {
+	for e := l.strangers.Front(); e != nil; e = e.Next() {
 		if old := e.Value.(*Conn); fits(old) {
-			c.remove(old)
-			c.replaced.Add(1)
+			l.remove(old)
+			l.replaced.Add(1)
 			_ = old.Conn.Close() // the goroutine that reads it ends with an error
 			return true
 		}
@@ -118,37 +111,37 @@ func (c *connections) replace(fits func(*Conn) bool) bool {
 }
 
 // remove takes a connection out of the counts, once.
-func (c *connections) remove(conn *Conn) {
+func (l *Listener) remove(conn *Conn) {
 	if conn.left {
 		return
 	}
 	conn.left = true
 	if conn.place != nil {
-		c.strangers.Remove(conn.place)
+		l.strangers.Remove(conn.place)
 		conn.place = nil
 	} else {
-		c.known--
+		l.known--
 	}
-	c.leave(conn.peer)
+	l.leave(conn.peer)
 }
 
 // leave gives a place back.
-func (c *connections) leave(peer netip.Addr) {
-	c.open.Add(-1)
-	if c.peers[peer]--; c.peers[peer] == 0 {
-		delete(c.peers, peer)
+func (l *Listener) leave(peer netip.Addr) {
+	l.open.Add(-1)
+	if l.peers[peer]--; l.peers[peer] == 0 {
+		delete(l.peers, peer)
 	}
 }
 
 // know takes a connection out of the list of strangers. A part of all places stays with strangers, so that there is
 // always one to replace: a probe of a load balancer has no key.
-func (c *connections) know(conn *Conn) {
-	if conn.place == nil || conn.left || c.known >= c.most-max(1, c.most/16) {
+func (l *Listener) know(conn *Conn) {
+	if conn.place == nil || conn.left || l.known >= l.most-max(1, l.most/16) {
 		return
 	}
-	c.strangers.Remove(conn.place)
+	l.strangers.Remove(conn.place)
 	conn.place = nil
-	c.known++
+	l.known++
 }
 
 // Accept returns the next connection within the limits.
@@ -158,10 +151,10 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		conn := &Conn{Conn: raw, c: l.c, peer: peerOf(raw)}
+		conn := &Conn{Conn: raw, l: l, peer: peerOf(raw)}
 		// Close stops the timer, so it is there before anybody can close the connection, and runs only after that.
 		conn.idle = time.AfterFunc(math.MaxInt64, func() { _ = conn.Close() })
-		if l.c.enter(conn) {
+		if l.enter(conn) {
 			conn.idle.Reset(idleTime)
 			return conn, nil
 		}
@@ -189,7 +182,7 @@ func peerOf(conn net.Conn) netip.Addr {
 // Conn is a connection that counts. It gives its place back when it is closed.
 type Conn struct {
 	net.Conn
-	c    *connections
+	l    *Listener
 	peer netip.Addr
 
 	known   atomic.Bool   // a request with a valid key came
@@ -233,22 +226,22 @@ func (conn *Conn) OpenStream() bool {
 	if conn == nil {
 		return true
 	}
-	c := conn.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	l := conn.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if conn.place != nil {
-		c.strangers.MoveToBack(conn.place)
+		l.strangers.MoveToBack(conn.place)
 	}
 	if conn.streams > 0 { // the first one has the place of the connection
-		if conn.streams >= StrangerStreams || c.open.Load() >= c.most || c.peers[conn.peer] >= c.perPeer() {
-			c.streams.Add(1)
+		if conn.streams >= StrangerStreams || l.open.Load() >= l.most || l.peers[conn.peer] >= l.perPeer() {
+			l.streams.Add(1)
 			if conn.reset++; conn.reset == MostReset && !conn.known.Load() {
 				_ = conn.Conn.Close() // net/http notices, and gives its place back
 			}
 			return false
 		}
-		c.open.Add(1)
-		c.peers[conn.peer]++
+		l.open.Add(1)
+		l.peers[conn.peer]++
 	}
 	conn.streams++
 	return true
@@ -259,10 +252,10 @@ func (conn *Conn) CloseStream() {
 	if conn == nil {
 		return
 	}
-	conn.c.mu.Lock()
-	defer conn.c.mu.Unlock()
+	conn.l.mu.Lock()
+	defer conn.l.mu.Unlock()
 	if conn.streams--; conn.streams > 0 {
-		conn.c.leave(conn.peer)
+		conn.l.leave(conn.peer)
 	}
 }
 
@@ -290,10 +283,10 @@ func CarriedKey(ctx context.Context) {
 	if conn == nil || conn.known.Load() {
 		return
 	}
-	conn.c.mu.Lock()
-	defer conn.c.mu.Unlock()
+	conn.l.mu.Lock()
+	defer conn.l.mu.Unlock()
 	conn.known.Store(true)
-	conn.c.know(conn)
+	conn.l.know(conn)
 }
 
 // CloseWrite lets net/http end a connection on which the sender still writes without losing the answer.
@@ -308,8 +301,8 @@ func (c *Conn) CloseWrite() error {
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.idle.Stop()
-	c.c.mu.Lock()
-	defer c.c.mu.Unlock()
-	c.c.remove(c)
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	c.l.remove(c)
 	return err
 }

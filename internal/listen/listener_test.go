@@ -88,11 +88,11 @@ func TestLimitedConnectionCanBeHalfClosed(t *testing.T) {
 
 // Connections with a valid key keep their places, but for a few that are always left to strangers: a probe has no key.
 func TestConnectionCounts(t *testing.T) {
-	c := connections{most: 48}
+	c := Listener{most: 48}
 	enter := func(addr string) (*Conn, bool) {
 		near, far := net.Pipe()
 		t.Cleanup(func() { near.Close(); far.Close() })
-		conn := &Conn{Conn: near, c: &c, peer: netip.MustParseAddr(addr)}
+		conn := &Conn{Conn: near, l: &c, peer: netip.MustParseAddr(addr)}
 		return conn, c.enter(conn)
 	}
 	var all []*Conn
@@ -106,7 +106,7 @@ func TestConnectionCounts(t *testing.T) {
 			all = append(all, conn)
 		}
 	}
-	if st := c.stats(); st.RejectedPeers != 6 || st.RejectedAll+st.Replaced != 0 || st.Open != 24 {
+	if st := c.Stats(); st.RejectedPeers != 6 || st.RejectedAll+st.Replaced != 0 || st.Open != 24 {
 		t.Errorf("one peer: got %+v", st)
 	}
 	for range 30 {
@@ -117,7 +117,7 @@ func TestConnectionCounts(t *testing.T) {
 		c.know(conn)
 		all = append(all, conn)
 	}
-	if st := c.stats(); c.known != 45 || st.Open != 48 || st.Replaced != 6 {
+	if st := c.Stats(); c.known != 45 || st.Open != 48 || st.Replaced != 6 {
 		t.Errorf("two peers: got %d known, %+v", c.known, st)
 	}
 	if conn, got := enter("192.0.2.3"); !got {
