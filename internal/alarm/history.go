@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -161,12 +162,9 @@ func (h *history) forget() {
 
 // sorted are all, oldest first. The lock is held.
 func (h *history) sorted() []*kept {
-	out := make([]*kept, 0, len(h.all))
-	for _, k := range h.all {
-		out = append(out, k)
-	}
-	slices.SortFunc(out, func(a, b *kept) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID)) })
-	return out
+	return slices.SortedFunc(maps.Values(h.all), func(a, b *kept) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID, b.ID))
+	})
 }
 
 // write brings the engine up to what is remembered. What it does not take is written the next time.

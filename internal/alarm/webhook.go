@@ -118,7 +118,10 @@ func post(ctx context.Context, client *http.Client, address string, n notice) er
 	r.Header.Set("User-Agent", "sluice")
 	resp, err := client.Do(r)
 	if err != nil {
-		return hideAddress(err)
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without the address
+		}
+		return err
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
@@ -126,12 +129,4 @@ func post(ctx context.Context, client *http.Client, address string, n notice) er
 		return fmt.Errorf("it answered %d", resp.StatusCode)
 	}
 	return nil
-}
-
-// hideAddress takes the address out of an error of the HTTP client.
-func hideAddress(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }
