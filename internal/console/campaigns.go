@@ -52,10 +52,7 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 		p.DatasetID = c.busiest(s)
 	}
 	if !p.First && s.dataset(p.DatasetID) == nil {
-		c.say(w, r, http.StatusNotFound, message{
-			"No such dataset",
-			"There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets",
-		})
+		c.missing(w, r, noDataset)
 		return
 	}
 	p.DatasetPath = alarm.DatasetPath(p.DatasetID) + win.query()
@@ -72,7 +69,7 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 
 // busiest is the dataset of the most events in the last day, or the first.
 func (c *Console) busiest(s *state) string {
-	day, _ := newWindow("day", s.Now)
+	day := newWindow("day", s.Now)
 	view := c.s.Hours.View()
 	defer view.Close()
 	best, most := s.Datasets[0].ID, int64(0)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -70,12 +71,7 @@ func (c *commitLog) at(p uint8, seq uint64) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := c.parts[p]
-	i, _ := slices.BinarySearchFunc(all, seq, func(one commit, seq uint64) int {
-		if one.seq < seq {
-			return -1
-		}
-		return 1
-	})
+	i, _ := slices.BinarySearchFunc(all, seq, func(one commit, seq uint64) int { return cmp.Compare(one.seq, seq) })
 	if i == len(all) || all[i].ms == 0 {
 		return time.Time{}
 	}

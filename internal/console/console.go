@@ -323,8 +323,7 @@ func (c *Console) Run(ctx context.Context) error {
 
 // readExtents asks the engine how much the stream holds.
 func (c *Console) readExtents(ctx context.Context) {
-	x, err := c.s.Stream.Bounds(ctx)
-	if err == nil {
+	if x, err := c.s.Stream.Bounds(ctx); err == nil {
 		c.extents.Store(&x)
 	}
 }

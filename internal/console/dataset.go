@@ -33,14 +33,11 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	d := s.dataset(id)
 	if d == nil {
-		c.say(w, r, http.StatusNotFound, message{
-			"No such dataset",
-			"There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets",
-		})
+		c.missing(w, r, noDataset)
 		return
 	}
 	win := c.pickWindow(r, "day", "week", "month", "year")
-	day, _ := newWindow("day", s.Now)
+	day := newWindow("day", s.Now)
 	p := datasetPage{
 		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: alarm.DiagnosisPath(d.ID) + win.query(),
 		Window:        pageWindow{win.say},
@@ -54,7 +51,8 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 		p.First = c.curl(d.ID, s)
 	}
 	requests := numbers.Requests(win.Window)
-	p.Tiles = append(datasetTiles(sum), requestTile(requests))
+	p.Tiles = append(tiles(sum, hours.Totals{}, hours.Totals{}), requestTile(requests))
+	p.Tiles[0].Share = humanize.Percent(humanize.Share(sum.Accepted, sum.Received())) + " of received"
 	p.Requests = requestChart(win, numbers)
 	p.RequestSum = requestSum(requests, win)
 	p.Chart = volumeChart(win, numbers)
@@ -87,17 +85,12 @@ func policy(d *dataset.Dataset) string {
 	if d.SuppressOptOut {
 		say = "an opt-out removes every identifier"
 	}
-	limit := func(v float64, of string) string {
-		if v <= 0 {
-			return ""
-		}
-		return fmt.Sprintf("%g %s/s", v, of)
-	}
 	parts := []string{say}
-	for _, l := range []string{limit(d.RequestsPerSecond, "requests"), limit(d.EventsPerSecond, "events")} {
-		if l != "" {
-			parts = append(parts, "at most "+l)
-		}
+	if d.RequestsPerSecond > 0 {
+		parts = append(parts, fmt.Sprintf("at most %g requests/s", d.RequestsPerSecond))
+	}
+	if d.EventsPerSecond > 0 {
+		parts = append(parts, fmt.Sprintf("at most %g events/s", d.EventsPerSecond))
 	}
 	if len(parts) == 1 {
 		parts = append(parts, "no rate limit")
@@ -106,25 +99,6 @@ func policy(d *dataset.Dataset) string {
 		parts = append(parts, "rows are kept for "+humanize.Plural(d.RetentionDays, "day", "days"))
 	}
 	return strings.Join(parts, " · ")
-}
-
-func datasetTiles(t hours.Totals) []tile {
-	of := func(n int64) string { return humanize.Percent(humanize.Share(n, t.Accepted)) + " of accepted" }
-	return []tile{
-		{
-			ID: "accepted", Name: "Accepted", Class: "k1", Day: t.Accepted,
-			Share: humanize.Percent(humanize.Share(t.Accepted, t.Received())) + " of received",
-		},
-		{
-			ID: "rejected", Name: "Rejected", Class: "k2", Day: t.Rejected,
-			Share: humanize.Percent(humanize.Share(t.Rejected, t.Received())) + " of received",
-		},
-		{ID: "late", Name: "Late", Class: "k3", Day: t.Late, Share: of(t.Late)},
-		{ID: "restricted", Name: "Restricted", Class: "k4", Day: t.Restricted, Share: of(t.Restricted) +
-			", for measurement only"},
-		{ID: "suppressed", Name: "Suppressed", Class: "k5", Day: t.Suppressed, Share: of(t.Suppressed) +
-			", without identifiers"},
-	}
 }
 
 // requestTile counts requests that were rejected whole.

@@ -101,7 +101,7 @@ func listDatasets(u *url.URL, view hours.View, s *state, win window, by string, 
 	}
 	out := listing{Query: q.Get("q"), Window: q.Get("window"), By: by}
 	query := strings.ToLower(strings.TrimSpace(out.Query))
-	day, _ := newWindow("day", s.Now)
+	day := newWindow("day", s.Now)
 	alarms := s.Words()
 	for _, d := range s.Datasets {
 		if query == "" || strings.Contains(strings.ToLower(d.ID), query) || strings.Contains(strings.ToLower(d.Name), query) {

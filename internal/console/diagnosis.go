@@ -131,7 +131,7 @@ func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time
 		add(id, numbers, w)
 		return out, w
 	}
-	day, _ := newWindow("day", now)
+	day := newWindow("day", now)
 	view := c.s.Hours.View()
 	defer view.Close()
 	for id, d := range view.Datasets() {

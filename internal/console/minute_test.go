@@ -16,7 +16,7 @@ func TestMinutes(t *testing.T) {
 	m.look(at, hours.Totals{Accepted: 10})
 	m.look(at.Add(20*time.Second), hours.Totals{Accepted: 15, Rejected: 1})
 	m.look(at.Add(60*time.Second), hours.Totals{Accepted: 18, Rejected: 1})
-	w, _ := newWindow("hour", at.Add(time.Minute))
+	w := newWindow("hour", at.Add(time.Minute))
 	by := m.over(w)
 	if got, want := by[58], (hours.Totals{Accepted: 15, Rejected: 1}); got != want {
 		t.Errorf("first minute: got %+v, want %+v", got, want)
@@ -28,7 +28,7 @@ func TestMinutes(t *testing.T) {
 		t.Errorf("lately: got %+v", got)
 	}
 	m.look(at.Add(25*time.Hour), hours.Totals{Accepted: 18, Rejected: 1})
-	w, _ = newWindow("hour", at.Add(25*time.Hour))
+	w = newWindow("hour", at.Add(25*time.Hour))
 	for i, s := range m.over(w) {
 		if s != (hours.Totals{}) {
 			t.Errorf("a day later, step %d: got %+v, want nothing", i, s)

@@ -34,7 +34,7 @@ type flowStep struct{ Name, Class, State, Say, More string }
 
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {
-		c.say(w, r, http.StatusNotFound, message{"There is nothing at this path", "The pages are in the menu.", "/"})
+		c.missing(w, r, message{"There is nothing at this path", "The pages are in the menu.", "/"})
 		return
 	}
 	s := c.look()
@@ -63,7 +63,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	for _, t := range by {
 		sum.Add(t)
 	}
-	p.Tiles = overviewTiles(sum, all.Totals(hours.NewWindow(time.Hour, 1, s.Now)), c.minutes.lately(s.Now))
+	p.Tiles = tiles(sum, all.Totals(hours.NewWindow(time.Hour, 1, s.Now)), c.minutes.lately(s.Now))
 	p.Sum = arithmetic(sum, win)
 	if since := s.Started; win.Step == 60 && since.Unix() > win.From {
 		p.Window.Say = "since this node started at " + since.UTC().Format("15:04") + " UTC, by the minute"
@@ -75,8 +75,8 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, http.StatusOK, "overview", "Overview", "/", listEvery(len(s.Datasets)), p)
 }
 
-// overviewTiles are the sums of the window, and beside them what is happening now.
-func overviewTiles(sum, hour, minute hours.Totals) []tile {
+// tiles are the sums of the window, and beside them what is happening now.
+func tiles(sum, hour, minute hours.Totals) []tile {
 	of := func(n int64) string { return humanize.Percent(humanize.Share(n, sum.Accepted)) + " of accepted" }
 	return []tile{
 		{
@@ -115,10 +115,8 @@ func arithmetic(t hours.Totals, w window) string {
 // listWindow is the window for lists of datasets: a week of their numbers by the hour is in memory, and months of all
 // would be read.
 func listWindow(w window, now time.Time) window {
-	name := "day"
 	if w.Steps > 24 && w.Step >= 3600 {
-		name = "week"
+		return newWindow("week", now)
 	}
-	out, _ := newWindow(name, now)
-	return out
+	return newWindow("day", now)
 }

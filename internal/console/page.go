@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 )
 
@@ -39,7 +40,7 @@ var navigation = []link{
 // refreshEvery is how often a page asks again, in seconds: the numbers themselves move when the loader commits.
 const refreshEvery = 3
 
-// show renders a page whole before the first byte goes out, so that a fault is a 500 and not half a page.
+// show renders a page in the layout.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name, title, active string, refresh int,
 	body any,
 ) {
@@ -50,9 +51,14 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name,
 		l.Current = l.Path == active
 		f.Nav = append(f.Nav, l)
 	}
+	c.render(w, status, name, "layout", f)
+}
+
+// render makes a page whole before the first byte goes out, so that a fault is a 500 and not half a page.
+func (c *Console) render(w http.ResponseWriter, status int, page, template string, data any) {
 	var b bytes.Buffer
-	if err := pages[name].ExecuteTemplate(&b, "layout", f); err != nil {
-		c.log.Error("console page", "page", name, "error", err)
+	if err := pages[page].ExecuteTemplate(&b, template, data); err != nil {
+		c.log.Error("console page", "page", page, "error", err)
 		http.Error(w, "This page cannot be shown; the log says why.", http.StatusInternalServerError)
 		return
 	}
@@ -64,8 +70,14 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name,
 // message is a page that says one thing.
 type message struct{ Title, Say, Path string }
 
-func (c *Console) say(w http.ResponseWriter, r *http.Request, status int, m message) {
-	c.show(w, r, status, "message", m.Title, "", 0, m)
+var noDataset = message{
+	"No such dataset",
+	"There is no dataset by this id. Datasets are made with: sluice dataset create ID", "/datasets",
+}
+
+// missing says that there is nothing at an address.
+func (c *Console) missing(w http.ResponseWriter, r *http.Request, m message) {
+	c.show(w, r, http.StatusNotFound, "message", m.Title, "", 0, m)
 }
 
 // headers are those of every answer. No script, style, font or picture but our own; nothing inline; nobody frames us.
@@ -90,13 +102,10 @@ func headers(next http.Handler) http.Handler {
 func windows(u *url.URL, current string, names ...string) []link {
 	var out []link
 	for _, s := range spans {
-		for _, name := range names {
-			if s.name != name {
-				continue
-			}
+		if slices.Contains(names, s.name) {
 			q := u.Query()
-			q.Set("window", name)
-			out = append(out, link{Name: s.label, Path: u.Path + "?" + q.Encode(), Current: name == current})
+			q.Set("window", s.name)
+			out = append(out, link{Name: s.label, Path: u.Path + "?" + q.Encode(), Current: s.name == current})
 		}
 	}
 	return out
@@ -104,13 +113,9 @@ func windows(u *url.URL, current string, names ...string) []link {
 
 // pickWindow is the window the request asks for, or the first of the names.
 func (c *Console) pickWindow(r *http.Request, names ...string) window {
-	asked := r.URL.Query().Get("window")
-	for _, name := range names {
-		if asked == name {
-			w, _ := newWindow(name, c.now())
-			return w
-		}
+	name := r.URL.Query().Get("window")
+	if !slices.Contains(names, name) {
+		name = names[0]
 	}
-	w, _ := newWindow(names[0], c.now())
-	return w
+	return newWindow(name, c.now())
 }

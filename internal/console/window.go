@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/hours"
@@ -15,12 +16,14 @@ type window struct {
 // query keeps the window in the address of another page.
 func (w window) query() string { return "&window=" + w.name }
 
-// spans are the windows a page offers.
-var spans = []struct {
+type span struct {
 	name, label, say string
 	step             time.Duration
 	steps            int
-}{
+}
+
+// spans are the windows a page offers.
+var spans = []span{
 	{"hour", "Hour", "in the last hour, by the minute", time.Minute, 60},
 	{"day", "Day", "in the last 24 hours", time.Hour, 24},
 	{"week", "Week", "in the last 7 days", time.Hour, 7 * 24},
@@ -29,11 +32,7 @@ var spans = []struct {
 }
 
 // newWindow is the span by this name that ends with the step that is running now.
-func newWindow(name string, now time.Time) (window, bool) {
-	for _, s := range spans {
-		if s.name == name {
-			return window{hours.NewWindow(s.step, s.steps, now), s.name, s.say}, true
-		}
-	}
-	return window{}, false
+func newWindow(name string, now time.Time) window {
+	s := spans[slices.IndexFunc(spans, func(s span) bool { return s.name == name })]
+	return window{hours.NewWindow(s.step, s.steps, now), s.name, s.say}
 }
