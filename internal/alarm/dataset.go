@@ -58,25 +58,17 @@ func findDatasets(view hours.View, s *State) *findings {
 	for _, d := range s.Datasets {
 		for i := range d.Keys {
 			k := &d.Keys[i]
-			if f, found := endingKey(d, k, s.Used[k.ID].Accepted, now); found {
-				out.keys = append(out.keys, f)
-			}
-			if f, found := endedKey(d, k, s.Used[k.ID].Rejected, now); found {
-				out.ended = append(out.ended, f)
-			}
+			out.endingKey(d, k, s.Used[k.ID].Accepted, now)
+			out.endedKey(d, k, s.Used[k.ID].Rejected, now)
 		}
 		if d.Disabled {
 			continue
 		}
 		numbers := view.Dataset(d.ID)
 		out.failingRequests(d, numbers, failing[d.ID], s)
-		if f, found := mostlyRejected(d.ID, numbers, recent, day); found {
-			out.rejected = append(out.rejected, f)
-		}
-		if f, found := silent(d.ID, numbers, now); found {
-			out.silent = append(out.silent, f)
-		} else if f, found := dropped(d.ID, numbers, now); found {
-			out.dropped = append(out.dropped, f)
+		out.mostlyRejected(d.ID, numbers, recent, day)
+		if !out.silentDataset(d.ID, numbers, now) {
+			out.droppedEvents(d.ID, numbers, now)
 		}
 		out.unreadConsent(d.ID, numbers, day, s.found.unread)
 	}
@@ -92,7 +84,7 @@ func findDatasets(view hours.View, s *State) *findings {
 }
 
 // mostlyRejected judges by the running hour and the one before, or by the day where they have too few events.
-func mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window) (finding, bool) {
+func (f *findings) mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window) {
 	w, say := recent, "in this hour and the one before"
 	sum := numbers.Totals(w)
 	if sum.Received() < rejectedLeast {
@@ -100,7 +92,7 @@ func mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window)
 		sum = numbers.Totals(w)
 	}
 	if sum.Received() < rejectedLeast || humanize.Share(sum.Rejected, sum.Received()) <= rejectedShare {
-		return finding{}, false
+		return
 	}
 	why := ""
 	if reasons := numbers.Reasons(w); len(reasons) > 0 {
@@ -109,18 +101,16 @@ func mostlyRejected(id string, numbers *hours.Dataset, recent, day hours.Window)
 			why += " at " + reasons[0].Field
 		}
 	}
-	return finding{
-		id, fmt.Sprintf("Dataset %s: %s of its events %s were rejected (%s of %s)%s.", id,
-			humanize.Percent(humanize.Share(sum.Rejected, sum.Received())), say, humanize.Count(sum.Rejected),
-			humanize.Count(sum.Received()), why),
-		DiagnosisPath(id), sum.Rejected,
-	}, true
+	say = fmt.Sprintf("Dataset %s: %s of its events %s were rejected (%s of %s)%s.", id,
+		humanize.Percent(humanize.Share(sum.Rejected, sum.Received())), say, humanize.Count(sum.Rejected),
+		humanize.Count(sum.Received()), why)
+	f.rejected = append(f.rejected, finding{id, say, DiagnosisPath(id), sum.Rejected})
 }
 
-// silent finds a dataset that sends nothing for longer than it usually does.
-func silent(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
+// silentDataset finds a dataset that sends nothing for longer than it usually does.
+func (f *findings) silentDataset(id string, numbers *hours.Dataset, now time.Time) bool {
 	if numbers.Last() == 0 {
-		return finding{}, false
+		return false
 	}
 	since := now.Sub(time.Unix(numbers.Last()+3600, 0)) // hours are what the tables know
 	gap, known := usualGap(numbers, now)
@@ -131,12 +121,11 @@ func silent(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
 	}
 	if since < from || since > silentUntil ||
 		numbers.Totals(hours.NewWindow(time.Hour, int(since/time.Hour)+1, now)).Received() > 0 {
-		return finding{}, false
+		return false
 	}
-	return finding{
-		id, fmt.Sprintf("Dataset %s: no event for %s.%s", id, humanize.Span(since), usual), DatasetPath(id),
-		int64(since),
-	}, true
+	say := fmt.Sprintf("Dataset %s: no event for %s.%s", id, humanize.Span(since), usual)
+	f.silent = append(f.silent, finding{id, say, DatasetPath(id), int64(since)})
+	return true
 }
 
 // usualGap is the longest time without an accepted event in the week before the last one, in whole hours. It is known
@@ -157,45 +146,43 @@ func usualGap(numbers *hours.Dataset, now time.Time) (gap time.Duration, known b
 	return time.Duration(longest) * time.Hour, active >= usualHours
 }
 
-// dropped finds a dataset that has far fewer events than in the same hours of last week.
-func dropped(id string, numbers *hours.Dataset, now time.Time) (finding, bool) {
+// droppedEvents finds a dataset that has far fewer events than in the same hours of last week.
+func (f *findings) droppedEvents(id string, numbers *hours.Dataset, now time.Time) {
 	recent := hours.NewWindow(time.Hour, dropHours, now.Add(-time.Hour)) // whole hours
 	before := recent
 	before.From -= 7 * 86400
 	then, is := numbers.Totals(before).Accepted, numbers.Totals(recent).Accepted
 	if then < dropLeast || float64(is) >= dropShare*float64(then) {
-		return finding{}, false
+		return
 	}
-	return finding{
-		id, fmt.Sprintf("Dataset %s: %s accepted in the last %d whole hours, and %s in the same hours of last week.", id,
-			humanize.Plural(is, "event was", "events were"), dropHours, humanize.Count(then)),
-		DatasetPath(id), then - is,
-	}, true
+	say := fmt.Sprintf("Dataset %s: %s accepted in the last %d whole hours, and %s in the same hours of last week.", id,
+		humanize.Plural(is, "event was", "events were"), dropHours, humanize.Count(then))
+	f.dropped = append(f.dropped, finding{id, say, DatasetPath(id), then - is})
 }
 
-func endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) (finding, bool) {
+// endingKey finds a key that is in use and ends soon.
+func (f *findings) endingKey(d *dataset.Dataset, k *dataset.KeyInfo, used, now time.Time) {
 	left := k.Expires.Sub(now)
 	if d.Disabled || !k.Live(now) || k.Expires.IsZero() || left > keyEnding || now.Sub(used) > KeyInUse {
-		return finding{}, false
+		return
 	}
-	return finding{
-		d.ID, fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, humanize.Span(left)),
-		DatasetPath(d.ID), -int64(left),
-	}, true
+	say := fmt.Sprintf("Dataset %s: key %s is in use and ends in %s.", d.ID, k.ID, humanize.Span(left))
+	f.keys = append(f.keys, finding{d.ID, say, DatasetPath(d.ID), -int64(left)})
 }
 
 // endedKey finds a key that is presented though it was revoked or has expired.
-func endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) (finding, bool) {
+func (f *findings) endedKey(d *dataset.Dataset, k *dataset.KeyInfo, rejected, now time.Time) {
 	since := now.Sub(rejected)
 	if k.Live(now) || since > KeyInUse {
-		return finding{}, false
+		return
 	}
 	state := "expired"
 	if !k.Revoked.IsZero() {
 		state = "revoked"
 	}
-	return finding{d.ID, fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state,
-		humanize.Ago(now, rejected)), DatasetPath(d.ID), -int64(since)}, true
+	say := fmt.Sprintf("Dataset %s: key %s is %s and still in use, last %s.", d.ID, k.ID, state,
+		humanize.Ago(now, rejected))
+	f.ended = append(f.ended, finding{d.ID, say, DatasetPath(d.ID), -int64(since)})
 }
 
 // Words are the alarms of datasets, each in a word and a class; of several the worst.
