@@ -158,11 +158,15 @@ func loadNamespace(_ *Catalog, w http.ResponseWriter, r *http.Request, names []s
 }
 
 func namespaceExists(_ *Catalog, w http.ResponseWriter, _ *http.Request, names []string) error {
-	if err := known(names[0]); err != nil {
-		return err
+	return noContent(w, known(names[0]))
+}
+
+// noContent says that all is well, or returns what is not.
+func noContent(w http.ResponseWriter, err error) error {
+	if err == nil {
+		w.WriteHeader(http.StatusNoContent)
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return err
 }
 
 func tables(_ *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
@@ -236,11 +240,8 @@ func matches(headers []string, tag string) bool {
 }
 
 func tableExists(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
-	if _, err := c.table(r, names); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	_, err := c.table(r, names)
+	return noContent(w, err)
 }
 
 // metrics takes a client's report of a scan, and keeps nothing of it.

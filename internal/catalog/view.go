@@ -52,11 +52,7 @@ func knownView(names []string) error {
 }
 
 func viewExists(_ *Catalog, w http.ResponseWriter, _ *http.Request, names []string) error {
-	if err := knownView(names); err != nil {
-		return err
-	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return noContent(w, knownView(names))
 }
 
 // loadView hands a view out, with the settings that were saved.
