@@ -34,7 +34,7 @@ func TestOpenBesideAnErasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	erased := int64(0)
-	open := func() {
+	look := func() {
 		t.Helper()
 		slow := &beforeReading{store, func() {
 			gone, err := other.Delete(t.Context(), Condition[sample]{Match: func(*sample) bool { return true }}, nil)
@@ -43,7 +43,7 @@ func TestOpenBesideAnErasure(t *testing.T) {
 			}
 			erased += gone.Rows
 		}}
-		table, err := Open(t.Context(), sampleSchema, Options{Store: slow, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour})
+		table, err := open(t.Context(), sampleSchema, Options{Store: slow, Now: func() time.Time { return noon }, SnapshotRetention: 24 * time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,9 +51,9 @@ func TestOpenBesideAnErasure(t *testing.T) {
 			t.Errorf("got %d rows and %d times damage, want none", len(rows), table.damage.Load())
 		}
 	}
-	open()
+	look()
 	appendOne(t, other, 3)
-	open()
+	look()
 	if erased == 0 {
 		t.Error("got no row erased")
 	}
