@@ -213,7 +213,7 @@ func (f *Feed) events(w http.ResponseWriter, r *http.Request, reader *dataset.Re
 		return err
 	}
 	_ = out.write(append(line, '\n'))
-	_ = out.flush()
+	_ = out.buffer.Flush()
 	return nil
 }
 
@@ -307,13 +307,6 @@ func (o *output) Write(b []byte) (int, error) {
 		o.err = err
 	}
 	return n, err
-}
-
-func (o *output) flush() error {
-	if o.buffer == nil {
-		return nil
-	}
-	return o.buffer.Flush()
 }
 
 // end lets the buffer be used for other answers. What net/http still has to write has its time, too.
