@@ -254,10 +254,8 @@ func appendExtra(b []byte, res *event.Result) []byte {
 		return b
 	}
 	if res.Batch {
-		b = append(b, `,"accepted":`...)
-		b = strconv.AppendInt(b, int64(len(res.Rows)), 10)
-		b = append(b, `,"rejected":`...)
-		b = strconv.AppendInt(b, int64(res.Rejected), 10)
+		b = appendCount(b, `,"accepted":`, len(res.Rows))
+		b = appendCount(b, `,"rejected":`, res.Rejected)
 		b = appendProblems(b, res, false)
 	}
 	return appendRemarks(b, res)

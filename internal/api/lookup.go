@@ -86,16 +86,11 @@ func appendSubmission(b []byte, name string, sub *submission.Submission, process
 	b = submission.AppendTime(b, sub.ReceivedAt)
 	b = append(b, `","status":"`...)
 	b = append(b, status...)
-	b = append(b, `","accepted":`...)
-	b = strconv.AppendInt(b, int64(n.Accepted), 10)
-	b = append(b, `,"rejected":`...)
-	b = strconv.AppendInt(b, int64(n.Rejected), 10)
-	b = append(b, `,"late":`...)
-	b = strconv.AppendInt(b, int64(n.Late), 10)
-	b = append(b, `,"restricted":`...)
-	b = strconv.AppendInt(b, int64(n.Restricted), 10)
-	b = append(b, `,"suppressed":`...)
-	return strconv.AppendInt(b, int64(n.Suppressed), 10)
+	b = appendCount(b, `","accepted":`, n.Accepted)
+	b = appendCount(b, `,"rejected":`, n.Rejected)
+	b = appendCount(b, `,"late":`, n.Late)
+	b = appendCount(b, `,"restricted":`, n.Restricted)
+	return appendCount(b, `,"suppressed":`, n.Suppressed)
 }
 
 func appendOutcomes(b []byte, rows []event.Row) []byte {
@@ -105,8 +100,7 @@ func appendOutcomes(b []byte, rows []event.Row) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, `{"index":`...)
-		b = strconv.AppendInt(b, int64(r.SubmissionIndex), 10)
+		b = appendCount(b, `{"index":`, int(r.SubmissionIndex))
 		b = append(b, `,"event_id":"`...)
 		b = r.EventID.Append(b)
 		b = append(b, `","event_type":`...)

@@ -126,10 +126,14 @@ func appendCounts(b []byte, rejections []event.Rejection) []byte {
 		}
 		b = append(b, '"')
 		b = append(b, code...)
-		b = append(b, `":`...)
-		b = strconv.AppendInt(b, int64(events[code]), 10)
+		b = appendCount(b, `":`, events[code])
 	}
 	return append(b, '}')
+}
+
+// appendCount adds a number and what stands before it.
+func appendCount(b []byte, name string, n int) []byte {
+	return strconv.AppendInt(append(b, name...), int64(n), 10)
 }
 
 // appendErrors adds the list of errors. seen adds what the events have instead to the hints: not in a receipt, which
@@ -176,8 +180,7 @@ func appendProblem(b []byte, i int, indexed bool, index int, name string, code e
 	}
 	b = append(b, '{')
 	if indexed {
-		b = append(b, `"index":`...)
-		b = strconv.AppendInt(b, int64(index), 10)
+		b = appendCount(b, `"index":`, index)
 		b = append(b, ',')
 	}
 	b = append(b, name...)

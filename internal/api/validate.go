@@ -63,10 +63,8 @@ const answerStep = 1 << 20
 func (v validation) append(b []byte, res *event.Result) ([]byte, error) {
 	b = append(b, `{"valid":`...)
 	b = strconv.AppendBool(b, res.Rejected == 0)
-	b = append(b, `,"accepted":`...)
-	b = strconv.AppendInt(b, int64(len(res.Rows)), 10)
-	b = append(b, `,"rejected":`...)
-	b = strconv.AppendInt(b, int64(res.Rejected), 10)
+	b = appendCount(b, `,"accepted":`, len(res.Rows))
+	b = appendCount(b, `,"rejected":`, res.Rejected)
 	b = appendProblems(b, res, true)
 	b = appendRemarks(b, res)
 	b = append(b, `,"events":[`...)
@@ -88,8 +86,7 @@ func (v validation) append(b []byte, res *event.Result) ([]byte, error) {
 
 // appendEffect adds what would become of one valid event, with its GPP string decoded or without.
 func appendEffect(b []byte, row *event.Row, d *event.Detail, decoded bool) []byte {
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(row.SubmissionIndex), 10)
+	b = appendCount(b, `{"index":`, int(row.SubmissionIndex))
 	b = append(b, `,"event":`...)
 	b = event.AppendJSON(b, row)
 	b = append(b, `,"privacy":"`...)
