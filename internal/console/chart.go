@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/hours"
+	"sluice/internal/humanize"
 )
 
 // chart is numbers over time: a table on the page, which the script draws.
@@ -147,4 +148,9 @@ type barRow struct {
 	Name, Note, Class string
 	Count             int64
 	Share             float64
+}
+
+// add adds a part of a whole.
+func (b *bars) add(name, note, class string, count, whole int64) {
+	b.Rows = append(b.Rows, barRow{name, note, class, count, humanize.Share(count, whole)})
 }

@@ -103,9 +103,12 @@ func (c *collector) label(s *state) map[string]bool {
 func perKey(live bool, of func(*state, *dataset.KeyInfo) time.Time) func(*state, put) {
 	return func(s *state, p put) {
 		for _, d := range s.Datasets {
+			if !s.labels[d.ID] {
+				continue
+			}
 			for i := range d.Keys {
 				k := &d.Keys[i]
-				if t := of(s, k); s.labels[d.ID] && k.Live(s.Now) == live && !t.IsZero() {
+				if t := of(s, k); k.Live(s.Now) == live && !t.IsZero() {
 					p(unix(t), d.ID, k.ID)
 				}
 			}

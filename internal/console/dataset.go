@@ -15,7 +15,7 @@ type datasetPage struct {
 	ID, Name, State, Class, Policy, Sum, DiagnosisPath string
 	CampaignsPath                                      string
 	First                                              string // how to send the first event; empty once there was one
-	Window                                             pageWindow
+	Window                                             string // in words
 	Windows                                            []link
 	Tiles                                              []tile
 	Chart, Requests                                    chart
@@ -40,7 +40,7 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	day := newWindow("day", s.Now)
 	p := datasetPage{
 		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: alarm.DiagnosisPath(d.ID) + win.query(),
-		Window:        pageWindow{win.say},
+		Window:        win.say,
 		CampaignsPath: campaignsPath(d.ID) + win.query(),
 		Windows:       windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
 	}
@@ -130,10 +130,7 @@ func groupBars(groups []hours.Group, whole int64, b bars) bars {
 	notes := map[string]string{"measurement_only": "restricted"}
 	for i := range groups {
 		g := &groups[i]
-		b.Rows = append(b.Rows, barRow{
-			Name: g.Name, Note: notes[g.Name], Class: classes[g.Name], Count: g.Count,
-			Share: humanize.Share(g.Count, whole),
-		})
+		b.add(g.Name, notes[g.Name], classes[g.Name], g.Count, whole)
 	}
 	return b
 }
@@ -153,13 +150,10 @@ func identifierBars(d *hours.Dataset, w window, accepted int64) bars {
 	}
 	for _, i := range identifierNames {
 		n := d.Count(hours.KindIdentifiers, i.name, w.Window)
-		b.Rows = append(b.Rows, barRow{Name: i.member, Note: i.note, Count: n, Share: humanize.Share(n, accepted)})
+		b.add(i.member, i.note, "", n, accepted)
 	}
 	if n := accepted - d.Count(hours.KindIdentifiers, "any", w.Window); n > 0 {
-		b.Rows = append(b.Rows, barRow{
-			Name: "none", Note: "suppressed", Class: "k5", Count: n,
-			Share: humanize.Share(n, accepted),
-		})
+		b.add("none", "suppressed", "k5", n, accepted)
 	}
 	return b
 }
@@ -182,10 +176,7 @@ func ageBars(d *hours.Dataset, w window, accepted int64) bars {
 		if name == "future" && n == 0 {
 			continue
 		}
-		b.Rows = append(b.Rows, barRow{
-			Name: ages[name].say, Class: ages[name].class, Count: n,
-			Share: humanize.Share(n, accepted),
-		})
+		b.add(ages[name].say, "", ages[name].class, n, accepted)
 	}
 	return b
 }
@@ -196,10 +187,7 @@ func rejectedBars(reasons []hours.Reason, sum hours.Totals) bars {
 		Empty: "No event was rejected in this window.",
 	}
 	for _, r := range reasons {
-		b.Rows = append(b.Rows, barRow{
-			Name: r.Code, Note: r.Field, Class: "k2", Count: r.Events,
-			Share: humanize.Share(r.Events, sum.Received()),
-		})
+		b.add(r.Code, r.Field, "k2", r.Events, sum.Received())
 		if len(b.Rows) == 8 {
 			break
 		}

@@ -66,12 +66,12 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 	affected, listed := c.affected(p.DatasetID, numbers, win, s.Now)
 	requests := numbers.Requests(win.Window)
 	for i := range requests.ByCode {
-		if g := &requests.ByCode[i]; kindOf(g.Name) == event.RequestKind { // the others are among the reasons
+		if g := &requests.ByCode[i]; codeInfo(g.Name).Kind == event.RequestKind { // the others are among the reasons
 			p.Cases = append(p.Cases, c.diagnoseRequests(g, win, requests, affected[caseKey{code: g.Name}], listed, s.Now))
 		}
 	}
 	for _, reason := range numbers.Reasons(win.Window) {
-		if reason.Events == 0 && kindOf(reason.Code) == event.RequestKind {
+		if reason.Events == 0 && codeInfo(reason.Code).Kind == event.RequestKind {
 			continue // counted as requests
 		}
 		p.Cases = append(p.Cases, c.diagnose(reason, win, sum, affected[caseKey{reason.Code, reason.Field}], listed, s.Now))
@@ -118,7 +118,7 @@ func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time
 		}
 		requests := d.Requests(w.Window)
 		for _, g := range requests.ByCode {
-			if kindOf(g.Name) != event.RequestKind {
+			if codeInfo(g.Name).Kind != event.RequestKind {
 				continue
 			}
 			_, onset := d.RejectedRequests(g.Name, w.Window)
@@ -163,7 +163,6 @@ func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []af
 	f.AddTo(by, w.Window)
 	d.Trend = ended(by)
 	d.First, d.Last = hourOf(f.First, now), lastHour(now, f.Last)
-	d.Meaning, d.Remedy = explain(f.Code)
 	c.list(&d, f, sets, w, listed, now)
 	return d
 }
@@ -177,14 +176,15 @@ func (c *Console) diagnoseRequests(
 	by := make([]int64, w.Steps)
 	g.AddTo(by, w.Window)
 	d.Trend = ended(by)
-	d.Meaning, d.Remedy = explain(g.Name)
 	c.list(&d, hours.Reason{Code: g.Name}, sets, w, listed, now)
 	return d
 }
 
-// list adds the datasets to a case, and what their senders were told. listed is the window of the numbers of the
-// datasets.
+// list adds to a case what its code means, the datasets, and what their senders were told. listed is the window of the
+// numbers of the datasets.
 func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, listed window, now time.Time) {
+	info := codeInfo(f.Code)
+	d.Meaning, d.Remedy = info.Meaning, info.Remedy
 	if len(sets) > caseDatasets {
 		d.MoreDatasets = humanize.Count(len(sets) - caseDatasets)
 		sets = sets[:caseDatasets]
@@ -210,7 +210,7 @@ func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, 
 // said are the messages that the senders of a dataset got for a reason. One that says no more than the code does is
 // left out.
 func (c *Console) said(dataset string, f hours.Reason, now time.Time) (out []caseSaid) {
-	_, remedy := explain(f.Code)
+	remedy := codeInfo(f.Code).Remedy
 	for _, m := range c.s.API.Journal.Said(dataset, event.Code(f.Code), f.Field, now) {
 		said := caseSaid{Message: m.Message, When: humanize.Plural(m.Requests, "answer", "answers") + ", the last one " +
 			humanize.Ago(now, m.Last)}
@@ -264,24 +264,17 @@ func hourOf(at int64, now time.Time) string {
 	return time.Unix(at, 0).UTC().Format("2 Jan 2006, 15:00")
 }
 
-func kindOf(code string) event.Kind {
+// codeInfo is what the one table of codes has about a code.
+func codeInfo[T ~string](code T) event.CodeInfo {
 	info, _ := event.LookupCode(event.Code(code))
-	return info.Kind
-}
-
-// explain gives a code's meaning and remedy, from the one table of codes.
-func explain(code string) (meaning, remedy string) {
-	info, _ := event.LookupCode(event.Code(code))
-	return info.Meaning, info.Remedy
+	return info
 }
 
 // unreadLine is what the page says about consent of one dataset that is not read.
 type unreadLine struct {
 	Say     string
-	Reasons []unreadReason
+	Reasons []event.CodeInfo
 }
-
-type unreadReason struct{ Code, Meaning, Remedy string }
 
 // unreadLines are those of one dataset, or of all.
 func unreadLines(s *state, datasetID string) (out []unreadLine) {
@@ -291,8 +284,7 @@ func unreadLines(s *state, datasetID string) (out []unreadLine) {
 		}
 		line := unreadLine{Say: u.Say}
 		for _, c := range u.Codes {
-			meaning, remedy := explain(string(c.Code))
-			line.Reasons = append(line.Reasons, unreadReason{string(c.Code), meaning, remedy})
+			line.Reasons = append(line.Reasons, codeInfo(c.Code))
 		}
 		out = append(out, line)
 	}

@@ -13,7 +13,7 @@ type overviewPage struct {
 	Verdict  verdict
 	First    bool // there is no dataset yet
 	Tiles    []tile
-	Window   pageWindow
+	Window   string // in words
 	Windows  []link
 	Chart    chart
 	Sum      string
@@ -22,8 +22,6 @@ type overviewPage struct {
 	List     listing
 	Listed   string // the window of List
 }
-
-type pageWindow struct{ Say string }
 
 type tile struct {
 	ID, Name, Class, Share string
@@ -40,7 +38,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	win := c.pickWindow(r, "day", "hour", "week", "month", "year")
 	p := overviewPage{
-		Verdict: judge(s), First: len(s.Datasets) == 0, Window: pageWindow{win.say},
+		Verdict: judge(s), First: len(s.Datasets) == 0, Window: win.say,
 		Windows: windows(r.URL, win.name, "hour", "day", "week", "month", "year"), Flow: flow(s),
 	}
 	view := c.s.Hours.View()
@@ -66,7 +64,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	p.Tiles = tiles(sum, all.Totals(hours.NewWindow(time.Hour, 1, s.Now)), c.minutes.lately(s.Now))
 	p.Sum = arithmetic(sum, win)
 	if since := s.Started; win.Step == 60 && since.Unix() > win.From {
-		p.Window.Say = "since this node started at " + since.UTC().Format("15:04") + " UTC, by the minute"
+		p.Window = "since this node started at " + since.UTC().Format("15:04") + " UTC, by the minute"
 		p.Sum = "This node started at " + since.UTC().Format("15:04") + " UTC: what came before is on Day. " + p.Sum
 	}
 	if !c.s.Hours.Complete() {

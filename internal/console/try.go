@@ -115,12 +115,11 @@ func answer(text string, policy event.Policy, now time.Time) *tryAnswer {
 			Errors: []tryRemark{{string(bad.Code), bad.Field, bad.Message, bad.Hint}},
 		}
 	case res.Foreign:
-		_, remedy := explain(string(event.DatasetForbidden))
 		return &tryAnswer{
 			Title: "The request would be rejected", Verdict: "403", Class: "bad",
 			Errors: []tryRemark{{
 				string(event.DatasetForbidden), "/data_set_id",
-				"An event names another dataset than the one chosen.", remedy,
+				"An event names another dataset than the one chosen.", codeInfo(event.DatasetForbidden).Remedy,
 			}},
 		}
 	}
