@@ -491,8 +491,8 @@ func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {
 	}
 	// Who loads a partition knows its watermark better than what was written down: a table may have been rolled back.
 	held := map[uint8]uint64{}
-	for _, n := range v.Nodes {
-		for _, l := range n.Loads {
+	for i := range v.Nodes {
+		for _, l := range v.Nodes[i].Loads {
 			held[l.Partition] = max(held[l.Partition], l.Watermark)
 		}
 	}

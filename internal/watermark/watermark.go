@@ -92,7 +92,8 @@ func (p *Progress) Has(from Origin) (done bool, err error) {
 // After is the progress when what an origin holds is in the table.
 func (p *Progress) After(from Origin) *Progress {
 	next := &Progress{
-		Stream: cmp.Or(from.Stream, p.Stream), Watermarks: map[uint8]uint64{}, Settled: map[uint8]uint64{}, Deleted: p.Deleted,
+		Stream: cmp.Or(from.Stream, p.Stream), Deleted: p.Deleted,
+		Watermarks: map[uint8]uint64{}, Settled: map[uint8]uint64{},
 	}
 	maps.Copy(next.Watermarks, p.Watermarks)
 	maps.Copy(next.Settled, p.Settled)
