@@ -25,7 +25,10 @@ type translation struct {
 // move takes one value to its place. A place that is filled already keeps what it has.
 func (t *translation) move(m move, v any) *event.Error {
 	t.used[m.from] = true
-	if list, ok := v.([]any); ok && m.how != asInts && !consentHow(m.how) && !strings.HasPrefix(m.to, "custom_data.") {
+	if consentHow(m.how) {
+		return t.consent(m, v)
+	}
+	if list, ok := v.([]any); ok && m.how != asInts && !strings.HasPrefix(m.to, "custom_data.") {
 		if len(list) == 0 {
 			return nil
 		}
@@ -47,8 +50,6 @@ func (t *translation) move(m move, v any) *event.Error {
 		return t.identifier(m, v, client.HashIPv4)
 	case asSource:
 		t.put(m.to, sourceOf(v))
-	case asFlag, asEnabled, asATT, asGranted, asRefusal:
-		return t.consent(m, v)
 	case asNothing:
 	default:
 		t.put(m.to, v)
@@ -182,10 +183,7 @@ func instantOf(v any, how string) any {
 			return at.Unix()
 		}
 	}
-	n, ok := v.(json.Number)
-	if s, isString := v.(string); isString && input.IsNumber([]byte(s)) {
-		n, ok = json.Number(s), true
-	}
+	n, ok := numberOf(v).(json.Number)
 	if !ok {
 		return v
 	}
