@@ -235,7 +235,7 @@ func createCheckpoint(path string, h header) (*checkpoint, error) {
 		err = f.Truncate(0)
 	}
 	if err == nil {
-		err = c.write(h)
+		err = write(c, h)
 	}
 	if err == nil {
 		err = durable.Sync(filepath.Dir(path))
@@ -248,10 +248,10 @@ func createCheckpoint(path string, h header) (*checkpoint, error) {
 }
 
 // write adds a line for each value and syncs them together.
-func (c *checkpoint) write(values ...any) error {
+func write[T header | entry](c *checkpoint, values ...T) error {
 	var b []byte
-	for _, v := range values {
-		line, err := json.Marshal(v)
+	for i := range values {
+		line, err := json.Marshal(&values[i])
 		if err != nil {
 			return err
 		}
@@ -268,11 +268,7 @@ func (c *checkpoint) write(values ...any) error {
 
 // commit makes entries durable and then counts them.
 func (c *checkpoint) commit(entries []entry) error {
-	values := make([]any, len(entries))
-	for i := range entries {
-		values[i] = entries[i]
-	}
-	if err := c.write(values...); err != nil {
+	if err := write(c, entries...); err != nil {
 		return err
 	}
 	for _, m := range entries {

@@ -234,7 +234,8 @@ func Ask(ctx context.Context, c *client.Client, req Request) ([]RejectedRow, err
 	if err != nil {
 		return nil, err
 	}
-	return name(req.Lines, withoutProblem(req, v.Problems), v.Problems, event.BatchRejected, "The service would reject the row."), nil
+	return name(req.Lines, withoutProblem(req, v.Problems), v.Problems, event.BatchRejected,
+		"The service would reject the row."), nil
 }
 
 // Results are recorded together: a sync for each batch would take the disk from a service on the same machine. What a
