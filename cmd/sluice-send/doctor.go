@@ -106,25 +106,17 @@ func (p *program) examine(ctx context.Context, c *client.Client) []finding {
 }
 
 func contactFault(err error) finding {
+	remedy := "Check --url, DNS, firewall and, for https, the certificate."
 	e, ok := errors.AsType[*client.Error](err)
 	switch {
 	case ok && e.KeyRejected():
 		return finding{"key", false, err.Error(), "Check that the key is the dataset's, whole, and not revoked.", exitKey}
 	case ok && e.Code == "":
-		return finding{
-			"service", false, err.Error(), "Something else answers at this address; check --url and any proxy.",
-			exitUnreachable,
-		}
+		remedy = "Something else answers at this address; check --url and any proxy."
 	case ok:
-		return finding{
-			"service", false, err.Error(), "The service is there but cannot answer now; try again later.",
-			exitUnreachable,
-		}
+		remedy = "The service is there but cannot answer now; try again later."
 	}
-	return finding{
-		"service", false, err.Error(), "Check --url, DNS, firewall and, for https, the certificate.",
-		exitUnreachable,
-	}
+	return finding{"service", false, err.Error(), remedy, exitUnreachable}
 }
 
 // maxSkew is how far ahead of the service a clock may be before its fresh events are rejected: the rule's five
