@@ -94,7 +94,7 @@ The backup holds personal data and the secret of submission ids: only its owner 
 // backUpFinally backs a stopped data directory up that is not used any more. The order: the mark, then the backup. A
 // crash or an error in between leaves a directory that refuses to serve, and no whole backup: the same again makes one.
 func backUpFinally(cmd *cobra.Command, to string) error {
-	dir, _ := cmd.Flags().GetString("data")
+	dir := flagText(cmd, "data")
 	if err := dataExists(cmd); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ const finalMark = "backup.final"
 
 // undoFinal lets a data directory serve again.
 func undoFinal(cmd *cobra.Command) error {
-	dir, _ := cmd.Flags().GetString("data")
+	dir := flagText(cmd, "data")
 	if err := os.Remove(filepath.Join(dir, finalMark)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("no final backup of %s was made", dir)
 	} else if err != nil {
@@ -151,7 +151,7 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 	if err != nil {
 		return err
 	}
-	l, _, err := openSettled(cmd, true, lakeToRead)
+	l, err := openSettled(cmd, true, lakeToRead)
 	if err != nil && !errors.Is(err, errNotSettled) { // what the tables do not have yet is in the stream
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}

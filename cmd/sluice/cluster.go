@@ -33,10 +33,7 @@ when there are problems. It works for an embedded engine, too.`,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := dataExists(cmd); err != nil { // this command only looks: it makes nothing
-			return failed(err)
-		}
-		e, err := openEngine(cmd)
+		e, err := openService(cmd) // this command only looks: it makes nothing
 		if err != nil {
 			return failed(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,20 +27,11 @@ var clusterVariable = regexp.MustCompile(`^SLUICE_([A-Z0-9_]+_)?` +
 // variables are the names of all variables that set a flag of some command.
 func variables(root *cobra.Command) map[string]bool {
 	known := map[string]bool{}
-	var walk func(*cobra.Command)
-	walk = func(cmd *cobra.Command) {
-		add := func(f *pflag.Flag) {
-			if hasVariable(cmd, f) {
-				known[environmentName(f.Name)] = true
-			}
+	eachFlag(root, func(cmd *cobra.Command, f *pflag.Flag) {
+		if hasVariable(cmd, f) {
+			known[environmentName(f.Name)] = true
 		}
-		cmd.Flags().VisitAll(add)
-		cmd.PersistentFlags().VisitAll(add)
-		for _, sub := range cmd.Commands() {
-			walk(sub)
-		}
-	}
-	walk(root)
+	})
 	return known
 }
 
@@ -137,8 +127,7 @@ it says so, and shows "unknown" for what only the engine knows.`,
 		if *asJSON {
 			return failed(printJSON(cmd.OutOrStdout(), list))
 		}
-		w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-		fmt.Fprintln(w, "SETTING\tVALUE\tFROM")
+		w := table(cmd, "SETTING\tVALUE\tFROM")
 		for _, s := range list {
 			fmt.Fprintf(w, "--%s\t%s\t%s\n", s.Flag, s.Value, s.from())
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -179,8 +178,7 @@ func newDatasetList() *cobra.Command {
 				fmt.Fprintln(cmd.ErrOrStderr(), "There is no dataset yet. Make one with: sluice dataset create ID")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tNAME\tSTATE\tLIVE KEYS\tOPT-OUT\tREQUESTS/S\tEVENTS/S\tRETENTION\tCREATED")
+			w := table(cmd, "ID\tNAME\tSTATE\tLIVE KEYS\tOPT-OUT\tREQUESTS/S\tEVENTS/S\tRETENTION\tCREATED")
 			for _, d := range all {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", d.ID, d.Name, state(d), liveKeys(d),
 					optOutName(d), limitText(d.RequestsPerSecond), limitText(d.EventsPerSecond), retentionText(d),

@@ -81,7 +81,7 @@ func datasetSpan(cmd *cobra.Command, id string) (keys int, has lake.Contents, er
 	if err != nil {
 		return 0, has, err
 	}
-	l, _, err := openSettled(cmd, true, lakeToRead)
+	l, err := openSettled(cmd, true, lakeToRead)
 	if err == nil {
 		has, err = l.Contents(cmd.Context(), id, time.Time{})
 	}
@@ -135,7 +135,7 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 		return failed(fmt.Errorf("the keys of %s have ended, and its rows are not all deleted; run the command again, or "+
 			"let a server finish it: %w", id, err))
 	}
-	l, _, err := openSettled(cmd, true, lakeOf)
+	l, err := openSettled(cmd, true, lakeOf)
 	if err != nil {
 		return unfinished(err)
 	}
@@ -241,7 +241,7 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun bool) e
 		}
 		return nil
 	}
-	l, _, err := openSettled(cmd, false, lakeToRead)
+	l, err := openSettled(cmd, false, lakeToRead)
 	if err != nil {
 		return failed(err)
 	}

@@ -45,7 +45,7 @@ that is not empty. Without it, the directory is temporary and the demo deletes i
 		if rate < 0 || rate > 10_000 {
 			return errors.New("--rate is 0 to 10000")
 		}
-		dir, _ := cmd.Flags().GetString("data")
+		dir := flagText(cmd, "data")
 		temporary := !cmd.Flags().Changed("data")
 		if temporary {
 			var err error

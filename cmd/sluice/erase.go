@@ -173,7 +173,7 @@ type erasing interface {
 
 // countErasure says what an erasure would do.
 func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
-	l, _, err := openSettled(cmd, false, lakeToRead)
+	l, err := openSettled(cmd, false, lakeToRead)
 	if err != nil {
 		return notErased(err)
 	}
@@ -206,7 +206,7 @@ func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 // a server when it starts.
 func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	ctx := cmd.Context()
-	if _, _, err := openSettled(cmd, false, lakeToRead); err != nil {
+	if _, err := openSettled(cmd, false, lakeToRead); err != nil {
 		return notErased(err)
 	}
 	if err := j.suppress(cmd); err != nil {
@@ -226,13 +226,15 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	if err := step("erase.noted"); err != nil {
 		return err
 	}
-	l, age, err := openSettled(cmd, false, lakeOf)
+	l, err := openSettled(cmd, false, lakeOf)
 	if err != nil {
 		return notErased(err)
 	}
 	var done lake.Erased
 	var before deletion.Done
-	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
+	var copies time.Duration // how long the stream keeps them
+	err = withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) error {
+		copies = retention
 		return t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
 			if w.Pending() {
 				if before, err = deletion.Finish(ctx, t, l, w, (*erasure.Tombstone).Unfinished); err != nil {
@@ -262,7 +264,7 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 			time.Sleep(rest) // times of receipt are in seconds: what is received after the command must be a later one
 		}
 	}
-	until := time.Now().Add(age).UTC().Truncate(time.Second)
+	until := time.Now().Add(copies).UTC().Truncate(time.Second)
 	// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
 	detail := j.detail()
 	detail["rows"] = strconv.FormatInt(done.Rows, 10)
@@ -399,9 +401,9 @@ func (j *eraseOne) leftovers(cmd *cobra.Command, l *lake.Lake) (out *leftover, e
 	if out.Mentions, err = l.Mentions(cmd.Context(), j.Predicate); err != nil {
 		return nil, err
 	}
-	dir, _ := cmd.Flags().GetString("data")
-	out.Quarantined, out.Searched, err = loader.SearchQuarantine(filepath.Join(dir, "quarantine"),
-		j.EmailSHA256+j.IFA+j.IPSHA256+j.PartnerID)
+	quarantine := filepath.Join(flagText(cmd, "data"), "quarantine")
+	text := j.EmailSHA256 + j.IFA + j.IPSHA256 + j.PartnerID
+	out.Quarantined, out.Searched, err = loader.SearchQuarantine(quarantine, text)
 	if out.Quarantined == nil {
 		out.Quarantined = []string{}
 	}

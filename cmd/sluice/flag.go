@@ -50,16 +50,21 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 var fromVariable = map[string]bool{}
 
 // documentEnvironment names the variable of a flag in its help text.
-func documentEnvironment(cmd *cobra.Command) {
-	name := func(f *pflag.Flag) {
+func documentEnvironment(root *cobra.Command) {
+	eachFlag(root, func(cmd *cobra.Command, f *pflag.Flag) {
 		if hasVariable(cmd, f) && f.Name != "help" && f.Name != "version" && !strings.Contains(f.Usage, "$SLUICE_") {
 			f.Usage += " ($" + environmentName(f.Name) + ")"
 		}
-	}
-	cmd.PersistentFlags().VisitAll(name)
-	cmd.Flags().VisitAll(name)
+	})
+}
+
+// eachFlag visits the flags of a command and of all commands below it.
+func eachFlag(cmd *cobra.Command, visit func(*cobra.Command, *pflag.Flag)) {
+	own := func(f *pflag.Flag) { visit(cmd, f) }
+	cmd.PersistentFlags().VisitAll(own)
+	cmd.Flags().VisitAll(own)
 	for _, sub := range cmd.Commands() {
-		documentEnvironment(sub)
+		eachFlag(sub, visit)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,8 +129,7 @@ for each key: the times of a busy key may be a minute old.`,
 			if *asJSON {
 				return printKeys(cmd, d, used)
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "KEY ID\tSTATE\tCREATED\tEXPIRES\tLAST USED\tREJECTED")
+			w := table(cmd, "KEY ID\tSTATE\tCREATED\tEXPIRES\tLAST USED\tREJECTED")
 			for i := range d.Keys {
 				k := &d.Keys[i]
 				u := used[k.ID]

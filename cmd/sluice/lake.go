@@ -48,7 +48,7 @@ func lakeFlags(root *cobra.Command) {
 
 // saidPlace is where --lake says that the tables are; zero where it says nothing.
 func saidPlace(cmd *cobra.Command) (tables.Location, error) {
-	text, _ := cmd.Flags().GetString("lake")
+	text := flagText(cmd, "lake")
 	if text == "" {
 		return tables.Location{}, nil
 	}
@@ -57,14 +57,11 @@ func saidPlace(cmd *cobra.Command) (tables.Location, error) {
 
 // s3Flags says which store a bucket is in.
 func s3Flags(cmd *cobra.Command) objectstore.S3Options {
-	text := func(name string) string {
-		v, _ := cmd.Flags().GetString(name)
-		return v
-	}
 	pathStyle, _ := cmd.Flags().GetBool("s3-path-style")
 	return objectstore.S3Options{
-		Endpoint: text("s3-endpoint"), Region: cmp.Or(text("s3-region"), os.Getenv("AWS_REGION"),
-			os.Getenv("AWS_DEFAULT_REGION")), PathStyle: pathStyle,
+		Endpoint:  flagText(cmd, "s3-endpoint"),
+		Region:    cmp.Or(flagText(cmd, "s3-region"), os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		PathStyle: pathStyle,
 	}
 }
 
@@ -102,11 +99,12 @@ func commandTables(cmd *cobra.Command, e *engine.Engine) (tables.Location, error
 	return tables.Of(cmd.Context(), e, engineOptions(cmd).Dir, said, s3Flags(cmd))
 }
 
+// lakeOpener is lakeToRead or lakeOf.
+type lakeOpener func(ctx context.Context, place tables.Location, streamID string) (*lake.Lake, error)
+
 // openLake opens the tables as they are, without waiting for what is not loaded yet. They must be there: a mistyped
-// directory must not look like an empty one. open is lakeToRead or lakeOf.
-func openLake(cmd *cobra.Command, open func(context.Context, tables.Location, string) (*lake.Lake, error)) (*lake.Lake,
-	error,
-) {
+// directory must not look like an empty one.
+func openLake(cmd *cobra.Command, open lakeOpener) (*lake.Lake, error) {
 	place, err := placeOfLake(cmd)
 	if err != nil {
 		return nil, err

@@ -42,10 +42,7 @@ reach them any more. The nodes of a cluster move with "sluice cluster set --tabl
 
 func useLake(cmd *cobra.Command, place tables.Location, other bool) error {
 	ctx, dir := cmd.Context(), engineOptions(cmd).Dir
-	if err := dataExists(cmd); err != nil {
-		return err
-	}
-	e, err := openEngine(cmd)
+	e, err := openService(cmd)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/user"
 	"path/filepath"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -74,12 +75,17 @@ func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
 	return e, err
 }
 
+// openService opens the engine of --data or --nats, in which there must be a service.
+func openService(cmd *cobra.Command) (*engine.Engine, error) {
+	if err := dataExists(cmd); err != nil {
+		return nil, err
+	}
+	return openEngine(cmd)
+}
+
 // withStream runs work on the engine of --data or --nats, in which there must be a service, and on its stream.
 func withStream(cmd *cobra.Command, work func(*engine.Engine, *stream.Stream) error) error {
-	if err := dataExists(cmd); err != nil {
-		return err
-	}
-	e, err := openEngine(cmd)
+	e, err := openService(cmd)
 	if err != nil {
 		return err
 	}
@@ -99,14 +105,16 @@ func onStream(cmd *cobra.Command, e *engine.Engine, work func(*stream.Stream) er
 
 // engineOptions reads the flags that say where the engine is. Every command has them.
 func engineOptions(cmd *cobra.Command) engine.Options {
-	text := func(name string) string {
-		v, _ := cmd.Flags().GetString(name)
-		return v
-	}
 	return engine.Options{
-		Dir: text("data"), URL: text("nats"), Credentials: text("nats-credentials"), RootCA: text("nats-ca"),
-		ClientCert: text("nats-cert"), ClientKey: text("nats-key"),
+		Dir: flagText(cmd, "data"), URL: flagText(cmd, "nats"), Credentials: flagText(cmd, "nats-credentials"),
+		RootCA: flagText(cmd, "nats-ca"), ClientCert: flagText(cmd, "nats-cert"), ClientKey: flagText(cmd, "nats-key"),
 	}
+}
+
+// flagText is the value of a flag that every command has.
+func flagText(cmd *cobra.Command, name string) string {
+	v, _ := cmd.Flags().GetString(name)
+	return v
 }
 
 // note writes an action into the audit log. An action that is not in the log must not look done: the caller gets the
@@ -187,6 +195,13 @@ func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// table begins a table for people, with its heading; the caller flushes it.
+func table(cmd *cobra.Command, heading string) *tabwriter.Writer {
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, heading)
+	return w
 }
 
 func jsonFlag(cmd *cobra.Command) *bool {

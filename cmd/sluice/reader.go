@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -121,15 +121,10 @@ func newReaderList() *cobra.Command {
 				fmt.Fprintln(cmd.ErrOrStderr(), "There is no reader yet. Make one with: sluice reader create NAME")
 				return nil
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tSTATE\tALLOW\tDATASET\tCREATED")
+			w := table(cmd, "NAME\tSTATE\tALLOW\tDATASET\tCREATED")
 			for _, r := range all {
-				bound := r.DatasetID
-				if bound == "" {
-					bound = "all"
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, readerState(r), strings.Join(r.Allow, ","), bound,
-					r.Created.UTC().Format(time.RFC3339))
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, readerState(r), strings.Join(r.Allow, ","),
+					cmp.Or(r.DatasetID, "all"), r.Created.UTC().Format(time.RFC3339))
 			}
 			return w.Flush()
 		})

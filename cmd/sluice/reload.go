@@ -48,10 +48,7 @@ as they are. Where all tables are lost and there is no copy, it makes new ones.`
 // reloadLake loads again what the table of events lacks. Without a server it first loads what the stream holds behind
 // the watermarks, as a server would.
 func reloadLake(cmd *cobra.Command, dryRun, asJSON bool) error {
-	if err := dataExists(cmd); err != nil {
-		return err
-	}
-	e, err := openEngine(cmd)
+	e, err := openService(cmd)
 	if err != nil {
 		return err
 	}
@@ -80,7 +77,7 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool) error {
 		if err := e.Close(); err != nil {
 			return err
 		}
-		if _, _, err := openSettled(cmd, true, lakeOf); err != nil {
+		if _, err := openSettled(cmd, true, lakeOf); err != nil {
 			return err
 		}
 		if e, err = openEngine(cmd); err != nil {

@@ -207,7 +207,7 @@ func unfinished(dir string) error {
 // usable keeps every command off a data directory in which a restore has not finished, or whose service has moved: but
 // for those that have to do with it.
 func usable(cmd *cobra.Command) error {
-	dir, _ := cmd.Flags().GetString("data")
+	dir := flagText(cmd, "data")
 	if cmd.Name() == "restore" {
 		return nil
 	}

@@ -26,24 +26,18 @@ import (
 var errNotSettled = loader.ErrNotLoaded
 
 // openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does the
-// loading and is waited for; without one this process loads what the stream still holds. It also says how long the
-// stream keeps copies. When the server does not get there, the error is errNotSettled. counts asks for rejections and
-// hours, too, which are committed less often. open is lakeToRead for a command that writes nothing itself, else lakeOf.
-func openSettled(
-	cmd *cobra.Command, counts bool, open func(context.Context, tables.Location, string) (*lake.Lake, error),
-) (l *lake.Lake, copies time.Duration, err error) {
+// loading and is waited for; without one this process loads what the stream still holds. When the server does not get
+// there, the error is errNotSettled. counts asks for rejections and hours, too, which are committed less often. open is
+// lakeToRead for a command that writes nothing itself, else lakeOf.
+func openSettled(cmd *cobra.Command, counts bool, open lakeOpener) (l *lake.Lake, err error) {
 	ctx := cmd.Context()
 	err = withStream(cmd, func(e *engine.Engine, s *stream.Stream) error {
 		place, err := commandTables(cmd, e)
 		if err != nil {
 			return err
 		}
-		if copies, err = s.Retention(ctx); err != nil {
-			return err
-		}
 		if e.Mode() == engine.Embedded { // nobody else is here
-			dir, _ := cmd.Flags().GetString("data")
-			l, err = loadHere(ctx, e, s, dir, place)
+			l, err = loadHere(ctx, e, s, flagText(cmd, "data"), place)
 			return err
 		}
 		if l, err = open(ctx, place, s.ID()); err != nil {
@@ -54,7 +48,7 @@ func openSettled(
 	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
 		err = fmt.Errorf("%w: %w", errNotSettled, err)
 	}
-	return l, copies, err
+	return l, err
 }
 
 // loadHere opens the lake and loads into it what the stream of this directory holds.
@@ -106,7 +100,7 @@ func reapplyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake) e
 
 // dataExists tells a mistyped directory from one without events: an erasure would seem done.
 func dataExists(cmd *cobra.Command) error {
-	dir, _ := cmd.Flags().GetString("data")
+	dir := flagText(cmd, "data")
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && engineOptions(cmd).URL == "" {
 		return fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -242,8 +241,7 @@ func newSuppressionList() *cobra.Command {
 			if *asJSON {
 				return printJSON(cmd.OutOrStdout(), all)
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tTIME\tKIND\tDATASET\tCOUNT\tDIGEST KEY")
+			w := table(cmd, "NAME\tTIME\tKIND\tDATASET\tCOUNT\tDIGEST KEY")
 			for _, i := range all {
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\n", i.Name, i.Time.Format(time.RFC3339), i.Kind, cmp.Or(i.Dataset, "(all)"),
 					i.Count, i.Key)
