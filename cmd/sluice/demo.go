@@ -91,7 +91,7 @@ func runDemo(cmd *cobra.Command, c service.Config, rate int, length time.Duratio
 			return err
 		}
 		demo.Introduce(cmd.OutOrStdout(), demo.Place{
-			Console: s.OpsAddress(), API: s.URL(), Dir: c.Engine.Dir, Key: d.Keys["shop"], Program: invocation(),
+			Console: s.OpsURL(), API: s.URL(), Dir: c.Engine.Dir, Key: d.Keys["shop"], Program: invocation(),
 		})
 		if length > 0 {
 			var cancel context.CancelFunc

@@ -17,7 +17,7 @@ func Introduce(w io.Writer, p Place) {
 	fmt.Fprintf(w, `
   Sluice is running.
 
-  Console         http://%[2]s/
+  Console         %[2]s
   Senders' API    %[1]s
   Documentation   %[1]s/docs
   Data            %[3]s

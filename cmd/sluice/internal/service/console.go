@@ -19,7 +19,6 @@ import (
 // openConsole makes the operators' listener: console, catalog, feed, /metrics, /livez, /readyz. On an address that is
 // not this machine's own it answers only the last two without a log-in, and over TLS only.
 func (s *Service) openConsole(ctx context.Context) error {
-	dir := s.Engine.Dir
 	// Who comes through a proxy on this machine is not on this machine.
 	o := console.Options{
 		Loopback: (s.ops == nil || isLoopback(s.ops.Addr())) && !s.OpsProxy, Proxy: s.OpsProxy,
@@ -59,7 +58,7 @@ func (s *Service) openConsole(ctx context.Context) error {
 		Engine: s.engine, Registry: s.registry, Stream: s.stream, Lake: s.lake, Hours: s.hours, Loader: s.loader,
 		Backlog: s.backlog, API: s.api, Feed: follow, Audit: s.audit, Access: credentials, Cluster: s.member.View,
 		Copies: s.member.Copies, Damaged: s.damage.Files, Requests: s.requests, Connections: connections,
-		StreamRetention: s.api.Limits.KeyAge, DataDir: dir, Version: version.Number, Now: s.Now, Log: s.Log,
+		StreamRetention: s.api.Limits.KeyAge, DataDir: s.Engine.Dir, Version: version.Number, Now: s.Now, Log: s.Log,
 	}, o)
 	s.api.Live = s.console
 	if err := s.console.OpenAlarms(ctx); err != nil {
@@ -92,9 +91,6 @@ func (s *Service) limitOps(l net.Listener) *listen.Listener {
 	}
 	return listen.New(l, opsConnections, perPeer)
 }
-
-// OpsAddress is the address of the operators' listener, which there must be.
-func (s *Service) OpsAddress() string { return s.ops.Addr().String() }
 
 // OpsURL is how to reach the operators' listener; "" without one.
 func (s *Service) OpsURL() string {
