@@ -166,10 +166,11 @@ func tablesRecorded(cmd *cobra.Command, e *engine.Engine, place tables.Location,
 	if err := agree(); err != nil {
 		return err
 	}
-	if _, err := lakeOf(ctx, place, r.Stream); err != nil {
+	l, err := lakeOf(ctx, place, r.Stream)
+	if err != nil {
 		return err
 	}
-	if id, _, err = tables.There(ctx, place); err != nil {
+	if id, err = tables.ID(ctx, l); err != nil {
 		return err
 	}
 	_, err = e.Change(ctx, func(r *engine.Record) error {

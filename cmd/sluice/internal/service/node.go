@@ -89,7 +89,7 @@ func (s *Service) agreeTables(ctx context.Context) error {
 	if s.engine.Mode() != engine.External {
 		return tables.Keep(ctx, s.engine, s.Engine.Dir, s.Tables)
 	}
-	there, err := lake.Identity(ctx, s.opening.store)
+	id, err := tables.ID(ctx, s.lake)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Service) agreeTables(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: there.ID})
+	_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: id})
 	return err
 }
 

@@ -4,6 +4,7 @@ package tables
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -224,4 +225,19 @@ func (p Location) OpenToRead(ctx context.Context) (objectstore.Store, error) {
 	}
 	p.S3.ReadOnly = true
 	return objectstore.OpenS3(ctx, p.S3)
+}
+
+// ID tells these tables from others at the same address.
+func ID(ctx context.Context, l *lake.Lake) (string, error) {
+	doc, err := l.Document(ctx, "events", nil)
+	if err != nil {
+		return "", err
+	}
+	var table struct {
+		UUID string `json:"table-uuid"`
+	}
+	if err := json.Unmarshal(doc.Bytes, &table); err != nil || table.UUID == "" {
+		return "", errors.New("the table of events does not say its identity")
+	}
+	return table.UUID, nil
 }
