@@ -95,13 +95,11 @@ func (c *chunk) present() {
 
 // putText adds a text; an empty one is null in an optional column.
 func (c *chunk) putText(v string) {
-	if c.maxDef > 0 {
-		if v == "" {
-			c.defs = append(c.defs, 0)
-			return
-		}
-		c.defs = append(c.defs, 1)
+	if c.maxDef > 0 && v == "" {
+		c.null()
+		return
 	}
+	c.present()
 	c.putBytes(v)
 }
 

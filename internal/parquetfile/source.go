@@ -231,30 +231,18 @@ func (s *source) append(c *chunk, from, to int) {
 func (d *sourceDictionary) append(c *chunk, numbers []int32) {
 	if !c.useDict {
 		for _, n := range numbers {
-			d.values.put(c, n)
+			d.values.append(c, int(n), int(n)+1)
 		}
 		return
 	}
 	for _, n := range numbers {
 		known := d.known[n]
 		if known < 0 {
-			d.values.put(c, n)
+			d.values.append(c, int(n), int(n)+1)
 			d.known[n] = c.numbers[len(c.numbers)-1]
 			continue
 		}
 		c.numbers = append(c.numbers, known)
-	}
-}
-
-// put hands over one value of a dictionary.
-func (v *pageValues) put(c *chunk, n int32) {
-	switch {
-	case v.offsets != nil:
-		c.putBytes(text(v.data[v.offsets[n]:v.offsets[n+1]]))
-	case v.int32s != nil:
-		c.putInt(int64(v.int32s[n]))
-	default:
-		c.putInt(v.int64s[n])
 	}
 }
 
@@ -273,14 +261,6 @@ func (v *pageValues) append(c *chunk, from, to int) {
 		for _, n := range v.floats[from:to] {
 			c.putFloat(n)
 		}
-	default:
-		v.appendBytes(c, from, to)
-	}
-}
-
-// appendBytes hands over values of a column of bytes or flags.
-func (v *pageValues) appendBytes(c *chunk, from, to int) {
-	switch {
 	case c.physical == format.Boolean:
 		for i := from; i < to; i++ {
 			c.plain = append(c.plain, v.data[i/8]>>(i%8)&1)
