@@ -73,7 +73,12 @@ func OpenDir(dir string) (*Dir, error) {
 	if err := makeDurable(dir); err != nil {
 		return nil, err
 	}
-	return openRoot(dir)
+	p := &place{path: dir}
+	if _, err := p.open(); err != nil {
+		return nil, err
+	}
+	shared := p.info.Mode()&groupReads == groupReads
+	return &Dir{place: p, shared: shared, made: map[string]bool{}, dirty: map[string]uint64{}}, nil
 }
 
 // OpenDirToRead opens a directory that is there, for somebody who only reads: it may be on a medium that cannot be
@@ -91,15 +96,6 @@ func OpenDirToRead(dir string) (*Dir, error) {
 func NewDirToRead(dir string) (*Dir, error) {
 	dir, err := filepath.Abs(dir)
 	return &Dir{place: &place{path: dir}, readOnly: true}, err
-}
-
-func openRoot(dir string) (*Dir, error) {
-	p := &place{path: dir}
-	if _, err := p.open(); err != nil {
-		return nil, err
-	}
-	shared := p.info.Mode()&groupReads == groupReads
-	return &Dir{place: p, shared: shared, made: map[string]bool{}, dirty: map[string]uint64{}}, nil
 }
 
 // makeDurable makes a directory and its parents durable, each before anything is put into it.

@@ -2,7 +2,6 @@
 package objectstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -90,7 +89,7 @@ func WriteAll(ctx context.Context, s Store, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = bytes.NewReader(data).WriteTo(w)
+	_, err = w.Write(data)
 	return errors.Join(err, w.Close())
 }
 

@@ -196,9 +196,15 @@ func (s *S3) put(ctx context.Context, name string, data []byte) error {
 	if err := s.mayWrite(name); err != nil {
 		return err
 	}
+	return s.tryPut(ctx, s.client, name, data, putOptions(data))
+}
+
+func (s *S3) tryPut(
+	ctx context.Context, by *minio.Client, name string, data []byte, options minio.PutObjectOptions,
+) error {
 	ctx, cancel := s.request(ctx, len(data))
 	defer cancel()
-	_, err := s.client.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), putOptions(data))
+	_, err := by.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), options)
 	return err
 }
 
@@ -239,15 +245,17 @@ func (s *S3) CreateExclusive(ctx context.Context, name string, data []byte) erro
 	deadline := time.Now().Add(exclusiveFor)
 	uncertain := false
 	for pause := exclusivePause; ; pause = min(2*pause, 5*time.Second) {
-		err := s.tryExclusive(ctx, name, data)
+		options := putOptions(data)
+		options.SetMatchETagExcept("*")
+		err := s.tryPut(ctx, s.single, name, data, options)
 		code := status(err)
 		switch {
 		case err == nil:
 			return nil
 		case code == http.StatusPreconditionFailed:
-			same, err := s.same(ctx, name, data)
+			there, err := s.Read(ctx, name)
 			switch {
-			case err == nil && same:
+			case err == nil && bytes.Equal(there, data):
 				return nil
 			case err == nil:
 				return fs.ErrExist
@@ -273,20 +281,6 @@ func (s *S3) CreateExclusive(ctx context.Context, name string, data []byte) erro
 		case <-time.After(pause):
 		}
 	}
-}
-
-func (s *S3) tryExclusive(ctx context.Context, name string, data []byte) error {
-	ctx, cancel := s.request(ctx, len(data))
-	defer cancel()
-	options := putOptions(data)
-	options.SetMatchETagExcept("*")
-	_, err := s.single.PutObject(ctx, s.o.Bucket, s.key(name), bytes.NewReader(data), int64(len(data)), options)
-	return err
-}
-
-func (s *S3) same(ctx context.Context, name string, data []byte) (bool, error) {
-	there, err := s.Read(ctx, name)
-	return err == nil && bytes.Equal(there, data), err
 }
 
 // Read reads a whole object.
@@ -321,7 +315,7 @@ func (s *S3) tryGet(ctx context.Context, name, span string) (b []byte, size int6
 		options.Set("Range", span)
 	}
 	core := minio.Core{Client: s.client}
-	body, info, header, err := core.GetObject(ctx, s.o.Bucket, s.key(name), options)
+	body, _, header, err := core.GetObject(ctx, s.o.Bucket, s.key(name), options)
 	if err != nil {
 		return nil, 0, missing(err)
 	}
@@ -329,13 +323,12 @@ func (s *S3) tryGet(ctx context.Context, name, span string) (b []byte, size int6
 	if err := errors.Join(err, body.Close()); err != nil {
 		return nil, 0, err
 	}
-	size = info.Size
-	if _, total, ok := strings.Cut(header.Get("Content-Range"), "/"); ok {
-		if _, err := fmt.Sscan(total, &size); err != nil {
-			return nil, 0, fmt.Errorf("the store sent no length: %w", err)
-		}
-	} else {
-		size = int64(len(b))
+	_, total, part := strings.Cut(header.Get("Content-Range"), "/")
+	if !part {
+		return b, int64(len(b)), nil
+	}
+	if _, err := fmt.Sscan(total, &size); err != nil {
+		return nil, 0, fmt.Errorf("the store sent no length: %w", err)
 	}
 	return b, size, nil
 }

@@ -33,17 +33,18 @@ func (s *S3) Open(ctx context.Context, name string) (Object, error) {
 	if !isLocal(name) {
 		return nil, errOutside
 	}
-	if tail, size, ok := s.tails.get(s.key(name)); ok {
-		return &s3Object{ctx: ctx, s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
+	tail, size, known := s.tails.get(s.key(name))
+	if !known {
+		var err error
+		tail, size, err = s.get(ctx, name, fmt.Sprintf("bytes=-%d", blockBytes))
+		if status(err) == 416 { // an empty object has no last bytes
+			tail, size, err = s.get(ctx, name, "")
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.tails.put(s.key(name), tail, size)
 	}
-	tail, size, err := s.get(ctx, name, fmt.Sprintf("bytes=-%d", blockBytes))
-	if status(err) == 416 { // an empty object has no last bytes
-		tail, size, err = s.get(ctx, name, "")
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.tails.put(s.key(name), tail, size)
 	return &s3Object{ctx: ctx, s: s, name: name, size: size, tail: tail, blocks: map[int64][]byte{}}, nil
 }
 
