@@ -81,7 +81,7 @@ func (d *Decoder) readAgain(f field) bool {
 	if f != fieldDataset || d.scan.Peek() != '"' {
 		return d.walk(1)
 	}
-	raw, ok := d.scan.UnescapedText()
+	raw, ok := d.scan.Text()
 	if !ok {
 		return false
 	}
@@ -130,7 +130,7 @@ func (d *Decoder) readMember(f field) bool {
 func (d *Decoder) readText(f field, level int) bool {
 	c := d.scan.Peek()
 	if c == '"' {
-		raw, ok := d.scan.UnescapedText()
+		raw, ok := d.scan.Text()
 		if !ok {
 			return false
 		}
@@ -153,7 +153,7 @@ func (d *Decoder) readTimestamp() bool {
 	const f = fieldTimestamp
 	switch c := d.scan.Peek(); {
 	case c == '"':
-		raw, ok := d.scan.UnescapedText()
+		raw, ok := d.scan.Text()
 		if !ok {
 			return false
 		}

@@ -29,7 +29,7 @@ func (d *Decoder) reportID(level int) (id reportID, ok bool) {
 		d.draft.walked.nulls = true
 		return id, d.scan.Literal("null")
 	case c == '"':
-		raw, ok := d.scan.UnescapedText()
+		raw, ok := d.scan.Text()
 		return reportID{raw, ok && !isBlank(raw)}, ok
 	case c == '-' || c >= '0' && c <= '9':
 		raw, integer, ok := d.scan.Number()

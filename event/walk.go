@@ -22,17 +22,13 @@ type segment struct {
 func (d *Decoder) walk(level int) bool {
 	switch d.scan.Peek() {
 	case '"':
-		raw, escaped, ok := d.scan.Text()
+		text, ok := d.scan.Text()
 		if !ok {
 			return false
 		}
-		if d.mute {
-			return true
+		if !d.mute {
+			d.search(text, level)
 		}
-		if escaped {
-			raw = d.scan.Unescape(raw)
-		}
-		d.search(raw, level)
 		return true
 	case '{':
 		return d.walkObject(level + 1)

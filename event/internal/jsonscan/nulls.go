@@ -30,7 +30,7 @@ func (c *copier) value() {
 	case '[':
 		c.container(']')
 	case '"':
-		c.str()
+		c.out.WriteString(c.str())
 	default:
 		from := c.i
 		for c.i < len(c.in) && !strings.ContainsRune(" \t\r\n,]}", rune(c.in[c.i])) {
@@ -40,7 +40,8 @@ func (c *copier) value() {
 	}
 }
 
-func (c *copier) str() {
+// str moves over a string and returns it, with its quotes.
+func (c *copier) str() string {
 	from := c.i
 	for c.i++; c.in[c.i] != '"'; c.i++ {
 		if c.in[c.i] == '\\' {
@@ -48,7 +49,7 @@ func (c *copier) str() {
 		}
 	}
 	c.i++
-	c.out.WriteString(c.in[from:c.i])
+	return c.in[from:c.i]
 }
 
 // container copies an object or an array up to the byte that closes it.
@@ -61,9 +62,11 @@ func (c *copier) container(closing byte) {
 			c.i++
 			c.space()
 		}
-		nameFrom, nameTo := c.i, c.i
+		name := ""
 		if closing == '}' {
-			nameTo = c.name()
+			name = c.str()
+			c.space()
+			c.i++ // the colon
 		}
 		if c.space() == 'n' {
 			c.i += len("null")
@@ -74,25 +77,11 @@ func (c *copier) container(closing byte) {
 		}
 		comma = true
 		if closing == '}' {
-			c.out.WriteString(c.in[nameFrom:nameTo])
+			c.out.WriteString(name)
 			c.out.WriteByte(':')
 		}
 		c.value()
 	}
 	c.i++
 	c.out.WriteByte(closing)
-}
-
-// name moves over a member's name and colon and returns where the name ends.
-func (c *copier) name() int {
-	for c.i++; c.in[c.i] != '"'; c.i++ {
-		if c.in[c.i] == '\\' {
-			c.i++
-		}
-	}
-	c.i++
-	to := c.i
-	c.space()
-	c.i++
-	return to
 }

@@ -86,7 +86,7 @@ func (d *Scanner) Member(first bool) (name string, _ Step) {
 		d.Fail(d.Pos, "a member name in double quotes is expected")
 		return "", Broken
 	}
-	name, ok := d.UnescapedText()
+	name, ok := d.Text()
 	if !ok {
 		return "", Broken
 	}
@@ -120,15 +120,12 @@ func (d *Scanner) Element(first bool) Step {
 
 // Literal reads true, false or null; word says which of them is expected at Pos.
 func (d *Scanner) Literal(word string) bool {
-	if strings.HasPrefix(d.Input[d.Pos:], word) {
-		d.Pos += len(word)
-		return true
-	}
 	for n := 0; n < len(word); n++ {
 		if d.Pos+n >= len(d.Input) || d.Input[d.Pos+n] != word[n] {
 			return d.Fail(d.Pos+n, "a word that is neither true, false nor null")
 		}
 	}
+	d.Pos += len(word)
 	return true
 }
 
@@ -207,31 +204,34 @@ func PlainEnd(s string, i int) int {
 	return i
 }
 
-// Text reads a string; Pos must be at its opening quote. raw is the text between the quotes as written; if escaped is
-// true, Unescape decodes it.
-func (d *Scanner) Text() (raw string, escaped, ok bool) {
+// Text reads a string and decodes its escapes; Pos must be at its opening quote.
+func (d *Scanner) Text() (text string, ok bool) {
 	s, start := d.Input, d.Pos+1
+	escaped := false
 	for i := start; ; {
 		i = PlainEnd(s, i)
 		if i >= len(s) {
-			return "", false, d.Fail(i, "")
+			return "", d.Fail(i, "")
 		}
 		switch c := s[i]; {
 		case c == '"':
 			d.Pos = i + 1
-			return s[start:i], escaped, true
+			if escaped {
+				return d.unescape(s[start:i]), true
+			}
+			return s[start:i], true
 		case c == '\\':
 			escaped = true
 			if i = d.escape(i); i < 0 {
-				return "", false, false
+				return "", false
 			}
 		case c < 0x20:
-			return "", false, d.Fail(i, "a control character inside a string must be escaped")
+			return "", d.Fail(i, "a control character inside a string must be escaped")
 		default:
 			for i < len(s) && s[i] >= utf8.RuneSelf {
 				r, size := utf8.DecodeRuneInString(s[i:])
 				if r == utf8.RuneError && size == 1 {
-					return "", false, d.Fail(i, "a byte that is not valid UTF-8")
+					return "", d.Fail(i, "a byte that is not valid UTF-8")
 				}
 				i += size
 			}
@@ -239,21 +239,11 @@ func (d *Scanner) Text() (raw string, escaped, ok bool) {
 	}
 }
 
-// UnescapedText is Text with the escapes decoded.
-func (d *Scanner) UnescapedText() (text string, ok bool) {
-	text, escaped, ok := d.Text()
-	if escaped {
-		text = d.Unescape(text)
-	}
-	return text, ok
-}
-
 // escape checks the escape that begins at i and returns its end, or -1. A surrogate must have its other half.
 func (d *Scanner) escape(i int) int {
 	s := d.Input
 	if i+1 >= len(s) {
-		d.Fail(len(s), "")
-		return -1
+		return d.badEscape(len(s), "")
 	}
 	switch s[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
@@ -267,41 +257,41 @@ func (d *Scanner) escape(i int) int {
 			return i + 6
 		}
 		if r > 0xdbff {
-			d.Fail(i, "half of a surrogate pair")
-			return -1
+			return d.badEscape(i, "half of a surrogate pair")
 		}
 		if i+7 >= len(s) {
-			d.Fail(len(s), "")
-			return -1
+			return d.badEscape(len(s), "")
 		}
 		if s[i+6] != '\\' || s[i+7] != 'u' {
-			d.Fail(i, "half of a surrogate pair")
-			return -1
+			return d.badEscape(i, "half of a surrogate pair")
 		}
 		low, ok := hex4(s, i+8)
 		if !ok {
 			return d.badHex(i + 8)
 		}
 		if low < 0xdc00 || low > 0xdfff {
-			d.Fail(i, "half of a surrogate pair")
-			return -1
+			return d.badEscape(i, "half of a surrogate pair")
 		}
 		return i + 12
 	}
-	d.Fail(i+1, "a backslash before a character that needs none")
-	return -1
+	return d.badEscape(i+1, "a backslash before a character that needs none")
 }
 
 func (d *Scanner) badHex(i int) int {
 	for n := 0; n < 4 && i < len(d.Input) && unhex(d.Input[i]) >= 0; n++ {
 		i++
 	}
-	d.Fail(i, "four hexadecimal digits are expected")
+	return d.badEscape(i, "four hexadecimal digits are expected")
+}
+
+// badEscape sets the fault of an escape and returns -1.
+func (d *Scanner) badEscape(at int, why string) int {
+	d.Fail(at, why)
 	return -1
 }
 
-// Unescape decodes a raw string that Text returned. The result is part of Arena.
-func (d *Scanner) Unescape(raw string) string {
+// unescape decodes a string whose escapes are valid. The result is part of Arena.
+func (d *Scanner) unescape(raw string) string {
 	from := d.Arena.Len()
 	d.Arena.Grow(len(raw))
 	for {

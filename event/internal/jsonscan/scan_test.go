@@ -13,11 +13,8 @@ import (
 func walk(s *Scanner, names *Names, level int) (texts []string, duplicate, ok bool) {
 	switch c := s.Peek(); c {
 	case '"':
-		raw, escaped, ok := s.Text()
-		if escaped && ok {
-			raw = s.Unescape(raw)
-		}
-		return []string{raw}, false, ok
+		text, ok := s.Text()
+		return []string{text}, false, ok
 	case '{', '[':
 		if level == MaxLevels {
 			return nil, false, s.Fail(s.Pos, "too deep")
