@@ -238,14 +238,7 @@ var words = func() (t [256]bool) {
 	return t
 }()
 
-func allDigits(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
+func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // lowerASCII appends s to b with its ASCII letters in lower case.
 func lowerASCII(b []byte, s string) []byte {

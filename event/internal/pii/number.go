@@ -53,15 +53,24 @@ func groupsEnd(s string, i int) int {
 		for i < len(s) && isDigit(s[i]) {
 			i++
 		}
-		next := i
-		for next < len(s) && next-i < 3 && separates(s[next]) {
-			next++
-		}
-		if next == i || next == len(s) || !isDigit(s[next]) {
+		next := nextGroup(s, i)
+		if next == i {
 			return i
 		}
 		i = next
 	}
+}
+
+// nextGroup is where digits go on behind up to three separators at s[i], or i if they do not.
+func nextGroup(s string, i int) int {
+	next := i
+	for next < len(s) && next-i < 3 && separates(s[next]) {
+		next++
+	}
+	if next == len(s) || !isDigit(s[next]) {
+		return i
+	}
+	return next
 }
 
 // readGroups reads the number at s[i], a digit.
@@ -93,11 +102,8 @@ func readGroups(s string, i int) (g grouped) {
 			g.spliced = true
 		}
 		g.text = s[begin:i]
-		next := i
-		for next < len(s) && next-i < 3 && separates(s[next]) {
-			next++
-		}
-		if next == i || next == len(s) || !isDigit(s[next]) {
+		next := nextGroup(s, i)
+		if next == i {
 			break
 		}
 		g.separate(s[i:next])
@@ -152,7 +158,7 @@ func (g *grouped) find(loose bool) Finding {
 			return Phone
 		}
 	case g.shape(4, 4, 4, 4), g.shape(4, 6, 5), g.shape(4, 6, 4), g.shape(4, 4, 4, 4, 3):
-		if g.text[0] >= '2' && g.text[0] <= '6' && g.luhn() {
+		if g.text[0] >= '2' && g.text[0] <= '6' && luhn(g.text) {
 			return Card
 		}
 	}
@@ -217,9 +223,6 @@ func (g *grouped) trunk() bool {
 func (g *grouped) dialled() bool {
 	return g.digits >= 9 && g.digits <= 15 && g.groups > 1 && g.sep != '.' && (g.text[0] == '0' || g.paren)
 }
-
-// luhn says whether the digits have the check digit that card numbers have.
-func (g *grouped) luhn() bool { return luhn(g.text) }
 
 // luhn says whether the digits of s have the check digit that card numbers have.
 func luhn(s string) bool {

@@ -44,23 +44,12 @@ func placeholder(value string, c class) bool {
 
 // trimSigns takes off what is neither a letter nor a digit at both ends. Letters beyond ASCII stay.
 func trimSigns(s string) string {
-	for s != "" && !isWord(s[0]) && s[0] < 0x80 {
-		s = s[1:]
-	}
-	for s != "" && !isWord(s[len(s)-1]) && s[len(s)-1] < 0x80 {
-		s = s[:len(s)-1]
-	}
-	return s
+	return strings.TrimFunc(s, func(r rune) bool { return r < 0x80 && !isWord(byte(r)) })
 }
 
 // zeros says whether s has digits, no letters, and no digit but 0.
 func zeros(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; isLetter(c) || c >= '1' && c <= '9' || c >= 0x80 {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 || r != '0' && isWord(byte(r)) })
 }
 
 // maxBraces bounds the braces that are tried as the beginning of a macro; arbitrary.
