@@ -10,11 +10,13 @@ var foreignTypes = byWord(map[string]string{
 		"completecheckout",
 	"page_view": "screenview sessionstart pagevisit pagevisited landingpageview pageload sitevisit keypageview page " +
 		"view visit pv",
-	"ad_impression":    "adview impression impressions",
-	"add_to_wishlist":  "productaddedtowishlist wishlist favorite",
-	"add_to_cart":      "fbmobileaddtocart productadded productaddedtocart addedtocart cartadd additem addtobasket addtobag",
-	"viewed_cart":      "viewcart cartviewed basketview",
-	"viewed_item":      "viewcontent viewitem productview viewproduct contentview productviewed itemview itemviewed pdpview",
+	"ad_impression":   "adview impression impressions",
+	"add_to_wishlist": "productaddedtowishlist wishlist favorite",
+	"add_to_cart": "fbmobileaddtocart productadded productaddedtocart addedtocart cartadd additem addtobasket " +
+		"addtobag",
+	"viewed_cart": "viewcart cartviewed basketview",
+	"viewed_item": "viewcontent viewitem productview viewproduct contentview productviewed itemview itemviewed " +
+		"pdpview",
 	"begin_checkout":   "initiatecheckout checkout startcheckout checkoutinitiated checkoutstarted beginscheckout",
 	"add_payment_info": "addbilling addbillinginfo addbillingaddress paymentinfoentered paymentinfosubmitted",
 	"remove_from_cart": "productremoved productremovedfromcart cartremove",
