@@ -2,6 +2,8 @@ package loader
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -43,7 +45,7 @@ type Reloaded struct {
 // windowIDs is how many events are compared with the table at a time: 64 MB of ids.
 const windowIDs = 4 << 20
 
-// errErased says that something was erased while the reload ran, which may be among its rows.
+// errErased says that an erasure ended while the reload ran: its rows may be among those of the reload.
 var errErased = errors.New("something was erased meanwhile")
 
 // Reload loads again the events that the stream holds and the table of events lacks, each once. Servers may run: they
@@ -52,11 +54,25 @@ var errErased = errors.New("something was erased meanwhile")
 // Order: the files are checked; the ids of the frames, window by window, are compared with those in the table; the
 // frames of what is lacking are read again and their rows written to files; one commit lists these files and no longer
 // lists the missing and damaged ones. A crash before it leaves files that nothing lists, and after it nothing is
-// lacking. Nothing is loaded that was erased before the commit; what was erased right after it is deleted again.
+// lacking.
+//
+// Nothing that was erased is loaded. A reload and a deletion wait for each other; a reload does so before it holds off
+// the sweep, which a deletion needs. So what has a tombstone when the reload begins is left out, and what gets one
+// meanwhile is deleted afterwards, by a deletion that finds it in the table: wherever the reload ends.
 func Reload(ctx context.Context, o ReloadOptions) (out Reloaded, err error) {
-	for range 3 { // somebody else may change the tables, or erase; arbitrary
+	run := func(ctx context.Context) error {
 		r := &reload{o: o}
-		if out, err = r.run(ctx); !errors.Is(err, lake.ErrFenced) && !errors.Is(err, errErased) {
+		err := r.run(ctx)
+		out = r.out
+		return err
+	}
+	for range 3 { // somebody else may change the tables; arbitrary
+		if o.DryRun {
+			err = run(ctx)
+		} else {
+			err = o.Erasures.Pass(ctx, o.Lake.ErasedMark, func(ctx context.Context, _ *erasure.Writer) error { return run(ctx) })
+		}
+		if !errors.Is(err, lake.ErrFenced) && !errors.Is(err, errErased) {
 			return out, err
 		}
 	}
@@ -68,6 +84,7 @@ type reload struct {
 	o        ReloadOptions
 	table    *lake.Reload
 	erased   *erasure.Set
+	finished map[stoneSum]bool // when it began
 	marks    map[uint8]uint64
 	salvaged []event.ID // sorted
 	rows     *lake.EventRows
@@ -79,60 +96,68 @@ type reload struct {
 	decoded []event.Row
 }
 
-func (r *reload) run(ctx context.Context) (_ Reloaded, err error) {
+func (r *reload) run(ctx context.Context) error {
 	something, everything, err := r.held(ctx)
 	if err != nil || something.IsZero() {
-		return r.out, err
+		return err
 	}
 	if r.o.Progress == nil {
 		r.o.Progress = func(int, int) {}
 	}
-	if r.erased, err = r.o.Erasures.Current(ctx); err != nil {
-		return r.out, err
+	stones, err := r.o.Erasures.All(ctx)
+	if err != nil {
+		return err
 	}
+	r.erased, r.finished = r.o.Erasures.Set(stones), finished(stones)
 	if r.table, err = r.o.Lake.Reload(ctx, something, r.o.Progress); err != nil {
-		return r.out, err
+		return err
 	}
 	defer r.table.Close(context.WithoutCancel(ctx))
 	r.marks, r.rows, r.decoder.IDs = r.table.Progress().Watermarks, lake.NewEventRows(), r.o.IDs
 	if err := r.giveUp(everything); err != nil {
-		return r.out, err
+		return err
 	}
 	if err := r.table.Salvage(ctx, func(rows []event.Row) error { return r.salvage(ctx, rows) }); err != nil {
-		return r.out, err
+		return err
 	}
 	slices.SortFunc(r.salvaged, compareIDs)
 	if err := r.windows(ctx); err != nil || r.o.DryRun {
-		return r.out, err
-	}
-	if err := r.flush(ctx, 1); err != nil {
-		return r.out, err
-	}
-	if err := r.o.Erasures.LeftOut(ctx, r.left); err != nil {
-		return r.out, err
-	}
-	unchanged := func() error {
-		now, err := r.o.Erasures.Current(ctx)
-		if err == nil && now != r.erased {
-			err = errErased
-		}
 		return err
 	}
-	if err := r.table.Commit(ctx, unchanged); err != nil {
-		return r.out, err
+	if err := r.flush(ctx, 1); err != nil {
+		return err
 	}
-	if err := unchanged(); errors.Is(err, errErased) {
-		now, err := r.o.Erasures.Current(ctx)
-		if err != nil {
-			return r.out, err
-		}
-		w, err := r.o.Erasures.Loading(ctx)
-		if err == nil {
-			_, err = r.o.Lake.EraseWhere(ctx, now.Erased, w)
-		}
-		return r.out, err
+	if err := r.o.Erasures.LeftOut(ctx, r.left); err != nil {
+		return err
 	}
-	return r.out, nil
+	return r.table.Commit(ctx, func() error { return r.alone(ctx) })
+}
+
+// stoneSum tells a tombstone, as it is now, from all others.
+type stoneSum [sha256.Size]byte
+
+// finished are those tombstones whose rows no table has.
+func finished(stones []erasure.Tombstone) map[stoneSum]bool {
+	out := map[stoneSum]bool{}
+	for i := range stones {
+		if !stones[i].Unfinished() {
+			b, _ := json.Marshal(&stones[i]) // of text and numbers: it never fails
+			out[sha256.Sum256(b)] = true
+		}
+	}
+	return out
+}
+
+// alone returns errErased if a deletion has ended since the reload began: in a cluster a lease keeps the two apart, and
+// a process that was paused may have lost it.
+func (r *reload) alone(ctx context.Context) error {
+	stones, err := r.o.Erasures.All(ctx)
+	for sum := range finished(stones) {
+		if !r.finished[sum] {
+			return errErased
+		}
+	}
+	return err
 }
 
 // held says since when the stream holds something, and since when everything. Records are received before their frame

@@ -1,11 +1,13 @@
 package loader
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,11 +69,51 @@ func (s *reloading) files() (out []string) {
 // reload runs one in what could be a process of its own.
 func (s *reloading) reload(dryRun bool, step func(string) error) (Reloaded, error) {
 	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second) // arbitrary; it takes a second
+	defer cancel()
+	o := s.options(step)
+	o.DryRun = dryRun
+	return Reload(ctx, o)
+}
+
+func (s *reloading) options(step func(string) error) ReloadOptions {
+	s.t.Helper()
+	return ReloadOptions{Stream: s.stream, Lake: s.open(step), IDs: testIDs, Erasures: s.tombstones}
+}
+
+// open opens the tables as another process would.
+func (s *reloading) open(step func(string) error) *lake.Lake {
+	s.t.Helper()
 	l, err := lake.OpenDir(s.t.Context(), s.tables, lake.Options{Now: time.Now, Stream: s.stream.ID(), Step: step})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return Reload(s.t.Context(), ReloadOptions{Stream: s.stream, Lake: l, IDs: testIDs, Erasures: s.tombstones, DryRun: dryRun})
+	return l
+}
+
+// erase deletes what a tombstone names from tables, as a command does.
+func (s *reloading) erase(l *lake.Lake, stone erasure.Tombstone) error {
+	ctx := s.t.Context()
+	return s.tombstones.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) error {
+		if _, err := l.EraseWhere(ctx, s.tombstones.Set([]erasure.Tombstone{stone}).Erased, w); err != nil {
+			return err
+		}
+		return s.tombstones.Finish(ctx, stone, l.EventsUpdated())
+	})
+}
+
+// carrying counts the rows of the table with an IFA.
+func (s *reloading) carrying(ifa string) (n int) {
+	s.t.Helper()
+	for row, err := range openLake(s.t, s.tables, nil).Scan(s.t.Context(), lake.Query{}) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if row.IFA == ifa {
+			n++
+		}
+	}
+	return n
 }
 
 // Files of the table are lost while a server runs: a reload brings the events back that the stream holds, each once,
@@ -159,8 +201,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// Of two reloads side by side one loads, and the other finds nothing lacking. A file with events from before the stream
-// is given up only if somebody agrees.
+// Of two reloads side by side, which a lost lease lets happen, one loads, and the other finds nothing lacking. A file with
+// events from before the stream is given up only if somebody agrees.
 func TestReloadSideBySide(t *testing.T) {
 	var sent []*submission.Submission
 	s := startReloading(t, &sent)
@@ -172,8 +214,9 @@ func TestReloadSideBySide(t *testing.T) {
 	got, err := s.reload(false, func(step string) error {
 		if step == "events.manifest" && !inside {
 			inside = true
-			if got, err := s.reload(false, nil); err != nil || got.Loaded != 4 {
-				t.Errorf("the second: got %+v, %v, want 4 events", got, err)
+			second := &reload{o: s.options(nil)}
+			if err := second.run(t.Context()); err != nil || second.out.Loaded != 4 {
+				t.Errorf("the second: got %+v, %v, want 4 events", second.out, err)
 			}
 		}
 		return nil
@@ -186,5 +229,98 @@ func TestReloadSideBySide(t *testing.T) {
 	lost := []lake.Lost{{Oldest: time.Unix(100, 0)}, {Oldest: time.Unix(200, 0)}}
 	if older := olderThan(lost, time.Unix(200, 0)); len(older) != 1 || !older[0].Oldest.Equal(time.Unix(100, 0)) {
 		t.Errorf("got %v, want the first", older)
+	}
+}
+
+// An erasure that begins while a reload commits waits for it, and deletes what it has loaded: also where the reload ends
+// right after its commit.
+func TestReloadBesideErasure(t *testing.T) {
+	for name, end := range map[string]error{"done": nil, "ended": errors.New("crash")} {
+		t.Run(name, func(t *testing.T) {
+			var sent []*submission.Submission
+			s := startReloading(t, &sent)
+			s.sendNow(4)
+			if err := os.Remove(s.files()[0]); err != nil {
+				t.Fatal(err)
+			}
+			erased, deleted := make(chan error, 1), make(chan struct{})
+			var once sync.Once
+			beside := s.open(func(step string) error {
+				if step == "events.forget" { // it has taken the rows out of all files
+					once.Do(func() { close(deleted) })
+				}
+				return nil
+			})
+			got, err := s.reload(false, func(step string) error {
+				switch step {
+				case "events.metadata":
+					stone, err := s.tombstones.Add(t.Context(), erasure.IFA, "ifa-3", "", time.Now(), time.Hour)
+					if err != nil {
+						return err
+					}
+					go func() { erased <- s.erase(beside, stone) }()
+					select {
+					case <-deleted:
+						t.Error("the erasure went through the files before the reload had committed")
+					case <-time.After(300 * time.Millisecond): // arbitrary; an erasure that does not wait takes 20 ms
+					}
+				case "events.committed":
+					return end
+				}
+				return nil
+			})
+			if !errors.Is(err, end) || got.Loaded != 4 {
+				t.Errorf("got %+v, %v, want 4 events loaded", got, err)
+			}
+			if err := <-erased; err != nil {
+				t.Error(err)
+			}
+			if n := s.carrying("ifa-3"); n != 0 {
+				t.Errorf("got %d rows that were erased, want none", n)
+			}
+			log, err := s.tombstones.Log(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := 0
+			b, err := log.Bounds(t.Context())
+			for n := b.First; err == nil && n <= b.Last; n++ {
+				var lines []erasure.Line
+				lines, err = log.Read(t.Context(), n)
+				told += len(lines)
+			}
+			if err != nil || told != 4 {
+				t.Errorf("the log of erased events: got %d rows, %v, want 4", told, err)
+			}
+		})
+	}
+}
+
+// A process that was paused may have lost its lease, and somebody else has erased: the reload begins again.
+func TestReloadAfterLostLease(t *testing.T) {
+	var sent []*submission.Submission
+	s := startReloading(t, &sent)
+	s.sendNow(4)
+	if err := os.Remove(s.files()[0]); err != nil {
+		t.Fatal(err)
+	}
+	once := false
+	o := s.options(nil)
+	o.Progress = func(int, int) {
+		if once {
+			return
+		}
+		once = true
+		stone, err := s.tombstones.Add(t.Context(), erasure.IFA, "ifa-3", "", time.Now(), time.Hour)
+		if err == nil {
+			err = s.tombstones.Finish(t.Context(), stone, time.Now())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	got, err := Reload(t.Context(), o)
+	if err != nil || got.Loaded != 3 || got.Erased != 1 {
+		t.Errorf("got %+v, %v, want 3 events loaded and one erased", got, err)
 	}
 }
