@@ -63,13 +63,13 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// failed marks err as a failure of the work, not of the command line.
+// failed marks err as a failure of the work, not of the command line. One that has a failure in it has its exit code.
 func failed(err error) error {
 	if err == nil {
 		return nil
 	}
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f
+	if _, ok := errors.AsType[*failure](err); ok {
+		return err
 	}
 	return &failure{exitFailed, err}
 }

@@ -156,7 +156,7 @@ func (r *restorer) intoDirectory() error {
 		return err
 	}
 	if err := r.fill(); err != nil {
-		return fmt.Errorf("%w\n%w", err, unfinished(dir))
+		return fmt.Errorf("%w\n%w", err, errUnfinished(dir))
 	}
 	if err := errors.Join(os.Remove(marker), durable.Sync(dir)); err != nil {
 		return err
@@ -200,8 +200,12 @@ func unfinished(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, restoreMarker)); err != nil {
 		return nil // there is none, or whoever uses the directory says what is wrong with it
 	}
-	return failed(fmt.Errorf("a restore into %s has not finished: if none is running, delete the directory and "+
-		"restore again", dir))
+	return failed(errUnfinished(dir))
+}
+
+func errUnfinished(dir string) error {
+	return fmt.Errorf("a restore into %s has not finished: if none is running, delete the directory and "+
+		"restore again", dir)
 }
 
 // usable keeps every command off a data directory in which a restore has not finished, or whose service has moved: but

@@ -139,3 +139,55 @@ func TestRestoreOfAHostileBackup(t *testing.T) {
 		t.Errorf("got %v, %v, want the data directory alone", left, err)
 	}
 }
+
+// A restore that cannot be done says why. What can be seen before anything is written leaves nothing behind; after that it
+// also says what to do.
+func TestRestoreSaysWhy(t *testing.T) {
+	newer := backedUp(t)
+	remove := func(pattern string) func(string) error {
+		return func(backup string) error {
+			names, err := filepath.Glob(filepath.Join(backup, pattern))
+			if err == nil && len(names) == 0 {
+				err = os.ErrNotExist
+			}
+			if err != nil {
+				return err
+			}
+			return os.Remove(names[0])
+		}
+	}
+	const begun = "delete the directory and restore again"
+	for name, c := range map[string]struct {
+		backup, erasures string
+		damage           func(backup string) error // of a copy of the backup
+		want             []string
+		begun            bool
+	}{
+		"Parquet file is missing": {backup: newer, damage: remove("lake/events/data/*/*.parquet"), want: []string{".parquet"}, begun: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backup, into := c.backup, filepath.Join(t.TempDir(), "restored")
+			if c.damage != nil {
+				backup = filepath.Join(t.TempDir(), "damaged")
+				if err := os.CopyFS(backup, os.DirFS(c.backup)); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.damage(backup); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{"restore", backup, "--data", into}
+			if c.erasures != "" {
+				args = append(args, "--erasures", c.erasures)
+			}
+			words := fails(t, 1, args...)
+			wants(t, "the reason", words, c.want...)
+			if _, err := os.Stat(into); c.begun != (err == nil) || c.begun != strings.Contains(words, begun) {
+				t.Errorf("got %q and a directory: %v, want both: %v", words, err == nil, c.begun)
+			}
+			if why, do := strings.Index(words, c.want[0]), strings.Index(words, begun); c.begun && why > do {
+				t.Errorf("got %q, want the reason first", words)
+			}
+		})
+	}
+}
