@@ -43,7 +43,8 @@ directory: delete it and restore again. Servers with half a restore are not used
 again, and it begins anew.
 
 What was erased after the backup is in it still. Name a newer backup of the same service with --erasures:
-what was erased until that was made is erased from the restored tables, too.`,
+what was erased until that was made is erased from the restored tables, too, and its suppression list is
+the one that holds. A backup that is older, or of another service, is rejected.`,
 		Example: `  sluice restore /backup/2026-11-15 --data /var/lib/sluice-new
   sluice restore /backup/move --nats tls://nats-1:4222 --lake s3://my-bucket/sluice ` +
 			"--s3-region eu-central-1 --partitions 3",
@@ -98,19 +99,27 @@ type restorer struct {
 	copies []engine.PartitionCopy // of the stream
 }
 
-// read reads what the backup is.
-func (r *restorer) read() error {
-	b, err := os.ReadFile(filepath.Join(r.from, backupName))
+// readInfo reads what a backup is.
+func readInfo(dir string) (info backupInfo, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, backupName))
 	if err == nil {
-		err = json.Unmarshal(b, &r.info)
+		err = json.Unmarshal(b, &info)
 	}
 	switch {
-	case err != nil || r.info.Format < 1:
-		return fmt.Errorf("%s is not a whole backup", r.from)
-	case r.info.Format > backupFormat:
-		return fmt.Errorf("the backup in %s has format %d, this program knows %d: use the sluice that made it (%.40s), or a "+
-			"newer one",
-			r.from, r.info.Format, backupFormat, r.info.Program)
+	case err != nil || info.Format < 1:
+		return info, fmt.Errorf("%s is not a whole backup", dir)
+	case info.Format > backupFormat:
+		return info, fmt.Errorf("the backup in %s has format %d, this program knows %d: use the sluice that made it "+
+			"(%.40s), or a newer one", dir, info.Format, backupFormat, info.Program)
+	}
+	return info, nil
+}
+
+// read reads what the backup is, and looks whether it can be restored as far as that can be seen: before anything is
+// written. The tables and the frames are read when they are copied.
+func (r *restorer) read() (err error) {
+	if r.info, err = readInfo(r.from); err != nil {
+		return err
 	}
 	if r.partitions == 0 {
 		r.partitions = r.info.Stream
@@ -119,8 +128,35 @@ func (r *restorer) read() error {
 		return fmt.Errorf("the backup has %d partitions: --partitions is %d to %d", r.info.Stream, r.info.Stream,
 			engine.MaxPartitions)
 	}
+	if r.copies, err = backup.PartitionCopies(r.streamDir(), r.info.Stream); err != nil {
+		return err
+	}
+	err = errors.Join(backup.CheckRegistry(filepath.Join(r.from, registryName)), backup.CheckErased(r.from),
+		audit.Check(r.from))
+	if err == nil && r.newer != "" {
+		err = r.readNewer()
+	}
+	return err
+}
+
+// readNewer looks at the backup of --erasures. One that is older, or of another service, would let people come back: it
+// has fewer tombstones, and its suppression list takes the place of the other.
+func (r *restorer) readNewer() error {
+	info, err := readInfo(r.newer)
+	if err == nil {
+		err = backup.SameService(filepath.Join(r.from, registryName), filepath.Join(r.newer, registryName))
+	}
+	if err != nil {
+		return fmt.Errorf("--erasures %s: %w", r.newer, err)
+	}
+	if info.Made.Before(r.info.Made) {
+		return fmt.Errorf("--erasures names a backup of %s, which is older than the one to restore, of %s: swap the two, "+
+			"sluice restore %s --erasures %s", info.Made.Format(time.RFC3339), r.info.Made.Format(time.RFC3339), r.newer, r.from)
+	}
 	return nil
 }
+
+func (r *restorer) streamDir() string { return filepath.Join(r.from, "stream") }
 
 // copied says whether the backup has the tables.
 func (r *restorer) copied() bool { return r.info.Tables == "copied" }
@@ -298,15 +334,10 @@ func (r *restorer) stream(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(r.from, "stream")
-	r.copies, err = backup.PartitionCopies(dir, r.info.Stream)
-	if err != nil {
-		return err
-	}
 	return stream.Restore(ctx, e, stream.RestoreOptions{
 		Partitions: r.partitions, Copies: r.copies, Keep: keep, Step: hooks.Step,
 		Open: func(p uint8) (io.ReadCloser, error) {
-			_, frames := backup.PartitionFiles(dir, int(p))
+			_, frames := backup.PartitionFiles(r.streamDir(), int(p))
 			return os.Open(frames)
 		},
 	})

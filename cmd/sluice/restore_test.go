@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -141,9 +142,31 @@ func TestRestoreOfAHostileBackup(t *testing.T) {
 }
 
 // A restore that cannot be done says why. What can be seen before anything is written leaves nothing behind; after that it
-// also says what to do.
+// also says what to do. Of two backups that were mixed up nothing is restored: erased and suppressed people would be back.
 func TestRestoreSaysWhy(t *testing.T) {
-	newer := backedUp(t)
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	sendMarked(t, s, key, "gone", goneHash, "")
+	sendMarked(t, s, key, "stays", otherHash, "")
+	backups := t.TempDir()
+	older, newer := filepath.Join(backups, "older"), filepath.Join(backups, "newer")
+	sluice(t, "backup", older, "--data", dir)
+	sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--and-suppress", "--yes") // lasts into the next second
+	sluice(t, "backup", newer, "--data", dir)
+	s.stop(syscall.SIGTERM)
+	other := backedUp(t)
+
+	cut := func(name string) func(string) error {
+		return func(backup string) error {
+			name := filepath.Join(backup, name)
+			info, err := os.Stat(name)
+			if err != nil {
+				return err
+			}
+			return os.Truncate(name, info.Size()-3)
+		}
+	}
 	remove := func(pattern string) func(string) error {
 		return func(backup string) error {
 			names, err := filepath.Glob(filepath.Join(backup, pattern))
@@ -163,6 +186,16 @@ func TestRestoreSaysWhy(t *testing.T) {
 		want             []string
 		begun            bool
 	}{
+		"erasures of no backup":       {backup: older, erasures: backups + "/none", want: []string{"--erasures", "none is not a whole backup"}},
+		"erasures of another service": {backup: older, erasures: other, want: []string{"--erasures", "another service"}},
+		"erasures of an older backup": {backup: newer, erasures: older, want: []string{
+			"--erasures", madeOf(t, older), madeOf(t, newer), "sluice restore " + older + " --erasures ",
+		}},
+		"registry is truncated":   {backup: newer, damage: cut("registry.ndjson"), want: []string{"registry.ndjson", "damaged"}},
+		"erasures are truncated":  {backup: newer, damage: cut("erased.log"), want: []string{"erased.log", "damaged"}},
+		"erasures are missing":    {backup: newer, damage: remove("erased.log"), want: []string{"erased.log", "damaged"}},
+		"audit log is missing":    {backup: newer, damage: remove("audit.jsonl"), want: []string{"audit.jsonl", "damaged"}},
+		"partition is missing":    {backup: newer, damage: remove("stream/0.json"), want: []string{"0.json"}},
 		"Parquet file is missing": {backup: newer, damage: remove("lake/events/data/*/*.parquet"), want: []string{".parquet"}, begun: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,4 +223,23 @@ func TestRestoreSaysWhy(t *testing.T) {
 			}
 		})
 	}
+	restored := filepath.Join(t.TempDir(), "restored")
+	sluice(t, "restore", newer, "--data", restored, "--erasures", newer)
+	if out := sluice(t, "suppression", "list", "--data", restored); !strings.Contains(out, "email_sha256") {
+		t.Errorf("a backup as its own newer one: got the list %q, want one of e-mail addresses", out)
+	}
+}
+
+// madeOf says when a backup was made.
+func madeOf(t *testing.T, backup string) string {
+	t.Helper()
+	var info backupInfo
+	b, err := os.ReadFile(filepath.Join(backup, backupName))
+	if err == nil {
+		err = json.Unmarshal(b, &info)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Made.Format(time.RFC3339)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -44,13 +43,20 @@ func (l *Log) Save(ctx context.Context, dir string) error {
 	return err
 }
 
+// Check says whether Save wrote a log into dir. One without entries has no files; that of a backup has the backup.
+func Check(dir string) error {
+	for _, name := range []string{fileName, headName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("the audit log is damaged: %w", err)
+		}
+	}
+	return nil
+}
+
 // Restore makes the log of an engine that has none from the files that Save wrote into dir: every entry as it is, under
-// its number. What is wrong with the files, Verify says of the log.
+// its number. What is wrong in the files, Verify says of the log.
 func Restore(ctx context.Context, e *engine.Engine, dir string) error {
 	f, err := os.Open(filepath.Join(dir, fileName))
-	if errors.Is(err, fs.ErrNotExist) { // the log had no entry
-		return nil
-	}
 	if err != nil {
 		return fmt.Errorf("restore audit log: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -54,37 +53,56 @@ func SaveErased(ctx context.Context, e *engine.Engine, dir string, final bool) e
 // RestoreErased makes the log of erased events of an engine that has none. Call it behind the stream, which says
 // how long entries are kept.
 func RestoreErased(ctx context.Context, e *engine.Engine, dir string) error {
-	f, err := os.Open(filepath.Join(dir, erasedName))
-	if errors.Is(err, fs.ErrNotExist) { // nothing was erased
-		return nil
-	}
+	c, err := openErased(dir)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	in := bufio.NewReaderSize(f, 64<<10)
-	line, err := in.ReadBytes('\n')
-	var about engine.JournalCopy
+	defer c.Close()
+	return e.RestoreJournal(ctx, engine.ErasedJournal, c.about, c.next)
+}
+
+// erasedCopy is the log of erased events in a backup while it is read.
+type erasedCopy struct {
+	io.Closer
+	path  string
+	in    *bufio.Reader
+	about engine.JournalCopy
+}
+
+func openErased(dir string) (*erasedCopy, error) {
+	path := filepath.Join(dir, erasedName)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, damaged(path, err)
+	}
+	c := &erasedCopy{Closer: f, path: path, in: bufio.NewReaderSize(f, 64<<10)}
+	line, err := c.in.ReadBytes('\n')
 	if err == nil {
-		err = json.Unmarshal(line, &about)
+		err = json.Unmarshal(line, &c.about)
 	}
-	if err != nil || about.First == 0 {
-		return fmt.Errorf("read %s: it is damaged", erasedName)
+	if err == nil && c.about.First == 0 {
+		err = errors.New("it does not say where it begins")
 	}
-	return e.RestoreJournal(ctx, engine.ErasedJournal, about, func() (run [][]byte, err error) {
-		for len(run) < 64 { // arbitrary: few syncs, little memory
-			var size [4]byte
-			if _, err := io.ReadFull(in, size[:]); errors.Is(err, io.EOF) {
-				return run, nil
-			} else if err != nil {
-				return nil, fmt.Errorf("read %s: %w", erasedName, err)
-			}
-			entry := make([]byte, min(binary.BigEndian.Uint32(size[:]), 1<<20))
-			if _, err := io.ReadFull(in, entry); err != nil {
-				return nil, fmt.Errorf("read %s: %w", erasedName, err)
-			}
-			run = append(run, entry)
+	if err != nil {
+		return nil, errors.Join(damaged(path, err), f.Close())
+	}
+	return c, nil
+}
+
+// next reads some entries, none at the end.
+func (c *erasedCopy) next() (run [][]byte, err error) {
+	for len(run) < 64 { // arbitrary: few syncs, little memory
+		var size [4]byte
+		if _, err := io.ReadFull(c.in, size[:]); errors.Is(err, io.EOF) {
+			return run, nil
+		} else if err != nil {
+			return nil, damaged(c.path, err)
 		}
-		return run, nil
-	})
+		entry := make([]byte, min(binary.BigEndian.Uint32(size[:]), 1<<20))
+		if _, err := io.ReadFull(c.in, entry); err != nil {
+			return nil, damaged(c.path, err)
+		}
+		run = append(run, entry)
+	}
+	return run, nil
 }

@@ -88,13 +88,13 @@ func RestoreRegistry(ctx context.Context, e *engine.Engine, path string) error {
 func readRegistry(path string) (out []entry, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, damaged(path, err)
 	}
 	defer f.Close()
 	for lines := json.NewDecoder(bufio.NewReader(f)); lines.More(); {
 		var one entry
 		if err := lines.Decode(&one); err != nil {
-			return nil, err
+			return nil, damaged(path, err)
 		}
 		if _, ok := buckets[one.Bucket]; !ok {
 			return nil, fmt.Errorf("the backup has a bucket %q that this program does not know", one.Bucket)
@@ -128,7 +128,7 @@ func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
 		case one.Bucket == "settings" && (one.Key == erasureSecret || strings.HasPrefix(one.Key, suppressionSecret)):
 			ours, err := settings.Get(ctx, one.Key)
 			if err == nil && !bytes.Equal(ours.Value, one.Value) {
-				return errors.New("it is a backup of another service")
+				return ErrOtherService
 			}
 			if errors.Is(err, engine.ErrNotFound) { // nothing was erased, or listed, before the older backup was made
 				_, err = settings.Put(ctx, one.Key, one.Value)
