@@ -31,8 +31,10 @@ func (q *request) enter() error {
 		return advise(event.NotFound, "There is nothing at this path.",
 			"The paths are listed at /docs and /openapi.json; they end without a slash.")
 	case q.r.Header["Origin"] != nil:
+		q.identify()
 		return reject(event.ServerSideOnly, "The request comes from a browser.")
 	case !rt.takes(q.r.Method):
+		q.identify()
 		r := advise(event.MethodNotAllowed, "This path does not take the request's method.", "Use "+rt.allow+".")
 		r.allow = rt.allow
 		return r
@@ -70,6 +72,14 @@ func (q *request) enter() error {
 		return busy("The queue cannot take events at the moment.")
 	}
 	return nil
+}
+
+// identify finds out for the counts alone whose request is rejected before its key is asked for: the answer is the same
+// with any key and without one.
+func (q *request) identify() {
+	if routes[q.route].keyed && q.authenticate() != nil {
+		q.keyID = ""
+	}
 }
 
 func (q *request) authenticate() error {

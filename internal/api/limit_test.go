@@ -1,8 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +193,74 @@ func TestRequestsAreCounted(t *testing.T) {
 	s.post("/v1/events", goodEvent(""))
 	if f := s.Stats().Datasets[0].Failing; f != (Failing{}) {
 		t.Errorf("after an accepted one: got %+v", f)
+	}
+}
+
+// A request that is rejected before its key is asked for counts for the dataset of its key, on the paths of events also
+// as a rejected one. Its answer is the same whatever the key is.
+func TestRequestsRejectedBeforeTheirKeyAreCounted(t *testing.T) {
+	s := openShop(t)
+	const browser, id = "Origin: https://shop.example.com", "X-Request-Id: same"
+	for _, c := range []struct {
+		method, path, header string
+		code                 event.Code
+		rejected             uint64 // so far
+	}{
+		{"POST", "/v1/events", browser, event.ServerSideOnly, 1},
+		{"POST", "/v1/events/batch", browser, event.ServerSideOnly, 2},
+		{"PUT", "/v1/events", browser, event.ServerSideOnly, 3},
+		{"PUT", "/v1/events", "X-Other: x", event.MethodNotAllowed, 4},
+		{"GET", "/v1/events/batch", "X-Other: x", event.MethodNotAllowed, 5},
+		{"POST", "/v1/events/validate", browser, event.ServerSideOnly, 5},
+		{"DELETE", "/v1/submissions/x", "X-Other: x", event.MethodNotAllowed, 5},
+		{"GET", "/openapi.json", browser, event.ServerSideOnly, 5},
+	} {
+		valid := s.send(c.method, c.path, "", id, c.header)
+		for _, other := range []string{"X-Other: y", "Authorization: Bearer nonsense"} {
+			bad := s.send(c.method, c.path, "", id, c.header, "Authorization:", other)
+			valid.Header.Del("Date")
+			bad.Header.Del("Date")
+			if valid.code(t) != string(c.code) || valid.StatusCode != bad.StatusCode || valid.text != bad.text || !reflect.DeepEqual(valid.Header, bad.Header) {
+				t.Errorf("%s %s: got %s %v, and %s %v with %q", c.method, c.path, valid.text, valid.Header, bad.text, bad.Header, other)
+			}
+		}
+		var got uint64
+		for _, d := range s.Stats().Datasets {
+			got += d.RejectedRequests
+		}
+		if got != c.rejected {
+			t.Errorf("%s %s: %d requests are counted, want %d", c.method, c.path, got, c.rejected)
+		}
+	}
+	st := s.Stats()
+	if len(st.Datasets) != 1 {
+		t.Fatalf("got %+v", st.Datasets)
+	}
+	if d := st.Datasets[0]; d.Failing.Requests != 5 || d.Failing.Code != event.MethodNotAllowed || d.Rejected != 0 || d.BytesInFlight != 0 {
+		t.Errorf("got %+v", d)
+	}
+	for _, c := range []struct {
+		of   string
+		got  []CodeCount
+		want []CodeCount
+	}{
+		{"the dataset", st.Datasets[0].RejectedByCode, []CodeCount{{event.ServerSideOnly, 4}, {event.MethodNotAllowed, 3}}},
+		{"nobody", st.RejectedByCode, []CodeCount{{event.ServerSideOnly, 11}, {event.MethodNotAllowed, 6}}},
+	} {
+		slices.SortFunc(c.got, func(a, b CodeCount) int { return cmp.Compare(b.Count, a.Count) })
+		if !slices.Equal(c.got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.of, c.got, c.want)
+		}
+	}
+	s.flush(t.Context())
+	got := map[event.Code]int32{}
+	for _, r := range s.records(t) {
+		for _, n := range r.Requests {
+			got[n.Code] += n.Count
+		}
+	}
+	if want := (map[event.Code]int32{event.ServerSideOnly: 3, event.MethodNotAllowed: 2}); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

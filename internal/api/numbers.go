@@ -272,8 +272,8 @@ func numbersSchema() object {
 			{"accepted", count("Requests answered with a receipt, replays included.")},
 			{
 				"rejected",
-				count("Requests rejected whole: malformed, of the wrong media type or dataset, too large, or without a valid " +
-					"event. 409, 429 and 5xx are neither."),
+				count("Requests rejected whole: malformed, from a browser, of the wrong method, media type or dataset, too " +
+					"large, or without a valid event. 409, 429 and 5xx are neither."),
 			},
 			{"by_code", byName(count("Requests."), "Rejected requests by the error_code of their answer.")},
 		})},
