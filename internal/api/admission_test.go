@@ -101,6 +101,9 @@ func TestAdmission(t *testing.T) {
 			if allow := r.Header.Get("Allow"); (allow != "") != (c.status == 405) {
 				t.Errorf("Allow: %q", allow)
 			}
+			if c.path == "/v1/events/batch" && (r.Header.Get("X-Events-Accepted") != "0" || r.Header.Get("X-Events-Rejected") == "") {
+				t.Errorf("the headers do not count the events: %v", r.Header)
+			}
 		})
 	}
 }

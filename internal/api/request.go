@@ -48,7 +48,7 @@ type result struct {
 	status             int      // of a success
 	kind               string   // media type of a success that is not JSON
 	shared             [][]byte // the answer's body in parts that others share; else it is buffers.out
-	counted            bool     // it is a batch: accepted and rejected go into headers
+	counted            bool     // its path is that of batches: accepted and rejected go into headers
 	accepted, rejected int
 }
 
@@ -57,7 +57,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 	return &request{
 		server: s, w: w, r: r, route: route, id: requestID(r.Header["X-Request-Id"]), start: s.Now(),
 		holding: holding{server: s},
-		result:  result{status: http.StatusOK, counted: route == routeBatch && r.Method == http.MethodPost},
+		result:  result{status: http.StatusOK, counted: route == routeBatch},
 	}
 }
 
