@@ -36,6 +36,10 @@ const (
 // Max is how many campaigns of a dataset are written in a commit, are kept of a day, and are shown of a window.
 const Max = 1000
 
+// candidates is how many campaigns a tally adds up side by side, and half of it is how many go on when there are more.
+// Arbitrary: four times what is written, and about a megabyte.
+const candidates = 4 * Max
+
 // Is says whether a kind of number is one by campaign.
 func Is(kind string) bool { return strings.HasPrefix(kind, "campaign_") }
 
@@ -54,10 +58,12 @@ func Fold(kind string, a, b float64) float64 {
 	return a + b
 }
 
-// Tally adds up the events of one dataset in one hour. It keeps nothing of the rows. The zero value is empty.
+// Tally adds up the events of one dataset in one hour, in bounded memory: where there are too many campaigns, those of
+// the fewest events so far become Other. One of them that comes again begins anew, so its numbers are too small; the
+// sums of all campaigns stay exact. It keeps nothing of the rows. The zero value is empty.
 type Tally struct {
 	by    map[string]*cell
-	other cell // of the campaigns that came when there were Max
+	other cell // of the campaigns that were given up
 }
 
 type cell struct {
@@ -98,12 +104,12 @@ func (t *Tally) Add(r *event.Row) {
 		c = t.open(r.CampaignID)
 	}
 	c.total++
-	c.countType(r.EventType)
+	c.countType(r.EventType, 1)
 	if r.HasValue && math.Abs(r.Value) <= event.MaxPlausibleValue {
 		if r.EventType == "refund" {
-			c.addValue(KindRefunds, r.CurrencyCode, math.Abs(r.Value))
+			c.addValue(KindRefunds, r.CurrencyCode, 1, math.Abs(r.Value))
 		} else {
-			c.addValue(KindValue, r.CurrencyCode, r.Value)
+			c.addValue(KindValue, r.CurrencyCode, 1, r.Value)
 		}
 	}
 	if r.CampaignName != "" && c != &t.other && r.ReceivedAt >= c.seen {
@@ -115,8 +121,11 @@ func (t *Tally) Add(r *event.Row) {
 }
 
 func (t *Tally) open(id string) *cell {
-	if len(t.by) >= Max && id != "" || id == Other {
+	if id == Other {
 		return &t.other
+	}
+	if len(t.by) >= candidates && id != "" {
+		t.bound(candidates / 2)
 	}
 	if t.by == nil {
 		t.by = map[string]*cell{}
@@ -126,25 +135,49 @@ func (t *Tally) open(id string) *cell {
 	return c
 }
 
-func (c *cell) countType(eventType string) {
+// bound keeps the campaigns of the most events, and makes Other of the others.
+func (t *Tally) bound(most int) {
+	totals := make(map[string]int64, len(t.by))
+	t.Totals(totals)
+	chosen := Most(totals, most)
+	for id, c := range t.by {
+		if chosen != nil && !chosen[id] {
+			t.other.fold(c)
+			delete(t.by, id)
+		}
+	}
+}
+
+// fold adds what another cell has, but for its name.
+func (c *cell) fold(o *cell) {
+	c.total += o.total
+	for _, n := range o.types {
+		c.countType(n.eventType, n.count)
+	}
+	for _, v := range o.values {
+		c.addValue(v.kind, v.currency, v.count, v.value)
+	}
+}
+
+func (c *cell) countType(eventType string, count int64) {
 	for i := range c.types {
 		if c.types[i].eventType == eventType {
-			c.types[i].count++
+			c.types[i].count += count
 			return
 		}
 	}
-	c.types = append(c.types, typeCount{unique.Make(eventType).Value(), 1})
+	c.types = append(c.types, typeCount{unique.Make(eventType).Value(), count})
 }
 
-func (c *cell) addValue(kind, currency string, value float64) {
+func (c *cell) addValue(kind, currency string, count int64, value float64) {
 	for i := range c.values {
 		if v := &c.values[i]; v.kind == kind && v.currency == currency {
-			v.count++
+			v.count += count
 			v.value += value
 			return
 		}
 	}
-	c.values = append(c.values, valueSum{kind, unique.Make(currency).Value(), 1, value})
+	c.values = append(c.values, valueSum{kind, unique.Make(currency).Value(), count, value})
 }
 
 // Totals adds the number of events of each campaign to out.
@@ -154,15 +187,18 @@ func (t *Tally) Totals(out map[string]int64) {
 	}
 }
 
-// Each hands the numbers to put. Those of campaigns that are not chosen have the name Other; nil chooses all.
+// Each hands the numbers to put. Those of campaigns that are not chosen are added up as Other; nil chooses all.
 func (t *Tally) Each(chosen map[string]bool, put func(Number)) {
+	var other cell
+	other.fold(&t.other)
 	for id, c := range t.by {
-		if chosen != nil && !chosen[id] {
-			id = Other
+		if chosen == nil || chosen[id] {
+			c.each(id, put)
+		} else {
+			other.fold(c)
 		}
-		c.each(id, put)
 	}
-	t.other.each(Other, put)
+	other.each(Other, put)
 }
 
 func (c *cell) each(id string, put func(Number)) {
@@ -180,19 +216,23 @@ func (c *cell) each(id string, put func(Number)) {
 // Most are the campaigns of the most events, at most so many; nil where that is all of them. Events without a campaign
 // and Other are none of them, and always chosen.
 func Most(totals map[string]int64, most int) map[string]bool {
-	ids := make([]string, 0, len(totals))
-	for id := range totals {
+	type total struct {
+		id string
+		n  int64
+	}
+	all := make([]total, 0, len(totals))
+	for id, n := range totals {
 		if id != "" && id != Other {
-			ids = append(ids, id)
+			all = append(all, total{id, n})
 		}
 	}
-	if len(ids) <= most {
+	if len(all) <= most {
 		return nil
 	}
-	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(cmp.Compare(totals[b], totals[a]), strings.Compare(a, b)) })
+	slices.SortFunc(all, func(a, b total) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.id, b.id)) })
 	out := map[string]bool{"": true, Other: true}
-	for _, id := range ids[:most] {
-		out[id] = true
+	for i := range all[:most] {
+		out[all[i].id] = true
 	}
 	return out
 }

@@ -61,7 +61,7 @@ func TestBounded(t *testing.T) {
 			tally.Add(&row)
 			events++
 		}
-		if tally.Len() > Max+1 {
+		if tally.Len() > candidates+1 {
 			t.Fatalf("a tally has %d campaigns", tally.Len())
 		}
 		tally.Each(nil, func(n Number) { all.Add(Sum{n, hour, hour}) })
@@ -83,6 +83,46 @@ func TestBounded(t *testing.T) {
 	}
 	if events != 0 {
 		t.Errorf("%d events are missing", events)
+	}
+}
+
+// A campaign of many events is kept whenever its first one comes, and nothing is lost of those that were given up.
+func TestLateCampaign(t *testing.T) {
+	var tally Tally
+	add := func(id string) {
+		tally.Add(&event.Row{ReceivedAt: 1, CampaignID: id, CampaignName: "Name of " + id, EventType: "purchase", CurrencyCode: "EUR", Value: 2, HasValue: true})
+	}
+	for i := range 10 * Max {
+		add(fmt.Sprint("c", i))
+		if i%100 == 0 {
+			add("") // suppressed
+		}
+		if i > 8*Max {
+			add("zbig")
+		}
+	}
+	if tally.Len() > candidates+1 {
+		t.Errorf("a tally has %d campaigns", tally.Len())
+	}
+	totals := map[string]int64{}
+	tally.Totals(totals)
+	got := map[string]Campaign{}
+	s, numbers, events, value := &Sums{}, 0, int64(0), 0.0
+	tally.Each(Most(totals, Max), func(n Number) { s.Add(Sum{Number: n}); numbers++ })
+	for _, c := range s.Campaigns() {
+		got[c.ID] = c
+		events += c.Total()
+		value += c.Value["EUR"]
+	}
+	if c := got["zbig"]; c.Total() != 2*Max-1 || c.Name != "Name of zbig" || c.Value["EUR"] != 2*(2*Max-1) {
+		t.Errorf("got %+v", c)
+	}
+	none := got[None]
+	if want := int64(10*Max + Max/10 + 2*Max - 1); events != want || value != 2*float64(want) || none.Total() != Max/10 {
+		t.Errorf("got %d events of %v, want %d", events, value, want)
+	}
+	if len(got) != Max+2 || numbers > 3*(Max+2) {
+		t.Errorf("got %d campaigns in %d numbers", len(got), numbers)
 	}
 }
 

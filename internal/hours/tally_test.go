@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"sluice/event"
+	"sluice/internal/campaign"
 	"sluice/internal/lake"
 	"sluice/internal/submission"
 )
@@ -98,6 +99,36 @@ func TestRequestsInHours(t *testing.T) {
 	}
 	if sum := view.Dataset("shop").Totals(w); sum != (Totals{}) {
 		t.Errorf("got %+v events, want none", sum)
+	}
+}
+
+// The campaigns that a commit names are those of the most events, in whatever order they come, in all hours and
+// partitions together. The others are one row for each type.
+func TestCampaignsOfMostEvents(t *testing.T) {
+	tallies := make([]Tally, 2)
+	at := halfPastNoon.Unix()
+	add := func(partition int, id string, n int) {
+		s := submission.Submission{ReceivedAt: at, DatasetID: "shop", Kind: submission.Batch}
+		for range n {
+			s.Rows = append(s.Rows, event.Row{ReceivedAt: at, EventTime: at, EventType: "purchase", CampaignID: id})
+		}
+		tallies[partition].Add(&s)
+	}
+	for i := range 3000 {
+		add(i%2, fmt.Sprintf("c%04d", i), 1)
+	}
+	add(0, "zbig", 400)
+	at += 3600
+	add(1, "zbig", 500)
+	got, rows := map[string]int64{}, 0
+	for _, h := range Hours(&tallies[0], &tallies[1]) {
+		if h.Kind == campaign.KindEvents {
+			got[h.Name] += h.Count
+			rows++
+		}
+	}
+	if got["zbig"] != 900 || got[campaign.Other] != 2001 || len(got) != campaign.Max+1 || rows > campaign.Max+3 {
+		t.Errorf("got %d of zbig, %d of others, %d campaigns in %d rows", got["zbig"], got[campaign.Other], len(got), rows)
 	}
 }
 
