@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It rejects nothing that Decode
@@ -164,14 +165,16 @@ func sectionsRequired() *node {
 	}
 }
 
-// currencySchema lists the codes. Lower case is accepted too, and cannot be listed in every mixture.
+// currencySchema lists the codes, and as a pattern in every mixture of case: regular expressions of JSON Schema have no
+// flags.
 func currencySchema() []*node {
-	var codes []string
+	var codes, mixed []string
 	for a := 'A'; a <= 'Z'; a++ {
 		for b := 'A'; b <= 'Z'; b++ {
 			for c := 'A'; c <= 'Z'; c++ {
 				if code := string([]rune{a, b, c}); activeCurrency(code) {
 					codes = append(codes, code)
+					mixed = append(mixed, anyCase(a)+anyCase(b)+anyCase(c))
 				}
 			}
 		}
@@ -180,12 +183,15 @@ func currencySchema() []*node {
 		{Type: "null"},
 		{Enum: codes},
 		{
-			Description: "Accepted with a warning: other than capital letters.", Type: "string", MaxLength: 3,
-			Pattern: "^[A-Za-z]*[a-z][A-Za-z]*$",
+			Description: "Accepted with a warning: other than capital letters.", Type: "string",
+			Pattern: "^(?:" + strings.Join(mixed, "|") + ")$",
 		},
 		{Description: "Absent.", Type: "string", Pattern: blankText},
 	}
 }
+
+// anyCase matches a letter in upper and lower case.
+func anyCase(letter rune) string { return "[" + string(letter) + string(unicode.ToLower(letter)) + "]" }
 
 // customSchema is a value inside custom_data that may hold so many levels of arrays and objects. Each type is a branch
 // of its own: validators in strict mode reject a list of types.
