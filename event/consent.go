@@ -44,9 +44,9 @@ var consentTable = []struct {
 		iabtcf_tc_string addtl_consent additional_consent ac_string euconsent eu_consent lgpd pipeda
 		coppa is_coppa child_directed tag_for_child_directed_treatment tfcd tfcdt tag_for_under_age_of_consent tfua
 		under_age_of_consent known_child is_child
-		att att_status att_consent att_authorization_status app_tracking_transparency tracking_authorization_status
+		att atts att_status att_consent att_authorization_status app_tracking_transparency tracking_authorization_status
 		tracking_enabled advertiser_tracking_enabled application_tracking_enabled ad_tracking_enabled limit_ad_tracking
-		limited_ad_tracking is_limit_ad_tracking_enabled limit_tracking lmt limit_advertising_tracking
+		limited_ad_tracking is_limit_ad_tracking_enabled limit_tracking lmt is_lat limit_advertising_tracking
 		limited_data_use limit_data_use ldu limited_data_usage data_processing_options data_processing_options_country
 		data_processing_options_state restricted_data_processing rdp data_use non_personalized_ads npa ad_user_data
 		ad_personalization ad_personalization_consent ad_user_data_consent ad_storage analytics_storage gcs gcd

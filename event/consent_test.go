@@ -53,7 +53,7 @@ func TestConsentNames(t *testing.T) {
 // TestConsentNamesArePrecise holds that other names are not taken for consent names.
 func TestConsentNamesArePrecise(t *testing.T) {
 	names := []string{
-		"lat", "lon", "status", "age", "id", "user_id", "order_id", "tags", "options", "settings", "data", "user_data", "attributes", "attribution",
+		"lat", "is_latest", "lat_lon", "attsx", "lon", "status", "age", "id", "user_id", "order_id", "tags", "options", "settings", "data", "user_data", "attributes", "attribution",
 		"attempts", "consented_at_store", "regional", "region", "usps", "gppx", "measurement", "optimization", "child_sku", "tracking_number", "tracking_url",
 		"data_source", "usage", "mode", "privacy_policy_url", "terms", "npac", "sale", "sale_price", "opt", "optional", "string",
 		// Parts of words, and words that stand apart.
