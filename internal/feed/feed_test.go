@@ -29,7 +29,6 @@ func TestFilters(t *testing.T) {
 		"type=purchase&campaign=n2":           {"n2"},
 		"type=lead&type=purchase&campaign=n2": {"n2"},
 		"type=lead":                           nil,
-		"type=&campaign=":                     want(40, purpose.Measurement),
 		"campaign=N1":                         nil,
 	} {
 		if got, _ := s.all("purpose=measurement&limit=3&"+query, Earliest); !same(got, want) {
@@ -182,6 +181,12 @@ func TestDatasets(t *testing.T) {
 		"a limit that is no number": {"all", path + "&limit=x", 400, "INVALID_PARAMETER", 0},
 		"a wait that is none":       {"all", path + "&wait=x", 400, "INVALID_PARAMETER", 0},
 		"a negative wait":           {"all", path + "&wait=-1s", 400, "INVALID_PARAMETER", 0},
+		"an empty dataset":          {"all", path + "&dataset=", 400, "INVALID_PARAMETER", 0},
+		"two datasets":              {"all", path + "&dataset=shop&dataset=other", 400, "INVALID_PARAMETER", 0},
+		"bound, an empty dataset":   {"bound", path + "&dataset=", 400, "INVALID_PARAMETER", 0},
+		"an empty type":             {"all", path + "&type=", 400, "INVALID_PARAMETER", 0},
+		"a type and an empty one":   {"all", path + "&type=purchase&type=", 400, "INVALID_PARAMETER", 0},
+		"an empty campaign":         {"all", path + "&campaign", 400, "INVALID_PARAMETER", 0},
 		"a wait in seconds":         {"all", path + "&wait=0.1", 200, "", 12},
 		"no cursor":                 {"all", "/feed/v1/events?purpose=measurement&cursor=AAAA", 400, "INVALID_CURSOR", 0},
 		"another path":              {"all", "/feed/v1/rows", 404, "NOT_FOUND", 0},

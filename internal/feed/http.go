@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -125,18 +126,30 @@ func parameter(name, message, hint string) *problem {
 	return newProblem(400, "INVALID_PARAMETER", name+": "+message, hint)
 }
 
-// named is the values of a parameter that may be given more than once, without empty ones.
-func named(values []string) []string {
-	return slices.DeleteFunc(values, func(v string) bool { return v == "" })
+// narrowed checks the parameters that narrow the rows: a value that a program lost on the way must not mean all of
+// them.
+func narrowed(v url.Values) error {
+	for _, name := range []string{"dataset", "type", "campaign"} {
+		if slices.Contains(v[name], "") {
+			return parameter(name, "it is empty.", "Give it a value, or leave it out for all rows.")
+		}
+	}
+	if len(v["dataset"]) > 1 {
+		return parameter("dataset", "it is there more than once.",
+			"Ask for one dataset, each with a cursor of its own, or leave it out for all.")
+	}
+	return nil
 }
 
 // parse reads the parameters of a request.
 func parse(r *http.Request, reader *dataset.Reader) (follow, error) {
 	v := r.URL.Query()
 	q := follow{Query: Query{
-		Dataset: v.Get("dataset"), Types: named(v["type"]), Campaigns: named(v["campaign"]), Limit: defaultLimit,
-		Bytes: maxBytes,
+		Dataset: v.Get("dataset"), Types: v["type"], Campaigns: v["campaign"], Limit: defaultLimit, Bytes: maxBytes,
 	}, cursor: v.Get("cursor")}
+	if err := narrowed(v); err != nil {
+		return q, err
+	}
 	var ok bool
 	if q.Purpose, ok = purpose.Parse(v.Get("purpose")); !ok {
 		return q, parameter("purpose", "it is optimization or measurement.",
