@@ -27,7 +27,7 @@ func newDataset() *cobra.Command {
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		_ = cmd.Usage()
+		fmt.Fprint(cmd.ErrOrStderr(), cmd.UsageString())
 		return errors.New("say what to do: " + cmd.CommandPath() + " COMMAND")
 	}
 	cmd.AddCommand(commands...)
@@ -164,6 +164,9 @@ func newDatasetList() *cobra.Command {
 	cmd.Flags().StringVar(&page.search, "search", "",
 		"list only datasets whose id or name contains this text, in any case")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if page.limit < 0 {
+			return errors.New("--limit is 0 or more")
+		}
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
 			all, err := p.List(ctx)
 			if err != nil {

@@ -23,15 +23,13 @@ import (
 )
 
 func newLake() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "lake",
 		Short: "List, check, reload, copy, move, adopt and clear the stored tables",
 		Long: `The stored tables are events, rejections, hours and days: Iceberg tables of Parquet files.
 docs/tables.md says what is in them and how to read them.`,
-	}
-	cmd.AddCommand(newLakeFiles(), newLakeViews(), newLakeCheck(), newLakeCopy(), newLakeUse(), newLakeAdopt(),
-		newLakeRetain(), newLakeReload())
-	return cmd
+	}, newLakeFiles(), newLakeViews(), newLakeCheck(), newLakeCopy(), newLakeUse(), newLakeAdopt(), newLakeRetain(),
+		newLakeReload())
 }
 
 // lakeFlags are the flags that say where the tables are. Every command has them.

@@ -85,8 +85,8 @@ Begin with:  sluice demo
 Then:        sluice serve            runs the service in ./sluice-data
              sluice dataset create shop
 
-Flags of serve and those of every command can be set by an environment variable:
---listen is SLUICE_LISTEN.
+Flags of serve, and the global ones (--data, --nats, ...), can be set by an environment
+variable: --listen is SLUICE_LISTEN.
 Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key or reader`,
 		Version:       version.Number,
 		SilenceUsage:  true,
