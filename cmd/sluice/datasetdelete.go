@@ -13,6 +13,7 @@ import (
 	"sluice/internal/deletion"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
+	"sluice/internal/humanize"
 	"sluice/internal/lake"
 )
 
@@ -46,9 +47,7 @@ A bucket that keeps versions, or has an object lock, keeps what is deleted. Then
 		if dryRun {
 			return failed(printSpan(cmd, id, keys, has, *asJSON))
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(),
-			"This deletes the dataset %s: %d live keys, %d events, %d rejections and %d numbers.\n",
-			id, keys, has.Events, has.Rejections, has.Numbers)
+		fmt.Fprintf(cmd.ErrOrStderr(), "This deletes the dataset %s: %s.\n", id, spanText(keys, has))
 		err = ask(cmd, "Type the id of the dataset to delete it:", func(answer string) bool { return answer == id })
 		if err != nil {
 			return err
@@ -100,10 +99,14 @@ func printSpan(cmd *cobra.Command, id string, keys int, has lake.Contents, asJSO
 			DryRun bool `json:"dry_run"`
 		}{id, keys, has, true})
 	}
-	fmt.Fprintf(cmd.OutOrStdout(),
-		"%d live keys, %d events, %d rejections and %d numbers of %s would be deleted. Nothing was changed.\n",
-		keys, has.Events, has.Rejections, has.Numbers, id)
-	return nil
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s of %s would be deleted. Nothing was changed.\n", spanText(keys, has), id)
+	return err
+}
+
+func spanText(keys int, has lake.Contents) string {
+	return fmt.Sprintf("%s, %s, %s and %s", humanize.Plural(keys, "live key", "live keys"),
+		humanize.Plural(has.Events, "event", "events"), humanize.Plural(has.Rejections, "rejection", "rejections"),
+		humanize.Plural(has.Numbers, "number", "numbers"))
 }
 
 // deleteDataset deletes a dataset. The order: the keys end; the tombstone is written; what was acknowledged meanwhile

@@ -46,7 +46,7 @@ func TestDatasetDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if out := fails(t, 2, "dataset", "delete", "gone-set", "--data", dir); !strings.Contains(out, "--yes") || !strings.Contains(out, "1 live keys, 1 events, 3 rejections") {
+	if out := fails(t, 2, "dataset", "delete", "gone-set", "--data", dir); !strings.Contains(out, "--yes") || !strings.Contains(out, ": 1 live key, 1 event, 3 rejections and ") {
 		t.Errorf("without --yes: got %q", out)
 	}
 	if out := sluice(t, "dataset", "delete", "gone-set", "--data", dir, "--dry-run", "--json"); !strings.Contains(out, `"events":1,"rejections":3`) {
