@@ -245,7 +245,7 @@ func (q *request) unavailable(what string, err error) error {
 	s := q.server
 	s.counts.shedStream.Add(1)
 	s.outage.rejected(s.Log, s.Now(), what, err)
-	return busy("The queue did not take the request.")
+	return reject(event.Unavailable, "The queue did not take the request.")
 }
 
 // appendExtra adds what a receipt says beyond its three members: nothing if all is well.

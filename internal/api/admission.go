@@ -69,7 +69,7 @@ func (q *request) enter() error {
 	}
 	if err := q.server.Ready(); err != nil && q.route != routeValidate {
 		q.server.counts.shedStream.Add(1)
-		return busy("The queue cannot take events at the moment.")
+		return reject(event.Unavailable, "The queue cannot take events at the moment.")
 	}
 	return nil
 }

@@ -37,8 +37,12 @@ func (q *request) answer(err error) int {
 		q.remember(r)
 		q.logRejection(r, status)
 		q.out, q.shared = r.append(q.out[:0], q.id), nil
-		if r.wait > 0 {
-			h["Retry-After"] = []string{seconds(r.wait)}
+		wait := r.wait
+		if retryable(status) {
+			wait = max(wait, time.Second)
+		}
+		if wait > 0 {
+			h["Retry-After"] = []string{seconds(wait)}
 		}
 		if r.allow != "" {
 			h["Allow"] = []string{r.allow}

@@ -118,7 +118,7 @@ func (q *request) cutShort(err error) error {
 	}
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		q.server.counts.slowBodies.Add(1)
-		return busy("The body did not arrive in time.")
+		return reject(event.Unavailable, "The body did not arrive in time.")
 	}
 	return malformed("The body ended before its announced length.",
 		"Set Content-Length to the number of bytes that are sent, or let the HTTP library set it.")

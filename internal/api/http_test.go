@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -109,6 +110,21 @@ func TestHTTP2(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Every answer that says to retry says when.
+func TestNumbersCannotBeRead(t *testing.T) {
+	s := openServiceIn(t, t.TempDir(), func(s *Server) {
+		s.Numbers = func(context.Context, string, NumbersWindow, time.Time) (Numbers, error) {
+			return Numbers{}, errors.New("away")
+		}
+	})
+	s.key = s.dataset(specShop)
+	r := s.send(http.MethodGet, "/v1/stats", "")
+	checkAnswer(t, r, "UNAVAILABLE")
+	if r.StatusCode != 503 || r.Header.Get("Retry-After") != "1" || !strings.Contains(r.text, `"retryable":true`) {
+		t.Errorf("got %d %v %s", r.StatusCode, r.Header, r.text)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"sluice/event"
 	"sluice/internal/limit"
 	"sluice/internal/listen"
 )
@@ -109,10 +108,4 @@ func (s *Server) usage(id string) *usage {
 	}
 	u, _ := s.usages.LoadOrStore(id, &usage{id: id})
 	return u.(*usage)
-}
-
-func busy(message string) *rejection {
-	r := reject(event.Unavailable, message)
-	r.wait = time.Second
-	return r
 }

@@ -67,7 +67,7 @@ func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submi
 	sub, err = s.Lookup.FindSubmission(ctx, q.dataset.ID, submission.FormatID(kind, id))
 	if err != nil {
 		s.Log.Error("look up a submission", "error", err)
-		return nil, false, busy("The tables cannot be read now.")
+		return nil, false, reject(event.Unavailable, "The tables cannot be read now.")
 	}
 	return sub, true, nil
 }

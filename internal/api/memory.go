@@ -86,7 +86,7 @@ func (h *holding) reserve(n int64) error {
 		return nil
 	}
 	full.Add(1)
-	return busy(message)
+	return reject(event.Unavailable, message)
 }
 
 // take makes sure that the request has n bytes of memory. If there are none left, it returns where that is counted, and

@@ -26,7 +26,7 @@ type rejection struct {
 	unknown    []event.Warning   // unknown members of these events
 
 	other int           // the status, where it is not that of the code
-	wait  time.Duration // Retry-After, at least a second where the status asks for one
+	wait  time.Duration // Retry-After, longer than the second of every answer that says to retry
 	allow string        // Allow
 }
 

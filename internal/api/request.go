@@ -157,9 +157,7 @@ func (q *request) rejectionOf(err error) *rejection {
 		return r
 	}
 	q.fault(err)
-	r := reject(event.InternalError, "Something went wrong on our side.")
-	r.wait = time.Second
-	return r
+	return reject(event.InternalError, "Something went wrong on our side.")
 }
 
 // fault counts and logs an error of ours.
