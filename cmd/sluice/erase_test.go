@@ -225,3 +225,32 @@ func TestEraseAsks(t *testing.T) {
 	}
 	s.stop(syscall.SIGTERM)
 }
+
+// White space around an identifier, such as the CR of a list from elsewhere, is no part of it: for the rows of the table,
+// for the tombstone and for an export.
+func TestIdentifierIsTrimmed(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	for i, given := range [][]string{
+		{"--email-sha256", goneHash + " "},
+		{"--email-sha256", strings.ToUpper(goneHash) + "\r"},
+		{"--partner-id", " gone\r\n", "--dataset", "shop"},
+	} {
+		sendMarked(t, s, key, "gone", goneHash, "")
+		args := append([]string{"--data", dir}, given...)
+		if out := sluice(t, append([]string{"export"}, args...)...); strings.Count(out, "\n") != 1 {
+			t.Errorf("%d: exported %q, want one event", i, out)
+		}
+		if out := sluice(t, append([]string{"erase", "--dry-run"}, args...)...); !strings.Contains(out, "1 rows would") {
+			t.Errorf("%d: got %q, want one row", i, out)
+		}
+		if out := sluice(t, append([]string{"erase", "--yes"}, args...)...); !strings.Contains(out, "1 rows erased") {
+			t.Errorf("%d: got %q, want one row", i, out)
+		}
+		if found := stored(t, dir, "shop"); len(found) != 0 {
+			t.Errorf("%d: left: %v", i, found)
+		}
+	}
+	s.stop(syscall.SIGTERM)
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/event"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 )
 
@@ -54,8 +55,9 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		if q.EventFrom, q.EventTo, err = parsePeriod("--event-from", eventFrom, "--event-to", eventTo); err != nil {
 			return err
 		}
+		var kind identifier.Kind
 		if q.Identifier != (lake.Predicate{}) {
-			if _, _, err := oneIdentifier(&q.Identifier); err != nil {
+			if kind, _, err = oneIdentifier(&q.Identifier); err != nil {
 				return err
 			}
 		}
@@ -69,8 +71,7 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		}
 		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) { return write(cmd, l, q, w) })
 		detail := map[string]string{"rows": strconv.FormatInt(rows, 10), "format": format}
-		if q.Identifier != (lake.Predicate{}) { // the deed is noted, the identifier is not
-			kind, _, _ := oneIdentifier(&q.Identifier)
+		if kind != "" { // the deed is noted, the identifier is not
 			detail["identifier"] = kind.Name()
 		}
 		if err := errors.Join(err, noteAlone(cmd, "export", q.Dataset, detail)); err != nil {

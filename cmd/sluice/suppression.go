@@ -273,15 +273,22 @@ import them again.`,
 	}
 }
 
-// oneIdentifier is the identifier that the flags name. Its value is "" where none is named.
+// oneIdentifier is the identifier that the flags name. Its value is "" where none is named. p gets it as Parse spells
+// it, so that what is looked for in the tables is what tombstones and the list hold.
 func oneIdentifier(p *lake.Predicate) (identifier.Kind, string, error) {
-	for k, value := range map[identifier.Kind]string{
-		identifier.Email: p.EmailSHA256, identifier.IFA: p.IFA, identifier.IP: p.IPSHA256, identifier.Partner: p.PartnerID,
+	for k, value := range map[identifier.Kind]*string{
+		identifier.Email: &p.EmailSHA256, identifier.IFA: &p.IFA,
+		identifier.IP: &p.IPSHA256, identifier.Partner: &p.PartnerID,
 	} {
-		if value != "" {
-			id, err := k.Parse(value)
-			return k, cmp.Or(id, "?"), err
+		if *value == "" {
+			continue
 		}
+		id, err := k.Parse(*value)
+		if err != nil {
+			return k, "?", err
+		}
+		*value = id
+		return k, id, nil
 	}
 	return "", "", errors.New("the identifier is empty")
 }
