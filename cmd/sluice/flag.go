@@ -46,6 +46,17 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	return bad
 }
 
+// notEmpty is an error for a flag that narrows a command to a dataset or to people and was given nothing, such as a
+// shell variable that is not set: the command would span all of them.
+func notEmpty(cmd *cobra.Command) error {
+	for _, name := range append([]string{"dataset", "file"}, identifierNames...) {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+			return fmt.Errorf("--%s is empty: give it a value, or leave the flag out", name)
+		}
+	}
+	return nil
+}
+
 // fromVariable are the flags of this command that the environment has set.
 var fromVariable = map[string]bool{}
 

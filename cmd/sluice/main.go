@@ -95,6 +95,9 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key
 			if err := fromEnvironment(cmd, args); err != nil {
 				return err
 			}
+			if err := notEmpty(cmd); err != nil {
+				return err
+			}
 			return usable(cmd)
 		},
 	}
