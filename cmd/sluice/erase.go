@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"sluice/event"
 	"sluice/internal/deletion"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
@@ -160,10 +161,17 @@ type erasing interface {
 	// read reads what there is to read, and what is to be suppressed, before anything is done.
 	read(cmd *cobra.Command, suppress bool) error
 	suppress(cmd *cobra.Command) error
-	// count counts the rows that an erasure would delete.
-	count(cmd *cobra.Command, l *lake.Lake) (rows int64, err error)
-	note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone, error)
-	remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased, error)
+	// latest is the last second in which a row was received that carries one, or now.
+	latest(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, now time.Time) (time.Time, error)
+	// count counts the rows that tombstones of a time would cover.
+	count(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, at time.Time) (rows int64, err error)
+	// note writes the tombstones.
+	note(ctx context.Context, t *erasure.Tombstones, at time.Time, retention time.Duration) ([]erasure.Tombstone, error)
+	// witness tells w of the rows that a pass deletes.
+	witness(t *erasure.Tombstones, w *erasure.Writer, stones []erasure.Tombstone) deletion.Witness
+	// remove deletes the rows that the tombstones cover, and no others.
+	remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w deletion.Witness, stones []erasure.Tombstone) (
+		lake.Erased, error)
 	detail() map[string]string // for the audit log
 	// lines are what became of each kind of identifier; nil of one identifier.
 	lines() []kindLine
@@ -177,7 +185,14 @@ func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 	if err != nil {
 		return notErased(err)
 	}
-	rows, err := j.count(cmd, l)
+	var rows int64
+	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
+		at, err := j.latest(cmd.Context(), t, l, hooks.now())
+		if err == nil {
+			rows, err = j.count(cmd.Context(), t, l, at)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -199,25 +214,55 @@ func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 	return nil
 }
 
+// latest is the last second in which a row of a query was received that carries an identifier, or now. Times of receipt
+// are those of the nodes. The clock of this command decides what is erased, unless that of a node is ahead: then what
+// was acknowledged before the command has a later time, and the erasure reaches to it. Between an event too many and
+// one that stays, the erasure wins.
+func latest(ctx context.Context, l *lake.Lake, q lake.Query, carries func(*event.Row) bool, now time.Time) (
+	time.Time, error,
+) {
+	at := now.UTC().Truncate(time.Second)
+	q.From, q.Columns = at.Add(time.Second), lake.Carried
+	for row, err := range l.Scan(ctx, q) {
+		if err != nil && !errors.Is(err, lake.ErrDamaged) { // that the erasure itself tells
+			return at, err
+		}
+		if err == nil && row.ReceivedAt > at.Unix() && carries(row) {
+			at = time.Unix(row.ReceivedAt, 0).UTC()
+		}
+	}
+	return at, nil
+}
+
 // erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
 // counted; the identifiers are suppressed, if that is wanted; the tombstones are written; what was acknowledged
-// meanwhile is loaded; the rows are deleted; the tombstones say so. From the tombstones on nothing of the stream gets
-// into the tables again. A crash after them leaves rows in the tables: the same command again deletes them, and so does
-// a server when it starts.
+// meanwhile is loaded; the rows are deleted that the tombstones cover, whatever was received later; the tombstones say
+// so. From the tombstones on nothing of the stream gets into the tables again. A crash after them leaves rows in the
+// tables: the same command again deletes them, and so does a server when it starts.
 func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	ctx := cmd.Context()
-	if _, err := openSettled(cmd, false, lakeToRead); err != nil {
+	loaded, err := openSettled(cmd, false, lakeToRead)
+	if err != nil {
 		return notErased(err)
 	}
 	if err := j.suppress(cmd); err != nil {
 		return fmt.Errorf("nothing was erased: %w", err)
 	}
 	var stones []erasure.Tombstone
-	err := withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) (err error) {
-		if err := t.Forget(ctx, hooks.now()); err != nil {
+	err = withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) error {
+		now := hooks.now()
+		if err := t.Forget(ctx, now); err != nil {
 			return err
 		}
-		stones, err = j.note(ctx, t, retention)
+		at, err := j.latest(ctx, t, loaded, now)
+		if err != nil {
+			return err
+		}
+		if at.After(now) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "The clock of a node is ahead: what is received until %s is erased, too.\n",
+				at.Format(time.RFC3339))
+		}
+		stones, err = j.note(ctx, t, at, retention)
 		return err
 	})
 	if err != nil {
@@ -236,12 +281,13 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	err = withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) error {
 		copies = retention
 		return t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
+			witness := j.witness(t, w, stones)
 			if w.Pending() {
-				if before, err = deletion.Finish(ctx, t, l, w, (*erasure.Tombstone).Unfinished); err != nil {
+				if before, err = deletion.Finish(ctx, t, l, witness, (*erasure.Tombstone).Unfinished); err != nil {
 					return err
 				}
 			}
-			if done, err = j.remove(ctx, t, l, w); err != nil {
+			if done, err = j.remove(ctx, t, l, witness, stones); err != nil {
 				return err
 			}
 			done.Rows, done.Replaced, done.Files = done.Rows+before.Rows, done.Replaced+before.Replaced, done.Files+before.Files
@@ -337,21 +383,36 @@ func (j *eraseOne) read(cmd *cobra.Command, suppress bool) error {
 	return j.a.Put(j.kind, j.id)
 }
 
-func (j *eraseOne) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone,
-	error,
+func (j *eraseOne) latest(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, now time.Time) (time.Time, error) {
+	return latest(ctx, l, lake.Query{Identifier: j.Predicate}, func(*event.Row) bool { return true }, now)
+}
+
+func (j *eraseOne) note(ctx context.Context, t *erasure.Tombstones, at time.Time, retention time.Duration) (
+	[]erasure.Tombstone, error,
 ) {
-	s, err := t.Add(ctx, j.kind, j.id, j.Dataset, hooks.now(), retention)
+	s, err := t.Add(ctx, j.kind, j.id, j.Dataset, at, retention)
 	return []erasure.Tombstone{s}, err
 }
 
-func (j *eraseOne) remove(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased,
-	error,
-) {
-	return l.Erase(ctx, j.Predicate, w)
+// covered are the rows that a tombstone of a time covers.
+func (j *eraseOne) covered(at time.Time) lake.Predicate {
+	p := j.Predicate
+	p.ReceivedUntil = at
+	return p
 }
 
-func (j *eraseOne) count(cmd *cobra.Command, l *lake.Lake) (int64, error) {
-	return l.Count(cmd.Context(), j.Predicate)
+func (j *eraseOne) witness(_ *erasure.Tombstones, w *erasure.Writer, _ []erasure.Tombstone) deletion.Witness {
+	return w
+}
+
+func (j *eraseOne) remove(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, w deletion.Witness,
+	stones []erasure.Tombstone,
+) (lake.Erased, error) {
+	return l.Erase(ctx, j.covered(stones[0].Before), w)
+}
+
+func (j *eraseOne) count(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, at time.Time) (int64, error) {
+	return l.Count(ctx, j.covered(at))
 }
 
 func (j *eraseOne) lines() []kindLine { return nil }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
+	"sluice/internal/stream"
+	"sluice/internal/submission"
 )
 
 const (
@@ -224,6 +228,113 @@ func TestEraseAsks(t *testing.T) {
 		t.Errorf("with SLUICE_DATASET: got %q, want the row of all datasets", out)
 	}
 	s.stop(syscall.SIGTERM)
+}
+
+// Events of the person keep coming while they are erased, of one identifier or of a list. Exactly the rows that leave the
+// table are covered by tombstones: the stream, loaded again, gives the same rows.
+func TestEraseWhileSending(t *testing.T) {
+	for _, form := range []string{"one", "list"} {
+		t.Run(form, func(t *testing.T) {
+			dir := t.TempDir()
+			s := start(t, dir, "--commit-every", "2s")
+			key, _ := provisioned(t, dir, "shop")
+			args := []string{"erase", "--data", dir, "--yes", "--email-sha256", goneHash}
+			if form == "list" {
+				list := filepath.Join(t.TempDir(), "drop.csv")
+				if err := os.WriteFile(list, []byte("email_sha256\n"+goneHash+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args[:4], "--file", list)
+			}
+			sendMarked(t, s, key, "before", goneHash, "")
+			cmd := program(t.Context(), args...)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			var err error
+			for n, running := 0, true; running; n++ {
+				sendMarked(t, s, key, fmt.Sprint("during-", n), goneHash, "")
+				select {
+				case err = <-ended:
+					running = false
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := stored(t, dir, "shop")
+			s.stop(syscall.SIGTERM)
+			if err := os.RemoveAll(filepath.Join(dir, "lake")); err != nil {
+				t.Fatal(err)
+			}
+			again := stored(t, dir, "shop")
+			if left["before"] > 0 || len(left) == 0 || fmt.Sprint(again) != fmt.Sprint(left) {
+				t.Errorf("%d events are left, %d after the stream is loaded again; want the same, and none from before", len(left), len(again))
+			}
+		})
+	}
+}
+
+// store puts events into the stream of a service that does not run, as received at a time.
+func store(t *testing.T, dir string, at time.Time, rows ...event.Row) {
+	t.Helper()
+	e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := stream.Open(t.Context(), e, stream.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = s.Run(ctx) }()
+	defer func() { stop(); <-done }()
+	sub := submission.Submission{Kind: submission.Batch, Base: submission.NewBase(at), ReceivedAt: at.Unix(), DatasetID: "shop", Rows: rows}
+	for i := range sub.Rows {
+		sub.Rows[i].EventTime = at.Unix()
+	}
+	eventually(t, 10*time.Second, "a stream that takes events", func() error {
+		_, err := s.Append(t.Context(), submission.AppendRecord(nil, &sub))
+		return err
+	})
+}
+
+// A node whose clock was ahead has received events at a time that has not come yet. They are erased, too, and stay so.
+func TestEraseFromTheFuture(t *testing.T) {
+	for _, form := range []string{"one", "list"} {
+		t.Run(form, func(t *testing.T) {
+			dir := t.TempDir()
+			provisioned(t, dir, "shop")
+			ahead := time.Now().Add(6 * time.Hour).Truncate(time.Second)
+			store(t, dir, ahead, event.Row{EventType: "purchase", EmailSHA256: goneHash}, event.Row{EventType: "purchase", EmailSHA256: otherHash})
+			args := []string{"--data", dir, "--yes", "--email-sha256", goneHash}
+			if form == "list" {
+				list := filepath.Join(t.TempDir(), "drop.csv")
+				if err := os.WriteFile(list, []byte("email_sha256\n"+goneHash+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args[:3], "--file", list)
+			}
+			if out := sluice(t, append([]string{"erase", "--dry-run"}, args...)...); !strings.Contains(out, "1 rows would") {
+				t.Errorf("got %q, want one row", out)
+			}
+			if out := sluice(t, append([]string{"erase"}, args...)...); !strings.Contains(out, "1 rows erased") {
+				t.Errorf("got %q, want one row", out)
+			}
+			if err := os.RemoveAll(filepath.Join(dir, "lake")); err != nil {
+				t.Fatal(err)
+			}
+			if out := sluice(t, "export", "--data", dir); strings.Count(out, "\n") != 1 || strings.Contains(out, goneHash) {
+				t.Errorf("loaded again: got %q, want the other event alone", out)
+			}
+		})
+	}
 }
 
 // White space around an identifier, such as the CR of a list from elsewhere, is no part of it: for the rows of the table,

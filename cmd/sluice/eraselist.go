@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/event"
+	"sluice/internal/deletion"
 	"sluice/internal/erasure"
 	"sluice/internal/identifier"
 	"sluice/internal/lake"
@@ -66,16 +67,23 @@ func (j *eraseList) read(cmd *cobra.Command, suppress bool) error {
 	})
 }
 
-func (j *eraseList) note(ctx context.Context, t *erasure.Tombstones, retention time.Duration) ([]erasure.Tombstone,
-	error,
-) {
-	return t.AddList(ctx, j.ids, j.dataset, hooks.now(), retention)
+func (j *eraseList) latest(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, now time.Time) (time.Time, error) {
+	set := t.Set(j.ids.Tombstones(j.dataset, endOfTime, 0))
+	return latest(ctx, l, lake.Query{}, set.Erased, now)
 }
 
-// set is what rows are held against, with the progress told now and then.
-func (j *eraseList) set(t *erasure.Tombstones) (*erasure.Set, func(*event.Row) bool) {
-	set := t.Set(j.ids.Tombstones(j.dataset, hooks.now(), 0))
-	return set, func(r *event.Row) bool {
+// endOfTime is after every receipt.
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (j *eraseList) note(ctx context.Context, t *erasure.Tombstones, at time.Time, retention time.Duration) (
+	[]erasure.Tombstone, error,
+) {
+	return t.AddList(ctx, j.ids, j.dataset, at, retention)
+}
+
+// match says whether a row is in a set, and tells the progress now and then.
+func (j *eraseList) match(set *erasure.Set) func(*event.Row) bool {
+	return func(r *event.Row) bool {
 		if n := j.looked.Add(1); n%(1<<16) == 0 {
 			if now, told := time.Now().Unix(), j.told.Load(); now-told >= progressEvery && j.told.CompareAndSwap(told, now) {
 				fmt.Fprintf(j.cmd.ErrOrStderr(), "%d rows looked through …\n", n)
@@ -88,16 +96,19 @@ func (j *eraseList) set(t *erasure.Tombstones) (*erasure.Set, func(*event.Row) b
 // progressEvery is how often progress is told, in seconds. Arbitrary.
 const progressEvery = 5
 
-func (j *eraseList) remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer) (lake.Erased,
-	error,
-) {
-	set, match := j.set(t)
-	return l.EraseWhere(ctx, match, &tally{w, set, j.rows})
+func (j *eraseList) witness(t *erasure.Tombstones, w *erasure.Writer, stones []erasure.Tombstone) deletion.Witness {
+	return &tally{w, t.Set(stones), j.rows}
+}
+
+func (j *eraseList) remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w deletion.Witness,
+	stones []erasure.Tombstone,
+) (lake.Erased, error) {
+	return l.EraseWhere(ctx, j.match(t.Set(stones)), w)
 }
 
 // tally counts rows by kind for who is told of them.
 type tally struct {
-	lake.Witness
+	*erasure.Writer
 	set  *erasure.Set
 	rows map[identifier.Kind]int64
 }
@@ -109,20 +120,16 @@ func (t *tally) Rows(ctx context.Context, rows []event.Row) error {
 			t.rows[k]++
 		}
 	}
-	return t.Witness.Rows(ctx, rows)
+	return t.Writer.Rows(ctx, rows)
 }
 
-func (j *eraseList) count(cmd *cobra.Command, l *lake.Lake) (total int64, err error) {
-	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) (err error) {
-		set, match := j.set(t)
-		total, err = l.CountWhere(cmd.Context(), match, func(r *event.Row) {
-			for k := range set.Of(r) {
-				j.rows[k]++
-			}
-		})
-		return err
+func (j *eraseList) count(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, at time.Time) (int64, error) {
+	set := t.Set(j.ids.Tombstones(j.dataset, at, 0))
+	return l.CountWhere(ctx, j.match(set), func(r *event.Row) {
+		for k := range set.Of(r) {
+			j.rows[k]++
+		}
 	})
-	return total, err
 }
 
 // leftovers are not looked for.

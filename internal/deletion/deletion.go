@@ -46,10 +46,17 @@ func Apply(
 	return done, err
 }
 
+// Witness is the erasure.Writer of a pass, or one that is told of the rows beside it.
+type Witness interface {
+	lake.Witness
+	Pending() bool
+	Everything()
+}
+
 // Finish deletes what some tombstones name, inside of a pass: of all that are not finished, if the log of erased events
 // says so. A file that cannot be read leaves them unfinished.
 func Finish(
-	ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w *erasure.Writer, choose func(*erasure.Tombstone) bool,
+	ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w Witness, choose func(*erasure.Tombstone) bool,
 ) (done Done, err error) {
 	all, err := t.All(ctx)
 	if err != nil {

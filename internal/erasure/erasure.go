@@ -85,11 +85,12 @@ func Open(ctx context.Context, e *engine.Engine) (*Tombstones, error) {
 }
 
 // Add notes that an identifier is being erased, before anything is deleted. It returns once that is on stable storage.
-// Everybody who asks Current from now on knows. retention is how long the stream keeps frames.
-func (t *Tombstones) Add(ctx context.Context, k Kind, identifier, dataset string, now time.Time,
+// Everybody who asks Current from now on knows. Rows that were received up to at are erased. retention is how long the
+// stream keeps frames.
+func (t *Tombstones) Add(ctx context.Context, k Kind, identifier, dataset string, at time.Time,
 	retention time.Duration,
 ) (Tombstone, error) {
-	s := newTombstone(dataset, now, retention)
+	s := newTombstone(dataset, at, retention)
 	s.Kind, s.Digest = k, digest(t.secret, k, identifier)
 	s.key = s.name()
 	return s, t.put(ctx, s)
@@ -112,10 +113,10 @@ func (t *Tombstones) AddDataset(ctx context.Context, dataset string, at, free ti
 	return t.put(ctx, s)
 }
 
-func newTombstone(dataset string, now time.Time, retention time.Duration) Tombstone {
+func newTombstone(dataset string, at time.Time, retention time.Duration) Tombstone {
 	return Tombstone{
-		Dataset: dataset, Before: now.UTC().Truncate(time.Second),
-		Until: now.UTC().Add(max(retention, LeastAge)).Truncate(time.Second),
+		Dataset: dataset, Before: at.UTC().Truncate(time.Second),
+		Until: at.UTC().Add(max(retention, LeastAge)).Truncate(time.Second),
 	}
 }
 
@@ -167,12 +168,22 @@ func (t *Tombstones) Adopt(ctx context.Context, stones []Tombstone) error {
 	return nil
 }
 
+// put writes a tombstone. One of the same name that reaches further stays: who wrote it erases the same and more, and
+// rows that were received in between are deleted already, or about to be. Without it they would come back.
 func (t *Tombstones) put(ctx context.Context, s Tombstone) error {
-	b, err := json.Marshal(s)
+	err := t.kv.Change(ctx, s.key, func(there []byte) ([]byte, error) {
+		var now Tombstone
+		if there != nil {
+			if err := json.Unmarshal(there, &now); err != nil {
+				return nil, err
+			}
+		}
+		if now.Before.After(s.Before) {
+			return nil, nil
+		}
+		return json.Marshal(s)
+	})
 	if err != nil {
-		return err
-	}
-	if _, err := t.kv.Put(ctx, s.key, b); err != nil {
 		return fmt.Errorf("write a tombstone: %w", err)
 	}
 	return nil

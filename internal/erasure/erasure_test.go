@@ -76,6 +76,23 @@ func TestErased(t *testing.T) {
 	}
 }
 
+// Two commands erase the same at once: that which began first, and ends last, leaves the tombstone of the other.
+func TestLaterTombstoneStays(t *testing.T) {
+	s := open(t)
+	first := s.add(t, Email, hash, "", noon)
+	later := s.add(t, Email, hash, "", noon.Add(3*time.Second))
+	for _, one := range []Tombstone{later, first} {
+		if err := s.Finish(t.Context(), one, noon.Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.add(t, Email, hash, "", noon)
+	all, err := s.All(t.Context())
+	if err != nil || len(all) != 1 || !all[0].Before.Equal(later.Before) || all[0].Unfinished() {
+		t.Errorf("got %+v, %v; want the later one, finished", all, err)
+	}
+}
+
 // A tombstone does not say whom it is about, also not to somebody who can hash: the digest has a key.
 func TestTombstoneIsNoIdentifier(t *testing.T) {
 	s := open(t)

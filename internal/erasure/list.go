@@ -59,10 +59,10 @@ func (l *List) Put(k Kind, id string) {
 }
 
 // AddList is Add for a list.
-func (t *Tombstones) AddList(ctx context.Context, l *List, dataset string, now time.Time,
+func (t *Tombstones) AddList(ctx context.Context, l *List, dataset string, at time.Time,
 	retention time.Duration,
 ) ([]Tombstone, error) {
-	stones := l.Tombstones(dataset, now, retention)
+	stones := l.Tombstones(dataset, at, retention)
 	for _, s := range stones {
 		if err := t.put(ctx, s); err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func (t *Tombstones) AddList(ctx context.Context, l *List, dataset string, now t
 }
 
 // Tombstones are those that AddList writes.
-func (l *List) Tombstones(dataset string, now time.Time, retention time.Duration) (out []Tombstone) {
+func (l *List) Tombstones(dataset string, at time.Time, retention time.Duration) (out []Tombstone) {
 	slices.SortFunc(l.digests, func(a, b [shortDigest]byte) int { return bytes.Compare(a[:], b[:]) })
 	l.digests = slices.Compact(l.digests)
 	var kinds []Kind
@@ -82,7 +82,7 @@ func (l *List) Tombstones(dataset string, now time.Time, retention time.Duration
 		}
 	}
 	for part := range slices.Chunk(l.digests, listPart) {
-		s := newTombstone(dataset, now, retention)
+		s := newTombstone(dataset, at, retention)
 		s.Kinds = kinds
 		for i := range part {
 			s.Digests = append(s.Digests, part[i][:]...)

@@ -12,13 +12,15 @@ import (
 	"sluice/internal/objectstore"
 )
 
-// Predicate names an identifier. Exactly one member but Dataset is set.
+// Predicate names an identifier. Exactly one of the four is set.
 type Predicate struct {
 	Dataset     string // only events of this dataset; "" is all
 	EmailSHA256 string // 64 hex digits
 	IPSHA256    string // 64 hex digits
 	IFA         string // a UUID or a hash in any case, another token as it was sent
 	PartnerID   string
+
+	ReceivedUntil time.Time // only events that were received in this second or before; zero is at any time
 }
 
 // condition is that a row carries the identifier.
@@ -49,13 +51,18 @@ func (p Predicate) condition() (c iceberg.Condition[event.Row], err error) {
 	if _, err := hex.DecodeString(want); err != nil || want != "" && len(want) != 64 {
 		return c, errors.New("a SHA-256 has 64 hex digits")
 	}
-	if p.Dataset == "" {
-		return condition(name, match, nil), nil
+	c = condition(name, match, nil)
+	if !p.ReceivedUntil.IsZero() {
+		until, carries := p.ReceivedUntil.Unix(), c.Match
+		c.Columns = append(c.Columns, "received_at")
+		c.Match = func(r *event.Row) bool { return r.ReceivedAt <= until && carries(r) }
 	}
-	return iceberg.Condition[event.Row]{
-		Columns: []string{"data_set_id", name},
-		Match:   func(r *event.Row) bool { return r.DatasetID == p.Dataset && match(r) },
-	}, nil
+	if p.Dataset != "" {
+		carries := c.Match
+		c.Columns = append(c.Columns, "data_set_id")
+		c.Match = func(r *event.Row) bool { return r.DatasetID == p.Dataset && carries(r) }
+	}
+	return c, nil
 }
 
 // Erased is what an erasure did.
@@ -93,11 +100,11 @@ func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool, w Wi
 	return l.events.Delete(ctx, carried(match), w, witnessed...)
 }
 
-// carried is a condition on what EraseWhere shows of a row.
+// Carried are the columns that EraseWhere shows of a row.
+var Carried = []string{"data_set_id", "received_at", "email_sha256", "ifa", "ip_sha256", "partner_id"}
+
 func carried(match func(*event.Row) bool) iceberg.Condition[event.Row] {
-	return iceberg.Condition[event.Row]{
-		Columns: []string{"data_set_id", "received_at", "email_sha256", "ifa", "ip_sha256", "partner_id"}, Match: match,
-	}
+	return iceberg.Condition[event.Row]{Columns: Carried, Match: match}
 }
 
 // CountWhere says how many stored events EraseWhere would delete, and calls seen with each.
