@@ -2,13 +2,22 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"sluice/event"
+	"sluice/internal/engine"
+	"sluice/internal/erasure"
+	"sluice/internal/identifier"
+	"sluice/internal/stream"
 )
 
 // A list is erased in one pass, with a line for each kind, and its people do not come back: from frames, or with later events.
@@ -105,4 +114,62 @@ func TestKilledInEraseList(t *testing.T) {
 	if files := filesWith(t, filepath.Join(dir, "lake"), goneHash); len(files) > 0 {
 		t.Errorf("the identifier is in %v", files)
 	}
+}
+
+// An erasure that was killed while it deleted rows, and is given again, counts them by kind as well as in total.
+func TestResumedEraseListCounts(t *testing.T) {
+	dir := t.TempDir()
+	key, _ := provisioned(t, dir, "shop")
+	s := start(t, dir, "--commit-every", "200ms")
+	sendMarked(t, s, key, "p-1", goneHash, "")
+	var row struct {
+		EventID string `json:"event_id"`
+	}
+	if err := json.Unmarshal([]byte(sluice(t, "export", "--data", dir)), &row); err != nil {
+		t.Fatal(err)
+	}
+	id, ok := event.ParseID(row.EventID)
+	if !ok {
+		t.Fatalf("got %q, want an id", row.EventID)
+	}
+	s.stop(syscall.SIGTERM)
+	e, err := engine.Open(t.Context(), engine.Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := stream.Open(t.Context(), e, stream.Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stones, err := erasure.Open(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := stones.NewList()
+	list.Put(identifier.Email, goneHash)
+	if _, err := stones.AddList(t.Context(), list, "", time.Now(), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(context.Context) (string, error) { return "", nil }
+	err = stones.Pass(t.Context(), nothing, func(ctx context.Context, w *erasure.Writer) error { // up to the first commit
+		err := w.Rows(ctx, []event.Row{{EventID: id, DatasetID: "shop"}})
+		_, markErr := w.Mark(ctx, false)
+		return errors.Join(err, markErr)
+	})
+	if err == nil {
+		err = stones.Pass(t.Context(), nothing, func(ctx context.Context, w *erasure.Writer) error {
+			if !w.Pending() {
+				return errors.New("nothing is pending: the test shows nothing")
+			}
+			return nil
+		})
+	}
+	if err := errors.Join(err, log.Close(), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "drop.csv")
+	if err := os.WriteFile(file, []byte("email_sha256\n"+goneHash+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, "the result", sluice(t, "erase", "--data", dir, "--file", file, "--yes"), "email_sha256: 1 identifiers, 1 rows erased", "\n1 rows erased")
 }
