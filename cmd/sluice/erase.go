@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"sluice/event"
+	"sluice/internal/audit"
 	"sluice/internal/deletion"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
@@ -235,10 +236,11 @@ func latest(ctx context.Context, l *lake.Lake, q lake.Query, carries func(*event
 }
 
 // erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
-// counted; the identifiers are suppressed, if that is wanted; the tombstones are written; what was acknowledged
-// meanwhile is loaded; the rows are deleted that the tombstones cover, whatever was received later; the tombstones say
-// so. From the tombstones on nothing of the stream gets into the tables again. A crash after them leaves rows in the
-// tables: the same command again deletes them, and so does a server when it starts.
+// counted; the identifiers are suppressed, if that is wanted; the audit log says who begins, so that it does whoever
+// finishes; the tombstones are written; what was acknowledged meanwhile is loaded; the rows are deleted that the
+// tombstones cover, and none that was received later; the tombstones say so. From the tombstones on nothing of the
+// stream gets into the tables again. A crash after them leaves rows in the tables: the same command again deletes them,
+// and so does a server when it starts.
 func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	ctx := cmd.Context()
 	loaded, err := openSettled(cmd, false, lakeToRead)
@@ -248,7 +250,13 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	if err := j.suppress(cmd); err != nil {
 		return fmt.Errorf("nothing was erased: %w", err)
 	}
+	begins := entry("erase.begin", j.scope(), j.detail())
+	err = withAudit(cmd, func(_ *engine.Engine, log *audit.Log) error { return log.Append(ctx, begins) })
+	if err != nil {
+		return fmt.Errorf("nothing was erased: %w", err)
+	}
 	var stones []erasure.Tombstone
+	began := false
 	err = withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) error {
 		now := hooks.now()
 		if err := t.Forget(ctx, now); err != nil {
@@ -262,18 +270,23 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "The clock of a node is ahead: what is received until %s is erased, too.\n",
 				at.Format(time.RFC3339))
 		}
+		began = true // after an error nobody knows which tombstones are there
 		stones, err = j.note(ctx, t, at, retention)
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil && began:
+		return unfinishedErasure(err)
+	case err != nil:
 		return fmt.Errorf("nothing was erased: %w", err)
 	}
+	fmt.Fprintln(cmd.ErrOrStderr(), "The tombstones are written. In a second the feed hands none of the rows out.")
 	if err := step("erase.noted"); err != nil {
-		return err
+		return unfinishedErasure(err)
 	}
 	l, err := openSettled(cmd, false, lakeOf)
 	if err != nil {
-		return notErased(err)
+		return unfinishedErasure(err)
 	}
 	var done lake.Erased
 	var before deletion.Done
@@ -302,8 +315,11 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 			return nil
 		})
 	})
-	if errors.Is(err, lake.ErrDamaged) {
+	switch {
+	case errors.Is(err, lake.ErrDamaged):
 		err = fmt.Errorf("%w: some files cannot be read and may hold the identifier still; see the server's log", err)
+	case err != nil:
+		err = unfinishedErasure(err)
 	}
 	for _, s := range stones[:min(1, len(stones))] {
 		if rest := s.Before.Add(time.Second).Sub(hooks.now()); rest > 0 && rest <= time.Second {
@@ -424,6 +440,12 @@ func notErased(err error) error {
 			"the backlog is gone", err)
 	}
 	return err
+}
+
+// unfinishedErasure is the error of an erasure whose tombstones may be written.
+func unfinishedErasure(err error) error {
+	return fmt.Errorf("the erasure may have begun, and is not finished: run the same command again, or let a server "+
+		"finish it, which does so at its start and every hour: %w", err)
 }
 
 // step is where tests kill the program.

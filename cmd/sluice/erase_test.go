@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -124,7 +125,42 @@ func TestServerFinishesErasure(t *testing.T) {
 			t.Fatalf("got %v, want one event", found)
 		}
 	}
+	eventually(t, 20*time.Second, "evidence", func() error {
+		out := sluice(t, "audit", "list", "--data", dir)
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, `"actor":"server","action":"erase.finished","detail":{"rows":"1","tombstones":"1"}`) {
+				return nil
+			}
+		}
+		return fmt.Errorf("the audit log has %s", out)
+	})
 	s.stop(syscall.SIGTERM)
+}
+
+// Who erases is in the audit log before anything is done. Nobody is told that nothing was erased once that is not known.
+func TestErasureThatBegan(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "200ms")
+	key, _ := provisioned(t, dir, "shop")
+	sendMarked(t, s, key, "gone", goneHash, "")
+	stored(t, dir, "shop")
+	s.stop(syscall.SIGTERM)
+	hooks.Step = func(name string) error {
+		if name == "erase.noted" {
+			return errors.New("interrupted")
+		}
+		return nil
+	}
+	defer func() { hooks.Step = nil }()
+	var out, words bytes.Buffer
+	code := run(t.Context(), []string{"erase", "--data", dir, "--email-sha256", goneHash, "--yes"}, strings.NewReader(""), &out, &words)
+	if code != exitFailed || !strings.Contains(words.String(), "may have begun") || strings.Contains(words.String(), "nothing was erased") {
+		t.Errorf("got %d %s", code, words.String())
+	}
+	log := sluice(t, "audit", "list", "--data", dir)
+	if !strings.Contains(log, "erase.begin") || !strings.Contains(log, "email_sha256") || strings.Contains(log, goneHash) {
+		t.Errorf("the audit log has %s", log)
+	}
 }
 
 // The same text elsewhere is reported, by the dry run and by the erasure, and stays.

@@ -124,14 +124,14 @@ func (p *provision) note(action, object string, detail map[string]string) error 
 }
 
 func note(ctx context.Context, log *audit.Log, action, object string, detail map[string]string) error {
-	err := log.Append(ctx, audit.Entry{
-		Time: time.Now().UTC(), Actor: actor(), Action: action, Object: object,
-		Detail: detail,
-	})
-	if err != nil {
+	if err := log.Append(ctx, entry(action, object, detail)); err != nil {
 		return fmt.Errorf("done, but not in the audit log: %w", err)
 	}
 	return nil
+}
+
+func entry(action, object string, detail map[string]string) audit.Entry {
+	return audit.Entry{Time: time.Now().UTC(), Actor: actor(), Action: action, Object: object, Detail: detail}
 }
 
 // noteAlone is note for a command that has no engine open.

@@ -14,6 +14,7 @@ import (
 
 	"sluice/cmd/sluice/internal/service"
 	"sluice/cmd/sluice/internal/tables"
+	"sluice/internal/audit"
 	"sluice/internal/deletion"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
@@ -76,7 +77,7 @@ func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir strin
 	if err != nil {
 		return nil, err
 	}
-	if err := reapplyErasures(ctx, tombstones, l); err != nil {
+	if err := reapplyErasures(ctx, e, tombstones, l); err != nil {
 		return nil, err
 	}
 	one, err := loader.New(loader.Options{
@@ -89,13 +90,17 @@ func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir strin
 	return l, loader.Await(ctx, s, l, one.Run, nil)
 }
 
-// reapplyErasures deletes what an old version of the tables brought back.
-func reapplyErasures(ctx context.Context, t *erasure.Tombstones, l *lake.Lake) error {
+// reapplyErasures deletes what an old version of the tables brought back, and what a killed erasure has left.
+func reapplyErasures(ctx context.Context, e *engine.Engine, t *erasure.Tombstones, l *lake.Lake) error {
 	if err := t.Reopen(ctx, l.EventsUpdated()); err != nil {
 		return err
 	}
-	_, err := deletion.Apply(ctx, t, l, hooks.now().Add(-service.ErasureTime), nil)
-	return err
+	done, err := deletion.Apply(ctx, t, l, hooks.now().Add(-service.ErasureTime), nil)
+	log, auditErr := audit.Open(ctx, e)
+	if auditErr == nil {
+		auditErr = service.NoteErased(ctx, log, actor(), hooks.now(), done)
+	}
+	return errors.Join(err, auditErr)
 }
 
 // dataExists tells a mistyped directory from one without events: an erasure would seem done.

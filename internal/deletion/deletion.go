@@ -17,6 +17,7 @@ import (
 type Done struct {
 	lake.Erased       // from events
 	Counts      int64 // rows of the tables that count
+	Tombstones  int   // that are finished
 }
 
 // Apply deletes what tombstones say was erased, where that is not done: a crash interrupted it, or an old version of
@@ -82,6 +83,7 @@ func Finish(
 		if err := t.Finish(ctx, s, l.EventsUpdated()); err != nil {
 			return done, err
 		}
+		done.Tombstones++
 	}
 	return done, nil
 }

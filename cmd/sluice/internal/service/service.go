@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -490,7 +491,10 @@ func (s *Service) finishErasures(ctx context.Context) error {
 		case err != nil && ctx.Err() == nil:
 			s.Log.Error("an erasure is not finished", "error", err)
 		case done.Rows+done.Counts > 0:
-			s.Log.Warn("rows that were erased before had come back: they are erased again", "rows", done.Rows+done.Counts)
+			s.Log.Warn("rows of interrupted erasures, or that had come back, are erased", "rows", done.Rows+done.Counts)
+		}
+		if err := NoteErased(ctx, s.audit, "server", s.Now(), done); err != nil && ctx.Err() == nil {
+			s.Log.Error("an erasure is finished and not in the audit log", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -499,6 +503,21 @@ func (s *Service) finishErasures(ctx context.Context) error {
 		case <-s.reopened:
 		}
 	}
+}
+
+// NoteErased writes into the audit log what was deleted for tombstones by another than the command that wrote them.
+// That one has noted who began. Nothing is not noted.
+func NoteErased(ctx context.Context, log *audit.Log, actor string, now time.Time, done deletion.Done) error {
+	if done.Tombstones == 0 && done.Rows+done.Counts == 0 {
+		return nil
+	}
+	detail := map[string]string{
+		"rows": strconv.FormatInt(done.Rows, 10), "tombstones": strconv.Itoa(done.Tombstones),
+	}
+	if done.Counts > 0 {
+		detail["counts"] = strconv.FormatInt(done.Counts, 10)
+	}
+	return log.Append(ctx, audit.Entry{Time: now.UTC(), Actor: actor, Action: "erase.finished", Detail: detail})
 }
 
 // awaitStream gives the stream a moment to take writes before senders are let in: they wait at the listener instead of
