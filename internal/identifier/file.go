@@ -2,6 +2,7 @@ package identifier
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -138,18 +139,33 @@ func isNDJSON(in *bufio.Reader) bool {
 	}
 }
 
-// object reads a line of NDJSON. Null is absence.
+var errObject = errors.New("it is not a JSON object whose members are strings") // the cause repeats what was read
+
+// object reads a line of NDJSON. Null is absence. A member that is there twice is an error, as a column of CSV is: the
+// last one would take the place of another person.
 func object(line []byte) (map[string]string, error) {
-	var members map[string]*string
-	if err := json.Unmarshal(line, &members); err != nil {
-		return nil, errors.New("it is not a JSON object whose members are strings") // the cause repeats what was read
+	if !json.Valid(line) {
+		return nil, errObject
 	}
-	row := make(map[string]string, len(members))
-	for name, value := range members {
-		row[name] = ""
-		if value != nil {
-			row[name] = *value
+	in := json.NewDecoder(bytes.NewReader(line))
+	if begin, _ := in.Token(); begin != json.Delim('{') {
+		return nil, errObject
+	}
+	row := map[string]string{}
+	for in.More() {
+		token, _ := in.Token() // the line is valid
+		name, _ := token.(string)
+		var value string
+		if err := in.Decode(&value); err != nil {
+			return nil, errObject
 		}
+		if _, ok := kindOf(name); !ok {
+			return nil, errColumn
+		}
+		if _, twice := row[name]; twice {
+			return nil, fmt.Errorf("%s is there twice", name)
+		}
+		row[name] = value
 	}
 	return row, nil
 }

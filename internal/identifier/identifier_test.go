@@ -7,7 +7,10 @@ import (
 	"testing"
 )
 
-const hash = "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
+const (
+	hash      = "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
+	otherHash = "84d1edf2dbbd8dbb2f0f8d0b2d3ef6a3d9be0e6f53e9ef1bd3f9d0b7e0d2c3a1"
+)
 
 func TestRead(t *testing.T) {
 	upper := strings.ToUpper(hash)
@@ -31,6 +34,10 @@ func TestRead(t *testing.T) {
 		"no header":           {hash + "\n", nil, "the columns of the file"},
 		"other member":        {`{"phone":"1"}`, nil, "row 1: the columns of the file"},
 		"a number":            {`{"ifa":1}`, nil, "row 1: it is not a JSON object"},
+		"a member twice":      {`{"ifa":"aaaa1111"}` + "\n" + `{"email_sha256":"` + hash + `","email_sha256":"` + otherHash + `"}`, []string{"ifa aaaa1111"}, "row 2: email_sha256 is there twice"},
+		"twice, escaped":      {`{"ifa":"aaaa1111","\u0069fa":"bbbb2222"}`, nil, "row 1: ifa is there twice"},
+		"twice, unknown":      {`{"jane":"aaaa1111","jane":"bbbb2222"}`, nil, "row 1: the columns of the file"},
+		"more than an object": {`{"ifa":"aaaa1111"} x`, nil, "row 1: it is not a JSON object"},
 		"too few values":      {"ifa,ip\nx\n", nil, "row 1: it is not CSV"},
 		"too many":            {"ifa\naaaa1111\nbbbb2222\ncccc3333\n", []string{"ifa aaaa1111", "ifa bbbb2222"}, "row 3: the file has more than 2 rows"},
 	} {
@@ -43,7 +50,7 @@ func TestRead(t *testing.T) {
 			if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 				t.Errorf("got error %v, want %q", err, c.err)
 			}
-			if err != nil && (strings.Contains(err.Error(), "jane") || strings.Contains(err.Error(), hash)) {
+			if err != nil && (strings.Contains(err.Error(), "jane") || strings.Contains(err.Error(), hash) || strings.Contains(err.Error(), otherHash)) {
 				t.Errorf("the error holds a value: %v", err)
 			}
 			slices.Sort(got)
