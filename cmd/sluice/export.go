@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,12 +89,22 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 
 // writeTo lets write fill the file named output, or stdout without a name.
 func writeTo(cmd *cobra.Command, output string, write func(io.Writer) (int64, error)) (rows int64, err error) {
-	if output == "" {
+	if output == "" || output == "/dev/stdout" { // which may lead to a file
 		return buffer(cmd.OutOrStdout(), write)
+	}
+	// What is no file, such as a pipe or /dev/null, is written to: a file that takes its name would destroy it.
+	there, err := os.Stat(output)
+	switch {
+	case err == nil && there.IsDir():
+		return 0, fmt.Errorf("%s is a directory: name a file in it", output)
+	case err == nil && !there.Mode().IsRegular():
+		return writeInto(output, write)
 	}
 	// Stored identifiers are personal data: the file is the owner's alone, also where a file with other rights was, or a
 	// link to one elsewhere. It takes its name when it is whole.
-	file, err := os.CreateTemp(filepath.Dir(output), ".export-*") // with mode 600
+	dir, prefix := filepath.Dir(output), ".export-"+filepath.Base(output)+"-"
+	removeLeft(dir, prefix)
+	file, err := os.CreateTemp(dir, prefix+"*") // with mode 600
 	if err != nil {
 		return 0, err
 	}
@@ -106,6 +117,34 @@ func writeTo(cmd *cobra.Command, output string, write func(io.Writer) (int64, er
 	}
 	return rows, nil
 }
+
+// writeInto lets write fill what has a name and is no regular file.
+func writeInto(name string, write func(io.Writer) (int64, error)) (rows int64, err error) {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	rows, err = buffer(file, write)
+	return rows, errors.Join(err, file.Close())
+}
+
+// removeLeft removes what exports to the same name have left that were killed. One that runs has written to its file
+// since this program began.
+func removeLeft(dir, prefix string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), prefix)
+		if !ok || strings.Trim(number, "0123456789") != "" {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.ModTime().Before(begun) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// begun is when this program began.
+var begun = time.Now()
 
 func buffer(out io.Writer, write func(io.Writer) (int64, error)) (int64, error) {
 	buffered := bufio.NewWriterSize(out, 256<<10)
