@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"sluice/internal/erasure"
 	"sluice/internal/identifier"
 	"sluice/internal/lake"
+	"sluice/internal/suppression"
 )
 
 // maxEraseRows is how many rows a file of identifiers may have.
@@ -48,7 +50,11 @@ func (j *eraseList) read(cmd *cobra.Command, suppress bool) error {
 		if j.file == "-" {
 			name = "erased"
 		}
-		if err := j.begin(cmd, name, j.dataset); err != nil {
+		err := j.begin(cmd, name, j.dataset)
+		if errors.Is(err, suppression.ErrName) {
+			err = fmt.Errorf("%w, and the import takes that of the file: rename it, or use --file -", err)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -73,6 +73,9 @@ the same name adds what is new in it.`,
 		}
 		return withSuppression(cmd, dataset, func(ctx context.Context, p *provision, l *suppression.List) error {
 			a, err := l.Add(ctx, cmp.Or(name, filepath.Base(args[0])), dataset)
+			if errors.Is(err, suppression.ErrName) && name == "" {
+				err = fmt.Errorf("%w, and that of the file is not: name the import with --name", err)
+			}
 			if err != nil {
 				return err
 			}

@@ -90,3 +90,23 @@ func TestSuppression(t *testing.T) {
 		t.Errorf("the audit log: got %s", out)
 	}
 }
+
+// A name that a terminal would obey, or that is no text, is no name of an import.
+func TestSuppressionNames(t *testing.T) {
+	dir := t.TempDir()
+	provisioned(t, dir, "shop")
+	for _, name := range []string{"drop\x1b[2J", "drop\n", "drop\xff", "drop\u202e"} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte("email_sha256\n"+goneHash+"\n"), 0o600); err != nil {
+			t.Skip("the file system takes no such name")
+		}
+		wants(t, "import", fails(t, 1, "suppression", "import", file, "--data", dir), "printable UTF-8", "--name")
+		wants(t, "a name", fails(t, 1, "suppression", "import", file, "--name", name, "--data", dir), "printable UTF-8")
+		wants(t, "one", fails(t, 1, "suppression", "add", "--ifa", "x1234567", "--name", name, "--data", dir), "printable UTF-8")
+		wants(t, "erase", fails(t, 1, "erase", "--file", file, "--and-suppress", "--yes", "--data", dir), "nothing was erased", "rename it")
+		sluice(t, "suppression", "import", file, "--name", "Liste März", "--data", dir)
+	}
+	if out := sluice(t, "suppression", "list", "--data", dir); strings.Count(out, "\n") != 2 {
+		t.Errorf("got %q, want one import", out)
+	}
+}

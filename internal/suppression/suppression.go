@@ -19,8 +19,11 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"sluice/event"
 	"sluice/internal/engine"
@@ -322,10 +325,16 @@ type Addition struct {
 	digests   map[identifier.Kind][]uint64
 }
 
+// ErrName says that an import cannot have a name: lists of imports are printed.
+var ErrName = errors.New("the name of an import is printable UTF-8")
+
 // Add begins an addition under a name: for one dataset, or for all if that is "".
 func (l *List) Add(ctx context.Context, name, dataset string) (*Addition, error) {
 	if len(name) < 1 || len(name) > 128 {
 		return nil, errors.New("suppression: the name of an import has 1 to 128 bytes")
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+		return nil, ErrName
 	}
 	key, _, err := l.key(ctx)
 	if err != nil {
