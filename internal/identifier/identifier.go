@@ -3,6 +3,8 @@
 package identifier
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -87,14 +89,6 @@ func notOfToken(r rune) bool {
 }
 
 func isSHA256(s string) bool {
-	if len(s) != 64 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i] | 0x20
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	sum, err := hex.DecodeString(s)
+	return err == nil && len(sum) == sha256.Size
 }

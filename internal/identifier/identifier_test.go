@@ -27,6 +27,7 @@ func TestRead(t *testing.T) {
 		"empty":               {"", nil, "the file is empty"},
 		"header alone":        {"ifa\n", nil, ""},
 		"plaintext":           {"email_sha256\njane@example.com\n", nil, "row 1: the email_sha256 is named by its SHA-256"},
+		"control characters":  {"ip\n" + strings.Repeat("\x11", 64) + "\n", nil, "row 1: the ip is named by its SHA-256"},
 		"address as ifa":      {"ifa\njane@example.com\n", nil, "row 1: no event has such an ifa"},
 		"token":               {"ifa\nTV.ab-12_\n", []string{"ifa TV.ab-12_"}, ""},
 		"name as partner_id":  {"partner_id\njane doe\n", nil, "row 1: no event has such a partner_id"},
