@@ -118,6 +118,7 @@ func (w *world) keepDataset() {
 	if len(w.datasets) == 0 {
 		return
 	}
+	w.loads()
 	id, days := pick(w, w.ids()), w.random.IntN(4)
 	w.note("keep %s for %d days", id, days)
 	w.sluice("dataset", "set", id, "--retention", fmt.Sprint(days), "--yes")
