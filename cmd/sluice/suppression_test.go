@@ -98,7 +98,7 @@ func TestSuppressionNames(t *testing.T) {
 	for _, name := range []string{"drop\x1b[2J", "drop\n", "drop\xff", "drop\u202e"} {
 		file := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(file, []byte("email_sha256\n"+goneHash+"\n"), 0o600); err != nil {
-			t.Skip("the file system takes no such name")
+			t.Fatal(err)
 		}
 		wants(t, "import", fails(t, 1, "suppression", "import", file, "--data", dir), "printable UTF-8", "--name")
 		wants(t, "a name", fails(t, 1, "suppression", "import", file, "--name", name, "--data", dir), "printable UTF-8")
