@@ -119,11 +119,32 @@ func perKey(live bool, of func(*state, *dataset.KeyInfo) time.Time) func(*state,
 // keyRejected is when a key that has ended was presented nevertheless.
 func keyRejected(s *state, k *dataset.KeyInfo) time.Time { return s.Used[k.ID].Rejected }
 
-// metricsHandler answers in the text format and in OpenMetrics.
+// metricsHandler answers in the text format and in OpenMetrics. Datasets that a request names have series of their own,
+// and all others are summed up: so any of them can be seen.
 func metricsHandler(look func() *state) http.Handler {
-	r := prometheus.NewRegistry()
-	r.MustRegister(newCollector(look), collectors.NewGoCollector(),
+	all := scrape(newCollector(look), collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		named := r.URL.Query()["dataset"]
+		switch {
+		case len(named) == 0:
+			all.ServeHTTP(w, r)
+		case len(named) > datasetLabels:
+			http.Error(w, "More datasets are named than can have series of their own.", http.StatusBadRequest)
+		default:
+			c := newCollector(look)
+			for _, id := range named {
+				c.labels[id] = true
+			}
+			c.own = datasetLabels // none of the others
+			scrape(c).ServeHTTP(w, r)
+		}
+	})
+}
+
+func scrape(all ...prometheus.Collector) http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(all...)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: 4,
 		Timeout: 5 * time.Second,
@@ -154,19 +175,23 @@ func truth(name, help string, of func(*state) bool) Metric {
 // perDataset is a counter of every dataset, those beyond the bound summed up as "other".
 func perDataset(name, help string, of func(*api.DatasetStats) uint64) Metric {
 	return Metric{Name: name, Type: counter, Help: help, Labels: []string{"dataset"}, read: func(s *state, p put) {
-		other, any := uint64(0), false
-		for i := range s.API.Datasets {
-			d := &s.API.Datasets[i]
-			if s.labels[d.DatasetID] {
-				p(float64(of(d)), d.DatasetID)
-			} else {
-				other, any = other+of(d), true
-			}
-		}
-		if any {
-			p(float64(other), otherDatasets)
-		}
+		ofDatasets(s, p, func(d *api.DatasetStats) float64 { return float64(of(d)) })
 	}}
+}
+
+func ofDatasets(s *state, p put, of func(*api.DatasetStats) float64) {
+	other, any := 0.0, false
+	for i := range s.API.Datasets {
+		d := &s.API.Datasets[i]
+		if s.labels[d.DatasetID] {
+			p(of(d), d.DatasetID)
+		} else {
+			other, any = other+of(d), true
+		}
+	}
+	if any {
+		p(other, otherDatasets)
+	}
 }
 
 // rejectedRequests are counted by code and dataset, those of datasets beyond the bound together.

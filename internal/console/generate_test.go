@@ -20,7 +20,7 @@ func metricsPage() []byte {
 		"`GET /metrics` on the operators' listener gives these out, in the text format and in OpenMetrics, beside those of the Go\n" +
 		"runtime (`go_*`) and the process (`process_*`). They are read from memory when Prometheus asks; counting costs an event nothing more.\n" +
 		"Counters begin at zero when the process does.\n\n" +
-		fmt.Sprintf("The label `dataset` has at most %d values a node; datasets beyond that are summed up as `%s`. No label ever holds a value from an event.\n\n", datasetLabels, otherDatasets) +
+		fmt.Sprintf("The label `dataset` has at most %d values a node; datasets beyond that are summed up as `%s`. `GET /metrics?dataset=ID`, which may name several, gives series of their own to these datasets alone. No label ever holds a value from an event.\n\n", datasetLabels, otherDatasets) +
 		"| name | type | labels | meaning |\n|---|---|---|---|\n")
 	for i := range Metrics {
 		m := &Metrics[i]

@@ -128,9 +128,7 @@ var Metrics = []Metric{
 		Name: "sluice_idempotency_keys", Type: gauge,
 		Help:   "Idempotency keys that were used on this node since it started and are still known.",
 		Labels: []string{"dataset"}, read: func(s *state, p put) {
-			for i := range s.API.Datasets {
-				p(float64(s.API.Datasets[i].Keys), s.API.Datasets[i].DatasetID)
-			}
+			ofDatasets(s, p, func(d *api.DatasetStats) float64 { return float64(d.Keys) })
 		},
 	},
 	value(gauge, "sluice_idempotency_keys_limit", "Idempotency keys that one dataset may have in use.",
