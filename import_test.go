@@ -68,7 +68,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/hours":     {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}},
 	"internal/lake": {
 		ours: []string{
-			"event", "internal/campaign", "internal/iceberg", "internal/metadata", "internal/objectstore", "internal/parquetfile", "internal/submission",
+			"event", "internal/campaign", "internal/iceberg", "internal/identifier", "internal/metadata", "internal/objectstore", "internal/parquetfile", "internal/submission",
 			"internal/throttle", "internal/watermark",
 		},
 	},

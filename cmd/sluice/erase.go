@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,15 +20,12 @@ import (
 	"sluice/internal/erasure"
 	"sluice/internal/identifier"
 	"sluice/internal/lake"
-	"sluice/internal/loader"
 	"sluice/internal/stream"
-	"sluice/internal/suppression"
 )
 
 func newErase() *cobra.Command {
-	var p lake.Predicate
+	j := &erasing{}
 	var dryRun, suppress bool
-	var file string
 	cmd := &cobra.Command{
 		Use:   "erase",
 		Short: "Delete every stored event that carries an identifier",
@@ -64,40 +58,37 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored. A par
 		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
-	identifierFlags(cmd, &p)
-	cmd.Flags().StringVar(&p.Dataset, "dataset", "", "only events of this dataset")
+	named := identifierFlags(cmd)
+	cmd.Flags().StringVar(&j.dataset, "dataset", "", "only events of this dataset")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count the events, and delete nothing")
 	cmd.Flags().Bool("yes", false, "do not ask")
-	cmd.Flags().StringVar(&file, "file", "", "erase the identifiers of a file; - is standard input")
+	cmd.Flags().StringVar(&j.file, "file", "", "erase the identifiers of a file; - is standard input")
 	cmd.Flags().BoolVar(&suppress, "and-suppress", false, "suppress later events that carry them, too")
 	cmd.MarkFlagsOneRequired(append([]string{"file"}, identifierNames...)...)
 	for _, name := range identifierNames {
 		cmd.MarkFlagsMutuallyExclusive("file", name)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var j erasing
-		if file == "" {
-			k, id, err := oneIdentifier(&p)
-			if err != nil {
+		j.cmd = cmd
+		if j.file == "" {
+			var err error
+			if j.one, err = oneIdentifier(named); err != nil {
 				return err
 			}
-			j = &eraseOne{Predicate: p, kind: k, id: id}
-		} else {
-			j = &eraseList{dataset: p.Dataset, file: file}
 		}
 		if err := dataExists(cmd); err != nil {
 			return failed(err)
 		}
-		if p.Dataset != "" {
-			if err := datasetExists(cmd, p.Dataset); err != nil {
+		if j.dataset != "" {
+			if err := datasetExists(cmd, j.dataset); err != nil {
 				return err
 			}
 		}
-		if err := j.read(cmd, suppress); err != nil {
+		if err := j.read(suppress); err != nil {
 			return failed(fmt.Errorf("nothing was erased: %w", err))
 		}
-		span := "This spans the dataset " + p.Dataset + "."
-		if p.Dataset == "" {
+		span := "This spans the dataset " + j.dataset + "."
+		if j.dataset == "" {
 			span = "Without --dataset this spans all datasets."
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), span)
@@ -118,13 +109,28 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored. A par
 // identifierNames are the flags of identifierFlags.
 var identifierNames = []string{"email-sha256", "ifa", "ip", "partner-id"}
 
-// identifierFlags are the flags that name an identifier.
-func identifierFlags(cmd *cobra.Command, p *lake.Predicate) {
-	cmd.Flags().StringVar(&p.EmailSHA256, "email-sha256", "", "SHA-256 of the e-mail address, 64 hex digits")
-	cmd.Flags().StringVar(&p.IFA, "ifa", "", "advertising id; a UUID or a hash in any case")
-	cmd.Flags().StringVar(&p.IPSHA256, "ip", "", "SHA-256 of the IPv4 address, 64 hex digits")
-	cmd.Flags().StringVar(&p.PartnerID, "partner-id", "", "partner id")
+// identifierFlags are the flags that name an identifier, and what they are given.
+func identifierFlags(cmd *cobra.Command) map[identifier.Kind]*string {
+	named := map[identifier.Kind]*string{
+		identifier.Email:   cmd.Flags().String("email-sha256", "", "SHA-256 of the e-mail address, 64 hex digits"),
+		identifier.IFA:     cmd.Flags().String("ifa", "", "advertising id; a UUID or a hash in any case"),
+		identifier.IP:      cmd.Flags().String("ip", "", "SHA-256 of the IPv4 address, 64 hex digits"),
+		identifier.Partner: cmd.Flags().String("partner-id", "", "partner id"),
+	}
 	cmd.MarkFlagsMutuallyExclusive(identifierNames...)
+	return named
+}
+
+// oneIdentifier is the identifier that the flags name. Its kind is "" where none is named.
+func oneIdentifier(named map[identifier.Kind]*string) (id identifier.ID, err error) {
+	for k, value := range named {
+		if *value != "" {
+			id.Kind = k
+			id.Value, err = k.Parse(*value)
+			return id, err
+		}
+	}
+	return id, errors.New("the identifier is empty")
 }
 
 // confirm asks on a terminal, unless --yes is given. Where nobody can answer, a script must have said with --yes that
@@ -156,33 +162,9 @@ func ask(cmd *cobra.Command, question string, agrees func(answer string) bool) e
 	return nil
 }
 
-// erasing is what is to be erased: an identifier, or a list.
-type erasing interface {
-	scope() string // the dataset; "" is all
-	// read reads what there is to read, and what is to be suppressed, before anything is done.
-	read(cmd *cobra.Command, suppress bool) error
-	suppress(cmd *cobra.Command) error
-	// latest is the last second in which a row was received that carries one, or now.
-	latest(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, now time.Time) (time.Time, error)
-	// count counts the rows that tombstones of a time would cover.
-	count(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, at time.Time) (rows int64, err error)
-	// note writes the tombstones.
-	note(ctx context.Context, t *erasure.Tombstones, at time.Time, retention time.Duration) ([]erasure.Tombstone, error)
-	// witness tells w of the rows that a pass deletes.
-	witness(t *erasure.Tombstones, w *erasure.Writer, stones []erasure.Tombstone) deletion.Witness
-	// remove deletes the rows that the tombstones cover, and no others.
-	remove(ctx context.Context, t *erasure.Tombstones, l *lake.Lake, w deletion.Witness, stones []erasure.Tombstone) (
-		lake.Erased, error)
-	detail() map[string]string // for the audit log
-	// lines are what became of each kind of identifier; nil of one identifier.
-	lines() []kindLine
-	// leftovers are where else the identifier occurs; nil of a list.
-	leftovers(cmd *cobra.Command, l *lake.Lake) (*leftover, error)
-}
-
 // countErasure says what an erasure would do.
-func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
-	l, err := openSettled(cmd, false, lakeToRead)
+func countErasure(cmd *cobra.Command, j *erasing, asJSON bool) error {
+	l, err := openSettled(cmd, lakeToRead)
 	if err != nil {
 		return notErased(err)
 	}
@@ -190,14 +172,15 @@ func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
 		at, err := j.latest(cmd.Context(), t, l, hooks.now())
 		if err == nil {
-			rows, err = j.count(cmd.Context(), t, l, at)
+			set := t.Set(j.ids.Tombstones(j.dataset, at, 0))
+			rows, err = l.Count(cmd.Context(), j.choice(set), func(r *event.Row) { j.tell(set, r) })
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	left, err := j.leftovers(cmd, l)
+	left, err := j.leftovers(l)
 	if err != nil {
 		return err
 	}
@@ -215,42 +198,22 @@ func countErasure(cmd *cobra.Command, j erasing, asJSON bool) error {
 	return nil
 }
 
-// latest is the last second in which a row of a query was received that carries an identifier, or now. Times of receipt
-// are those of the nodes. The clock of this command decides what is erased, unless that of a node is ahead: then what
-// was acknowledged before the command has a later time, and the erasure reaches to it. Between an event too many and
-// one that stays, the erasure wins.
-func latest(ctx context.Context, l *lake.Lake, q lake.Query, carries func(*event.Row) bool, now time.Time) (
-	time.Time, error,
-) {
-	at := now.UTC().Truncate(time.Second)
-	q.From, q.Columns = at.Add(time.Second), lake.Carried
-	for row, err := range l.Scan(ctx, q) {
-		if err != nil && !errors.Is(err, lake.ErrDamaged) { // that the erasure itself tells
-			return at, err
-		}
-		if err == nil && row.ReceivedAt > at.Unix() && carries(row) {
-			at = time.Unix(row.ReceivedAt, 0).UTC()
-		}
-	}
-	return at, nil
-}
-
 // erase deletes every event with an identifier. The order: everything that was acknowledged is loaded, so that it is
 // counted; the identifiers are suppressed, if that is wanted; the audit log says who begins, so that it does whoever
 // finishes; the tombstones are written; what was acknowledged meanwhile is loaded; the rows are deleted that the
 // tombstones cover, and none that was received later; the tombstones say so. From the tombstones on nothing of the
 // stream gets into the tables again. A crash after them leaves rows in the tables: the same command again deletes them,
 // and so does a server when it starts.
-func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
+func erase(cmd *cobra.Command, j *erasing, asJSON bool) error {
 	ctx := cmd.Context()
-	loaded, err := openSettled(cmd, false, lakeToRead)
+	loaded, err := openSettled(cmd, lakeToRead)
 	if err != nil {
 		return notErased(err)
 	}
-	if err := j.suppress(cmd); err != nil {
+	if err := j.suppress(); err != nil {
 		return fmt.Errorf("nothing was erased: %w", err)
 	}
-	begins := entry("erase.begin", j.scope(), j.detail())
+	begins := entry("erase.begin", j.dataset, j.detail())
 	err = withAudit(cmd, func(_ *engine.Engine, log *audit.Log) error { return log.Append(ctx, begins) })
 	if err != nil {
 		return fmt.Errorf("nothing was erased: %w", err)
@@ -271,7 +234,7 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 				at.Format(time.RFC3339))
 		}
 		began = true // after an error nobody knows which tombstones are there
-		stones, err = j.note(ctx, t, at, retention)
+		stones, err = t.Add(ctx, j.ids, j.dataset, at, retention)
 		return err
 	})
 	switch {
@@ -284,7 +247,7 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	if err := step("erase.noted"); err != nil {
 		return unfinishedErasure(err)
 	}
-	l, err := openSettled(cmd, false, lakeOf)
+	l, err := openSettled(cmd, lakeOf)
 	if err != nil {
 		return unfinishedErasure(err)
 	}
@@ -294,13 +257,14 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	err = withTombstones(cmd, func(t *erasure.Tombstones, retention time.Duration) error {
 		copies = retention
 		return t.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
-			witness := j.witness(t, w, stones)
+			set := t.Set(stones)
+			witness := &tally{w, func(r *event.Row) { j.tell(set, r) }}
 			if w.Pending() {
 				if before, err = deletion.Finish(ctx, t, l, witness, (*erasure.Tombstone).Unfinished); err != nil {
 					return err
 				}
 			}
-			if done, err = j.remove(ctx, t, l, witness, stones); err != nil {
+			if done, err = l.Erase(ctx, j.choice(set), witness); err != nil {
 				return err
 			}
 			done.Rows, done.Replaced, done.Files = done.Rows+before.Rows, done.Replaced+before.Replaced, done.Files+before.Files
@@ -330,7 +294,7 @@ func erase(cmd *cobra.Command, j erasing, asJSON bool) error {
 	// The deed is noted, the identifier is not: the log would keep what was to be forgotten.
 	detail := j.detail()
 	detail["rows"] = strconv.FormatInt(done.Rows, 10)
-	if err := errors.Join(err, noteAlone(cmd, "erase", j.scope(), detail)); err != nil {
+	if err := errors.Join(err, noteAlone(cmd, "erase", j.dataset, detail)); err != nil {
 		return err
 	}
 	if before.Rows > 0 {
@@ -352,86 +316,6 @@ func keptVersions(l *lake.Lake, done string) error {
 		"Delete the noncurrent versions below the prefix of the tables, or let a rule of the bucket do it; docs/operate.md " +
 		"has more about buckets")}
 }
-
-// eraseOne erases one identifier.
-type eraseOne struct {
-	lake.Predicate
-	suppressing
-	kind identifier.Kind
-	id   string // as Parse spells it
-}
-
-// suppressing is what an erasure suppresses, too; without an addition nothing.
-type suppressing struct{ a *suppression.Addition }
-
-// begin begins the addition to the suppression list.
-func (s *suppressing) begin(cmd *cobra.Command, name, dataset string) error {
-	return withSuppression(cmd, dataset, func(ctx context.Context, _ *provision, l *suppression.List) (err error) {
-		s.a, err = l.Add(ctx, name, dataset)
-		return err
-	})
-}
-
-func (s *suppressing) suppress(cmd *cobra.Command) error {
-	if s.a == nil {
-		return nil
-	}
-	return withSuppression(cmd, "", func(ctx context.Context, p *provision, l *suppression.List) error {
-		lines, err := commitSuppressed(ctx, p, l, s.a, "suppression.import")
-		for _, one := range lines {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d entries added to %s of the suppression list\n", one.Kind, one.Added, one.Name)
-		}
-		return err
-	})
-}
-
-func (j *eraseOne) scope() string { return j.Dataset }
-
-func (j *eraseOne) detail() map[string]string { return map[string]string{"identifier": j.kind.Name()} }
-
-func (j *eraseOne) read(cmd *cobra.Command, suppress bool) error {
-	if !suppress {
-		return nil
-	}
-	if err := j.begin(cmd, addedName, j.Dataset); err != nil {
-		return err
-	}
-	return j.a.Put(j.kind, j.id)
-}
-
-func (j *eraseOne) latest(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, now time.Time) (time.Time, error) {
-	return latest(ctx, l, lake.Query{Identifier: j.Predicate}, func(*event.Row) bool { return true }, now)
-}
-
-func (j *eraseOne) note(ctx context.Context, t *erasure.Tombstones, at time.Time, retention time.Duration) (
-	[]erasure.Tombstone, error,
-) {
-	s, err := t.Add(ctx, j.kind, j.id, j.Dataset, at, retention)
-	return []erasure.Tombstone{s}, err
-}
-
-// covered are the rows that a tombstone of a time covers.
-func (j *eraseOne) covered(at time.Time) lake.Predicate {
-	p := j.Predicate
-	p.ReceivedUntil = at
-	return p
-}
-
-func (j *eraseOne) witness(_ *erasure.Tombstones, w *erasure.Writer, _ []erasure.Tombstone) deletion.Witness {
-	return w
-}
-
-func (j *eraseOne) remove(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, w deletion.Witness,
-	stones []erasure.Tombstone,
-) (lake.Erased, error) {
-	return l.Erase(ctx, j.covered(stones[0].Before), w)
-}
-
-func (j *eraseOne) count(ctx context.Context, _ *erasure.Tombstones, l *lake.Lake, at time.Time) (int64, error) {
-	return l.Count(ctx, j.covered(at))
-}
-
-func (j *eraseOne) lines() []kindLine { return nil }
 
 // notErased is the error of an erasure that could not begin.
 func notErased(err error) error {
@@ -471,51 +355,11 @@ func withTombstones(cmd *cobra.Command, do func(*erasure.Tombstones, time.Durati
 	})
 }
 
-// leftover is where else an identifier occurs.
-type leftover struct {
-	Mentions    map[string]int64 `json:"also_in"`     // rows by column
-	Quarantined []string         `json:"quarantined"` // files
-	Searched    int              `json:"quarantine_searched"`
-}
-
-// leftovers looks for the identifier where an erasure does not delete it.
-func (j *eraseOne) leftovers(cmd *cobra.Command, l *lake.Lake) (out *leftover, err error) {
-	out = &leftover{}
-	if out.Mentions, err = l.Mentions(cmd.Context(), j.Predicate); err != nil {
-		return nil, err
-	}
-	quarantine := filepath.Join(flagText(cmd, "data"), "quarantine")
-	text := j.EmailSHA256 + j.IFA + j.IPSHA256 + j.PartnerID
-	out.Quarantined, out.Searched, err = loader.SearchQuarantine(quarantine, text)
-	if out.Quarantined == nil {
-		out.Quarantined = []string{}
-	}
-	return out, err
-}
-
-func (o *leftover) print(cmd *cobra.Command) {
-	if o == nil {
-		return
-	}
-	w := cmd.OutOrStdout()
-	for _, name := range slices.Sorted(maps.Keys(o.Mentions)) {
-		fmt.Fprintf(w, "%d other rows hold the same text in %s. They are not erased.\n", o.Mentions[name], name)
-	}
-	for _, name := range o.Quarantined {
-		fmt.Fprintf(w, "quarantine/%s holds it. Delete the file when it is no longer needed.\n", name)
-	}
-	if rest := o.Searched - len(o.Quarantined); rest > 0 {
-		fmt.Fprintf(w,
-			"%d other files in quarantine/ do not hold it in a readable form. They are damaged, so they may hold "+
-				"parts of it.\n", rest)
-	}
-}
-
 // printErased says what was done.
 func printErased(
-	cmd *cobra.Command, j erasing, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool,
+	cmd *cobra.Command, j *erasing, l *lake.Lake, done lake.Erased, until time.Time, asJSON bool,
 ) error {
-	left, err := j.leftovers(cmd, l)
+	left, err := j.leftovers(l)
 	if err != nil {
 		return fmt.Errorf("%d rows are erased; where else the identifier occurs is not known: %w", done.Rows, err)
 	}

@@ -47,7 +47,7 @@ func TestErasedStaysErased(t *testing.T) {
 	s.stop(syscall.SIGTERM)
 	before := filepath.Join(t.TempDir(), "lake")
 	copyTree(t, filepath.Join(dir, "lake"), before)
-	s = start(t, dir, "--commit-every", "200ms")
+	s = start(t, dir, "--commit-every", "1m") // the command asks it to commit
 	sendMarked(t, s, key, "gone-2", goneHash, "")
 	sendMarked(t, s, key, "stays-2", otherHash, "")
 	if out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--json", "--yes"); !strings.Contains(out, `"rows":2`) && !strings.Contains(out, `"rows": 2`) {
@@ -109,7 +109,9 @@ func TestServerFinishesErasure(t *testing.T) {
 	}
 	stones, err := erasure.Open(t.Context(), e)
 	if err == nil { // as far as a killed command came
-		_, err = stones.Add(t.Context(), erasure.Email, goneHash, "", time.Now(), time.Hour)
+		list := stones.NewList()
+		list.Put(erasure.Email, goneHash)
+		_, err = stones.Add(t.Context(), list, "", time.Now(), time.Hour)
 	}
 	if err := errors.Join(err, e.Close()); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/event"
-	"sluice/internal/identifier"
 	"sluice/internal/lake"
 )
 
@@ -40,7 +39,7 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 	cmd.Flags().StringVar(&eventFrom, "event-from", "", "happened at this time or later: RFC 3339 or a date")
 	cmd.Flags().StringVar(&eventTo, "event-to", "", "happened before this time: RFC 3339 or a date")
 	cmd.Flags().StringVar(&q.EventType, "type", "", "only events of this type")
-	identifierFlags(cmd, &q.Identifier)
+	named := identifierFlags(cmd)
 	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson, csv or parquet")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to this file instead of stdout")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -56,13 +55,10 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		if q.EventFrom, q.EventTo, err = parsePeriod("--event-from", eventFrom, "--event-to", eventTo); err != nil {
 			return err
 		}
-		var kind identifier.Kind
-		if q.Identifier != (lake.Predicate{}) {
-			if kind, _, err = oneIdentifier(&q.Identifier); err != nil {
-				return err
-			}
+		if q.Identifier, err = oneIdentifier(named); err != nil && q.Identifier.Kind != "" {
+			return err
 		}
-		l, err := openSettled(cmd, false, lakeToRead)
+		l, err := openSettled(cmd, lakeToRead)
 		if errors.Is(err, errNotSettled) {
 			return failed(fmt.Errorf("nothing was exported, because events would be missing: %w; try again when the backlog "+
 				"is gone", err))
@@ -70,19 +66,18 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		if err != nil {
 			return failed(err)
 		}
-		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) { return write(cmd, l, q, w) })
+		rows, err := writeTo(cmd, output, func(w io.Writer) (int64, error) {
+			rows, err := write(cmd, l, q, w)
+			if err == nil && rows == 0 && q.Dataset != "" { // one without events, or a mistyped one
+				err = datasetExists(cmd, q.Dataset)
+			}
+			return rows, err
+		})
 		detail := map[string]string{"rows": strconv.FormatInt(rows, 10), "format": format}
-		if kind != "" { // the deed is noted, the identifier is not
-			detail["identifier"] = kind.Name()
+		if k := q.Identifier.Kind; k != "" { // the deed is noted, the identifier is not
+			detail["identifier"] = k.Name()
 		}
-		if err := errors.Join(err, noteAlone(cmd, "export", q.Dataset, detail)); err != nil {
-			return failed(err)
-		}
-		if rows > 0 || q.Dataset == "" {
-			return nil
-		}
-		// Nothing came: distinguish a dataset without events from a mistyped one.
-		return datasetExists(cmd, q.Dataset)
+		return failed(errors.Join(err, noteAlone(cmd, "export", q.Dataset, detail)))
 	}
 	return cmd
 }

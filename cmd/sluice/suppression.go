@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"sluice/internal/identifier"
-	"sluice/internal/lake"
 	"sluice/internal/suppression"
 )
 
@@ -149,27 +148,26 @@ func addSuppressed(
 const addedName = "added"
 
 func newSuppressionAdd() *cobra.Command {
-	var p lake.Predicate
-	var name string
+	var dataset, name string
 	cmd := &cobra.Command{
 		Use: "add", Short: "Add one identifier", Args: cobra.NoArgs,
 		Long:    `Adds one identifier. A shell keeps its commands: import with - for FILE leaves no trace there.`,
 		Example: `  sluice suppression add --email-sha256 $(printf %s jane@example.com | sha256sum | cut -c1-64)`,
 	}
 	asJSON := jsonFlag(cmd)
-	identifierFlags(cmd, &p)
+	named := identifierFlags(cmd)
 	cmd.MarkFlagsOneRequired(identifierNames...)
 	cmd.Flags().StringVar(&name, "name", addedName, "name of the import that it is added to")
-	cmd.Flags().StringVar(&p.Dataset, "dataset", "", "only events of this dataset")
+	cmd.Flags().StringVar(&dataset, "dataset", "", "only events of this dataset")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		k, id, err := oneIdentifier(&p)
+		id, err := oneIdentifier(named)
 		if err != nil {
 			return err
 		}
-		return withSuppression(cmd, p.Dataset, func(ctx context.Context, prov *provision, l *suppression.List) error {
-			a, err := l.Add(ctx, name, p.Dataset)
+		return withSuppression(cmd, dataset, func(ctx context.Context, prov *provision, l *suppression.List) error {
+			a, err := l.Add(ctx, name, dataset)
 			if err == nil {
-				err = a.Put(k, id)
+				err = a.Put(id.Kind, id.Value)
 			}
 			if err != nil {
 				return err
@@ -181,7 +179,7 @@ func newSuppressionAdd() *cobra.Command {
 }
 
 func newSuppressionRemove() *cobra.Command {
-	var p lake.Predicate
+	var dataset string
 	cmd := &cobra.Command{
 		Use:   "remove [NAME]",
 		Short: "Remove an identifier, or an import",
@@ -191,21 +189,21 @@ asks; without a terminal to ask on it needs --yes.`,
 		Example: `  sluice suppression remove drop-2026-11.csv --yes`,
 		Args:    cobra.MaximumNArgs(1),
 	}
-	identifierFlags(cmd, &p)
-	cmd.Flags().StringVar(&p.Dataset, "dataset", "", "only entries of this dataset")
+	named := identifierFlags(cmd)
+	cmd.Flags().StringVar(&dataset, "dataset", "", "only entries of this dataset")
 	cmd.Flags().Bool("yes", false, "do not ask")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		k, id, err := oneIdentifier(&p)
+		id, err := oneIdentifier(named)
 		span := "This spans everything that was added as " + cmp.Or(append(args, "")...) + "."
 		switch {
-		case err != nil && id != "", len(args) == 0 && err != nil:
+		case err != nil && (id.Kind != "" || len(args) == 0):
 			return fmt.Errorf("name an import, or an identifier: %w", err)
-		case len(args) == 1 && (id != "" || p.Dataset != ""):
+		case len(args) == 1 && (id.Kind != "" || dataset != ""):
 			return errors.New("name an import, or an identifier and its dataset, not both")
-		case len(args) == 0 && p.Dataset == "":
+		case len(args) == 0 && dataset == "":
 			span = "This spans the entries of all datasets."
 		case len(args) == 0:
-			span = "This spans the entries of the dataset " + p.Dataset + "."
+			span = "This spans the entries of the dataset " + dataset + "."
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), span)
 		if err := confirm(cmd, "Remove?"); err != nil {
@@ -218,15 +216,15 @@ asks; without a terminal to ask on it needs --yes.`,
 				detail["name"] = args[0]
 				n, err = l.RemoveImport(ctx, args[0])
 			} else {
-				detail["identifier"] = k.Name()
-				n, err = l.Remove(ctx, k, id, p.Dataset)
+				detail["identifier"] = id.Kind.Name()
+				n, err = l.Remove(ctx, id.Kind, id.Value, dataset)
 			}
 			if err != nil {
 				return err
 			}
 			detail["entries"] = strconv.Itoa(n)
 			fmt.Fprintf(cmd.OutOrStdout(), "%d entries removed; running servers follow within 5 s.\n", n)
-			return prov.note("suppression.remove", p.Dataset, detail)
+			return prov.note("suppression.remove", dataset, detail)
 		})
 	}
 	return cmd
@@ -274,24 +272,4 @@ import them again.`,
 			})
 		},
 	}
-}
-
-// oneIdentifier is the identifier that the flags name. Its value is "" where none is named. p gets it as Parse spells
-// it, so that what is looked for in the tables is what tombstones and the list hold.
-func oneIdentifier(p *lake.Predicate) (identifier.Kind, string, error) {
-	for k, value := range map[identifier.Kind]*string{
-		identifier.Email: &p.EmailSHA256, identifier.IFA: &p.IFA,
-		identifier.IP: &p.IPSHA256, identifier.Partner: &p.PartnerID,
-	} {
-		if *value == "" {
-			continue
-		}
-		id, err := k.Parse(*value)
-		if err != nil {
-			return k, "?", err
-		}
-		*value = id
-		return k, id, nil
-	}
-	return "", "", errors.New("the identifier is empty")
 }

@@ -68,7 +68,8 @@ func Finish(
 	}
 	some := slices.DeleteFunc(all, func(s erasure.Tombstone) bool { return !choose(&s) })
 	set := t.Set(some)
-	if done.Erased, err = l.EraseWhere(ctx, set.Erased, w); err != nil && !errors.Is(err, lake.ErrDamaged) {
+	done.Erased, err = l.Erase(ctx, lake.Choice{Kinds: set.Kinds(), Match: set.Erased}, w)
+	if err != nil && !errors.Is(err, lake.ErrDamaged) {
 		return done, err
 	}
 	if set.Datasets() {

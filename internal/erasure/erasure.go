@@ -12,12 +12,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sync"
 	"time"
 
-	"sluice/event"
 	"sluice/internal/engine"
 	"sluice/internal/identifier"
 )
@@ -37,13 +35,11 @@ const (
 // back in this time. Arbitrary: longer than most keep backups.
 const LeastAge = 90 * 24 * time.Hour
 
-// Tombstone says that an identifier was erased, or all of a part of a list, or a dataset with everything in it. Rows
-// that were received later are not concerned.
+// Tombstone says that identifiers were erased, or a dataset with everything in it. Rows that were received later are
+// not concerned.
 type Tombstone struct {
-	Kind    Kind      `json:"kind,omitempty"`
-	Digest  string    `json:"digest,omitempty"`  // of kind and identifier, keyed
-	Kinds   []Kind    `json:"kinds,omitempty"`   // of a list
-	Digests []byte    `json:"digests,omitempty"` // of a list: the first 16 bytes of each digest, sorted
+	Kinds   []Kind    `json:"kinds,omitempty"`   // of the identifiers
+	Digests []byte    `json:"digests,omitempty"` // the first 16 bytes of each digest of kind and identifier, keyed; sorted
 	Dataset string    `json:"dataset,omitempty"` // "" for all
 	Whole   bool      `json:"whole,omitempty"`   // everything of the dataset, whatever identifiers it carries
 	Began   time.Time `json:"began,omitzero"`    // of a whole dataset: when its deletion began
@@ -84,16 +80,19 @@ func Open(ctx context.Context, e *engine.Engine) (*Tombstones, error) {
 	return &Tombstones{e: e, kv: kv, secret: secret}, nil
 }
 
-// Add notes that an identifier is being erased, before anything is deleted. It returns once that is on stable storage.
-// Everybody who asks Current from now on knows. Rows that were received up to at are erased. retention is how long the
-// stream keeps frames.
-func (t *Tombstones) Add(ctx context.Context, k Kind, identifier, dataset string, at time.Time,
-	retention time.Duration,
-) (Tombstone, error) {
-	s := newTombstone(dataset, at, retention)
-	s.Kind, s.Digest = k, digest(t.secret, k, identifier)
-	s.key = s.name()
-	return s, t.put(ctx, s)
+// Add notes that the identifiers of a list are being erased, before anything is deleted. It returns once that is on
+// stable storage. Everybody who asks Current from now on knows. Rows that were received up to at are erased. retention
+// is how long the stream keeps frames.
+func (t *Tombstones) Add(ctx context.Context, l *List, dataset string, at time.Time, retention time.Duration) (
+	[]Tombstone, error,
+) {
+	stones := l.Tombstones(dataset, at, retention)
+	for _, s := range stones {
+		if err := t.put(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	return stones, nil
 }
 
 // AddDataset is Add for everything of a dataset that was deleted at a time, and whose id nobody can use again before
@@ -189,19 +188,9 @@ func (t *Tombstones) put(ctx context.Context, s Tombstone) error {
 	return nil
 }
 
-// name is where a tombstone is in the bucket. The same identifier, or list, of the same dataset has one.
+// name is where a tombstone is in the bucket. The same identifiers of the same dataset have one.
 func (s *Tombstone) name() string {
-	digest := s.Digest
-	if len(s.Digests) > 0 {
-		sum := sha256.Sum256(s.Digests)
-		digest = hex.EncodeToString(sum[:])
-	}
-	sum := sha256.Sum256([]byte(digest + " " + s.Dataset))
-	return hex.EncodeToString(sum[:])
-}
-
-func digest(secret []byte, k Kind, id string) string {
-	sum := newSummer(secret).sum(k, k.Fold(id))
+	sum := sha256.Sum256(append(slices.Clip(s.Digests), s.Dataset...))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -265,94 +254,4 @@ func (t *Tombstones) Current(ctx context.Context) (*Set, error) {
 	}
 	t.revision, t.current = revision, t.Set(all)
 	return t.current, nil
-}
-
-// Set makes a set of some tombstones.
-func (t *Tombstones) Set(stones []Tombstone) *Set {
-	s := &Set{stones: map[string][]Tombstone{}, kinds: map[Kind]bool{}, datasets: map[string]int64{}}
-	s.summers.New = func() any { return newSummer(t.secret) }
-	for _, stone := range stones {
-		if stone.Whole {
-			s.datasets[stone.Dataset] = max(s.datasets[stone.Dataset], stone.Before.Unix())
-			continue
-		}
-		s.latest = max(s.latest, stone.Before.Unix())
-		for _, k := range stone.Kinds {
-			s.kinds[k] = true
-		}
-		if len(stone.Digests) == 0 {
-			s.stones[stone.Digest] = append(s.stones[stone.Digest], stone)
-			s.kinds[stone.Kind] = true
-		}
-	}
-	s.lists = joinLists(stones)
-	return s
-}
-
-// Set is some tombstones. It never changes. The zero value has none.
-type Set struct {
-	summers  sync.Pool
-	stones   map[string][]Tombstone // by digest
-	lists    []list
-	kinds    map[Kind]bool    // that occur
-	latest   int64            // Before of the newest, Unix seconds
-	datasets map[string]int64 // deleted ones: Before, Unix seconds
-}
-
-// Datasets says whether datasets were deleted.
-func (s *Set) Datasets() bool { return s != nil && len(s.datasets) > 0 }
-
-// Deleted says whether what was received for a dataset at a time, in Unix seconds, is of one that was deleted.
-func (s *Set) Deleted(dataset string, received int64) bool {
-	if !s.Datasets() {
-		return false
-	}
-	before, deleted := s.datasets[dataset]
-	return deleted && received <= before
-}
-
-// Erased says whether a row carries an identifier that was erased after the row was received, or is of a deleted
-// dataset.
-func (s *Set) Erased(r *event.Row) bool {
-	if s.Deleted(r.DatasetID, r.ReceivedAt) {
-		return true
-	}
-	for range s.Of(r) {
-		return true
-	}
-	return false
-}
-
-// Of yields the kinds of identifiers of a row that were erased after the row was received.
-func (s *Set) Of(r *event.Row) iter.Seq[Kind] {
-	return func(yield func(Kind) bool) {
-		if s == nil || r.ReceivedAt > s.latest || len(s.stones) == 0 && len(s.lists) == 0 {
-			return
-		}
-		h := s.summers.Get().(*summer)
-		defer s.summers.Put(h)
-		for k := range s.kinds {
-			if id := k.Of(r); id != "" && s.has(h.sum(k, k.Fold(id)), r) && !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// has says whether a digest of a row's identifier is that of an erased one.
-func (s *Set) has(sum [sha256.Size]byte, r *event.Row) bool {
-	for i := range s.lists {
-		if l := &s.lists[i]; r.ReceivedAt <= l.before && (l.dataset == "" || l.dataset == r.DatasetID) && l.has(sum) {
-			return true
-		}
-	}
-	if len(s.stones) == 0 {
-		return false
-	}
-	for _, stone := range s.stones[hex.EncodeToString(sum[:])] {
-		if r.ReceivedAt <= stone.Before.Unix() && (stone.Dataset == "" || stone.Dataset == r.DatasetID) {
-			return true
-		}
-	}
-	return false
 }

@@ -11,6 +11,7 @@ import (
 	"sluice/event"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 	"sluice/internal/purpose"
 	"sluice/internal/stream"
@@ -25,9 +26,7 @@ func TestErasedRows(t *testing.T) {
 	if !same(rows, want(40, purpose.Measurement)) {
 		t.Fatalf("got %v", rows)
 	}
-	if _, err := s.erased.Add(t.Context(), erasure.Partner, "late person", "", time.Now(), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	s.erase("late person")
 	left := slices.DeleteFunc(want(40, purpose.Measurement), func(id string) bool { // the second of four has the partner id
 		n, _ := strconv.Atoi(id[1:])
 		return n%4 == 2
@@ -44,7 +43,9 @@ func TestErasedRows(t *testing.T) {
 // erase erases a partner id: it leaves a tombstone, and the log names rows as the one who deletes or loads them writes it.
 func (s *site) erase(partner string, rows ...event.Row) {
 	s.t.Helper()
-	if _, err := s.erased.Add(s.t.Context(), erasure.Partner, partner, "", time.Now(), time.Hour); err != nil {
+	list := s.erased.NewList()
+	list.Put(erasure.Partner, partner)
+	if _, err := s.erased.Add(s.t.Context(), list, "", time.Now(), time.Hour); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := s.erased.LeftOut(s.t.Context(), rows); err != nil {
@@ -157,7 +158,7 @@ func TestErasedAndSnapshots(t *testing.T) {
 			if got := lines(); !slices.Equal(got, ids(gone)) {
 				t.Errorf("%s, before the commit: got %d lines, want %d", name, len(got), len(gone))
 			}
-			_, err := s.lake.Erase(ctx, lake.Predicate{PartnerID: name}, w)
+			_, err := s.lake.Erase(ctx, lake.Choice{Kinds: []identifier.Kind{identifier.Partner}, Match: identifier.ID{Kind: identifier.Partner, Value: name}.In}, w)
 			return err
 		})
 		if err != nil {

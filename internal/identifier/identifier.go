@@ -60,6 +60,18 @@ func (k Kind) Fold(value string) string {
 	return value
 }
 
+// ID is an identifier as Parse spells it. The zero value is none.
+type ID struct {
+	Kind  Kind
+	Value string
+}
+
+// In says whether a row carries the identifier.
+func (id ID) In(r *event.Row) bool {
+	has := id.Kind.Of(r)
+	return has != "" && id.Kind.Fold(has) == id.Value
+}
+
 // ErrPartner says that partner ids are of one dataset: another sender may give the same id to somebody else.
 var ErrPartner = errors.New("a partner_id means something in one dataset only: name it with --dataset")
 

@@ -11,6 +11,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/identifier"
 )
 
 // newestFile is the file of a pattern that was written last, or n before that.
@@ -149,7 +150,7 @@ func TestDamageAtRest(t *testing.T) {
 			}
 			if c.noisy && strings.HasPrefix(name, "file") && !strings.Contains(name, "middle") {
 				compactAll(t, l) // leaves the damaged file alone
-				if _, err := l.Erase(t.Context(), Predicate{PartnerID: "nobody"}, nil); !errors.Is(err, ErrDamaged) {
+				if _, err := l.Erase(t.Context(), carrying(identifier.Partner, "nobody"), nil); !errors.Is(err, ErrDamaged) {
 					t.Errorf("got %v from an erasure, want it to say that it could not look everywhere", err)
 				}
 			}
@@ -226,6 +227,23 @@ func TestEveryByteOfMetadata(t *testing.T) {
 				t.Fatalf("%s, byte %d: got %+v, want the version before", pattern, i, st)
 			}
 		}
+	}
+}
+
+// A file that is gone is missing, and was not read.
+func TestCheckFindsMissingFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := openLake(t, Options{Store: at(t, dir)})
+	for i := range 2 {
+		commit(t, l, newSampler(5, 2, 9+i).rows(20, noon))
+	}
+	if err := os.Remove(nth(t, dir+"/events", "data/*/*.parquet", 0)); err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	c, err := l.Check(t.Context(), func(f Finding) { found = append(found, f.Problem) }, silent)
+	if err != nil || !slices.Equal(found, []string{"missing"}) || c.Rows != 20 {
+		t.Errorf("got %v and %+v, %v, want one missing file and the 20 rows of the other", found, c, err)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestEraseDataset(t *testing.T) {
 		}
 		steps = crash
 		erase := func() error {
-			_, err := l.EraseWhere(t.Context(), func(r *event.Row) bool { return r.DatasetID == "gone-dataset" }, nil)
+			_, err := l.Erase(t.Context(), Choice{Match: func(r *event.Row) bool { return r.DatasetID == "gone-dataset" }}, nil)
 			if err == nil {
 				_, err = l.EraseCounts(t.Context(), func(d string, _ int64) bool { return d == "gone-dataset" })
 			}

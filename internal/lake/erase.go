@@ -2,68 +2,14 @@ package lake
 
 import (
 	"context"
-	"encoding/hex"
-	"errors"
 	"strings"
 	"time"
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/identifier"
 	"sluice/internal/objectstore"
 )
-
-// Predicate names an identifier. Exactly one of the four is set.
-type Predicate struct {
-	Dataset     string // only events of this dataset; "" is all
-	EmailSHA256 string // 64 hex digits
-	IPSHA256    string // 64 hex digits
-	IFA         string // a UUID or a hash in any case, another token as it was sent
-	PartnerID   string
-
-	ReceivedUntil time.Time // only events that were received in this second or before; zero is at any time
-}
-
-// condition is that a row carries the identifier.
-func (p Predicate) condition() (c iceberg.Condition[event.Row], err error) {
-	var name string
-	var match func(*event.Row) bool
-	want, ifa := strings.ToLower(p.EmailSHA256+p.IPSHA256), event.FoldIFA(p.IFA)
-	set := 0
-	if p.EmailSHA256 != "" {
-		set++
-		name, match = "email_sha256", func(r *event.Row) bool { return r.EmailSHA256 == want }
-	}
-	if p.IPSHA256 != "" {
-		set++
-		name, match = "ip_sha256", func(r *event.Row) bool { return r.IPSHA256 == want }
-	}
-	if p.IFA != "" {
-		set++
-		name, match = "ifa", func(r *event.Row) bool { return event.FoldIFA(r.IFA) == ifa }
-	}
-	if p.PartnerID != "" {
-		set++
-		name, match = "partner_id", func(r *event.Row) bool { return r.PartnerID == p.PartnerID }
-	}
-	if set != 1 {
-		return c, errors.New("name exactly one identifier")
-	}
-	if _, err := hex.DecodeString(want); err != nil || want != "" && len(want) != 64 {
-		return c, errors.New("a SHA-256 has 64 hex digits")
-	}
-	c = condition(name, match, nil)
-	if !p.ReceivedUntil.IsZero() {
-		until, carries := p.ReceivedUntil.Unix(), c.Match
-		c.Columns = append(c.Columns, "received_at")
-		c.Match = func(r *event.Row) bool { return r.ReceivedAt <= until && carries(r) }
-	}
-	if p.Dataset != "" {
-		carries := c.Match
-		c.Columns = append(c.Columns, "data_set_id")
-		c.Match = func(r *event.Row) bool { return r.DatasetID == p.Dataset && carries(r) }
-	}
-	return c, nil
-}
 
 // Erased is what an erasure did.
 type Erased = iceberg.Deleted
@@ -82,43 +28,43 @@ func (l *Lake) ErasedMark(ctx context.Context) (string, error) {
 	return p.Deleted, err
 }
 
-// Erase deletes every stored event that carries an identifier, so that no file holds it any more. Rows that are
-// committed while it runs may be missed; rows that were there when it began are not, wherever compaction carried
-// them. w, which may be nil, is told of them. ErrDamaged comes back, with the result, when files could not be read and
-// so may hold it still.
-func (l *Lake) Erase(ctx context.Context, p Predicate, w Witness) (Erased, error) {
-	c, err := p.condition()
-	if err != nil {
-		return Erased{}, err
+// Choice chooses events by identifiers, their dataset and when they were received. Match sees nothing else of a row,
+// and of identifiers only those of some kinds.
+type Choice struct {
+	Kinds []identifier.Kind
+	Match func(*event.Row) bool
+}
+
+// Columns are those that Match sees.
+func (c Choice) Columns() []string {
+	out := []string{"data_set_id", "received_at"}
+	for _, k := range c.Kinds {
+		out = append(out, string(k))
 	}
-	return l.events.Delete(ctx, c, w, witnessed...)
+	return out
 }
 
-// EraseWhere deletes every stored event that match chooses, as Erase does. match sees the identifiers of a row, its
-// dataset and when it was received.
-func (l *Lake) EraseWhere(ctx context.Context, match func(*event.Row) bool, w Witness) (Erased, error) {
-	return l.events.Delete(ctx, carried(match), w, witnessed...)
+func (c Choice) condition() iceberg.Condition[event.Row] {
+	return iceberg.Condition[event.Row]{Columns: c.Columns(), Match: c.Match}
 }
 
-// Carried are the columns that EraseWhere shows of a row.
-var Carried = []string{"data_set_id", "received_at", "email_sha256", "ifa", "ip_sha256", "partner_id"}
-
-func carried(match func(*event.Row) bool) iceberg.Condition[event.Row] {
-	return iceberg.Condition[event.Row]{Columns: Carried, Match: match}
+// Erase deletes every chosen event, so that no file holds it any more. Rows that are committed while it runs may be
+// missed; rows that were there when it began are not, wherever compaction carried them. w, which may be nil, is told of
+// them. ErrDamaged comes back, with the result, when files could not be read and so may hold one still.
+func (l *Lake) Erase(ctx context.Context, c Choice, w Witness) (Erased, error) {
+	return l.events.Delete(ctx, c.condition(), w, witnessed...)
 }
 
-// CountWhere says how many stored events EraseWhere would delete, and calls seen with each.
-func (l *Lake) CountWhere(ctx context.Context, match func(*event.Row) bool, seen func(*event.Row)) (rows int64,
-	err error,
-) {
-	q := iceberg.Query[event.Row]{Conditions: []iceberg.Condition[event.Row]{carried(match)}, Columns: []string{}}
-	err = l.events.Scan(ctx, q, func(some []event.Row) error {
-		rows += int64(len(some))
-		for i := range some {
-			seen(&some[i])
+// Count says how many events Erase would delete, and calls seen, which may be nil, with each.
+func (l *Lake) Count(ctx context.Context, c Choice, seen func(*event.Row)) (rows int64, err error) {
+	q := iceberg.Query[event.Row]{Conditions: []iceberg.Condition[event.Row]{c.condition()}, Columns: []string{}}
+	err = l.events.Scan(ctx, q, each(ctx, func(r *event.Row) error {
+		rows++
+		if seen != nil {
+			seen(r)
 		}
-		return ctx.Err()
-	})
+		return nil
+	}))
 	return rows, err
 }
 
@@ -133,20 +79,16 @@ func (l *Lake) KeepsVersions() bool {
 // version of the table is put back.
 func (l *Lake) EventsUpdated() time.Time { return l.events.Stats().Updated }
 
-// Mentions says in which columns other rows hold the same text as an identifier, and in how many: Erase does not delete
-// them, because they may be about somebody else.
-func (l *Lake) Mentions(ctx context.Context, p Predicate) (map[string]int64, error) {
-	carries, err := p.condition()
-	if err != nil {
-		return nil, err
-	}
-	texts := p.texts()
+// Mentions says in which columns rows of a dataset, or of all, that do not carry an identifier hold the same text, and
+// in how many: an erasure does not delete them, because they may be about somebody else.
+func (l *Lake) Mentions(ctx context.Context, dataset string, id identifier.ID) (map[string]int64, error) {
+	texts := spellings(id)
 	out := map[string]int64{}
 	if len(texts) == 0 {
 		return out, nil
 	}
 	match := func(r *event.Row) bool {
-		if carries.Match(r) || p.Dataset != "" && r.DatasetID != p.Dataset {
+		if id.In(r) || dataset != "" && r.DatasetID != dataset {
 			return false
 		}
 		found := false
@@ -172,7 +114,7 @@ func (l *Lake) Mentions(ctx context.Context, p Predicate) (map[string]int64, err
 		}
 		return found
 	}
-	_, err = l.events.Count(ctx, iceberg.Condition[event.Row]{
+	_, err := l.events.Count(ctx, iceberg.Condition[event.Row]{
 		Columns: []string{
 			"data_set_id", "email_sha256", "ip_sha256", "ifa", "partner_id", "page_url", "referer", "custom_data",
 			"custom_event_name",
@@ -186,14 +128,14 @@ func (l *Lake) Mentions(ctx context.Context, p Predicate) (map[string]int64, err
 // occur everywhere.
 const leastMention = 8
 
-// texts are the spellings of an identifier, in lower case.
-func (p Predicate) texts() (out []string) {
-	id := strings.ToLower(p.EmailSHA256 + p.IPSHA256 + p.IFA + p.PartnerID)
-	if len(id) < leastMention {
+// spellings are those of an identifier, in lower case.
+func spellings(id identifier.ID) (out []string) {
+	text := strings.ToLower(id.Value)
+	if len(text) < leastMention {
 		return nil
 	}
-	out = append(out, id)
-	if bare := strings.ReplaceAll(id, "-", ""); p.IFA != "" && bare != id {
+	out = append(out, text)
+	if bare := strings.ReplaceAll(text, "-", ""); id.Kind == identifier.IFA && bare != text {
 		out = append(out, bare)
 	}
 	return out
@@ -210,13 +152,4 @@ func mentions(value string, texts []string) bool {
 		}
 	}
 	return false
-}
-
-// Count says how many stored events carry an identifier: those that Erase would delete.
-func (l *Lake) Count(ctx context.Context, p Predicate) (int64, error) {
-	c, err := p.condition()
-	if err != nil {
-		return 0, err
-	}
-	return l.events.Count(ctx, c)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/identifier"
 	"sluice/internal/objectstore"
 )
 
@@ -35,7 +36,7 @@ func TestEraseEndsSnapshotsThatHoldRows(t *testing.T) {
 	if before != 3 {
 		t.Fatalf("got %d snapshots, want 3", before)
 	}
-	if done, err := l.Erase(t.Context(), Predicate{EmailSHA256: digest(1 << 41)}, nil); err != nil || done != (Erased{}) {
+	if done, err := l.Erase(t.Context(), carrying(identifier.Email, digest(1<<41)), nil); err != nil || done != (Erased{}) {
 		t.Fatalf("got %+v, %v for an identifier that no row has, want nothing done", done, err)
 	}
 	if got := eventsOf(l).Snapshots; got != before {
@@ -45,7 +46,7 @@ func TestEraseEndsSnapshotsThatHoldRows(t *testing.T) {
 	if len(holding(t, dir, raw)) == 0 {
 		t.Fatal("got no file with the identifier, so the test proves nothing")
 	}
-	if done, err := l.Erase(t.Context(), Predicate{EmailSHA256: marked}, nil); err != nil || done.Rows != 0 || done.Files == 0 {
+	if done, err := l.Erase(t.Context(), carrying(identifier.Email, marked), nil); err != nil || done.Rows != 0 || done.Files == 0 {
 		t.Fatalf("got %+v, %v, want no row of the newest snapshot and files of older ones", done, err)
 	}
 	if left := holding(t, dir, raw); len(left) > 0 {
@@ -61,7 +62,7 @@ func TestEraseEndsSnapshotsThatHoldRows(t *testing.T) {
 func TestEraseAgainFinishes(t *testing.T) {
 	marked := digest(1 << 40)
 	raw, _ := hex.DecodeString(marked)
-	p := Predicate{EmailSHA256: marked}
+	p := carrying(identifier.Email, marked)
 	var steps []string
 	for i := 0; i <= len(steps); i++ { // the first round only notes the steps
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -119,7 +120,7 @@ func (w *witness) Mark(ctx context.Context, done bool) (string, error) {
 	if done {
 		w.done++
 	}
-	there, err := w.l.Count(ctx, Predicate{PartnerID: "marked"})
+	there, err := w.l.Count(ctx, carrying(identifier.Partner, "marked"), nil)
 	if !done && there == 0 {
 		err = errors.Join(err, errors.New("rows were deleted before their mark"))
 	}
@@ -141,7 +142,7 @@ func TestErasureWitness(t *testing.T) {
 	commit(t, l, all[:150])
 	commit(t, l, all[150:299])
 	w := &witness{l: l, told: map[event.ID]bool{}}
-	done, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}, w)
+	done, err := l.Erase(t.Context(), carrying(identifier.Partner, "marked"), w)
 	if err != nil || done.Rows != 100 || len(w.told) != 100 || w.done != 1 {
 		t.Fatalf("got %+v, %v, told of %d, done %d times; want 100, done once", done, err, len(w.told), w.done)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/identifier"
 	"sluice/internal/parquetfile"
 )
 
@@ -136,7 +137,7 @@ type Query struct {
 
 	EventFrom, EventTo time.Time // happened at EventFrom or later, before EventTo
 	EventType          string
-	Identifier         Predicate // carries this identifier
+	Identifier         identifier.ID // carries this identifier
 }
 
 // query is the question in the table's own terms. Files are sorted by dataset, so that comes first.
@@ -162,12 +163,8 @@ func (q *Query) query() iceberg.Query[event.Row] {
 		out.Conditions = append(out.Conditions,
 			condition("event_type", func(r *event.Row) bool { return r.EventType == q.EventType }, nil))
 	}
-	if q.Identifier != (Predicate{}) {
-		c, err := q.Identifier.condition()
-		if err != nil { // nothing carries what cannot be an identifier
-			c = condition("event_type", func(*event.Row) bool { return false }, nil)
-		}
-		out.Conditions = append(out.Conditions, c)
+	if q.Identifier != (identifier.ID{}) {
+		out.Conditions = append(out.Conditions, condition(string(q.Identifier.Kind), q.Identifier.In, nil))
 	}
 	return out
 }

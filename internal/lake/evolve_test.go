@@ -7,6 +7,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/iceberg"
+	"sluice/internal/identifier"
 	"sluice/internal/watermark"
 )
 
@@ -59,7 +60,7 @@ func TestColumnsAreAdded(t *testing.T) {
 	}
 	same(t, collect(t, l, Query{}), old)
 	gone := old[len(old)-1].DatasetID
-	if _, err := l.EraseWhere(t.Context(), func(r *event.Row) bool { return r.DatasetID == gone }, nil); err != nil {
+	if _, err := l.Erase(t.Context(), Choice{Match: func(r *event.Row) bool { return r.DatasetID == gone }}, nil); err != nil {
 		t.Fatal(err)
 	}
 	same(t, collect(t, l, Query{}), slices.DeleteFunc(old, func(r event.Row) bool { return r.DatasetID == gone }))
@@ -76,10 +77,11 @@ func TestAdvertisingIDsAreComparedWithoutCase(t *testing.T) {
 	rows[0].IFA, rows[1].IFA, rows[2].IFA, rows[3].IFA = uuid, "aebe52e7-03ee-455a-b3c4-e57283966239", token, "shop-device-1"
 	commit(t, l, rows)
 	for ifa, want := range map[string]int64{uuid: 2, "aebe52e7-03EE-455a-b3c4-e57283966239": 2, token: 1, "shop-device-1": 1, "SHOP-DEVICE-1": 0} {
-		if got, err := l.Count(t.Context(), Predicate{IFA: ifa}); err != nil || got != want {
+		if got, err := l.Count(t.Context(), carrying(identifier.IFA, ifa), nil); err != nil || got != want {
 			t.Errorf("%s: got %d rows, %v, want %d", ifa, got, err, want)
 		}
-		if got := collect(t, l, Query{Identifier: Predicate{IFA: ifa}}); int64(len(got)) != want {
+		id := identifier.ID{Kind: identifier.IFA, Value: identifier.IFA.Fold(ifa)}
+		if got := collect(t, l, Query{Identifier: id}); int64(len(got)) != want {
 			t.Errorf("%s: got %d rows by query, want %d", ifa, len(got), want)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/apache/iceberg-go"
+
+	"sluice/internal/identifier"
 )
 
 // tableDocument is what tests look at of a table's metadata document.
@@ -117,7 +119,7 @@ func TestLogNamesNoDeletedVersion(t *testing.T) {
 	marked := s.rows(3, noon)
 	marked[1].PartnerID = "marked"
 	commit(t, l, marked)
-	if _, err := l.Erase(t.Context(), Predicate{PartnerID: "marked"}, nil); err != nil {
+	if _, err := l.Erase(t.Context(), carrying(identifier.Partner, "marked"), nil); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {

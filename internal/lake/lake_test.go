@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/identifier"
 )
 
 // commit adds rows as frames from to+1 on and fails the test if it cannot.
@@ -106,9 +107,9 @@ func TestQueriesChoose(t *testing.T) {
 			func(r *event.Row) bool { return r.EventTime >= noon.Unix() && r.EventTime < noon.Unix()+36000 },
 		},
 		"identifier": {
-			Query{Identifier: Predicate{EmailSHA256: person.EmailSHA256}}, func(r *event.Row) bool { return r.EmailSHA256 == person.EmailSHA256 },
+			Query{Identifier: identifier.ID{Kind: identifier.Email, Value: person.EmailSHA256}}, func(r *event.Row) bool { return r.EmailSHA256 == person.EmailSHA256 },
 		},
-		"not an identifier": {Query{Identifier: Predicate{EmailSHA256: "x"}}, func(r *event.Row) bool { return false }},
+		"not an identifier": {Query{Identifier: identifier.ID{Kind: identifier.Email, Value: "x"}}, func(r *event.Row) bool { return false }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := slices.DeleteFunc(slices.Clone(all), func(r event.Row) bool { return !c.want(&r) })
@@ -236,8 +237,10 @@ func TestEraseFromOneDataset(t *testing.T) {
 		}
 	}
 	commit(t, l, rows)
-	p := Predicate{PartnerID: "marked", Dataset: "shop-1"}
-	if n, err := l.Count(t.Context(), p); err != nil || n != there["shop-1"] || n == 0 {
+	p := carrying(identifier.Partner, "marked")
+	marked := p.Match
+	p.Match = func(r *event.Row) bool { return r.DatasetID == "shop-1" && marked(r) }
+	if n, err := l.Count(t.Context(), p, nil); err != nil || n != there["shop-1"] || n == 0 {
 		t.Fatalf("got %d, %v, want %d", n, err, there["shop-1"])
 	}
 	same(t, collect(t, l, Query{}), rows)
@@ -246,7 +249,7 @@ func TestEraseFromOneDataset(t *testing.T) {
 		t.Fatalf("got %+v, %v, want %d rows", done, err, there["shop-1"])
 	}
 	same(t, collect(t, l, Query{}), keep)
-	if n, err := l.Count(t.Context(), Predicate{PartnerID: "marked"}); err != nil || n != there["shop-0"] {
+	if n, err := l.Count(t.Context(), carrying(identifier.Partner, "marked"), nil); err != nil || n != there["shop-0"] {
 		t.Errorf("got %d left, %v, want those of the other dataset, %d", n, err, there["shop-0"])
 	}
 }

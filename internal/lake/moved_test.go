@@ -30,7 +30,7 @@ func TestMovedAfterAnErasure(t *testing.T) {
 				gone[i].DatasetID = "gone"
 			}
 			commit(t, l, gone)
-			done, err := l.EraseWhere(t.Context(), func(r *event.Row) bool { return r.DatasetID == "gone" }, nil)
+			done, err := l.Erase(t.Context(), Choice{Match: func(r *event.Row) bool { return r.DatasetID == "gone" }}, nil)
 			if err != nil || done.Rows != 40 {
 				t.Fatalf("got %+v, %v, want 40 rows erased", done, err)
 			}
@@ -117,7 +117,7 @@ func TestReadOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, collect(t, openLake(t, Options{Store: at(t, again)}), Query{}), rows)
-		_, eraseErr := l.EraseWhere(t.Context(), func(*event.Row) bool { return true }, nil)
+		_, eraseErr := l.Erase(t.Context(), Choice{Match: func(*event.Row) bool { return true }}, nil)
 		commitErr := l.Commit(t.Context(), Batch{Spans: []Span{{From: Watermarks{Events: 1, Hours: 1, Rejections: 1}, To: 2}}, Events: rows}, 0)
 		for did, err := range map[string]error{"erase": eraseErr, "commit": commitErr} {
 			if !errors.Is(err, objectstore.ErrReadOnly) {

@@ -15,6 +15,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/hours"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 	"sluice/internal/submission"
@@ -193,7 +194,10 @@ func (y *year) look(day int) map[string]cost {
 			y.must(err)
 		}},
 		{"erase one identifier", func() {
-			_, err := y.lake.Erase(ctx, lake.Predicate{PartnerID: fmt.Sprint("p", day, "-3-3")}, nil)
+			_, err := y.lake.Erase(ctx, lake.Choice{
+				Kinds: []identifier.Kind{identifier.Partner},
+				Match: identifier.ID{Kind: identifier.Partner, Value: fmt.Sprint("p", day, "-3-3")}.In,
+			}, nil)
 			y.must(err)
 		}},
 	} {

@@ -91,11 +91,20 @@ func (s *reloading) open(step func(string) error) *lake.Lake {
 	return l
 }
 
+// stone notes that a person is being erased.
+func (s *reloading) stone() (erasure.Tombstone, error) {
+	l := s.tombstones.NewList()
+	l.Put(erasure.IFA, "ifa-3")
+	stones, err := s.tombstones.Add(s.t.Context(), l, "", time.Now(), time.Hour)
+	return append(stones, erasure.Tombstone{})[0], err
+}
+
 // erase deletes what a tombstone names from tables, as a command does.
 func (s *reloading) erase(l *lake.Lake, stone erasure.Tombstone) error {
 	ctx := s.t.Context()
 	return s.tombstones.Pass(ctx, l.ErasedMark, func(ctx context.Context, w *erasure.Writer) error {
-		if _, err := l.EraseWhere(ctx, s.tombstones.Set([]erasure.Tombstone{stone}).Erased, w); err != nil {
+		set := s.tombstones.Set([]erasure.Tombstone{stone})
+		if _, err := l.Erase(ctx, lake.Choice{Kinds: set.Kinds(), Match: set.Erased}, w); err != nil {
 			return err
 		}
 		return s.tombstones.Finish(ctx, stone, l.EventsUpdated())
@@ -157,7 +166,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, want it ended there", at, got, err)
 		}
 	}
-	if _, err := s.tombstones.Add(t.Context(), erasure.IFA, "ifa-3", "", time.Now(), time.Hour); err != nil {
+	if _, err := s.stone(); err != nil {
 		t.Fatal(err)
 	}
 	want.Erased, want.Loaded = 2, 6
@@ -254,7 +263,7 @@ func TestReloadBesideErasure(t *testing.T) {
 			got, err := s.reload(false, func(step string) error {
 				switch step {
 				case "events.metadata":
-					stone, err := s.tombstones.Add(t.Context(), erasure.IFA, "ifa-3", "", time.Now(), time.Hour)
+					stone, err := s.stone()
 					if err != nil {
 						return err
 					}
@@ -311,7 +320,7 @@ func TestReloadAfterLostLease(t *testing.T) {
 			return
 		}
 		once = true
-		stone, err := s.tombstones.Add(t.Context(), erasure.IFA, "ifa-3", "", time.Now(), time.Hour)
+		stone, err := s.stone()
 		if err == nil {
 			err = s.tombstones.Finish(t.Context(), stone, time.Now())
 		}

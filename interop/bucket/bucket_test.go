@@ -20,6 +20,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/hours"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
 	"sluice/internal/objectstoretest"
@@ -229,7 +230,7 @@ func TestMaintenance(t *testing.T) {
 		}
 	}
 	one := all[3]
-	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: one.EmailSHA256}, nil)
+	done, err := l.Erase(t.Context(), lake.Choice{Kinds: []identifier.Kind{identifier.Email}, Match: identifier.ID{Kind: identifier.Email, Value: one.EmailSHA256}.In}, nil)
 	if err != nil || done.Rows != 1 {
 		t.Fatalf("got %+v, %v, want one row", done, err)
 	}
@@ -493,7 +494,7 @@ func TestReadersCostFewRequests(t *testing.T) {
 		}
 	}
 	// What is erased is in no cache, either.
-	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: all[0].EmailSHA256}, nil)
+	done, err := l.Erase(t.Context(), lake.Choice{Kinds: []identifier.Kind{identifier.Email}, Match: identifier.ID{Kind: identifier.Email, Value: all[0].EmailSHA256}.In}, nil)
 	if err != nil || done.Rows != 1 {
 		t.Fatalf("got %+v, %v, want one row", done, err)
 	}

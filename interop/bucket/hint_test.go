@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 )
 
@@ -18,7 +19,7 @@ func TestHintAfterErasure(t *testing.T) {
 	some := rows(6)
 	load(t, l, 0, some[:3])
 	load(t, l, 0, some[3:])
-	done, err := l.Erase(t.Context(), lake.Predicate{EmailSHA256: some[0].EmailSHA256}, nil)
+	done, err := l.Erase(t.Context(), lake.Choice{Kinds: []identifier.Kind{identifier.Email}, Match: identifier.ID{Kind: identifier.Email, Value: some[0].EmailSHA256}.In}, nil)
 	if err != nil || done.Rows != 1 {
 		t.Fatalf("erase: got %+v, %v, want one row", done, err)
 	}

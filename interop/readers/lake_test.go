@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sluice/event"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 )
 
@@ -39,16 +40,8 @@ func commit(ctx context.Context, l *lake.Lake, events []event.Row, rejections []
 
 // erase takes away the rows that carry an identifier, and says how many went.
 func erase(ctx context.Context, l *lake.Lake, column, value string) (int64, error) {
-	var p lake.Predicate
-	switch column {
-	case "partner_id":
-		p.PartnerID = value
-	case "email_sha256":
-		p.EmailSHA256 = value
-	case "ip_sha256":
-		p.IPSHA256 = value
-	}
-	done, err := l.Erase(ctx, p, nil)
+	id := identifier.ID{Kind: identifier.Kind(column), Value: value}
+	done, err := l.Erase(ctx, lake.Choice{Kinds: []identifier.Kind{id.Kind}, Match: id.In}, nil)
 	return done.Rows, err
 }
 

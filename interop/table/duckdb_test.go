@@ -17,6 +17,7 @@ import (
 	_ "github.com/duckdb/duckdb-go/v2"
 
 	"sluice/event"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 	"sluice/internal/submission"
 )
@@ -219,7 +220,7 @@ func TestDuckDBReadsEveryRow(t *testing.T) {
 	if err != nil || n <= len(rows)+1 {
 		t.Errorf("got %d rows, %v by a query over the directory, want more than the %d that are stored", n, err, len(rows)+1)
 	}
-	if done, err := l.Erase(t.Context(), lake.Predicate{PartnerID: "marked"}, nil); err != nil || done.Rows != 1 {
+	if done, err := l.Erase(t.Context(), lake.Choice{Kinds: []identifier.Kind{identifier.Partner}, Match: identifier.ID{Kind: identifier.Partner, Value: "marked"}.In}, nil); err != nil || done.Rows != 1 {
 		t.Fatalf("got %+v, %v, want one row erased", done, err)
 	}
 	check("erased")

@@ -416,7 +416,9 @@ func (s *soak) erase() {
 		}
 	}
 	rows := int64(0)
-	_, err := s.erasures.Add(s.t.Context(), erasure.Email, s.stored, "", s.now(), s.streamRetention())
+	list := s.erasures.NewList()
+	list.Put(erasure.Email, s.stored)
+	_, err := s.erasures.Add(s.t.Context(), list, "", s.now(), s.streamRetention())
 	if err == nil {
 		var done deletion.Done
 		done, err = deletion.Apply(s.t.Context(), s.erasures, l, s.now(), nil)
