@@ -144,6 +144,9 @@ func undoFinal(cmd *cobra.Command) error {
 
 func backUp(cmd *cobra.Command, to string, final bool) error {
 	ctx := cmd.Context()
+	if err := dataExists(cmd); err != nil {
+		return fmt.Errorf("nothing was backed up: %w", err)
+	}
 	if err := emptyDir(to); err != nil {
 		return err
 	}
@@ -151,7 +154,7 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 	if err != nil {
 		return err
 	}
-	l, err := openSettled(cmd, true, lakeToRead)
+	l, err := openSettled(cmd, lakeToRead)
 	if err != nil && !errors.Is(err, errNotSettled) { // what the tables do not have yet is in the stream
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}

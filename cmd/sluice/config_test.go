@@ -38,6 +38,16 @@ func TestNATSPasswordIsHidden(t *testing.T) {
 	}
 }
 
+// Nor the path of a webhook, where services put their tokens: also of an address that cannot be read.
+func TestWebhookIsHidden(t *testing.T) {
+	for _, address := range []string{"https://hooks.example.com/geheim-4711", "hooks.example.com/geheim-4711", "https://%zz/geheim-4711"} {
+		t.Setenv("SLUICE_ALARM_WEBHOOK", address)
+		if out := sluice(t, "config"); strings.Contains(out, "geheim") || !strings.Contains(out, "***") {
+			t.Errorf("%s: got %q", address, out)
+		}
+	}
+}
+
 // shownSettings are what sluice config prints, each as "value source".
 func shownSettings(t *testing.T, args ...string) map[string]string {
 	t.Helper()

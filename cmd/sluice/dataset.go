@@ -130,7 +130,7 @@ still list them. If there are such rows it says how many, and asks; without a te
 			}
 		}
 		if c.RetentionDays != nil || dryRun {
-			if err := retentionAgreed(cmd, args[0], retention, dryRun); err != nil || dryRun {
+			if err := retentionAgreed(cmd, args[0], retention, dryRun, *asJSON); err != nil || dryRun {
 				return err
 			}
 		}

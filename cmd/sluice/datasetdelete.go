@@ -80,7 +80,7 @@ func datasetSpan(cmd *cobra.Command, id string) (keys int, has lake.Contents, er
 	if err != nil {
 		return 0, has, err
 	}
-	l, err := openSettled(cmd, true, lakeToRead)
+	l, err := openSettled(cmd, lakeToRead)
 	if err == nil {
 		has, err = l.Contents(cmd.Context(), id, time.Time{})
 	}
@@ -138,22 +138,28 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 		return failed(fmt.Errorf("the keys of %s have ended, and its rows are not all deleted; run the command again, or "+
 			"let a server finish it: %w", id, err))
 	}
-	l, err := openSettled(cmd, true, lakeOf)
+	l, err := openSettled(cmd, lakeOf)
 	if err != nil {
 		return unfinished(err)
 	}
 	var done deletion.Done
+	before := false // somebody has deleted rows of it
 	err = withTombstones(cmd, func(t *erasure.Tombstones, _ time.Duration) error {
 		return t.Pass(cmd.Context(), l.ErasedMark, func(ctx context.Context, w *erasure.Writer) (err error) {
 			done, err = deletion.Finish(ctx, t, l, w, func(s *erasure.Tombstone) bool {
 				// Also if somebody has finished it: that may have been before the last batch was committed.
-				return s.Whole && s.Dataset == id || w.Pending() && s.Unfinished()
+				its := s.Whole && s.Dataset == id
+				before = before || its && !s.Unfinished()
+				return its || w.Pending() && s.Unfinished()
 			})
 			return err
 		})
 	})
 	if err != nil {
 		return unfinished(err)
+	}
+	if before {
+		fmt.Fprintln(cmd.ErrOrStderr(), "A server, or this command before, has deleted rows of it already. These are the rest.")
 	}
 	detail := map[string]string{"events": strconv.FormatInt(done.Rows, 10), "counts": strconv.FormatInt(done.Counts, 10)}
 	if err := noteAlone(cmd, "dataset.deleted", id, detail); err != nil {
@@ -214,7 +220,7 @@ func unbound(ctx context.Context, p *provision, id string) error {
 }
 
 // retentionAgreed says what a shorter retention of a dataset deletes, and asks. With dryRun it only says it.
-func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun bool) error {
+func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, asJSON bool) error {
 	if keepDays < 0 || keepDays > 100_000 {
 		return errors.New("--retention is a number of days, or 0 for as long as the tables")
 	}
@@ -238,25 +244,33 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun bool) e
 	if err != nil {
 		return err
 	}
-	if !shorter {
-		if dryRun {
-			fmt.Fprintln(cmd.ErrOrStderr(), "This deletes nothing. Nothing was changed.")
-		}
+	var has lake.Contents
+	switch {
+	case !shorter && !dryRun:
 		return nil
+	case !shorter:
+		fmt.Fprintln(cmd.ErrOrStderr(), "This deletes nothing.")
+	default:
+		l, err := openSettled(cmd, lakeToRead)
+		if err == nil {
+			has, err = l.Contents(cmd.Context(), id, l.Cutoff(keep))
+		}
+		if err != nil {
+			return failed(err)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"This deletes %d events, %d rejections and %d numbers of %s: those of %d days, within 24 h.\n",
+			has.Events, has.Rejections, has.Numbers, id, has.Days)
 	}
-	l, err := openSettled(cmd, false, lakeToRead)
-	if err != nil {
-		return failed(err)
-	}
-	has, err := l.Contents(cmd.Context(), id, l.Cutoff(keep))
-	if err != nil {
-		return failed(err)
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(),
-		"This deletes %d events, %d rejections and %d numbers of %s: those of %d days, within 24 h.\n",
-		has.Events, has.Rejections, has.Numbers, id, has.Days)
 	if dryRun {
 		fmt.Fprintln(cmd.ErrOrStderr(), "Nothing was changed.")
+		if asJSON {
+			return printJSON(cmd.OutOrStdout(), struct {
+				ID string `json:"data_set_id"`
+				lake.Contents
+				DryRun bool `json:"dry_run"`
+			}{id, has, true})
+		}
 		return nil
 	}
 	return confirm(cmd, "Keep its rows for a shorter time?")

@@ -194,6 +194,10 @@ func TestDatasetRetention(t *testing.T) {
 	if out := fails(t, 1, "dataset", "set", "shop", "--retention", "31", "--data", dir, "--yes"); !strings.Contains(out, "31d") || !strings.Contains(out, "30d") {
 		t.Errorf("got %q, want an error that names both", out)
 	}
+	for _, d := range []string{"7", "0"} { // shorter, and not
+		out := sluice(t, "dataset", "set", "shop", "--retention", d, "--data", dir, "--dry-run", "--json")
+		wants(t, "dry run", out, `"data_set_id":"shop","events":0,`, `"dry_run":true`)
+	}
 	if out := fails(t, 2, "dataset", "set", "shop", "--retention", "7", "--data", dir); !strings.Contains(out, "0 events") || !strings.Contains(out, "--yes") {
 		t.Errorf("got %q, want a question", out)
 	}

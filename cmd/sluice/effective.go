@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -126,7 +127,7 @@ func (x *effective) complete(s *setting) {
 func hideWebhook(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
-		return address
+		return strings.Repeat("*", min(len(address), 3))
 	}
 	return u.Scheme + "://" + u.Host + "/***"
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -65,6 +66,26 @@ func documentEnvironment(root *cobra.Command) {
 	eachFlag(root, func(cmd *cobra.Command, f *pflag.Flag) {
 		if hasVariable(cmd, f) && f.Name != "help" && f.Name != "version" && !strings.Contains(f.Usage, "$SLUICE_") {
 			f.Usage += " ($" + environmentName(f.Name) + ")"
+		}
+	})
+}
+
+// oneLine is a list in a flag. It is read as the first line of a file is: what stands behind a line break would be lost.
+type oneLine struct{ pflag.Value }
+
+// Set takes a list without line breaks.
+func (l oneLine) Set(s string) error {
+	if strings.ContainsAny(s, "\r\n") {
+		return errors.New("it has a line break: put commas between the values")
+	}
+	return l.Value.Set(s)
+}
+
+// listsInOneLine makes every list a oneLine.
+func listsInOneLine(root *cobra.Command) {
+	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
+		if f.Value.Type() == "stringSlice" {
+			f.Value = oneLine{f.Value}
 		}
 	})
 }

@@ -50,7 +50,7 @@ func newKeyRotate() *cobra.Command {
 			if err != nil {
 				return explainKeys(err, args[0])
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s.\n",
+			fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s at the latest.\n",
 				time.Now().Add(time.Duration(overlap)).UTC().Format(time.RFC3339))
 			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON),
 				p.note("key.rotate", args[0], map[string]string{"key": keyID}))

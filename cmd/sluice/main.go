@@ -118,6 +118,7 @@ Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key
 		newConsole(), newAudit(), newVersion(),
 	)
 	documentEnvironment(root)
+	listsInOneLine(root)
 	return root
 }
 

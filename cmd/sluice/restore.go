@@ -44,7 +44,8 @@ again, and it begins anew.
 
 What was erased after the backup is in it still. Name a newer backup of the same service with --erasures:
 what was erased until that was made is erased from the restored tables, too, and its suppression list is
-the one that holds. A backup that is older, or of another service, is rejected.`,
+the one that holds. A backup that is older, or of another service, is rejected. Datasets, keys, readers and the
+console's password are those of DIR: revoke again what was revoked since.`,
 		Example: `  sluice restore /backup/2026-11-15 --data /var/lib/sluice-new
   sluice restore /backup/move --nats tls://nats-1:4222 --lake s3://my-bucket/sluice ` +
 			"--s3-region eu-central-1 --partitions 3",
@@ -89,7 +90,8 @@ the one that holds. A backup that is older, or of another service, is rejected.`
 type restorer struct {
 	cmd                  *cobra.Command
 	from, newer          string // directories of backups
-	replicas, partitions int    // 0 is not said
+	newerMade            time.Time
+	replicas, partitions int // 0 is not said
 	retention            time.Duration
 
 	info   backupInfo
@@ -153,6 +155,7 @@ func (r *restorer) readNewer() error {
 		return fmt.Errorf("--erasures names a backup of %s, which is older than the one to restore, of %s: swap the two, "+
 			"sluice restore %s --erasures %s", info.Made.Format(time.RFC3339), r.info.Made.Format(time.RFC3339), r.newer, r.from)
 	}
+	r.newerMade = info.Made
 	return nil
 }
 
@@ -223,8 +226,12 @@ func (r *restorer) say(start string) {
 				"up to %d. All events up to there are stored.\n", p, c.Last, end)
 		}
 	}
-	fmt.Fprintf(r.cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: %s\n", r.info.Made.Format(time.RFC3339),
-		start)
+	made := r.info.Made.Format(time.RFC3339)
+	if !r.info.Final {
+		fmt.Fprintf(r.cmd.ErrOrStderr(), "Datasets, keys, readers and the console's password are those of %s: what was "+
+			"disabled or revoked since works again, until you do that again.\n", made)
+	}
+	fmt.Fprintf(r.cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: %s\n", made, start)
 }
 
 // restoreMarker is in a data directory from the beginning of a restore to its end: half of a service must not be taken
@@ -372,7 +379,11 @@ func (r *restorer) note(ctx context.Context, e *engine.Engine) error {
 	if err != nil {
 		return err
 	}
-	err = note(ctx, log, "restore", "", map[string]string{"made": r.info.Made.Format(time.RFC3339)})
+	detail := map[string]string{"made": r.info.Made.Format(time.RFC3339)}
+	if r.newer != "" {
+		detail["erasures"] = r.newerMade.Format(time.RFC3339)
+	}
+	err = note(ctx, log, "restore", "", detail)
 	if errors.Is(err, audit.ErrTampered) { // its events are not the worse for it
 		fmt.Fprintln(r.cmd.ErrOrStderr(), "the audit log of the backup was changed: sluice audit verify names the entry")
 		return nil

@@ -27,10 +27,10 @@ import (
 var errNotSettled = loader.ErrNotLoaded
 
 // openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does the
-// loading and is waited for; without one this process loads what the stream still holds. When the server does not get
-// there, the error is errNotSettled. counts asks for rejections and hours, too, which are committed less often. open is
-// lakeToRead for a command that writes nothing itself, else lakeOf.
-func openSettled(cmd *cobra.Command, counts bool, open lakeOpener) (l *lake.Lake, err error) {
+// loading, is asked to do it now and waited for; without one this process loads what the stream still holds. When the
+// server does not get there, the error is errNotSettled. open is lakeToRead for a command that writes nothing itself,
+// else lakeOf.
+func openSettled(cmd *cobra.Command, open lakeOpener) (l *lake.Lake, err error) {
 	ctx := cmd.Context()
 	err = withStream(cmd, func(e *engine.Engine, s *stream.Stream) error {
 		place, err := commandTables(cmd, e)
@@ -44,7 +44,7 @@ func openSettled(cmd *cobra.Command, counts bool, open lakeOpener) (l *lake.Lake
 		if l, err = open(ctx, place, s.ID()); err != nil {
 			return err
 		}
-		return service.AwaitLoaded(ctx, e, s, l, counts)
+		return service.AwaitLoaded(ctx, e, s, l)
 	})
 	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
 		err = fmt.Errorf("%w: %w", errNotSettled, err)
@@ -103,11 +103,15 @@ func reapplyErasures(ctx context.Context, e *engine.Engine, t *erasure.Tombstone
 	return errors.Join(err, auditErr)
 }
 
-// dataExists tells a mistyped directory from one without events: an erasure would seem done.
+// dataExists tells a mistyped directory from one without events: an erasure, or a backup, would seem done.
 func dataExists(cmd *cobra.Command) error {
-	dir := flagText(cmd, "data")
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && engineOptions(cmd).URL == "" {
-		return fmt.Errorf("there is no data directory %s: name the server's with --data or SLUICE_DATA", dir)
+	o := engineOptions(cmd)
+	if o.URL != "" || engine.Exists(o.Dir) {
+		return nil
 	}
-	return nil
+	what := "service in the"
+	if _, err := os.Stat(o.Dir); errors.Is(err, fs.ErrNotExist) {
+		what = "data"
+	}
+	return fmt.Errorf("there is no %s directory %s: name the server's with --data or SLUICE_DATA", what, o.Dir)
 }

@@ -3,6 +3,7 @@ package iceberg
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"slices"
 
 	"sluice/internal/metadata"
@@ -38,16 +39,23 @@ func (t *table) Check(
 		return out, err
 	}
 	for i, f := range files {
-		damage := t.checkFile(ctx, f)
+		err := t.checkFile(ctx, f)
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		if damage != nil {
-			report(f.name, "damaged: "+damage.Error())
-		} else {
+		var opened *unopened
+		switch {
+		case err == nil:
 			out.Rows += f.rows
+			out.Files++
+		case errors.Is(err, fs.ErrNotExist):
+			report(f.name, "missing")
+		case errors.As(err, &opened):
+			report(f.name, "not read: it cannot be opened, so nobody knows what it holds")
+		default:
+			report(f.name, "damaged: "+err.Error())
+			out.Files++
 		}
-		out.Files++
 		progress(i+1, len(files))
 	}
 	return out, nil
@@ -100,11 +108,16 @@ func (t *table) checkMetadata(
 	return files, nil
 }
 
+// unopened is the error of a file that cannot be opened.
+type unopened struct{ error }
+
+func (u *unopened) Unwrap() error { return u.error }
+
 // checkFile reads every page of a file. It says why the file cannot be read, or that counts differ.
-func (t *table) checkFile(ctx context.Context, p *dataFile) (damage error) {
+func (t *table) checkFile(ctx context.Context, p *dataFile) error {
 	o, err := t.store.Open(ctx, p.name)
 	if err != nil {
-		return errors.New("the file cannot be opened")
+		return &unopened{err}
 	}
 	defer o.Close()
 	return parquetfile.Check(o, p.bytes, p.rows)

@@ -30,10 +30,14 @@ type ends interface {
 	Last(ctx context.Context, partition uint8) (uint64, error)
 }
 
+// flushEvery is how often a loader elsewhere is asked to commit what it has: each commit costs a file and requests, and
+// what it had not read when it was asked needs another. Arbitrary.
+const flushEvery = time.Second
+
 // Await returns when the lake has everything that the stream held when it was called: what comes after that is not
-// waited for. work, if not nil, does the loading, and commits the counts when it ends. flush, if not nil, asks the
-// loader elsewhere for the counts, and Await waits for them, too. Without progress of any partition for awaitWithin
-// it returns ErrNotLoaded.
+// waited for. Either work does the loading, and commits the counts when it ends, or flush asks the loader elsewhere to
+// commit, whose next turn may be minutes away, and Await waits for the counts, too. Without progress of any partition
+// for awaitWithin it returns ErrNotLoaded.
 func Await(ctx context.Context, s ends, l watermarks, work func(context.Context) error,
 	flush func(context.Context),
 ) error {
@@ -51,8 +55,9 @@ func Await(ctx context.Context, s ends, l watermarks, work func(context.Context)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	reached, progress := map[uint8]uint64{}, time.Now()
+	var asked time.Time
 	for {
-		moved, err := look(ctx, l, goals, reached, flush)
+		moved, err := look(ctx, l, goals, reached, work == nil)
 		if err != nil {
 			return err
 		}
@@ -64,6 +69,9 @@ func Await(ctx context.Context, s ends, l watermarks, work func(context.Context)
 			return nil
 		case work == nil && time.Since(progress) > awaitWithin:
 			return ErrNotLoaded
+		case work == nil && time.Since(asked) >= flushEvery:
+			flush(ctx)
+			asked = time.Now()
 		}
 		select {
 		case <-tick.C:
@@ -76,9 +84,10 @@ func Await(ctx context.Context, s ends, l watermarks, work func(context.Context)
 	}
 }
 
-// look removes the goals that are reached, and says whether any partition has moved on since the last look.
+// look removes the goals that are reached, with counts or without, and says whether any partition has moved on since
+// the last look.
 func look(
-	ctx context.Context, l watermarks, goals, reached map[uint8]uint64, flush func(context.Context),
+	ctx context.Context, l watermarks, goals, reached map[uint8]uint64, counts bool,
 ) (moved bool, err error) {
 	for p, goal := range goals {
 		marks, err := l.Watermarks(ctx, p)
@@ -88,12 +97,8 @@ func look(
 		if sum := marks.Events + marks.Least(); sum > reached[p] {
 			reached[p], moved = sum, true
 		}
-		switch {
-		case marks.Events < goal:
-		case flush == nil || marks.Least() >= goal:
+		if marks.Events >= goal && (!counts || marks.Least() >= goal) {
 			delete(goals, p)
-		default:
-			flush(ctx)
 		}
 	}
 	return moved, nil

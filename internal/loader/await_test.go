@@ -16,6 +16,7 @@ type busy struct {
 	partitions int
 	asked      atomic.Int64
 	begun      time.Time
+	flushed    int
 	commit     time.Duration // of each partition, one after the other; 0 means that nothing is loaded
 }
 
@@ -36,7 +37,39 @@ func (b *busy) Watermarks(_ context.Context, p uint8) (lake.Watermarks, error) {
 	if begun < 0 {
 		return lake.Watermarks{}, nil
 	}
-	return lake.Watermarks{Events: 1000 + uint64(begun/round*round/time.Millisecond)}, nil
+	at := 1000 + uint64(begun/round*round/time.Millisecond)
+	return lake.Watermarks{Events: at, Rejections: at, Hours: at}, nil
+}
+
+func (b *busy) flush(context.Context) { b.flushed++ }
+
+// seldom is a busy lake that commits only when it is asked, and then what it had read half a second before.
+type seldom struct {
+	*busy
+	at uint64
+}
+
+func (s *seldom) Watermarks(context.Context, uint8) (lake.Watermarks, error) {
+	return lake.Watermarks{Events: s.at, Rejections: s.at, Hours: s.at}, nil
+}
+
+func (s *seldom) flush(ctx context.Context) {
+	s.busy.flush(ctx)
+	s.at, _ = s.Last(ctx, 0)
+	s.at -= 500
+}
+
+// A server that commits every minute only is asked to commit now: at once, and then every second, as each commit costs.
+func TestAwaitAsksForACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &seldom{busy: &busy{partitions: 1, begun: time.Now()}}
+		if err := Await(t.Context(), s, s, nil, s.flush); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(s.begun); took > 2*time.Second || s.flushed != 2 {
+			t.Errorf("it took %v and %d commits, want one at once and one a second later", took, s.flushed)
+		}
+	})
 }
 
 // What comes after a command began does not keep it waiting: eight partitions under load that commit one by one are
@@ -44,7 +77,7 @@ func (b *busy) Watermarks(_ context.Context, p uint8) (lake.Watermarks, error) {
 func TestAwaitUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 8, begun: time.Now(), commit: 5 * time.Second}
-		if err := Await(t.Context(), b, b, nil, nil); err != nil {
+		if err := Await(t.Context(), b, b, nil, b.flush); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(b.begun); took > 41*time.Second {
@@ -59,7 +92,7 @@ func TestAwaitUnderLoad(t *testing.T) {
 func TestAwaitGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 2, begun: time.Now()}
-		if err := Await(t.Context(), b, b, nil, nil); !errors.Is(err, ErrNotLoaded) {
+		if err := Await(t.Context(), b, b, nil, b.flush); !errors.Is(err, ErrNotLoaded) {
 			t.Errorf("got %v, want ErrNotLoaded", err)
 		}
 		if took := time.Since(b.begun); took < awaitWithin || took > 2*awaitWithin {

@@ -424,11 +424,8 @@ const stopWithin = 30 * time.Second
 // flushTopic is the announcement by which a command asks the process that loads to commit everything now.
 const flushTopic = "flush"
 
-// AwaitLoaded waits until the server has loaded everything. With counts it asks for them, too.
-func AwaitLoaded(ctx context.Context, e *engine.Engine, s *stream.Stream, l *lake.Lake, counts bool) error {
-	if !counts {
-		return loader.Await(ctx, s, l, nil, nil)
-	}
+// AwaitLoaded waits until the server has loaded everything, which it is asked to do at once.
+func AwaitLoaded(ctx context.Context, e *engine.Engine, s *stream.Stream, l *lake.Lake) error {
 	return loader.Await(ctx, s, l, nil, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a bucket may be slow; Await asks again
 		defer cancel()
@@ -471,7 +468,7 @@ func (s *Service) finishErasures(ctx context.Context) error {
 	}
 	var settle func(context.Context) error
 	if s.engine.Mode() == engine.External {
-		settle = func(ctx context.Context) error { return AwaitLoaded(ctx, s.engine, s.stream, s.lake, true) }
+		settle = func(ctx context.Context) error { return AwaitLoaded(ctx, s.engine, s.stream, s.lake) }
 	}
 	begun := s.Now()
 	for since := begun; ; since = s.Now().Add(-ErasureTime) {
