@@ -190,8 +190,34 @@ func (t *Tombstones) put(ctx context.Context, s Tombstone) error {
 
 // name is where a tombstone is in the bucket. The same identifiers of the same dataset have one.
 func (s *Tombstone) name() string {
-	sum := sha256.Sum256(append(slices.Clip(s.Digests), s.Dataset...))
+	digest := ""
+	if len(s.Digests) > 0 {
+		sum := sha256.Sum256(s.Digests)
+		digest = hex.EncodeToString(sum[:])
+	}
+	sum := sha256.Sum256([]byte(digest + " " + s.Dataset))
 	return hex.EncodeToString(sum[:])
+}
+
+// UnmarshalJSON also reads the older form of a single identifier, with all of its digest in hex.
+func (s *Tombstone) UnmarshalJSON(b []byte) error {
+	type form Tombstone
+	var read struct {
+		form
+		Kind   Kind   `json:"kind"`
+		Digest string `json:"digest"`
+	}
+	err := json.Unmarshal(b, &read)
+	if err == nil && read.Kind != "" {
+		sum, bad := hex.DecodeString(read.Digest)
+		if bad != nil || len(sum) < len(digest{}) {
+			return errors.New("the digest is damaged")
+		}
+		read.Kinds, read.Digests = []Kind{read.Kind}, sum[:len(digest{})]
+	}
+	read.key = s.key
+	*s = Tombstone(read.form)
+	return err
 }
 
 // All returns the tombstones.

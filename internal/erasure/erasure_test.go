@@ -2,8 +2,10 @@ package erasure
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +45,25 @@ func (t *Tombstones) add(tb testing.TB, k Kind, id, dataset string, at time.Time
 		tb.Fatalf("got %d tombstones, %v", len(stones), err)
 	}
 	return stones[0]
+}
+
+// The form that a single identifier had is read: who was erased by it stays erased.
+func TestOlderForm(t *testing.T) {
+	s := open(t)
+	sum := newSummer(s.secret).digest(Email, hash)
+	var stone Tombstone
+	older := `{"kind":"email_sha256","digest":"` + hex.EncodeToString(sum[:]) + strings.Repeat("ab", 16) +
+		`","before":"2026-11-02T12:00:00Z","until":"2027-02-01T12:00:00Z"}`
+	if err := json.Unmarshal([]byte(older), &stone); err != nil {
+		t.Fatal(err)
+	}
+	row := event.Row{ReceivedAt: stone.Before.Unix(), EmailSHA256: hash}
+	if set := s.Set([]Tombstone{stone}); !set.Erased(&row) || !slices.Equal(set.Kinds(), []Kind{Email}) {
+		t.Errorf("got %+v, want one that covers the row", stone)
+	}
+	if err := json.Unmarshal([]byte(`{"kind":"ifa","digest":"ab"}`), &stone); err == nil {
+		t.Error("half a digest is read")
+	}
 }
 
 func TestErased(t *testing.T) {
