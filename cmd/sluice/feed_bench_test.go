@@ -118,7 +118,10 @@ func (s *server) consume(b *testing.B, token string, look bool, sent <-chan stru
 			wait, ended = "0s", true
 		default:
 		}
-		q := url.Values{"purpose": {"measurement"}, "cursor": {cursor}, "wait": {wait}, "limit": {"10000"}}
+		q := url.Values{"purpose": {"measurement"}, "wait": {wait}, "limit": {"10000"}}
+		if cursor != "" {
+			q.Set("cursor", cursor)
+		}
 		r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, strings.TrimSuffix(s.ops, "/")+"/feed/v1/events?"+q.Encode(), nil)
 		if err != nil {
 			b.Error(err)

@@ -13,7 +13,10 @@ import (
 // the stream has let go of is in the store.
 func (q *request) lookUp() error {
 	missing := reject(event.NotFound, "This dataset has no such submission.")
-	include := q.r.URL.Query().Get("include")
+	include, err := q.parameter("include")
+	if err != nil {
+		return err
+	}
 	if include != "" && include != "events" {
 		return advise(event.InvalidParameter, "The parameter include cannot be read.",
 			"Use include=events, or leave it out.")

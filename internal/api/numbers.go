@@ -137,12 +137,19 @@ type KeyAge struct {
 
 // answerNumbers answers a sender with the numbers of its own dataset.
 func (q *request) answerNumbers() error {
-	window, ok := pickNumbersWindow(q.r.URL.Query().Get("window"))
+	name, err := q.parameter("window")
+	if err != nil {
+		return err
+	}
+	window, ok := pickNumbersWindow(name)
 	if !ok {
 		return advise(event.InvalidParameter, "There are no numbers for this window.",
 			"Use window=1h, 24h, 7d or 30d, or leave it out for 24h.")
 	}
-	by := q.r.URL.Query().Get("by")
+	by, err := q.parameter("by")
+	if err != nil {
+		return err
+	}
 	if by != "" && by != byCampaign {
 		return advise(event.InvalidParameter, "There are no numbers by this.", "Use by=campaign, or leave it out.")
 	}

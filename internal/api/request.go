@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -59,6 +60,20 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 		holding: holding{server: s},
 		result:  result{status: http.StatusOK, counted: route == routeBatch},
 	}
+}
+
+// parameter returns the value of a query parameter, "" where there is none. A query that cannot be read is an error:
+// URL.Query leaves such parts out, and the answer would be another one than was asked for.
+func (q *request) parameter(name string) (string, error) {
+	v, err := url.ParseQuery(q.r.URL.RawQuery)
+	switch {
+	case err != nil:
+		return "", advise(event.InvalidParameter, "The query of the address cannot be read.",
+			"Write name=value, joined with &. Percent-encode %, ;, & and + inside a value.")
+	case len(v[name]) > 1:
+		return "", advise(event.InvalidParameter, "The parameter "+name+" is there more than once.", "Send it once.")
+	}
+	return v.Get(name), nil
 }
 
 // ServeHTTP answers one request.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -108,11 +109,25 @@ func (r *route) reject(method string) *rejection {
 	return e
 }
 
+// parameter returns the value of a query parameter, "" where there is none. A query that cannot be read is an error:
+// URL.Query leaves such parts out, and the answer would be another one than was asked for.
+func parameter(r *http.Request, name string) (string, error) {
+	v, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil || len(v[name]) > 1 {
+		return "", badRequest("The query of the address cannot be read, or has " + name + " more than once.")
+	}
+	return v.Get(name), nil
+}
+
 // config tells a client how to use the catalog. There is one warehouse, and a client may call it what it likes: Trino
 // and Spark find the tables of a view only if the view says what they call the catalog.
 func config(c *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
 	overrides := map[string]string{}
-	if name := r.URL.Query().Get("warehouse"); name != "" {
+	name, err := parameter(r, "warehouse")
+	if err != nil {
+		return err
+	}
+	if name != "" {
 		if !warehouseName.MatchString(name) {
 			return badRequest("warehouse is a name of your own for the catalog: 1 to 64 letters, digits, _ and -. Or leave " +
 				"it out.")
@@ -138,7 +153,11 @@ func known(name string) error {
 
 func namespaces(_ *Catalog, w http.ResponseWriter, r *http.Request, _ []string) error {
 	list := [][]string{{namespace}}
-	if parent := r.URL.Query().Get("parent"); parent != "" {
+	parent, err := parameter(r, "parent")
+	if err != nil {
+		return err
+	}
+	if parent != "" {
 		if err := known(parent); err != nil {
 			return err
 		}
@@ -205,7 +224,10 @@ func (c *Catalog) table(r *http.Request, names []string) (*entry, error) {
 // loadTable hands a table out. Which access to the files a client would like to be given is not looked at: it gets
 // none.
 func loadTable(c *Catalog, w http.ResponseWriter, r *http.Request, names []string) error {
-	mode := r.URL.Query().Get("snapshots")
+	mode, err := parameter(r, "snapshots")
+	if err != nil {
+		return err
+	}
 	if mode != "" && mode != "all" && mode != "refs" {
 		return badRequest("snapshots is all or refs.")
 	}

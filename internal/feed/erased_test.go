@@ -100,7 +100,7 @@ func TestErasedLines(t *testing.T) {
 			"is bound":             {"bound", "purpose=measurement", read, having(shop, "person")},
 			"follows one dataset":  {"all", "purpose=measurement&dataset=other", read, having(other, "person")},
 			"of another dataset":   {"all", "purpose=measurement&dataset=none", read, nil},
-			"begins with now":      {"all", "purpose=measurement", "", nil},
+			"begins with now":      {"all", "purpose=measurement", s.get("all", "/feed/v1/events?purpose=measurement").Cursor, nil},
 			"bound and filters":    {"bound", "purpose=measurement&type=purchase", now, having(shop, "person")},
 			"begins, line by line": {"all", "purpose=measurement&limit=1", Earliest, persons},
 		} {

@@ -126,30 +126,40 @@ func parameter(name, message, hint string) *problem {
 	return newProblem(400, "INVALID_PARAMETER", name+": "+message, hint)
 }
 
-// narrowed checks the parameters that narrow the rows: a value that a program lost on the way must not mean all of
-// them.
-func narrowed(v url.Values) error {
-	for _, name := range []string{"dataset", "type", "campaign"} {
-		if slices.Contains(v[name], "") {
-			return parameter(name, "it is empty.", "Give it a value, or leave it out for all rows.")
+// parameters reads the query of a request. A value that a program lost on the way, or spelled so that it cannot be
+// read, must not mean all rows or another place.
+func parameters(r *http.Request) (url.Values, error) {
+	v, err := url.ParseQuery(r.URL.RawQuery) // URL.Query leaves out what it cannot read
+	if err != nil {
+		return nil, newProblem(400, "INVALID_PARAMETER", "The query of the address cannot be read.",
+			"Write name=value, joined with &. Percent-encode %, ;, & and + inside a value.")
+	}
+	for _, name := range []string{"purpose", "dataset", "cursor", "limit", "wait", "snapshot"} {
+		if len(v[name]) > 1 {
+			return nil, parameter(name, "it is there more than once.", "Only type and campaign may be.")
 		}
 	}
-	if len(v["dataset"]) > 1 {
-		return parameter("dataset", "it is there more than once.",
-			"Ask for one dataset, each with a cursor of its own, or leave it out for all.")
+	for _, name := range []string{"dataset", "type", "campaign"} {
+		if slices.Contains(v[name], "") {
+			return nil, parameter(name, "it is empty.", "Give it a value, or leave it out for all rows.")
+		}
 	}
-	return nil
+	if slices.Contains(v["cursor"], "") {
+		return nil, parameter("cursor", "it is empty.",
+			"Send the cursor of the last line of an answer, or earliest, or leave it out for what comes from now on.")
+	}
+	return v, nil
 }
 
 // parse reads the parameters of a request.
 func parse(r *http.Request, reader *dataset.Reader) (follow, error) {
-	v := r.URL.Query()
+	v, err := parameters(r)
+	if err != nil {
+		return follow{}, err
+	}
 	q := follow{Query: Query{
 		Dataset: v.Get("dataset"), Types: v["type"], Campaigns: v["campaign"], Limit: defaultLimit, Bytes: maxBytes,
 	}, cursor: v.Get("cursor")}
-	if err := narrowed(v); err != nil {
-		return q, err
-	}
 	var ok bool
 	if q.Purpose, ok = purpose.Parse(v.Get("purpose")); !ok {
 		return q, parameter("purpose", "it is optimization or measurement.",
@@ -337,7 +347,11 @@ var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, writeB
 
 // cursor answers with the cursor of a snapshot.
 func (f *Feed) cursor(w http.ResponseWriter, r *http.Request, _ *dataset.Reader) error {
-	id, err := strconv.ParseInt(r.URL.Query().Get("snapshot"), 10, 64)
+	v, err := parameters(r)
+	if err != nil {
+		return err
+	}
+	id, err := strconv.ParseInt(v.Get("snapshot"), 10, 64)
 	if err != nil || id <= 0 {
 		return parameter("snapshot", "it is the id of a snapshot of the table events.",
 			"The catalog and the table's metadata name it snapshot-id.")

@@ -60,7 +60,11 @@ func (w *world) follow(t *testing.T) (stop func()) {
 }
 
 func (f *follower) read(node *servicetest.Server) error {
-	r, err := http.NewRequest(http.MethodGet, strings.TrimSuffix(node.Ops(), "/")+"/feed/v1/events?purpose=measurement&limit=10000&cursor="+url.QueryEscape(f.cursor), nil)
+	address := strings.TrimSuffix(node.Ops(), "/") + "/feed/v1/events?purpose=measurement&limit=10000"
+	if f.cursor != "" {
+		address += "&cursor=" + url.QueryEscape(f.cursor)
+	}
+	r, err := http.NewRequest(http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}

@@ -275,9 +275,9 @@ func (s *soak) reject() {
 func (s *soak) readFeed() {
 	from := ""
 	if s.commits.Load()%s.day() < s.part/2 {
-		from = "earliest"
+		from = "&cursor=earliest"
 	}
-	s.ask(http.MethodGet, s.opsAt("/feed/v1/events?purpose=measurement&limit=1000&cursor="+from), s.token(), "", nil, 200)
+	s.ask(http.MethodGet, s.opsAt("/feed/v1/events?purpose=measurement&limit=1000"+from), s.token(), "", nil, 200)
 }
 
 // follow reads the feed from where it was to its end.
@@ -286,12 +286,17 @@ func (s *soak) follow() {
 		Cursor   string `json:"cursor"`
 		CaughtUp bool   `json:"caught_up"`
 	}
-	for last.Cursor = s.cursor; !last.CaughtUp; s.cursor = last.Cursor {
-		_, content := s.ask(http.MethodGet, s.opsAt("/feed/v1/events?purpose=measurement&limit=1000&cursor="+last.Cursor), s.token(), "", nil, 200, 410)
+	for !last.CaughtUp {
+		from := ""
+		if s.cursor != "" {
+			from = "&cursor=" + s.cursor
+		}
+		_, content := s.ask(http.MethodGet, s.opsAt("/feed/v1/events?purpose=measurement&limit=1000"+from), s.token(), "", nil, 200, 410)
 		lines := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
 		if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil {
 			s.t.Fatalf("last line of the feed: %v", err)
 		}
+		s.cursor = last.Cursor
 	}
 }
 
