@@ -138,6 +138,10 @@ func TestAgedOutWhileRead(t *testing.T) {
 	if _, err := f.Cursor(t.Context(), f.Text(begin)); !errors.As(err, &expired) || expired.Snapshot != 0 || expired.Cursor != "" {
 		t.Errorf("without a snapshot: got %v, %+v", err, expired)
 	}
+	f.o.Tables = away{}
+	if _, err := f.Cursor(t.Context(), f.Text(begin)); !errors.Is(err, errTable) {
+		t.Errorf("without the tables: got %v, want %v", err, errTable)
+	}
 }
 
 // noTables is a lake before its first commit.
@@ -145,4 +149,11 @@ type noTables struct{}
 
 func (noTables) Snapshot(context.Context, int64) (lake.Snapshot, error) {
 	return lake.Snapshot{}, lake.ErrNotFound
+}
+
+// away are tables that cannot be read.
+type away struct{}
+
+func (away) Snapshot(context.Context, int64) (lake.Snapshot, error) {
+	return lake.Snapshot{}, errors.New("no answer")
 }

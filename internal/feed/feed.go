@@ -197,6 +197,9 @@ func (f *Feed) complete(c *Cursor) {
 // ErrCursor says that a text is not a cursor.
 var ErrCursor = errors.New("feed: not a cursor")
 
+// errTable says that it is the table that cannot be read.
+var errTable = errors.New("feed: the table events cannot be read")
+
 // Expired says that the stream no longer holds what follows a cursor, and where to go on: read the table at Snapshot,
 // then follow from Cursor. Nothing is missed, and nothing comes twice. Without a snapshot both are zero.
 type Expired struct {
@@ -263,7 +266,7 @@ func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds, log erasure.
 		return &Expired{}
 	}
 	if err != nil {
-		return fmt.Errorf("newest snapshot of the table: %w", err)
+		return fmt.Errorf("%w: newest snapshot: %w", errTable, err)
 	}
 	return &Expired{snap.ID, f.Text(atSnapshot(bounds, log, &snap))}
 }
@@ -273,7 +276,7 @@ func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds, log erasure.
 func (f *Feed) AtSnapshot(ctx context.Context, id int64) (*Cursor, error) {
 	snap, err := f.o.Tables.Snapshot(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: snapshot %d: %w", errTable, id, err)
 	}
 	bounds, log, err := f.ends(ctx)
 	if err != nil {

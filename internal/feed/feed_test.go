@@ -304,6 +304,16 @@ func TestSnapshot(t *testing.T) {
 	})
 }
 
+// A follower is told that it is the table that cannot be read.
+func TestTableIsAway(t *testing.T) {
+	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
+	s.Feed.o.Tables = away{}
+	got := s.get("all", "/feed/v1/cursor?snapshot=17")
+	if got.status != 503 || !strings.Contains(got.text, "table") || strings.Contains(got.text, "stream") || strings.Contains(got.Hint, "cursor") {
+		t.Errorf("got %d %s, want 503 about the table", got.status, got.text)
+	}
+}
+
 // What the stream no longer holds is in the table: the answer says which snapshot, and which cursor follows it.
 func TestExpired(t *testing.T) {
 	for _, partitions := range []int{1, 3} {

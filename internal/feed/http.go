@@ -396,7 +396,11 @@ func (f *Feed) problemOf(r *http.Request, err error) *problem {
 		return newProblem(503, "UNAVAILABLE", "A newer version has written what follows this cursor.",
 			"Try again with the same cursor, on a node of the newer version.")
 	}
-	return newProblem(503, "UNAVAILABLE", "The stream cannot be read now.", "Try again with the same cursor.")
+	what := "stream"
+	if errors.Is(err, errTable) {
+		what = "table events"
+	}
+	return newProblem(503, "UNAVAILABLE", "The "+what+" cannot be read now.", "Send the same request again.")
 }
 
 func (p *problem) write(w http.ResponseWriter, r *http.Request) {
