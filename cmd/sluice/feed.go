@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,14 +69,6 @@ stores the cursor with its own effects.`,
 		var ok bool
 		if p.Purpose, ok = purposes.Parse(purpose); !ok {
 			return errors.New("--purpose is optimization or measurement")
-		}
-		for flag, empty := range map[string]bool{
-			"dataset": f.Changed("dataset") && p.Dataset == "", "type": slices.Contains(p.Types, ""),
-			"campaign": slices.Contains(p.Campaigns, ""),
-		} {
-			if empty {
-				return fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows", flag)
-			}
 		}
 		if p.file != "" {
 			switch kept, err := os.ReadFile(p.file); {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,11 +48,22 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	return bad
 }
 
-// notEmpty is an error for a flag that narrows a command to a dataset or to people and was given nothing, such as a
-// shell variable that is not set: the command would span all of them.
+// notEmpty is an error for a flag that narrows a command, to a dataset, people or a time, or says where it begins, and
+// was given nothing, such as a shell variable that is not set: the command would span all of them, or begin elsewhere.
 func notEmpty(cmd *cobra.Command) error {
-	for _, name := range append([]string{"dataset", "file"}, identifierNames...) {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+	for _, name := range append([]string{
+		"dataset", "file", "type", "campaign", "from", "to", "event-from", "event-to", "cursor", "cursor-file", "erasures",
+		"impressions",
+	}, identifierNames...) {
+		f := cmd.Flags().Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
 			return fmt.Errorf("--%s is empty: give it a value, or leave the flag out", name)
 		}
 	}
