@@ -44,9 +44,9 @@ It reads the stream of --data or --nats, so rows come within a second of their a
 they are in the table. With --url it follows a server on another machine, with the token of a reader in the
 variable SLUICE_TOKEN or in a file. Programs use GET /feed/v1/events: see docs/feed.md.
 
---cursor-file keeps the position: the next run goes on where this one ended. The position is written after the
-rows were, so a run that is killed may print its last rows again; a program that must process each event once
-stores the cursor with its own effects.`,
+--cursor-file keeps the position: the next run goes on where this one ended, and --cursor earliest counts for the
+first run alone. The position is written after the rows were, so a run that is killed may print its last rows
+again; a program that must process each event once stores the cursor with its own effects.`,
 		Example: `  sluice feed --purpose optimization
   sluice feed --purpose measurement --dataset shop --cursor earliest --once
   sluice feed --purpose measurement --cursor-file shop.cursor >> shop.ndjson
@@ -72,10 +72,13 @@ stores the cursor with its own effects.`,
 		}
 		if p.file != "" {
 			switch kept, err := os.ReadFile(p.file); {
-			case err == nil:
-				cursor = strings.TrimSpace(string(kept))
-			case !errors.Is(err, fs.ErrNotExist):
+			case errors.Is(err, fs.ErrNotExist):
+			case err != nil:
 				return failed(err)
+			default:
+				if cursor, err = p.begin(cursor, strings.TrimSpace(string(kept))); err != nil {
+					return err
+				}
 			}
 		}
 		if address == "" {
@@ -97,6 +100,20 @@ type printing struct {
 	feed.Query
 	file string
 	once bool
+}
+
+// begin returns where to begin when the file keeps a cursor: there. A command that is run again and again may say
+// earliest each time, for its first run.
+func (p *printing) begin(cursor, kept string) (string, error) {
+	switch {
+	case kept == "":
+		return "", fmt.Errorf("--cursor-file: %s is empty: write a cursor or earliest into it, or remove it to begin where "+
+			"--cursor says", p.file)
+	case cursor != "" && cursor != feed.Earliest && cursor != kept:
+		return "", fmt.Errorf("%s keeps another cursor than --cursor: leave --cursor out to begin there, or remove the file",
+			p.file)
+	}
+	return kept, nil
 }
 
 // printFeed prints rows of the stream and the tables of an engine.
@@ -128,7 +145,7 @@ func printFeed(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, purpose, 
 	})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {
-		return explainCursor(err)
+		return p.explainCursor(err)
 	}
 	if err := noteIn(cmd, e, "feed", p.Dataset, map[string]string{"purpose": purpose}); err != nil {
 		return err
@@ -149,7 +166,7 @@ func (p *printing) print(cmd *cobra.Command, f *feed.Feed, c *feed.Cursor) error
 			err = nil // the rows before the interruption stand
 		}
 		if err := errors.Join(err, out.Flush()); err != nil {
-			return explainCursor(err)
+			return p.explainCursor(err)
 		}
 		if err := p.save(f.Text(c)); err != nil {
 			return err
@@ -178,14 +195,19 @@ func (p *printing) save(cursor string) error {
 	return durable.WriteFile(p.file, []byte(cursor+"\n"))
 }
 
-// explainCursor says what to do about a cursor that cannot be used.
-func explainCursor(err error) error {
+// explainCursor says what to do about a cursor that cannot be used. A cursor in the file goes before --cursor.
+func (p *printing) explainCursor(err error) error {
+	use := func(cursor string) string {
+		if p.file != "" {
+			return "write the cursor " + cursor + " into " + p.file
+		}
+		return "go on with --cursor " + cursor
+	}
 	if expired, ok := errors.AsType[*feed.Expired](err); ok {
 		if expired.Snapshot == 0 {
-			return fmt.Errorf("%w; begin again with --cursor earliest", err)
+			return fmt.Errorf("%w; to begin again, %s", err, use(feed.Earliest))
 		}
-		return fmt.Errorf("%w; read the table events at snapshot %d, then go on with --cursor %s", err, expired.Snapshot,
-			expired.Cursor)
+		return fmt.Errorf("%w; read the table events at snapshot %d, then %s", err, expired.Snapshot, use(expired.Cursor))
 	}
 	if errors.Is(err, feed.ErrCursor) {
 		return fmt.Errorf("%w; give the cursor as it was printed, or earliest", err)
@@ -237,7 +259,7 @@ func (p *printing) follow(cmd *cobra.Command, r *feed.Remote, purpose, cursor st
 			continue
 		}
 		if err != nil {
-			return explainCursor(err)
+			return p.explainCursor(err)
 		}
 		wait, cursor = remoteLeast, rows.Cursor
 		if _, err := cmd.OutOrStdout().Write(rows.Lines); err != nil {

@@ -216,16 +216,38 @@ func TestFeedOfAnotherServer(t *testing.T) {
 			t.Errorf("a row came %d times: %.60s", n, line)
 		}
 	}
+	gone := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusGone)
+		fmt.Fprintf(w, `{"error_code":"CURSOR_EXPIRED","snapshot_id":%s,"cursor":"after"}`, r.URL.Query().Get("dataset"))
+	}))
+	defer gone.Close()
+	old, empty := filepath.Join(work, "old"), filepath.Join(work, "empty")
+	for name, text := range map[string]string{old: "before\n", empty: "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no token":       {[]string{"--url", s.ops}, "SLUICE_TOKEN"},
-		"plain http":     {[]string{"--url", "http://sluice.example.com", "--token-file", file}, "use https"},
-		"not an address": {[]string{"--url", "sluice.example.com", "--token-file", file}, "operators' listener"},
-		"senders' API":   {[]string{"--url", s.url, "--token-file", file}, "404"},
-		"a sender's key": {[]string{"--url", s.ops, "--token-file", keyFile(t, work, key)}, "INVALID_TOKEN"},
-		"not a cursor":   {[]string{"--url", s.ops, "--token-file", file, "--cursor", "nonsense"}, "INVALID_CURSOR"},
+		"gone": {[]string{"--url", gone.URL, "--token-file", file, "--dataset", "17"}, "at snapshot 17, then go on with --cursor after"},
+		"gone, from a file": {
+			[]string{"--url", gone.URL, "--token-file", file, "--dataset", "17", "--cursor-file", old},
+			"at snapshot 17, then write the cursor after into " + old,
+		},
+		"gone, no snapshot": {
+			[]string{"--url", gone.URL, "--token-file", file, "--dataset", "0", "--cursor-file", old},
+			"write the cursor earliest into " + old,
+		},
+		"an empty file":       {[]string{"--cursor-file", empty}, empty + " is empty"},
+		"a file and a cursor": {[]string{"--cursor-file", old, "--cursor", "after"}, "leave --cursor out"},
+		"no token":            {[]string{"--url", s.ops}, "SLUICE_TOKEN"},
+		"plain http":          {[]string{"--url", "http://sluice.example.com", "--token-file", file}, "use https"},
+		"not an address":      {[]string{"--url", "sluice.example.com", "--token-file", file}, "operators' listener"},
+		"senders' API":        {[]string{"--url", s.url, "--token-file", file}, "404"},
+		"a sender's key":      {[]string{"--url", s.ops, "--token-file", keyFile(t, work, key)}, "INVALID_TOKEN"},
+		"not a cursor":        {[]string{"--url", s.ops, "--token-file", file, "--cursor", "nonsense"}, "INVALID_CURSOR"},
 	} {
 		out, err := program(t.Context(), append([]string{"feed", "--once", "--purpose", "measurement"}, c.args...)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), c.want) || strings.Contains(string(out), key) {
