@@ -115,9 +115,7 @@ func fieldSchema(f field) *node {
 	case fieldTimestamp:
 		n.Minimum, n.Maximum = number(1), number(microsecondsFrom-1)
 	case fieldType:
-		for i := range typeTable {
-			n.Enum = append(n.Enum, typeTable[i].Name)
-		}
+		n.Enum = TypeNames()
 	case fieldIdentifiers:
 		n.Properties = map[string]*node{}
 		for _, name := range []string{"email_sha256", "ifa", "ip"} {

@@ -18,6 +18,15 @@ const refund = "refund"
 // Types returns all event types, as a copy.
 func Types() []TypeInfo { return slices.Clone(typeTable) }
 
+// TypeNames returns the names of all event types, in the order of Types.
+func TypeNames() []string {
+	names := make([]string, len(typeTable))
+	for i := range typeTable {
+		names[i] = typeTable[i].Name
+	}
+	return names
+}
+
 // LookupType finds an event type by its exact name.
 func LookupType(name string) (info TypeInfo, known bool) {
 	i, known := typeIndex[name]

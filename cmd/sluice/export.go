@@ -49,6 +49,11 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		if write == nil {
 			return errors.New("--format is ndjson, csv or parquet")
 		}
+		if f := cmd.Flags().Lookup("type"); f.Changed {
+			if err := checkTypes(q.EventType); err != nil {
+				return err
+			}
+		}
 		if q.From, q.To, err = parsePeriod("--from", from, "--to", to); err != nil {
 			return err
 		}

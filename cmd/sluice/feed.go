@@ -70,6 +70,9 @@ again; a program that must process each event once stores the cursor with its ow
 		if p.Purpose, ok = purposes.Parse(purpose); !ok {
 			return errors.New("--purpose is optimization or measurement")
 		}
+		if err := checkTypes(p.Types...); err != nil {
+			return err
+		}
 		if p.file != "" {
 			switch kept, err := os.ReadFile(p.file); {
 			case errors.Is(err, fs.ErrNotExist):

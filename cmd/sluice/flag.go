@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"sluice/event"
 )
 
 // environmentName is the variable that sets a flag: --tls-cert is SLUICE_TLS_CERT.
@@ -65,6 +67,16 @@ func notEmpty(cmd *cobra.Command) error {
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return strings.TrimSpace(v) == "" }) {
 			return fmt.Errorf("--%s is empty: give it a value, or leave the flag out", name)
+		}
+	}
+	return nil
+}
+
+// checkTypes is an error for what is no event type: a command would print nothing, and say nothing about it.
+func checkTypes(names ...string) error {
+	for _, name := range names {
+		if _, known := event.LookupType(name); !known {
+			return fmt.Errorf("--type is one of %s", strings.Join(event.TypeNames(), ", "))
 		}
 	}
 	return nil

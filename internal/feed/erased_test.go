@@ -95,7 +95,7 @@ func TestErasedLines(t *testing.T) {
 			"has read nothing":     {"all", "purpose=measurement", now, persons},
 			"begins":               {"all", "purpose=measurement", Earliest, persons},
 			"line by line":         {"all", "purpose=measurement&limit=1", read, persons},
-			"filters":              {"all", "purpose=measurement&type=lead&campaign=x", read, persons},
+			"filters":              {"all", "purpose=measurement&type=share&campaign=x", read, persons},
 			"optimizes":            {"all", "purpose=optimization", read, optimized},
 			"is bound":             {"bound", "purpose=measurement", read, having(shop, "person")},
 			"follows one dataset":  {"all", "purpose=measurement&dataset=other", read, having(other, "person")},

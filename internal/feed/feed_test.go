@@ -24,12 +24,12 @@ func TestFilters(t *testing.T) {
 	s := openSite(t, engine.Options{Dir: t.TempDir()}, stream.Options{})
 	s.send("shop", 40)
 	for query, want := range map[string][]string{
-		"campaign=n1":                         {"n1"},
-		"campaign=n1&campaign=n3&campaign=n4": {"n1", "n3"},
-		"type=purchase&campaign=n2":           {"n2"},
-		"type=lead&type=purchase&campaign=n2": {"n2"},
-		"type=lead":                           nil,
-		"campaign=N1":                         nil,
+		"campaign=n1":                          {"n1"},
+		"campaign=n1&campaign=n3&campaign=n4":  {"n1", "n3"},
+		"type=purchase&campaign=n2":            {"n2"},
+		"type=share&type=purchase&campaign=n2": {"n2"},
+		"type=share":                           nil,
+		"campaign=N1":                          nil,
 	} {
 		if got, _ := s.all("purpose=measurement&limit=3&"+query, Earliest); !same(got, want) {
 			t.Errorf("%s: got %v, want %v", query, got, want)
@@ -186,6 +186,7 @@ func TestDatasets(t *testing.T) {
 		"bound, an empty dataset":   {"bound", path + "&dataset=", 400, "INVALID_PARAMETER", 0},
 		"an empty type":             {"all", path + "&type=", 400, "INVALID_PARAMETER", 0},
 		"a type and an empty one":   {"all", path + "&type=purchase&type=", 400, "INVALID_PARAMETER", 0},
+		"no event type":             {"all", path + "&type=purchase&type=Purchase", 400, "INVALID_PARAMETER", 0},
 		"an empty campaign":         {"all", path + "&campaign", 400, "INVALID_PARAMETER", 0},
 		"an escape that is none":    {"all", path + "&dataset=%zz", 400, "INVALID_PARAMETER", 0},
 		"half an escape":            {"all", path + "&type=purchase%", 400, "INVALID_PARAMETER", 0},

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/dataset"
 	"sluice/internal/lake"
 	"sluice/internal/purpose"
@@ -160,6 +161,12 @@ func parse(r *http.Request, reader *dataset.Reader) (follow, error) {
 	q := follow{Query: Query{
 		Dataset: v.Get("dataset"), Types: v["type"], Campaigns: v["campaign"], Limit: defaultLimit, Bytes: maxBytes,
 	}, cursor: v.Get("cursor")}
+	for _, t := range q.Types {
+		if _, known := event.LookupType(t); !known {
+			return q, parameter("type", "it is no event type: nothing would ever come.",
+				"Send one of "+strings.Join(event.TypeNames(), ", ")+", spelled exactly.")
+		}
+	}
 	var ok bool
 	if q.Purpose, ok = purpose.Parse(v.Get("purpose")); !ok {
 		return q, parameter("purpose", "it is optimization or measurement.",
