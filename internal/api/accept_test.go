@@ -79,6 +79,16 @@ func TestShapes(t *testing.T) {
 			400, byCode + `"index":1,` + problem + documented, "0/2",
 		},
 		{
+			"strict, in quotes", "/v1/events/batch", "[" + goodEvent("") + "," + badEvent() + "]",
+			[]string{`Prefer: note="a, handling=lenient; \", handling=lenient", handling="strict"`},
+			400, byCode + `"index":1,` + problem + documented, "0/2",
+		},
+		{
+			"a preference of another name", "/v1/events/batch", "[" + goodEvent("") + "]",
+			[]string{`Prefer: note="a, handling=strict", handling="strictly", handling=strict`},
+			200, batch + `}`, "1/0",
+		},
+		{
 			"rejected for different reasons", "/v1/events/batch", "[" + badEvent() + ",3]", nil, 400,
 			`{"status":"error","error_code":"BATCH_REJECTED","message":"…","request_id":"ID","events_by_code":{"INVALID_EVENT_TYPE":1,"INVALID_TYPE":1},"errors":[{"index":0,` + problem +
 				`,{"index":1,"error_code":"INVALID_TYPE","field":"","message":"…","hint":"…"}],"doc_url":"/docs#BATCH_REJECTED"}`, "0/2",

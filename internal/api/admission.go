@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -181,14 +182,18 @@ func contentCoding(values []string) (coding, bool) {
 	return identity, false
 }
 
+// preference is one of a Prefer header, up to a comma that is in no quoted text.
+var preference = regexp.MustCompile(`(?:[^",]|"(?:[^"\\]|\\.)*")+`)
+
 // strict says whether the sender prefers all or nothing (RFC 7240, the first handling preference counts).
 func strict(values []string) bool {
 	for _, v := range values {
-		for p := range strings.SplitSeq(v, ",") {
-			p, _, _ = strings.Cut(p, ";")
+		for _, p := range preference.FindAllString(v, -1) {
 			name, value, _ := strings.Cut(p, "=")
 			if strings.EqualFold(strings.TrimSpace(name), "handling") {
-				return strings.EqualFold(strings.Trim(strings.TrimSpace(value), `"`), "strict")
+				value, _, _ = strings.Cut(value, ";")
+				value = strings.TrimSpace(value)
+				return strings.EqualFold(value, "strict") || strings.EqualFold(value, `"strict"`)
 			}
 		}
 	}

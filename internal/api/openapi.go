@@ -220,8 +220,11 @@ func answerHeaders(i, status int) object {
 		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected",
 			header("Events rejected.", "integer"))
 	}
-	if i == routeBatch && (status == http.StatusOK || status == http.StatusBadRequest) {
-		h = h.with("Preference-Applied", header("handling=strict, if the request asked for it.", "string"))
+	early := status == http.StatusMethodNotAllowed || status == http.StatusRequestEntityTooLarge ||
+		status == http.StatusUnsupportedMediaType
+	if i == routeBatch && !early {
+		h = h.with("Preference-Applied", header("handling=strict, if the request asked for it and its events were read.",
+			"string"))
 	}
 	if status == http.StatusMethodNotAllowed {
 		h = h.with("Allow", header("The methods that the path takes.", "string"))

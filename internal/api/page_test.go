@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -204,6 +205,17 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 	matches(t, compiled(t, openAPI, "/components/schemas/Validation"), checked.text)
 	matches(t, compiled(t, openAPI, "/components/schemas/Error"), s.send("GET", "/nothing", "").text)
 	matches(t, compiled(t, openAPI, "/components/schemas/Event"), goodEvent(""))
+	foreign := s.post("/v1/events/batch", `[{"data_set_id":"other"}]`, "Prefer: handling=strict")
+	if foreign.StatusCode != 403 {
+		t.Fatalf("another dataset: got %d %s", foreign.StatusCode, foreign.text)
+	}
+	for name := range foreign.Header {
+		described := slices.ContainsFunc(guideHeaders(), func(h guideHeader) bool { return h.Paths == "every path" && h.Name == name }) ||
+			slices.ContainsFunc(answerHeaders(routeBatch, 403), func(m member) bool { return m.name == name })
+		if !described && name != "Content-Length" && name != "Date" {
+			t.Errorf("the answer has the header %s, which is not described", name)
+		}
+	}
 }
 
 func TestSchema(t *testing.T) {
