@@ -327,7 +327,7 @@ func numbersSchema() object {
 			{
 				"cp_id",
 				textSchema("The campaign as it was sent; the dataset's id where none was. (none): suppressed events without one. " +
-					"(other): campaigns beyond the first thousand."),
+					"(other): campaigns beyond the first thousand, and any whose own id is (none) or (other)."),
 			},
 			{"cp_name", textSchema("Its name that was seen last; empty where none was sent.")},
 			{"events", byName(count("Events accepted."), "Accepted events by type.")},

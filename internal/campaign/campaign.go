@@ -29,7 +29,7 @@ const (
 
 // Names of what is no campaign.
 const (
-	Other = "(other)" // the campaigns beyond Max, as it is written
+	Other = "(other)" // the campaigns beyond Max, as it is written, and those whose own id is Other or None
 	None  = "(none)"  // events without a campaign, as it is shown
 )
 
@@ -121,7 +121,7 @@ func (t *Tally) Add(r *event.Row) {
 }
 
 func (t *Tally) open(id string) *cell {
-	if id == Other {
+	if id == Other || id == None { // a sender's own id of that spelling is none of events without a campaign
 		return &t.other
 	}
 	if len(t.by) >= candidates && id != "" {

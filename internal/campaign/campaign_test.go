@@ -34,11 +34,12 @@ func TestCampaign(t *testing.T) {
 	add(&b, 11, "spring", "Old", "purchase", "EUR", -1)
 	add(&b, 11, "autumn", "", "search", "", 0)
 	add(&b, 11, "(other)", "Mine", "search", "", 0)
+	add(&b, 11, "(none)", "Mine", "search", "USD", 2)
 	want := []Campaign{
 		{"spring", "Spring sale", map[string]int64{"purchase": 4, "refund": 2, "add_to_cart": 1}, map[string]float64{"EUR": 11.5}, map[string]float64{"EUR": 2, "USD": 3}},
 		{"autumn", "", map[string]int64{"search": 1}, map[string]float64{}, map[string]float64{}},
 		{None, "", map[string]int64{"purchase": 1}, map[string]float64{"EUR": 1}, map[string]float64{}},
-		{Other, "", map[string]int64{"search": 1}, map[string]float64{}, map[string]float64{}},
+		{Other, "", map[string]int64{"search": 2}, map[string]float64{"USD": 2}, map[string]float64{}},
 	}
 	for _, order := range [][]*Tally{{&a, &b}, {&b, &a}} {
 		if got := sums(order...).Campaigns(); !reflect.DeepEqual(got, want) {
