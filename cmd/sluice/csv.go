@@ -4,6 +4,8 @@ import (
 	"encoding/csv"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -40,9 +42,13 @@ func writeCSV(cmd *cobra.Command, l *lake.Lake, q lake.Query, w io.Writer) (rows
 	return rows, out.Error()
 }
 
-// harmless puts an apostrophe before a cell that a spreadsheet would run. Numbers are left alone.
+// harmless puts an apostrophe before a cell that a spreadsheet would run, also one that drops what it shows as nothing
+// or takes full-width signs for the others. Numbers are left alone.
 func harmless(column *event.Column, cell string) string {
-	if cell == "" || column.Number != nil || !strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+	blank := func(c rune) bool { return unicode.IsSpace(c) || unicode.Is(unicode.Cf, c) }
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(cell, blank))
+	if cell == "" || column.Number != nil ||
+		!strings.ContainsRune("\t\r\n", rune(cell[0])) && !strings.ContainsRune("=+-@＝＋－＠", first) {
 		return cell
 	}
 	return "'" + cell
