@@ -50,11 +50,11 @@ func fromEnvironment(cmd *cobra.Command, _ []string) error {
 	return bad
 }
 
-// notEmpty is an error for a flag that narrows a command, to a dataset, people or a time, or says where it begins, and
-// was given nothing, such as a shell variable that is not set: the command would span all of them, or begin elsewhere.
+// notEmpty is an error for a flag that narrows a command, to a dataset, people or a time, or names a file, and was
+// given nothing, such as a shell variable that is not set: the command would span all of them, or do without it.
 func notEmpty(cmd *cobra.Command) error {
 	for _, name := range append([]string{
-		"dataset", "file", "type", "campaign", "from", "to", "event-from", "event-to", "cursor", "cursor-file", "erasures",
+		"dataset", "file", "type", "campaign", "from", "to", "event-from", "event-to", "cursor-file", "erasures",
 		"impressions",
 	}, identifierNames...) {
 		f := cmd.Flags().Lookup(name)

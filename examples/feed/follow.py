@@ -42,8 +42,7 @@ db.execute("CREATE TABLE IF NOT EXISTS events (event_id TEXT, data_set_id TEXT, 
 
 def follow(cursor):
     """Stores the rows of one answer, and the cursor behind them."""
-    begin = {"cursor": cursor} if cursor else {}
-    query = urllib.parse.urlencode({"purpose": args.purpose, "limit": args.limit, "wait": "30s"} | begin)
+    query = urllib.parse.urlencode({"purpose": args.purpose, "cursor": cursor, "limit": args.limit, "wait": "30s"})
     request = urllib.request.Request(f"{args.url}/feed/v1/events?{query}", headers={"Authorization": "Bearer " + os.environ["SLUICE_TOKEN"]})
     with web.open(request, timeout=60) as answer, db:  # "with db" commits, or rolls back after an error
         for line in answer:

@@ -63,10 +63,7 @@ func main() {
 		log.Fatal(err)
 	}
 	for {
-		q := url.Values{"purpose": {*purpose}, "limit": {fmt.Sprint(*limit)}, "wait": {"30s"}}
-		if s.Cursor != "" {
-			q.Set("cursor", s.Cursor)
-		}
+		q := url.Values{"purpose": {*purpose}, "cursor": {s.Cursor}, "limit": {fmt.Sprint(*limit)}, "wait": {"30s"}}
 		if err := s.follow(*server+"/feed/v1/events?"+q.Encode(), os.Getenv("SLUICE_TOKEN")); err != nil {
 			log.Print(err)
 			time.Sleep(time.Second)

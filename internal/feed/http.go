@@ -145,10 +145,6 @@ func parameters(r *http.Request) (url.Values, error) {
 			return nil, parameter(name, "it is empty.", "Give it a value, or leave it out for all rows.")
 		}
 	}
-	if slices.Contains(v["cursor"], "") {
-		return nil, parameter("cursor", "it is empty.",
-			"Send the cursor of the last line of an answer, or earliest, or leave it out for what comes from now on.")
-	}
 	return v, nil
 }
 
