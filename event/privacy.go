@@ -308,8 +308,8 @@ func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Ignored {
 		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid holds ids that name no section. They were ignored.")
 	}
-	if verdict.Newer {
-		d.warn(GPPVersionUnknown, fieldTable[fieldGPPString].Pointer, newerMessage(s.GPP))
+	if verdict.Newer || verdict.UnknownMspa {
+		d.warn(GPPVersionUnknown, fieldTable[fieldGPPString].Pointer, versionMessage(s.GPP))
 	}
 	if verdict.Undisclosed {
 		d.warn(TCFWithoutDisclosedVendors, fieldTable[fieldGPPString].Pointer,
@@ -338,17 +338,31 @@ func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	}
 }
 
-// newerMessage names the sections that are newer than what is read. Their versions are numbers up to 63: no value of a
+// versionMessage names the sections with a version that is not known. Versions are numbers up to 63: no value of a
 // person.
-func newerMessage(g *gpp.String) string {
-	var names []string
+func versionMessage(g *gpp.String) string {
+	var newer, mspa []string
 	for s := range g.Sections() {
-		if s.Newer() {
-			names = append(names, s.Name()+" version "+strconv.Itoa(s.Version()))
+		switch name := s.Name() + " version " + strconv.Itoa(s.Version()); {
+		case s.Newer():
+			newer = append(newer, name)
+		case s.UnknownMspa():
+			mspa = append(mspa, name)
 		}
 	}
-	return "The GPP string has sections that are newer than what is read: " + strings.Join(names, ", ") +
-		". Where one is in force, the event is suppressed."
+	var b strings.Builder
+	if newer != nil {
+		b.WriteString("The GPP string has sections that are newer than what is read: " + strings.Join(newer, ", ") +
+			". Where one is in force, the event is suppressed.")
+	}
+	if mspa != nil {
+		if newer != nil {
+			b.WriteByte(' ')
+		}
+		b.WriteString("The GPP string has sections with an MspaVersion that is not known: " + strings.Join(mspa, ", ") +
+			". Where one is in force, the event is restricted to measurement.")
+	}
+	return b.String()
 }
 
 // ReasonSuppressionList is the reason of an outcome that the operator's list decides.

@@ -132,8 +132,8 @@ var codeTable = []CodeInfo{
 	warning(PrivacyNotUnderstood, "A consent signal is in a place or under a name that we do not read. The event is "+
 		"restricted to measurement.",
 		"Send the signal in the place that the message names."),
-	warning(GPPVersionUnknown, "The GPP string has a section that is newer than what is read. Where the section is "+
-		"in force, the event is suppressed.",
+	warning(GPPVersionUnknown, "The GPP string has a section in a version that is not known. Where the section is in "+
+		"force, the event is suppressed; it is restricted to measurement where only the MspaVersion is not known.",
 		"Send the string as the consent platform gave it, and tell the operator: a newer version of the service may "+
 			"read it."),
 	warning(TCFWithoutDisclosedVendors, "A TC string that was created after 2026-02-28 lacks the segment "+

@@ -18,10 +18,11 @@ type Signals struct {
 
 // Verdict is the outcome of signals, without the reasons.
 type Verdict struct {
-	Outcome  Outcome
-	Mismatch bool // gpp_sid names a section that the string does not have
-	Ignored  bool // gpp_sid names -1, 0, 3 or 4 beside others, or something without a GPP string
-	Newer    bool // the string has a section that is newer than what is read, in force or not
+	Outcome     Outcome
+	Mismatch    bool // gpp_sid names a section that the string does not have
+	Ignored     bool // gpp_sid names -1, 0, 3 or 4 beside others, or something without a GPP string
+	Newer       bool // the string has a section that is newer than what is read, in force or not
+	UnknownMspa bool // the string has a section with an MspaVersion that nobody has defined, in force or not
 	// Undisclosed: a European TC string in force lacks the segment DisclosedVendors, which TCF 2.3 demands.
 	Undisclosed bool
 	// OnlyNotUnderstood: the consent signals that could be read restrict nothing; one that could not does.
@@ -52,6 +53,7 @@ func (s *Signals) Verdict() (v Verdict) {
 		for i := range s.GPP.sections {
 			sec := &s.GPP.sections[i]
 			v.Newer = v.Newer || sec.newer
+			v.UnknownMspa = v.UnknownMspa || sec.UnknownMspa()
 			if v.inForce>>sec.id&1 == 1 {
 				v.signal = max(v.signal, sec.Outcome())
 				v.Undisclosed = v.Undisclosed || sec.undisclosed()

@@ -137,26 +137,50 @@ func TestDisclosedVendors(t *testing.T) {
 	}
 }
 
-// TestMspaVersion0 holds that sections 24 to 27 are read alike with MspaVersion 0 and 1, and that both are written.
-func TestMspaVersion0(t *testing.T) {
+// TestMspaVersion holds that sections 24 to 27 are read alike whatever the MspaVersion is, and that one that nobody has
+// defined is no permission.
+func TestMspaVersion(t *testing.T) {
 	for _, l := range allLayouts {
 		if l.ID < gpp.USMD {
 			continue
 		}
-		for _, version := range []int{0, 1} {
-			us := neutral(l)
-			us.Version, us.Values["SaleOptOut"] = version, []int{1}
-			text, err := gpp.Encode(us)
-			if err != nil {
-				t.Fatal(err)
+		for version := range 64 {
+			if version > 1 && version < 10 || version >= gpp.USMD && version <= gpp.USRI {
+				continue // newer, or a section header
 			}
-			g, err := gpp.Parse(text)
-			if err != nil {
-				t.Fatalf("%s: %v", text, err)
-			}
-			s := g.Section(l.ID)
-			if s.Version() != version || s.Outcome() != gpp.MeasurementOnly || s.Opaque() {
-				t.Errorf("%s: got version %d, %v", text, s.Version(), s.Outcome())
+			for field, want := range map[string]gpp.Outcome{
+				"MspaVersion": gpp.Unrestricted, "SaleOptOut": gpp.MeasurementOnly,
+				"KnownChildSensitiveDataConsents": gpp.Suppressed,
+			} {
+				us := neutral(l)
+				us.Version = version
+				if values := us.Values[field]; values != nil {
+					values[0] = 1
+				} else if field != "MspaVersion" {
+					continue
+				} else if version > 1 {
+					want = gpp.MeasurementOnly
+				}
+				text, err := gpp.Encode(us)
+				if err != nil {
+					t.Fatal(err)
+				}
+				g, err := gpp.Parse(text)
+				if err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+				var reasons []string
+				if want != gpp.Unrestricted {
+					reasons = []string{gpp.SectionName(l.ID) + "." + field}
+				}
+				s, d := g.Section(l.ID), g.Decide([]int32{int32(l.ID)})
+				if s.Version() != version || s.Opaque() || s.UnknownMspa() != (version > 1) || d.UnknownMspa != s.UnknownMspa() ||
+					d.Outcome != want || !slices.Equal(d.Reasons(), reasons) {
+					t.Errorf("%s: got version %d, %+v, %q", text, s.Version(), d.Verdict, d.Reasons())
+				}
+				if d := g.Decide([]int32{gpp.NoSection}); d.Outcome != gpp.Unrestricted || d.UnknownMspa != (version > 1) {
+					t.Errorf("%s not in force: got %+v", text, d.Verdict)
+				}
 			}
 		}
 	}

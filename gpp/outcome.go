@@ -76,7 +76,10 @@ func (l *layout) mask(names ...string) (m uint64) {
 func (s *Section) Outcome() Outcome {
 	switch {
 	case s.layout != nil:
-		return s.usOutcome()
+		if o := s.usOutcome(); o != Unrestricted || !s.UnknownMspa() {
+			return o
+		}
+		return MeasurementOnly
 	case s.undisclosed():
 		return Suppressed
 	case s.tcf != nil:

@@ -5,7 +5,11 @@ package gpp
 func (s *Section) AppendReasons(b []string) []string {
 	switch {
 	case s.layout != nil:
-		return s.appendUS(b)
+		n := len(b)
+		if b = s.appendUS(b); len(b) == n && s.UnknownMspa() {
+			b = append(b, mspaReasons[s.id])
+		}
+		return b
 	case s.undisclosed():
 		return append(b, "tcfeuv2.VendorsDisclosed")
 	case s.tcf != nil:
@@ -18,12 +22,12 @@ func (s *Section) AppendReasons(b []string) []string {
 	}
 }
 
-// gpcReasons and opaqueReasons are the reasons that are no field of a layout, by section id.
-var gpcReasons, opaqueReasons = func() (g, o [maxID + 1]string) {
+// gpcReasons, mspaReasons and opaqueReasons are the reasons that are no field of a layout, by section id.
+var gpcReasons, mspaReasons, opaqueReasons = func() (g, m, o [maxID + 1]string) {
 	for id, name := range names {
-		g[id], o[id] = name+".Gpc", name+".unreadable"
+		g[id], m[id], o[id] = name+".Gpc", name+".MspaVersion", name+".unreadable"
 	}
-	return g, o
+	return g, m, o
 }()
 
 func (s *Section) appendUS(b []string) []string {

@@ -60,6 +60,13 @@ func (s *Section) Opaque() bool { return s.opaque }
 // Newer reports whether the section is opaque because it is newer than what is read.
 func (s *Section) Newer() bool { return s.newer }
 
+// UnknownMspa reports whether a section of 24 to 27 has an MspaVersion that nobody has defined and that is too high for
+// a newer one. Its values are read as with version 1, as the official libraries read them, but they are no permission:
+// the outcome is at least MeasurementOnly.
+func (s *Section) UnknownMspa() bool {
+	return s.layout != nil && s.layout.version == 0 && s.version > 1
+}
+
 // newerVersions is how far above the newest version that is read a version is newer. What is farther above is no
 // version but a damaged string. The standard has had two versions of one section in four years.
 const newerVersions = 8

@@ -130,7 +130,7 @@ const mislabelled = 12
 func (s *Section) chooseLayout(length int) *Error {
 	l := s.layout
 	switch {
-	case l.version == 0: // 0 is read like 1; so is one far above, for the values do not depend on it
+	case l.version == 0: // 0 is read like 1; so is one far above, which is no permission: see UnknownMspa
 		if s.version >= USMD && s.version <= USRI {
 			return s.fault("MspaVersion", "it cannot be "+strconv.Itoa(int(s.version)))
 		}
