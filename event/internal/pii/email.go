@@ -51,10 +51,16 @@ func domainBegins(s string) bool {
 	}
 	end := domainLength(s)
 	first := strings.IndexByte(s[:end], '.')
-	if first <= 0 || pixelDensity(s[:first]) {
+	if first <= 0 {
 		return false
 	}
 	domain := strings.TrimRight(s[:end], ".-")
+	if pixelDensity(s[:first]) { // 2x.de is a domain like any other; 2x.min.js is the end of a file's name
+		last, _, _ := strings.Cut(domain[strings.LastIndexByte(domain, '.')+1:], "-")
+		if assetExtension(last) {
+			return false
+		}
+	}
 	for {
 		dot := strings.LastIndexByte(domain, '.')
 		if dot < 0 {
@@ -141,9 +147,21 @@ func fileExtension(label string) bool {
 		return false
 	}
 	switch string(lowerASCII(buf[:0], label)) {
-	case "png", "jpg", "jpeg", "gif", "svg", "webp", "avif", "ico", "bmp", "tiff", "css", "js", "mjs", "json", "map",
-		"htm", "html", "php",
-		"asp", "aspx", "jsp", "xml", "pdf", "mp3", "mp4", "webm", "woff", "woff2", "ttf", "txt", "csv", "wasm":
+	case "json", "htm", "html", "php", "asp", "aspx", "jsp", "xml", "pdf", "mp3", "mp4", "webm", "woff", "woff2", "ttf",
+		"txt", "csv", "wasm":
+		return true
+	}
+	return assetExtension(label)
+}
+
+// assetExtension says whether a label ends the name of an image, or of a script or style that comes with one.
+func assetExtension(label string) bool {
+	var buf [5]byte
+	if len(label) > len(buf) {
+		return false
+	}
+	switch string(lowerASCII(buf[:0], label)) {
+	case "png", "jpg", "jpeg", "gif", "svg", "webp", "avif", "ico", "bmp", "tiff", "css", "js", "mjs", "map":
 		return true
 	}
 	return false
