@@ -98,7 +98,7 @@ func eventSchema() *node {
 // fieldSchema is the part of one field, without conditions on other fields.
 func fieldSchema(f field) *node {
 	info := &fieldTable[f]
-	n := &node{Description: info.Meaning, MaxLength: info.MaxBytes, Examples: []any{json.RawMessage(info.Example)}}
+	n := &node{Description: info.Meaning, Examples: []any{json.RawMessage(info.Example)}}
 	n.Type = []string{info.Type, "null"}
 	if info.Required {
 		n.Type = info.Type
@@ -109,9 +109,10 @@ func fieldSchema(f field) *node {
 	if p := patterns[f]; p != "" {
 		n.Pattern = blankText + "|" + p
 	}
+	n.limit(info.MaxBytes)
 	switch f {
 	case fieldDataset:
-		n.Pattern = writtenText
+		n.Pattern, n.MaxLength, n.If, n.Then = writtenText, info.MaxBytes, nil, nil
 	case fieldTimestamp:
 		n.Minimum, n.Maximum = number(1), number(microsecondsFrom-1)
 	case fieldType:
@@ -130,9 +131,11 @@ func fieldSchema(f field) *node {
 		n.MaxMembers = customDataMembers
 		n.Additional = customSchema(customDataDepth - 1)
 	case fieldEventID, fieldID:
-		n.Type, n.MaxLength = nil, 0 // what is neither a string nor an integer is dropped
+		n.Type, n.If, n.Then = nil, nil, nil // what is neither a string nor an integer is dropped
+		text := &node{Type: []string{"string", "null"}}
+		text.limit(info.MaxBytes)
 		n.AnyOf = []*node{
-			{Type: []string{"string", "null"}, MaxLength: info.MaxBytes},
+			text,
 			{Type: "number"},
 			{Type: "boolean"},
 			{Type: "array", Items: &node{}},
@@ -140,6 +143,14 @@ func fieldSchema(f field) *node {
 		}
 	}
 	return n
+}
+
+// limit says how long a text may be that is not blank: a blank one is absent, however long it is. Generators of clients
+// read a condition; alternatives that differ in nothing but a length are types of their own to some.
+func (n *node) limit(most int) {
+	if most > 0 {
+		n.If, n.Then = &node{Pattern: writtenText}, &node{MaxLength: most}
+	}
 }
 
 func number(n int) *int { return &n }

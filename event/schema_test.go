@@ -135,6 +135,43 @@ var privacyPools = map[string][]string{
 	"us_privacy_string": {``, `"1YNN"`, `"1---"`, `"1ynn"`, `""`, `null`, `1`},
 }
 
+// TestSchemaOnLengths holds the longest text of each member, and that a blank one is absent however long it is.
+func TestSchemaOnLengths(t *testing.T) {
+	schema := compileSchema(t)
+	var d event.Decoder
+	for _, f := range event.Fields() {
+		for _, sign := range []string{"1", " "} {
+			for _, n := range []int{f.MaxBytes, f.MaxBytes + 1} {
+				members := map[string]any{
+					"data_set_id": dataset, "timestamp": 1794699600, "event_type": "custom", "custom_event_name": "quiz",
+				}
+				inner := map[string]any{"ifa": "97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}
+				members["identifiers"] = inner
+				if parent, _, below := strings.Cut(f.Pointer[1:], "/"); f.MaxBytes == 0 || parent == "privacy" && sign != " " {
+					continue // no limit, or more than a limit
+				} else if parent == "privacy" {
+					members[parent] = map[string]any{f.Name(): strings.Repeat(sign, n)}
+				} else if below {
+					inner[f.Name()] = strings.Repeat(sign, n)
+				} else {
+					members[f.Name()] = strings.Repeat(sign, n)
+				}
+				body, err := json.Marshal(members)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, rejection := d.Decode(string(body), event.Single, event.Policy{}, benchNow)
+				if rejection != nil {
+					t.Fatal(rejection)
+				}
+				if err := validateText(t, schema, string(body)); (err == nil) != (len(res.Rows) == 1) {
+					t.Errorf("%s, %d times %q: the validator says %+v, the schema %v", f.Pointer, n, sign, res.Errors, err)
+				}
+			}
+		}
+	}
+}
+
 // TestSchemaOnGenerated compares schema and validator on random mixtures of good and bad members.
 func TestSchemaOnGenerated(t *testing.T) {
 	schema := compileSchema(t)
