@@ -250,9 +250,6 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 	if !t.is(f) {
 		return 0
 	}
-	if limit := fieldTable[f].MaxBytes; limit > 0 && len(t.text[f]) > limit {
-		return 1 << f // reported by the rule of lengths
-	}
 	value, warn, code, message, hint := checkIdentifier(kind, t.text[f])
 	pointer := fieldTable[f].Pointer
 	if code != "" {
