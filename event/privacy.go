@@ -149,8 +149,12 @@ func (d *Decoder) readSIDs() bool {
 	}
 }
 
-// keepSID adds an id to those of the event, which begin at from, and returns where they begin now.
+// keepSID adds an id to those of the event, which begin at from, unless it is one of them, and returns where they begin
+// now.
 func (d *Decoder) keepSID(from int, id int32) int {
+	if slices.Contains(d.sids[from:], id) {
+		return from
+	}
 	if len(d.sids) == cap(d.sids) {
 		own := d.sids[from:]
 		d.sids = append(make([]int32, 0, max(len(own)+4, min(4*cap(d.sids), sidChunk))), own...)
@@ -304,6 +308,8 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Mismatch {
 		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
+	} else if verdict.Many {
+		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names more than two sections. All of them count.")
 	}
 	if verdict.Ignored {
 		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid holds ids that name no section. They were ignored.")

@@ -112,7 +112,7 @@ var codeTable = []CodeInfo{
 		"Omit it, or send event_type custom."),
 	warning(ExtIgnored, "The content of ext was dropped. The member is reserved.",
 		"Put data of your own into custom_data."),
-	warning(GPPSIDMismatch, "gpp_sid names sections that the GPP string does not hold.",
+	warning(GPPSIDMismatch, "gpp_sid names sections that the GPP string does not hold, or more than two.",
 		"Send the ids that the consent platform gave with the string."),
 	warning(GPPSIDIgnored, "gpp_sid came without a GPP string: it was dropped.", "Send both or neither."),
 	warning(IFAZeroed, "The advertising id is all zeros or all ones, because the person switched it off. It counts "+

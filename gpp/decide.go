@@ -1,5 +1,7 @@
 package gpp
 
+import mathbits "math/bits"
+
 // The values of gpp_sid that name no section.
 const (
 	NoSection      = -1 // no section is in force
@@ -20,6 +22,7 @@ type Signals struct {
 type Verdict struct {
 	Outcome     Outcome
 	Mismatch    bool // gpp_sid names a section that the string does not have
+	Many        bool // gpp_sid names more than two sections: a consent platform says one, at most two
 	Ignored     bool // gpp_sid names -1, 0, 3 or 4 beside others, or something without a GPP string
 	Newer       bool // the string has a section that is newer than what is read, in force or not
 	UnknownMspa bool // the string has a section with an MspaVersion that nobody has defined, in force or not
@@ -101,6 +104,7 @@ func (v *Verdict) selectSections(ids uint64, sids []int32) {
 	// gpp_sid names and that we cannot apply.
 	real := named &^ (header | integrity&^ids)
 	v.Ignored = real != named || real != 0 && (none || unknown)
+	v.Many = mathbits.OnesCount64(real) > 2
 
 	switch {
 	case real == 0 && named == 0 && none && !unknown:

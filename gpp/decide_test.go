@@ -28,6 +28,7 @@ func TestDecide(t *testing.T) {
 		sids              []int32
 		want              gpp.Outcome
 		mismatch, ignored bool
+		many              bool
 		reasons           []string
 	}{
 		{
@@ -59,6 +60,11 @@ func TestDecide(t *testing.T) {
 			reasons: []string{"usut.KnownChildSensitiveDataConsents"},
 		},
 		{name: "twice", text: freeNat, sids: []int32{7, 7, 7}, want: gpp.Unrestricted},
+		{name: "two, and what is no section", text: freeNatVA, sids: []int32{7, 9, 7, 3, -1}, want: gpp.Unrestricted, ignored: true},
+		{
+			name: "more than two", text: freeNatVA, sids: []int32{7, 9, 12}, want: gpp.MeasurementOnly, mismatch: true, many: true,
+			reasons: []string{gpp.ReasonMismatch},
+		},
 		{name: "only what is in force", text: sample, sids: []int32{6}, want: gpp.Unrestricted},
 		{
 			name: "all in force", text: sample, sids: []int32{2, 6}, want: gpp.Suppressed,
@@ -117,7 +123,8 @@ func TestDecide(t *testing.T) {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		d := g.Decide(c.sids)
-		if d.Outcome != c.want || d.Mismatch != c.mismatch || d.Ignored != c.ignored || !slices.Equal(d.Reasons(), c.reasons) {
+		if d.Outcome != c.want || d.Mismatch != c.mismatch || d.Ignored != c.ignored || d.Many != c.many ||
+			!slices.Equal(d.Reasons(), c.reasons) {
 			t.Errorf("%s: got %v, mismatch %v, ignored %v, %v, want %v, %v, %v, %v", c.name,
 				d.Outcome, d.Mismatch, d.Ignored, d.Reasons(), c.want, c.mismatch, c.ignored, c.reasons)
 		}
