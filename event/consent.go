@@ -91,7 +91,7 @@ func (d *Decoder) walkConsent(place string, level int) bool {
 	} else if d.unread == maxUnknownNamed+1 {
 		d.warn(PrivacyNotUnderstood, "", "More consent signals were not understood.")
 	}
-	if t.unreadAt == "" {
+	if t.unreadAt == "" && t.consentUnread { // a misspelled mmt_only never suppresses
 		t.unreadAt = pointer
 	}
 	outer := d.nameless
