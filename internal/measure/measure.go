@@ -51,6 +51,13 @@ var relation = regexp.MustCompile("^([A-Za-z_][A-Za-z0-9_$]*|\"[^\"\\x00-\\x1f]+
 // zone is the shape of a name of the IANA database; it needs no quoting anywhere.
 var zone = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 
+// foreignZone reports whether a name that a machine reads is none of the IANA database: the machine's own zone, which is
+// another one elsewhere, and the copies of the database that Linux has beside it, which engines of SQL do not know.
+func foreignZone(name string) bool {
+	return name == "Local" || name == "localtime" || name == "posixrules" || strings.HasPrefix(name, "posix/") ||
+		strings.HasPrefix(name, "right/")
+}
+
 // Validate says what is wrong with settings.
 func (s *Settings) Validate() error {
 	if len(s.ConversionTypes) == 0 {
@@ -70,7 +77,7 @@ func (s *Settings) Validate() error {
 	if s.HouseholdMax < 1 {
 		return errors.New("the most people of a household are at least 1")
 	}
-	if _, err := time.LoadLocation(s.TimeZone); err != nil || !zone.MatchString(s.TimeZone) || s.TimeZone == "Local" {
+	if _, err := time.LoadLocation(s.TimeZone); err != nil || !zone.MatchString(s.TimeZone) || foreignZone(s.TimeZone) {
 		return fmt.Errorf("the time zone %q is not known; name one as in Europe/Berlin, or UTC", s.TimeZone)
 	}
 	for _, name := range []string{s.Events, s.Impressions} {
