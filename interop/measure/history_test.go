@@ -286,15 +286,18 @@ func (h *history) crowd(home string, size int, devices, twice bool) (out []event
 	return out
 }
 
-// log is an operator's own impressions.
+// log is an operator's own impressions. Each comes once more, a little later, for a dataset that nobody has.
 func (h *history) log(n int) (out []impression) {
 	out = append(out, h.own...)
 	for range n {
 		h.n++
-		out = append(out, impression{
+		i := impression{
 			ID: h.some(0, "Imp-", "imp-", "A") + fmt.Sprint(h.Uint32()), Micros: h.time()*1e6 + []int64{0, 0, 1, 999_999, -1}[h.IntN(5)],
 			Dataset: h.some(2, "shop", "Shop", "crowd"), cpID: h.some(4, "c1", "L"), email: h.some(3, h.people...), ifa: h.some(2, h.devices...), ip: h.some(2, h.homes...),
-		})
+		}
+		nobody := i
+		nobody.ID, nobody.Micros, nobody.Dataset = i.ID+"-nobody", i.Micros+1, "empty"
+		out = append(out, i, nobody)
 	}
 	return out
 }

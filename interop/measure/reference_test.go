@@ -14,7 +14,8 @@ import (
 
 // This file says once more what the views hold, from docs/measure.md and without SQL: by loops over all rows.
 
-// impression is a row of an operator's own log. Empty texts are null.
+// impression is a row of an operator's own log. Empty texts are null. The dataset "empty" is the empty text, which is a
+// dataset that nobody has.
 type impression struct {
 	ID      string
 	Micros  int64

@@ -53,8 +53,8 @@ func openDuck(t testing.TB, rows []event.Row, log []impression, bytes bool, sess
 	}
 	d.exec(fmt.Sprintf(`CREATE TABLE "my log" (cp_id VARCHAR, impression_id VARCHAR, impression_time TIMESTAMPTZ, email_sha256 %s, ifa VARCHAR, ip_sha256 %s, data_set_id VARCHAR, more INT)`, kind, kind))
 	for _, i := range log {
-		d.exec(fmt.Sprintf(`INSERT INTO "my log" VALUES (nullif(?, ''), ?, make_timestamptz(?), %s, nullif(?, ''), %s, nullif(?, ''), 1)`, wrap, wrap),
-			i.cpID, i.ID, i.Micros, orNull(i.email), i.ifa, orNull(i.ip), i.Dataset)
+		d.exec(fmt.Sprintf(`INSERT INTO "my log" VALUES (nullif(?, ''), ?, make_timestamptz(?), %s, nullif(?, ''), %s, replace(?, 'empty', ''), 1)`, wrap, wrap),
+			i.cpID, i.ID, i.Micros, orNull(i.email), i.ifa, orNull(i.ip), orNull(i.Dataset))
 	}
 	return d
 }

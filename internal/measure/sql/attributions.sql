@@ -27,9 +27,9 @@ asked AS (
 {{end}}
 ),
 known AS (
-  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, count(*) AS impressions
+  SELECT place, basis, identifier, count(*) AS impressions
   FROM touched
-  GROUP BY COALESCE(data_set_id, ''), basis, identifier
+  GROUP BY place, basis, identifier
 {{if few}}
   HAVING count(*) > 0 AND min(basis) > 0
 {{end}}
@@ -41,13 +41,13 @@ sought AS (
   JOIN known k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
 ),
 time_line AS (
-  SELECT COALESCE(t.data_set_id, '') AS place, t.basis, t.identifier, {{micros "t.impression_time"}} AS at_micros,
+  SELECT t.place, t.basis, t.identifier, {{micros "t.impression_time"}} AS at_micros,
     {{micros "t.impression_time"}} AS seen_micros,
     NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
     NULL AS optimization_eligible
   FROM touched t
 {{if few}}
-  JOIN known k ON k.place = COALESCE(t.data_set_id, '') AND k.basis = t.basis AND k.identifier = t.identifier
+  JOIN known k ON k.place = t.place AND k.basis = t.basis AND k.identifier = t.identifier
   WHERE k.impressions > {{few}}
 {{end}}
   UNION ALL
@@ -69,7 +69,7 @@ paired AS (
     {{micros "t.impression_time"}} AS seen_micros, t.impression_id, t.impression_time, t.cp_id,
     (s.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
   FROM sought s
-  JOIN touched t ON t.identifier = s.identifier AND t.basis = s.basis AND COALESCE(t.data_set_id, '') = s.place
+  JOIN touched t ON t.identifier = s.identifier AND t.basis = s.basis AND t.place = s.place
   WHERE s.impressions <= {{few}} AND {{micros "t.impression_time"}} <= s.at_micros
   UNION ALL
 {{end}}
@@ -77,7 +77,7 @@ paired AS (
     t.impression_id, t.impression_time, t.cp_id,
     (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
   FROM looked_back l
-  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
+  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND t.place = l.place
     AND {{micros "t.impression_time"}} = l.seen_micros
   WHERE l.event_id IS NOT NULL
 ),

@@ -51,6 +51,7 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    {{if .Impressions}}CASE WHEN s.data_set_id <> '' THEN s.data_set_id WHEN s.data_set_id IS NULL THEN '' END{{else}}s.data_set_id{{end}} AS place,
     {{identifier "s"}} AS identifier,
     {{spelled "s"}} AS spelled,
     s.optimization_eligible

@@ -24,6 +24,7 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    CASE WHEN s.data_set_id <> '' THEN s.data_set_id WHEN s.data_set_id IS NULL THEN '' END AS place,
     CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS identifier,
     CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS spelled,
     s.optimization_eligible
@@ -51,9 +52,9 @@ asked AS (
     AND (w.place = 'dataset' OR c.privacy <> 'measurement_only' AND x.data_set_id IS NULL)
 ),
 known AS (
-  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, count(*) AS impressions
+  SELECT place, basis, identifier, count(*) AS impressions
   FROM touched
-  GROUP BY COALESCE(data_set_id, ''), basis, identifier
+  GROUP BY place, basis, identifier
   HAVING count(*) > 0 AND min(basis) > 0
 ),
 sought AS (
@@ -63,12 +64,12 @@ sought AS (
   JOIN known k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
 ),
 time_line AS (
-  SELECT COALESCE(t.data_set_id, '') AS place, t.basis, t.identifier, epoch_us(t.impression_time) AS at_micros,
+  SELECT t.place, t.basis, t.identifier, epoch_us(t.impression_time) AS at_micros,
     epoch_us(t.impression_time) AS seen_micros,
     NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
     NULL AS optimization_eligible
   FROM touched t
-  JOIN known k ON k.place = COALESCE(t.data_set_id, '') AND k.basis = t.basis AND k.identifier = t.identifier
+  JOIN known k ON k.place = t.place AND k.basis = t.basis AND k.identifier = t.identifier
   WHERE k.impressions > 16
   UNION ALL
   SELECT place, basis, identifier, at_micros, NULL,
@@ -86,14 +87,14 @@ paired AS (
     epoch_us(t.impression_time) AS seen_micros, t.impression_id, t.impression_time, t.cp_id,
     (s.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
   FROM sought s
-  JOIN touched t ON t.identifier = s.identifier AND t.basis = s.basis AND COALESCE(t.data_set_id, '') = s.place
+  JOIN touched t ON t.identifier = s.identifier AND t.basis = s.basis AND t.place = s.place
   WHERE s.impressions <= 16 AND epoch_us(t.impression_time) <= s.at_micros
   UNION ALL
   SELECT l.event_id, l.data_set_id, l.event_type, l.event_time, l.value, l.currency_code, l.basis, l.at_micros, l.seen_micros,
     t.impression_id, t.impression_time, t.cp_id,
     (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
   FROM looked_back l
-  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
+  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND t.place = l.place
     AND epoch_us(t.impression_time) = l.seen_micros
   WHERE l.event_id IS NOT NULL
 ),
@@ -136,6 +137,7 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    s.data_set_id AS place,
     CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN encode(s.ifa) ELSE s.ip_sha256 END AS identifier,
     CASE b.basis WHEN 1 THEN lower(hex(s.email_sha256)) WHEN 2 THEN s.ifa ELSE lower(hex(s.ip_sha256)) END AS spelled,
     s.optimization_eligible
@@ -160,9 +162,9 @@ asked AS (
   WHERE CASE b.basis WHEN 1 THEN c.email_sha256 WHEN 2 THEN encode(c.ifa) ELSE c.ip_sha256 END IS NOT NULL
 ),
 known AS (
-  SELECT COALESCE(data_set_id, '') AS place, basis, identifier, count(*) AS impressions
+  SELECT place, basis, identifier, count(*) AS impressions
   FROM touched
-  GROUP BY COALESCE(data_set_id, ''), basis, identifier
+  GROUP BY place, basis, identifier
   HAVING count(*) > 0 AND min(basis) > 0
 ),
 sought AS (
@@ -172,12 +174,12 @@ sought AS (
   JOIN known k ON k.place = a.place AND k.basis = a.basis AND k.identifier = a.identifier
 ),
 time_line AS (
-  SELECT COALESCE(t.data_set_id, '') AS place, t.basis, t.identifier, epoch_us(t.impression_time) AS at_micros,
+  SELECT t.place, t.basis, t.identifier, epoch_us(t.impression_time) AS at_micros,
     epoch_us(t.impression_time) AS seen_micros,
     NULL AS event_id, NULL AS data_set_id, NULL AS event_type, NULL AS event_time, NULL AS value, NULL AS currency_code,
     NULL AS optimization_eligible
   FROM touched t
-  JOIN known k ON k.place = COALESCE(t.data_set_id, '') AND k.basis = t.basis AND k.identifier = t.identifier
+  JOIN known k ON k.place = t.place AND k.basis = t.basis AND k.identifier = t.identifier
   WHERE k.impressions > 16
   UNION ALL
   SELECT place, basis, identifier, at_micros, NULL,
@@ -195,14 +197,14 @@ paired AS (
     epoch_us(t.impression_time) AS seen_micros, t.impression_id, t.impression_time, t.cp_id,
     (s.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
   FROM sought s
-  JOIN touched t ON t.identifier = s.identifier AND t.basis = s.basis AND COALESCE(t.data_set_id, '') = s.place
+  JOIN touched t ON t.identifier = s.identifier AND t.basis = s.basis AND t.place = s.place
   WHERE s.impressions <= 16 AND epoch_us(t.impression_time) <= s.at_micros
   UNION ALL
   SELECT l.event_id, l.data_set_id, l.event_type, l.event_time, l.value, l.currency_code, l.basis, l.at_micros, l.seen_micros,
     t.impression_id, t.impression_time, t.cp_id,
     (l.optimization_eligible AND t.optimization_eligible) AS optimization_eligible
   FROM looked_back l
-  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND COALESCE(t.data_set_id, '') = l.place
+  JOIN touched t ON t.identifier = l.identifier AND t.basis = l.basis AND t.place = l.place
     AND epoch_us(t.impression_time) = l.seen_micros
   WHERE l.event_id IS NOT NULL
 ),

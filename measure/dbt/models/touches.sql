@@ -24,6 +24,7 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    CASE WHEN s.data_set_id <> '' THEN s.data_set_id WHEN s.data_set_id IS NULL THEN '' END AS place,
     CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS identifier,
     CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN s.ifa ELSE s.ip_sha256 END AS spelled,
     s.optimization_eligible
@@ -57,6 +58,7 @@ shown AS (
 ),
 touched AS (
   SELECT s.impression_id, s.impression_time, s.data_set_id, s.cp_id, b.basis,
+    s.data_set_id AS place,
     CASE b.basis WHEN 1 THEN s.email_sha256 WHEN 2 THEN encode(s.ifa) ELSE s.ip_sha256 END AS identifier,
     CASE b.basis WHEN 1 THEN lower(hex(s.email_sha256)) WHEN 2 THEN s.ifa ELSE lower(hex(s.ip_sha256)) END AS spelled,
     s.optimization_eligible
