@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -252,10 +253,10 @@ func errUnfinished(dir string) error {
 }
 
 // usable keeps every command off a data directory in which a restore has not finished, or whose service has moved: but
-// for those that have to do with it.
+// for those that have to do with it, or with no directory.
 func usable(cmd *cobra.Command) error {
 	dir := flagText(cmd, "data")
-	if cmd.Name() == "restore" {
+	if slices.Contains([]string{"restore", "version", "health"}, cmd.Name()) {
 		return nil
 	}
 	if err := unfinished(dir); err != nil {

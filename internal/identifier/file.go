@@ -3,6 +3,7 @@ package identifier
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -87,18 +88,20 @@ func rowsOf(in *bufio.Reader) (func() (map[string]string, error), error) {
 					return object(lines.Bytes())
 				}
 			}
-			if lines.Err() != nil {
+			if errors.Is(lines.Err(), bufio.ErrTooLong) {
 				return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
 			}
-			return nil, io.EOF
+			return nil, cmp.Or(lines.Err(), io.EOF)
 		}, nil
 	}
 	c := csv.NewReader(in)
 	c.ReuseRecord, c.TrimLeadingSpace = true, true
 	header, err := c.Read()
-	if err != nil {
-		return nil,
-			errors.New("the file is empty: the first line of CSV names the columns, and NDJSON has an object in each line")
+	if _, ok := errors.AsType[*csv.ParseError](err); ok || errors.Is(err, io.EOF) {
+		return nil, errors.New("the file is empty, or its first line is not CSV: the first line of CSV names the columns, " +
+			"and NDJSON has an object in each line")
+	} else if err != nil {
+		return nil, err
 	}
 	header = slices.Clone(header)
 	for i, name := range header {
@@ -113,7 +116,7 @@ func rowsOf(in *bufio.Reader) (func() (map[string]string, error), error) {
 	row := map[string]string{}
 	return func() (map[string]string, error) {
 		record, err := c.Read()
-		if err != nil && !errors.Is(err, io.EOF) {
+		if _, ok := errors.AsType[*csv.ParseError](err); ok {
 			err = errors.New("it is not CSV with as many values as the first line has names")
 		}
 		for i, value := range record {
