@@ -21,7 +21,7 @@ func TestRevenueOnThePage(t *testing.T) {
 		value string
 	}{{"purchase", "1200.50"}, {"purchase", "99.50"}, {"refund", "100"}, {"refund", "-50.25"}, {"begin_checkout", "700"}} {
 		status, answer := s.post("shop", "/v1/events", `{"data_set_id":"shop","timestamp":`+strconv.FormatInt(now, 10)+`,"event_type":"`+e.event+`","value":`+e.value+
-			`,"currency_code":"EUR","identifiers":{"partner_id":"customer-1","ifa":"0f8fad5b-d9cb-469f-a165-70867728950e"}}`)
+			`,"currency_code":"EUR","cp_id":"-2+3","identifiers":{"partner_id":"customer-1","ifa":"0f8fad5b-d9cb-469f-a165-70867728950e"}}`)
 		if status != 200 {
 			t.Fatalf("got %d %s", status, answer)
 		}
@@ -40,14 +40,20 @@ func TestRevenueOnThePage(t *testing.T) {
 	reported := b.open(t, s.url+campaignsPath("shop"), 1280, "light")
 	defer reported.close()
 	if got, want := eval[string](reported, `[...document.querySelectorAll("#campaigns tbody tr")].map(r => [...r.children].map(c => c.textContent).join("|")).join("\n")`),
-		"shop|5|purchase 2, refund 2, begin_checkout 1|2,000.00 EUR|150.25 EUR"; got != want {
+		"-2+3|5|purchase 2, refund 2, begin_checkout 1|2,000.00 EUR|150.25 EUR"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := eval[string](reported, `document.querySelector("main").textContent`); !strings.Contains(got, "campaign_days") || !strings.Contains(got, "sent twice counts twice") {
 		t.Errorf("got %q, want the views that count once", got)
 	}
-	file := eval[string](p, `(async () => { let file; const make = URL.createObjectURL.bind(URL); URL.createObjectURL = (b) => { file = b; return make(b); };
-		document.querySelector("#revenue [data-csv]").click(); return await file.text(); })()`)
+	asCSV := func(of string) string {
+		return `(async () => { let file; const make = URL.createObjectURL.bind(URL); URL.createObjectURL = (b) => { file = b; return make(b); };
+		document.querySelector("` + of + ` [data-csv]").click(); return await file.text(); })()`
+	}
+	if file := eval[string](reported, asCSV("#campaigns")); !strings.Contains(file, "\r\n'-2+3,5,") { // no formula
+		t.Errorf("as CSV: got %q", file)
+	}
+	file := eval[string](p, asCSV("#revenue"))
 	if want := "Currency,Revenue,Purchased,Purchases,Refunded,Refunds\r\nEUR,1149.75,1300.00,2,150.25,2\r\n"; file != want {
 		t.Errorf("as CSV: got %q, want %q", file, want)
 	}

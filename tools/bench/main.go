@@ -61,7 +61,7 @@ func bench(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if b.Address == "" {
+	if b.Address == "" && b.Program == "" {
 		program, err := servicetest.Build(".", dir)
 		if err != nil {
 			return err
@@ -111,6 +111,7 @@ func parse(b *measure.Harness, o *options, args []string) (err error) {
 	f.IntVar(&b.Rounds, "rounds", 4, "with -reference: how many rounds")
 	f.BoolVar(&o.suite, "suite", false, "measure everything that docs/performance.md gives, and print it beside its goals; -for and -events set the size")
 	f.IntVar(&o.repeat, "repeat", 1, "how often, 1 to 20")
+	f.StringVar(&b.Program, "program", "", "the sluice to measure, such as one of another revision; empty: one of this tree")
 	f.StringVar(&b.Data, "data", "", "keep what is stored in this directory; empty: nowhere")
 	f.StringVar(&b.Address, "url", "", "measure the server at this address instead of an own one")
 	f.Func("key", "with -url: DATASET=KEY; may be repeated", func(s string) error { o.keys = append(o.keys, s); return nil })

@@ -220,7 +220,7 @@
     $$(".below, br", copy).forEach((b) => b.before(" "));
     let text = copy.textContent.replace(/\s+/g, " ").trim();
     if (/^-?\d{1,3}(,\d{3})+(\.\d+)?$/.test(text)) text = text.replaceAll(",", "");
-    if (/^[=+@\t\r]|^-(?!\d)/.test(text)) text = "'" + text;
+    if (/^[\p{Cf}\s]*([=+@＝＋＠]|[-－](?![\d.,]+( [A-Za-z%]+)?$))/u.test(text)) text = "'" + text;
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const addCSV = (at = document) => $$(".scroll", at).forEach((box) => {
