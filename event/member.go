@@ -15,7 +15,7 @@ type draft struct {
 	measurementOnly  bool
 	consentUnread    bool   // a consent signal was not understood
 	mmtUnread        bool   // … and it is a misspelled mmt_only, which is the sender's choice and not a person's
-	unreadAt         string // pointer of the first of them
+	unreadAt         string // pointer of the first that is no misspelled mmt_only
 	sids             []int32
 	sidsRejected     string // why gpp_sid is no list of section ids
 

@@ -51,8 +51,8 @@ var relation = regexp.MustCompile("^([A-Za-z_][A-Za-z0-9_$]*|\"[^\"\\x00-\\x1f]+
 // zone is the shape of a name of the IANA database; it needs no quoting anywhere.
 var zone = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`)
 
-// foreignZone reports whether a name that a machine reads is none of the IANA database: the machine's own zone, which is
-// another one elsewhere, and the copies of the database that Linux has beside it, which engines of SQL do not know.
+// foreignZone reports whether a name that a machine reads is none of the IANA database: the machine's own zone, which
+// is another one elsewhere, and the copies of the database that Linux has beside it, which engines of SQL do not know.
 func foreignZone(name string) bool {
 	return name == "Local" || name == "localtime" || name == "posixrules" || strings.HasPrefix(name, "posix/") ||
 		strings.HasPrefix(name, "right/")
