@@ -47,7 +47,7 @@ func TestErasedStaysErased(t *testing.T) {
 	s.stop(syscall.SIGTERM)
 	before := filepath.Join(t.TempDir(), "lake")
 	copyTree(t, filepath.Join(dir, "lake"), before)
-	s = start(t, dir, "--commit-every", "1m") // the command asks it to commit
+	s = start(t, dir, "--commit-every", "10m") // the command asks it to commit
 	sendMarked(t, s, key, "gone-2", goneHash, "")
 	sendMarked(t, s, key, "stays-2", otherHash, "")
 	if out := sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--json", "--yes"); !strings.Contains(out, `"rows":2`) && !strings.Contains(out, `"rows": 2`) {

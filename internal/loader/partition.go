@@ -122,6 +122,10 @@ func (p *partition) unreach() {
 	p.read = time.Now()
 }
 
+// mostGather is how long new frames gather at most until they are asked for, however seldom commits are: somebody may
+// ask for a commit of them. See Await. Arbitrary.
+const mostGather = 2 * time.Second
+
 // load hands the frames after the lake's own watermarks to the collector, until ctx ends or the collector gives the
 // partition up. It returns when the collector has nothing of the partition any more, or has ended: the lease holds
 // until then.
@@ -138,7 +142,7 @@ func (p *partition) load(ctx context.Context) error {
 		return err
 	}
 	go p.watch(ctx, end)
-	err = p.l.o.Stream.Follow(ctx, p.id, marks.Least()+1, p.l.o.Age/5, func(f stream.Frame) error {
+	err = p.l.o.Stream.Follow(ctx, p.id, marks.Least()+1, min(p.l.o.Age/5, mostGather), func(f stream.Frame) error {
 		select {
 		case p.l.arrivals <- arrival{a, f}:
 			return nil
