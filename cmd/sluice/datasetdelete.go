@@ -159,7 +159,7 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 		return unfinished(err)
 	}
 	if before {
-		fmt.Fprintln(cmd.ErrOrStderr(), "A server, or this command before, has deleted rows of it already. These are the rest.")
+		fmt.Fprintln(cmd.ErrOrStderr(), "A server, or this command before, has deleted rows of it. These are the rest.")
 	}
 	detail := map[string]string{"events": strconv.FormatInt(done.Rows, 10), "counts": strconv.FormatInt(done.Counts, 10)}
 	if err := noteAlone(cmd, "dataset.deleted", id, detail); err != nil {

@@ -94,7 +94,7 @@ func documentEnvironment(root *cobra.Command) {
 	})
 }
 
-// oneLine is a list in a flag. It is read as the first line of a file is: what stands behind a line break would be lost.
+// oneLine is a list in a flag. It is read as the first line of a file is: what is behind a line break would be lost.
 type oneLine struct{ pflag.Value }
 
 // Set takes a list without line breaks.

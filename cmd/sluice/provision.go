@@ -69,7 +69,8 @@ func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
 	if err == nil && made {
 		dir, _ := filepath.Abs(o.Dir)
 		fmt.Fprintf(cmd.ErrOrStderr(), "There was no service in %s: this command has made one. "+
-			"If your server has another directory, delete engine and lock in this one, and name that with --data or SLUICE_DATA.\n",
+			"If your server has another directory, delete engine and lock in this one, and name that with --data or "+
+			"SLUICE_DATA.\n",
 			cmp.Or(dir, o.Dir))
 	}
 	return e, err
