@@ -154,7 +154,7 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 	if err != nil {
 		return err
 	}
-	l, err := openSettled(cmd, lakeToRead)
+	l, err := openSettled(cmd, true, lakeToRead)
 	if err != nil && !errors.Is(err, errNotSettled) { // what the tables do not have yet is in the stream
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}

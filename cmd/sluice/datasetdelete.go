@@ -80,7 +80,7 @@ func datasetSpan(cmd *cobra.Command, id string) (keys int, has lake.Contents, er
 	if err != nil {
 		return 0, has, err
 	}
-	l, err := openSettled(cmd, lakeToRead)
+	l, err := openSettled(cmd, true, lakeToRead)
 	if err == nil {
 		has, err = l.Contents(cmd.Context(), id, time.Time{})
 	}
@@ -138,7 +138,7 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 		return failed(fmt.Errorf("the keys of %s have ended, and its rows are not all deleted; run the command again, or "+
 			"let a server finish it: %w", id, err))
 	}
-	l, err := openSettled(cmd, lakeOf)
+	l, err := openSettled(cmd, true, lakeOf)
 	if err != nil {
 		return unfinished(err)
 	}
@@ -251,7 +251,7 @@ func retentionAgreed(cmd *cobra.Command, id string, keepDays int, dryRun, asJSON
 	case !shorter:
 		fmt.Fprintln(cmd.ErrOrStderr(), "This deletes nothing.")
 	default:
-		l, err := openSettled(cmd, lakeToRead)
+		l, err := openSettled(cmd, false, lakeToRead)
 		if err == nil {
 			has, err = l.Contents(cmd.Context(), id, l.Cutoff(keep))
 		}

@@ -164,7 +164,7 @@ func ask(cmd *cobra.Command, question string, agrees func(answer string) bool) e
 
 // countErasure says what an erasure would do.
 func countErasure(cmd *cobra.Command, j *erasing, asJSON bool) error {
-	l, err := openSettled(cmd, lakeToRead)
+	l, err := openSettled(cmd, false, lakeToRead)
 	if err != nil {
 		return notErased(err)
 	}
@@ -206,7 +206,7 @@ func countErasure(cmd *cobra.Command, j *erasing, asJSON bool) error {
 // and so does a server when it starts.
 func erase(cmd *cobra.Command, j *erasing, asJSON bool) error {
 	ctx := cmd.Context()
-	loaded, err := openSettled(cmd, lakeToRead)
+	loaded, err := openSettled(cmd, false, lakeToRead)
 	if err != nil {
 		return notErased(err)
 	}
@@ -247,7 +247,7 @@ func erase(cmd *cobra.Command, j *erasing, asJSON bool) error {
 	if err := step("erase.noted"); err != nil {
 		return unfinishedErasure(err)
 	}
-	l, err := openSettled(cmd, lakeOf)
+	l, err := openSettled(cmd, false, lakeOf)
 	if err != nil {
 		return unfinishedErasure(err)
 	}

@@ -35,6 +35,24 @@ func sendMarked(t *testing.T, s *server, key, mark, hash, page string) {
 	receiptOf(t, a, err)
 }
 
+// A fault of the tables of counts stops no erasure and no export: the events come without them.
+func TestEraseWithoutCounts(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, dir, "--commit-every", "1m")
+	key, _ := provisioned(t, dir, "shop")
+	data := filepath.Join(dir, "lake", "hours", "data")
+	if err := os.RemoveAll(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(data, nil, 0o600); err != nil { // nothing can be written below it
+		t.Fatal(err)
+	}
+	sendMarked(t, s, key, "gone-1", goneHash, "")
+	sendMarked(t, s, key, "stays-1", otherHash, "")
+	wants(t, "erase", sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--yes"), "1 rows erased")
+	wants(t, "export", sluice(t, "export", "--data", dir), `"stays-1"`)
+}
+
 // What was erased stays erased: if the tables of before are put back, if frames are loaded again, and if both happen. What
 // the same person sends later is stored.
 func TestErasedStaysErased(t *testing.T) {

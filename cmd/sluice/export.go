@@ -63,7 +63,7 @@ In CSV a cell that a spreadsheet would run as a formula begins with an apostroph
 		if q.Identifier, err = oneIdentifier(named); err != nil && q.Identifier.Kind != "" {
 			return err
 		}
-		l, err := openSettled(cmd, lakeToRead)
+		l, err := openSettled(cmd, false, lakeToRead)
 		if errors.Is(err, errNotSettled) {
 			return failed(fmt.Errorf("nothing was exported, because events would be missing: %w; try again when the backlog "+
 				"is gone", err))

@@ -77,7 +77,7 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool) error {
 		if err := e.Close(); err != nil {
 			return err
 		}
-		if _, err := openSettled(cmd, lakeOf); err != nil {
+		if _, err := openSettled(cmd, true, lakeOf); err != nil {
 			return err
 		}
 		if e, err = openEngine(cmd); err != nil {

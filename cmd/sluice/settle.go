@@ -28,9 +28,9 @@ var errNotSettled = loader.ErrNotLoaded
 
 // openSettled opens the lake of --data once everything acknowledged up to now is in it. A running server does the
 // loading, is asked to do it now and waited for; without one this process loads what the stream still holds. When the
-// server does not get there, the error is errNotSettled. open is lakeToRead for a command that writes nothing itself,
-// else lakeOf.
-func openSettled(cmd *cobra.Command, open lakeOpener) (l *lake.Lake, err error) {
+// server does not get there, the error is errNotSettled. counts asks for rejections and hours, too. open is lakeToRead
+// for a command that writes nothing itself, else lakeOf.
+func openSettled(cmd *cobra.Command, counts bool, open lakeOpener) (l *lake.Lake, err error) {
 	ctx := cmd.Context()
 	err = withStream(cmd, func(e *engine.Engine, s *stream.Stream) error {
 		place, err := commandTables(cmd, e)
@@ -44,7 +44,7 @@ func openSettled(cmd *cobra.Command, open lakeOpener) (l *lake.Lake, err error) 
 		if l, err = open(ctx, place, s.ID()); err != nil {
 			return err
 		}
-		return service.AwaitLoaded(ctx, e, s, l)
+		return service.AwaitLoaded(ctx, e, s, l, counts)
 	})
 	if errors.Is(err, lake.ErrOtherStream) || errors.Is(err, lake.ErrNoWatermark) {
 		err = fmt.Errorf("%w: %w", errNotSettled, err)
@@ -87,7 +87,7 @@ func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir strin
 	if err != nil {
 		return nil, err
 	}
-	return l, loader.Await(ctx, s, l, one.Run, nil)
+	return l, loader.Await(ctx, s, l, one.Run, nil, false)
 }
 
 // reapplyErasures deletes what an old version of the tables brought back, and what a killed erasure has left.

@@ -36,10 +36,10 @@ const flushEvery = time.Second
 
 // Await returns when the lake has everything that the stream held when it was called: what comes after that is not
 // waited for. Either work does the loading, and commits the counts when it ends, or flush asks the loader elsewhere to
-// commit, whose next turn may be minutes away, and Await waits for the counts, too. Without progress of any partition
-// for awaitWithin it returns ErrNotLoaded.
+// commit, whose next turn may be minutes away. With counts Await waits for those, too. Without progress of any
+// partition for awaitWithin it returns ErrNotLoaded.
 func Await(ctx context.Context, s ends, l watermarks, work func(context.Context) error,
-	flush func(context.Context),
+	flush func(context.Context), counts bool,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -57,7 +57,7 @@ func Await(ctx context.Context, s ends, l watermarks, work func(context.Context)
 	reached, progress := map[uint8]uint64{}, time.Now()
 	var asked time.Time
 	for {
-		moved, err := look(ctx, l, goals, reached, work == nil)
+		moved, err := look(ctx, l, goals, reached, counts)
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func (s *seldom) flush(ctx context.Context) {
 func TestAwaitAsksForACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &seldom{busy: &busy{partitions: 1, begun: time.Now()}}
-		if err := Await(t.Context(), s, s, nil, s.flush); err != nil {
+		if err := Await(t.Context(), s, s, nil, s.flush, true); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(s.begun); took > 2*time.Second || s.flushed != 2 {
@@ -77,7 +77,7 @@ func TestAwaitAsksForACommit(t *testing.T) {
 func TestAwaitUnderLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 8, begun: time.Now(), commit: 5 * time.Second}
-		if err := Await(t.Context(), b, b, nil, b.flush); err != nil {
+		if err := Await(t.Context(), b, b, nil, b.flush, true); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(b.begun); took > 41*time.Second {
@@ -92,7 +92,7 @@ func TestAwaitUnderLoad(t *testing.T) {
 func TestAwaitGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &busy{partitions: 2, begun: time.Now()}
-		if err := Await(t.Context(), b, b, nil, b.flush); !errors.Is(err, ErrNotLoaded) {
+		if err := Await(t.Context(), b, b, nil, b.flush, true); !errors.Is(err, ErrNotLoaded) {
 			t.Errorf("got %v, want ErrNotLoaded", err)
 		}
 		if took := time.Since(b.begun); took < awaitWithin || took > 2*awaitWithin {

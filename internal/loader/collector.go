@@ -81,7 +81,8 @@ type arrival struct {
 // request is something that the collector is asked to do. It answers in done, which has space for the answer.
 type request struct {
 	join, leave *assignment
-	flush       bool
+	commit      bool // of what there is
+	counts      bool // with it
 	done        chan error
 }
 
@@ -180,10 +181,14 @@ func (c *collector) answer(ctx context.Context, r request) error {
 		c.assigned = slices.DeleteFunc(c.assigned, func(a *assignment) bool { return a == r.leave })
 		c.batch.drop(r.leave)
 		c.l.o.Lake.Pend(c.hours())
-	case r.flush:
+	case r.commit:
 		c.wait()
-		c.settleNow()
-		c.commit(ctx)
+		if r.counts {
+			c.settleNow()
+		}
+		if r.counts || !c.batch.empty() {
+			c.commit(ctx)
+		}
 		c.wait()
 		if len(c.assigned) == 0 {
 			return errIdle

@@ -153,7 +153,10 @@ func (l *Loader) Run(ctx context.Context) error {
 
 // Flush commits what is collected, with all counts, and returns when it is in the lake. It is an error if this process
 // loads nothing.
-func (l *Loader) Flush() error { return l.ask(request{flush: true}) }
+func (l *Loader) Flush() error { return l.ask(request{commit: true, counts: true}) }
+
+// Commit is Flush of the events alone.
+func (l *Loader) Commit() error { return l.ask(request{commit: true}) }
 
 // erased is what was erased, as of now: a batch that is decoded later than an erasure began has none of it.
 func (l *Loader) erased(ctx context.Context) (*erasure.Set, error) {

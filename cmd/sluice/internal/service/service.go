@@ -337,7 +337,7 @@ func (s *Service) Mode() string { return s.engine.Mode().String() }
 
 // Flush commits everything that was accepted, and returns when it is in the tables.
 func (s *Service) Flush(ctx context.Context) error {
-	return loader.Await(ctx, s.stream, s.lake, nil, func(context.Context) { _ = s.loader.Flush() })
+	return loader.Await(ctx, s.stream, s.lake, nil, func(context.Context) { _ = s.loader.Flush() }, true)
 }
 
 // URL is how to reach the senders' API.
@@ -369,7 +369,7 @@ func (s *Service) Run(ctx context.Context) error {
 	switch {
 	case s.Loading && !s.Hooks.NoLoader:
 		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
-		parts.Go(named("loader", func() error { return s.flushOnDemand(lower) }))
+		parts.Go(named("loader", func() error { return s.commitOnDemand(lower) }))
 	case s.Loading:
 		parts.Go(named("lake", func() error { return s.maintain(lower) }))
 	}
@@ -421,26 +421,33 @@ func (s *Service) Run(ctx context.Context) error {
 // deploy/ wait longer.
 const stopWithin = 30 * time.Second
 
-// flushTopic is the announcement by which a command asks the process that loads to commit everything now.
-const flushTopic = "flush"
+// The announcements by which a command asks the process that loads to commit now: the events, or everything.
+const commitTopic, flushTopic = "commit", "flush"
 
-// AwaitLoaded waits until the server has loaded everything, which it is asked to do at once.
-func AwaitLoaded(ctx context.Context, e *engine.Engine, s *stream.Stream, l *lake.Lake) error {
+// AwaitLoaded waits until the server has loaded all events, which it is asked to do at once, and with counts those, too.
+// Without counts a fault of their tables is none of the command's.
+func AwaitLoaded(ctx context.Context, e *engine.Engine, s *stream.Stream, l *lake.Lake, counts bool) error {
+	topic := commitTopic
+	if counts {
+		topic = flushTopic
+	}
 	return loader.Await(ctx, s, l, nil, func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a bucket may be slow; Await asks again
 		defer cancel()
-		e.Announce(ctx, flushTopic)
-	})
+		e.Announce(ctx, topic)
+	}, counts)
 }
 
-// flushOnDemand commits everything whenever a command asks for it, until ctx ends.
-func (s *Service) flushOnDemand(ctx context.Context) error {
-	stop, err := s.engine.Listen(flushTopic, s.loader.Flush)
-	if err != nil {
-		return err
+// commitOnDemand commits whenever a command asks for it, until ctx ends.
+func (s *Service) commitOnDemand(ctx context.Context) error {
+	for topic, act := range map[string]func() error{commitTopic: s.loader.Commit, flushTopic: s.loader.Flush} {
+		stop, err := s.engine.Listen(topic, act)
+		if err != nil {
+			return err
+		}
+		defer stop()
 	}
 	<-ctx.Done()
-	stop()
 	return nil
 }
 
@@ -468,7 +475,7 @@ func (s *Service) finishErasures(ctx context.Context) error {
 	}
 	var settle func(context.Context) error
 	if s.engine.Mode() == engine.External {
-		settle = func(ctx context.Context) error { return AwaitLoaded(ctx, s.engine, s.stream, s.lake) }
+		settle = func(ctx context.Context) error { return AwaitLoaded(ctx, s.engine, s.stream, s.lake, true) }
 	}
 	begun := s.Now()
 	for since := begun; ; since = s.Now().Add(-ErasureTime) {
