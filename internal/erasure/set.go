@@ -2,7 +2,6 @@ package erasure
 
 import (
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 
@@ -14,7 +13,7 @@ type Set struct {
 	summers  sync.Pool
 	erased   []erased // sorted by digest
 	spans    []span
-	kinds    map[Kind]bool    // that occur
+	kinds    []Kind           // that occur
 	latest   int64            // before of the newest, Unix seconds
 	datasets map[string]int64 // deleted ones: Before, Unix seconds
 }
@@ -33,7 +32,7 @@ type span struct {
 
 // Set makes a set of some tombstones.
 func (t *Tombstones) Set(stones []Tombstone) *Set {
-	s := &Set{kinds: map[Kind]bool{}, datasets: map[string]int64{}}
+	s := &Set{datasets: map[string]int64{}}
 	s.summers.New = func() any { return newSummer(t.secret) }
 	for i := range stones {
 		stone := &stones[i]
@@ -42,7 +41,9 @@ func (t *Tombstones) Set(stones []Tombstone) *Set {
 			continue
 		}
 		for _, k := range stone.Kinds {
-			s.kinds[k] = true
+			if !slices.Contains(s.kinds, k) {
+				s.kinds = append(s.kinds, k)
+			}
 		}
 		s.spans = append(s.spans, span{stone.Dataset, stone.Before.Unix()})
 		s.latest = max(s.latest, stone.Before.Unix())
@@ -55,7 +56,7 @@ func (t *Tombstones) Set(stones []Tombstone) *Set {
 }
 
 // Kinds are those of the identifiers.
-func (s *Set) Kinds() []Kind { return slices.Collect(maps.Keys(s.kinds)) }
+func (s *Set) Kinds() []Kind { return s.kinds }
 
 // Datasets says whether datasets were deleted.
 func (s *Set) Datasets() bool { return s != nil && len(s.datasets) > 0 }
@@ -89,7 +90,7 @@ func (s *Set) Of(r *event.Row) iter.Seq[Kind] {
 		}
 		h := s.summers.Get().(*summer)
 		defer s.summers.Put(h)
-		for k := range s.kinds {
+		for _, k := range s.kinds {
 			if id := k.Of(r); id != "" && s.has(h.digest(k, k.Fold(id)), r) && !yield(k) {
 				return
 			}

