@@ -424,8 +424,8 @@ const stopWithin = 30 * time.Second
 // The announcements by which a command asks the process that loads to commit now: the events, or everything.
 const commitTopic, flushTopic = "commit", "flush"
 
-// AwaitLoaded waits until the server has loaded all events, which it is asked to do at once, and with counts those, too.
-// Without counts a fault of their tables is none of the command's.
+// AwaitLoaded waits until the server has loaded all events, which it is asked to do at once, and with counts those,
+// too. Without counts a fault of their tables is none of the command's.
 func AwaitLoaded(ctx context.Context, e *engine.Engine, s *stream.Stream, l *lake.Lake, counts bool) error {
 	topic := commitTopic
 	if counts {
