@@ -75,7 +75,7 @@ func (d *Decoder) readConsent(name, place string, level int) bool {
 }
 
 // walkConsent notes that the member at the end of the path is a consent signal, and reads its value. What else is in
-// the value belongs to the same signal.
+// the value belongs to the same signal; only in what stands for mmt_only there can be a stronger one.
 func (d *Decoder) walkConsent(place string, level int) bool {
 	t := &d.draft
 	if place == placeMmtOnly {
@@ -95,7 +95,7 @@ func (d *Decoder) walkConsent(place string, level int) bool {
 		t.unreadAt = pointer
 	}
 	outer := d.nameless
-	d.nameless = true
+	d.nameless = outer || place != placeMmtOnly
 	ok := d.walk(level)
 	d.nameless = outer
 	return ok

@@ -25,7 +25,7 @@
 //   - mmt_only is the sender's own choice: it gives no warning, and the policy that suppresses people who opted out
 //     does not apply to it. Every restriction that comes from a consent signal counts as an opt-out there.
 //   - A consent signal under a name or in a place that we do not read restricts the event to measurement, whatever its
-//     value, null included. Names inside custom_data, identifiers and ext are not looked at.
+//     value, null included. Names inside custom_data are not looked at.
 //   - A suppressed row keeps data_set_id, event_type, times, value and currency, and cp_id where it is the dataset's
 //     id. It keeps no consent string and no gpp_sid: text and lists of numbers can hold the hash that was removed.
 package event
