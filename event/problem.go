@@ -157,6 +157,9 @@ func (d *Decoder) unknownIdentifiers() string {
 		if near := likelyField(name, parent); near != "" {
 			say = "identifiers has " + name + ", which is not read; did you mean " + near + "?"
 		}
+		if slices.Contains(says, say) {
+			continue
+		}
 		if says = append(says, say); len(says) == 4 { // enough to see what is wrong
 			break
 		}

@@ -55,7 +55,8 @@ func domainBegins(s string) bool {
 		return false
 	}
 	domain := strings.TrimRight(s[:end], ".-")
-	if pixelDensity(s[:first]) { // 2x.de is a domain like any other; 2x.min.js is the end of a file's name
+	// 2x.de is a domain like any other; 2x.min.js is the end of a file's name, and so is the version 3.6.0.min.js.
+	if pixelDensity(s[:first]) || allDigits(s[:first]) {
 		last, _, _ := strings.Cut(domain[strings.LastIndexByte(domain, '.')+1:], "-")
 		if assetExtension(last) {
 			return false

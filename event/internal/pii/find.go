@@ -79,8 +79,8 @@ func classify(s string) (c class) {
 	return c
 }
 
-// maxSearched bounds the bytes of one identifier that Inspect searches. It is twice what any identifier may hold: a
-// longer value is rejected for its shape or its length, whatever it holds.
+// maxSearched bounds the bytes of one identifier that all detectors search. It is twice what any identifier may hold: a
+// longer value is rejected for its shape or its length, whatever it holds. The rest is searched for e-mail addresses.
 const maxSearched = 4096
 
 // Inspect returns what is wrong with an identifier that has no allowed hash or UUID shape: personal data in the value
@@ -88,7 +88,12 @@ const maxSearched = 4096
 // that are rejected in any case: it only makes the answer more exact. opaque is for values that may be accepted as an
 // opaque id: these are decoded as base32 too.
 func Inspect(value string, loose, opaque bool) Finding {
-	value = value[:min(len(value), maxSearched)]
+	if len(value) > maxSearched {
+		if HoldsEmail(value) {
+			return Email
+		}
+		value = value[:maxSearched]
+	}
 	c := classify(value)
 	if f := findPlaintext(value, c, loose); f != Nothing {
 		return f

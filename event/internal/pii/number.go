@@ -1,5 +1,7 @@
 package pii
 
+import "strings"
+
 // maxGroups is the most groups of digits that any number we know is written in, and one to see that there
 // are more.
 const maxGroups = 7
@@ -19,7 +21,7 @@ type grouped struct {
 
 // findNumber looks for phone, social security and card numbers. Digits without separators do
 // not count: ids of orders and users, and times, are written that way. Nor do groups that letters touch,
-// and these are passed over as a whole.
+// and these are passed over as a whole. A slash may also part a number from what is beside it, such as a month.
 func findNumber(s string, loose bool) Finding {
 	for i := 0; i < len(s); {
 		if !isWord(s[i]) {
@@ -28,10 +30,17 @@ func findNumber(s string, loose bool) Finding {
 		}
 		if isDigit(s[i]) { // no letter is before it: the loop below would have passed it
 			end := groupsEnd(s, i)
-			if end == len(s) || !isWord(s[end]) {
+			if end == len(s) || !isWord(s[end]) || extension(s[end:]) {
 				g := readGroups(s, i)
 				if f := g.find(loose); f != Nothing {
 					return f
+				}
+				if g.sep != '/' && strings.IndexByte(g.text, '/') >= 0 {
+					for part := range strings.SplitSeq(g.text, "/") {
+						if f := findNumber(part, loose); f != Nothing {
+							return f
+						}
+					}
 				}
 			}
 			i = end
@@ -110,10 +119,19 @@ func readGroups(s string, i int) (g grouped) {
 		i = next
 	}
 	// A + after a letter is usually part of base64 or of a tag, unless a long number follows.
-	if attached && (!g.plus || g.length[0] < 10) || i < len(s) && isWord(s[i]) {
+	if attached && (!g.plus || g.length[0] < 10) ||
+		i < len(s) && isWord(s[i]) && !(g.plus && g.digits >= 10 && extension(s[i:])) {
 		g.spliced = true
 	}
 	return g
+}
+
+// extension says whether s begins as what is dialled behind a phone number: x12, ext12.
+func extension(s string) bool {
+	if len(s) > 3 && strings.EqualFold(s[:3], "ext") {
+		return isDigit(s[3])
+	}
+	return len(s) > 1 && s[0]|0x20 == 'x' && isDigit(s[1])
 }
 
 func separates(c byte) bool {

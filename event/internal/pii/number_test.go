@@ -2,12 +2,14 @@ package pii
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
 // findNumber passes over what letters touch. It must find what reading each group of digits finds.
 func TestFindNumberPassesOverNothing(t *testing.T) {
-	plain := func(s string, loose bool) Finding {
+	var plain func(s string, loose bool) Finding
+	plain = func(s string, loose bool) Finding {
 		for i := 0; i < len(s); i++ {
 			if !isDigit(s[i]) {
 				continue
@@ -16,12 +18,21 @@ func TestFindNumberPassesOverNothing(t *testing.T) {
 			if f := g.find(loose); f != Nothing {
 				return f
 			}
-			i = groupsEnd(s, i) - 1
+			end := groupsEnd(s, i)
+			touched := end < len(s) && isWord(s[end]) && !extension(s[end:])
+			if g.sep != '/' && strings.Contains(g.text, "/") && !touched && (i == 0 || !isWord(s[i-1])) {
+				for part := range strings.SplitSeq(g.text, "/") {
+					if f := plain(part, loose); f != Nothing {
+						return f
+					}
+				}
+			}
+			i = end - 1
 		}
 		return Nothing
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	const signs = "0123456789012345678902555-.- ()+/a_"
+	const signs = "0123456789012345678902555-.- ()+/ax_"
 	found := 0
 	for range 200_000 {
 		b := make([]byte, 1+r.IntN(24))
