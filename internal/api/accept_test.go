@@ -142,6 +142,7 @@ func TestLookUp(t *testing.T) {
 		"submissions/" + id + "?include=rows", "submissions/" + id + "?include=%zz", "submissions/" + id + "?include=events;",
 		"submissions/" + id + "?include=events&include=events", "stats?window=24h&window=7d", "stats?window=7d%", "stats?by=campaign;",
 		"stats?by=campaign&by=", "stats?window=7d&%zz",
+		"submissions/" + id + "?include=", "stats?window=", "stats?by",
 	} {
 		if r := s.send("GET", "/v1/"+path, ""); r.StatusCode != 400 || !strings.Contains(r.text, "INVALID_PARAMETER") {
 			t.Errorf("%s: got %d %s, want 400", path, r.StatusCode, r.text)

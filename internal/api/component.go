@@ -136,6 +136,7 @@ func errorSchema() object {
 			{"additionalProperties", object{{"type", "integer"}, {"format", "int64"}}},
 		}},
 		{"errors_truncated", flagSchema("There were more.")},
+		{"warnings", listSchema(ref("Warning"), "Unknown members of the events.")},
 		{"retryable", flagSchema("The same request may succeed later. Only with 429 and 5xx.")},
 		{"doc_url", textSchema("Where this server explains error_code, relative to its address.")},
 	})
@@ -200,7 +201,7 @@ func validationSchema() object {
 		{"accepted", countSchema("Events that would be queued.")},
 		{"rejected", countSchema("Events that would be rejected.")},
 		{"errors", listSchema(ref("Problem"), "Why, at most 100 entries.")},
-		{"warnings", listSchema(ref("Warning"), "Remarks on the others.")},
+		{"warnings", listSchema(ref("Warning"), "Remarks on the others, and unknown members of all.")},
 		{"events", listSchema(ref("ValidEvent"), "What would become of each valid event.")},
 		{"errors_truncated", flagSchema("There were more errors.")},
 		{"warnings_truncated", flagSchema("There were more warnings.")},

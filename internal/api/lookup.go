@@ -13,13 +13,9 @@ import (
 // the stream has let go of is in the store.
 func (q *request) lookUp() error {
 	missing := reject(event.NotFound, "This dataset has no such submission.")
-	include, err := q.parameter("include")
+	include, err := q.parameter("include", "", "events")
 	if err != nil {
 		return err
-	}
-	if include != "" && include != "events" {
-		return advise(event.InvalidParameter, "The parameter include cannot be read.",
-			"Use include=events, or leave it out.")
 	}
 	name := q.r.URL.Path[len(submissionPrefix):]
 	kind, id, ok := submission.ParseID(name)

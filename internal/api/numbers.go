@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -137,21 +136,15 @@ type KeyAge struct {
 
 // answerNumbers answers a sender with the numbers of its own dataset.
 func (q *request) answerNumbers() error {
-	name, err := q.parameter("window")
+	names := windowNames()
+	name, err := q.parameter("window", names[0], names...)
 	if err != nil {
 		return err
 	}
-	window, ok := pickNumbersWindow(name)
-	if !ok {
-		return advise(event.InvalidParameter, "There are no numbers for this window.",
-			"Use window=1h, 24h, 7d or 30d, or leave it out for 24h.")
-	}
-	by, err := q.parameter("by")
+	window := numbersWindows[slices.Index(names, name)]
+	by, err := q.parameter("by", "", byCampaign)
 	if err != nil {
 		return err
-	}
-	if by != "" && by != byCampaign {
-		return advise(event.InvalidParameter, "There are no numbers by this.", "Use by=campaign, or leave it out.")
 	}
 	if q.server.Numbers == nil {
 		return reject(event.Unavailable, "This server has no numbers.")
@@ -202,15 +195,6 @@ func (n Numbers) tag() (string, error) {
 
 // byCampaign is the one value of the parameter by.
 const byCampaign = "campaign"
-
-// pickNumbersWindow is the window of a name, or the first.
-func pickNumbersWindow(name string) (NumbersWindow, bool) {
-	i := slices.Index(windowNames(), cmp.Or(name, numbersWindows[0].Name))
-	if i < 0 {
-		return NumbersWindow{}, false
-	}
-	return numbersWindows[i], true
-}
 
 func windowNames() (names []string) {
 	for _, w := range numbersWindows {

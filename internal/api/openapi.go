@@ -223,7 +223,7 @@ func answerHeaders(i, status int) object {
 	early := status == http.StatusMethodNotAllowed || status == http.StatusRequestEntityTooLarge ||
 		status == http.StatusUnsupportedMediaType
 	if i == routeBatch && !early {
-		h = h.with("Preference-Applied", header("handling=strict, if the request asked for it and its events were read.",
+		h = h.with("Preference-Applied", header("handling=strict, if the request asked for it and had a key.",
 			"string"))
 	}
 	if status == http.StatusMethodNotAllowed {

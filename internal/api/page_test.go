@@ -204,6 +204,11 @@ func TestAnswersMatchTheirSchemas(t *testing.T) {
 	checked := s.post("/v1/events/validate", "["+goodEvent("")+",1,"+goodEvent(`,"privacy":{"gpp_string":"DBABLA~BVQqAAAAAgA","gpp_sid":[7]}`)+"]")
 	matches(t, compiled(t, openAPI, "/components/schemas/Validation"), checked.text)
 	matches(t, compiled(t, openAPI, "/components/schemas/Error"), s.send("GET", "/nothing", "").text)
+	misspelled := s.post("/v1/events", strings.Replace(goodEvent(""), "event_type", "event_typ", 1))
+	if !strings.Contains(misspelled.text, `"warnings":`) {
+		t.Errorf("a misspelled member: got %s, want it named", misspelled.text)
+	}
+	matches(t, compiled(t, openAPI, "/components/schemas/Error"), misspelled.text)
 	matches(t, compiled(t, openAPI, "/components/schemas/Event"), goodEvent(""))
 	foreign := s.post("/v1/events/batch", `[{"data_set_id":"other"}]`, "Prefer: handling=strict")
 	if foreign.StatusCode != 403 {

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"sluice/event"
@@ -62,9 +64,10 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 	}
 }
 
-// parameter returns the value of a query parameter, "" where there is none. A query that cannot be read is an error:
-// URL.Query leaves such parts out, and the answer would be another one than was asked for.
-func (q *request) parameter(name string) (string, error) {
+// parameter returns the value of a query parameter, which is one of those given, and absent where it is left out. A
+// query that cannot be read is an error: URL.Query leaves such parts out, and the answer would be another one than was
+// asked for.
+func (q *request) parameter(name, absent string, values ...string) (string, error) {
 	v, err := url.ParseQuery(q.r.URL.RawQuery)
 	switch {
 	case err != nil:
@@ -72,8 +75,13 @@ func (q *request) parameter(name string) (string, error) {
 			"Write name=value, joined with &. Percent-encode %, ;, & and + inside a value.")
 	case len(v[name]) > 1:
 		return "", advise(event.InvalidParameter, "The parameter "+name+" is there more than once.", "Send it once.")
+	case len(v[name]) == 0:
+		return absent, nil
+	case !slices.Contains(values, v[name][0]):
+		return "", advise(event.InvalidParameter, "The parameter "+name+" has a value that is not known.",
+			"Use "+name+"="+strings.Join(values, " or ")+", or leave it out.")
 	}
-	return v.Get(name), nil
+	return v[name][0], nil
 }
 
 // ServeHTTP answers one request.
