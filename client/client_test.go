@@ -79,4 +79,18 @@ func TestStatusAndSchema(t *testing.T) {
 	if schema, err := c.Schema(t.Context()); err != nil || string(schema) != `{"$schema":"x"}` {
 		t.Errorf("Schema: got %s, %v", schema, err)
 	}
+	// A page of what is between, or the answer to another question, is no answer.
+	for _, foreign := range []string{"<html>Welcome</html>", `{}`, `{"submission_id":"batch.2"}`, "null"} {
+		s.answer = func(_ int, w http.ResponseWriter, _ *http.Request) bool {
+			fmt.Fprint(w, foreign)
+			return true
+		}
+		_, err := c.Status(t.Context(), "batch.1")
+		_, statsErr := c.Stats(t.Context(), "")
+		for _, err := range []error{err, statsErr} {
+			if err == nil || !strings.Contains(err.Error(), "not the service's own") {
+				t.Errorf("%s: got %v", foreign, err)
+			}
+		}
+	}
 }

@@ -47,6 +47,12 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// JudgesEvents says whether the service rejected the events, each for what it is. A 400 without a code is not the
+// service's, and one for the whole body says nothing about an event: the same events can be accepted later.
+func (e *Error) JudgesEvents() bool {
+	return e.Status == 400 && e.Code != "" && e.Code != event.MalformedJSON
+}
+
 // KeyRejected says whether the service rejected the key, or the key's use for this dataset.
 func (e *Error) KeyRejected() bool { return e.Status == 403 || e.Status == 401 }
 
@@ -60,7 +66,11 @@ type GiveUpError struct {
 
 // Error says how often the request was tried, why not again, and how the last try ended.
 func (e *GiveUpError) Error() string {
-	return fmt.Sprintf("gave up after %d tries, %s: %v", e.Attempts, e.Reason, e.Err)
+	tries := "1 try"
+	if e.Attempts != 1 {
+		tries = strconv.Itoa(e.Attempts) + " tries"
+	}
+	return fmt.Sprintf("gave up after %s, %s: %v", tries, e.Reason, e.Err)
 }
 
 // Unwrap is the last try's error.

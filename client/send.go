@@ -55,7 +55,7 @@ func (c *Client) sendAll(ctx context.Context, bodies [][]byte, maxEvents, maxByt
 			}
 			receipts = append(receipts, *receipt)
 			failed.add(receipt.Rejected, receipt.Problems, receipt.Truncated)
-		} else if e, ok := errors.AsType[*Error](err); ok && e.Status == 400 && e.Code != event.MalformedJSON {
+		} else if e, ok := errors.AsType[*Error](err); ok && e.JudgesEvents() {
 			shift(e.Problems, from)
 			failed.add(to-from, e.Problems, e.Truncated)
 		} else {

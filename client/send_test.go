@@ -156,6 +156,20 @@ func TestSendBatchStopsAtARejectedKey(t *testing.T) {
 	}
 }
 
+// A 400 of what is between says nothing about the events: they are unsent, not rejected.
+func TestForeignRejection(t *testing.T) {
+	s := &service{answer: func(n int, w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(400)
+		fmt.Fprint(w, "<html>Request blocked.</html>")
+		return true
+	}}
+	_, err := start(t, s, Options{}).SendBatch(t.Context(), purchases(1500))
+	failed, ok := errors.AsType[*BatchError](err)
+	if !ok || failed.Rejected != 0 || len(failed.Unsent) != 1 || failed.Unsent[0].From != 0 || failed.Unsent[0].To != 1500 {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestSubmitRejectsTooMuch(t *testing.T) {
 	s := &service{}
 	_, err := start(t, s, Options{}).Submit(t.Context(), Request{Body: make([]byte, MaxBytes+1)})

@@ -105,5 +105,5 @@ func (c *Client) stats(ctx context.Context, window string, query url.Values) (*S
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	return readJSON[Stats](ctx, c, path, "the numbers")
+	return readJSON(ctx, c, path, "the numbers", func(s *Stats) bool { return s.DatasetID != "" })
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -44,7 +45,8 @@ func (c *Client) StatusEvents(ctx context.Context, submissionID string) (*Submis
 }
 
 func (c *Client) status(ctx context.Context, id, query string) (*Submission, error) {
-	return readJSON[Submission](ctx, c, "/v1/submissions/"+url.PathEscape(id)+query, "the submission")
+	return readJSON(ctx, c, "/v1/submissions/"+url.PathEscape(id)+query, "the submission",
+		func(s *Submission) bool { return s.SubmissionID == id })
 }
 
 // Schema is the service's JSON Schema of an event.
@@ -52,6 +54,9 @@ func (c *Client) Schema(ctx context.Context) ([]byte, error) {
 	a, err := c.read(ctx, "/v1/schema/events")
 	if err != nil {
 		return nil, err
+	}
+	if !json.Valid(a.body) {
+		return nil, errors.New("client: read the schema: the answer is not the service's own")
 	}
 	return a.body, nil
 }
@@ -65,15 +70,16 @@ func (c *Client) read(ctx context.Context, path string) (a *answer, err error) {
 	return a, err
 }
 
-// readJSON is read for an answer in JSON; what names it in an error.
-func readJSON[T any](ctx context.Context, c *Client, path, what string) (*T, error) {
+// readJSON is read for an answer in JSON; what names it in an error, and ours says whether it can be the service's:
+// what is between may answer, too.
+func readJSON[T any](ctx context.Context, c *Client, path, what string, ours func(*T) bool) (*T, error) {
 	a, err := c.read(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	v := new(T)
-	if err := json.Unmarshal(a.body, v); err != nil {
-		return nil, fmt.Errorf("client: read %s: %w", what, err)
+	if err := json.Unmarshal(a.body, v); err != nil || !ours(v) {
+		return nil, fmt.Errorf("client: read %s: the answer is not the service's own", what)
 	}
 	return v, nil
 }

@@ -317,6 +317,108 @@ func TestGrownFile(t *testing.T) {
 	s.check(t, 300, none)
 }
 
+// A finished file that was only touched is not sent again, and a corrected one not a second time: rows that it still
+// has would be stored twice. New rows under the old name are a new file.
+func TestFinishedFileThatChanges(t *testing.T) {
+	s := &store{}
+	url := newLoopback(t, s)
+	path := tempCSV(t, 1000, every(10))
+	if code, _, words := uploadTo(t, url, path); code != exitRejected {
+		t.Fatalf("exit code %d\n%s", code, words)
+	}
+	before := s.sent()
+	must(t, os.Chtimes(path, time.Now(), time.Now().Add(time.Hour)))
+	for _, flags := range [][]string{nil, {"--restart"}} {
+		if code, out, words := uploadTo(t, url, path, flags...); code != exitRejected ||
+			!strings.Contains(out, `"rows":1000,"accepted":900,"rejected":100`) {
+			t.Errorf("a touched file, %v: exit code %d\n%s%s", flags, code, out, words)
+		}
+	}
+
+	data, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, bytes.ReplaceAll(data, []byte("bought"), []byte("purchase")), 0o600))
+	for _, flags := range [][]string{nil, {"--restart"}} {
+		code, _, words := uploadTo(t, url, path, flags...)
+		if code != exitUsage || !strings.Contains(words, "was uploaded before and has changed since") {
+			t.Errorf("a corrected file, %v: exit code %d\n%s", flags, code, words)
+		}
+	}
+	if s.sent() != before {
+		t.Error("rows were sent a second time")
+	}
+	s.check(t, 1000, every(10))
+
+	must(t, os.WriteFile(path, bytes.ReplaceAll(data, []byte("EUR,"), []byte("EUR,new")), 0o600))
+	if code, out, words := uploadTo(t, url, path); code != exitRejected || !strings.Contains(out, `"accepted":900`) {
+		t.Errorf("new rows: exit code %d\n%s%s", code, out, words)
+	}
+	if len(s.stored) != 1800 {
+		t.Errorf("%d different rows are stored, want 1800", len(s.stored))
+	}
+	must(t, os.WriteFile(path, bytes.ReplaceAll(data, []byte("bought"), []byte("purchase")), 0o600))
+	if code, _, words := uploadTo(t, url, path, "--again"); code != exitOK {
+		t.Errorf("--again: exit code %d\n%s", code, words)
+	}
+}
+
+// What is written must not destroy what is read.
+func TestFilesThatAreOne(t *testing.T) {
+	s := &store{}
+	url := newLoopback(t, s)
+	path := tempCSV(t, 10, none)
+	data, err := os.ReadFile(path)
+	must(t, err)
+	link := path + ".link"
+	must(t, os.Symlink(path, link))
+	for _, flags := range [][]string{
+		{"--rejected", path}, {"--checkpoint", path}, {"--rejected", link}, {"--rejected", path + ".checkpoint"},
+		{"--checkpoint", path + ".x", "--rejected", path + ".x"},
+	} {
+		code, _, words := uploadTo(t, url, path, flags...)
+		if code != exitUsage || !strings.Contains(words, "are one file") {
+			t.Errorf("%v: exit code %d\n%s", flags, code, words)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, data) {
+			t.Fatalf("%v: the rows are damaged, %v", flags, err)
+		}
+	}
+	if s.sent() != 0 {
+		t.Error("something was sent")
+	}
+}
+
+// A 400 of what is between stops the upload: it says nothing about the rows.
+func TestForeignRejection(t *testing.T) {
+	s := &store{fail: func(_ int, w http.ResponseWriter) bool {
+		w.WriteHeader(400)
+		io.WriteString(w, "<html>Request blocked.</html>")
+		return true
+	}}
+	path := tempCSV(t, 10, none)
+	url := newLoopback(t, s)
+	code, _, words := uploadTo(t, url, path)
+	if code != exitUnreachable || !strings.Contains(words, "Correct the cause") {
+		t.Errorf("exit code %d\n%s", code, words)
+	}
+	s.mu.Lock()
+	s.fail = nil
+	s.mu.Unlock()
+	if code, _, words := uploadTo(t, url, path); code != exitOK {
+		t.Errorf("the second run: exit code %d\n%s", code, words)
+	}
+	s.check(t, 10, none)
+}
+
+func TestUploadFlagsThatCannotBe(t *testing.T) {
+	path := tempCSV(t, 10, none)
+	for _, args := range [][]string{{"--timeout", "0s"}, {"--give-up-after", "-1s"}, {"-", "--checkpoint", path + ".c"}} {
+		if code, _, words := uploadTo(t, newLoopback(t, &store{}), path, args...); code != exitUsage {
+			t.Errorf("%v: exit code %d\n%s", args, code, words)
+		}
+	}
+}
+
 // What is added while a file is read is not sent, and that is said.
 func TestFileThatGrowsMeanwhile(t *testing.T) {
 	path := tempCSV(t, 1000, none)

@@ -45,6 +45,9 @@ some seconds after its receipt. The exit code does not depend on the numbers.`,
 			if err != nil {
 				return failure(cmd.Context(), err)
 			}
+			if p.dataset != "" && p.dataset != s.DatasetID {
+				return exit(exitUsage, fmt.Errorf("the key is for %s, not for %s", s.DatasetID, p.dataset))
+			}
 			if p.json {
 				return json.NewEncoder(p.stdout).Encode(s)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ FILE.rejected.ndjson with line, code, field and hint, never with their values; t
 
 FILE.checkpoint remembers which batches are stored. Run the same command again after an interruption and it
 continues where it stopped; a batch that was under way is stored once. A finished file is not sent a second time
-unless --again says so.
+unless --again says so, nor is a corrected one: upload the corrected rows as a file of their own. Standard input
+cannot be resumed.
 
 Columns of a csv or tsv file fill the fields of the same name. Others are named by --map, plain e-mail and IPv4
 addresses by --hash:
@@ -66,6 +68,10 @@ func (f *uploadFlags) check(files []string) error {
 		return errors.New("--batch must be from 1 to 1000")
 	case f.Parallel < 1 || f.Parallel > 64:
 		return errors.New("--parallel must be from 1 to 64")
+	case f.Checkpoint != "" && slices.Contains(files, "-"):
+		return errors.New("--checkpoint is for files: standard input cannot be read a second time")
+	case f.timeout <= 0 || f.giveUp <= 0:
+		return errors.New("--timeout and --give-up-after must be more than 0")
 	case len(files) > 1 && (f.Checkpoint != "" || f.Rejected != ""):
 		return errors.New("--checkpoint and --rejected are for one file")
 	case f.compress != "auto" && f.compress != "gzip" && f.compress != "zstd" && f.compress != "none":

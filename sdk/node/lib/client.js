@@ -82,7 +82,7 @@ class Client {
         for (const entry of [...receipt.problems, ...receipt.warnings]) entry.index += from;
         receipts.push(receipt);
       } catch (error) {
-        if (error instanceof ServiceError && error.status === 400 && error.code !== "MALFORMED_JSON") {
+        if (error instanceof ServiceError && error.status === 400 && error.code && error.code !== "MALFORMED_JSON") {
           add(to - from, error.problems, error.truncated, from);
         } else {
           failed.unsent.push({ from, to: bodies.length, error });

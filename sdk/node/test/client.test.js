@@ -91,6 +91,13 @@ test("a batch of which nothing is valid", async (t) => {
   assert.deepEqual([error.rejected, error.receipts.length, error.receipts[0].first], [1000, 1, 1000]);
 });
 
+// A 400 of what is between says nothing about the events.
+test("a foreign rejection", async (t) => {
+  const service = await start(t, (n, _, response) => fail(response, 400));
+  const error = await open(service.url).sendBatch(Array(1500).fill(purchase())).catch((e) => e);
+  assert.deepEqual([error.rejected, error.unsent.map(({ from, to }) => [from, to])], [0, [[0, 1500]]]);
+});
+
 test("what was not sent", async (t) => {
   const service = await start(t, (n, _, response) => n === 2 && fail(response, 403, "INVALID_API_KEY"));
   const error = await open(service.url).sendBatch(Array(3000).fill(purchase())).catch((e) => e);

@@ -146,6 +146,14 @@ class TestClient(unittest.TestCase):
         e = raised.exception
         self.assertEqual((e.rejected, len(e.receipts), e.receipts[0].first), (1000, 1, 1000))
 
+    def test_foreign_rejection(self):
+        """A 400 of what is between says nothing about the events."""
+        service = StandIn(self, lambda n, handler: handler.fail(400))
+        with self.assertRaises(BatchError) as raised:
+            opened(service.url).send_batch([purchase()] * 1500)
+        e = raised.exception
+        self.assertEqual((e.rejected, [(u.start, u.stop) for u in e.unsent]), (0, [(0, 1500)]))
+
     def test_what_was_not_sent(self):
         service = StandIn(self, lambda n, handler: n == 2 and handler.fail(403, "INVALID_API_KEY"))
         with self.assertRaises(BatchError) as raised:

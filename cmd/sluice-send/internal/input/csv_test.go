@@ -103,6 +103,19 @@ func TestMappingWritesEvents(t *testing.T) {
 	}
 }
 
+// The service takes a row's event_id where its id is empty: a file may have both.
+func TestMappingKeepsBothIDs(t *testing.T) {
+	m := bound(t, &Mapping{Dataset: "spring"}, "id", "event_id", "timestamp", "event_type", "ifa")
+	if len(m.Unused) > 0 {
+		t.Errorf("got unused %q", m.Unused)
+	}
+	got, fault := m.appendEvent(nil, [][]byte{nil, []byte("e7"), []byte("1794657600"), []byte("purchase"), []byte("x")})
+	want := `{"event_id":"e7","timestamp":1794657600,"event_type":"purchase","data_set_id":"spring","identifiers":{"ifa":"x"}}`
+	if fault != nil || !same(t, got, want) {
+		t.Errorf("got\n%s, %v, want\n%s", got, fault, want)
+	}
+}
+
 func TestMappingRejectsRows(t *testing.T) {
 	m := bound(t, &Mapping{Hash: map[string]string{"email": "email_sha256"}, Dataset: "d"}, "timestamp", "event_type", "email")
 	for record, want := range map[string]string{

@@ -33,7 +33,7 @@ type Member struct {
 }
 
 var members = map[string]Member{
-	"id": {"id", "", text}, "event_id": {"id", "", text},
+	"id": {"id", "", text}, "event_id": {"event_id", "", text},
 	"data_set_id": {"data_set_id", "", text}, "timestamp": {"timestamp", "", instant},
 	"event_type":        {"event_type", "", text},
 	"custom_event_name": {"custom_event_name", "", text}, "source": {"source", "", text}, "cp_id": {"cp_id", "", text},

@@ -48,6 +48,12 @@ func identify(f *os.File) (identity, error) {
 	return identity{size, info.ModTime().UnixNano(), head, hex.EncodeToString(h.Sum(nil))}, nil
 }
 
+// same says whether two files are one, though one of them may have been written again.
+func (id identity) same(other identity) bool {
+	id.Modified = other.Modified
+	return id == other
+}
+
 // grownInto says whether f is the file of id with something added to its end.
 func (id identity) grownInto(f *os.File) (bool, error) {
 	info, err := f.Stat()
@@ -77,6 +83,8 @@ type header struct {
 	// StartedAt is the service's clock when the upload began. Rows are judged by it on every resumption too: judged by a
 	// later clock a batch could lose a row, and would no longer be the batch that was sent before.
 	StartedAt int64 `json:"started_at"`
+	// Rows is a sample of the file's rows, by which a corrected file is told from a new one.
+	Rows sketch `json:"rows,omitempty"`
 	// Salt is random: an Idempotency-Key that follows from the rows alone would let everybody who has the disk of the
 	// service compare guesses of a row with what is kept of it.
 	Salt string `json:"salt"`
@@ -288,21 +296,23 @@ func (c *checkpoint) fits(want header, now time.Time) error {
 	h := c.header
 	switch {
 	case h.Identity != want.Identity:
-		return errors.New("the file has changed since its upload was interrupted")
+		return errors.New("the file has changed since its upload was interrupted; undo that and run again to go on")
 	case h.URL != want.URL:
-		return errors.New("the interrupted upload went to " + h.URL)
+		return errors.New("the interrupted upload went to " + h.URL + "; run again with that address to go on")
 	case h.Dataset != want.Dataset:
-		return errors.New("the interrupted upload was for another --dataset")
+		return errors.New("the interrupted upload was for another --dataset; run again with that to go on")
 	case h.Format != want.Format || h.Delimiter != want.Delimiter:
-		return errors.New("the interrupted upload read the file with another --format or --delimiter")
+		return errors.New("the interrupted upload read the file with another --format or --delimiter; run again with " +
+			"those to go on")
 	case !sameMapping(h.Mapping, want.Mapping):
-		return errors.New("the interrupted upload had another --map, --hash or --set")
+		return errors.New("the interrupted upload had another --map, --hash or --set; run again with those to go on")
 	case h.BatchRows != want.BatchRows || h.BatchSize != want.BatchSize:
-		return fmt.Errorf("the interrupted upload had batches of %d rows and %d bytes: another size would send rows twice",
-			h.BatchRows, h.BatchSize)
+		return fmt.Errorf("the interrupted upload had batches of %d rows and %d bytes, and another size would send rows "+
+			"twice; run again with --batch %[1]d to go on", h.BatchRows, h.BatchSize)
 	case now.Sub(time.Unix(c.lastTime, 0)) > keptKeys:
-		return errors.New("the upload was interrupted more than 48 hours ago: the service may have forgotten which batches " +
-			"were under way, and could store their rows twice")
+		return errors.New("the upload was interrupted more than 48 hours ago: the service may have forgotten which " +
+			"batches were under way, and could store their rows twice. Compare with sluice-send stats, and upload what " +
+			"is missing as a file of its own")
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -121,16 +123,21 @@ type Stopped struct {
 
 // Error says how far the upload came, why it stopped and how to continue.
 func (s *Stopped) Error() string {
-	again := "Run the same command again to continue."
+	why, again := s.Err.Error(), "Run the same command again to continue."
+	e, answered := errors.AsType[*client.Error](s.Err)
+	switch {
+	case errors.Is(s.Err, context.Canceled):
+		why = "interrupted"
+	case answered && e.Status == http.StatusRequestEntityTooLarge:
+		again = "Let what is between here and the service take requests of 5 MB. Then run the same command again to continue."
+	case answered && e.Status < 500:
+		again = "Correct the cause, then run the same command again to continue."
+	}
 	if !s.Resumable {
 		again = "A stream cannot be resumed: rows sent before stay stored."
 	}
-	why := s.Err.Error()
-	if errors.Is(s.Err, context.Canceled) {
-		why = "interrupted"
-	}
-	return fmt.Sprintf("%s: stopped with %d rows stored and %d rejected: %s\n%s", s.File, s.Accepted, s.Rejected, why,
-		again)
+	return fmt.Sprintf("%s: stopped with %d rows confirmed as stored and %d rejected: %s\n%s", s.File, s.Accepted,
+		s.Rejected, why, again)
 }
 
 // Unwrap is why it stopped.
@@ -144,6 +151,7 @@ type job struct {
 	header  header // of the checkpoint
 	journal *journal
 	cutter  *input.Cutter
+	before  sketch       // of the finished upload of a file with this name
 	first   *input.Batch // read already, to learn the dataset; nil: none
 	count   counts
 	resumed int // rows accounted for by earlier runs
@@ -182,6 +190,9 @@ func (j *job) prepare() error {
 		}
 		j.journal.rows = appendFile{path: j.rowsPath(), head: j.in.Header()}
 	}
+	if err := j.separate(); err != nil {
+		return usage(err)
+	}
 	if err := j.remember(); err != nil {
 		j.journal.Close()
 		return err
@@ -191,6 +202,35 @@ func (j *job) prepare() error {
 		return usage(err)
 	}
 	return nil
+}
+
+// separate says if two of the files are one: what is written would destroy what is read.
+func (j *job) separate() error {
+	names := []string{j.rejectedPath()}
+	if j.o.KeepRows {
+		names = append(names, j.rowsPath())
+	}
+	if !j.in.Stream() {
+		names = append(names, j.file, j.checkpointPath())
+	}
+	for i, name := range names {
+		for _, other := range names[:i] {
+			a, errA := os.Stat(name)
+			b, errB := os.Stat(other)
+			if filepath.Clean(name) == filepath.Clean(other) || errA == nil && errB == nil && os.SameFile(a, b) {
+				return fmt.Errorf("%s and %s are one file: the rows, the rejected rows and the checkpoint need one each",
+					name, other)
+			}
+		}
+	}
+	return nil
+}
+
+func (j *job) checkpointPath() string {
+	if j.o.Checkpoint != "" {
+		return j.o.Checkpoint
+	}
+	return j.file + ".checkpoint"
 }
 
 func (j *job) rejectedPath() string {
@@ -233,13 +273,12 @@ func (j *job) remember() (err error) {
 	if h.Identity, err = identify(j.in.OS); err != nil {
 		return usage(err)
 	}
-	path := j.o.Checkpoint
-	if path == "" {
-		path = j.file + ".checkpoint"
-	}
+	path := j.checkpointPath()
 	create := func() error {
-		j.journal.checkpoint, err = createCheckpoint(path, *h)
-		return err
+		if j.journal.checkpoint, err = createCheckpoint(path, *h); err != nil {
+			return usage(err)
+		}
+		return nil
 	}
 	old, err := openCheckpoint(path)
 	switch {
@@ -249,6 +288,9 @@ func (j *job) remember() (err error) {
 		return usage(err)
 	}
 	was := old.header
+	if old.done && was.Identity.same(h.Identity) {
+		h.Identity = was.Identity // it was only written again
+	}
 	other := was.Identity != h.Identity || was.URL != h.URL || h.Dataset != "" && h.Dataset != was.Pinned
 	if grown, err := was.Identity.grownInto(j.in.OS); err != nil || old.done && grown && !j.o.Again {
 		_ = old.Close()
@@ -256,18 +298,20 @@ func (j *job) remember() (err error) {
 			fmt.Errorf("%s has grown since it was uploaded. Upload the new rows alone, or with --again all of them a "+
 				"second time", j.file)))
 	}
-	if old.done && other || j.o.Restart || j.o.Again {
+	if old.done && other || j.o.Restart && !old.done || j.o.Again {
 		_ = old.Close() // it is written anew
 		if !j.o.Again {
 			h.Salt = was.Salt // batches that are stored have the keys of before
+			if old.done && old.total.Accepted > 0 && was.URL == h.URL && (h.Dataset == "" || h.Dataset == was.Pinned) {
+				j.before = was.Rows
+			}
 		}
 		return j.begin(create)
 	}
 	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {
 		_ = old.Close()
-		return usage(fmt.Errorf("%s: %w.\n%d of its rows are stored. Undo the change and run again to go on; --restart "+
-			"begins anew, --checkpoint names another checkpoint",
-			j.file, fits, old.total.Accepted))
+		return usage(fmt.Errorf("%s: %w.\n%d of its rows are confirmed as stored, and more may be. --restart begins anew "+
+			"and may store these twice; --checkpoint names another checkpoint", j.file, fits, old.total.Accepted))
 	}
 	j.journal.checkpoint, j.header = old, old.header
 	return j.resume(old)
@@ -294,6 +338,11 @@ func (j *job) begin(create func() error) error {
 		if err := j.readThrough(); err != nil {
 			return usage(fmt.Errorf("%s: %w\nNothing was sent", j.file, err))
 		}
+		if j.header.Rows.shares(j.before) {
+			return usage(fmt.Errorf("%s was uploaded before and has changed since: rows that it still has would be stored "+
+				"twice. Upload the new or corrected rows as a file of their own (--rejected-rows writes one), or with --again "+
+				"all rows a second time", j.file))
+		}
 	}
 	h := &j.header
 	j.cutter = &input.Cutter{Rows: j.in.Rows, MaxRows: h.BatchRows, MaxBytes: h.BatchSize}
@@ -313,14 +362,16 @@ func (j *job) begin(create func() error) error {
 	return create()
 }
 
-// readThrough finds faults of the file's structure, in constant memory and without a look at the rows.
+// readThrough finds faults of the file's structure and samples its rows, in constant memory.
 func (j *job) readThrough() error {
 	for {
-		if _, err := j.in.Rows.Next(); errors.Is(err, io.EOF) {
+		row, err := j.in.Rows.Next()
+		if errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return err
 		}
+		j.header.Rows.add(j.header.Salt, row.Data)
 	}
 	if j.in.Packed {
 		// A decompressor cannot go back; the file is opened a second time.

@@ -132,7 +132,7 @@ func (j *job) send(ctx context.Context, p *Preparer, b *input.Batch) (*result, e
 			continue
 		}
 		e, ok := errors.AsType[*client.Error](err)
-		if !ok || e.Status != 400 || e.Code == event.MalformedJSON {
+		if !ok || !e.JudgesEvents() {
 			return nil, err
 		}
 		r.rejected = append(r.rejected, name(req.Lines, nil, e.Problems, e.Code, e.Message)...)
@@ -228,7 +228,7 @@ func name(lines []int64, accepted []bool, ps []event.Error, code event.Code, mes
 // Ask lets the service judge rows that passed here. It stores nothing and returns the rows that the service rejects.
 func Ask(ctx context.Context, c *client.Client, req Request) ([]RejectedRow, error) {
 	v, err := c.ValidateRemote(ctx, req.Body)
-	if e, ok := errors.AsType[*client.Error](err); ok && e.Status == 400 {
+	if e, ok := errors.AsType[*client.Error](err); ok && e.JudgesEvents() {
 		return name(req.Lines, nil, e.Problems, e.Code, e.Message), nil
 	}
 	if err != nil {

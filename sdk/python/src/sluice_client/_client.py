@@ -120,7 +120,7 @@ class Client:
                 problems += receipt.problems
                 truncated |= receipt.truncated
             except Exception as error:
-                if isinstance(error, ServiceError) and error.status == 400 and error.code != "MALFORMED_JSON":
+                if isinstance(error, ServiceError) and error.status == 400 and error.code not in ("", "MALFORMED_JSON"):
                     rejected += stop - start
                     problems += _shift(error.problems, start)
                     truncated |= error.truncated
