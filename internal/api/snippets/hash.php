@@ -1,4 +1,7 @@
 <?php
 $address = trim(' Test@Example.com ');
-$address = function_exists('mb_strtolower') ? mb_strtolower($address, 'UTF-8') : strtolower($address);
+if (preg_match('/[^ -~]/', $address) && !extension_loaded('mbstring')) {
+    throw new RuntimeException('This address has letters beyond ASCII: install mbstring.');
+}
+$address = extension_loaded('mbstring') ? mb_strtolower($address, 'UTF-8') : strtolower($address);
 echo hash('sha256', $address), "\n";

@@ -1,1 +1,2 @@
+# tr lowers ASCII letters only
 printf %s ' Test@Example.com ' | tr -d '[:space:]' | tr '[:upper:]' '[:lower:]' | sha256sum | cut -c1-64
