@@ -85,7 +85,8 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/timestamp", Type: "integer", Required: true,
-		Meaning: "When it happened, in whole Unix seconds. Milliseconds are understood, converted and warned about.",
+		Meaning: "When it happened, in whole Unix seconds. From 1e11 to below 1e14 it is taken for milliseconds, " +
+			"converted and warned about.",
 		Example: `1794700800`,
 	},
 	{
@@ -104,7 +105,9 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/identifiers/ifa", Type: "string",
-		Meaning: "Advertising id of a phone or a television: a UUID, or a hash of it.",
+		Meaning: "Advertising id of a phone or a television: a UUID, or a hash of it with 32, 40 or 64 hexadecimal " +
+			"digits. Another token is accepted with a warning: 8 to 128 letters, digits, dots, hyphens and underscores, " +
+			"among them a letter and a digit.",
 		Example: `"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"`,
 	},
 	{
@@ -114,7 +117,8 @@ var fieldTable = []FieldInfo{
 	},
 	{
 		Pointer: "/identifiers/partner_id", Type: "string", MaxBytes: 2048,
-		Meaning: "An opaque id of your own, best under 512 characters. It does not count as an identifier.",
+		Meaning: "An opaque id of your own: printable ASCII without spaces, best under 512 characters. " +
+			"It does not count as an identifier.",
 		Example: `"crm-8f14e45f"`,
 	},
 	{

@@ -157,7 +157,7 @@ func newGuide() *guide {
 // guideParameters are all that a request may have, as the OpenAPI document has them, and what HTTP itself brings.
 func guideParameters() []guideHeader {
 	out := []guideHeader{
-		{"Authorization", "header", "every path with a key", "Bearer and the dataset's key."},
+		{"Authorization", "header", "every path with a key", "Bearer and the dataset's key, or the key alone."},
 		{"Content-Type", "header", "every POST", "application/json, with any parameters, or left out."},
 		{"Content-Encoding", "header", "every POST", "gzip or zstd, or left out."},
 	}

@@ -99,7 +99,8 @@ func parameters(i int) []object {
 	header := func(name, description string, schema object) object {
 		return parameter("header", name, description, schema)
 	}
-	params := []object{header("X-Request-Id", "An id of yours for this request; the answer repeats it.",
+	params := []object{header("X-Request-Id", "An id of yours for this request, which the answer repeats: "+
+		"1 to 128 letters, digits, dots, hyphens and underscores. Any other is replaced.",
 		object{{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,128}$"}})}
 	switch i {
 	case routeEvents, routeBatch:
