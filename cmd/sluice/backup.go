@@ -63,7 +63,7 @@ are the Idempotency-Keys that the stream knows. What was erased is not in it. Ta
 copy the bucket, or use sluice lake copy.
 
 To move a service, stop its server, make the backup with --final, and restore it at the new place. From then on
-the data directory --data refuses to serve: the service goes on at the new place alone, and cursors of the feed
+no server starts on the data directory --data: the service goes on at the new place alone, and cursors of the feed
 are valid there. To go on in the old directory after all, run sluice backup --undo-final.
 
 The backup holds personal data and the secret of submission ids: only its owner can read it.`,
@@ -73,7 +73,7 @@ The backup holds personal data and the secret of submission ids: only its owner 
 		Args: cobra.MaximumNArgs(1),
 	}
 	cmd.Flags().BoolVar(&final, "final", false,
-		"the service moves: the data directory refuses to serve from now on; the server must be stopped")
+		"the service moves: no server starts on the data directory from now on; stop the server first")
 	cmd.Flags().BoolVar(&undo, "undo-final", false,
 		"let the data directory of a final backup serve again, and back nothing up")
 	cmd.MarkFlagsMutuallyExclusive("final", "undo-final")

@@ -16,12 +16,12 @@ import (
 	"sluice/internal/version"
 )
 
-// Exit codes, documented in docs/operate.md and in `sluice help`.
+// Exit codes, documented in docs/flags.md and in `sluice help`.
 const (
 	exitOK       = 0
 	exitFailed   = 1 // it was tried and did not work
 	exitUsage    = 2 // the command line is wrong
-	exitNotFound = 3 // the dataset, key or thing named does not exist
+	exitNotFound = 3 // the dataset, key, reader, table, import or identifier that was named does not exist
 	exitVersions = 4 // it was erased from the tables, and the bucket keeps versions of what was deleted
 )
 
@@ -87,7 +87,9 @@ Then:        sluice serve            runs the service in ./sluice-data
 
 Flags of serve, and the global ones (--data, --nats, ...), can be set by an environment
 variable: --listen is SLUICE_LISTEN.
-Exit codes: 0 done · 1 failed · 2 wrong command line · 3 no such dataset, key or reader`,
+Exit codes: 0 done · 1 failed, or a check found something · 2 wrong command line ·
+3 no such dataset, key, reader, table or suppression entry · 4 deleted from the tables, and the
+bucket keeps versions`,
 		Version:       version.Number,
 		SilenceUsage:  true,
 		SilenceErrors: true,
