@@ -12,7 +12,7 @@ import (
 
 	"sluice/internal/alarm"
 	"sluice/internal/dataset"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // BenchmarkWatching shows what operators cost senders: as many batches as two cores take, by turns with nobody looking
@@ -22,7 +22,7 @@ func BenchmarkWatching(b *testing.B) {
 	s := openService(b)
 	s.dataset(dataset.Spec{ID: "shop"})
 	const batch = 100
-	body := string(traffic.New(traffic.Standard, 1).AppendBatch(nil, "shop", time.Now().Unix(), batch))
+	body := string(traffictest.New(traffictest.Standard, 1).AppendBatch(nil, "shop", time.Now().Unix(), batch))
 	round := func(watched bool) (events int64, used time.Duration) {
 		ctx, cancel := context.WithTimeout(b.Context(), 3*time.Second)
 		defer cancel()

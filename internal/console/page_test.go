@@ -19,7 +19,7 @@ import (
 	"sluice/internal/hours"
 	"sluice/internal/humanize"
 	"sluice/internal/lake"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // everyPage is what an operator can open.
@@ -93,7 +93,7 @@ func TestNumbersAgree(t *testing.T) {
 		s.dataset(dataset.Spec{ID: id, SuppressOptOut: id == "two"})
 	}
 	sent, accepted := 0, 0
-	src := traffic.New(traffic.Mix{GPP: 0.5, Custom: 0.5, URLs: 0.5, Value: 0.5, Late: 0.1, Invalid: 0.1}, 3)
+	src := traffictest.New(traffictest.Mix{GPP: 0.5, Custom: 0.5, URLs: 0.5, Value: 0.5, Late: 0.1, Invalid: 0.1}, 3)
 	for i := range 30 {
 		id := []string{"one", "two"}[i%2]
 		status, answer := s.post(id, "/v1/events/batch", string(src.AppendBatch(nil, id, time.Now().Unix(), 20)))

@@ -17,7 +17,7 @@ import (
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
 	"sluice/internal/lake"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // The pages are photographed where SCREENSHOTS names a directory (make screenshots); else this test only
@@ -82,7 +82,7 @@ func (b *browser) shoot(t *testing.T, s *service, path, name string, width int64
 	switch path {
 	case "/live":
 		p.wait(`document.querySelector("[data-tail-state]").textContent === "following"`)
-		src := traffic.New(traffic.Lively, 77)
+		src := traffictest.New(traffictest.Lively, 77)
 		for range 14 {
 			s.post("spring-sale", "/v1/events", string(src.Append(nil, "spring-sale", time.Now().Unix())))
 		}
@@ -130,7 +130,7 @@ func settle(t *testing.T, s *service) sampleIDs {
 		}
 	}
 	past(t, s)
-	src := traffic.New(traffic.Lively, 7)
+	src := traffictest.New(traffictest.Lively, 7)
 	var ids sampleIDs
 	for i := range 12 {
 		body := []byte("[")

@@ -11,12 +11,12 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // standardFrames are frames as the service makes them of batches of 500 events.
 func standardFrames(b *testing.B, n int) (list []stream.Frame) {
-	source := traffic.New(traffic.Standard, 1)
+	source := traffictest.New(traffictest.Standard, 1)
 	var d event.Decoder
 	for i := range n {
 		body := string(source.AppendBatch(nil, "shop", noon.Unix(), 500))

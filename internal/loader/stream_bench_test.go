@@ -11,7 +11,7 @@ import (
 	"sluice/internal/lake"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // backlog is how many events BenchmarkStream loads: as many as sixteen commits take, which one compaction makes one
@@ -61,7 +61,7 @@ func BenchmarkStream(b *testing.B) {
 
 // fill appends batches of 500 events, and returns the position of the last one.
 func fill(b *testing.B, st *stream.Stream, events int) (last uint64) {
-	source := traffic.New(traffic.Standard, 1)
+	source := traffictest.New(traffictest.Standard, 1)
 	var d event.Decoder
 	now := time.Now()
 	for range events / 500 {

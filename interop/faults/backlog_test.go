@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // backlogSize is how many events wait in the stream: ten million, or FAULT_BACKLOG.
@@ -41,7 +41,7 @@ func TestBacklog(t *testing.T) {
 	dir := t.TempDir()
 	key := provisioned(t, dir, "shop")
 	s := start(t, dir, launch{env: []string{"SLUICE_FAILPOINT_NOLOADER=1"}})
-	source := traffic.New(traffic.Standard, 11)
+	source := traffictest.New(traffictest.Standard, 11)
 	var bodies []string // enough that no cache sees the same one soon
 	for range 20 {
 		bodies = append(bodies, string(source.AppendBatch(nil, "shop", time.Now().Unix(), perBatch)))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sluice/internal/servicetest"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // steady calls send at a fixed rate for a time, whether or not earlier calls have ended, as the world does. Latencies
@@ -115,7 +115,7 @@ func TestFloodOfOneDataset(t *testing.T) {
 	s := start(t, dir, launch{})
 	loud := provisioned(t, dir, "loud")
 	quiet := newLedger("quiet", provisioned(t, dir, "quiet"))
-	source := traffic.New(traffic.Standard, 7)
+	source := traffictest.New(traffictest.Standard, 7)
 	body := string(source.AppendBatch(nil, "loud", time.Now().Unix(), 500))
 	flood := func(int) bool {
 		a, err := s.post(loud, "/v1/events/batch", body)

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"sluice/internal/servicetest"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 	"sluice/tools/bench/measure"
 )
 
@@ -205,16 +205,16 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-func parseMix(text string) (traffic.Mix, error) {
+func parseMix(text string) (traffictest.Mix, error) {
 	switch text {
 	case "standard":
-		return traffic.Standard, nil
+		return traffictest.Standard, nil
 	case "lively":
-		return traffic.Lively, nil
+		return traffictest.Lively, nil
 	case "plain":
-		return traffic.Mix{}, nil
+		return traffictest.Mix{}, nil
 	}
-	var m traffic.Mix
+	var m traffictest.Mix
 	shares := map[string]*float64{
 		"gpp": &m.GPP, "custom": &m.Custom, "urls": &m.URLs, "value": &m.Value, "late": &m.Late, "invalid": &m.Invalid,
 	}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"sluice/event"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 func key() string { return "k" }
@@ -29,7 +29,7 @@ func newBodies(t *testing.T, batch, senders int, ids ...string) *Bodies {
 	for _, id := range ids {
 		all = append(all, Dataset{ID: id, Key: key})
 	}
-	s, err := NewBodies(traffic.Standard, batch, senders, all, 1, time.Now().Unix())
+	s, err := NewBodies(traffictest.Standard, batch, senders, all, 1, time.Now().Unix())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestStock(t *testing.T) {
 	if len(seen) != 2 || len(hashes) < total*99/100 {
 		t.Errorf("got events of %d datasets and %d hashes of %d events", len(seen), len(hashes), total)
 	}
-	if _, err := NewBodies(traffic.Standard, 1, 1, []Dataset{{"a", key}, {"bb", key}}, 1, 0); err == nil {
+	if _, err := NewBodies(traffictest.Standard, 1, 1, []Dataset{{"a", key}, {"bb", key}}, 1, 0); err == nil {
 		t.Error("ids of two lengths are taken")
 	}
 }

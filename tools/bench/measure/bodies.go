@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // Dataset is where events are sent: its id, and the key that opens it.
@@ -45,7 +45,7 @@ const population = 10_000_000
 
 // NewBodies makes bodies for a number of senders. now is in Unix seconds; the bodies are good for days.
 // All datasets must have ids of one length.
-func NewBodies(mix traffic.Mix, batch, senders int, datasets []Dataset, seed uint64, now int64) (*Bodies, error) {
+func NewBodies(mix traffictest.Mix, batch, senders int, datasets []Dataset, seed uint64, now int64) (*Bodies, error) {
 	if len(datasets) == 0 || senders < 1 || batch < 1 {
 		return nil, errors.New("a load needs a dataset, a sender and a batch size")
 	}
@@ -55,7 +55,7 @@ func NewBodies(mix traffic.Mix, batch, senders int, datasets []Dataset, seed uin
 		}
 	}
 	s := &Bodies{batch: batch, datasets: datasets}
-	source := traffic.New(mix, seed)
+	source := traffictest.New(mix, seed)
 	// A few hundred single events, or a few batches: enough that shapes differ from request to request.
 	each := max(2, min(64, 2000/batch))
 	total := 0

@@ -11,7 +11,7 @@ import (
 
 	"sluice/internal/lake"
 	"sluice/internal/objectstore"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // Harness measures a server: one of its own, which it starts, or one that runs already.
@@ -19,7 +19,7 @@ type Harness struct {
 	Program  string // the file of the program sluice, to start servers with
 	Self     string // the file of this program, to start the reference with
 	Load     Step
-	Mix      traffic.Mix
+	Mix      traffictest.Mix
 	Seed     uint64
 	Datasets int
 	Rounds   int    // of a step with a rival

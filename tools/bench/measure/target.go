@@ -17,7 +17,7 @@ import (
 
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // target is a server under load and what was measured of it.
@@ -87,7 +87,7 @@ func (h *Harness) openRival(ctx context.Context, s Step, dir string, subject *ta
 		now: h.Now, name: string(s.Rival), url: subject.url, pid: subject.pid, datasets: subject.datasets, bodies: subject.bodies,
 		loading: subject.loading,
 	}
-	bodies := func(mix traffic.Mix, datasets []Dataset) (err error) {
+	bodies := func(mix traffictest.Mix, datasets []Dataset) (err error) {
 		same.bodies, err = NewBodies(mix, s.Batch, s.Senders, datasets, h.Seed, h.Now().Unix())
 		return err
 	}

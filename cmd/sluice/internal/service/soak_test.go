@@ -22,7 +22,7 @@ import (
 	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
 	"sluice/internal/lake"
-	"sluice/internal/traffic"
+	"sluice/internal/traffictest"
 )
 
 // TestSoak shows that nothing grows with every commit: it runs the whole service under a simulated clock, does everything
@@ -89,7 +89,7 @@ type soak struct {
 	upkeep  chan chan struct{}
 
 	rand     *rand.Rand
-	source   *traffic.Source
+	source   *traffictest.Source
 	senders  []*soakSender
 	readers  []soakReader
 	last     string   // person of the last event
@@ -122,7 +122,7 @@ func (s *soak) now() time.Time {
 func startSoak(t *testing.T, commits int64, seed uint64) *soak {
 	s := &soak{
 		t: t, dir: t.TempDir(), begin: time.Now().UTC().Truncate(24 * time.Hour).Add(-20*24*time.Hour + 999*time.Millisecond), part: commits / soakParts,
-		long: commits > 5000, upkeep: make(chan chan struct{}, 1), rand: rand.New(rand.NewPCG(seed, 0)), source: traffic.New(traffic.Lively, seed),
+		long: commits > 5000, upkeep: make(chan chan struct{}, 1), rand: rand.New(rand.NewPCG(seed, 0)), source: traffictest.New(traffictest.Lively, seed),
 		done: map[string]int{},
 	}
 	transport := &http.Transport{}

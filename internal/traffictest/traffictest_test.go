@@ -1,4 +1,4 @@
-package traffic
+package traffictest
 
 import (
 	"testing"

@@ -1,5 +1,5 @@
-// Package traffic makes conversion events of the shapes that senders really send.
-package traffic
+// Package traffictest makes conversion events of the shapes that senders really send, for tests and the benchmark.
+package traffictest
 
 import (
 	"crypto/sha256"
