@@ -124,7 +124,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"tools/sbom":    {},
 	"tools/bench":   {ours: []string{"internal/servicetest", "internal/traffictest", "tools/bench/measure"}},
 	"tools/bench/measure": {
-		ours:    []string{"internal/dataset", "internal/engine", "internal/histogram", "internal/lake", "internal/objectstore", "internal/traffictest"},
+		ours:    []string{"internal/dataset", "internal/engine", "internal/lake", "internal/objectstore", "internal/traffictest"},
 		modules: []string{"github.com/go-json-experiment/json"},
 	},
 	"cmd/sluice/internal/tables": {ours: []string{"internal/engine", "internal/lake", "internal/objectstore", "internal/stream"}},

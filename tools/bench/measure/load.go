@@ -13,8 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"sluice/internal/histogram"
 )
 
 // Load is traffic to send: from many connections, bounded in time and in events.
@@ -42,9 +40,9 @@ type Result struct {
 	// Latency is from the moment a request should have begun to its answer. In an open loop that moment is set
 	// by the rate, not by the answers before: a server that stalls is charged for every request that had to
 	// wait, not only for those that were on their way (coordinated omission).
-	Latency histogram.Histogram
+	Latency Histogram
 	// Service is from the moment a request really began.
-	Service histogram.Histogram
+	Service Histogram
 	First   error // the first thing that went wrong
 }
 

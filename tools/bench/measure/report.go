@@ -8,8 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"sluice/internal/histogram"
 )
 
 // Report is everything measured in one run of the command.
@@ -116,7 +114,7 @@ func (f *Figures) Million(d time.Duration) float64 {
 	return d.Seconds() / float64(max(f.Events, 1)) * 1e6
 }
 
-func summary(h *histogram.Histogram) Latency {
+func summary(h *Histogram) Latency {
 	return Latency{
 		ms(h.Mean()), ms(h.Quantile(0.5)), ms(h.Quantile(0.9)), ms(h.Quantile(0.99)), ms(h.Quantile(0.999)), ms(h.Max()),
 	}
