@@ -56,30 +56,11 @@ func scanBase32Token(token string, loose bool) Finding {
 	if small && large {
 		return Nothing
 	}
-	b, ok := decodeBase32(token)
+	b, ok := decodedText(token, &base32Value, 5)
 	if !ok {
 		return Nothing
 	}
 	return scanDecoded(b, 1, loose)
-}
-
-// decodeBase32 decodes a run of base32, if the result is text.
-func decodeBase32(token string) ([]byte, bool) {
-	b := make([]byte, 0, len(token)*5/8)
-	var v uint32
-	bits := 0
-	text := textReader{}
-	for i := 0; i < len(token); i++ {
-		v = v<<5 | uint32(base32Value[token[i]])
-		if bits += 5; bits >= 8 {
-			bits -= 8
-			if !text.next(byte(v >> bits)) {
-				return nil, false
-			}
-			b = append(b, byte(v>>bits))
-		}
-	}
-	return b, true
 }
 
 // base64Email says whether a run of base64 in s decodes to a text with a complete e-mail address. It is for text
@@ -103,7 +84,11 @@ func base64Email(s string) bool {
 // so the parts between these are tried too, each alone and with all that follows it.
 func base64Address(token string) bool {
 	address := func(s string) bool {
-		return len(s) >= minToken && base64Text(s) && findEmail(string(decodeBase64(s)))
+		if len(s) < minToken {
+			return false
+		}
+		b, ok := base64Text(s)
+		return ok && findEmail(string(b))
 	}
 	if address(token) {
 		return true

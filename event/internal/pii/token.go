@@ -101,8 +101,8 @@ func scanToken(token string, depth int, loose bool) Finding {
 			return f
 		}
 	}
-	if base64Text(token) {
-		return scanDecoded(decodeBase64(token), depth, loose)
+	if b, ok := base64Text(token); ok {
+		return scanDecoded(b, depth, loose)
 	}
 	return Nothing
 }
@@ -122,23 +122,38 @@ func hexText(s string) bool {
 	return true
 }
 
-// base64Text is hexText for base64.
-func base64Text(token string) bool {
-	if len(token)%4 == 1 {
-		return false
+// base64Text decodes a run of base64, if the result is text.
+func base64Text(run string) ([]byte, bool) {
+	if len(run)%4 == 1 {
+		return nil, false
 	}
-	var v uint32
-	bits := 0
-	text := textReader{}
-	for i := 0; i < len(token); i++ {
-		v = v<<6 | uint32(base64Value[token[i]])
-		if bits += 6; bits >= 8 {
-			if bits -= 8; !text.next(byte(v >> bits)) {
-				return false
+	return decodedText(run, &base64Value, 6)
+}
+
+// decodedText decodes a run of characters of so many bits each, if the result is text. Most ids are none: their first
+// characters say so, and cost no memory.
+func decodedText(run string, values *[256]uint8, width uint) (b []byte, ok bool) {
+	for _, isText := range [...]bool{false, true} {
+		if isText {
+			b = make([]byte, 0, len(run)*int(width)/8)
+		}
+		var v uint32
+		var bits uint
+		text := textReader{}
+		for i := 0; i < len(run); i++ {
+			v = v<<(width&7) | uint32(values[run[i]])
+			if bits += width; bits < 8 {
+				continue
+			}
+			bits -= 8
+			if c := byte(v >> (bits & 7)); isText {
+				b = append(b, c)
+			} else if !text.next(c) {
+				return nil, false
 			}
 		}
 	}
-	return true
+	return b, true
 }
 
 // textReader reads bytes one by one as long as they can be text: UTF-8 without control characters, or UTF-16 of
@@ -162,20 +177,6 @@ func (t *textReader) next(c byte) bool {
 		t.more = 3
 	}
 	return true
-}
-
-func decodeBase64(token string) []byte {
-	b := make([]byte, 0, len(token)*3/4)
-	var v uint32
-	bits := 0
-	for i := 0; i < len(token); i++ {
-		v = v<<6 | uint32(base64Value[token[i]])
-		if bits += 6; bits >= 8 {
-			bits -= 8
-			b = append(b, byte(v>>bits))
-		}
-	}
-	return b
 }
 
 // scanDecoded looks for personal data in decoded bytes. Bytes that are not text are random: they hold no personal data.
