@@ -130,7 +130,7 @@ func (d *Decoder) checkType(t *draft, r *Row) {
 	i, known := typeIndex[t.text[fieldType]]
 	if !known {
 		hint := ""
-		if near, ok := nearestType(t.text[fieldType]); ok && near != "" {
+		if near := nearestType(t.text[fieldType]); near != "" {
 			hint = "Did you mean " + near + "?"
 		}
 		d.problem(InvalidEventType, fieldTable[fieldType].Pointer, "event_type is not one of the event types.", hint)

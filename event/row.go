@@ -1,7 +1,7 @@
 package event
 
 import (
-	"strings"
+	"encoding/hex"
 	"time"
 
 	"sluice/gpp"
@@ -88,25 +88,13 @@ func (id ID) Append(b []byte) []byte {
 }
 
 // ParseID reads the canonical form, in lower case only: an id has one spelling.
-func ParseID(s string) (ID, bool) {
-	var id ID
+func ParseID(s string) (id ID, ok bool) {
 	if len(s) != 36 {
 		return id, false
 	}
-	n := 0
-	for i := 0; i < len(s); i++ {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if s[i] != '-' {
-				return ID{}, false
-			}
-			continue
-		}
-		v := strings.IndexByte(hexDigits, s[i])
-		if v < 0 {
-			return ID{}, false
-		}
-		id[n/2] = id[n/2]<<4 | byte(v)
-		n++
+	_, err := hex.Decode(id[:], []byte(s[:8]+s[9:13]+s[14:18]+s[19:23]+s[24:]))
+	if err != nil || id.String() != s {
+		return ID{}, false
 	}
 	return id, true
 }

@@ -64,23 +64,15 @@ func byWord(meanings map[string]string) map[string]string {
 const maxName = 40
 
 // nearestType names the event type that s most likely means: one of ours in another case or with a typing error, or the
-// name of another platform. known is false if nothing is near.
-func nearestType(s string) (name string, known bool) {
+// name of another platform; "" if nothing is near.
+func nearestType(s string) string {
 	var buf [maxName]byte
-	folded, ok := foldName(buf[:0], s)
-	if !ok {
-		return "", false
+	folded, _ := foldName(buf[:0], s)
+	best := nearestOf(folded, typeNames)
+	if ours, ok := foreignTypes[string(folded)]; ok && (best.distance > 0 || best.name == "") {
+		return ours
 	}
-	var best nearest
-	for i := range typeTable {
-		best.offer(folded, typeTable[i].Name)
-	}
-	if best.distance > 0 || best.name == "" {
-		if ours, ok := foreignTypes[string(folded)]; ok {
-			return ours, true
-		}
-	}
-	return best.name, best.name != ""
+	return best.name
 }
 
 // foreignFields are the names that other platforms, and plain speech, have for members of ours, in the form that
@@ -122,37 +114,32 @@ func likelyField(name, parent string) string {
 // nearestField is the candidate that an unknown member name was most likely meant to be, "" if none is near.
 func nearestField(name string, candidates []string) string {
 	var buf [maxName]byte
-	folded, ok := foldName(buf[:0], name)
-	if !ok {
-		return ""
-	}
-	var best nearest
-	for _, c := range candidates {
-		best.offer(folded, c)
-	}
-	return best.name
+	folded, _ := foldName(buf[:0], name)
+	return nearestOf(folded, candidates).name
 }
 
-// nearest keeps the candidate at the least distance; the first of several.
+// nearest is a candidate and how far it is.
 type nearest struct {
 	name     string
 	distance int
 }
 
-func (n *nearest) offer(folded []byte, candidate string) {
-	var buf [maxName]byte
-	other, ok := foldName(buf[:0], candidate)
-	if !ok {
-		return
+// nearestOf is the candidate at the least distance from a folded name, the first of several; the zero value if none is
+// near.
+func nearestOf(folded []byte, candidates []string) (best nearest) {
+	for _, candidate := range candidates {
+		var buf [maxName]byte
+		other, _ := foldName(buf[:0], candidate)
+		// A third of the letters may be wrong: more is another word. Short names have to be closer.
+		limit := min(len(folded), len(other)) / 3
+		if best.name != "" {
+			limit = min(limit, best.distance-1)
+		}
+		if d := editDistance(folded, other, limit); d <= limit {
+			best = nearest{candidate, d}
+		}
 	}
-	// A third of the letters may be wrong: more is another word. Short names have to be closer.
-	limit := min(len(folded), len(other)) / 3
-	if n.name != "" {
-		limit = min(limit, n.distance-1)
-	}
-	if d := editDistance(folded, other, limit); d <= limit {
-		n.name, n.distance = candidate, d
-	}
+	return best
 }
 
 // foldName appends the letters and digits of s in lower case, without the separators that styles of naming

@@ -25,9 +25,8 @@ func TestNearestType(t *testing.T) {
 		// nothing
 		"": "", "x": "", "zzzzzzzz": "", "…": "", "___": "", "qwertyuiop": "",
 	} {
-		name, known := nearestType(sent)
-		if name != want || known != (want != "") {
-			t.Errorf("%q: got %q, %v, want %q", sent, name, known, want)
+		if name := nearestType(sent); name != want {
+			t.Errorf("%q: got %q, want %q", sent, name, want)
 		}
 	}
 }
@@ -36,7 +35,7 @@ func TestNearestType(t *testing.T) {
 func TestNearestTypeOwn(t *testing.T) {
 	for _, info := range typeTable {
 		for _, style := range []string{info.Name, strings.ToUpper(info.Name), strings.ReplaceAll(info.Name, "_", ""), strings.ReplaceAll(info.Name, "_", "-")} {
-			if name, _ := nearestType(style); name != info.Name {
+			if name := nearestType(style); name != info.Name {
 				t.Errorf("%q: got %q, want %q", style, name, info.Name)
 			}
 		}

@@ -19,13 +19,7 @@ const refund = "refund"
 func Types() []TypeInfo { return slices.Clone(typeTable) }
 
 // TypeNames returns the names of all event types, in the order of Types.
-func TypeNames() []string {
-	names := make([]string, len(typeTable))
-	for i := range typeTable {
-		names[i] = typeTable[i].Name
-	}
-	return names
-}
+func TypeNames() []string { return slices.Clone(typeNames) }
 
 // LookupType finds an event type by its exact name.
 func LookupType(name string) (info TypeInfo, known bool) {
@@ -84,11 +78,13 @@ var typeTable = []TypeInfo{
 	{Name: "tutorial_complete", Meaning: "An introduction was finished.", Additional: true},
 }
 
-// typeIndex finds a type by its name. The name in the table is stored in rows: it does not keep a request body alive.
-var typeIndex = func() map[string]int {
-	index := make(map[string]int, len(typeTable))
+// typeNames and typeIndex have the names of the types and where they are in the table. A name in the table is stored in
+// rows: it does not keep a request body alive.
+var typeNames, typeIndex = func() (names []string, index map[string]int) {
+	index = make(map[string]int, len(typeTable))
 	for i := range typeTable {
+		names = append(names, typeTable[i].Name)
 		index[typeTable[i].Name] = i
 	}
-	return index
+	return names, index
 }()
