@@ -2,9 +2,12 @@ package event
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/bojanz/currency"
 )
 
 // Schema is a JSON Schema 2020-12 document of one event, made from Fields and Types. It rejects nothing that Decode
@@ -177,16 +180,14 @@ func sectionsRequired() *node {
 // currencySchema lists the codes, and as a pattern in every mixture of case: regular expressions of JSON Schema have no
 // flags.
 func currencySchema() []*node {
-	var codes, mixed []string
-	for a := 'A'; a <= 'Z'; a++ {
-		for b := 'A'; b <= 'Z'; b++ {
-			for c := 'A'; c <= 'Z'; c++ {
-				if code := string([]rune{a, b, c}); activeCurrency(code) {
-					codes = append(codes, code)
-					mixed = append(mixed, anyCase(a)+anyCase(b)+anyCase(c))
-				}
-			}
+	codes := slices.Sorted(slices.Values(currency.GetCurrencyCodes()))
+	var mixed []string
+	for _, code := range codes {
+		pattern := ""
+		for _, letter := range code {
+			pattern += anyCase(letter)
 		}
+		mixed = append(mixed, pattern)
 	}
 	return []*node{
 		{Type: "null"},
