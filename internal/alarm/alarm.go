@@ -40,26 +40,7 @@ type Alarm struct {
 	Summary  string
 	Do       string
 	on       func(*State) (string, bool) // what the page says; nil where only Prometheus can see it
-	each     func(*State) []finding      // the same for an alarm of single datasets
-}
-
-// Rule is the expression of the alarm in deploy/alerts.yml. What the page sees Prometheus sees as the page does.
-func (a *Alarm) Rule() string {
-	switch {
-	case a.Expr != "":
-		return a.Expr
-	case a.each != nil: // every node of a cluster says so
-		return fmt.Sprintf(`max by (alarm, dataset) (sluice_alarm{alarm=%q}) == 1`, a.Name)
-	}
-	return fmt.Sprintf(`sluice_alarm{alarm=%q} == 1`, a.Name)
-}
-
-// About is the summary in deploy/alerts.yml. It names the dataset where the alarm has one.
-func (a *Alarm) About() string {
-	if a.each == nil {
-		return a.Summary
-	}
-	return "{{ $labels.dataset }}: " + a.Summary
+	Each     func(*State) []finding      // the same for an alarm of single datasets
 }
 
 // ofService is an alarm that the page sees, about the service as a whole.
@@ -69,7 +50,7 @@ func ofService(name, severity, lasts, summary, do string, on func(*State) (strin
 
 // ofDatasets is an alarm that the page sees, about each of some datasets.
 func ofDatasets(name, summary, do string, each func(*State) []finding) Alarm {
-	return Alarm{Name: name, Severity: Warning, For: "0m", Summary: summary, Do: do, each: each}
+	return Alarm{Name: name, Severity: Warning, For: "0m", Summary: summary, Do: do, Each: each}
 }
 
 // ofPrometheus is an alarm that only Prometheus can see.
@@ -342,9 +323,9 @@ func (a *Alarm) all(s *State) (out []Raised) {
 		}
 	}
 	switch {
-	case a.each == nil:
+	case a.Each == nil:
 	case s.found.known:
-		for _, f := range a.each(s) {
+		for _, f := range a.Each(s) {
 			out = append(out, Raised{Name: a.Name, Subject: f.dataset, Say: f.say, Do: a.Do, Path: f.path})
 		}
 	default:

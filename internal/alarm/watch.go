@@ -149,9 +149,6 @@ func (w *Watch) Run(ctx context.Context, look func() *State) {
 
 // note looks once.
 func (w *Watch) note(ctx context.Context, s *State, holds, read bool) error {
-	if w.history.bucket == nil {
-		return nil // a test without them
-	}
 	node := w.nodeName()
 	external := w.o.Engine.Mode() == engine.External
 	if external && node == "" {

@@ -48,9 +48,28 @@ func alertRules() []byte {
 		a := &alarm.Alarms[i]
 		fmt.Fprintf(&b, "      - alert: %s\n        expr: %s\n        for: %s\n        labels:\n          severity: %s\n        annotations:\n"+
 			"          summary: %s\n          description: %s\n          runbook: docs/operate.md#%s\n",
-			a.Name, quote(a.Rule()), a.For, a.Severity, quote(a.About()), quote(a.Do), strings.ToLower(a.Name))
+			a.Name, quote(expression(a)), a.For, a.Severity, quote(alertSummary(a)), quote(a.Do), strings.ToLower(a.Name))
 	}
 	return b.Bytes()
+}
+
+// expression is that of an alarm in deploy/alerts.yml. What the page sees Prometheus sees as the page does.
+func expression(a *alarm.Alarm) string {
+	switch {
+	case a.Expr != "":
+		return a.Expr
+	case a.Each != nil: // every node of a cluster says so
+		return fmt.Sprintf(`max by (alarm, dataset) (sluice_alarm{alarm=%q}) == 1`, a.Name)
+	}
+	return fmt.Sprintf(`sluice_alarm{alarm=%q} == 1`, a.Name)
+}
+
+// alertSummary is the summary of an alarm in deploy/alerts.yml. It names the dataset where the alarm has one.
+func alertSummary(a *alarm.Alarm) string {
+	if a.Each == nil {
+		return a.Summary
+	}
+	return "{{ $labels.dataset }}: " + a.Summary
 }
 
 // quote writes a YAML string: JSON's strings are among them.
