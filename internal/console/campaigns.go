@@ -52,7 +52,7 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 		p.DatasetID = c.busiest(s)
 	}
 	if !p.First && s.dataset(p.DatasetID) == nil {
-		c.missing(w, r, noDataset)
+		c.missing(w, noDataset)
 		return
 	}
 	p.DatasetPath = alarm.DatasetPath(p.DatasetID) + win.query()
@@ -64,7 +64,7 @@ func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Say = unreadDays(err) + fmt.Sprintf("%s of %s, received %s.", humanize.Plural(events, "event", "events"),
 		humanize.Plural(len(list), "campaign", "campaigns"), win.say)
-	c.show(w, r, http.StatusOK, "campaigns", "Campaigns", "/campaigns", campaignsEvery, p)
+	c.show(w, http.StatusOK, "campaigns", "Campaigns", "/campaigns", campaignsEvery, p)
 }
 
 // busiest is the dataset of the most events in the last day, or the first.

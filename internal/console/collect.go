@@ -3,6 +3,7 @@ package console
 import (
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,6 +163,11 @@ func value[T int | int64 | uint64 | float64](kind, name, help string, of func(*s
 	return Metric{Name: name, Type: kind, Help: help, read: func(s *state, p put) { p(float64(of(s))) }}
 }
 
+// labeled is a metric of which there is a value for each combination of its labels that occurs, or none.
+func labeled(kind, name, labels, help string, read func(*state, put)) Metric {
+	return Metric{Name: name, Type: kind, Help: help, Labels: strings.Fields(labels), read: read}
+}
+
 // truth is 1 or 0.
 func truth(name, help string, of func(*state) bool) Metric {
 	return value(gauge, name, help, func(s *state) int {
@@ -174,9 +180,9 @@ func truth(name, help string, of func(*state) bool) Metric {
 
 // perDataset is a counter of every dataset, those beyond the bound summed up as "other".
 func perDataset(name, help string, of func(*api.DatasetStats) uint64) Metric {
-	return Metric{Name: name, Type: counter, Help: help, Labels: []string{"dataset"}, read: func(s *state, p put) {
+	return labeled(counter, name, "dataset", help, func(s *state, p put) {
 		ofDatasets(s, p, func(d *api.DatasetStats) float64 { return float64(of(d)) })
-	}}
+	})
 }
 
 func ofDatasets(s *state, p put, of func(*api.DatasetStats) float64) {
@@ -224,20 +230,20 @@ func rejectedConnections(l *listen.Stats, p put) {
 
 // perTable is a gauge of every table of the lake.
 func perTable(name, help string, of func(iceberg.Stats) float64) Metric {
-	return Metric{Name: name, Type: gauge, Help: help, Labels: []string{"table"}, read: func(s *state, p put) {
+	return labeled(gauge, name, "table", help, func(s *state, p put) {
 		for _, t := range s.Lake.Tables {
 			p(of(t), t.Name)
 		}
-	}}
+	})
 }
 
 // perReader is a gauge of every reader of the feed.
 func perReader(name, help string, of func(feed.ReaderStats) float64) Metric {
-	return Metric{Name: name, Type: gauge, Help: help, Labels: []string{"reader"}, read: func(s *state, p put) {
+	return labeled(gauge, name, "reader", help, func(s *state, p put) {
 		for _, r := range s.feed.Readers {
 			p(of(r), r.Name)
 		}
-	}}
+	})
 }
 
 func unix(t time.Time) float64 {

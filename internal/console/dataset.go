@@ -33,7 +33,7 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	d := s.dataset(id)
 	if d == nil {
-		c.missing(w, r, noDataset)
+		c.missing(w, noDataset)
 		return
 	}
 	win := c.pickWindow(r, "day", "week", "month", "year")
@@ -66,7 +66,7 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 		bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
 	p.Rejected = rejectedBars(numbers.Reasons(win.Window), sum)
 	p.Revenue = numbers.Revenue(win.Window)
-	c.show(w, r, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
+	c.show(w, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
 }
 
 // unreadDays says that the numbers of earlier days could not be read.

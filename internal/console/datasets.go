@@ -86,7 +86,7 @@ func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 		Say: fmt.Sprintf("%s, %s accepted and %s rejected events %s.", humanize.Plural(list.found, "dataset", "datasets"),
 			humanize.Count(list.sum.Accepted), humanize.Count(list.sum.Rejected), win.say),
 	}
-	c.show(w, r, http.StatusOK, "datasets", "Datasets", "/datasets", listEvery(len(s.Datasets)), p)
+	c.show(w, http.StatusOK, "datasets", "Datasets", "/datasets", listEvery(len(s.Datasets)), p)
 }
 
 // listEvery is after how many seconds a page with a list asks again: all datasets are looked at for it.

@@ -86,7 +86,7 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 			humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
 	p.Sum += fmt.Sprintf(" %s of %s rejected whole.", humanize.Count(requests.Rejected),
 		humanize.Plural(requests.Accepted+requests.Rejected, "request was", "requests were"))
-	c.show(w, r, http.StatusOK, "diagnosis", "Diagnosis", "/diagnosis", refreshEvery, p)
+	c.show(w, http.StatusOK, "diagnosis", "Diagnosis", "/diagnosis", refreshEvery, p)
 }
 
 // caseKey is a reason.

@@ -286,7 +286,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	for _, d := range s.Datasets {
 		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
 	}
-	c.show(w, r, http.StatusOK, "live", "Live", "/live", 0, p)
+	c.show(w, http.StatusOK, "live", "Live", "/live", 0, p)
 }
 
 // curl is the shortest way to send an event by hand.

@@ -94,7 +94,7 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 			p.Found = c.foundPage(found)
 		}
 	}
-	c.show(w, r, http.StatusOK, "lookup", "Look-up", "/lookup", 0, p)
+	c.show(w, http.StatusOK, "lookup", "Look-up", "/lookup", 0, p)
 }
 
 // requestSay is why a request id may find nothing.

@@ -31,37 +31,33 @@ type Metric struct {
 
 // Metrics is the table.
 var Metrics = []Metric{
-	{
-		Name: "sluice_build_info", Type: gauge, Help: "Always 1; the label names the version.", Labels: []string{"version"},
-		read: func(s *state, p put) { p(1, s.version) },
-	},
+	labeled(gauge, "sluice_build_info", "version",
+		"Always 1; the label names the version.",
+		func(s *state, p put) { p(1, s.version) }),
 	value(gauge, "sluice_start_time_seconds", "When the node began, in Unix seconds.",
 		func(s *state) float64 { return unix(s.Started) }),
 	truth("sluice_ready", "1 when a POST would be taken now.",
 		func(s *state) bool { return s.Ready == nil }),
 
-	{
-		Name: "sluice_alarm", Type: gauge,
-		Help: "1 while an alarm of the console lasts; no series, no alarm. dataset is empty where the alarm is about none. " +
-			"At most 1,000 are told apart, the gravest first, and the others are (other).", Labels: []string{"alarm", "dataset"},
-		read: func(s *state, p put) {
+	labeled(gauge, "sluice_alarm", "alarm dataset",
+		"1 while an alarm of the console lasts; no series, no alarm. dataset is empty where the alarm is about none. "+
+			"At most 1,000 are told apart, the gravest first, and the others are (other).",
+		func(s *state, p put) {
 			for _, a := range s.Raised() {
 				p(1, a.Name, a.Subject)
 			}
-		},
-	},
+		}),
 
-	{
-		Name: "sluice_http_requests_total", Type: counter, Help: "Answers of the senders' API, by route and status.",
-		Labels: []string{"method", "route", "status"}, read: func(s *state, p put) {
+	labeled(counter, "sluice_http_requests_total", "method route status",
+		"Answers of the senders' API, by route and status.",
+		func(s *state, p put) {
 			for i := range s.API.Routes {
 				r := &s.API.Routes[i]
 				for _, st := range r.Statuses {
 					p(float64(st.Count), r.Method, r.Path, strconv.Itoa(st.Status))
 				}
 			}
-		},
-	},
+		}),
 	{
 		Name: "sluice_http_request_seconds", Type: distribution, Help: "Time from a request's headers to its answer.",
 		Labels: []string{"method", "route"}, measure: func(s *state, p putHistogram) {
@@ -71,20 +67,17 @@ var Metrics = []Metric{
 			}
 		},
 	},
-	{
-		Name: "sluice_http_rejections_total", Type: counter,
-		Help: "Requests rejected, by error code and the dataset of their key; dataset is empty for those without a " +
-			"valid key.", Labels: []string{"code", "dataset"}, read: rejectedRequests,
-	},
-	{
-		Name: "sluice_http_shed_total", Type: counter,
-		Help:   "Requests answered 503, by what was short: memory, one dataset's share of it, or the stream.",
-		Labels: []string{"reason"}, read: func(s *state, p put) {
+	labeled(counter, "sluice_http_rejections_total", "code dataset",
+		"Requests rejected, by error code and the dataset of their key; dataset is empty for those without a valid "+
+			"key.",
+		rejectedRequests),
+	labeled(counter, "sluice_http_shed_total", "reason",
+		"Requests answered 503, by what was short: memory, one dataset's share of it, or the stream.",
+		func(s *state, p put) {
 			p(float64(s.API.ShedMemory), "memory")
 			p(float64(s.API.ShedShare), "share")
 			p(float64(s.API.ShedStream), "stream")
-		},
-	},
+		}),
 	value(counter, "sluice_http_faults_total", "Requests answered 500.",
 		func(s *state) uint64 { return s.API.Faults }),
 	value(counter, "sluice_http_slow_bodies_total", "Requests cut off because their body took too long.",
@@ -98,12 +91,10 @@ var Metrics = []Metric{
 	value(gauge, "sluice_http_connections_limit",
 		"Connections of senders that may be open at one time; one peer may have a half.",
 		func(s *state) int64 { return s.API.Connections.Limit }),
-	{
-		Name: "sluice_http_connections_rejected_total", Type: counter,
-		Help: "Connections closed because a limit was reached: of all connections, of one peer, or replaced by a newer one " +
-			"before they carried a valid key.", Labels: []string{"limit"},
-		read: func(s *state, p put) { rejectedConnections(&s.API.Connections, p) },
-	},
+	labeled(counter, "sluice_http_connections_rejected_total", "limit",
+		"Connections closed because a limit was reached: of all connections, of one peer, or replaced by a newer one "+
+			"before they carried a valid key.",
+		func(s *state, p put) { rejectedConnections(&s.API.Connections, p) }),
 	value(counter, "sluice_http_streams_reset_total",
 		"Streams of HTTP/2 without a valid key that were reset, because their connection had eight of them or a "+
 			"limit of connections was reached.",
@@ -114,23 +105,19 @@ var Metrics = []Metric{
 		func(s *state) int64 { return s.ops.Open }),
 	value(gauge, "sluice_ops_connections_limit", "Connections to the operators' listener that may be open at one time.",
 		func(s *state) int64 { return s.ops.Limit }),
-	{
-		Name: "sluice_ops_connections_rejected_total", Type: counter,
-		Help: "Connections to the operators' listener closed because a limit was reached: of all connections, of one peer, " +
-			"or replaced by a newer one before they carried credentials.", Labels: []string{"limit"},
-		read: func(s *state, p put) { rejectedConnections(&s.ops, p) },
-	},
+	labeled(counter, "sluice_ops_connections_rejected_total", "limit",
+		"Connections to the operators' listener closed because a limit was reached: of all connections, of one peer, "+
+			"or replaced by a newer one before they carried credentials.",
+		func(s *state, p put) { rejectedConnections(&s.ops, p) }),
 	value(counter, "sluice_ops_streams_reset_total",
 		"Streams of HTTP/2 to the operators' listener without credentials that were reset, because their connection "+
 			"had eight of them or a limit of connections was reached.",
 		func(s *state) uint64 { return s.ops.Streams }),
-	{
-		Name: "sluice_idempotency_keys", Type: gauge,
-		Help:   "Idempotency keys that were used on this node since it started and are still known.",
-		Labels: []string{"dataset"}, read: func(s *state, p put) {
+	labeled(gauge, "sluice_idempotency_keys", "dataset",
+		"Idempotency keys that were used on this node since it started and are still known.",
+		func(s *state, p put) {
 			ofDatasets(s, p, func(d *api.DatasetStats) float64 { return float64(d.Keys) })
-		},
-	},
+		}),
 	value(gauge, "sluice_idempotency_keys_limit", "Idempotency keys that one dataset may have in use.",
 		func(s *state) int64 { return s.API.KeysLimit }),
 	value(counter, "sluice_large_requests_limited_total",
@@ -143,13 +130,12 @@ var Metrics = []Metric{
 		"Requests rejected because their dataset, or all datasets together, have as many idempotency keys in use as "+
 			"they may.",
 		func(s *state) uint64 { return s.API.KeysLimited }),
-	{
-		Name: "sluice_http_body_bytes_total", Type: counter, Help: "Bytes of request bodies, as they came and decompressed.",
-		Labels: []string{"form"}, read: func(s *state, p put) {
+	labeled(counter, "sluice_http_body_bytes_total", "form",
+		"Bytes of request bodies, as they came and decompressed.",
+		func(s *state, p put) {
 			p(float64(s.API.BytesWire), "wire")
 			p(float64(s.API.BytesPlain), "plain")
-		},
-	},
+		}),
 	value(gauge, "sluice_http_in_flight_bytes", "Bytes of requests that are being answered now.",
 		func(s *state) int64 { return s.API.BytesInFlight }),
 	value(gauge, "sluice_http_in_flight_limit_bytes", "Bytes in flight at which requests are rejected.",
@@ -165,11 +151,10 @@ var Metrics = []Metric{
 		func(d *api.DatasetStats) uint64 { return d.Restricted }),
 	perDataset("sluice_events_suppressed_total", "Accepted events whose identifiers were removed.",
 		func(d *api.DatasetStats) uint64 { return d.Suppressed }),
-	{
-		Name: "sluice_consent_unread_ratio", Type: gauge,
-		Help: "Share of a dataset's accepted events of the last 24 hours that have a consent signal which is not read, by " +
+	labeled(gauge, "sluice_consent_unread_ratio", "dataset code",
+		"Share of a dataset's accepted events of the last 24 hours that have a consent signal which is not read, by "+
 			"warning code, while it is too high: from 1 % and 20 events on, until it is below 0.5 %.",
-		Labels: []string{"dataset", "code"}, read: func(s *state, p put) {
+		func(s *state, p put) {
 			for _, u := range s.Unread() {
 				for _, c := range u.Codes {
 					if s.labels[u.Dataset] {
@@ -177,40 +162,31 @@ var Metrics = []Metric{
 					}
 				}
 			}
-		},
-	},
+		}),
 	perDataset("sluice_requests_limited_total", "Requests over a dataset's rate limit.",
 		func(d *api.DatasetStats) uint64 { return d.Limited }),
 	value(counter, "sluice_rejections_lost_total",
 		"Counts of rejected events that were dropped on their way to the tables: too many different ones.",
 		func(s *state) uint64 { return s.API.RejectionsLost }),
 
-	{
-		Name: "sluice_datasets", Type: gauge, Help: "Datasets, by state.", Labels: []string{"state"},
-		read: func(s *state, p put) {
+	labeled(gauge, "sluice_datasets", "state",
+		"Datasets, by state.",
+		func(s *state, p put) {
 			p(float64(s.Registry.Datasets-s.Registry.Disabled), "enabled")
 			p(float64(s.Registry.Disabled), "disabled")
-		},
-	},
+		}),
 	value(gauge, "sluice_registry_synced_timestamp_seconds",
 		"When this node's copy of datasets and keys was last known to be current.",
 		func(s *state) float64 { return unix(s.Registry.Synced) }),
-	{
-		Name: "sluice_key_last_used_timestamp_seconds", Type: gauge,
-		Help:   "When a live key was last used: on this node to the second, on others to about a minute.",
-		Labels: []string{"dataset", "key"},
-		read:   perKey(true, func(s *state, k *dataset.KeyInfo) time.Time { return s.Used[k.ID].Accepted }),
-	},
-	{
-		Name: "sluice_key_rejected_timestamp_seconds", Type: gauge,
-		Help:   "When a key that is revoked or has expired was last presented, with its right secret.",
-		Labels: []string{"dataset", "key"}, read: perKey(false, keyRejected),
-	},
-	{
-		Name: "sluice_key_expires_timestamp_seconds", Type: gauge, Help: "When a live key that is being rotated out ends.",
-		Labels: []string{"dataset", "key"},
-		read:   perKey(true, func(_ *state, k *dataset.KeyInfo) time.Time { return k.Expires }),
-	},
+	labeled(gauge, "sluice_key_last_used_timestamp_seconds", "dataset key",
+		"When a live key was last used: on this node to the second, on others to about a minute.",
+		perKey(true, func(s *state, k *dataset.KeyInfo) time.Time { return s.Used[k.ID].Accepted })),
+	labeled(gauge, "sluice_key_rejected_timestamp_seconds", "dataset key",
+		"When a key that is revoked or has expired was last presented, with its right secret.",
+		perKey(false, keyRejected)),
+	labeled(gauge, "sluice_key_expires_timestamp_seconds", "dataset key",
+		"When a live key that is being rotated out ends.",
+		perKey(true, func(_ *state, k *dataset.KeyInfo) time.Time { return k.Expires })),
 
 	value(gauge, "sluice_cluster_nodes",
 		"Nodes that this node hears of, itself among them. Of the cluster, not of this node.",
@@ -218,17 +194,15 @@ var Metrics = []Metric{
 	value(gauge, "sluice_cluster_unloaded_partitions",
 		"Partitions in which events wait and whose watermark has not moved for 30 s. Of the cluster, not of this node.",
 		func(s *state) int { return s.Backlog.Unloaded() }),
-	{
-		Name: "sluice_cluster_watermark", Type: gauge,
-		Help:   "Sequence number up to which a partition is in the tables. Of the cluster, not of this node.",
-		Labels: []string{"partition"}, read: func(s *state, p put) {
+	labeled(gauge, "sluice_cluster_watermark", "partition",
+		"Sequence number up to which a partition is in the tables. Of the cluster, not of this node.",
+		func(s *state, p put) {
 			for i, b := range s.Backlog {
 				if b.Known {
 					p(float64(b.Watermark), strconv.Itoa(i))
 				}
 			}
-		},
-	},
+		}),
 
 	value(gauge, "sluice_cluster_streams_behind",
 		"Streams and buckets in NATS with fewer copies in step than the configuration says. Of the cluster, not of "+
@@ -237,23 +211,20 @@ var Metrics = []Metric{
 	value(gauge, "sluice_cluster_streams_changed",
 		"Streams in NATS whose settings somebody changed. Of the cluster, not of this node.",
 		func(s *state) int { return s.Copies.Changed() }),
-	{
-		Name: "sluice_engine_storage_free_bytes", Type: gauge,
-		Help: "Bytes that the NATS account may still store. None for an embedded engine, and for an account without a limit.",
-		read: func(s *state, p put) {
+	labeled(gauge, "sluice_engine_storage_free_bytes", "",
+		"Bytes that the NATS account may still store. None for an embedded engine, and for an account without a limit.",
+		func(s *state, p put) {
 			if s.Stream.Account && s.Stream.DiskSize > 0 {
 				p(float64(s.Stream.DiskFree))
 			}
-		},
-	},
-	{
-		Name: "sluice_engine_storage_limit_bytes", Type: gauge, Help: "Bytes that the NATS account may store in all.",
-		read: func(s *state, p put) {
+		}),
+	labeled(gauge, "sluice_engine_storage_limit_bytes", "",
+		"Bytes that the NATS account may store in all.",
+		func(s *state, p put) {
 			if s.Stream.Account && s.Stream.DiskSize > 0 {
 				p(float64(s.Stream.DiskSize))
 			}
-		},
-	},
+		}),
 
 	truth("sluice_engine_healthy", "1 when the engine takes writes as far as can be known without one.",
 		func(s *state) bool { return s.Engine.Healthy }),
@@ -269,35 +240,32 @@ var Metrics = []Metric{
 		Name: "sluice_stream_append_seconds", Type: distribution, Help: "Time until a frame was on stable storage.",
 		measure: func(s *state, p putHistogram) { p(&s.Stream.Latency, s.Stream.LatencySum) },
 	},
-	{
-		Name: "sluice_stream_rejected_total", Type: counter, Help: "Submissions the stream did not take, by reason.",
-		Labels: []string{"reason"}, read: func(s *state, p put) {
+	labeled(counter, "sluice_stream_rejected_total", "reason",
+		"Submissions the stream did not take, by reason.",
+		func(s *state, p put) {
 			p(float64(s.Stream.RejectedOverload), "overload")
 			p(float64(s.Stream.RejectedSpace), "space")
 			p(float64(s.Stream.RejectedDown), "down")
 			p(float64(s.Stream.Failed), "failed")
-		},
-	},
+		}),
 	value(gauge, "sluice_stream_queued_bytes", "Bytes waiting to be written or on their way.",
 		func(s *state) int64 { return s.Stream.Queued }),
-	{
-		Name: "sluice_stream_stored_bytes", Type: gauge, Help: "Bytes the stream holds, by partition.",
-		Labels: []string{"partition"}, read: func(s *state, p put) {
+	labeled(gauge, "sluice_stream_stored_bytes", "partition",
+		"Bytes the stream holds, by partition.",
+		func(s *state, p put) {
 			for i, x := range s.extents {
 				p(float64(x.Bytes), strconv.Itoa(i))
 			}
-		},
-	},
-	{
-		Name: "sluice_stream_age_seconds", Type: gauge, Help: "Age of the oldest frame the stream holds, by partition.",
-		Labels: []string{"partition"}, read: func(s *state, p put) {
+		}),
+	labeled(gauge, "sluice_stream_age_seconds", "partition",
+		"Age of the oldest frame the stream holds, by partition.",
+		func(s *state, p put) {
 			for i, x := range s.extents {
 				if !x.Oldest.IsZero() {
 					p(max(0, s.Now.Sub(x.Oldest).Seconds()), strconv.Itoa(i))
 				}
 			}
-		},
-	},
+		}),
 
 	value(gauge, "sluice_load_backlog_seconds",
 		"How long the oldest event that is not in the tables yet has waited, whichever node loads it. While the "+
@@ -340,10 +308,10 @@ var Metrics = []Metric{
 		func(t iceberg.Stats) float64 { return float64(t.Snapshots) }),
 	perTable("sluice_lake_commit_timestamp_seconds", "When a table was last committed to, by anybody.",
 		func(t iceberg.Stats) float64 { return unix(t.LastCommit) }),
-	{
-		Name: "sluice_objectstore_requests_total", Type: counter,
-		Help: "Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables " +
-			"in a directory.", Labels: []string{"method"}, read: func(s *state, p put) {
+	labeled(counter, "sluice_objectstore_requests_total", "method",
+		"Requests to the bucket of the tables since the start, repeated ones as well, by method. None for tables in a "+
+			"directory.",
+		func(s *state, p put) {
 			if r := s.requests; r != nil {
 				p(float64(r.Put), "PUT")
 				p(float64(r.Get), "GET")
@@ -351,8 +319,7 @@ var Metrics = []Metric{
 				p(float64(r.List), "LIST")
 				p(float64(r.Delete), "DELETE")
 			}
-		},
-	},
+		}),
 	value(gauge, "sluice_lake_damaged_files",
 		"Files of the tables that a node found unreadable, until they can be read again or no table lists them. Of "+
 			"the cluster, not of this node.",
@@ -364,14 +331,13 @@ var Metrics = []Metric{
 		func(s *state) uint64 { return s.feed.Rows }),
 	value(counter, "sluice_feed_bytes_total", "Bytes of the rows that the feed of this node handed out.",
 		func(s *state) uint64 { return s.feed.Bytes }),
-	{
-		Name: "sluice_feed_rejected_total", Type: counter,
-		Help: "Requests of the feed that ended early: too many followers at once, or a follower that did not read its " +
-			"answer.", Labels: []string{"reason"}, read: func(s *state, p put) {
+	labeled(counter, "sluice_feed_rejected_total", "reason",
+		"Requests of the feed that ended early: too many followers at once, or a follower that did not read its "+
+			"answer.",
+		func(s *state, p put) {
 			p(float64(s.feed.Rejected), "followers")
 			p(float64(s.feed.Cut), "slow")
-		},
-	},
+		}),
 	perReader("sluice_feed_lag_seconds",
 		"How old the last row of a reader's last answer was, if more rows were there to be read; else 0.",
 		func(r feed.ReaderStats) float64 { return r.Lag.Seconds() }),

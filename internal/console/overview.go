@@ -32,7 +32,7 @@ type flowStep struct{ Name, Class, State, Say, More string }
 
 func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {
-		c.missing(w, r, message{"There is nothing at this path", "The pages are in the menu.", "/"})
+		c.missing(w, message{"There is nothing at this path", "The pages are in the menu.", "/"})
 		return
 	}
 	s := c.look()
@@ -70,7 +70,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	if !c.s.Hours.Complete() {
 		p.Sum = "The tables are still being read: these numbers are not whole yet. " + p.Sum
 	}
-	c.show(w, r, http.StatusOK, "overview", "Overview", "/", listEvery(len(s.Datasets)), p)
+	c.show(w, http.StatusOK, "overview", "Overview", "/", listEvery(len(s.Datasets)), p)
 }
 
 // tiles are the sums of the window, and beside them what is happening now.

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"sluice/internal/access"
 )
 
 // frame is what the layout needs around any page.
@@ -41,9 +43,7 @@ var navigation = []link{
 const refreshEvery = 3
 
 // show renders a page in the layout.
-func (c *Console) show(w http.ResponseWriter, r *http.Request, status int, name, title, active string, refresh int,
-	body any,
-) {
+func (c *Console) show(w http.ResponseWriter, status int, name, title, active string, refresh int, body any) {
 	f := frame{
 		Title: title, Build: c.build, Refresh: refresh, Now: c.now(), Version: c.s.Version, User: !c.o.Loopback, Body: body,
 	}
@@ -67,6 +67,14 @@ func (c *Console) render(w http.ResponseWriter, status int, page, template strin
 	_, _ = w.Write(b.Bytes())
 }
 
+// showLogin shows the log-in form. It has no layout around it: nobody is logged in.
+func (c *Console) showLogin(w http.ResponseWriter, status int, p access.LoginPage) {
+	c.render(w, status, "login", "login", struct {
+		access.LoginPage
+		Build, DataDir string
+	}{p, c.build, c.s.DataDir})
+}
+
 // message is a page that says one thing.
 type message struct{ Title, Say, Path string }
 
@@ -76,8 +84,8 @@ var noDataset = message{
 }
 
 // missing says that there is nothing at an address.
-func (c *Console) missing(w http.ResponseWriter, r *http.Request, m message) {
-	c.show(w, r, http.StatusNotFound, "message", m.Title, "", 0, m)
+func (c *Console) missing(w http.ResponseWriter, m message) {
+	c.show(w, http.StatusNotFound, "message", m.Title, "", 0, m)
 }
 
 // headers are those of every answer. No script, style, font or picture but our own; nothing inline; nobody frames us.

@@ -69,7 +69,7 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 		p.Say = fmt.Sprintf("The latest %d requests of this node: ", requestsMost)
 	}
 	p.Say += "all that it rejected, whole or in part, and one accepted request of each dataset in a second."
-	c.show(w, r, http.StatusOK, "requests", "Requests", "/requests", refreshEvery, p)
+	c.show(w, http.StatusOK, "requests", "Requests", "/requests", refreshEvery, p)
 }
 
 func newRequestRow(r *journal.Request) requestRow {

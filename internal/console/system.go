@@ -38,6 +38,16 @@ type systemTable struct {
 	Rows           [][]string
 }
 
+func newTable(caption, empty string, head ...string) *systemTable {
+	return &systemTable{Caption: caption, Empty: empty, Head: head}
+}
+
+// add adds a row.
+func (t *systemTable) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// add adds a fact.
+func (c *systemCard) add(name, value string) { c.Facts = append(c.Facts, fact{name, value}) }
+
 func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	p := systemPage{Say: fmt.Sprintf("Sluice %s, up for %s, data in %s.", s.version, humanize.Span(s.Now.Sub(s.Started)),
@@ -49,7 +59,7 @@ func (c *Console) system(w http.ResponseWriter, r *http.Request) {
 	if len(c.o.Settings) > 0 {
 		p.Cards = append(p.Cards, settingsCard(c.o.Settings))
 	}
-	c.show(w, r, http.StatusOK, "system", "System", "/system", refreshEvery, p)
+	c.show(w, http.StatusOK, "system", "System", "/system", refreshEvery, p)
 }
 
 func good(ok bool, yes, no string) *systemState {
@@ -69,13 +79,10 @@ func (c *Console) alarmCard(s *state) systemCard {
 		ID: "alarms", Name: "Alarms", Wide: true,
 		State: good(len(now) == 0, "none", humanize.Plural(len(now), "alarm", "alarms")),
 	}
-	card.Table = &systemTable{
-		Caption: "Recent alarms",
-		Head:    []string{"Alarm", "Severity", "Since", "Until", "What it says"}, Empty: "None yet.",
-	}
+	card.Table = newTable("Recent alarms", "None yet.", "Alarm", "Severity", "Since", "Until", "What it says")
 	if c.o.Webhook != "" {
-		card.Facts = append(card.Facts, fact{"Webhook", humanize.Plural(c.alarms.WebhookFailures(), "try", "tries") +
-			" of this node failed since its start"})
+		card.add("Webhook", humanize.Plural(c.alarms.WebhookFailures(), "try", "tries")+
+			" of this node failed since its start")
 	}
 	for i, a := range c.alarms.Recent() {
 		if i == alarmsShown {
@@ -89,7 +96,7 @@ func (c *Console) alarmCard(s *state) systemCard {
 		if a.Node != "" {
 			say = "Node " + a.Node + ": " + say
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{a.Alarm, a.Severity, humanize.Time(a.Since), until, say})
+		card.Table.add(a.Alarm, a.Severity, humanize.Time(a.Since), until, say)
 	}
 	return card
 }
@@ -97,9 +104,9 @@ func (c *Console) alarmCard(s *state) systemCard {
 // settingsCard lists the settings with which this node was started.
 func settingsCard(all []Setting) systemCard {
 	card := systemCard{ID: "settings", Name: "Settings", Wide: true}
-	card.Table = &systemTable{Caption: "Settings", Head: []string{"Setting", "Value", "From"}}
+	card.Table = newTable("Settings", "", "Setting", "Value", "From")
 	for _, s := range all {
-		card.Table.Rows = append(card.Table.Rows, []string{"--" + s.Name, s.Value, s.From})
+		card.Table.add("--"+s.Name, s.Value, s.From)
 	}
 	return card
 }
@@ -127,22 +134,20 @@ func streamCard(s *state) systemCard {
 		{"Restarts of the engine", humanize.Count(s.Engine.Restarts)},
 	}
 	for _, problem := range s.Engine.Exposed {
-		card.Facts = append(card.Facts, fact{"Not protected", problem})
+		card.add("Not protected", problem)
 	}
 	if len(s.Engine.Exposed) > 0 && s.Stream.Ready {
 		card.State = &systemState{"taking writes, not protected", "warn"}
 	}
-	card.Table = &systemTable{
-		Caption: "Partitions", Head: []string{"Partition", "Newest frame", "Holds", "Oldest"},
-		Empty: "The engine was not asked yet.",
-	}
+	card.Table = newTable("Partitions", "The engine was not asked yet.",
+		"Partition", "Newest frame", "Holds", "Oldest")
 	for i, x := range s.extents {
 		oldest := "–"
 		if !x.Oldest.IsZero() {
 			oldest = humanize.Ago(s.Now, x.Oldest)
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{strconv.Itoa(i), humanize.Count(x.Last), humanize.Bytes(x.Bytes) +
-			" in " + humanize.Plural(x.Frames, "frame", "frames"), oldest})
+		card.Table.add(strconv.Itoa(i), humanize.Count(x.Last), humanize.Bytes(x.Bytes)+
+			" in "+humanize.Plural(x.Frames, "frame", "frames"), oldest)
 	}
 	return card
 }
@@ -155,10 +160,8 @@ func loaderCard(s *state) systemCard {
 			" missing, over restarts"},
 		{"Commits tried again", humanize.Count(s.Loader.Failures)},
 	}}
-	card.Table = &systemTable{
-		Caption: "Leases and watermarks",
-		Head:    []string{"Partition", "Lease", "Stored up to", "Commits", "Newest"}, Empty: "No partition yet.",
-	}
+	card.Table = newTable("Leases and watermarks", "No partition yet.",
+		"Partition", "Lease", "Stored up to", "Commits", "Newest")
 	for i := range s.Loader.Partitions {
 		p := &s.Loader.Partitions[i]
 		held := "–"
@@ -168,13 +171,11 @@ func loaderCard(s *state) systemCard {
 		case s.Cluster != nil && s.Cluster.Loader(p.Partition) != nil:
 			held = "another node"
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{
-			strconv.Itoa(int(p.Partition)), held, "frame " + humanize.Count(p.Watermark), humanize.Count(p.Commits),
-			humanize.Ago(s.Now, p.LastCommit),
-		})
+		card.Table.add(strconv.Itoa(int(p.Partition)), held, "frame "+humanize.Count(p.Watermark), humanize.Count(p.Commits),
+			humanize.Ago(s.Now, p.LastCommit))
 	}
 	if t := s.Loader.Failure; t.Error != "" {
-		card.Facts = append(card.Facts, fact{"Cannot load since", humanize.Time(t.Since) + ": " + t.Error})
+		card.add("Cannot load since", humanize.Time(t.Since)+": "+t.Error)
 	}
 	return card
 }
@@ -186,24 +187,20 @@ func lakeCard(s *state) systemCard {
 	}
 	for i, file := range s.Damaged {
 		if i == namedMost {
-			card.Facts = append(card.Facts, fact{"And", humanize.Plural(len(s.Damaged)-i, "other file", "other files")})
+			card.add("And", humanize.Plural(len(s.Damaged)-i, "other file", "other files"))
 			break
 		}
-		card.Facts = append(card.Facts, fact{"Cannot be read", file})
+		card.add("Cannot be read", file)
 	}
-	card.Table = &systemTable{Caption: "Tables", Head: []string{
-		"Table", "Rows", "Files", "Size", "To compact",
-		"Snapshots", "Newest commit", "Oldest day",
-	}, Empty: "No tables yet."}
+	card.Table = newTable("Tables", "No tables yet.",
+		"Table", "Rows", "Files", "Size", "To compact", "Snapshots", "Newest commit", "Oldest day")
 	for _, t := range s.Lake.Tables {
 		oldest := "–"
 		if !t.OldestDay.IsZero() {
 			oldest = t.OldestDay.Format("2 Jan 2006")
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{
-			t.Name, humanize.Count(t.Rows), humanize.Count(t.Files), humanize.Bytes(t.Bytes), humanize.Count(t.SmallFiles),
-			humanize.Count(t.Snapshots), humanize.Ago(s.Now, t.LastCommit), oldest,
-		})
+		card.Table.add(t.Name, humanize.Count(t.Rows), humanize.Count(t.Files), humanize.Bytes(t.Bytes),
+			humanize.Count(t.SmallFiles), humanize.Count(t.Snapshots), humanize.Ago(s.Now, t.LastCommit), oldest)
 	}
 	return card
 }
@@ -220,19 +217,15 @@ func feedCard(s *state) systemCard {
 			", by this node since its start"},
 		{"Ended early", humanize.Count(f.Rejected) + " too many at once, " + humanize.Count(f.Cut) + " not read in time"},
 	}
-	card.Table = &systemTable{
-		Caption: "Readers", Head: []string{"Reader", "Rows", "Size", "Behind", "Last answer"},
-		Empty: "Nobody has followed the feed of this node since its start.",
-	}
+	card.Table = newTable("Readers", "Nobody has followed the feed of this node since its start.",
+		"Reader", "Rows", "Size", "Behind", "Last answer")
 	for _, r := range f.Readers {
 		behind := "at the end"
 		if r.Lag > 0 {
 			behind = humanize.Span(r.Lag)
 		}
-		card.Table.Rows = append(card.Table.Rows, []string{
-			r.Name, humanize.Count(r.Rows), humanize.Bytes(int64(r.Bytes)),
-			behind, humanize.Ago(s.Now, r.Last),
-		})
+		card.Table.add(r.Name, humanize.Count(r.Rows), humanize.Bytes(int64(r.Bytes)),
+			behind, humanize.Ago(s.Now, r.Last))
 	}
 	return card
 }
@@ -249,18 +242,15 @@ func clusterCard(s *state) systemCard {
 		st := &s.Copies.Streams[i]
 		switch {
 		case st.Err != nil:
-			card.Facts = append(card.Facts, fact{st.Name, "does not answer: " + st.Err.Error()})
+			card.add(st.Name, "does not answer: "+st.Err.Error())
 		case st.Short():
-			card.Facts = append(card.Facts, fact{st.Name, fmt.Sprintf("%d of %d copies are in step", st.InStep, st.Wanted)})
+			card.add(st.Name, fmt.Sprintf("%d of %d copies are in step", st.InStep, st.Wanted))
 		}
 		if len(st.Drift) > 0 {
-			card.Facts = append(card.Facts, fact{st.Name, "somebody changed: " + strings.Join(st.Drift, ", ")})
+			card.add(st.Name, "somebody changed: "+strings.Join(st.Drift, ", "))
 		}
 	}
-	card.Table = &systemTable{
-		Caption: "Nodes", Head: []string{"Node", "Version", "Role", "Loads", "Heartbeat"},
-		Empty: "No heartbeat yet.",
-	}
+	card.Table = newTable("Nodes", "No heartbeat yet.", "Node", "Version", "Role", "Loads", "Heartbeat")
 	for _, n := range s.Nodes() {
 		role := "accepts"
 		if n.Loading {
@@ -273,8 +263,8 @@ func clusterCard(s *state) systemCard {
 		for _, l := range n.Loads {
 			loads = append(loads, strconv.Itoa(int(l.Partition)))
 		}
-		card.Table.Rows = append(card.Table.Rows,
-			[]string{n.Host + " " + n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"), humanize.Ago(s.Now, n.Seen)})
+		card.Table.add(n.Host+" "+n.API, n.Version, role, cmp.Or(strings.Join(loads, ", "), "–"),
+			humanize.Ago(s.Now, n.Seen))
 	}
 	return card
 }
@@ -327,12 +317,10 @@ func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	}
 	card.Facts = []fact{{"Entries", humanize.Count(s.audit.entries) + " when verified " + humanize.Ago(s.Now, s.audit.at)}}
 	if s.audit.seal != "" {
-		card.Facts = append(card.Facts, fact{"Last seal", s.audit.seal})
+		card.add("Last seal", s.audit.seal)
 	}
-	card.Table = &systemTable{
-		Caption: "Newest entries", Head: []string{"When", "Who", "What", "On"},
-		Empty: "No entries yet: provisioning, log-ins, exports and erasures are recorded here.",
-	}
+	card.Table = newTable("Newest entries",
+		"No entries yet: provisioning, log-ins, exports and erasures are recorded here.", "When", "Who", "What", "On")
 	if c.s.Audit == nil {
 		return card
 	}
@@ -343,7 +331,7 @@ func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 		c.log.Error("read audit log", "error", err)
 	}
 	for _, e := range entries {
-		card.Table.Rows = append(card.Table.Rows, []string{humanize.Time(e.Time), e.Actor, e.Action, e.Object})
+		card.Table.add(humanize.Time(e.Time), e.Actor, e.Action, e.Object)
 	}
 	return card
 }

@@ -38,17 +38,11 @@ var pages = func() map[string]*template.Template {
 
 // number is num for templates, which know no type parameters.
 func number(v any) string {
-	switch n := v.(type) {
-	case int:
-		return humanize.Count(n)
-	case int32:
-		return humanize.Count(n)
-	case int64:
-		return humanize.Count(n)
-	case uint64:
-		return humanize.Count(n)
+	n, err := strconv.ParseInt(fmt.Sprint(v), 10, 64)
+	if err != nil {
+		return fmt.Sprint(v)
 	}
-	return fmt.Sprint(v)
+	return humanize.Count(n)
 }
 
 func rfc(t time.Time) string   { return t.UTC().Format(time.RFC3339) }

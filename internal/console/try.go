@@ -82,7 +82,7 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 	} else {
 		p.Text = tryExample(chosen, s.Now)
 	}
-	c.show(w, r, http.StatusOK, "try", "Try", "/try", 0, p)
+	c.show(w, http.StatusOK, "try", "Try", "/try", 0, p)
 }
 
 func tryExample(datasetID string, now time.Time) string {
