@@ -124,11 +124,9 @@ func limited(what string, rate float64, wait time.Duration) *rejection {
 	if what == "requests" {
 		instead = "put more events into each batch"
 	}
-	r := advise(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
+	return advise(event.RateLimited, "The limit "+what+"_per_second of this dataset is reached: "+
 		strconv.FormatFloat(rate, 'f', -1, 64)+" "+what+"/s.",
-		"Wait for Retry-After, then send the same again; "+instead+", or ask the operator for a higher limit.")
-	r.wait = wait
-	return r
+		"Wait for Retry-After, then send the same again; "+instead+", or ask the operator for a higher limit.").after(wait)
 }
 
 // media checks what the body says of itself.

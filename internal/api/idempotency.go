@@ -53,9 +53,7 @@ func visible(s string) bool {
 }
 
 func inProgress() error {
-	r := reject(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.")
-	r.wait = time.Second
-	return r
+	return reject(event.IdempotencyInProgress, "A request with this Idempotency-Key is still running.").after(time.Second)
 }
 
 // keyRestored rejects a key that was used before the service was moved: its receipt did not come along. A sender that
@@ -71,20 +69,16 @@ func keyRestored(at time.Time) error {
 // allKeys says that all datasets together have used as many idempotency keys as there may be: this one is new, or can
 // no longer be told from a new one.
 func allKeys() *rejection {
-	r := advise(event.RateLimited, "The limit idempotency_keys_total of this service is reached.",
-		"Put more events into each request with a key, or send without Idempotency-Key.")
-	r.wait = time.Minute
-	return r
+	return advise(event.RateLimited, "The limit idempotency_keys_total of this service is reached.",
+		"Put more events into each request with a key, or send without Idempotency-Key.").after(time.Minute)
 }
 
 // tooManyKeys says that the dataset has used as many idempotency keys as it may.
 func tooManyKeys(limit int64, age time.Duration) *rejection {
-	r := advise(event.RateLimited, "The limit idempotency_keys of this dataset is reached: "+
+	return advise(event.RateLimited, "The limit idempotency_keys of this dataset is reached: "+
 		strconv.FormatInt(limit, 10)+" keys in "+strconv.Itoa(int(age.Hours()))+" hours.",
 		"Put more events into each request with a key, send without Idempotency-Key, or ask the operator for a "+
-			"higher limit.")
-	r.wait = time.Minute
-	return r
+			"higher limit.").after(time.Minute)
 }
 
 // submitKeyed is submit for a request with an Idempotency-Key. The stream lets one of all requests with a key through,

@@ -34,32 +34,17 @@ type Limits struct {
 	BacklogAge time.Duration
 }
 
-func (l *Limits) bytesInFlight() int64 {
-	if l.BytesInFlight > 0 {
-		return l.BytesInFlight
-	}
-	return 256 << 20
-}
+func (l *Limits) bytesInFlight() int64 { return cmp.Or(l.BytesInFlight, 256<<20) }
 
 // datasetBytes is how many of them one dataset may hold, so that its flood leaves memory for the others. Arbitrary.
 func (l *Limits) datasetBytes() int64 { return l.bytesInFlight() / 2 }
 
 func (l *Limits) connections() int64 {
-	if l.Connections > 0 {
-		return l.Connections
-	}
-	return max(16, l.bytesInFlight()/4/listen.ConnectionCost)
+	return cmp.Or(l.Connections, max(16, l.bytesInFlight()/4/listen.ConnectionCost))
 }
 
 func (l *Limits) keys() (int64, time.Duration) {
-	most, age := l.IdempotencyKeys, l.KeyAge
-	if most <= 0 {
-		most = 1_000_000
-	}
-	if age <= 0 {
-		age = 72 * time.Hour
-	}
-	return most, age
+	return cmp.Or(l.IdempotencyKeys, 1_000_000), cmp.Or(l.KeyAge, 72*time.Hour)
 }
 
 // minRate is the slowest a sender may be, in bytes a second, after ten seconds of grace: a whole body has 90 seconds.

@@ -43,6 +43,12 @@ func advise(code event.Code, message, hint string) *rejection {
 	return &rejection{code: code, message: message, hint: hint}
 }
 
+// after is the rejection with a wait.
+func (r *rejection) after(wait time.Duration) *rejection {
+	r.wait = wait
+	return r
+}
+
 // all is every problem that was found.
 func (r *rejection) all() []event.Error {
 	if len(r.problems) > 0 {
@@ -193,9 +199,7 @@ func appendProblem(b []byte, i int, indexed bool, index int, name string, code e
 
 // resting says that the dataset's next large request comes too early.
 func resting(wait time.Duration) *rejection {
-	r := advise(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+
+	return advise(event.RateLimited, "The limit large_requests of this dataset is reached: requests of "+
 		strconv.Itoa(limit.HugeSize)+" bytes and more delay the requests of others at the moment.",
-		"Wait for Retry-After, then send the same again; put fewer events into each request.")
-	r.wait = wait
-	return r
+		"Wait for Retry-After, then send the same again; put fewer events into each request.").after(wait)
 }
