@@ -18,8 +18,8 @@ func newDataset() *cobra.Command {
 	return group(
 		&cobra.Command{Use: "dataset", Short: "Make, change, list, disable, enable and delete datasets"},
 		newDatasetCreate(), newDatasetSet(), newDatasetList(), newDatasetDelete(),
-		newDatasetSwitch("disable", "Close a dataset to all its keys", "dataset.disable", (*dataset.Registry).Disable),
-		newDatasetSwitch("enable", "Open a dataset to its live keys again", "dataset.enable", (*dataset.Registry).Enable))
+		newDatasetSwitch("disable", "Close a dataset to all its keys", (*dataset.Registry).Disable),
+		newDatasetSwitch("enable", "Open a dataset to its live keys again", (*dataset.Registry).Enable))
 }
 
 // group makes a command that only holds others. Called without one of them it is a usage error that shows what there
@@ -65,8 +65,7 @@ func newDatasetCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(showKey(cmd, spec.ID, keyID, key, *asJSON),
-				p.note("dataset.create", spec.ID, map[string]string{"key": keyID}))
+			return p.showKey("dataset.create", spec.ID, keyID, key, *asJSON)
 		})
 	}
 	return cmd
@@ -236,21 +235,17 @@ func printDatasets(cmd *cobra.Command, all []*dataset.Dataset) error {
 	return printJSON(cmd.OutOrStdout(), list)
 }
 
-func newDatasetSwitch(use, short, action string,
-	apply func(*dataset.Registry, context.Context, string) error,
+func newDatasetSwitch(
+	use, short string, apply func(*dataset.Registry, context.Context, string) error,
 ) *cobra.Command {
-	return &cobra.Command{
-		Use: use + " ID", Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-				if err := apply(p.Registry, ctx, args[0]); err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "Dataset %s is %sd; a running server sees it within 5 s.\n", args[0], use)
-				return p.note(action, args[0], nil)
-			})
-		},
-	}
+	cmd := &cobra.Command{Use: use + " ID", Short: short, Args: cobra.ExactArgs(1)}
+	return onRegistry(cmd, func(ctx context.Context, p *provision, args []string) error {
+		if err := apply(p.Registry, ctx, args[0]); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "Dataset %s is %sd; a running server sees it within 5 s.\n", args[0], use)
+		return p.note("dataset."+use, args[0], nil)
+	})
 }
 
 func state(d *dataset.Dataset) string {

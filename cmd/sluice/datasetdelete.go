@@ -205,7 +205,7 @@ func unbound(ctx context.Context, p *provision, id string) error {
 	if _, was := deleted[id]; err != nil || !was {
 		return err
 	}
-	readers, err := dataset.OpenReaders(ctx, p.engine, dataset.Options{Now: hooks.now})
+	readers, err := p.readers(ctx)
 	if err != nil {
 		return err
 	}

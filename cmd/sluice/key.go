@@ -22,17 +22,13 @@ func newKeyIssue() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-			keyID, key, err := p.IssueKey(ctx, args[0])
-			if err != nil {
-				return explainKeys(err, args[0])
-			}
-			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON),
-				p.note("key.issue", args[0], map[string]string{"key": keyID}))
-		})
-	}
-	return cmd
+	return onRegistry(cmd, func(ctx context.Context, p *provision, args []string) error {
+		keyID, key, err := p.IssueKey(ctx, args[0])
+		if err != nil {
+			return explainKeys(err, args[0])
+		}
+		return p.showKey("key.issue", args[0], keyID, key, *asJSON)
+	})
 }
 
 func newKeyRotate() *cobra.Command {
@@ -44,19 +40,15 @@ func newKeyRotate() *cobra.Command {
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().Var(&overlap, "overlap", "how long the old key goes on working")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-			keyID, key, err := p.RotateKey(ctx, args[0], time.Duration(overlap))
-			if err != nil {
-				return explainKeys(err, args[0])
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s at the latest.\n",
-				time.Now().Add(time.Duration(overlap)).UTC().Format(time.RFC3339))
-			return errors.Join(showKey(cmd, args[0], keyID, key, *asJSON),
-				p.note("key.rotate", args[0], map[string]string{"key": keyID}))
-		})
-	}
-	return cmd
+	return onRegistry(cmd, func(ctx context.Context, p *provision, args []string) error {
+		keyID, key, err := p.RotateKey(ctx, args[0], time.Duration(overlap))
+		if err != nil {
+			return explainKeys(err, args[0])
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "The old key works until %s at the latest.\n",
+			time.Now().Add(time.Duration(overlap)).UTC().Format(time.RFC3339))
+		return p.showKey("key.rotate", args[0], keyID, key, *asJSON)
+	})
 }
 
 func newKeyExtend() *cobra.Command {
@@ -92,20 +84,16 @@ func newKeyExtend() *cobra.Command {
 }
 
 func newKeyRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke KEY_ID", Short: "End a key at once", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-				owner, err := p.RevokeKey(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s is revoked; a running server rejects it within 5 s.\n",
-					args[0], owner)
-				return p.note("key.revoke", owner, map[string]string{"key": args[0]})
-			})
-		},
-	}
+	cmd := &cobra.Command{Use: "revoke KEY_ID", Short: "End a key at once", Args: cobra.ExactArgs(1)}
+	return onRegistry(cmd, func(ctx context.Context, p *provision, args []string) error {
+		owner, err := p.RevokeKey(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s is revoked; a running server rejects it within 5 s.\n",
+			args[0], owner)
+		return p.note("key.revoke", owner, map[string]string{"key": args[0]})
+	})
 }
 
 func newKeyList() *cobra.Command {
@@ -116,30 +104,27 @@ that has ended, or whose dataset is disabled, was last presented. A node writes 
 for each key: the times of a busy key may be a minute old.`,
 	}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-			d, err := p.Read(ctx, args[0])
-			if err == nil {
-				err = p.ReadUse(ctx)
-			}
-			if err != nil {
-				return err
-			}
-			used := p.Used()
-			if *asJSON {
-				return printKeys(cmd, d, used)
-			}
-			w := table(cmd, "KEY ID\tSTATE\tCREATED\tEXPIRES\tLAST USED\tREJECTED")
-			for i := range d.Keys {
-				k := &d.Keys[i]
-				u := used[k.ID]
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, keyState(k), orNever(k.Created), orNever(k.Expires),
-					orNever(u.Accepted), orNever(u.Rejected))
-			}
-			return w.Flush()
-		})
-	}
-	return cmd
+	return onRegistry(cmd, func(ctx context.Context, p *provision, args []string) error {
+		d, err := p.Read(ctx, args[0])
+		if err == nil {
+			err = p.ReadUse(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		used := p.Used()
+		if *asJSON {
+			return printKeys(cmd, d, used)
+		}
+		w := table(cmd, "KEY ID\tSTATE\tCREATED\tEXPIRES\tLAST USED\tREJECTED")
+		for i := range d.Keys {
+			k := &d.Keys[i]
+			u := used[k.ID]
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, keyState(k), orNever(k.Created), orNever(k.Expires),
+				orNever(u.Accepted), orNever(u.Rejected))
+		}
+		return w.Flush()
+	})
 }
 
 // orNever writes a time for people.

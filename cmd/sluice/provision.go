@@ -52,6 +52,16 @@ func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provisio
 	return failed(err)
 }
 
+// onRegistry makes a command that works on the registry of --data or --nats.
+func onRegistry(
+	cmd *cobra.Command, work func(ctx context.Context, p *provision, args []string) error,
+) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error { return work(ctx, p, args) })
+	}
+	return cmd
+}
+
 // datasetExists is an error for a name that was mistyped.
 func datasetExists(cmd *cobra.Command, id string) error {
 	return withRegistry(cmd, func(ctx context.Context, p *provision) error {
@@ -178,18 +188,19 @@ func actor() string {
 }
 
 // showKey prints a new key: alone on stdout, so that it can be put where it belongs by a pipe; the words beside
-// it on stderr. It is the only time the key is shown.
-func showKey(cmd *cobra.Command, datasetID, keyID string, key dataset.Key, asJSON bool) error {
+// it on stderr. It is the only time the key is shown. Then it notes the action.
+func (p *provision) showKey(action, datasetID, keyID string, key dataset.Key, asJSON bool) (err error) {
 	if asJSON {
-		return printJSON(cmd.OutOrStdout(), struct {
+		err = printJSON(p.cmd.OutOrStdout(), struct {
 			DatasetID string `json:"data_set_id"`
 			KeyID     string `json:"key_id"`
 			APIKey    string `json:"api_key"`
 		}{datasetID, keyID, key.Reveal()})
+	} else {
+		fmt.Fprintf(p.cmd.ErrOrStderr(), "Key %s of dataset %s. Keep it now: it is not shown again.\n", keyID, datasetID)
+		_, err = fmt.Fprintln(p.cmd.OutOrStdout(), key.Reveal())
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "Key %s of dataset %s. Keep it now: it is not shown again.\n", keyID, datasetID)
-	_, err := fmt.Fprintln(cmd.OutOrStdout(), key.Reveal())
-	return err
+	return errors.Join(err, p.note(action, datasetID, map[string]string{"key": keyID}))
 }
 
 func printJSON(w io.Writer, v any) error {

@@ -21,15 +21,9 @@ func newReader() *cobra.Command {
 	}, newReaderCreate(), newReaderList(), newReaderRevoke())
 }
 
-// withReaders runs work on the readers of --data or --nats.
-func withReaders(cmd *cobra.Command, work func(ctx context.Context, p *provision, r *dataset.Readers) error) error {
-	return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-		r, err := dataset.OpenReaders(ctx, p.engine, dataset.Options{Now: time.Now})
-		if err != nil {
-			return err
-		}
-		return work(ctx, p, r)
-	})
+// readers are the readers of --data or --nats.
+func (p *provision) readers(ctx context.Context) (*dataset.Readers, error) {
+	return dataset.OpenReaders(ctx, p.engine, dataset.Options{Now: hooks.now})
 }
 
 func newReaderCreate() *cobra.Command {
@@ -61,7 +55,11 @@ dataset alone in the feed, and may not use the catalog: the tables hold the even
 		if err := s.Validate(); err != nil {
 			return err
 		}
-		return withReaders(cmd, func(ctx context.Context, p *provision, readers *dataset.Readers) error {
+		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
+			readers, err := p.readers(ctx)
+			if err != nil {
+				return err
+			}
 			if s.DatasetID != "" {
 				if _, err := p.Read(ctx, s.DatasetID); err != nil {
 					return err
@@ -108,28 +106,29 @@ func showToken(cmd *cobra.Command, r *dataset.Reader, token dataset.Key, asJSON 
 func newReaderList() *cobra.Command {
 	cmd := &cobra.Command{Use: "list", Short: "List the readers, revoked ones too", Args: cobra.NoArgs}
 	asJSON := jsonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return withReaders(cmd, func(ctx context.Context, _ *provision, readers *dataset.Readers) error {
-			all, err := readers.All(ctx)
-			if err != nil {
-				return err
-			}
-			if *asJSON {
-				return printReaders(cmd, all)
-			}
-			if len(all) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "There is no reader yet. Make one with: sluice reader create NAME")
-				return nil
-			}
-			w := table(cmd, "NAME\tSTATE\tALLOW\tDATASET\tCREATED")
-			for _, r := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, readerState(r), strings.Join(r.Allow, ","),
-					cmp.Or(r.DatasetID, "all"), r.Created.UTC().Format(time.RFC3339))
-			}
-			return w.Flush()
-		})
-	}
-	return cmd
+	return onRegistry(cmd, func(ctx context.Context, p *provision, _ []string) error {
+		readers, err := p.readers(ctx)
+		if err != nil {
+			return err
+		}
+		all, err := readers.All(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printReaders(cmd, all)
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), "There is no reader yet. Make one with: sluice reader create NAME")
+			return nil
+		}
+		w := table(cmd, "NAME\tSTATE\tALLOW\tDATASET\tCREATED")
+		for _, r := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.Name, readerState(r), strings.Join(r.Allow, ","),
+				cmp.Or(r.DatasetID, "all"), r.Created.UTC().Format(time.RFC3339))
+		}
+		return w.Flush()
+	})
 }
 
 func readerState(r *dataset.Reader) string {
@@ -156,16 +155,16 @@ func printReaders(cmd *cobra.Command, all []*dataset.Reader) error {
 }
 
 func newReaderRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke NAME", Short: "End a reader's token at once", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return withReaders(cmd, func(ctx context.Context, p *provision, readers *dataset.Readers) error {
-				if err := readers.Revoke(ctx, args[0]); err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "Reader %s is revoked; a running server rejects its token within 5 s.\n", args[0])
-				return p.note("reader.revoke", args[0], nil)
-			})
-		},
-	}
+	cmd := &cobra.Command{Use: "revoke NAME", Short: "End a reader's token at once", Args: cobra.ExactArgs(1)}
+	return onRegistry(cmd, func(ctx context.Context, p *provision, args []string) error {
+		readers, err := p.readers(ctx)
+		if err == nil {
+			err = readers.Revoke(ctx, args[0])
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "Reader %s is revoked; a running server rejects its token within 5 s.\n", args[0])
+		return p.note("reader.revoke", args[0], nil)
+	})
 }
