@@ -9,13 +9,13 @@ import (
 	"os"
 	"time"
 
-	"sluice/internal/failpoint"
+	"sluice/internal/failpointtest"
 	"sluice/internal/lake"
 )
 
 // The environment of a test build:
 //
-//	SLUICE_FAILPOINT=step:n        the process kills itself at the n-th time it comes to that step; see failpoint.KillAt
+//	SLUICE_FAILPOINT=step:n        the process kills itself at the n-th time it comes to that step; see KillAt
 //	SLUICE_FAILPOINT_CLOCK=file    the file holds by how many seconds the clock is off; read twice a second
 //	SLUICE_FAILPOINT_UNSYNCED=1    nothing in the engine is synced
 //	SLUICE_FAILPOINT_NOLOADER=1    what is accepted stays in the stream
@@ -32,10 +32,10 @@ func init() {
 		hooks.Maintain = hurried
 	}
 	if path := os.Getenv("SLUICE_FAILPOINT_CLOCK"); path != "" {
-		hooks.now = (&failpoint.Clock{Path: path}).Now
+		hooks.now = (&failpointtest.Clock{Path: path}).Now
 	}
 	if at := os.Getenv("SLUICE_FAILPOINT"); at != "" {
-		hooks.Step = failpoint.KillAt(at)
+		hooks.Step = failpointtest.KillAt(at)
 	}
 }
 

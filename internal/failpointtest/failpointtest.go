@@ -1,8 +1,8 @@
 //go:build failpoint
 
-// Package failpoint ends a process at a named step, and sets its clock, for the tests of faults. It is in no other
+// Package failpointtest ends a process at a named step, and sets its clock, for the tests of faults. It is in no other
 // build.
-package failpoint
+package failpointtest
 
 import (
 	"fmt"
