@@ -162,22 +162,14 @@ const (
 	zstandard
 )
 
+var codings = map[string]coding{"": identity, "identity": identity, "gzip": gzipped, "zstd": zstandard}
+
 func contentCoding(values []string) (coding, bool) {
 	if len(values) == 0 {
 		return identity, true
 	}
-	if len(values) > 1 {
-		return identity, false
-	}
-	switch v := strings.TrimSpace(values[0]); {
-	case v == "", strings.EqualFold(v, "identity"):
-		return identity, true
-	case strings.EqualFold(v, "gzip"):
-		return gzipped, true
-	case strings.EqualFold(v, "zstd"):
-		return zstandard, true
-	}
-	return identity, false
+	c, known := codings[strings.ToLower(strings.TrimSpace(values[0]))]
+	return c, known && len(values) == 1
 }
 
 // preference is one of a Prefer header, up to a comma that is in no quoted text.

@@ -178,13 +178,16 @@ func responses(i int, now time.Time) object {
 	case routes[i].schema != "":
 		content = ref(routes[i].schema)
 	}
-	media := object{{"schema", content}}
-	if ex := responseExamples(i, http.StatusOK, now); len(ex) > 0 {
-		media = media.with("examples", ex)
+	answer := func(status int, description, kind string, schema object) object {
+		media := object{{"schema", schema}}
+		if ex := responseExamples(i, status, now); len(ex) > 0 {
+			media = media.with("examples", ex)
+		}
+		return object{
+			{"description", description}, {"headers", answerHeaders(i, status)}, {"content", object{{kind, media}}},
+		}
 	}
-	out := object{{"200", object{
-		{"description", routes[i].success}, {"headers", answerHeaders(i, http.StatusOK)}, {"content", object{{kind, media}}},
-	}}}
+	out := object{{"200", answer(http.StatusOK, routes[i].success, kind, content)}}
 	if i == routeSchema || i == routeStats {
 		out = out.with("304", object{{"description", "You have the newest."}})
 	}
@@ -199,54 +202,36 @@ func responses(i int, now time.Time) object {
 		if len(lines) == 0 {
 			continue
 		}
-		media := object{{"schema", ref("Error")}}
-		if ex := responseExamples(i, status, now); len(ex) > 0 {
-			media = media.with("examples", ex)
-		}
-		out = out.with(strconv.Itoa(status), object{
-			{"description", strings.Join(lines, "\n\n")},
-			{"headers", answerHeaders(i, status)},
-			{"content", object{{"application/json", media}}},
-		})
+		out = out.with(strconv.Itoa(status),
+			answer(status, strings.Join(lines, "\n\n"), "application/json", ref("Error")))
 	}
 	return out
 }
 
-func answerHeaders(i, status int) object {
-	header := func(description, kind string) object {
-		return object{{"description", description}, {"schema", object{{"type", kind}}}}
+func answerHeaders(i, status int) (h object) {
+	add := func(there bool, name, kind, description string) {
+		if there {
+			h = h.with(name, object{{"description", description}, {"schema", object{{"type", kind}}}})
+		}
 	}
-	h := object{{"X-Request-Id", header("The id of this request.", "string")}}
-	if i == routeBatch {
-		h = h.with("X-Events-Accepted", header("Events queued.", "integer")).with("X-Events-Rejected",
-			header("Events rejected.", "integer"))
-	}
+	ok, queues := status == http.StatusOK, i == routeEvents || i == routeBatch
 	early := status == http.StatusMethodNotAllowed || status == http.StatusRequestEntityTooLarge ||
 		status == http.StatusUnsupportedMediaType
-	if i == routeBatch && !early {
-		h = h.with("Preference-Applied", header("handling=strict, if the request asked for it and had a key.",
-			"string"))
-	}
-	if status == http.StatusMethodNotAllowed {
-		h = h.with("Allow", header("The methods that the path takes.", "string"))
-	}
-	if status == http.StatusUnsupportedMediaType {
-		h = h.with("Accept-Encoding", header("The encodings that are read, if the request had another one.", "string"))
-	}
-	if retryable(status) || status == http.StatusConflict {
-		h = h.with("Retry-After", header("Seconds to wait before trying again.", "integer"))
-	}
-	if status == http.StatusOK && (i == routeEvents || i == routeBatch) {
-		h = h.with("Idempotency-Replayed", header("true: this is the receipt of an earlier request with the same key.",
-			"string"))
-	}
-	if i == routeSchema && status == http.StatusOK {
-		h = h.with("ETag", header("Version of the schema.", "string"))
-	}
-	if i == routeStats && status == http.StatusOK {
-		h = h.with("ETag", header("Weak: it changes with the numbers, not with the time at which they were counted.",
-			"string"))
-	}
+	add(true, "X-Request-Id", "string", "The id of this request.")
+	add(i == routeBatch, "X-Events-Accepted", "integer", "Events queued.")
+	add(i == routeBatch, "X-Events-Rejected", "integer", "Events rejected.")
+	add(i == routeBatch && !early, "Preference-Applied", "string",
+		"handling=strict, if the request asked for it and had a key.")
+	add(status == http.StatusMethodNotAllowed, "Allow", "string", "The methods that the path takes.")
+	add(status == http.StatusUnsupportedMediaType, "Accept-Encoding", "string",
+		"The encodings that are read, if the request had another one.")
+	add(retryable(status) || status == http.StatusConflict, "Retry-After", "integer",
+		"Seconds to wait before trying again.")
+	add(ok && queues, "Idempotency-Replayed", "string",
+		"true: this is the receipt of an earlier request with the same key.")
+	add(ok && i == routeSchema, "ETag", "string", "Version of the schema.")
+	add(ok && i == routeStats, "ETag", "string",
+		"Weak: it changes with the numbers, not with the time at which they were counted.")
 	return h
 }
 
