@@ -140,22 +140,19 @@ func describeDigits(value string) *fault {
 		return nil
 	}
 	switch n := len(value); {
-	case n == 32:
-		return &faultMD5
-	case n == 40:
-		return &faultSHA1
-	case n == 56:
-		return &faultSHA224
-	case n == 96:
-		return &faultSHA384
-	case n == 128:
-		return &faultSHA512
+	case digestFaults[n] != nil:
+		return digestFaults[n]
 	case n > 64:
 		return &faultLongHash
 	case n > 40:
 		return &faultShortHash
 	}
 	return &faultHash
+}
+
+// digestFaults are those of other algorithms, by the number of hex digits.
+var digestFaults = map[int]*fault{
+	32: &faultMD5, 40: &faultSHA1, 56: &faultSHA224, 96: &faultSHA384, 128: &faultSHA512,
 }
 
 // describeIFA is nil for an opaque token that may stand for an advertising id.
