@@ -66,7 +66,7 @@ var permissions = map[string]struct{ ours, modules []string }{
 	"internal/watermark": {},
 	"internal/campaign":  {ours: []string{"event"}},
 	"internal/measure":   {ours: []string{"event", "internal/engine"}},
-	"internal/hours":     {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}},
+	"internal/hours":     {ours: []string{"event", "internal/campaign", "internal/lake", "internal/submission"}, modules: []string{"golang.org/x/sync"}},
 	"internal/lake": {
 		ours: []string{
 			"event", "internal/campaign", "internal/iceberg", "internal/identifier", "internal/metadata", "internal/objectstore", "internal/parquetfile", "internal/submission",

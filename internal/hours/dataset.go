@@ -109,7 +109,7 @@ func (d *Dataset) unpacked(alarms bool) iter.Seq[*series] {
 		in := unpacker{b: d.recent}
 		for range in.next() {
 			n := in.next()
-			if in.bad || n >= uint64(len(d.keys.list)) || alarms && d.keys.list[n].packedAs() > 0 {
+			if in.bad || n >= uint64(len(d.keys.list)) || alarms && !alarmed[d.keys.list[n].kind] {
 				return
 			}
 			s := &series{key: d.keys.list[n]}
@@ -133,18 +133,7 @@ func (d *Dataset) alarmed() iter.Seq[*series] {
 			}
 		}
 		for s := range d.pending {
-			if s.key.packedAs() == 0 && !yield(s) {
-				return
-			}
-		}
-	}
-}
-
-// each is every series with its key.
-func (d *Dataset) each() iter.Seq2[seriesKey, *series] {
-	return func(yield func(seriesKey, *series) bool) {
-		for k, s := range d.filled().series {
-			if !yield(k, s) {
+			if alarmed[s.key.kind] && !yield(s) {
 				return
 			}
 		}
@@ -154,7 +143,7 @@ func (d *Dataset) each() iter.Seq2[seriesKey, *series] {
 // find is one series; nil when there is none.
 func (d *Dataset) find(kind, name, field string) *series {
 	k := seriesKey{kind, name, field}
-	if len(d.recent) == 0 || len(d.pends) > 0 || k.packedAs() > 0 {
+	if len(d.recent) == 0 || len(d.pends) > 0 || !alarmed[kind] {
 		return d.filled().series[k]
 	}
 	for s := range d.unpacked(true) {
@@ -310,9 +299,8 @@ func place(points []point, at int64) (int, bool) {
 // merge adds another dataset. Hours before oldest are left out.
 func (d *Dataset) merge(o *Dataset, oldest int64) {
 	d.filled()
-	for k, from := range o.each() {
-		to := d.at(k.kind, k.name, k.field)
-		to.merge(from, oldest)
+	for k, from := range o.filled().series {
+		d.at(k.kind, k.name, k.field).merge(from, oldest)
 	}
 	for i := range o.totals {
 		d.totals[i].merge(&o.totals[i], oldest)
@@ -361,7 +349,7 @@ func (d *Dataset) keep(chosen func(at int64) bool, hour int64) {
 		one(&d.totals[i])
 	}
 	gone := false
-	for k, s := range d.each() {
+	for k, s := range d.series {
 		if one(s); len(s.days)+len(s.hours) == 0 {
 			delete(d.series, k)
 			gone = true

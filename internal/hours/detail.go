@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"sluice/internal/lake"
 )
 
@@ -90,7 +92,7 @@ func (d *Dataset) mergeSince(o *Dataset, from int64) {
 	for i := range o.totals {
 		d.totals[i].addSince(&o.totals[i], from)
 	}
-	for _, s := range o.each() {
+	for _, s := range o.series {
 		d.at(s.key.kind, s.key.name, s.key.field).addSince(s, from)
 	}
 }
@@ -145,19 +147,16 @@ func (x *Index) readPast(ctx context.Context, id string, days []int32, s stretch
 	months := map[int32][]int32{}
 	out := newDataset()
 	var mu sync.Mutex
-	var all sync.WaitGroup
-	var failed error
-	slots := make(chan struct{}, readersMax)
+	var readers errgroup.Group
+	readers.SetLimit(readersMax)
 	read := func(scan func(*Dataset) error) {
-		slots <- struct{}{}
-		all.Go(func() {
+		readers.Go(func() error {
 			part := newDataset()
 			err := scan(part)
-			<-slots
 			mu.Lock()
 			defer mu.Unlock()
 			out.merge(part, 0)
-			failed = errors.Join(failed, err)
+			return err
 		})
 	}
 	for _, day := range days {
@@ -168,10 +167,9 @@ func (x *Index) readPast(ctx context.Context, id string, days []int32, s stretch
 		read(func(part *Dataset) error { return x.scanHours(ctx, id, day, day+1, part) })
 	}
 	for _, some := range months {
-		read(func(part *Dataset) error { return x.scanDays(ctx, id, some, part) })
+		read(func(part *Dataset) error { return x.eachDay(ctx, id, some, part.addDay) })
 	}
-	all.Wait()
-	return out, failed
+	return out, readers.Wait()
 }
 
 func (x *Index) scanHours(ctx context.Context, id string, from, to int32, out *Dataset) error {
@@ -180,10 +178,6 @@ func (x *Index) scanHours(ctx context.Context, id string, from, to int32, out *D
 			out.addHour(h, 0)
 			return nil
 		}))
-}
-
-func (x *Index) scanDays(ctx context.Context, id string, days []int32, out *Dataset) error {
-	return x.eachDay(ctx, id, days, out.addDay)
 }
 
 // eachDay reads some days of one month, in order.
@@ -291,7 +285,7 @@ func (d *Dataset) bytes() (n int) {
 	for i := range d.totals {
 		n += size(&d.totals[i])
 	}
-	for _, s := range d.each() {
+	for _, s := range d.filled().series {
 		n += size(s)
 	}
 	return n

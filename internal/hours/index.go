@@ -181,7 +181,7 @@ func (v View) Whole(id string) bool { return v.x.sets[id] == nil || !v.x.sets[id
 // shown is a dataset with what pends of it. The caller holds the lock.
 func (x *Index) shown(id string, p *packed) *Dataset {
 	d := x.keys.unpack(p)
-	d.pend(x.pending.rows, x.pending.of(id))
+	d.pend(x.pending.rows, x.pending.by[id])
 	return d
 }
 

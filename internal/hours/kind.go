@@ -1,16 +1,8 @@
 package hours
 
-// kindRules say what is special about a kind of number, in one place. A kind without a rule is kept in memory for the
+// alarmed are the kinds that alarms of datasets look at: they stay in memory however much fits. Others are kept for the
 // last 24 hours of each dataset, as far as that fits.
-var kindRules = map[string]kindRule{
-	KindWarnings:    {alarm: true},
-	KindSubmissions: {alarm: true},
-	KindRequests:    {alarm: true},
-}
-
-type kindRule struct {
-	alarm bool // alarms of datasets look at it: it stays in memory however much fits
-}
+var alarmed = map[string]bool{KindWarnings: true, KindSubmissions: true, KindRequests: true}
 
 // A row of KindRejections has a count and a value. In an index they are two series.
 const (
@@ -38,21 +30,20 @@ const (
 // total is the total that a series adds up to, or -1. A rejected event is counted at its first problem alone, so that
 // the numbers add up.
 func (k seriesKey) total() int {
-	switch {
-	case k.kind == kindRejected:
+	if k.kind == kindRejected {
 		return totalRejected
-	case k.kind != KindEvents:
-		return -1
 	}
-	switch k.field {
-	case FieldAccepted:
-		return totalAccepted
-	case FieldLate:
-		return totalLate
-	case FieldRestricted:
-		return totalRestricted
-	case FieldSuppressed:
-		return totalSuppressed
+	if k.kind == KindEvents {
+		switch k.field {
+		case FieldAccepted:
+			return totalAccepted
+		case FieldLate:
+			return totalLate
+		case FieldRestricted:
+			return totalRestricted
+		case FieldSuppressed:
+			return totalSuppressed
+		}
 	}
 	return -1
 }

@@ -1,7 +1,6 @@
 package hours
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -108,28 +107,23 @@ func (k *keys) pack(d *Dataset, week, day int64, most int) *packed {
 // shownByName says whether somebody shows the number by its name; of the others the totals are enough.
 func (k seriesKey) shownByName() bool { return k.kind != KindEvents || k.field == FieldAccepted }
 
-// packedAs is the place of a series among those of a dataset: lists of all datasets read what alarms look at, and no
-// more.
-func (k seriesKey) packedAs() int {
-	if kindRules[k.kind].alarm {
-		return 0
-	}
-	return 1
-}
-
-// packSeries packs the series of a dataset, or those that alarms look at. It says whether they do not fit.
+// packSeries packs the series of a dataset, or those that alarms look at. These come first: lists of all datasets read
+// no more. It says whether they do not fit.
 func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed []byte, large bool) {
-	var list []*series
-	for key, s := range d.each() {
-		if len(s.hours) > 0 && s.hours[len(s.hours)-1].at >= day && key.shownByName() &&
-			(!alarms || kindRules[key.kind].alarm) {
+	var list, others []*series
+	for key, s := range d.series {
+		switch {
+		case len(s.hours) == 0 || s.hours[len(s.hours)-1].at < day || !key.shownByName():
+		case alarmed[key.kind]:
 			list = append(list, s)
+		case !alarms:
+			others = append(others, s)
 		}
 	}
+	list = append(list, others...)
 	if len(list) == 0 {
 		return nil, most < 0
 	}
-	slices.SortFunc(list, func(a, b *series) int { return cmp.Compare(a.key.packedAs(), b.key.packedAs()) })
 	var out packer
 	out.put(uint64(len(list)))
 	for _, s := range list {

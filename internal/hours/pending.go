@@ -15,9 +15,6 @@ type overlay struct {
 	all  []lake.Hour        // their sums over all datasets
 }
 
-// of are the places of the rows of a dataset.
-func (o *overlay) of(id string) []int32 { return o.by[id] }
-
 // same says whether an overlay has been made of these rows.
 func (o *overlay) same(rows []lake.Hour) bool {
 	return len(rows) == len(o.rows) && unsafe.SliceData(rows) == unsafe.SliceData(o.rows)

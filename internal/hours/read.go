@@ -2,12 +2,12 @@ package hours
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"sluice/internal/lake"
 )
@@ -178,29 +178,17 @@ func (x *Index) readOlder(ctx context.Context, now time.Time) error {
 
 // readMonths reads days, as many months at a time as there are processors, and of those the newest first.
 func (x *Index) readMonths(ctx context.Context, months map[int32][]int32, prints, summed map[int32]lake.Print) error {
-	var failed error
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	defer all.Wait()
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	readers, ctx := errgroup.WithContext(ctx)
+	readers.SetLimit(runtime.GOMAXPROCS(0))
 	for _, month := range slices.Backward(slices.Sorted(maps.Keys(months))) {
-		slots <- struct{}{}
-		mu.Lock()
-		err := failed
-		mu.Unlock()
-		if err != nil {
-			break
-		}
-		all.Go(func() {
-			err := x.readMonth(ctx, months[month], prints, summed)
-			mu.Lock()
-			failed = errors.Join(failed, err)
-			mu.Unlock()
-			<-slots
+		readers.Go(func() error {
+			if err := ctx.Err(); err != nil { // a month before could not be read
+				return err
+			}
+			return x.readMonth(ctx, months[month], prints, summed)
 		})
 	}
-	all.Wait()
-	return failed
+	return readers.Wait()
 }
 
 // forget drops the days before newest that the table has no more.
@@ -231,7 +219,7 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 			last.note(h.DatasetID, h.Kind == KindEvents && h.Field == FieldAccepted, h.Hour)
 			return nil
 		})
-		if err != nil && !errors.Is(err, lake.ErrDamaged) {
+		if err := whole(err); err != nil {
 			return err
 		}
 	}
@@ -243,7 +231,7 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, lake.ErrDamaged) {
+		if err := whole(err); err != nil {
 			return err
 		}
 	}

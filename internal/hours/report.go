@@ -24,7 +24,7 @@ func (r *Reason) AddTo(out []int64, w Window) { r.series.addTo(out, w) }
 func (d *Dataset) Reasons(w Window) []Reason {
 	type place struct{ code, field string }
 	by := map[place]*Reason{}
-	for k, s := range d.each() {
+	for k, s := range d.filled().series {
 		if k.kind != kindRejected && k.kind != kindProblem {
 			continue
 		}
@@ -147,7 +147,7 @@ func (d *Dataset) Revenue(w Window) []Revenue {
 		}
 		return by[currency]
 	}
-	for k, s := range d.each() {
+	for k, s := range d.filled().series {
 		n := s.sum(w)
 		switch {
 		case n == 0:

@@ -138,7 +138,7 @@ func (g *Group) AddTo(out []int64, w Window) {
 // Groups are the names of a kind with their counts in the window, the largest first.
 func (d *Dataset) Groups(kind string, w Window) []Group {
 	of := func(k seriesKey) bool { return k.kind == kind }
-	if kindRules[kind].alarm {
+	if alarmed[kind] {
 		return groups(d.alarmed(), w, of)
 	}
 	return groups(maps.Values(d.filled().series), w, of)
