@@ -163,11 +163,9 @@ func (e *Engine) openDir(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-wait.Done():
+		if pause(wait, 50*time.Millisecond) != nil {
 			return fmt.Errorf("open engine: data directory %s is in use by process %s, which cannot be joined: %w", e.o.Dir,
 				holder, err)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }

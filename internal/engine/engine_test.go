@@ -167,7 +167,7 @@ func TestAddressGoesWithTheServer(t *testing.T) {
 		t.Errorf("address file after Close: %v, want none", err)
 	}
 	// A crash leaves it behind; the lock is free, so the next opener runs the engine itself.
-	if err := writeAddress(dir, address{URL: "nats://127.0.0.1:1", Token: "stale"}); err != nil {
+	if err := writeJSON(dir, addressName, address{URL: "nats://127.0.0.1:1", Token: "stale"}); err != nil {
 		t.Fatal(err)
 	}
 	if e := open(t, Options{Dir: dir}); e.Mode() != Embedded {

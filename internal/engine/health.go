@@ -122,8 +122,8 @@ func (e *Engine) fail(err error) {
 // suspects it. It returns nil when ctx ends, and an error only when this process cannot go on: the old engine hangs,
 // and a new one on its files would damage them.
 func (e *Engine) Run(ctx context.Context) error {
-	const pause, longest = 250 * time.Millisecond, 5 * time.Second
-	wait := pause
+	const first, longest = 250 * time.Millisecond, 5 * time.Second
+	wait := first
 	for {
 		suspected := false
 		select {
@@ -137,7 +137,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.leaveSilent(ctx)
 		}
 		if e.mode != Embedded || !e.broken() {
-			wait = pause
+			wait = first
 			continue
 		}
 		e.log.Error("engine takes no writes, restarting it", "error", e.Health())
@@ -147,15 +147,13 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		if err == nil {
 			e.log.Info("engine restarted")
-			wait = pause
+			wait = first
 			continue
 		}
 		e.fail(err)
 		e.log.Error("engine stays down", "error", err, "retry_in", wait)
-		select {
-		case <-ctx.Done():
+		if pause(ctx, wait) != nil {
 			return nil
-		case <-time.After(wait):
 		}
 		wait = min(2*wait, longest)
 		e.Suspect()

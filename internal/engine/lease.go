@@ -45,11 +45,10 @@ func (e *Engine) leaseBucket(ctx context.Context) (*Bucket, error) {
 		return e.leases, nil
 	}
 	b, err := e.Bucket(ctx, leases)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		e.leases = b
 	}
-	e.leases = b
-	return b, nil
+	return b, err
 }
 
 // Renew keeps the lease for another 9 s, or returns ErrLeaseLost when another process has taken it or it ran out.
@@ -111,10 +110,8 @@ func (e *Engine) Alone(ctx context.Context, name string, work func(context.Conte
 		if !errors.Is(err, ErrLeaseLost) && !errors.Is(err, durable.ErrLocked) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -137,10 +134,8 @@ func (l *Lease) keep(ctx context.Context, stop context.CancelCauseFunc) {
 	const every = leaseAge / 4
 	good := time.Now() // of the last renewal; only differences count
 	for {
-		select {
-		case <-ctx.Done():
+		if pause(ctx, every) != nil {
 			return
-		case <-time.After(every):
 		}
 		begun := time.Now()
 		attempt, cancel := context.WithTimeout(ctx, every)

@@ -52,28 +52,34 @@ type address struct {
 	Token string `json:"token"`
 }
 
-// writeAddress publishes a for processes of the same user. A reader sees all of it or nothing.
-func writeAddress(dir string, a address) error {
-	data, err := json.Marshal(a)
+// writeJSON writes a file of the data directory for processes of the same user. A reader sees all of it or nothing.
+func writeJSON(dir, name string, value any) error {
+	data, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("write engine address: %w", err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return durable.WriteFile(filepath.Join(dir, addressName), data)
+	return durable.WriteFile(filepath.Join(dir, name), data)
 }
 
-func readAddress(dir string) (address, error) {
-	var a address
-	data, err := os.ReadFile(filepath.Join(dir, addressName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return a, errors.New("it publishes no address")
-	}
+// readJSON reads a file of the data directory.
+func readJSON(dir, name string, to any) error {
+	path := filepath.Join(dir, name)
+	data, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(data, &a)
+		err = json.Unmarshal(data, to)
 	}
 	if err != nil {
-		return a, fmt.Errorf("read engine address: %w", err)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
-	return a, nil
+	return nil
+}
+
+func readAddress(dir string) (a address, err error) {
+	err = readJSON(dir, addressName, &a)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("it publishes no address")
+	}
+	return a, err
 }
 
 func removeAddress(dir string) error {

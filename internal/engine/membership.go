@@ -1,14 +1,10 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-
-	"sluice/internal/durable"
 )
 
 // clusterName is the file by which a data directory remembers the cluster that its node belongs to. Without it, a
@@ -51,7 +47,10 @@ func rememberCluster(dir, cluster string, join bool) error {
 	}
 	switch {
 	case m.Cluster == "" && join:
-		return writeMembership(dir, membership{Cluster: cluster})
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		return writeJSON(dir, clusterName, membership{Cluster: cluster})
 	case m.Cluster != "" && m.Cluster != cluster:
 		return fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and --nats names the cluster %s", dir,
 			m.Cluster, cluster)
@@ -60,26 +59,8 @@ func rememberCluster(dir, cluster string, join bool) error {
 }
 
 func readMembership(dir string) (m membership, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, clusterName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return m, nil
+	if err = readJSON(dir, clusterName, &m); errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	if err != nil {
-		return m, fmt.Errorf("read %s: %w", filepath.Join(dir, clusterName), err)
-	}
-	return m, nil
-}
-
-func writeMembership(dir string, m membership) error {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(dir, clusterName), data)
+	return m, err
 }

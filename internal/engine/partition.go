@@ -141,11 +141,19 @@ func (e *Engine) insist(ctx context.Context, do func(context.Context) error) err
 		if !errors.Is(err, ErrTimeout) && !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, 100*time.Millisecond) != nil {
 			return err
-		case <-time.After(100 * time.Millisecond):
 		}
+	}
+}
+
+// pause waits, and returns an error if ctx ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }
 

@@ -95,10 +95,8 @@ func (p *Partition) ask(ctx context.Context, subject string, body []byte) (*nats
 		if !errors.Is(err, nats.ErrReconnectBufExceeded) {
 			return reply, translate(err)
 		}
-		select {
-		case <-ctx.Done():
+		if pause(ctx, 20*time.Millisecond) != nil {
 			return nil, errNoConnection
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

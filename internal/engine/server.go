@@ -56,7 +56,7 @@ func (e *Engine) startServer() error {
 		return errors.New("start engine: JetStream did not come up; the log names the cause")
 	}
 	if e.o.Listen {
-		if err := writeAddress(e.o.Dir, address{URL: srv.ClientURL(), Token: e.token}); err != nil {
+		if err := writeJSON(e.o.Dir, addressName, address{URL: srv.ClientURL(), Token: e.token}); err != nil {
 			srv.Shutdown()
 			return fmt.Errorf("start engine: %w", err)
 		}
@@ -167,10 +167,8 @@ func (e *Engine) awaitConn(ctx context.Context) error {
 				return nil
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("restart engine: connection did not come back: %w", ctx.Err())
-		case <-time.After(20 * time.Millisecond):
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("restart engine: connection did not come back: %w", err)
 		}
 	}
 }

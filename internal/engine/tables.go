@@ -16,19 +16,37 @@ type tablesRecord struct {
 	Place string `json:"place"`
 }
 
+// setting reads a value of the bucket of settings, or returns ErrNotFound.
+func (e *Engine) setting(ctx context.Context, key string, to any) error {
+	b, err := e.Bucket(ctx, Settings)
+	if err != nil {
+		return err
+	}
+	found, err := b.Get(ctx, key)
+	if err == nil {
+		err = json.Unmarshal(found.Value, to)
+	}
+	return err
+}
+
+// keepSetting writes a value of the bucket of settings.
+func (e *Engine) keepSetting(ctx context.Context, key string, value any) error {
+	b, err := e.Bucket(ctx, Settings)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(value)
+	if err == nil {
+		_, err = b.Put(ctx, key, data)
+	}
+	return err
+}
+
 // Tables returns where the tables are that are loaded from the engine of a data directory, as KeepTables noted: "" is
 // in that directory. It returns ErrNotFound where nobody has noted it. A cluster has its Record instead.
 func (e *Engine) Tables(ctx context.Context) (string, error) {
-	b, err := e.Bucket(ctx, Settings)
-	if err != nil {
-		return "", err
-	}
-	found, err := b.Get(ctx, tablesKey)
-	if err != nil {
-		return "", err
-	}
 	var r tablesRecord
-	if err := json.Unmarshal(found.Value, &r); err != nil {
+	if err := e.setting(ctx, tablesKey, &r); err != nil {
 		return "", fmt.Errorf("read the place of the tables: %w", err)
 	}
 	return r.Place, nil
@@ -36,15 +54,7 @@ func (e *Engine) Tables(ctx context.Context) (string, error) {
 
 // KeepTables notes where the tables are.
 func (e *Engine) KeepTables(ctx context.Context, place string) error {
-	b, err := e.Bucket(ctx, Settings)
-	if err != nil {
-		return err
-	}
-	data, err := json.Marshal(tablesRecord{place})
-	if err == nil {
-		_, err = b.Put(ctx, tablesKey, data)
-	}
-	if err != nil {
+	if err := e.keepSetting(ctx, tablesKey, tablesRecord{place}); err != nil {
 		return fmt.Errorf("note the place of the tables: %w", err)
 	}
 	return nil
@@ -60,19 +70,11 @@ func (e *Engine) TableRetention(ctx context.Context) (time.Duration, error) {
 		r, err := e.Record(ctx)
 		return r.TableRetention, err
 	}
-	b, err := e.Bucket(ctx, Settings)
-	if err != nil {
-		return 0, err
-	}
-	found, err := b.Get(ctx, retentionKey)
-	if errors.Is(err, ErrNotFound) {
-		return DefaultTableRetention, nil
-	}
 	var out time.Duration
-	if err == nil {
-		err = json.Unmarshal(found.Value, &out)
-	}
-	if err != nil {
+	switch err := e.setting(ctx, retentionKey, &out); {
+	case errors.Is(err, ErrNotFound):
+		return DefaultTableRetention, nil
+	case err != nil:
 		return 0, fmt.Errorf("read how long the tables retain rows: %w", err)
 	}
 	return out, nil
@@ -80,16 +82,8 @@ func (e *Engine) TableRetention(ctx context.Context) (time.Duration, error) {
 
 // KeepTableRetention notes what the server of a data directory was told, for commands beside it.
 func (e *Engine) KeepTableRetention(ctx context.Context, d time.Duration) error {
-	b, err := e.Bucket(ctx, Settings)
-	if err != nil {
-		return err
-	}
 	if is, err := e.TableRetention(ctx); err == nil && is == d {
 		return nil
 	}
-	data, err := json.Marshal(d)
-	if err == nil {
-		_, err = b.Put(ctx, retentionKey, data)
-	}
-	return err
+	return e.keepSetting(ctx, retentionKey, d)
 }
