@@ -152,7 +152,7 @@ func (c *Cursor) grow(partitions int) {
 func atSnapshot(b []stream.Bounds, log erasure.Bounds, snap *lake.Snapshot) *Cursor {
 	c := &Cursor{
 		stream: identity(b), log: log.ID,
-		erased: position{seq: max(erasure.Mark(snap.Erased).In(log)+1, log.First)},
+		erased: position{seq: max(erasure.Mark(snap.Deleted).In(log)+1, log.First)},
 	}
 	for p := range b {
 		c.parts = append(c.parts, position{seq: snap.Watermarks[uint8(p)] + 1})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"sluice/internal/iceberg"
 )
@@ -24,12 +23,7 @@ func (l *Lake) Document(ctx context.Context, table string, known *Document) (*Do
 }
 
 // Snapshot is a snapshot of the table of events that can still be read.
-type Snapshot struct {
-	ID         int64
-	At         time.Time
-	Watermarks map[uint8]uint64 // up to where in each partition of the stream it holds every event
-	Erased     string           // what the one who erased noted, see Witness
-}
+type Snapshot = iceberg.Kept
 
 // Snapshot returns a snapshot of the table of events; 0 is the newest. One that is not kept, or whose watermarks belong
 // to another stream, is ErrNotFound.
@@ -41,5 +35,5 @@ func (l *Lake) Snapshot(ctx context.Context, id int64) (Snapshot, error) {
 	if l.o.Stream != "" && kept.Stream != "" && kept.Stream != l.o.Stream {
 		return Snapshot{}, ErrNotFound
 	}
-	return Snapshot{ID: kept.ID, At: kept.At, Watermarks: kept.Watermarks, Erased: kept.Deleted}, err
+	return kept, err
 }

@@ -16,32 +16,36 @@ import (
 // chosen chooses rows by their dataset, and by the time that their table is divided by.
 type chosen func(dataset string, unix int64) bool
 
-func (c chosen) events() iceberg.Condition[event.Row] {
-	return iceberg.Condition[event.Row]{
-		Columns: []string{"data_set_id", "received_at"}, Match: func(r *event.Row) bool {
-			return c(r.DatasetID, r.ReceivedAt)
-		},
+// chosenIn is the condition that rows of a table are chosen.
+func chosenIn[T any](s *iceberg.Schema[T], dataset func(*T) string, c chosen) iceberg.Condition[T] {
+	return iceberg.Condition[T]{
+		Columns: []string{"data_set_id", s.Day}, Match: func(r *T) bool { return c(dataset(r), s.Time(r)) },
 	}
 }
 
-func (c chosen) rejections() iceberg.Condition[Rejection] {
-	return iceberg.Condition[Rejection]{
-		Columns: []string{"data_set_id", "received_at"}, Match: func(r *Rejection) bool {
-			return c(r.DatasetID, r.ReceivedAt)
-		},
+func eventDataset(r *event.Row) string     { return r.DatasetID }
+func rejectionDataset(r *Rejection) string { return r.DatasetID }
+func hourDataset(r *Hour) string           { return r.DatasetID }
+func dayDataset(r *DaySum) string          { return r.DatasetID }
+
+// equals adds the condition that a text of a row is this one, unless that is "". With bounds files and row groups are
+// passed over.
+func equals[T any](
+	to []iceberg.Condition[T], column, text string, of func(*T) string, bounds bool,
+) []iceberg.Condition[T] {
+	if text == "" {
+		return to
 	}
+	c := iceberg.Condition[T]{Columns: []string{column}, Match: func(r *T) bool { return of(r) == text }}
+	if bounds {
+		c.Equal = []byte(text)
+	}
+	return append(to, c)
 }
 
-func (c chosen) hours() iceberg.Condition[Hour] {
-	return iceberg.Condition[Hour]{
-		Columns: []string{"data_set_id", "hour"}, Match: func(r *Hour) bool { return c(r.DatasetID, r.Hour) },
-	}
-}
-
-func (c chosen) days() iceberg.Condition[DaySum] {
-	return iceberg.Condition[DaySum]{
-		Columns: []string{"data_set_id", "day"}, Match: func(r *DaySum) bool { return c(r.DatasetID, r.Day) },
-	}
+// ofDataset are the conditions that rows are of a dataset, or none for "".
+func ofDataset[T any](id string, dataset func(*T) string) []iceberg.Condition[T] {
+	return equals(nil, "data_set_id", id, dataset, true)
 }
 
 // EraseCounts deletes what is counted of datasets, as Erase deletes events: from rejections, hours and days, and the
@@ -61,12 +65,13 @@ func (l *Lake) EraseCounts(ctx context.Context, match func(dataset string, recei
 		}
 		return err
 	}
-	c := chosen(match)
 	for _, do := range []func() error{
-		func() error { return add(l.rejections.Delete(ctx, c.rejections(), nil)) },
-		func() error { return add(l.hours.Delete(ctx, c.hours(), nil)) },
+		func() error {
+			return add(l.rejections.Delete(ctx, chosenIn(rejectionSchema, rejectionDataset, match), nil))
+		},
+		func() error { return add(l.hours.Delete(ctx, chosenIn(hourSchema, hourDataset, match), nil)) },
 		func() error { return l.days.FenceSums(ctx) },
-		func() error { return add(l.days.Delete(ctx, c.days(), nil)) },
+		func() error { return add(l.days.Delete(ctx, chosenIn(daySchema, dayDataset, match), nil)) },
 		func() error { return l.dropNumbers(ctx) },
 	} {
 		if err := do(); err != nil {
@@ -89,7 +94,6 @@ type Contents struct {
 func (l *Lake) Contents(ctx context.Context, dataset string, before time.Time) (out Contents, err error) {
 	days := map[int64]bool{}
 	events := Query{Dataset: dataset, To: before, Columns: []string{"received_at"}}
-	number := func() error { out.Numbers++; return nil }
 	var damaged error
 	for _, scan := range []func() error{
 		func() error {
@@ -107,10 +111,10 @@ func (l *Lake) Contents(ctx context.Context, dataset string, before time.Time) (
 			})
 		},
 		func() error {
-			return l.ScanHours(ctx, HourQuery{Dataset: dataset, To: before}, func(*Hour) error { return number() })
+			return l.ScanHours(ctx, HourQuery{Dataset: dataset, To: before}, func(*Hour) error { out.Numbers++; return nil })
 		},
 		func() error {
-			return l.ScanDays(ctx, DayQuery{Dataset: dataset, To: before}, func(*DaySum) error { return number() })
+			return l.ScanDays(ctx, DayQuery{Dataset: dataset, To: before}, func(*DaySum) error { out.Numbers++; return nil })
 		},
 	} {
 		if err := scan(); errors.Is(err, ErrDamaged) {
@@ -148,7 +152,7 @@ func (l *Lake) narrow(ctx context.Context, before map[string]int64) (rows int64,
 	if len(before) == 0 {
 		return 0, nil
 	}
-	c := chosen(func(dataset string, unix int64) bool { return unix < before[dataset] })
+	c := func(dataset string, unix int64) bool { return unix < before[dataset] }
 	ids := slices.Sorted(maps.Keys(before))
 	known := map[[2]int64]string{}
 	which := func(from, to time.Time) string {
@@ -161,10 +165,12 @@ func (l *Lake) narrow(ctx context.Context, before map[string]int64) (rows int64,
 		return text
 	}
 	for _, table := range []func() (int64, error){
-		func() (int64, error) { return l.events.Narrow(ctx, c.events(), which) },
-		func() (int64, error) { return l.rejections.Narrow(ctx, c.rejections(), which) },
-		func() (int64, error) { return l.hours.Narrow(ctx, c.hours(), which) },
-		func() (int64, error) { return l.days.Narrow(ctx, c.days(), which) },
+		func() (int64, error) { return l.events.Narrow(ctx, chosenIn(eventSchema, eventDataset, c), which) },
+		func() (int64, error) {
+			return l.rejections.Narrow(ctx, chosenIn(rejectionSchema, rejectionDataset, c), which)
+		},
+		func() (int64, error) { return l.hours.Narrow(ctx, chosenIn(hourSchema, hourDataset, c), which) },
+		func() (int64, error) { return l.days.Narrow(ctx, chosenIn(daySchema, dayDataset, c), which) },
 	} {
 		gone, err := table()
 		rows += gone

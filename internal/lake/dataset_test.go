@@ -128,7 +128,7 @@ func TestSumBesideADeletion(t *testing.T) {
 	gone := chosen(func(d string, _ int64) bool { return d == "gone" })
 	sum.Rows = func(add func(*DaySum) error) error {
 		err := l.sumRows(t.Context(), sum.Day, sum.Print, nil, add)
-		_, erased := other.hours.Delete(t.Context(), gone.hours(), nil) // EraseCounts does the same, and then waits for the sum
+		_, erased := other.hours.Delete(t.Context(), chosenIn(hourSchema, hourDataset, gone), nil) // EraseCounts does the same, and then waits for the sum
 		return errors.Join(err, erased, other.days.FenceSums(t.Context()))
 	}
 	if err := l.days.PutSum(t.Context(), sum); !errors.Is(err, watermark.ErrFenced) {

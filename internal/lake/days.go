@@ -251,10 +251,6 @@ type DayQuery struct {
 
 // ScanDays hands the chosen sums to yield, valid until it returns. Its error ends the scan.
 func (l *Lake) ScanDays(ctx context.Context, q DayQuery, yield func(*DaySum) error) error {
-	out := iceberg.Query[DaySum]{From: q.From, To: q.To}
-	if q.Dataset != "" {
-		match := func(r *DaySum) bool { return r.DatasetID == q.Dataset }
-		out.Conditions = append(out.Conditions, condition("data_set_id", match, []byte(q.Dataset)))
-	}
+	out := iceberg.Query[DaySum]{From: q.From, To: q.To, Conditions: ofDataset(q.Dataset, dayDataset)}
 	return l.days.Scan(ctx, out, each(ctx, yield))
 }

@@ -2,6 +2,7 @@ package lake
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,9 +45,7 @@ func (c Choice) Columns() []string {
 	return out
 }
 
-func (c Choice) condition() iceberg.Condition[event.Row] {
-	return iceberg.Condition[event.Row]{Columns: c.Columns(), Match: c.Match}
-}
+func (c Choice) condition() condition { return condition{Columns: c.Columns(), Match: c.Match} }
 
 // Erase deletes every chosen event, so that no file holds it any more. Rows that are committed while it runs may be
 // missed; rows that were there when it began are not, wherever compaction carried them. w, which may be nil, is told of
@@ -57,7 +56,7 @@ func (l *Lake) Erase(ctx context.Context, c Choice, w Witness) (Erased, error) {
 
 // Count says how many events Erase would delete, and calls seen, which may be nil, with each.
 func (l *Lake) Count(ctx context.Context, c Choice, seen func(*event.Row)) (rows int64, err error) {
-	q := iceberg.Query[event.Row]{Conditions: []iceberg.Condition[event.Row]{c.condition()}, Columns: []string{}}
+	q := iceberg.Query[event.Row]{Conditions: []condition{c.condition()}, Columns: []string{}}
 	err = l.events.Scan(ctx, q, each(ctx, func(r *event.Row) error {
 		rows++
 		if seen != nil {
@@ -114,11 +113,10 @@ func (l *Lake) Mentions(ctx context.Context, dataset string, id identifier.ID) (
 		}
 		return found
 	}
-	_, err := l.events.Count(ctx, iceberg.Condition[event.Row]{
+	_, err := l.events.Count(ctx, condition{
 		Columns: []string{
 			"data_set_id", "email_sha256", "ip_sha256", "ifa", "partner_id", "page_url", "referer", "custom_data",
-			"custom_event_name",
-			"source", "cp_id", "cp_name", "sender_event_id", "order_id",
+			"custom_event_name", "source", "cp_id", "cp_name", "sender_event_id", "order_id",
 		}, Match: match,
 	})
 	return out, err
@@ -146,10 +144,5 @@ func mentions(value string, texts []string) bool {
 		return false
 	}
 	value = strings.ToLower(value)
-	for _, text := range texts {
-		if strings.Contains(value, text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(value, text) })
 }

@@ -150,8 +150,8 @@ func TestErasureWitness(t *testing.T) {
 	for range 2 {
 		mark, err := l.ErasedMark(t.Context())
 		snap, snapErr := l.Snapshot(t.Context(), 0)
-		if err != nil || snapErr != nil || mark != "100" || snap.Erased != "100" {
-			t.Errorf("got %q and %q, %v, %v; want 100", mark, snap.Erased, err, snapErr)
+		if err != nil || snapErr != nil || mark != "100" || snap.Deleted != "100" {
+			t.Errorf("got %q and %q, %v, %v; want 100", mark, snap.Deleted, err, snapErr)
 		}
 		l = openLake(t, o)
 	}

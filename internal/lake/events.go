@@ -142,31 +142,21 @@ type Query struct {
 
 // query is the question in the table's own terms. Files are sorted by dataset, so that comes first.
 func (q *Query) query() iceberg.Query[event.Row] {
-	out := iceberg.Query[event.Row]{From: q.From, To: q.To, Columns: q.Columns}
-	if q.Dataset != "" {
-		match := func(r *event.Row) bool { return r.DatasetID == q.Dataset }
-		out.Conditions = append(out.Conditions, condition("data_set_id", match, []byte(q.Dataset)))
-	}
+	all := ofDataset(q.Dataset, eventDataset)
 	if q.EventID != (event.ID{}) {
 		match := func(r *event.Row) bool { return r.EventID == q.EventID }
-		out.Conditions = append(out.Conditions, condition("event_id", match, q.EventID[:]))
+		all = append(all, condition{Columns: []string{"event_id"}, Match: match, Equal: q.EventID[:]})
 	}
-	if q.SubmissionID != "" {
-		match := func(r *event.Row) bool { return r.SubmissionID == q.SubmissionID }
-		out.Conditions = append(out.Conditions, condition("submission_id", match, nil))
-	}
+	all = equals(all, "submission_id", q.SubmissionID, func(r *event.Row) string { return r.SubmissionID }, false)
 	if w := (span{q.EventFrom, q.EventTo}); w != (span{}) {
-		out.Conditions = append(out.Conditions,
-			condition("event_time", func(r *event.Row) bool { return w.holds(r.EventTime) }, nil))
+		match := func(r *event.Row) bool { return w.holds(r.EventTime) }
+		all = append(all, condition{Columns: []string{"event_time"}, Match: match})
 	}
-	if q.EventType != "" {
-		out.Conditions = append(out.Conditions,
-			condition("event_type", func(r *event.Row) bool { return r.EventType == q.EventType }, nil))
-	}
+	all = equals(all, "event_type", q.EventType, func(r *event.Row) string { return r.EventType }, false)
 	if q.Identifier != (identifier.ID{}) {
-		out.Conditions = append(out.Conditions, condition(string(q.Identifier.Kind), q.Identifier.In, nil))
+		all = append(all, condition{Columns: []string{string(q.Identifier.Kind)}, Match: q.Identifier.In})
 	}
-	return out
+	return iceberg.Query[event.Row]{From: q.From, To: q.To, Columns: q.Columns, Conditions: all}
 }
 
 // span is a time from one moment up to another; a zero end is open.
@@ -177,10 +167,8 @@ func (s span) holds(unix int64) bool {
 	return (s.from.IsZero() || !at.Before(s.from)) && (s.to.IsZero() || at.Before(s.to))
 }
 
-// condition is one on a single column; equal, if not nil, is the only value that meets it.
-func condition[T any](column string, match func(*T) bool, equal []byte) iceberg.Condition[T] {
-	return iceberg.Condition[T]{Columns: []string{column}, Match: match, Equal: equal}
-}
+// condition is one on events.
+type condition = iceberg.Condition[event.Row]
 
 var errEnough = errors.New("enough")
 

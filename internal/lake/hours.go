@@ -84,15 +84,8 @@ type HourQuery struct {
 // ScanHours hands the chosen numbers to yield, valid until it returns. Several may agree in everything but
 // Count and Value: they are to be added up. An error of yield ends the scan.
 func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) error) error {
-	out := iceberg.Query[Hour]{From: q.From, To: q.To}
-	if q.Dataset != "" {
-		match := func(r *Hour) bool { return r.DatasetID == q.Dataset }
-		out.Conditions = append(out.Conditions, condition("data_set_id", match, []byte(q.Dataset)))
-	}
-	if q.Kind != "" {
-		match := func(r *Hour) bool { return r.Kind == q.Kind }
-		out.Conditions = append(out.Conditions, condition("kind", match, nil))
-	}
+	out := iceberg.Query[Hour]{From: q.From, To: q.To, Conditions: ofDataset(q.Dataset, hourDataset)}
+	out.Conditions = equals(out.Conditions, "kind", q.Kind, func(r *Hour) string { return r.Kind }, false)
 	return l.hours.Scan(ctx, out, each(ctx, yield))
 }
 

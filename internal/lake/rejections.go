@@ -53,15 +53,9 @@ type RejectionQuery struct {
 
 // ScanRejections hands the chosen rejections to yield, valid until it returns. Its error ends the scan.
 func (l *Lake) ScanRejections(ctx context.Context, q RejectionQuery, yield func(*Rejection) error) error {
-	out := iceberg.Query[Rejection]{From: q.From, To: q.To}
-	if q.Dataset != "" {
-		match := func(r *Rejection) bool { return r.DatasetID == q.Dataset }
-		out.Conditions = append(out.Conditions, condition("data_set_id", match, []byte(q.Dataset)))
-	}
-	if q.SubmissionID != "" {
-		match := func(r *Rejection) bool { return r.SubmissionID == q.SubmissionID }
-		out.Conditions = append(out.Conditions, condition("submission_id", match, nil))
-	}
+	out := iceberg.Query[Rejection]{From: q.From, To: q.To, Conditions: ofDataset(q.Dataset, rejectionDataset)}
+	of := func(r *Rejection) string { return r.SubmissionID }
+	out.Conditions = equals(out.Conditions, "submission_id", q.SubmissionID, of, false)
 	return l.rejections.Scan(ctx, out, each(ctx, yield))
 }
 
