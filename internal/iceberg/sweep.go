@@ -56,16 +56,10 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 		return 0, nil
 	}
 	t.touch(&t.swept)
-	if err := t.at("sweep"); err != nil {
-		return 0, err
-	}
 	t.doubt() // what the newest version lists is not deleted, so it must be the newest
-	s, err := t.refresh(ctx)
+	s, err := t.beginSweep(ctx)
 	if err != nil {
 		return 0, err
-	}
-	if s.damaged() {
-		return 0, fmt.Errorf("%w: what is not listed may be needed to repair it", ErrDamaged)
 	}
 	// The listing comes first: what is listed by then and written later is not in it.
 	objects, err := t.store.List(ctx, "", true)
@@ -98,6 +92,18 @@ func (t *table) sweepRemote(ctx context.Context) (n int, err error) {
 	return n, ctx.Err()
 }
 
+// beginSweep is the table that a sweep goes by. Of a damaged one nothing is deleted.
+func (t *table) beginSweep(ctx context.Context) (*state, error) {
+	if err := t.at("sweep"); err != nil {
+		return nil, err
+	}
+	s, err := t.refresh(ctx)
+	if err == nil && s.damaged() {
+		err = fmt.Errorf("%w: what is not listed may be needed to repair it", ErrDamaged)
+	}
+	return s, err
+}
+
 // removeUnlisted deletes what earlier listed and s does not, by name. The hint comes first: who goes by it must not be
 // led to what is gone.
 func (t *table) removeUnlisted(ctx context.Context, earlier map[string]bool, s *state) (n int, err error) {
@@ -126,15 +132,9 @@ func (t *table) sweep(ctx context.Context, versions int64) (int, error) {
 		return 0, err
 	}
 	defer release()
-	if err := t.at("sweep"); err != nil {
-		return 0, err
-	}
-	s, err := t.refresh(ctx)
+	s, err := t.beginSweep(ctx)
 	if err != nil {
 		return 0, err
-	}
-	if s.damaged() {
-		return 0, fmt.Errorf("%w: what is not listed may be needed to repair it", ErrDamaged)
 	}
 	used, err := t.used(ctx, s)
 	if err != nil {
@@ -191,8 +191,7 @@ func (t *table) sweepMetadata(ctx context.Context, s *state, used map[string]boo
 	if err != nil {
 		return 0, err
 	}
-	slices.Reverse(list)
-	for _, v := range list {
+	for _, v := range slices.Backward(list) {
 		if v > s.version-versions {
 			used[metadata.Name(v)] = true
 			continue
