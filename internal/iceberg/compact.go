@@ -129,12 +129,6 @@ func (t *Table[T]) Compact(ctx context.Context, job *throttle.Job) (bool, error)
 	if errors.Is(err, errStale) {
 		return true, nil
 	}
-	if err == nil {
-		t.compactions.Add(1)
-		for _, f := range m.files {
-			t.compactedRows.Add(f.rows)
-		}
-	}
 	return err == nil, err
 }
 

@@ -50,7 +50,6 @@ func (t *table) update(ctx context.Context, decide func(*state) (*change, error)
 	defer release()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	begun := t.now()
 	for {
 		s := t.state.Load()
 		if s == nil {
@@ -73,8 +72,6 @@ func (t *table) update(ctx context.Context, decide func(*state) (*change, error)
 			t.state.Store(next)
 			t.touch(&t.checked)
 			t.touch(&t.stood)
-			t.commits.Add(1)
-			t.took.Store(int64(t.now().Sub(begun)))
 			return next, nil
 		}
 		if !errors.Is(err, objectstore.ErrUncertain) {
@@ -86,7 +83,6 @@ func (t *table) update(ctx context.Context, decide func(*state) (*change, error)
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, fmt.Errorf("commit %s: %w", t.layout.name, err)
 		}
-		t.retries.Add(1)
 	}
 }
 

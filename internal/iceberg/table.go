@@ -90,9 +90,9 @@ type table struct {
 	retention time.Duration // of snapshots
 	fileBytes int64
 
-	mu    sync.Mutex // one commit, or one reading of the directory, at a time
-	state atomic.Pointer[state]
-	counters
+	mu           sync.Mutex // one commit, or one reading of the directory, at a time
+	state        atomic.Pointer[state]
+	damage       atomic.Int64 // how often metadata was found damaged
 	damagedFiles damage
 
 	// Of a table in a bucket, where each look costs a request.

@@ -129,7 +129,7 @@ func TestDamageAtRest(t *testing.T) {
 				t.Fatalf("got mark %d, %v, want %d", marks.Events, err, c.mark)
 			}
 			st := l.Stats()
-			if noise := st.DamagedFiles + st.Tables[2].Damaged; (noise > 0) != c.noisy {
+			if noise := int64(len(l.DamagedFiles())) + st.Tables[2].Damaged; (noise > 0) != c.noisy {
 				t.Errorf("got %d counted, want noise %v", noise, c.noisy)
 			}
 			// Loading goes on where it stands, and a new process sees the same.
@@ -223,7 +223,8 @@ func TestEveryByteOfMetadata(t *testing.T) {
 			if err := l.Open(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if st := l.Stats(); st.Damaged == 0 || st.Files != 1 || st.LatestWatermark[0] != 1 {
+			at, err := l.Progress(t.Context())
+			if st := l.Stats(); err != nil || st.Damaged == 0 || st.Files != 1 || at.Watermarks[0] != 1 {
 				t.Fatalf("%s, byte %d: got %+v, want the version before", pattern, i, st)
 			}
 		}

@@ -55,13 +55,12 @@ type Lake struct {
 	hours      *hourTable
 	days       *dayTable
 
-	backlog  backlog       // commits that leave compaction no time
-	mu       sync.Mutex    // one Commit at a time: a file that is being written takes megabytes
-	pendMu   sync.RWMutex  // held while the table of hours changes
-	pending  []Hour        // see Pend
-	next     atomic.Uint32 // which table is compacted next
-	running  atomic.Bool   // Run runs: this process commits and maintains
-	failures atomic.Int64
+	backlog backlog       // commits that leave compaction no time
+	mu      sync.Mutex    // one Commit at a time: a file that is being written takes megabytes
+	pendMu  sync.RWMutex  // held while the table of hours changes
+	pending []Hour        // see Pend
+	next    atomic.Uint32 // which table is compacted next
+	running atomic.Bool   // Run runs: this process commits and maintains
 
 	unsummable unsummable
 }
@@ -221,25 +220,15 @@ func (l *Lake) StillDamaged(ctx context.Context, location string) (bool, error) 
 
 // Stats is the state of a lake.
 type Stats struct {
-	Tables       []iceberg.Stats // rejections, hours, events, days; only those that are open
-	DamagedFiles int64           // files that could not be read since Open
-
-	Compactions, CompactedRows int64 // since Open
-	Failures                   int64 // times maintenance did not work since Open
+	Tables []iceberg.Stats // rejections, hours, events, days; only those that are open
 }
 
 // Stats answers from memory.
-func (l *Lake) Stats() Stats {
-	out := Stats{Failures: l.failures.Load()}
+func (l *Lake) Stats() (out Stats) {
 	for _, t := range l.tables() {
-		s := t.Stats()
-		if s.Version == 0 {
-			continue
+		if s := t.Stats(); s.Version > 0 {
+			out.Tables = append(out.Tables, s)
 		}
-		out.Tables = append(out.Tables, s)
-		out.DamagedFiles += s.DamagedFiles
-		out.Compactions += s.Compactions
-		out.CompactedRows += s.CompactedRows
 	}
 	return out
 }

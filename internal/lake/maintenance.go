@@ -160,7 +160,6 @@ func (l *Lake) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			l.failures.Add(1)
 			l.o.Log.Error("maintain the tables", "error", err)
 			wait = time.Minute
 		case more:

@@ -62,7 +62,7 @@ func TestSweepSparesCommits(t *testing.T) {
 			}
 			fresh := openLake(t, Options{Store: at(t, dir), Now: clock})
 			collect(t, fresh, Query{})
-			if d := fresh.Stats(); d.Tables[2].Damaged != 0 || d.DamagedFiles != 0 {
+			if d := fresh.Stats(); d.Tables[2].Damaged != 0 || len(fresh.DamagedFiles()) != 0 {
 				t.Errorf("the table is damaged: %+v", d.Tables[2])
 			}
 		})

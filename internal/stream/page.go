@@ -65,7 +65,7 @@ func (s *Stream) Page(ctx context.Context, partition uint8, from uint64, frames,
 	}
 	out := make([]Frame, 0, len(messages))
 	for _, m := range messages {
-		out = append(out, s.frame(m, from))
+		out = append(out, newFrame(m, from))
 		from = m.Seq + 1
 	}
 	return out, nil

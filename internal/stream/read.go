@@ -25,7 +25,6 @@ func (s *Stream) Read(ctx context.Context, at Position) ([]byte, error) {
 	}
 	records, err := DecodeFrame(m.Data)
 	if err != nil {
-		s.n.damaged.Add(1)
 		return nil, ErrDamaged
 	}
 	if int(at.Slot) >= len(records) {

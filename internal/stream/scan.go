@@ -68,7 +68,7 @@ func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) 
 	}()
 	for messages := range batches {
 		for _, m := range messages {
-			if err := yield(s.frame(m, next)); err != nil {
+			if err := yield(newFrame(m, next)); err != nil {
 				return err
 			}
 			next = m.Seq + 1
@@ -77,12 +77,11 @@ func (s *Stream) scan(ctx context.Context, f *fetcher, yield func(Frame) error) 
 	return context.Cause(ctx)
 }
 
-// frame makes a frame of a message that was expected to have the sequence number next.
-func (s *Stream) frame(m engine.Message, next uint64) Frame {
+// newFrame makes a frame of a message that was expected to have the sequence number next.
+func newFrame(m engine.Message, next uint64) Frame {
 	fr := Frame{Seq: m.Seq, Time: m.Time}
 	if next > 0 {
 		fr.Missing = m.Seq - next
-		s.n.missing.Add(fr.Missing)
 	}
 	if m.Data == nil {
 		fr.Damaged = fmt.Errorf("%w: the engine has no bytes for it", ErrDamaged)
@@ -96,9 +95,6 @@ func (s *Stream) frame(m engine.Message, next uint64) Frame {
 		if !errors.Is(err, errLost) {
 			fr.Raw = m.Data
 		}
-	}
-	if fr.Damaged != nil {
-		s.n.damaged.Add(1)
 	}
 	return fr
 }

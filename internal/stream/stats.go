@@ -17,8 +17,6 @@ type Stats struct {
 	RejectedSpace          uint64            // records rejected because the disk is nearly full
 	RejectedDown           uint64            // records rejected because the engine takes no writes
 	Revived                uint64            // times the stream took writes again after a fault
-	Damaged                uint64            // frames read whose bytes were not whole
-	Missing                uint64            // sequence numbers found empty by a scan
 	Lost                   uint64            // frames the engine had acknowledged and came back without
 	Latency                histogram.Buckets // frames by time to acknowledgement
 	LatencySum             time.Duration
@@ -33,8 +31,8 @@ type Stats struct {
 }
 
 type counters struct {
-	frames, records, bytes, failed, abandoned, overload, space, down, revived, damaged, missing, lost atomic.Uint64
-	latency                                                                                           histogram.Histogram
+	frames, records, bytes, failed, abandoned, overload, space, down, revived, lost atomic.Uint64
+	latency                                                                         histogram.Histogram
 }
 
 func (c *counters) committed(records, size int, took time.Duration) {
@@ -61,7 +59,7 @@ func (s *Stream) Stats() Stats {
 		Frames: s.n.frames.Load(), Records: s.n.records.Load(), Bytes: s.n.bytes.Load(),
 		Failed: s.n.failed.Load(), Abandoned: s.n.abandoned.Load(),
 		RejectedOverload: s.n.overload.Load(), RejectedSpace: s.n.space.Load(), RejectedDown: s.n.down.Load(),
-		Revived: s.n.revived.Load(), Damaged: s.n.damaged.Load(), Missing: s.n.missing.Load(), Lost: s.n.lost.Load(),
+		Revived: s.n.revived.Load(), Lost: s.n.lost.Load(),
 		Latency: s.n.latency.Buckets(), LatencySum: s.n.latency.Sum(),
 		Queued: s.queued.Load(), DiskFree: s.disk.free.Load(), DiskSize: s.disk.size.Load(), Account: s.disk.remote,
 		Phase: s.status.Load().Phase, Ready: s.Ready() == nil,
