@@ -17,7 +17,7 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 		return nil, "", Key{}, err
 	}
 	now := r.o.Now().UTC()
-	key, keyID, hash := newKey()
+	key, keyID, hash := newSecret(keyPrefix)
 	d := &Dataset{
 		ID: s.ID, Name: s.Name, SuppressOptOut: s.SuppressOptOut,
 		RequestsPerSecond: s.RequestsPerSecond, EventsPerSecond: s.EventsPerSecond,
@@ -43,9 +43,18 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 
 // IssueKey gives a dataset one more key. With two live ones it is ErrTwoKeys.
 func (r *Registry) IssueKey(ctx context.Context, id string) (string, Key, error) {
-	key, keyID, hash := newKey()
+	return r.addKey(ctx, id, func([]KeyInfo, time.Time) {})
+}
+
+// addKey gives a dataset one more key, and has edit change those that it had.
+func (r *Registry) addKey(ctx context.Context, id string, edit func([]KeyInfo, time.Time)) (string, Key, error) {
+	key, keyID, hash := newSecret(keyPrefix)
 	err := r.change(ctx, id, func(d *Dataset, now time.Time) error {
-		return d.addKey(KeyInfo{ID: keyID, Hash: hash, Created: now}, now)
+		if err := d.addKey(KeyInfo{ID: keyID, Hash: hash, Created: now}, now); err != nil {
+			return err
+		}
+		edit(d.Keys[:len(d.Keys)-1], now)
+		return nil
 	})
 	if err != nil {
 		return "", Key{}, err
@@ -59,23 +68,14 @@ func (r *Registry) RotateKey(ctx context.Context, id string, overlap time.Durati
 	if overlap < 0 {
 		return "", Key{}, errors.New("dataset: an overlap cannot be negative")
 	}
-	key, keyID, hash := newKey()
-	err := r.change(ctx, id, func(d *Dataset, now time.Time) error {
-		if err := d.addKey(KeyInfo{ID: keyID, Hash: hash, Created: now}, now); err != nil {
-			return err
-		}
+	return r.addKey(ctx, id, func(others []KeyInfo, now time.Time) {
 		end := now.Add(overlap)
-		for i := range d.Keys[:len(d.Keys)-1] {
-			if k := &d.Keys[i]; k.Live(now) && (k.Expires.IsZero() || k.Expires.After(end)) {
+		for i := range others {
+			if k := &others[i]; k.Live(now) && (k.Expires.IsZero() || k.Expires.After(end)) {
 				k.Expires = end
 			}
 		}
-		return nil
 	})
-	if err != nil {
-		return "", Key{}, err
-	}
-	return keyID, key, nil
 }
 
 // RevokeKey ends a key at once, everywhere within seconds, and returns the dataset it belonged to. Revoking it again

@@ -34,9 +34,6 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 // no printing, logging or encoding finds it, even where the Key is a part of something larger.
 type Key struct{ reveal func() string }
 
-// newKey makes a key with a new id.
-func newKey() (k Key, id string, hash [32]byte) { return newSecret(keyPrefix) }
-
 // newSecret makes a key, or a token, with a new id.
 func newSecret(prefix string) (k Key, id string, hash [32]byte) {
 	id, secret := randomText(idSize), randomText(secretSize)
@@ -98,11 +95,6 @@ func checksum(text string) (b [sumSize]byte) {
 		sum /= 62
 	}
 	return b
-}
-
-// parseKey takes a presented key apart. It allocates nothing.
-func parseKey(presented string) (id string, secret [secretSize]byte, ok bool) {
-	return parseSecret(keyPrefix, presented)
 }
 
 // parseSecret takes a presented key, or token, apart. It allocates nothing.

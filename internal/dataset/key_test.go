@@ -17,7 +17,7 @@ func TestKeyShape(t *testing.T) {
 	shape := regexp.MustCompile(`^sluice_[0-9A-Za-z]{12}_[0-9A-Za-z]{38}$`)
 	seen := map[string]bool{}
 	for range 100 {
-		k, id, _ := newKey()
+		k, id, _ := newSecret(keyPrefix)
 		text := k.Reveal()
 		if !shape.MatchString(text) || !strings.HasPrefix(text, "sluice_"+id+"_") {
 			t.Fatalf("key has the wrong shape")
@@ -26,38 +26,38 @@ func TestKeyShape(t *testing.T) {
 			t.Fatal("a key came twice")
 		}
 		seen[id], seen[text] = true, true
-		if got, _, ok := parseKey(text); !ok || got != id {
+		if got, _, ok := parseSecret(keyPrefix, text); !ok || got != id {
 			t.Fatalf("own key is not read back")
 		}
 	}
 }
 
 func TestTypingErrorsAreRejected(t *testing.T) {
-	k, _, _ := newKey()
+	k, _, _ := newSecret(keyPrefix)
 	text := k.Reveal()
 	for i := range len(text) {
 		for _, c := range []byte("0aZ_-\x00\xff") {
 			bad := text[:i] + string(rune(c)) + text[i+1:]
-			if _, _, ok := parseKey(bad); ok && bad != text {
+			if _, _, ok := parseSecret(keyPrefix, bad); ok && bad != text {
 				t.Errorf("a wrong character at %d was not noticed", i)
 			}
 		}
 		if i > 0 && text[i] != text[i-1] {
 			swapped := text[:i-1] + text[i:i+1] + text[i-1:i] + text[i+1:]
-			if _, _, ok := parseKey(swapped); ok {
+			if _, _, ok := parseSecret(keyPrefix, swapped); ok {
 				t.Errorf("swapped characters at %d were not noticed", i)
 			}
 		}
 	}
 	for _, bad := range []string{"", "sluice_", text[1:], text + "0", " " + text, strings.ToUpper(text), strings.Repeat("x", 1<<16)} {
-		if _, _, ok := parseKey(bad); ok {
+		if _, _, ok := parseSecret(keyPrefix, bad); ok {
 			t.Errorf("%d characters that are no key were taken for one", len(bad))
 		}
 	}
 }
 
 func TestKeyHides(t *testing.T) {
-	k, _, _ := newKey()
+	k, _, _ := newSecret(keyPrefix)
 	var out bytes.Buffer
 	type inner struct {
 		Key    Key
@@ -93,7 +93,7 @@ func TestKeyHides(t *testing.T) {
 func TestAuthenticateAllocatesNothing(t *testing.T) {
 	r := openRegistry(t, openEngine(t, engine.Options{Dir: t.TempDir()}), nil)
 	_, k := create(t, r, Spec{ID: "shop"})
-	stranger, _, _ := newKey()
+	stranger, _, _ := newSecret(keyPrefix)
 	for name, text := range map[string]string{"right": k.Reveal(), "unknown": stranger.Reveal(), "malformed": "x"} {
 		if n := testing.AllocsPerRun(100, func() { r.Authenticate(text) }); n != 0 {
 			t.Errorf("%s: %v allocations, want 0", name, n)
@@ -117,13 +117,13 @@ func TestKeyIDHoldsNoSecret(t *testing.T) {
 
 // FuzzKey holds that nothing but a key with its own checksum is read as one, and that reading never panics.
 func FuzzKey(f *testing.F) {
-	k, _, _ := newKey()
+	k, _, _ := newSecret(keyPrefix)
 	f.Add(k.Reveal())
 	f.Add("")
 	f.Add("sluice_")
 	f.Add(strings.Repeat("_", len(keyPrefix)+keySize))
 	f.Fuzz(func(t *testing.T, s string) {
-		id, secret, ok := parseKey(s)
+		id, secret, ok := parseSecret(keyPrefix, s)
 		if !ok {
 			return
 		}

@@ -169,7 +169,7 @@ var nobody = &entry{use: new(use)}
 // a key that has ended, or of a disabled dataset, is ErrKey with the key's id, for the operator's log. The id shares no
 // memory with what was presented: callers keep it, and the secret must not stay with it.
 func (r *Registry) Authenticate(presented string) (*Dataset, string, error) {
-	id, secret, ok := parseKey(presented)
+	id, secret, ok := parseSecret(keyPrefix, presented)
 	if !ok {
 		return nil, "", ErrKey
 	}
