@@ -17,6 +17,7 @@ import (
 	"sluice/event"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
+	"sluice/internal/identifier"
 	"sluice/internal/stream"
 	"sluice/internal/submission"
 )
@@ -128,7 +129,7 @@ func TestServerFinishesErasure(t *testing.T) {
 	stones, err := erasure.Open(t.Context(), e)
 	if err == nil { // as far as a killed command came
 		list := stones.NewList()
-		list.Put(erasure.Email, goneHash)
+		list.Put(identifier.Email, goneHash)
 		_, err = stones.Add(t.Context(), list, "", time.Now(), time.Hour)
 	}
 	if err := errors.Join(err, e.Close()); err != nil {

@@ -23,14 +23,6 @@ import (
 // Kind is the kind of an identifier.
 type Kind = identifier.Kind
 
-// The kinds.
-const (
-	Email   = identifier.Email
-	IFA     = identifier.IFA
-	IP      = identifier.IP
-	Partner = identifier.Partner
-)
-
 // LeastAge is how long a tombstone is kept at least, however short the stream: an old version of a table may be put
 // back in this time. Arbitrary: longer than most keep backups.
 const LeastAge = 90 * 24 * time.Hour

@@ -12,6 +12,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/engine"
+	"sluice/internal/identifier"
 )
 
 var noon = time.Date(2026, 11, 14, 12, 0, 0, 0, time.UTC)
@@ -35,6 +36,13 @@ func open(t *testing.T) *Tombstones {
 	}
 	return s
 }
+
+const (
+	Email   = identifier.Email
+	IFA     = identifier.IFA
+	IP      = identifier.IP
+	Partner = identifier.Partner
+)
 
 func (t *Tombstones) add(tb testing.TB, k Kind, id, dataset string, at time.Time) Tombstone {
 	tb.Helper()

@@ -44,7 +44,7 @@ func TestErasedRows(t *testing.T) {
 func (s *site) erase(partner string, rows ...event.Row) {
 	s.t.Helper()
 	list := s.erased.NewList()
-	list.Put(erasure.Partner, partner)
+	list.Put(identifier.Partner, partner)
 	if _, err := s.erased.Add(s.t.Context(), list, "", time.Now(), time.Hour); err != nil {
 		s.t.Fatal(err)
 	}

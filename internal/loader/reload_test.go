@@ -13,6 +13,7 @@ import (
 
 	"sluice/event"
 	"sluice/internal/erasure"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 	"sluice/internal/submission"
 )
@@ -94,7 +95,7 @@ func (s *reloading) open(step func(string) error) *lake.Lake {
 // stone notes that a person is being erased.
 func (s *reloading) stone() (erasure.Tombstone, error) {
 	l := s.tombstones.NewList()
-	l.Put(erasure.IFA, "ifa-3")
+	l.Put(identifier.IFA, "ifa-3")
 	stones, err := s.tombstones.Add(s.t.Context(), l, "", time.Now(), time.Hour)
 	return append(stones, erasure.Tombstone{})[0], err
 }

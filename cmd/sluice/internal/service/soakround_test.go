@@ -19,7 +19,7 @@ import (
 	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/deletion"
-	"sluice/internal/erasure"
+	"sluice/internal/identifier"
 	"sluice/internal/lake"
 )
 
@@ -422,7 +422,7 @@ func (s *soak) erase() {
 	}
 	rows := int64(0)
 	list := s.erasures.NewList()
-	list.Put(erasure.Email, s.stored)
+	list.Put(identifier.Email, s.stored)
 	_, err := s.erasures.Add(s.t.Context(), list, "", s.now(), s.streamRetention())
 	if err == nil {
 		var done deletion.Done
