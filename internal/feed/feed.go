@@ -41,19 +41,13 @@ type Readers interface {
 	Authenticate(token string) (*dataset.Reader, error)
 }
 
-// Erasures knows which identifiers were erased, and which rows for it.
-type Erasures interface {
-	Current(ctx context.Context) (*erasure.Set, error)
-	Log(ctx context.Context) (*erasure.Log, error)
-}
-
 // Options are what a feed needs. Readers is needed by Handler alone; without Erasures the feed knows of none. Secret
 // encrypts cursors: all nodes, and a restored backup, must have the same.
 type Options struct {
 	Stream   Source
 	Tables   Tables
 	Readers  Readers
-	Erasures Erasures
+	Erasures *erasure.Tombstones
 	Secret   []byte
 	IDs      *submission.IDs // so that a row has the submission id that its sender got
 	Log      *slog.Logger

@@ -133,7 +133,7 @@ type place struct {
 // pages reads frames for all followers, each once, and keeps the newest.
 type pages struct {
 	stream   Source
-	erasures Erasures // nil knows of none
+	erasures *erasure.Tombstones // nil knows of none
 
 	looking sync.Mutex // for erasures: one at a time
 	looked  time.Time

@@ -34,12 +34,6 @@ type Target interface {
 	Pend(hours []lake.Hour)
 }
 
-// Erasures knows which identifiers were erased, and notes which rows are left out for it.
-type Erasures interface {
-	Current(ctx context.Context) (*erasure.Set, error)
-	LeftOut(ctx context.Context, rows []event.Row) error
-}
-
 // Options say what is loaded, and how. Stream, Lake, Quarantine and Now are required.
 type Options struct {
 	Stream     Source
@@ -62,7 +56,7 @@ type Options struct {
 
 	// Erasures keeps rows out of the lake that were erased from it: a frame may be loaded again, into an older version of
 	// the tables. nil knows of none.
-	Erasures Erasures
+	Erasures *erasure.Tombstones
 
 	// Maintain looks after the tables: compaction, expiry, retention, sweep. The process that commits calls it; nil does
 	// nothing. It returns when its context ends.
