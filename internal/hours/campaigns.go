@@ -45,7 +45,12 @@ func (x *Index) scanCampaigns(ctx context.Context, id string, w Window, out *cam
 			months[monthOf(day)] = append(months[monthOf(day)], day)
 		default:
 			q := lake.HourQuery{Dataset: id, From: time.Unix(from, 0), To: time.Unix(to, 0)}
-			if err := whole(x.lake.ScanHours(ctx, q, addCampaigns(out))); err != nil {
+			if err := whole(x.lake.ScanHours(ctx, q, func(h *lake.Hour) error {
+				if campaign.Is(h.Kind) {
+					out.Add(lake.CampaignSum(h))
+				}
+				return nil
+			})); err != nil {
 				return err
 			}
 		}
@@ -61,13 +66,4 @@ func (x *Index) scanCampaigns(ctx context.Context, id string, w Window, out *cam
 		}
 	}
 	return nil
-}
-
-func addCampaigns(out *campaign.Sums) func(*lake.Hour) error {
-	return func(h *lake.Hour) error {
-		if campaign.Is(h.Kind) {
-			out.Add(lake.CampaignSum(h))
-		}
-		return nil
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -144,16 +145,9 @@ func (x *Index) Prune(now time.Time) {
 func (x *Index) deleted(id string) bool { return x.Known != nil && !x.Known(id) }
 
 // empty says whether memory has no number of a dataset.
-func (x *Index) empty(p *packed) bool { return len(p.recent) == 0 && !x.keys.unpack(p).filled().any() }
-
-// any says whether a dataset has a total.
-func (d *Dataset) any() bool {
-	for i := range d.totals {
-		if len(d.totals[i].hours) > 0 {
-			return true
-		}
-	}
-	return false
+func (x *Index) empty(p *packed) bool {
+	counts := func(s series) bool { return len(s.hours) > 0 }
+	return len(p.recent) == 0 && !slices.ContainsFunc(x.keys.unpack(p).filled().totals[:], counts)
 }
 
 // View is a look at an index. The index does not change until Close.

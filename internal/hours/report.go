@@ -58,14 +58,6 @@ func (d *Dataset) Reasons(w Window) []Reason {
 	return out
 }
 
-// Rejected are the events of the window whose first problem was this code at this field.
-func (d *Dataset) Rejected(code, field string, w Window) (events int64) {
-	if s := d.find(kindRejected, code, field); s != nil {
-		return s.sum(w)
-	}
-	return 0
-}
-
 // Onset is since when events are rejected with this code at this field without a pause of more than a day, as far as
 // the dataset goes back: a time in Unix seconds, exact to the hour within a week and to the day before that; 0 when
 // there was no such event.

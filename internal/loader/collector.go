@@ -197,14 +197,6 @@ func (c *collector) answer(ctx context.Context, r request) error {
 	return nil
 }
 
-// settleSoon starts the time after which counts must be in the tables.
-func (c *collector) settleSoon() {
-	if c.counts == countsSettled {
-		c.counts = countsWait
-		c.settle.Reset(c.l.o.Settle)
-	}
-}
-
 // settleNow has the next commit put counts into the tables.
 func (c *collector) settleNow() {
 	c.settle.Stop()
@@ -386,8 +378,9 @@ func (c *collector) committed(f *flight) {
 	}
 	if !f.settles {
 		c.l.o.Lake.Pend(f.pending)
-		if slices.ContainsFunc(c.assigned, (*assignment).unsettled) {
-			c.settleSoon()
+		if c.counts == countsSettled && slices.ContainsFunc(c.assigned, (*assignment).unsettled) {
+			c.counts = countsWait
+			c.settle.Reset(c.l.o.Settle)
 		}
 	}
 	c.batch.begun = c.l.o.Now()

@@ -152,14 +152,6 @@ func (l *Loader) Flush() error { return l.ask(request{commit: true, counts: true
 // Commit is Flush of the events alone.
 func (l *Loader) Commit() error { return l.ask(request{commit: true}) }
 
-// erased is what was erased, as of now: a batch that is decoded later than an erasure began has none of it.
-func (l *Loader) erased(ctx context.Context) (*erasure.Set, error) {
-	if l.o.Erasures == nil {
-		return nil, nil
-	}
-	return l.o.Erasures.Current(ctx)
-}
-
 // Watermark says up to which sequence number of a partition everything is in the lake, as this process knows it.
 func (l *Loader) Watermark(partition uint8) uint64 {
 	seq, _, _ := l.Reached(partition)

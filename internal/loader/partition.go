@@ -46,8 +46,10 @@ func (p *partition) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		// The end of a context is that of the lease, of the partition's time here, or because the collector gave the
+		// partition up, which says why by itself.
 		known := errors.Is(err, lake.ErrFenced) || errors.Is(err, engine.ErrLeaseLost) || errors.Is(err, errUnread) ||
-			ended(err)
+			errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 		if err != nil && !known {
 			p.l.failures.Add(1)
 			p.failed(fmt.Errorf("load: %w", err), stopped(err))
@@ -56,12 +58,6 @@ func (p *partition) run(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// ended says whether an error is the end of a context: of the lease, of the partition's time here, or because the
-// collector gave the partition up, which says why by itself.
-func ended(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // rest waits between two attempts, less if this process becomes the committer, and keeps the watermark fresh where
