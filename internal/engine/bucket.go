@@ -47,12 +47,8 @@ type Entry struct {
 
 // Bucket opens a bucket, and makes it where there is none. The copies of an existing bucket may grow to
 // Options.Replicas; they never become fewer.
-func (e *Engine) Bucket(ctx context.Context, k Kind) (b *Bucket, err error) {
-	err = e.insist(ctx, func(ctx context.Context) error {
-		b, err = e.openBucket(ctx, k)
-		return err
-	})
-	return b, err
+func (e *Engine) Bucket(ctx context.Context, k Kind) (*Bucket, error) {
+	return insistOn(ctx, func(ctx context.Context) (*Bucket, error) { return e.openBucket(ctx, k) })
 }
 
 func (e *Engine) openBucket(ctx context.Context, k Kind) (*Bucket, error) {

@@ -39,7 +39,7 @@ func (p *Partition) PublishRun(ctx context.Context, after uint64, data [][]byte)
 // StoreRun is PublishRun by the only writer: it insists, and after an answer that does not come it asks the partition
 // where it ends.
 func (p *Partition) StoreRun(ctx context.Context, after uint64, data [][]byte) error {
-	return p.e.insist(ctx, func(ctx context.Context) error {
+	return insist(ctx, func(ctx context.Context) error {
 		last, err := p.PublishRun(ctx, after, data)
 		if errors.Is(err, ErrTimeout) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRevision) {
 			st, stErr := p.State(ctx)
@@ -96,7 +96,7 @@ func (p *Partition) StoreKeys(ctx context.Context, keys []string, data []byte) e
 			Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
 		}
 	}
-	return p.e.insist(ctx, func(ctx context.Context) error {
+	return insist(ctx, func(ctx context.Context) error {
 		return p.publishAll(ctx, messages, func(_ int, _ uint64, err error) error {
 			if errors.Is(err, ErrExists) {
 				return nil

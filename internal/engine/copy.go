@@ -72,12 +72,12 @@ func (e *Engine) makePartition(ctx context.Context, p uint8, keyed int, from *Pa
 		metadata[movedCreation] = from.Created.UTC().Format(time.RFC3339Nano)
 	}
 	like := &jetstream.StreamConfig{MaxAge: from.MaxAge, MaxBytes: from.MaxBytes, Metadata: metadata}
-	err := e.insist(ctx, func(ctx context.Context) error {
+	err := insist(ctx, func(ctx context.Context) error {
 		_, err := e.js.CreateStream(ctx, e.partitionConfig(p, keyed, like, PartitionOptions{}))
 		return translate(err)
 	})
 	if err != nil || from.First == 1 {
 		return err
 	}
-	return e.insist(ctx, func(ctx context.Context) error { return e.Partition(p).Advance(ctx, from.First-1) })
+	return insist(ctx, func(ctx context.Context) error { return e.Partition(p).Advance(ctx, from.First-1) })
 }

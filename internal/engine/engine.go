@@ -244,11 +244,7 @@ func (e *Engine) openExternal(ctx context.Context) error {
 
 // findRecord reads the cluster's record where there is one.
 func (e *Engine) findRecord(ctx context.Context) error {
-	var r Record
-	err := e.insist(ctx, func(ctx context.Context) (err error) {
-		r, err = e.Record(ctx)
-		return err
-	})
+	r, err := insistOn(ctx, e.Record)
 	if err == nil {
 		err = e.adopt(&r)
 	} else if errors.Is(err, ErrNotFound) {

@@ -19,7 +19,7 @@ type Journal struct{ p *Partition }
 // their age is that of a journal without a bound of its own.
 func (e *Engine) Journal(ctx context.Context, k JournalKind) (*Journal, error) {
 	name := journals[k].name
-	err := e.insist(ctx, func(ctx context.Context) error {
+	err := insist(ctx, func(ctx context.Context) error {
 		want, err := e.journalConfig(ctx, k)
 		if err != nil {
 			return err

@@ -74,11 +74,7 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 	if r := e.record.Load(); r != nil { // which Agree held against the flags
 		o = r.limits()
 	}
-	var there []jetstream.StreamConfig
-	err := e.insist(ctx, func(ctx context.Context) (err error) {
-		there, err = e.findPartitions(ctx)
-		return err
-	})
+	there, err := insistOn(ctx, e.findPartitions)
 	if err != nil {
 		return nil, err
 	}
@@ -93,10 +89,8 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 		if p < len(there) {
 			cur = &there[p]
 		}
-		var made *jetstream.StreamConfig
-		err := e.insist(ctx, func(ctx context.Context) (err error) {
-			made, err = e.openPartition(ctx, uint8(p), ps.Keyed, cur, first, o)
-			return err
+		made, err := insistOn(ctx, func(ctx context.Context) (*jetstream.StreamConfig, error) {
+			return e.openPartition(ctx, uint8(p), ps.Keyed, cur, first, o)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("partition %d: %w", p, err)
@@ -108,11 +102,7 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 			}
 		}
 	}
-	err = e.insist(ctx, func(ctx context.Context) (err error) {
-		ps.ID, err = e.identity(ctx)
-		return err
-	})
-	if err != nil {
+	if ps.ID, err = insistOn(ctx, e.identity); err != nil {
 		return nil, err
 	}
 	if e.record.Load() != nil {
@@ -131,7 +121,7 @@ func (e *Engine) Partitions(ctx context.Context, o PartitionOptions) (*Partition
 
 // insist repeats what may be done twice while the engine does not answer: a cluster that chooses a leader, or that
 // makes the same stream for another node, loses the question.
-func (e *Engine) insist(ctx context.Context, do func(context.Context) error) error {
+func insist(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, insistFor)
 	defer cancel()
 	for {
@@ -145,6 +135,15 @@ func (e *Engine) insist(ctx context.Context, do func(context.Context) error) err
 			return err
 		}
 	}
+}
+
+// insistOn is insist for what has a result.
+func insistOn[T any](ctx context.Context, do func(context.Context) (T, error)) (out T, err error) {
+	err = insist(ctx, func(ctx context.Context) error {
+		out, err = do(ctx)
+		return err
+	})
+	return out, err
 }
 
 // pause waits, and returns an error if ctx ends first.

@@ -47,8 +47,6 @@ type getRequest struct {
 }
 
 func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + p.name }
-func (p *Partition) leaderSubject() string { return "$JS.API.STREAM.MSG.GET." + p.name }
-func (p *Partition) infoSubject() string   { return "$JS.API.STREAM.INFO." + p.name }
 
 // State asks the engine for the state of the partition.
 func (p *Partition) State(ctx context.Context) (State, error) {
@@ -68,7 +66,7 @@ func (p *Partition) State(ctx context.Context) (State, error) {
 			Leader string `json:"leader"`
 		} `json:"cluster"`
 	}
-	reply, err := p.ask(ctx, p.infoSubject(), nil)
+	reply, err := p.ask(ctx, "$JS.API.STREAM.INFO."+p.name, nil)
 	if err == nil {
 		err = json.Unmarshal(reply.Data, &info)
 	}
@@ -155,7 +153,7 @@ func (p *Partition) askLeader(ctx context.Context, r getRequest) (m jetstream.Ra
 	if err != nil {
 		return m, err
 	}
-	reply, err := p.ask(ctx, p.leaderSubject(), body)
+	reply, err := p.ask(ctx, "$JS.API.STREAM.MSG.GET."+p.name, body)
 	if err == nil {
 		err = json.Unmarshal(reply.Data, &answer)
 	}
