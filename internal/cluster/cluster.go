@@ -443,7 +443,8 @@ func (m *Member) saveLoaded(ctx context.Context) {
 		if before, saved := m.saved[l.Partition]; saved && before == l.Watermark {
 			continue
 		}
-		if _, err := m.ends.Put(ctx, loadedKey(l.Partition), strconv.AppendUint(nil, l.Watermark, 10)); err == nil {
+		key := loadedPrefix + strconv.Itoa(int(l.Partition))
+		if _, err := m.ends.Put(ctx, key, strconv.AppendUint(nil, l.Watermark, 10)); err == nil {
 			m.saved[l.Partition] = l.Watermark
 		}
 	}
@@ -455,8 +456,6 @@ const (
 )
 
 func memberKey(id string) string { return memberPrefix + id }
-
-func loadedKey(p uint8) string { return loadedPrefix + strconv.Itoa(int(p)) }
 
 // read returns the nodes that run and how far each partition is loaded.
 func read(ctx context.Context, nodes, ends *engine.Bucket) (*View, error) {

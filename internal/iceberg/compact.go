@@ -35,7 +35,7 @@ type merge struct {
 func (t *table) filesToMerge(s *state) *merge {
 	days := map[int32][]*dataFile{}
 	for _, p := range s.files() {
-		if small(p, t.fileBytes) && !t.unreadable(p.name) {
+		if _, bad := t.bad.Load(p.name); !bad && small(p, t.fileBytes) {
 			days[p.day] = append(days[p.day], p)
 		}
 	}

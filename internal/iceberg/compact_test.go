@@ -103,7 +103,8 @@ func TestCopyGroupsOrMerge(t *testing.T) {
 	if made, err := table.copyGroups(t.Context(), files, nil); !errors.Is(err, errUnreadable) || made != nil {
 		t.Errorf("a damaged page: got %v, %v, want errUnreadable", made, err)
 	}
-	if !table.unreadable(files[1].name) || table.unreadable(files[0].name) {
+	_, first := table.bad.Load(files[0].name)
+	if _, second := table.bad.Load(files[1].name); !second || first {
 		t.Error("the damaged file is not the one that is noted")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apache "github.com/apache/iceberg-go"
-
 	"sluice/internal/metadata"
 )
 
@@ -28,11 +26,6 @@ func (t *table) evolve(ctx context.Context) error {
 		return fmt.Errorf("add columns to %s: %w", t.layout.name, err)
 	}
 	return nil
-}
-
-// schemaOf is the schema of the layout under the id that the table has for it.
-func (t *table) schemaOf(m *metadata.Table) *apache.Schema {
-	return apache.NewSchema(m.CurrentSchemaID, t.layout.schema.Fields()...)
 }
 
 // columns are those of the layout, and the highest id of their fields.

@@ -58,7 +58,8 @@ func (t *table) writeManifest(
 		list = append(list, b.Build())
 	}
 	var buf bytes.Buffer
-	file, err := apache.WriteManifest("m0", &buf, formatVersion, t.spec, t.schemaOf(of), id, list)
+	schema := apache.NewSchema(of.CurrentSchemaID, t.layout.schema.Fields()...)
+	file, err := apache.WriteManifest("m0", &buf, formatVersion, t.spec, schema, id, list)
 	if err != nil {
 		return nil, fmt.Errorf("encode manifest: %w", err)
 	}

@@ -118,11 +118,6 @@ type table struct {
 	bad sync.Map // names of files that could not be read: compaction leaves them alone
 }
 
-func (t *table) unreadable(name string) bool {
-	_, bad := t.bad.Load(name)
-	return bad
-}
-
 // state is a table as of one version. It never changes.
 type state struct {
 	version   int64  // the number of the newest file

@@ -136,10 +136,7 @@ func (e *EventRows) times() (first, last int64) {
 func (k *eventKey) same(other *eventKey) bool { return k.rank == other.rank && k.time == other.time }
 
 func (k *eventKey) compareIDs(other *eventKey) int {
-	if k.high != other.high {
-		return cmp.Compare(k.high, other.high)
-	}
-	return cmp.Compare(k.low, other.low)
+	return cmp.Or(cmp.Compare(k.high, other.high), cmp.Compare(k.low, other.low))
 }
 
 const digitBits = 11

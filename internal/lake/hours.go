@@ -112,13 +112,7 @@ func (l *Lake) Settled(ctx context.Context, scan func(pending []Hour) error) err
 }
 
 // HourFollower reads the hours again and again, and each time only what is new. The zero value has read nothing.
-type HourFollower struct{ f iceberg.Follower[Hour] }
-
-// Files are the files that were read whole, by day, for Resume.
-func (f *HourFollower) Files() map[int32][]string { return f.f.Files() }
-
-// Resume begins where another follower was when it said what its Files are.
-func (f *HourFollower) Resume(files map[int32][]string) { f.f.Resume(files) }
+type HourFollower struct{ iceberg.Follower[Hour] }
 
 // HourDay is what is new of one day of the hours.
 type HourDay = iceberg.Day[Hour]
@@ -132,7 +126,7 @@ func (f *HourFollower) Read(
 	if err != nil {
 		return pending, false, err
 	}
-	all, err = f.f.Read(ctx, l.hours, version, oldest, func(d HourDay) error { return yield(d, pending) })
+	all, err = f.Follower.Read(ctx, l.hours, version, oldest, func(d HourDay) error { return yield(d, pending) })
 	return pending, all, err
 }
 

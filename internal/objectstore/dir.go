@@ -3,7 +3,6 @@ package objectstore
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -344,7 +343,7 @@ func (d *Dir) syncNames(but string) error {
 // sync of its directory comes after the link and takes the names before it along: file systems keep the order of
 // names in a directory, and should one not, a version that lists what is not there is passed over when it is read.
 func (d *Dir) CreateExclusive(ctx context.Context, name string, data []byte) error {
-	tmp := name + "." + newSuffix() + tmpSuffix
+	tmp := name + "." + rand.Text() + tmpSuffix
 	w, err := d.Create(ctx, tmp)
 	if err != nil {
 		return err
@@ -389,7 +388,7 @@ func (d *Dir) Replace(ctx context.Context, name string, data []byte, keep func(t
 			return nil
 		}
 	}
-	tmp := d.path(name) + "." + newSuffix() + tmpSuffix
+	tmp := d.path(name) + "." + rand.Text() + tmpSuffix
 	f, err := d.openNew(tmp)
 	if err != nil {
 		return err
@@ -534,13 +533,6 @@ func (d *Dir) touch(dir string) {
 
 // tmpSuffix ends the name of a file that is being written. A crash leaves it behind.
 const tmpSuffix = ".tmp"
-
-// newSuffix is part of a name that nobody else uses.
-func newSuffix() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	return hex.EncodeToString(b[:])
-}
 
 // Sub is the directory below.
 func (d *Dir) Sub(name string) Store {

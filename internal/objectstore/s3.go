@@ -3,6 +3,7 @@ package objectstore
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,7 @@ func NewS3(o S3Options) (*S3, error) {
 // Probe makes sure that the bucket keeps two writers apart: an object that is written twice on the condition that there
 // is none must be rejected the second time.
 func (s *S3) Probe(ctx context.Context) error {
-	name := "probe-" + newSuffix()
+	name := "probe-" + rand.Text()
 	defer func() { _ = s.Remove(ctx, name) }()
 	if err := s.CreateExclusive(ctx, name, []byte("first")); err != nil {
 		return fmt.Errorf("write to %s: %w", s.Location(""), err)

@@ -51,8 +51,8 @@ type Requests struct {
 // position of an event in its request. 58 bits of chance per millisecond keep two bases apart.
 func NewBase(now time.Time) event.ID {
 	var id event.ID
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
 	_, _ = rand.Read(id[6:14]) // never fails: crypto/rand ends the program instead
-	putTime(&id, now)
 	id[6] = id[6]&0x0f | 0x70
 	id[8] = id[8]&0x3f | 0x80
 	return id
@@ -69,12 +69,6 @@ func Time(id event.ID) time.Time {
 	var b [8]byte
 	copy(b[2:], id[:6])
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b[:]))).UTC()
-}
-
-func putTime(id *event.ID, now time.Time) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(now.UnixMilli()))
-	copy(id[:6], b[2:])
 }
 
 // Counts is what a submission says of its events.
