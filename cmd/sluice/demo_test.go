@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -70,6 +71,21 @@ func TestDemo(t *testing.T) {
 	}
 	if !regexp.MustCompile(`Events since the start: \d+ sent, \d+ accepted, \d+ rejected\.`).Match(stderr.Bytes()) {
 		t.Errorf("no status line in %s", stderr.String())
+	}
+}
+
+// A demo in a directory starts as often as one likes, though a dataset has two live keys at most.
+func TestDemoStartsAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	if out, err := program(t.Context(), "dataset", "create", "shop", "--data", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for n := range 4 {
+		out, err := program(t.Context(), "demo", "--data", dir, "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0",
+			"--rate", "0", "--for", "1ms").CombinedOutput()
+		if err != nil {
+			t.Fatalf("start %d: %v\n%s", n, err, out)
+		}
 	}
 }
 
