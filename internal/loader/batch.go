@@ -27,10 +27,7 @@ type assignment struct {
 	to    uint64          // the last frame that was taken in
 	done  uint64          // the last one of a batch that was committed
 
-	// Of the batch that is being filled: rows in its frames, and how many rows it adds, once it is decoded.
-	rows  int
-	added int
-
+	rows       int // in frames of the batch that is being filled
 	committing int // rows in frames of the batch that is being committed
 
 	// Rejections and hours of frames whose events are in the table, or are being committed. They follow less often.
@@ -159,9 +156,6 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 	events.Reset()
 	b.events = events
 	for _, w := range b.frames {
-		w.of.added = 0
-	}
-	for _, w := range b.frames {
 		for slot, record := range w.frame.Records {
 			if left, err = b.record(w.of, w.frame.Seq, slot, record, left); err != nil {
 				return err
@@ -214,7 +208,6 @@ func (b *batch) record(a *assignment, seq uint64, slot int, record []byte, left 
 			})
 		}
 		b.events.Add(kept)
-		a.added += len(kept)
 	}
 	b.l.decoded = rows
 	return left, nil

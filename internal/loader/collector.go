@@ -66,10 +66,8 @@ type flight struct {
 
 // part is what a commit has of a partition.
 type part struct {
-	of         *assignment
-	to         uint64
-	added      int // rows
-	rejections int
+	of *assignment
+	to uint64
 }
 
 // arrival is a frame for the collector.
@@ -232,13 +230,11 @@ func (c *collector) commit(ctx context.Context) {
 	out := c.assemble()
 	f := &flight{begun: begun, events: b.events, settles: c.counts == countsDue}
 	for _, a := range c.assigned {
-		p := part{of: a, to: a.to, added: a.added}
-		a.committing, a.rows, a.added = a.rows, 0, 0
+		f.parts = append(f.parts, part{a, a.to})
+		a.committing, a.rows = a.rows, 0
 		if f.settles {
-			p.rejections = len(a.rejections)
 			a.tally, a.rejections = hours.Tally{}, nil
 		}
-		f.parts = append(f.parts, p)
 	}
 	if f.settles {
 		c.settled()
@@ -370,9 +366,8 @@ func (c *collector) committed(f *flight) {
 		a := p.of
 		a.marks.Events, a.done = max(a.marks.Events, p.to), p.to
 		a.committing = 0
-		a.p.committed(a.marks.Events, p.added, a.rows)
+		a.p.committed(a.marks.Events, a.rows)
 		if f.settles {
-			a.p.rejections.Add(int64(p.rejections))
 			a.marks.Rejections, a.marks.Hours = max(a.marks.Rejections, p.to), max(a.marks.Hours, p.to)
 		}
 	}

@@ -174,10 +174,8 @@ type PartitionStats struct {
 	Partition  uint8
 	Held       bool   // this process loads it: it has the lease, and could read the watermarks
 	Watermark  uint64 // everything up to here is in the lake
-	Rows       int64  // loaded since New, as everything below
-	Rejections int64
-	Commits    int64 // with rows of the partition; one commit may have those of several
-	Pending    int   // rows read and not yet committed
+	Commits    int64  // since New, with rows of the partition; one commit may have those of several
+	Pending    int    // rows read and not yet committed
 	LastCommit time.Time
 	Failure    Failure
 }

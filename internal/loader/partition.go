@@ -20,10 +20,10 @@ type partition struct {
 	id  uint8
 	log *slog.Logger
 
-	watermark                          atomic.Uint64
-	held                               atomic.Bool
-	rows, rejections, commits, pending atomic.Int64
-	stopped                            atomic.Pointer[string] // why nothing may be loaded; nil is as it should be
+	watermark        atomic.Uint64
+	held             atomic.Bool
+	commits, pending atomic.Int64
+	stopped          atomic.Pointer[string] // why nothing may be loaded; nil is as it should be
 
 	tried time.Time // when run last tried to get the lease
 
@@ -172,11 +172,9 @@ func (p *partition) watch(ctx context.Context, end func()) {
 	}
 }
 
-// committed notes that everything up to a sequence number is in the table of events, with so many rows more. So many
-// others wait.
-func (p *partition) committed(to uint64, added, waiting int) {
+// committed notes that everything up to a sequence number is in the table of events, and that so many rows wait.
+func (p *partition) committed(to uint64, waiting int) {
 	moved := p.watermark.Swap(to) != to
-	p.rows.Add(int64(added))
 	p.pending.Store(int64(waiting))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,8 +223,7 @@ func (p *partition) stats() PartitionStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return PartitionStats{
-		Partition: p.id, Held: p.held.Load(), Watermark: p.watermark.Load(), Rows: p.rows.Load(),
-		Rejections: p.rejections.Load(), Commits: p.commits.Load(),
+		Partition: p.id, Held: p.held.Load(), Watermark: p.watermark.Load(), Commits: p.commits.Load(),
 		Pending: int(p.pending.Load()), LastCommit: p.lastCommit, Failure: p.failure,
 	}
 }
