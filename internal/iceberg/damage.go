@@ -85,7 +85,7 @@ func (t *Table[T]) damaged(ctx context.Context, f *dataFile) (bool, error) {
 	if there, err := t.store.Exists(ctx, f.name); err != nil || !there { // a small file is remembered when it is opened
 		return err == nil, err
 	}
-	if t.checkFile(ctx, f) == nil {
+	if _, err := t.checkFile(ctx, f); err == nil {
 		return false, nil
 	}
 	o, err := t.store.Open(ctx, f.name)

@@ -3,6 +3,8 @@ package iceberg
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -173,14 +175,13 @@ func (f *Follower[T]) Resume(files map[int32][]string) {
 // merged hands the rows of some files to yield, in the order of the table's first column. What cannot be read of a file
 // is counted and left out; one that is missing is an error before the first row.
 func (t *Table[T]) merged(ctx context.Context, files []*dataFile, yield func(*T) error) error {
-	in := &inputs{}
+	in, gone, err := t.openThere(ctx, files)
+	if err != nil {
+		return err
+	}
 	defer in.close()
-	for _, p := range files {
-		o, err := t.store.Open(ctx, p.name)
-		if err != nil {
-			return err
-		}
-		in.add(p, o)
+	if len(gone) > 0 {
+		return fmt.Errorf("%s: %w", gone[0].name, fs.ErrNotExist)
 	}
 	damaged := func(source int, err error) { t.reportDamage(files[source].name, err) }
 	return errors.Join(

@@ -32,24 +32,31 @@ type inputs struct {
 
 // openFiles opens files. The caller closes them.
 func (t *table) openFiles(ctx context.Context, files []*dataFile) (*inputs, error) {
-	in := &inputs{}
+	in, gone, err := t.openThere(ctx, files)
+	if len(gone) > 0 {
+		in.close()
+		return nil, t.unreadableFile(ctx, gone[0], errors.New("missing"))
+	}
+	return in, err
+}
+
+// openThere opens those of files that are there, and returns the others. The caller closes them.
+func (t *table) openThere(ctx context.Context, files []*dataFile) (in *inputs, gone []*dataFile, err error) {
+	in = &inputs{}
 	for _, p := range files {
 		o, err := t.store.Open(ctx, p.name)
 		if isMissing(err) {
-			err = t.unreadableFile(ctx, p, errors.New("missing"))
+			gone = append(gone, p)
+			continue
 		}
 		if err != nil {
 			in.close()
-			return nil, err
+			return nil, nil, err
 		}
-		in.add(p, o)
+		in.files, in.objects = append(in.files, p), append(in.objects, o)
+		in.sources = append(in.sources, parquetfile.Source{In: o, Bytes: p.bytes, Rows: p.rows})
 	}
-	return in, nil
-}
-
-func (in *inputs) add(p *dataFile, o objectstore.Object) {
-	in.files, in.objects = append(in.files, p), append(in.objects, o)
-	in.sources = append(in.sources, parquetfile.Source{In: o, Bytes: p.bytes, Rows: p.rows})
+	return in, gone, nil
 }
 
 func (in *inputs) close() {

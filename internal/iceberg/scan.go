@@ -185,23 +185,13 @@ func (t *table) openDay(
 		}
 		files := slices.DeleteFunc(s.files(), func(p *dataFile) bool { return p.day != day || !w.may(t.layout, p) })
 		slices.SortStableFunc(files, func(a, b *dataFile) int { return cmp.Compare(a.sequence, b.sequence) })
-		in := &inputs{}
-		var gone []string
-		for _, p := range files {
-			o, err := t.store.Open(ctx, p.name)
-			switch {
-			case isMissing(err):
-				gone = append(gone, p.name)
-			case err != nil:
-				in.close()
-				return nil, err
-			default:
-				in.add(p, o)
-			}
+		in, gone, err := t.openThere(ctx, files)
+		if err != nil {
+			return nil, err
 		}
 		if len(gone) == 0 || attempt == 3 {
-			for _, name := range gone {
-				damaged(name)(errors.New("file is missing"))
+			for _, p := range gone {
+				damaged(p.name)(errors.New("file is missing"))
 			}
 			return in, nil
 		}
