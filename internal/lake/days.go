@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"sluice/internal/campaign"
@@ -67,28 +66,6 @@ const summedAfter = time.Hour + 5*time.Minute
 // damagedAgain is after which time a day of which a file could not be read is tried again.
 const damagedAgain = time.Hour
 
-// unsummable are the days that could not be summed because a file is damaged, with the time of the last try.
-type unsummable struct {
-	mu   sync.Mutex
-	days map[int32]time.Time
-}
-
-func (u *unsummable) waits(day int32, now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	tried, ok := u.days[day]
-	return ok && now.Sub(tried) < damagedAgain
-}
-
-func (u *unsummable) note(day int32, now time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.days == nil {
-		u.days = map[int32]time.Time{}
-	}
-	u.days[day] = now
-}
-
 // SumDay makes the sums of one day of the hours that is over, the newest that has none, or other ones than its hours
 // say by now. It says whether there was such a day. It may be ended anywhere and run anywhere: see iceberg.PutSum.
 //
@@ -105,7 +82,8 @@ func (l *Lake) sumDay(ctx context.Context, job *throttle.Job) (bool, error) {
 	oldest, day, found := end, int32(0), false
 	for d, print := range prints {
 		oldest = min(oldest, d)
-		if d >= end || summed[d] == print || l.unsummable.waits(d, now) {
+		tried, damaged := l.unsummable.Load(d)
+		if d >= end || summed[d] == print || damaged && now.Sub(tried.(time.Time)) < damagedAgain {
 			continue
 		}
 		if !found || d > day {
@@ -122,7 +100,7 @@ func (l *Lake) sumDay(ctx context.Context, job *throttle.Job) (bool, error) {
 	case errors.Is(err, watermark.ErrFenced):
 		return true, nil // somebody was faster, or the day has grown: the next call sees it
 	case errors.Is(err, ErrDamaged):
-		l.unsummable.note(day, now)
+		l.unsummable.Store(day, now)
 		l.o.Log.Error("a day cannot be summed", "day", day, "error", err)
 		return true, nil
 	case err != nil:

@@ -62,7 +62,8 @@ type Lake struct {
 	next    atomic.Uint32 // which table is compacted next
 	running atomic.Bool   // Run runs: this process commits and maintains
 
-	unsummable unsummable
+	// The days that could not be summed because a file is damaged, with the time of the last try.
+	unsummable sync.Map
 }
 
 // The tables, in the order in which a commit reaches them. Events come last: where they are, the others are too.
