@@ -80,6 +80,7 @@ type Feed struct {
 func New(o Options) *Feed {
 	f := &Feed{o: o, seal: newSeal(o.Secret), writeWait: defaultWriteWait, scanTime: defaultScanTime}
 	f.pages.stream, f.pages.erasures = o.Stream, o.Erasures
+	f.places.own, f.readers.all = map[string]int{}, map[string]*ReaderStats{}
 	for i := range f.pages.reading {
 		f.pages.reading[i].decoder.IDs = o.IDs
 	}

@@ -53,9 +53,6 @@ func (p *places) enter(reader string) bool {
 	if n := p.own[reader]; n >= readerPlaces || n > 0 && p.all >= maxFollowers {
 		return false
 	}
-	if p.own == nil {
-		p.own = map[string]int{}
-	}
 	p.own[reader]++
 	p.all++
 	return true
@@ -82,9 +79,6 @@ func (r *readers) answered(name string, rows, bytes int, lag time.Duration, now 
 	defer r.mu.Unlock()
 	s := r.all[name]
 	if s == nil {
-		if r.all == nil {
-			r.all = map[string]*ReaderStats{}
-		}
 		if len(r.all) >= readersMost {
 			r.forget()
 		}

@@ -38,7 +38,7 @@ func TestStatsOfReaders(t *testing.T) {
 }
 
 func TestReadersAreBounded(t *testing.T) {
-	var r readers
+	r := readers{all: map[string]*ReaderStats{}}
 	begun := time.Now()
 	for i := range 3 * readersMost {
 		r.answered(fmt.Sprint("r", i), 1, 1, 0, begun.Add(time.Duration(i)))

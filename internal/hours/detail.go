@@ -212,13 +212,17 @@ type cacheKey struct {
 	s  stretch
 }
 
-// cache keeps what was read of days that are over, the most recently used. The zero value is empty.
+// cache keeps what was read of days that are over, the most recently used.
 type cache struct {
 	mu    sync.Mutex
 	by    map[cacheKey]*list.Element
 	used  list.List // of *cached, the last used first
 	bytes int
-	slots chan struct{}
+	slots chan struct{} // of those who read
+}
+
+func newCache() cache {
+	return cache{by: map[cacheKey]*list.Element{}, slots: make(chan struct{}, loadsMax)}
 }
 
 type cached struct {
@@ -230,15 +234,9 @@ type cached struct {
 
 // begin waits until few enough others read.
 func (c *cache) begin(ctx context.Context) (release func(), err error) {
-	c.mu.Lock()
-	if c.slots == nil {
-		c.slots = make(chan struct{}, loadsMax)
-	}
-	slots := c.slots
-	c.mu.Unlock()
 	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, nil
+	case c.slots <- struct{}{}:
+		return func() { <-c.slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -260,9 +258,6 @@ func (c *cache) put(key cacheKey, print lake.Print, d *Dataset, most int) {
 	n := &cached{key, print, d, d.bytes()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.by == nil {
-		c.by = map[cacheKey]*list.Element{}
-	}
 	if e := c.by[key]; e != nil {
 		c.remove(e)
 	}

@@ -62,7 +62,7 @@ type Index struct {
 
 // NewIndex is an empty index of the tables of a lake. Read fills it. Without a lake it has what was added.
 func NewIndex(l *lake.Lake) *Index {
-	return &Index{lake: l, all: newDataset(), sets: map[string]*packed{}}
+	return &Index{lake: l, all: newDataset(), sets: map[string]*packed{}, cache: newCache()}
 }
 
 // Complete says whether the tables were read to their end once. Until then the numbers are too small.
