@@ -20,11 +20,6 @@ type Retention struct {
 	Datasets map[string]time.Duration
 }
 
-// Keep is a Retention for Options that never changes, and that nobody confirms.
-func Keep(d time.Duration) func(context.Context) (Retention, error) {
-	return func(context.Context) (Retention, error) { return Retention{Keep: d}, nil }
-}
-
 // Retain drops the days that were received longer ago than the retention; hours and days, and rejections where
 // events are kept for ever, after 13 months. It says how many rows are gone from the newest snapshots; their files go
 // with the snapshots that still list them. Days count from the newest receipt, or from the clock if that is earlier: a

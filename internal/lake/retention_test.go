@@ -9,6 +9,11 @@ import (
 	"sluice/internal/objectstore"
 )
 
+// Keep is a Retention for Options that never changes, and that nobody confirms.
+func Keep(d time.Duration) func(context.Context) (Retention, error) {
+	return func(context.Context) (Retention, error) { return Retention{Keep: d}, nil }
+}
+
 const day = 24 * time.Hour
 
 // retained is a lake with a clock, in which each day from a first one on has 10 rows.
