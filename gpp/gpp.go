@@ -165,6 +165,9 @@ func (g *String) parseSection(s *Section) *Error {
 	switch {
 	case layoutOf[s.id] != nil:
 		return s.parseUS()
+	case (s.id == TCFEUv2 || s.id == TCFCAv1) && isNewer(sextet[s.text[0]], newestTCF):
+		s.keepNewer(sextet[s.text[0]])
+		return nil
 	case s.id == TCFEUv2:
 		return s.parseTCFEU(g.tc(0))
 	case s.id == TCFCAv1:

@@ -70,10 +70,6 @@ func (s *Section) undisclosed() bool {
 
 // parseTCFEU reads the section as a European TC string, into t.
 func (s *Section) parseTCFEU(t *TCF) *Error {
-	if version := sextet[s.text[0]]; isNewer(version, newestTCF) {
-		s.keepNewer(version)
-		return nil
-	}
 	if err := parseTCF(s, t, intRanges, 2); err != nil {
 		return err
 	}
@@ -86,10 +82,6 @@ func (s *Section) parseTCFEU(t *TCF) *Error {
 // one way is read the other ways. A published example of the specification has a European TC string here, which is kept
 // without being read.
 func (s *Section) parseTCFCA(t *TCF) *Error {
-	if version := sextet[s.text[0]]; isNewer(version, newestTCF) {
-		s.keepNewer(version)
-		return nil
-	}
 	if sextet[s.text[0]] == 2 && parseTCF(s, t, intRanges, 2) == nil {
 		s.opaque = true
 		return nil
