@@ -95,17 +95,13 @@ func (c *Case) Warnings(validation bool) []Finding {
 }
 
 // Body is the request body for a dataset at a time of receipt.
-func (c *Case) Body(now time.Time, dataset string) string {
-	text, err := expand(c.body, now, dataset)
-	if err != nil {
-		panic(err) // Cases has tried
-	}
-	return text
-}
+func (c *Case) Body(now time.Time, dataset string) string { return expanded(c.body, now, dataset) }
 
 // JSON is the value that the member must have.
-func (m *Member) JSON(now time.Time, dataset string) string {
-	text, err := expand(m.json, now, dataset)
+func (m *Member) JSON(now time.Time, dataset string) string { return expanded(m.json, now, dataset) }
+
+func expanded(text string, now time.Time, dataset string) string {
+	text, err := expand(text, now, dataset)
 	if err != nil {
 		panic(err) // Cases has tried
 	}

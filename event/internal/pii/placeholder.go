@@ -19,17 +19,13 @@ func placeholder(value string, c class) bool {
 	if len(s) > len(buf) {
 		return false
 	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
+	word := lowerASCII(buf[:0], s)
+	for i, c := range word {
 		if c == '_' || c == '-' {
-			c = ' '
+			word[i] = ' '
 		}
-		buf[i] = c
 	}
-	switch string(buf[:len(s)]) {
+	switch string(word) {
 	case "null", "nil", "none", "undefined", "undef", "nan", "void", "na", "n/a", "n.a",
 		"not set", "notset", "unset", "not available", "not applicable", "not provided", "not found", "no value", "no data",
 		"unknown", "empty", "blank", "missing", "absent", "redacted", "removed", "deleted", "hidden", "masked", "anonymous",
