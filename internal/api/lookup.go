@@ -1,9 +1,8 @@
 package api
 
 import (
-	"encoding/json"
 	"errors"
-	"time"
+	"strconv"
 
 	"sluice/event"
 	"sluice/internal/stream"
@@ -30,49 +29,13 @@ func (q *request) lookUp() error {
 	if sub == nil || sub.DatasetID != q.dataset.ID {
 		return missing
 	}
-	n := sub.Counts()
-	found := foundSubmission{
-		name, sub.DatasetID, time.Unix(sub.ReceivedAt, 0).UTC(), "RECEIVED", n.Accepted, n.Rejected, n.Late, n.Restricted,
-		n.Suppressed, nil,
-	}
-	if processed {
-		found.Status = "PROCESSED"
-	}
+	q.out = appendSubmission(q.out[:0], name, sub, processed)
 	if include != "" {
-		found.Events = make([]foundEvent, len(sub.Rows))
+		q.out = append(q.out, `,"events":`...)
+		q.out = appendOutcomes(q.out, sub.Rows)
 	}
-	for i := range found.Events {
-		r := &sub.Rows[i]
-		found.Events[i] = foundEvent{
-			r.SubmissionIndex, r.EventID.String(), r.EventType, r.Late, r.Privacy.String(), r.OptimizationEligible,
-		}
-	}
-	out, err := json.Marshal(found)
-	q.out = append(q.out[:0], out...)
-	return err
-}
-
-// foundSubmission is what the answer says of a submission.
-type foundSubmission struct {
-	ID         string       `json:"submission_id"`
-	DatasetID  string       `json:"data_set_id"`
-	ReceivedAt time.Time    `json:"received_at"` // whole seconds
-	Status     string       `json:"status"`
-	Accepted   int          `json:"accepted"`
-	Rejected   int          `json:"rejected"`
-	Late       int          `json:"late"`
-	Restricted int          `json:"restricted"`
-	Suppressed int          `json:"suppressed"`
-	Events     []foundEvent `json:"events,omitzero"`
-}
-
-type foundEvent struct {
-	Index                int32  `json:"index"`
-	ID                   string `json:"event_id"`
-	Type                 string `json:"event_type"`
-	Late                 bool   `json:"late"`
-	Privacy              string `json:"privacy"`
-	OptimizationEligible bool   `json:"optimization_eligible"`
+	q.out = append(q.out, '}')
+	return nil
 }
 
 // find reads a submission back: nil if there is none.
@@ -106,4 +69,48 @@ func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submi
 		return nil, false, reject(event.Unavailable, "The tables cannot be read now.")
 	}
 	return sub, true, nil
+}
+
+func appendSubmission(b []byte, name string, sub *submission.Submission, processed bool) []byte {
+	status := "RECEIVED"
+	if processed {
+		status = "PROCESSED"
+	}
+	n := sub.Counts()
+	b = append(b, `{"submission_id":"`...)
+	b = append(b, name...)
+	b = append(b, `","data_set_id":`...)
+	b = event.AppendString(b, sub.DatasetID)
+	b = append(b, `,"received_at":"`...)
+	b = submission.AppendTime(b, sub.ReceivedAt)
+	b = append(b, `","status":"`...)
+	b = append(b, status...)
+	b = appendCount(b, `","accepted":`, n.Accepted)
+	b = appendCount(b, `,"rejected":`, n.Rejected)
+	b = appendCount(b, `,"late":`, n.Late)
+	b = appendCount(b, `,"restricted":`, n.Restricted)
+	return appendCount(b, `,"suppressed":`, n.Suppressed)
+}
+
+func appendOutcomes(b []byte, rows []event.Row) []byte {
+	b = append(b, '[')
+	for i := range rows {
+		r := &rows[i]
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendCount(b, `{"index":`, int(r.SubmissionIndex))
+		b = append(b, `,"event_id":"`...)
+		b = r.EventID.Append(b)
+		b = append(b, `","event_type":`...)
+		b = event.AppendString(b, r.EventType)
+		b = append(b, `,"late":`...)
+		b = strconv.AppendBool(b, r.Late)
+		b = append(b, `,"privacy":"`...)
+		b = append(b, r.Privacy.String()...)
+		b = append(b, `","optimization_eligible":`...)
+		b = strconv.AppendBool(b, r.OptimizationEligible)
+		b = append(b, '}')
+	}
+	return append(b, ']')
 }
