@@ -64,7 +64,7 @@ func TestNumbersEqualTheTables(t *testing.T) {
 	for _, w := range []string{"1h", "24h", "7d", "30d"} {
 		numbers[w] = numbersOf(t, s, key, w)
 	}
-	for path, status := range map[string]int{"/v1/stats?window=2h": 400, "/v1/stats?window=9y": 400, "/v1/stats?window=": 200, "/v1/stats/": 404, "/v1/stats": 200} {
+	for path, status := range map[string]int{"/v1/stats?window=2h": 400, "/v1/stats?window=9y": 400, "/v1/stats?window=": 400, "/v1/stats/": 404, "/v1/stats": 200} {
 		if a, _ := s.call(http.MethodGet, key, path, ""); a.status != status {
 			t.Errorf("%s: got %d, want %d", path, a.status, status)
 		}
@@ -141,7 +141,7 @@ func TestCampaignsOfASender(t *testing.T) {
 			s = start(t, dir)
 		}
 	}
-	for path, status := range map[string]int{"/v1/stats?by=type": 400, "/v1/stats?by=": 200, "/v1/stats?by=campaign&window=2h": 400} {
+	for path, status := range map[string]int{"/v1/stats?by=type": 400, "/v1/stats?by=": 400, "/v1/stats?by=campaign&window=2h": 400} {
 		if a, _ := s.call(http.MethodGet, key, path, ""); a.status != status || status == 400 && !strings.Contains(string(a.body), "INVALID_PARAMETER") {
 			t.Errorf("%s: got %d %s, want %d", path, a.status, a.body, status)
 		}

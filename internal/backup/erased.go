@@ -98,7 +98,11 @@ func (c *erasedCopy) next() (run [][]byte, err error) {
 		} else if err != nil {
 			return nil, damaged(c.path, err)
 		}
-		entry := make([]byte, min(binary.BigEndian.Uint32(size[:]), 1<<20))
+		n := binary.BigEndian.Uint32(size[:])
+		if n > 8<<20 { // the engine takes no more
+			return nil, damaged(c.path, errors.New("an entry is too long"))
+		}
+		entry := make([]byte, n)
 		if _, err := io.ReadFull(c.in, entry); err != nil {
 			return nil, damaged(c.path, err)
 		}
