@@ -372,7 +372,10 @@ func TestFilesThatAreOne(t *testing.T) {
 	link := path + ".link"
 	must(t, os.Symlink(path, link))
 	for _, flags := range [][]string{
-		{"--rejected", path}, {"--checkpoint", path}, {"--rejected", link}, {"--rejected", path + ".checkpoint"},
+		{"--rejected", path},
+		{"--checkpoint", path},
+		{"--rejected", link},
+		{"--rejected", path + ".checkpoint"},
 		{"--checkpoint", path + ".x", "--rejected", path + ".x"},
 	} {
 		code, _, words := uploadTo(t, url, path, flags...)
