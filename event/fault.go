@@ -87,8 +87,9 @@ var (
 	faultPassword   = invalid("The value looks like a password hash (bcrypt, argon2, scrypt or the like), which differs "+
 		"at every run.", hintHash)
 	faultHashSpaces = invalid("The value holds white space: it is not a SHA-256 hash.", hintHash)
-	faultIFA        = invalid("The value is neither a UUID, nor a hash of 32, 40 or 64 hex digits, nor an opaque token of "+
-		"8 to 128 letters, digits, dots, hyphens and underscores with a letter and a digit among them.", kindHints[kindIFA])
+	faultIFA        = invalid("The value is neither a UUID, nor a hash of 32, 40 or 64 hex digits, nor an opaque token "+
+		"of 8 to 128 letters, digits, dots, hyphens and underscores with a letter and a digit among them.",
+		kindHints[kindIFA])
 	faultIFADamaged = invalid("The value looks like a damaged UUID.", hintUUID)
 	faultIFAWrapped = invalid("The UUID has a prefix, brackets or other text around it.", hintUUID)
 	faultIFAPairs   = invalid("The value is a hash with colons between its digits.",

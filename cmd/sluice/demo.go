@@ -174,8 +174,8 @@ func demoKeys(ctx context.Context, s *service.Service, d *demo.Sender) error {
 	return nil
 }
 
-// renewKey gives a dataset another key. The one of the last start lives for an hour more, those of starts before end now:
-// a dataset has two at most.
+// renewKey gives a dataset another key. The one of the last start lives for an hour more, those of starts before end
+// now: a dataset has two at most.
 func renewKey(ctx context.Context, r *dataset.Registry, id string) (string, dataset.Key, error) {
 	d, err := r.Read(ctx, id)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"text/template"
 
-	"github.com/pb33f/libopenapi"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sluice/event"
@@ -55,20 +54,15 @@ func matches(t *testing.T, s *jsonschema.Schema, text string) {
 	}
 }
 
-// The description is a valid OpenAPI 3.1 document, by the official schema and by a library that resolves it.
+// The description has every path, and every error of it. Linters and generators of others read it in interop/openapi.
 func TestOpenAPI(t *testing.T) {
 	s := openShop(t)
 	r := s.send("GET", "/openapi.json", "", "Authorization:")
-	doc, err := libopenapi.NewDocument([]byte(r.text))
-	if err != nil {
+	var doc struct{ Paths map[string]struct{} }
+	if err := json.Unmarshal([]byte(r.text), &doc); err != nil {
 		t.Fatal(err)
 	}
-	model, err := doc.BuildV3Model()
-	if err != nil {
-		t.Fatal(err)
-	}
-	matches(t, compiled(t, doc.GetSpecInfo().APISchema, ""), r.text)
-	if got := model.Model.Paths.PathItems.Len(); got != int(routeNone) {
+	if got := len(doc.Paths); got != int(routeNone) {
 		t.Errorf("got %d paths, want %d", got, routeNone)
 	}
 	for i := range routes[:routeNone] {
