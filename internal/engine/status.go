@@ -144,14 +144,15 @@ func (e *Engine) partitionDrift(p uint8, cur *jetstream.StreamConfig) []string {
 }
 
 // inStep says whether a copy has everything, but for what is on its way to it: under load that is a little most of the
-// time.
+// time. NATS tells of a server what it knew before the server went away: one that was replaced with an empty disk still
+// has everything until it is heard of. Nothing is known of one that has never been.
 func inStep(p *jetstream.PeerInfo) bool {
-	return !p.Offline && (p.Current || p.Lag <= lagOnTheWay && p.Active < silentPeer)
+	return !p.Offline && p.Active < silentPeer && (p.Current || p.Active > 0 && p.Lag <= lagOnTheWay)
 }
 
 const (
-	lagOnTheWay = 100              // operations (arbitrary)
-	silentPeer  = 10 * time.Second // as NATS has it for those without any lag
+	lagOnTheWay = 100             // operations (arbitrary)
+	silentPeer  = 3 * time.Second // servers let hear of them each second
 )
 
 // Leases returns the leases that somebody has.
