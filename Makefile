@@ -117,7 +117,7 @@ lint: ## staticcheck
 
 .PHONY: test
 test: ## all tests of the main module
-	$(GO) test $(AT_ONCE) -timeout 10m $(TESTS)
+	$(GO) test $(AT_ONCE) -timeout 20m $(TESTS)
 
 .PHONY: screenshots
 screenshots: ## a picture of every page of the console, light and dark, wide and narrow, into screenshots/
@@ -170,7 +170,7 @@ measure-bench: ## every view read whole in DuckDB with 2 threads and 2 GB: EVENT
 .PHONY: interop
 interop: export SERVICE_PROGRAM = $(CURDIR)/bin/sluice
 interop: setup build ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
-	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test $(AT_ONCE) -count 1 -timeout 10m ./...
+	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test $(AT_ONCE) -count 1 -timeout 20m ./...
 
 # These tests look at the files of the bucket, or start a versitygw that keeps versions.
 FILES := TestProbe|TestMaintenance|TestTruthWhileTablesAreAway|TestErasureInABucketWithVersions|TestSecondServer
