@@ -53,7 +53,7 @@ func TestStalledLogIns(t *testing.T) {
 	if answers[400]+answers[429]+answers[0] != stalled || answers[400] > minutes*perMinute {
 		t.Errorf("got answers %v in %d minutes, want 429, and 400 for at most %d a minute", answers, minutes, perMinute)
 	}
-	if grown := heap() - before; grown > 16<<20 {
+	if grown := heap() - before; grown > 48<<20 { // what the tests beside it hold is in it, too; the forms have 120 MiB
 		t.Errorf("the forms hold %d MiB", grown>>20)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/login", strings.NewReader("password="+strings.ReplaceAll(password, " ", "+")))
