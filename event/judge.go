@@ -92,32 +92,38 @@ func (d *Decoder) finish(t *draft, r *Row, signals *gpp.Signals) {
 	}
 }
 
-// lacks notes that a required member is not there. A value of the wrong type was reported already.
-func (d *Decoder) lacks(t *draft, f field, message, hint string) {
-	if (t.has|t.faulty)&(1<<f) == 0 {
-		d.problem(MissingField, fieldTable[f].Pointer, message, hint)
-		d.problems[len(d.problems)-1].Seen = d.instead(f)
-	}
+// lacks says whether a member is not there. A value of the wrong type was reported already.
+func (t *draft) lacks(f field) bool { return (t.has|t.faulty)&(1<<f) == 0 }
+
+func (d *Decoder) missing(f field, message, hint string) {
+	d.problem(MissingField, fieldTable[f].Pointer, message, hint)
+	d.problems[len(d.problems)-1].Seen = d.instead(f)
 }
 
 // checkMissing is the rule of required members, but for identifiers, which have a rule of their own.
 func (d *Decoder) checkMissing(t *draft) {
-	d.lacks(t, fieldDataset, "data_set_id is required.",
-		cmp.Or(d.foreignHint(t), "Send the id of the dataset that the API key was issued for."))
-	d.lacks(t, fieldTimestamp, "timestamp is required.",
-		"Send the time of the event in whole Unix seconds, as a JSON integer.")
-	d.lacks(t, fieldType, "event_type is required.",
-		cmp.Or(d.foreignHint(t), "Send one of the event types, such as purchase, or custom with a custom_event_name."))
-	if t.text[fieldType] == Custom {
-		d.lacks(t, fieldCustomName, "custom_event_name is required when event_type is custom.",
+	if t.lacks(fieldDataset) {
+		d.missing(fieldDataset, "data_set_id is required.",
+			cmp.Or(d.foreignHint(t), "Send the id of the dataset that the API key was issued for."))
+	}
+	if t.lacks(fieldTimestamp) {
+		d.missing(fieldTimestamp, "timestamp is required.",
+			"Send the time of the event in whole Unix seconds, as a JSON integer.")
+	}
+	if t.lacks(fieldType) {
+		d.missing(fieldType, "event_type is required.",
+			cmp.Or(d.foreignHint(t), "Send one of the event types, such as purchase, or custom with a custom_event_name."))
+	}
+	if t.text[fieldType] == Custom && t.lacks(fieldCustomName) {
+		d.missing(fieldCustomName, "custom_event_name is required when event_type is custom.",
 			"Send your own name for the event, such as quiz_finished.")
 	}
-	if (t.has|t.faulty)&(1<<fieldValue) != 0 {
-		d.lacks(t, fieldCurrency, "currency_code is required when value is present.",
+	if !t.lacks(fieldValue) && t.lacks(fieldCurrency) {
+		d.missing(fieldCurrency, "currency_code is required when value is present.",
 			"Send the ISO 4217 code of the currency, such as USD, or omit value.")
 	}
-	if (t.has|t.faulty)&(1<<fieldGPPString) != 0 {
-		d.lacks(t, fieldGPPSID, "gpp_sid is required when gpp_string is present.",
+	if !t.lacks(fieldGPPString) && t.lacks(fieldGPPSID) {
+		d.missing(fieldGPPSID, "gpp_sid is required when gpp_string is present.",
 			"Send the ids of the sections that apply, such as [7], as the consent platform gave them.")
 	}
 }
