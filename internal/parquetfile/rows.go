@@ -118,8 +118,8 @@ func (w *Writer[T]) fillGroup(ctx context.Context, r *Rows[T], places []int32) e
 }
 
 // locate finds the values of all rows: for each the number of its value, or for texts that are not in a dictionary the
-// place in plain, or for lists that of its first level; -1 where there is none. A column that has every value needs no
-// places.
+// place in plain, or for lists that of its first level; -1 where there is none. A column that has every value or none
+// needs no places.
 func (c *chunk) locate(at []int32) []int32 {
 	at = at[:0]
 	if c.maxRep > 0 {
@@ -131,7 +131,7 @@ func (c *chunk) locate(at []int32) []int32 {
 		return append(at, int32(len(c.reps)))
 	}
 	spelled := c.width == 0 && !c.useDict
-	if c.maxDef == 0 && !spelled {
+	if _, nulls := c.count(); nulls == c.rows || nulls == 0 && !spelled {
 		return at
 	}
 	next := int32(0)
@@ -163,7 +163,7 @@ func (c *chunk) appendRows(ctx context.Context, from *chunk, at, rows []int32, j
 		case c.maxRep > 0:
 			c.appendLists(from, at, elements, some)
 		case len(at) == 0:
-			c.appendValues(from, some)
+			c.appendAlike(from, some)
 		default:
 			c.appendValues(from, c.appendLevels(at, some))
 		}
@@ -178,6 +178,17 @@ func (c *chunk) appendRows(ctx context.Context, from *chunk, at, rows []int32, j
 		}
 	}
 	return c.endPage()
+}
+
+// appendAlike adds rows which all have a value, or none has.
+func (c *chunk) appendAlike(from *chunk, rows []int32) {
+	if c.maxDef > 0 {
+		c.defs = append(c.defs, from.defs[:len(rows)]...)
+		if from.defs[0] == 0 {
+			return
+		}
+	}
+	c.appendValues(from, rows)
 }
 
 // appendLevels adds the levels of rows, and returns the places of those that have a value.
