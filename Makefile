@@ -115,9 +115,12 @@ vet: ## go vet, and that other systems can build what they use
 lint: ## staticcheck
 	$(TOOL) staticcheck ./...
 
+# What go vet said of all packages, and of those they import, it would say again for each way to build the tests.
+VETTED := -vet=off
+
 .PHONY: test
 test: ## all tests of the main module
-	$(GO) test $(AT_ONCE) -timeout 20m $(TESTS)
+	$(GO) test $(VETTED) $(AT_ONCE) -timeout 20m $(TESTS)
 
 .PHONY: screenshots
 screenshots: ## a picture of every page of the console, light and dark, wide and narrow, into screenshots/
@@ -146,9 +149,9 @@ year: ## what each operation on the tables reads after a day, a month and YEAR_D
 
 .PHONY: race
 race: ## the tests of everything concurrent, under the race detector
-	$(GO) test -race -timeout 20m -skip '^($(ALONE))$$' ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/journal ./internal/limit ./internal/parquetfile \
+	$(GO) test $(VETTED) -race -timeout 20m -skip '^($(ALONE))$$' ./client ./internal/access ./internal/alarm ./internal/api ./internal/audit ./internal/cluster ./internal/dataset ./internal/durable ./internal/engine ./internal/erasure ./internal/feed ./internal/iceberg ./internal/journal ./internal/limit ./internal/parquetfile \
 		./internal/lake ./internal/loader ./internal/objectstore ./internal/stream ./internal/suppression ./internal/throttle
-	$(GO) test -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
+	$(GO) test $(VETTED) -race -timeout 10m -skip '^($(BROWSER))$$' ./internal/console
 
 # These tests of the tables do one thing after the other, thousands of times. What they call is called by the others, too.
 ALONE := TestEveryByteOfMetadata|TestEveryByteOfAFile|TestEraseAgainFinishes|TestSnapshotsAreKeptByAge|TestDamageAtRest|TestYear|TestTablesAreHandledByOthers|TestCrashAtEveryStep|TestCopyIsGoneOnWith
@@ -170,7 +173,7 @@ measure-bench: ## every view read whole in DuckDB with 2 threads and 2 GB: EVENT
 .PHONY: interop
 interop: export SERVICE_PROGRAM = $(CURDIR)/bin/sluice
 interop: setup build ## tables read back by programs that are not ours, uploads through a faulty network (module of its own: needs cgo)
-	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test $(AT_ONCE) -count 1 -timeout 20m ./...
+	cd interop && $(GO) vet ./... && $(GO) vet -tags faults,throughput ./cluster && $(GO) test $(VETTED) $(AT_ONCE) -count 1 -timeout 20m ./...
 
 # These tests look at the files of the bucket, or start a versitygw that keeps versions.
 FILES := TestProbe|TestMaintenance|TestTruthWhileTablesAreAway|TestErasureInABucketWithVersions|TestSecondServer
@@ -206,14 +209,14 @@ engines-ci: export SERVICE_PROGRAM = $(CURDIR)/bin/sluice
 engines-ci: setup build ## the engines that pip installs, every value through the catalog, and the dbt package (4 min with the installation)
 	./tools/engines readers dbt
 	cd interop && $(GO) vet -tags engines ./engines ./readers ./measure && \
-		SIZE=small ENGINES="duck duckpath pyice pola click" $(GO) test -tags engines -count 1 -timeout 10m -run '^Test(EngineValues|EngineDBT|EveryRecipe)' ./readers
+		SIZE=small ENGINES="duck duckpath pyice pola click" $(GO) test $(VETTED) -tags engines -count 1 -timeout 10m -run '^Test(EngineValues|EngineDBT|EveryRecipe)' ./readers
 
 OPERATIONS_TIME ?= 1h
 .PHONY: operations
 operations: ## random sequences of what senders and operators do, held against a model; iceberg-go reads the tables: OPERATIONS_TIME=1h, SEED=first one
 	cd interop && OPERATIONS_TIME=$(OPERATIONS_TIME) SEED=$(SEED) $(GO) test -count 1 -v -timeout 4h ./operations
 
-FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test -tags faults -count 1 -v
+FAULT = cd interop && $(GO) vet -tags faults ./faults && $(GO) test $(VETTED) -tags faults -count 1 -v
 
 .PHONY: faults
 faults: ## every fault tried on the running service: kills, power cuts, full disks, damage, floods (root, loop devices, strace; 14 min)
