@@ -5,6 +5,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -178,14 +179,19 @@ func (x *Index) readOlder(ctx context.Context, now time.Time) error {
 
 // readMonths reads days, as many months at a time as there are processors, and of those the newest first.
 func (x *Index) readMonths(ctx context.Context, months map[int32][]int32, prints, summed map[int32]lake.Print) error {
-	readers, ctx := errgroup.WithContext(ctx)
+	var readers errgroup.Group // without a context: after an error, what is under way goes on, and is there for the next call
 	readers.SetLimit(runtime.GOMAXPROCS(0))
+	var failed atomic.Bool
 	for _, month := range slices.Backward(slices.Sorted(maps.Keys(months))) {
 		readers.Go(func() error {
-			if err := ctx.Err(); err != nil { // a month before could not be read
-				return err
+			if failed.Load() {
+				return nil
 			}
-			return x.readMonth(ctx, months[month], prints, summed)
+			err := x.readMonth(ctx, months[month], prints, summed)
+			if err != nil {
+				failed.Store(true)
+			}
+			return err
 		})
 	}
 	return readers.Wait()
