@@ -179,7 +179,7 @@ func (x *Index) readOlder(ctx context.Context, now time.Time) error {
 
 // readMonths reads days, as many months at a time as there are processors, and of those the newest first.
 func (x *Index) readMonths(ctx context.Context, months map[int32][]int32, prints, summed map[int32]lake.Print) error {
-	var readers errgroup.Group // without a context: after an error, what is under way goes on, and is there for the next call
+	var readers errgroup.Group // without a context: after an error, what is under way goes on, for the next call
 	readers.SetLimit(runtime.GOMAXPROCS(0))
 	var failed atomic.Bool
 	for _, month := range slices.Backward(slices.Sorted(maps.Keys(months))) {
