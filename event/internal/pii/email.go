@@ -55,8 +55,9 @@ func domainBegins(s string) bool {
 		return false
 	}
 	domain := strings.TrimRight(s[:end], ".-")
-	// 2x.de is a domain like any other; 2x.min.js is the end of a file's name, and so is the version 3.6.0.min.js.
-	if pixelDensity(s[:first]) || allDigits(s[:first]) {
+	// 2x.de and 163.com are domains like any other; 2x.min.js is the end of a file's name, and so is the version
+	// 3.6.0.min.js.
+	if pixelDensity(s[:first]) || allDigits(s[:first]) && versionGoesOn(s[first+1:end]) {
 		last, _, _ := strings.Cut(domain[strings.LastIndexByte(domain, '.')+1:], "-")
 		if assetExtension(last) {
 			return false
@@ -172,6 +173,13 @@ func assetExtension(label string) bool {
 func pixelDensity(label string) bool {
 	n := len(label) - 1
 	return n > 0 && (label[n] == 'x' || label[n] == 'X') && allDigits(label[:n])
+}
+
+// versionGoesOn says whether the label behind a number is one of a version, or ends the name of a file: 6.0.js, min.js.
+func versionGoesOn(labels string) bool {
+	label, _, _ := strings.Cut(labels, ".")
+	label, _, _ = strings.Cut(label, "-")
+	return allDigits(label) || label == "min" || assetExtension(label)
 }
 
 // findSpelledAt says whether an address with its @ spelled out is in s: jane_at_example.com, jane(at)example.com,

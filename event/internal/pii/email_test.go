@@ -14,6 +14,7 @@ func TestHoldsEmail(t *testing.T) {
 		"jane\uff20example.com", "jane\ufe6bexample.com", "jane%EF%BC%A0example.com", "ja\u200bne@exam\u200dple.com", "jane@example\u3002com", "ｊａｎｅ＠ｅｘａｍｐｌｅ．ｃｏｍ",
 		"jürgen@exämple.com", "用户@例子.广告", "jane@xn--exmple-cua.com", `"jane doe"@example.com`, "jane@[203.0.113.7]", "jane@[IPv6:2001:db8::1]", "o'brien@example.com", "jane_@example.com",
 		"jane@0x.org", "jane@2x.de", "jane@3X.example.", "jane@2x.png.com", "jane@10x.de.html", "jane@163.com", "jane@3.min.de",
+		"https://cdn.example/jane@163.com.png", "avatar/jane@139.com.jpg?v=1", "jane@126.com.min.js", "jane@1.2go.com.webp",
 		"@jane@mastodon.example", "jane@example.com.html", "jane@example.com.1700000000", "jane@example.com-backup", "jane@example.museum", "%4\u200b0 is no escape, jane@example.com is",
 		"amFuZS5kb2VAZXhhbXBsZS5jb20=", "https://x.example/?u=amFuZS5kb2VAZXhhbXBsZS5jb20%3D&v=1", "https://x.example/u/amFuZUBleGFtcGxlLmNvbQ/edit", "id-amFuZUBleGFtcGxlLmNvbQ",
 		"u_amFuZS5kb2VAZXhhbXBsZS5jb20=", `{"t":"eyJlbWFpbCI6ImphbmVAZXhhbXBsZS5jb20ifQ"}`, "a b eyJlbWFpbCI6ImphbmVAZXhhbXBsZS5jb20ifQ.x c",
@@ -27,7 +28,7 @@ func TestHoldsEmail(t *testing.T) {
 		"", "@", "jane", "jane@", "@example.com", "jane@localhost", "jane@example", "a @ b.com", "jane@.com", "jane@example.c", "jane@@", "100%", "50%40", "%", "%4", "&#", `\u`, `\u00`,
 		"https://www.tiktok.example/@jane.doe/video/1", "https://medium.example/@jane.doe", "https://maps.example/@37.7749,-122.4194,15z", "https://x.example/?handle=@jane.doe", "follow @jane.doe",
 		"https://cdn.example/logo@2x.png", "https://cdn.example/logo@3x.min.js", "https://cdn.example/npm/vue@3.4.21/dist/vue.js", "https://cdn.example/npm/@scope/pkg@1.2.3/x.js", "lodash@4.17.21", "img@1x.webp", "vue@next.js",
-		"https://cdn.example/logo@2x.de.PNG?v=1", "logo@2x.png-small", "logo@2x.min.css", "logo@2x.png.1700000000", "logo@2x", "npm/jquery@3.6.0.min.js",
+		"https://cdn.example/logo@2x.de.PNG?v=1", "logo@2x.png-small", "logo@2x.min.css", "logo@2x.png.1700000000", "logo@2x", "npm/jquery@3.6.0.min.js", "img@5.png", "x@1.0-beta.js", "a@3.",
 		"Cj0KCQjwxIOXBhCrARIsAL1QFCY5RB", "https://x.example/?gclid=EAIaIQobChMI8Y3Jt6", "SGVsbG8gd29ybGQsIHRoaXMgaXMgdGV4dA==", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "https://X.EXAMPLE/Path/To/SomeVeryLongPageName",
 		"5 @ 3.50", "size@10.5", "jane_at_example.com", "jane at example dot com", "203.0.113.7", "+14155550123", "a&b=c&d;e", "&copy;", "a%20b%2Fc", "é%20ü", "https://x.example/caf%C3%A9?a=1&b=2",
 	} {

@@ -1,6 +1,9 @@
 package pii
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxGroups is the most groups of digits that any number we know is written in, and one to see that there
 // are more.
@@ -120,18 +123,21 @@ func readGroups(s string, i int) (g grouped) {
 	}
 	// A + after a letter is usually part of base64 or of a tag, unless a long number follows.
 	if attached && (!g.plus || g.length[0] < 10) ||
-		i < len(s) && isWord(s[i]) && !(g.plus && g.digits >= 10 && extension(s[i:])) {
+		i < len(s) && isWord(s[i]) && !(extension(s[i:]) && (g.plus && g.digits >= 10 || g.northAmerican())) {
 		g.spliced = true
 	}
 	return g
 }
 
+// extensions are what stands between a phone number and what is dialled behind it.
+var extensions = []string{"x", "ext", "ext.", "extension"}
+
 // extension says whether s begins as what is dialled behind a phone number: x12, ext12.
 func extension(s string) bool {
-	if len(s) > 3 && strings.EqualFold(s[:3], "ext") {
-		return isDigit(s[3])
-	}
-	return len(s) > 1 && s[0]|0x20 == 'x' && isDigit(s[1])
+	return slices.ContainsFunc(extensions, func(word string) bool {
+		n := len(word)
+		return len(s) > n && isDigit(s[n]) && strings.EqualFold(s[:n], word)
+	})
 }
 
 func separates(c byte) bool {
@@ -163,18 +169,8 @@ func (g *grouped) find(loose bool) Finding {
 		if g.sep != '/' && g.socialSecurity() {
 			return SSN
 		}
-	case g.shape(3, 3, 4):
-		if g.northAmerican(0) {
-			return Phone
-		}
-	case g.shape(1, 3, 3, 4):
-		if g.text[0] == '1' && g.northAmerican(1) {
-			return Phone
-		}
-	case g.shape(3, 7):
-		if g.paren && g.northAmerican(0) {
-			return Phone
-		}
+	case g.northAmerican():
+		return Phone
 	case g.shape(4, 4, 4, 4), g.shape(4, 6, 5), g.shape(4, 6, 4), g.shape(4, 4, 4, 4, 3):
 		if g.text[0] >= '2' && g.text[0] <= '6' && luhn(g.text) {
 			return Card
@@ -213,9 +209,22 @@ func (g *grouped) international() bool {
 	return false
 }
 
-// northAmerican says whether the groups from the given one are an area code and an exchange of the North
-// American plan: both begin with 2 to 9 and are no service code such as 911, and no area code has 9 second.
-func (g *grouped) northAmerican(group int) bool {
+// northAmerican says whether the groups are a number of the North American plan, with or without its country code.
+func (g *grouped) northAmerican() bool {
+	switch {
+	case g.shape(3, 3, 4):
+		return g.areaCode(0)
+	case g.shape(1, 3, 3, 4):
+		return g.text[0] == '1' && g.areaCode(1)
+	case g.shape(3, 7):
+		return g.paren && g.areaCode(0)
+	}
+	return false
+}
+
+// areaCode says whether a group and the next are an area code and an exchange of the North American plan: both begin
+// with 2 to 9 and are no service code such as 911, and no area code has 9 second.
+func (g *grouped) areaCode(group int) bool {
 	area, exchange := g.text[g.start[group]:], g.text[g.start[group+1]:]
 	service := func(s string) bool { return s[1] == '1' && s[2] == '1' }
 	return area[0] >= '2' && area[1] != '9' && !service(area) && exchange[0] >= '2' && !service(exchange)
