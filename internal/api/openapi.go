@@ -221,7 +221,7 @@ func answerHeaders(i, status int) (h object) {
 	add(i == routeBatch, "X-Events-Accepted", "integer", "Events queued.")
 	add(i == routeBatch, "X-Events-Rejected", "integer", "Events rejected.")
 	add(i == routeBatch && !early, "Preference-Applied", "string",
-		"handling=strict, if the request asked for it and had a key.")
+		"handling=strict, if the request asked for it and its body was read.")
 	add(status == http.StatusMethodNotAllowed, "Allow", "string", "The methods that the path takes.")
 	add(status == http.StatusUnsupportedMediaType, "Accept-Encoding", "string",
 		"The encodings that are read, if the request had another one.")
