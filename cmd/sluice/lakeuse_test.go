@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"sluice/internal/engine"
 )
@@ -38,7 +40,10 @@ func TestTablesElsewhere(t *testing.T) {
 	disagrees("export")
 	disagrees("erase", "--ifa", "x1234567", "--yes")
 
+	sendMarked(t, s, key, "gone-2", goneHash, "")
+	stored(t, dir, "shop")
 	sluice(t, "lake", "copy", "--data", dir, "--to", "file://"+second)
+	sluice(t, "erase", "--data", dir, "--email-sha256", goneHash, "--yes") // is in the copy
 	wants(t, "beside a server", fails(t, 1, "lake", "use", "file://"+second, "--data", dir), "stop it first")
 	sendMarked(t, s, key, "stays-2", otherHash, "") // after the copy
 	s.stop(syscall.SIGTERM)
@@ -47,7 +52,13 @@ func TestTablesElsewhere(t *testing.T) {
 	sluice(t, "lake", "use", "file://"+second, "--data", dir)
 	s = start(t, dir, "--commit-every", "200ms")
 	sendMarked(t, s, key, "stays-3", otherHash, "")
-	found := stored(t, dir, "shop")
+	var found map[string]int
+	eventually(t, 30*time.Second, "what was erased to leave the copy", func() error {
+		if found = stored(t, dir, "shop"); found["gone-2"] != 0 {
+			return errors.New("it is there")
+		}
+		return nil
+	})
 	if len(found) != 3 || found["stays-1"] != 1 || found["stays-2"] != 1 || found["stays-3"] != 1 {
 		t.Errorf("after the move: got %v, want each of three events once", found)
 	}

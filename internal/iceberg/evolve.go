@@ -20,7 +20,7 @@ func (t *table) evolve(ctx context.Context) error {
 			return nil, nil
 		}
 		t.log.Info("columns are added to the table", "schema", s.meta.CurrentSchemaID)
-		return &change{}, nil
+		return &change{widen: true}, nil
 	})
 	if err != nil {
 		return fmt.Errorf("add columns to %s: %w", t.layout.name, err)

@@ -34,6 +34,7 @@ type change struct {
 	forget    bool                 // expire every snapshot but the new one
 	set       map[string]string    // table properties
 	relocate  bool                 // makes no snapshot, but writes all lists and manifests anew
+	widen     bool                 // makes no snapshot, but gives the table the columns that it lacks
 }
 
 // update commits what decide makes of the newest state, if not nil, and asks again when another commit came between.
@@ -277,6 +278,9 @@ func (t *table) forward(s *state, c *change) *metadata.Table {
 	m := s.meta.Next(t.store.Location(""), t.store.Location(metadata.Name(s.read)), c.set, t.now())
 	if c.forget {
 		m.MetadataLog = []metadata.LogEntry{}
+	}
+	if c.relocate || c.widen { // by its time an old copy is known, whose rows came back: they are still those of before
+		m.LastUpdatedMS = s.meta.LastUpdatedMS
 	}
 	return m
 }
