@@ -9,6 +9,7 @@ import (
 
 	"sluice/cmd/sluice/internal/service"
 	"sluice/cmd/sluice/internal/tables"
+	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/erasure"
 	"sluice/internal/lake"
@@ -23,7 +24,7 @@ func newLakeReload() *cobra.Command {
 		Short: "Load again what the stream holds and the tables lack",
 		Long: `Compares the events that the stream holds with the table of events, and loads those again that the table
 lacks, each once: of files that are missing or damaged, or that somebody deleted. It loads nothing that was
-erased. Files that are missing or damaged leave the table, and with them its older snapshots; the rows of
+erased or is past its retention. Files that are missing or damaged leave the table, and with them its older snapshots; the rows of
 them that can be read are kept. Do not put such a file back afterwards: its events would not be seen.
 
 It can run beside servers, and can be interrupted and run again: no event is lost or stored twice. Events
@@ -122,9 +123,18 @@ func reloadFrom(
 	if err != nil {
 		return out, err
 	}
+	reg, err := dataset.Open(ctx, e, dataset.Options{Now: hooks.now})
+	if err != nil {
+		return out, err
+	}
+	keep, err := e.TableRetention(ctx)
+	if err != nil {
+		return out, err
+	}
 	return loader.Reload(ctx, loader.ReloadOptions{
 		Stream: s, Lake: l, IDs: ids, Erasures: tombstones, DryRun: dryRun, Progress: progress(cmd, "read"),
-		GiveUp: func(lost []lake.Lost) error { return giveUp(cmd, lost) },
+		Retention: lake.Retention{Keep: max(0, keep), Datasets: reg.Retentions()},
+		GiveUp:    func(lost []lake.Lost) error { return giveUp(cmd, lost) },
 	})
 }
 
@@ -218,6 +228,9 @@ func printReload(cmd *cobra.Command, out loader.Reloaded, dryRun, asJSON bool) e
 	}
 	if out.Erased > 0 {
 		fmt.Fprintf(w, "%d were erased and stay so.\n", out.Erased)
+	}
+	if out.Expired > 0 {
+		fmt.Fprintf(w, "%d are past their retention and stay away.\n", out.Expired)
 	}
 	if out.Damaged > 0 {
 		fmt.Fprintf(w, "%d frames or records of the stream cannot be read.\n", out.Damaged)

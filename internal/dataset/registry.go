@@ -201,6 +201,17 @@ func (r *Registry) List(ctx context.Context) ([]*Dataset, error) {
 // Datasets returns the copy in memory, by id.
 func (r *Registry) Datasets() []*Dataset { return r.snap.Load().datasets }
 
+// Retentions are how long the events of datasets are kept that have a retention of their own, in the copy in memory.
+func (r *Registry) Retentions() map[string]time.Duration {
+	of := map[string]time.Duration{}
+	for _, d := range r.Datasets() {
+		if d.RetentionDays > 0 {
+			of[d.ID] = d.Retention()
+		}
+	}
+	return of
+}
+
 // Known says whether the copy in memory has a dataset.
 func (r *Registry) Known(id string) bool {
 	_, found := slices.BinarySearchFunc(r.Datasets(), id, func(d *Dataset, id string) int { return cmp.Compare(d.ID, id) })

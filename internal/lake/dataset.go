@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -145,6 +146,23 @@ func (r *Retention) cutoffs(from time.Time) map[string]int64 {
 		}
 	}
 	return out
+}
+
+// Expired says of rows that were received at a time, in Unix seconds, whether retention lets them go. What it holds back
+// stays.
+func (l *Lake) Expired(r Retention) func(dataset string, received int64) bool {
+	from, some := l.counted()
+	if !some {
+		return func(string, int64) bool { return false }
+	}
+	all, of := int64(math.MinInt64), r.cutoffs(from)
+	if r.Keep > 0 && l.events.Stats().Held.Days == 0 {
+		all = from.Add(-r.Keep).Truncate(24 * time.Hour).Unix()
+	}
+	return func(dataset string, received int64) bool {
+		before, some := of[dataset]
+		return received < all || some && received < before
+	}
 }
 
 // narrow drops rows of datasets that were received before a day, in Unix seconds.

@@ -17,11 +17,12 @@ import (
 
 // ReloadOptions are all required, but for the last two.
 type ReloadOptions struct {
-	Stream   *stream.Stream
-	Lake     *lake.Lake // opened for the stream
-	IDs      *submission.IDs
-	Erasures *erasure.Tombstones
-	DryRun   bool // count, and change nothing
+	Stream    *stream.Stream
+	Lake      *lake.Lake // opened for the stream
+	IDs       *submission.IDs
+	Erasures  *erasure.Tombstones
+	Retention lake.Retention // of the tables
+	DryRun    bool           // count, and change nothing
 
 	// GiveUp is asked before files leave the table that are missing or damaged and also held events that the stream no
 	// longer holds. Its error ends the reload. nil agrees.
@@ -36,6 +37,7 @@ type Reloaded struct {
 	Waiting  int64 `json:"waiting"`       // of them behind the watermarks: the server loads them
 	Stored   int64 `json:"stored"`        // of them in the table
 	Erased   int64 `json:"erased"`        // of them erased, and not loaded again
+	Expired  int64 `json:"expired"`       // of them past their retention, and not loaded again
 	Loaded   int64 `json:"loaded"`        // of them loaded again
 	Damaged  int64 `json:"damaged"`       // frames and records that cannot be read
 	Files    int   `json:"damaged_files"` // of the table, missing or damaged
@@ -84,6 +86,7 @@ type reload struct {
 	o        ReloadOptions
 	table    *lake.Reload
 	erased   *erasure.Set
+	expired  func(dataset string, received int64) bool
 	finished map[stoneSum]bool // when it began
 	marks    map[uint8]uint64
 	salvaged []event.ID // sorted
@@ -109,6 +112,7 @@ func (r *reload) run(ctx context.Context) error {
 		return err
 	}
 	r.erased, r.finished = r.o.Erasures.Set(stones), finished(stones)
+	r.expired = r.o.Lake.Expired(r.o.Retention)
 	if r.table, err = r.o.Lake.Reload(ctx, something, r.o.Progress); err != nil {
 		return err
 	}

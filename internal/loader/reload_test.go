@@ -37,8 +37,13 @@ func startReloading(t *testing.T, sent *[]*submission.Submission) *reloading {
 // sendNow appends submissions that are received now, one by one, each into a file of its own.
 func (s *reloading) sendNow(n int) {
 	s.t.Helper()
+	s.sendAt(time.Now(), n)
+}
+
+// sendAt is sendNow at another time.
+func (s *reloading) sendAt(now time.Time, n int) {
+	s.t.Helper()
 	for range n {
-		now := time.Now()
 		sub := made(4, "shop")
 		sub.Base, sub.ReceivedAt = submission.NewBase(now), now.Unix()
 		for i := range sub.Rows {
@@ -208,6 +213,39 @@ func TestReload(t *testing.T) {
 	wrong := func(f lake.Finding) { t.Errorf("got %+v, want nothing wrong", f) }
 	if _, err := openLake(t, s.tables, nil).Check(t.Context(), wrong, func(int, int) {}); err != nil {
 		t.Error(err)
+	}
+}
+
+// What left the tables by retention stays away, while the stream still holds it.
+func TestReloadAfterRetention(t *testing.T) {
+	var sent []*submission.Submission
+	s := startReloading(t, &sent)
+	now := time.Now()
+	s.sendAt(now.AddDate(0, 0, -3), 2)
+	s.sendAt(now, 1)
+	for name, r := range map[string]lake.Retention{
+		"dataset": {Datasets: map[string]time.Duration{"shop": 24 * time.Hour, "other": time.Hour}},
+		"tables":  {Keep: 24 * time.Hour},
+	} {
+		l, err := lake.OpenDir(t.Context(), s.tables, lake.Options{
+			Now: time.Now, Stream: s.stream.ID(),
+			Retention: func(context.Context) (lake.Retention, error) { return r, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Retain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o := s.options(nil)
+		o.Retention = r
+		got, err := Reload(t.Context(), o)
+		if err != nil || got.Stored != 4 || got.Expired != 8 || got.Loaded != 0 {
+			t.Errorf("%s: got %+v, %v, want 8 events that stay away", name, got, err)
+		}
+	}
+	if got, err := s.reload(true, nil); err != nil || got.Expired != 0 || got.Loaded != 8 {
+		t.Errorf("kept for ever: got %+v, %v, want 8 events to load again", got, err)
 	}
 }
 

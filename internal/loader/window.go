@@ -195,7 +195,7 @@ func (r *reload) compare(ctx context.Context, w *window) error {
 	return nil
 }
 
-// load adds those rows of a record that the table lacks, but for what was erased.
+// load adds those rows of a record that the table lacks, but for what was erased or is past its retention.
 func (r *reload) load(ctx context.Context, w *window, rows []event.Row) error {
 	kept := slices.DeleteFunc(rows, func(row event.Row) bool {
 		if !w.lacking[row.EventID] {
@@ -204,6 +204,10 @@ func (r *reload) load(ctx context.Context, w *window, rows []event.Row) error {
 		if r.erased.Erased(&row) {
 			r.out.Erased++
 			r.left = append(r.left, erasure.Bare(&row))
+			return true
+		}
+		if r.expired(row.DatasetID, row.ReceivedAt) {
+			r.out.Expired++
 			return true
 		}
 		return false

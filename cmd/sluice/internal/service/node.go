@@ -65,12 +65,7 @@ func (s *Service) agree(ctx context.Context) error {
 // retention is how long the tables retain rows. In a cluster it is as the record says now: a change, and a
 // confirmation, count for nodes that run.
 func (s *Service) retention(ctx context.Context) (lake.Retention, error) {
-	of := map[string]time.Duration{}
-	for _, d := range s.registry.Datasets() {
-		if d.RetentionDays > 0 {
-			of[d.ID] = d.Retention()
-		}
-	}
+	of := s.registry.Retentions()
 	if s.engine.Mode() != engine.External {
 		return lake.Retention{Keep: max(0, s.TableRetention), Datasets: of}, nil
 	}
