@@ -131,12 +131,12 @@ func newAudit() *cobra.Command {
 			return nil
 		})
 	}
-	limit := 20
+	limit := uint(20)
 	list := &cobra.Command{Use: "list", Short: "Show the newest entries, one JSON object a line", Args: cobra.NoArgs}
-	list.Flags().IntVar(&limit, "limit", limit, "how many")
+	list.Flags().UintVar(&limit, "limit", limit, "how many")
 	list.RunE = func(cmd *cobra.Command, _ []string) error {
 		return withAudit(cmd, func(_ *engine.Engine, log *audit.Log) error {
-			entries, err := log.Tail(cmd.Context(), limit)
+			entries, err := log.Tail(cmd.Context(), int(limit))
 			if err != nil {
 				return err
 			}

@@ -121,7 +121,6 @@ func ofCluster(alarm string) bool {
 func (w *Watch) Run(ctx context.Context, look func() *State) {
 	var holds atomic.Bool
 	var work sync.WaitGroup
-	defer work.Wait()
 	if w.o.Engine.Mode() != engine.External {
 		holds.Store(true)
 	} else {
@@ -141,10 +140,21 @@ func (w *Watch) Run(ctx context.Context, look func() *State) {
 		failed = err != nil
 		select {
 		case <-ctx.Done():
+			work.Wait()
+			if err := w.write(context.WithoutCancel(ctx)); err != nil {
+				w.o.Log.Warn("the last alarms are not written down", "error", err)
+			}
 			return
 		case <-tick.C:
 		}
 	}
+}
+
+// write writes down what nobody has yet.
+func (w *Watch) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, alarmsWrite)
+	defer cancel()
+	return w.history.write(ctx)
 }
 
 // note looks once.
@@ -167,9 +177,7 @@ func (w *Watch) note(ctx context.Context, s *State, holds, read bool) error {
 	mine := func(e *Episode) bool { return e.Node == node && node != "" || holds && (e.Node == "" || !live[e.Node]) }
 	on := slices.DeleteFunc(s.Raised(), func(a Raised) bool { return owner(&a) == "" && !holds })
 	w.history.look(s.Now, on, mine, owner, w.o.Log)
-	ctx, cancel := context.WithTimeout(ctx, alarmsWrite)
-	defer cancel()
-	if err := w.history.write(ctx); err != nil {
+	if err := w.write(ctx); err != nil {
 		return err
 	}
 	if !external || !read {
