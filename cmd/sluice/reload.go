@@ -24,8 +24,9 @@ func newLakeReload() *cobra.Command {
 		Short: "Load again what the stream holds and the tables lack",
 		Long: `Compares the events that the stream holds with the table of events, and loads those again that the table
 lacks, each once: of files that are missing or damaged, or that somebody deleted. It loads nothing that was
-erased or is past its retention. Files that are missing or damaged leave the table, and with them its older snapshots; the rows of
-them that can be read are kept. Do not put such a file back afterwards: its events would not be seen.
+erased or is past its retention. Files that are missing or damaged leave the table, and with them its older
+snapshots; the rows of them that can be read are kept. Do not put such a file back afterwards: its events
+would not be seen.
 
 It can run beside servers, and can be interrupted and run again: no event is lost or stored twice. Events
 that are older than the stream come from a backup alone. Where a missing or damaged file may hold such

@@ -148,8 +148,8 @@ func (r *Retention) cutoffs(from time.Time) map[string]int64 {
 	return out
 }
 
-// Expired says of rows that were received at a time, in Unix seconds, whether retention lets them go. What it holds back
-// stays.
+// Expired says of rows that were received at a time, in Unix seconds, whether retention lets them go. What it holds
+// back stays.
 func (l *Lake) Expired(r Retention) func(dataset string, received int64) bool {
 	from, some := l.counted()
 	if !some {
