@@ -100,9 +100,9 @@ lines: ## lines of product Go by package, and the total: REVISION=commit, or the
 golden: build ## interop/readers/testdata/golden: a data directory and a backup as this program leaves them, which later programs must read
 	cd interop && $(GO) run ./readers/golden -program ../bin/sluice -out readers/testdata/golden
 
-# As the programs are built: what one of them compiles, the others need not compile again.
-vet lint test: export CGO_ENABLED = 0
-vet lint test: export GOFLAGS = -trimpath
+# As the programs are built: what one step compiles, the others need not compile again.
+export GOFLAGS = -trimpath
+vet lint test fuzz: export CGO_ENABLED = 0
 
 .PHONY: vet
 vet: ## go vet, and that other systems can build what they use

@@ -10,15 +10,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 )
 
 // Install installs the programs, unless that was done for this lock file, and gives the directory. Several processes may
-// call it at once.
+// call it at once, all of them in the directory of a package beside this one, as tests are.
 func Install() (string, error) {
-	_, file, _, _ := runtime.Caller(0)
-	dir := filepath.Dir(file)
+	dir, err := filepath.Abs("../npm")
+	if err != nil {
+		return "", err
+	}
 	lock, err := os.ReadFile(filepath.Join(dir, "package-lock.json"))
 	if err != nil {
 		return "", err

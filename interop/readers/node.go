@@ -13,15 +13,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 )
 
-// nodeDir is where the script and its packages lie.
-func nodeDir() string {
-	_, here, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(here), "node")
-}
+// nodeDir is where the script and its packages lie, for the tests of this package and of those beside it.
+const nodeDir = "../readers/node"
 
 type nodeTable struct {
 	Files []string `json:"files,omitempty"`
@@ -87,7 +83,7 @@ type nodeFound struct {
 // runNode lets read.mjs read tables.
 func runNode(ctx context.Context, src Source, in nodeInput) (map[string]*Read, error) {
 	for _, name := range []string{"icebird", "iceberg-js"} {
-		if _, err := os.Stat(filepath.Join(nodeDir(), "node_modules", name)); err != nil {
+		if _, err := os.Stat(filepath.Join(nodeDir, "node_modules", name)); err != nil {
 			return nil, errors.New("the packages of interop/readers/node are not installed: run make setup")
 		}
 	}
@@ -96,7 +92,7 @@ func runNode(ctx context.Context, src Source, in nodeInput) (map[string]*Read, e
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, "node", "read.mjs")
-	cmd.Dir = nodeDir()
+	cmd.Dir = nodeDir
 	cmd.Stdin = bytes.NewReader(input)
 	var words bytes.Buffer
 	cmd.Stderr = &words
