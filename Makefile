@@ -40,14 +40,13 @@ publish-path: ## a copy of the source under the module path with which it is pub
 
 .PHONY: notice
 notice: ## NOTICE: every module that the programs link, with its license
-	$(GO) build -o bin/tools/sbom ./tools/sbom
-	bin/tools/sbom -notice > bin/NOTICE && mv bin/NOTICE NOTICE
+	mkdir -p bin
+	./tools/notice > bin/NOTICE && mv bin/NOTICE NOTICE
 
 .PHONY: sbom
 sbom: build ## dist/sluice.cdx.json: what is linked into the programs, as CycloneDX
-	$(GO) build -o bin/tools/sbom ./tools/sbom
 	mkdir -p dist
-	bin/tools/sbom -version $(VERSION) bin/sluice bin/sluice-send > dist/sluice.cdx.json
+	./tools/sbom $(VERSION) bin/sluice bin/sluice-send > dist/sluice.cdx.json
 
 .PHONY: sdk
 sdk: ## dist/: the SDKs for Node and Python as users install them

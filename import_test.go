@@ -121,7 +121,6 @@ var permissions = map[string]struct{ ours, modules []string }{
 		modules: []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/term"},
 	},
 	"examples/feed": {},
-	"tools/sbom":    {},
 	"tools/bench":   {ours: []string{"internal/servicetest", "internal/traffictest", "tools/bench/measure"}},
 	"tools/bench/measure": {
 		ours:    []string{"internal/dataset", "internal/engine", "internal/lake", "internal/objectstore", "internal/traffictest"},
