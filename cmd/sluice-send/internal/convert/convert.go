@@ -102,16 +102,14 @@ type Outcome struct {
 
 // Body converts a request body, which may hold many events, or one event.
 func (c *Converter) Body(data []byte) []Outcome {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber() // a number keeps its literal
 	var request map[string]any
-	if err := d.Decode(&request); err != nil {
+	if err := decoder(data).Decode(&request); err != nil {
 		return []Outcome{{Fault: &event.Error{
 			Code: event.MalformedJSON, Message: "The text is not a JSON object.",
 			Hint: "Give whole request bodies or events.",
 		}}}
 	}
-	if duplicate(data) {
+	if duplicate(decoder(data)) {
 		return []Outcome{{Fault: &event.Error{
 			Code: event.DuplicateField, Message: "An object of the body names a member twice.",
 			Hint: "Send every member once: two programs could read two different events.",
@@ -132,45 +130,35 @@ func (c *Converter) Body(data []byte) []Outcome {
 	return out
 }
 
-// duplicate says whether an object names a member twice. The standard library keeps the last one, so a refusal before
-// it would be lost.
-func duplicate(data []byte) bool {
-	type object struct {
-		names map[string]bool // nil: an array
-		value bool            // the next token is a value
-	}
-	var open []object
+// decoder reads data; a number keeps its literal.
+func decoder(data []byte) *json.Decoder {
 	d := json.NewDecoder(bytes.NewReader(data))
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return false
-		}
-		top := len(open) - 1
-		if top >= 0 && open[top].names != nil && !open[top].value {
-			if text, ok := token.(string); ok {
-				if open[top].names[text] {
-					return true
-				}
-				open[top].names[text], open[top].value = true, true
-				continue
+	d.UseNumber()
+	return d
+}
+
+// duplicate says whether an object of the value that d reads names a member twice. The standard library keeps the last
+// one, so a refusal before it would be lost. The value must be good JSON.
+func duplicate(d *json.Decoder) bool {
+	open, _ := d.Token()
+	if _, nested := open.(json.Delim); !nested {
+		return false
+	}
+	names := map[json.Token]bool{}
+	for d.More() {
+		if open == json.Delim('{') {
+			name, _ := d.Token()
+			if names[name] {
+				return true
 			}
+			names[name] = true
 		}
-		if top >= 0 {
-			open[top].value = false
-		}
-		switch token {
-		case json.Delim('{'):
-			open = append(open, object{names: map[string]bool{}})
-		case json.Delim('['):
-			open = append(open, object{})
-		case json.Delim('}'), json.Delim(']'):
-			open = open[:top]
-			if len(open) == 0 {
-				return false
-			}
+		if duplicate(d) {
+			return true
 		}
 	}
+	_, _ = d.Token() // what closes it
+	return false
 }
 
 // events finds the list of events in a request. It is not ok if the body is one event.

@@ -216,7 +216,7 @@ func TestEveryConsentNameIsHandled(t *testing.T) {
 
 // TestDuplicates holds that a refusal cannot be hidden behind a second member of the same name.
 func TestDuplicates(t *testing.T) {
-	for _, member := range []string{`"opt_out":true,"opt_out":false`, `"a":[{"b":{"c":1,"c":2}}]`} {
+	for _, member := range []string{`"opt_out":true,"opt_out":false`, `"a":[{"b":{"c":1,"c":2}}]`, `"a":1e999,"opt_out":true,"opt_out":false`} {
 		if _, out := convert(t, "meta", with("meta", map[string]string{"EVENT": member})); out.Fault == nil || out.Fault.Code != event.DuplicateField {
 			t.Errorf("%s: got %+v", member, out)
 		}
