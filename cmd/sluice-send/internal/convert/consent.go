@@ -11,14 +11,10 @@ import (
 // consentDenied is the code of events that must not be sent at all; the service never sees them.
 const consentDenied event.Code = "CONSENT_DENIED"
 
-func consentHow(how string) bool {
-	return how == asFlag || how == asEnabled || how == asATT || how == asGranted || how == asRefusal
-}
-
 // consent applies one consent field. Only a value that is known to permit leaves the event as it is.
 func (t *translation) consent(m move, v any) *event.Error {
 	permitted := false
-	switch m.how {
+	switch m.as {
 	case asFlag:
 		permitted = isOff(v)
 	case asEnabled:
@@ -27,7 +23,7 @@ func (t *translation) consent(m move, v any) *event.Error {
 		permitted = isWord(v, "authorized", "3", "not_applicable")
 	case asGranted, asRefusal:
 		permitted = isWord(v, "granted")
-		if m.how == asRefusal && isWord(v, "denied") {
+		if m.as == asRefusal && isWord(v, "denied") {
 			return &event.Error{
 				Code: consentDenied, Field: pointerOf(m.from), Message: "The person refused the use of their data for advertising.",
 				Hint: "Do not send such events.",

@@ -18,9 +18,9 @@ import (
 
 // Names lists the platforms whose events can be converted.
 func Names() []string {
-	names := make([]string, len(platforms))
-	for i := range platforms {
-		names[i] = platforms[i].name
+	var names []string
+	for _, p := range platforms {
+		names = append(names, p.name)
 	}
 	return names
 }
@@ -42,16 +42,14 @@ func Table(name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | ours | how |\n|---|---|---|\n", pl.title)
 	for _, m := range pl.moves {
-		from, to := m.from, m.to
+		from, to := m.from, "–"
 		if outer, ok := strings.CutPrefix(from, "^"); ok {
 			from = outer + " (of the request)"
 		}
-		if to == "" {
-			to = "–"
-		} else {
-			to = "`" + to + "`"
+		if m.to != "" {
+			to = "`" + m.to + "`"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", from, to, hows[m.how])
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", from, to, m.as)
 	}
 	for _, r := range pl.rest {
 		fmt.Fprintf(&b, "| other members of %s | `custom_data` | as they are |\n", r)
@@ -100,34 +98,36 @@ type Outcome struct {
 	Fault *event.Error
 }
 
+func rejected(code event.Code, message, hint string) Outcome {
+	return Outcome{Fault: &event.Error{Code: code, Message: message, Hint: hint}}
+}
+
 // Body converts a request body, which may hold many events, or one event.
 func (c *Converter) Body(data []byte) []Outcome {
 	var request map[string]any
 	if err := decoder(data).Decode(&request); err != nil {
-		return []Outcome{{Fault: &event.Error{
-			Code: event.MalformedJSON, Message: "The text is not a JSON object.",
-			Hint: "Give whole request bodies or events.",
-		}}}
+		return []Outcome{rejected(event.MalformedJSON, "The text is not a JSON object.", "Give whole request bodies or events.")}
 	}
 	if duplicate(decoder(data)) {
-		return []Outcome{{Fault: &event.Error{
-			Code: event.DuplicateField, Message: "An object of the body names a member twice.",
-			Hint: "Send every member once: two programs could read two different events.",
-		}}}
+		return []Outcome{rejected(event.DuplicateField, "An object of the body names a member twice.",
+			"Send every member once: two programs could read two different events.")}
 	}
-	list, ok := c.events(request)
-	if !ok {
-		return []Outcome{c.one(request, request, true)}
-	}
-	out := make([]Outcome, len(list))
-	for i, e := range list {
-		if one, ok := e.(map[string]any); ok {
-			out[i] = c.one(request, one, false)
-		} else {
-			out[i] = Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event is not an object."}}
+	for _, name := range c.lists {
+		list, ok := request[name].([]any)
+		if !ok {
+			continue
 		}
+		out := make([]Outcome, len(list))
+		for i, e := range list {
+			if one, ok := e.(map[string]any); ok {
+				out[i] = c.one(request, one, false)
+			} else {
+				out[i] = rejected(event.InvalidType, "The event is not an object.", "")
+			}
+		}
+		return out
 	}
-	return out
+	return []Outcome{c.one(request, request, true)}
 }
 
 // decoder reads data; a number keeps its literal.
@@ -161,16 +161,6 @@ func duplicate(d *json.Decoder) bool {
 	return false
 }
 
-// events finds the list of events in a request. It is not ok if the body is one event.
-func (c *Converter) events(request map[string]any) (list []any, ok bool) {
-	for _, name := range c.lists {
-		if list, ok = request[name].([]any); ok {
-			return list, true
-		}
-	}
-	return nil, false
-}
-
 func (c *Converter) one(request, source map[string]any, alone bool) Outcome {
 	t := &translation{
 		c: c, source: source, alone: alone, out: map[string]any{}, used: map[string]bool{},
@@ -196,7 +186,7 @@ func (c *Converter) one(request, source map[string]any, alone bool) Outcome {
 	}
 	body, err := json.Marshal(t.out)
 	if err != nil {
-		return Outcome{Fault: &event.Error{Code: event.InvalidType, Message: "The event cannot be written."}}
+		return rejected(event.InvalidType, "The event cannot be written.", "")
 	}
 	out := c.verify(body)
 	if out.Fault == nil {

@@ -4,46 +4,29 @@ package convert
 type move struct {
 	from string // path; "^" before it: of the request around the events
 	to   string // our field; "" for none
-	how  string // how the value changes on the way, one of the words of hows
+	as   way
 }
 
-// The ways in which a value changes.
+// way is how a value changes, in the words of the table that is shown to senders. Those of consent fields fill mmt_only.
+type way string
+
 const (
-	asText    = "text"
-	asType    = "type"
-	asTime    = "time"
-	asMicros  = "micros"
-	asNumber  = "number"
-	asEmail   = "email"
-	asIP      = "ip"
-	asSource  = "source"
-	asInts    = "ints"
-	asFlag    = "flag"
-	asEnabled = "enabled"
-	asATT     = "att"
-	asGranted = "granted"
-	asRefusal = "refusal"
-	asNothing = "nothing"
+	asText    way = "as it is"
+	asType    way = "by the table of event types; an unknown one becomes custom with its name"
+	asTime    way = "Unix seconds or milliseconds, or an RFC 3339 time"
+	asMicros  way = "microseconds, cut to seconds"
+	asNumber  way = "a number, also one written as a string"
+	asEmail   way = "must be a SHA-256, the first of a list; plain only with --hash-plain"
+	asIP      way = "must be a SHA-256; a plain IPv4 address only with --hash-plain; IPv6 is left out"
+	asSource  way = "in lower case; web becomes website, mobile_app becomes app"
+	asInts    way = "a list of integers"
+	asFlag    way = "anything but false, 0 and an empty list restricts the event to measurement"
+	asEnabled way = "anything but true and 1 restricts the event to measurement"
+	asATT     way = "anything but AUTHORIZED (3) and NOT_APPLICABLE restricts the event to measurement"
+	asGranted way = "anything but GRANTED restricts the event to measurement"
+	asRefusal way = "DENIED leaves the event out; anything else but GRANTED restricts it to measurement"
+	asNothing way = "no effect of its own"
 )
-
-// hows explains the ways of a value, for the table that is shown to senders.
-var hows = map[string]string{
-	asText:    "as it is",
-	asType:    "by the table of event types; an unknown one becomes custom with its name",
-	asTime:    "Unix seconds or milliseconds, or an RFC 3339 time",
-	asMicros:  "microseconds, cut to seconds",
-	asNumber:  "a number, also one written as a string",
-	asEmail:   "must be a SHA-256, the first of a list; plain only with --hash-plain",
-	asIP:      "must be a SHA-256; a plain IPv4 address only with --hash-plain; IPv6 is left out",
-	asSource:  "in lower case; web becomes website, mobile_app becomes app",
-	asInts:    "a list of integers",
-	asFlag:    "anything but false, 0 and an empty list restricts the event to measurement",
-	asEnabled: "anything but true and 1 restricts the event to measurement",
-	asATT:     "anything but AUTHORIZED (3) and NOT_APPLICABLE restricts the event to measurement",
-	asGranted: "anything but GRANTED restricts the event to measurement",
-	asRefusal: "DENIED leaves the event out; anything else but GRANTED restricts it to measurement",
-	asNothing: "no effect of its own",
-}
 
 // platform is a form of server events that can be converted.
 type platform struct {

@@ -25,10 +25,10 @@ type translation struct {
 // move takes one value to its place. A place that is filled already keeps what it has.
 func (t *translation) move(m move, v any) *event.Error {
 	t.used[m.from] = true
-	if consentHow(m.how) {
+	if m.to == "mmt_only" {
 		return t.consent(m, v)
 	}
-	if list, ok := v.([]any); ok && m.how != asInts && !strings.HasPrefix(m.to, "custom_data.") {
+	if list, ok := v.([]any); ok && m.as != asInts && !strings.HasPrefix(m.to, "custom_data.") {
 		if len(list) == 0 {
 			return nil
 		}
@@ -37,11 +37,11 @@ func (t *translation) move(m move, v any) *event.Error {
 		}
 		v = list[0]
 	}
-	switch m.how {
+	switch m.as {
 	case asType:
 		t.eventType(v)
 	case asTime, asMicros:
-		t.put(m.to, instantOf(v, m.how))
+		t.put(m.to, instantOf(v, m.as))
 	case asNumber:
 		t.put(m.to, numberOf(v))
 	case asEmail:
@@ -78,21 +78,15 @@ func (t *translation) put(field string, v any) {
 }
 
 func (t *translation) eventType(v any) {
-	name, ok := v.(string)
-	if !ok {
-		t.put("event_type", v)
-		return
+	if name, ok := v.(string); ok {
+		if ours, known := t.c.types[name]; known {
+			v = ours
+		} else if _, known := event.LookupType(name); !known {
+			v = "custom"
+			t.put("custom_event_name", name)
+		}
 	}
-	if ours, known := t.c.types[name]; known {
-		t.put("event_type", ours)
-		return
-	}
-	if _, known := event.LookupType(name); known {
-		t.put("event_type", name)
-		return
-	}
-	t.put("event_type", "custom")
-	t.put("custom_event_name", name)
+	t.put("event_type", v)
 }
 
 // identifier takes a hash as it is. A plain value is hashed only if the sender asked for it; otherwise the event
@@ -177,7 +171,7 @@ func (t *translation) parent(path string) bool {
 }
 
 // instantOf gives whole seconds; a value that is not an integer stays as it is, and the rules reject it.
-func instantOf(v any, how string) any {
+func instantOf(v any, as way) any {
 	if s, isString := v.(string); isString {
 		if at, err := time.Parse(time.RFC3339, s); err == nil {
 			return at.Unix()
@@ -192,7 +186,7 @@ func instantOf(v any, how string) any {
 		return n
 	}
 	switch {
-	case how == asMicros:
+	case as == asMicros:
 		i /= 1_000_000
 	case i >= 1e11: // the same limit as the service's rule for milliseconds
 		i /= 1000
@@ -212,8 +206,7 @@ func sourceOf(v any) any {
 	if !ok {
 		return v
 	}
-	s = strings.ToLower(s)
-	switch s {
+	switch s = strings.ToLower(s); s {
 	case "web":
 		return "website"
 	case "mobile_app":
