@@ -115,57 +115,47 @@ type entry struct {
 // rejected rows back to where the last entry left them.
 type checkpoint struct {
 	header header
-	file   *os.File
+	file   *os.File // nil: a stream, which cannot be resumed
 
-	next     int64                    // batches before it are done
-	at       input.Position           // where batch next begins
-	ahead    map[int64]input.Position // done, but not all before them are
-	total    entry                    // sums
-	last     entry                    // the entry written last
-	done     bool
-	lastTime int64
+	next  int64                    // batches before it are done
+	at    input.Position           // where batch next begins
+	ahead map[int64]input.Position // done, but not all before them are
+	total entry                    // sums
+	last  entry                    // the entry written last; its time is the header's while there is none
+	done  bool
 }
 
-var errNoCheckpoint = errors.New("no checkpoint")
-
-// openCheckpoint reads the checkpoint at path, if there is a readable one, and locks it.
+// openCheckpoint reads the checkpoint at path and locks it. The error is os.ErrNotExist if there is none. A line that was
+// being written in a crash is cut off; its batch is not done.
 func openCheckpoint(path string) (*checkpoint, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, errNoCheckpoint
-	}
+	c, err := lockCheckpoint(path, os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
-	c := &checkpoint{file: f, ahead: map[int64]input.Position{}}
-	if err := c.takeUp(); err != nil {
-		f.Close()
+	good, err := c.read()
+	if err == nil {
+		err = c.file.Truncate(good)
+	}
+	if err == nil {
+		_, err = c.file.Seek(good, io.SeekStart)
+	}
+	if err != nil {
+		c.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// takeUp locks and reads the file. A line that was being written in a crash is cut off; its batch is not done.
-func (c *checkpoint) takeUp() error {
-	if err := c.lock(); err != nil {
-		return err
-	}
-	good, err := c.read()
+func lockCheckpoint(path string, flags int) (*checkpoint, error) {
+	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := c.file.Truncate(good); err != nil {
-		return err
+	if durable.TryLock(f, durable.Exclusive) != nil {
+		f.Close()
+		return nil, fmt.Errorf("another upload of this file is running (%s is locked)", path)
 	}
-	_, err = c.file.Seek(good, io.SeekStart)
-	return err
-}
-
-func (c *checkpoint) lock() error {
-	if durable.TryLock(c.file, durable.Exclusive) != nil {
-		return fmt.Errorf("another upload of this file is running (%s is locked)", c.file.Name())
-	}
-	return nil
+	return &checkpoint{file: f, ahead: map[int64]input.Position{}}, nil
 }
 
 // read takes the lines up to the first that is not whole, and gives their length.
@@ -173,13 +163,13 @@ func (c *checkpoint) read() (good int64, err error) {
 	r := bufio.NewReader(c.file)
 	line, err := r.ReadBytes('\n')
 	if err != nil {
-		return 0, errNoCheckpoint // not even a header: nothing was sent
+		return 0, os.ErrNotExist // not even a header: nothing was sent
 	}
 	if err := json.Unmarshal(line, &c.header); err != nil || c.header.Version != 1 {
 		return 0, fmt.Errorf("%s is not a checkpoint of this program", c.file.Name())
 	}
 	good = int64(len(line))
-	c.lastTime = c.header.StartedAt // until a entry says otherwise: it may have been interrupted before its first batch
+	c.last.Time = c.header.StartedAt
 	for {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
@@ -195,7 +185,7 @@ func (c *checkpoint) read() (good int64, err error) {
 }
 
 func (c *checkpoint) count(m entry) {
-	c.lastTime, c.last = m.Time, m
+	c.last = m
 	if m.Done {
 		c.done = true
 		return
@@ -234,22 +224,19 @@ func sum(total, more map[event.Code]int) map[event.Code]int {
 
 // createCheckpoint begins a new one in place of what is at path.
 func createCheckpoint(path string, h header) (*checkpoint, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	c, err := lockCheckpoint(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	c := &checkpoint{header: h, file: f, ahead: map[int64]input.Position{}, lastTime: h.StartedAt}
-	if err = c.lock(); err == nil {
-		err = f.Truncate(0)
-	}
-	if err == nil {
+	c.header, c.last.Time = h, h.StartedAt
+	if err = c.file.Truncate(0); err == nil {
 		err = write(c, h)
 	}
 	if err == nil {
 		err = durable.Sync(filepath.Dir(path))
 	}
 	if err != nil {
-		f.Close()
+		c.Close()
 		return nil, err
 	}
 	return c, nil
@@ -257,6 +244,9 @@ func createCheckpoint(path string, h header) (*checkpoint, error) {
 
 // write adds a line for each value and syncs them together.
 func write[T header | entry](c *checkpoint, values ...T) error {
+	if c.file == nil {
+		return nil
+	}
 	var b []byte
 	for i := range values {
 		line, err := json.Marshal(&values[i])
@@ -275,7 +265,7 @@ func write[T header | entry](c *checkpoint, values ...T) error {
 }
 
 // commit makes entries durable and then counts them.
-func (c *checkpoint) commit(entries []entry) error {
+func (c *checkpoint) commit(entries ...entry) error {
 	if err := write(c, entries...); err != nil {
 		return err
 	}
@@ -285,8 +275,12 @@ func (c *checkpoint) commit(entries []entry) error {
 	return nil
 }
 
-// Close lets go of the file and its lock.
-func (c *checkpoint) Close() error { return c.file.Close() }
+// Close lets go of the file and its lock. Everything was synced after it was written.
+func (c *checkpoint) Close() {
+	if c.file != nil {
+		_ = c.file.Close()
+	}
+}
 
 // keptKeys is how long the service surely remembers an Idempotency-Key.
 const keptKeys = 48 * time.Hour
@@ -309,7 +303,7 @@ func (c *checkpoint) fits(want header, now time.Time) error {
 	case h.BatchRows != want.BatchRows || h.BatchSize != want.BatchSize:
 		return fmt.Errorf("the interrupted upload had batches of %d rows and %d bytes, and another size would send rows "+
 			"twice; run again with --batch %[1]d to go on", h.BatchRows, h.BatchSize)
-	case now.Sub(time.Unix(c.lastTime, 0)) > keptKeys:
+	case now.Sub(time.Unix(c.last.Time, 0)) > keptKeys:
 		return errors.New("the upload was interrupted more than 48 hours ago: the service may have forgotten which " +
 			"batches were under way, and could store their rows twice. Compare with sluice-send stats, and upload what " +
 			"is missing as a file of its own")

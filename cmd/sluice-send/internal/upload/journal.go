@@ -6,42 +6,26 @@ import (
 	"time"
 )
 
-// journal records what became of an upload's rows: the sums, the report of rejected rows, the rejected rows themselves
-// where they are asked for and, for a file that can be read again, the checkpoint.
+// journal records what became of an upload's rows: the checkpoint, the report of rejected rows, and the rejected rows
+// themselves where they are asked for.
 type journal struct {
-	checkpoint *checkpoint // nil: standard input, which cannot be resumed
-	report     appendFile  // why rows were rejected, without their values
-	rows       appendFile  // the rejected rows, as the sender has them
-	total      entry       // without a checkpoint
-}
-
-// sums are the totals so far, earlier runs included.
-func (b *journal) sums() entry {
-	if b.checkpoint != nil {
-		return b.checkpoint.total
-	}
-	return b.total
+	*checkpoint
+	report appendFile // why rows were rejected, without their values
+	rows   appendFile // the rejected rows, as the sender has them
 }
 
 // begin makes the files of rejected rows agree with the checkpoint.
 func (b *journal) begin() error {
-	var last entry
-	if b.checkpoint != nil {
-		last = b.checkpoint.last
-	}
-	if err := b.report.begin(last.ReportSize); err != nil {
+	if err := b.report.begin(b.last.ReportSize); err != nil {
 		return err
 	}
-	return b.rows.begin(last.RowsSize)
+	return b.rows.begin(b.last.RowsSize)
 }
 
 // recorded gives a test for the batches that are recorded now. It does not see later ones, so another goroutine may use
 // it while this one records.
 func (b *journal) recorded() func(n int64) bool {
-	if b.checkpoint == nil {
-		return func(int64) bool { return false }
-	}
-	next, ahead := b.checkpoint.next, maps.Clone(b.checkpoint.ahead)
+	next, ahead := b.next, maps.Clone(b.ahead)
 	return func(n int64) bool {
 		_, ok := ahead[n]
 		return ok || n < next
@@ -77,31 +61,17 @@ func (b *journal) add(rs []result, now time.Time) error {
 	if err := b.rows.write(rows); err != nil {
 		return err
 	}
-	if b.checkpoint != nil {
-		return b.checkpoint.commit(entries)
-	}
-	for _, m := range entries {
-		b.total.add(m)
-	}
-	return nil
+	return b.commit(entries...)
 }
 
 // end records that every row is accounted for.
 func (b *journal) end(now time.Time) error {
-	if b.checkpoint == nil || b.checkpoint.done {
-		return nil
-	}
-	return b.checkpoint.commit([]entry{{
-		Done: true, ReportSize: b.report.length, RowsSize: b.rows.length,
-		Time: now.Unix(),
-	}})
+	return b.commit(entry{Done: true, ReportSize: b.report.length, RowsSize: b.rows.length, Time: now.Unix()})
 }
 
 // Close closes the files.
 func (b *journal) Close() {
 	b.report.Close()
 	b.rows.Close()
-	if b.checkpoint != nil {
-		_ = b.checkpoint.Close() // synced after every write
-	}
+	b.checkpoint.Close()
 }

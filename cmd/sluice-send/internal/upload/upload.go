@@ -67,7 +67,7 @@ type Report struct {
 }
 
 func (j *job) report(finished bool) *Report {
-	t := j.journal.sums()
+	t := j.journal.total
 	r := &Report{
 		File: j.file, Rows: t.Rows, Accepted: t.Accepted, Rejected: t.Rejected, Resumed: j.resumed,
 		Replayed: t.Replayed, Warnings: t.Warnings, Codes: t.Codes, Submissions: t.Submissions, Finished: finished,
@@ -94,10 +94,10 @@ func (o *Options) File(ctx context.Context, file string) (*Report, error) {
 		return nil, err
 	}
 	defer j.journal.Close()
-	if j.already() {
+	if j.journal.done { // by an earlier run
 		return j.report(true), nil
 	}
-	stopProgress := startProgress(o, in.Source, &j.count, j.journal.sums())
+	stopProgress := startProgress(o, in.Source, &j.count, j.journal.total)
 	err = j.run(ctx)
 	stopProgress()
 	if err == nil {
@@ -106,11 +106,8 @@ func (o *Options) File(ctx context.Context, file string) (*Report, error) {
 	if err == nil {
 		return j.report(true), j.unchanged()
 	}
-	sums := j.journal.sums()
-	return j.report(false), &Stopped{
-		File: file, Accepted: sums.Accepted, Rejected: sums.Rejected,
-		Resumable: j.journal.checkpoint != nil, Err: err,
-	}
+	r := j.report(false)
+	return r, &Stopped{File: file, Accepted: r.Accepted, Rejected: r.Rejected, Resumable: !in.Stream(), Err: err}
 }
 
 // Stopped is an upload that ended before the last row.
@@ -160,7 +157,7 @@ type job struct {
 // unchanged says if the file is not what it was when the upload began: rows may have been missed, and nobody should
 // have to find that out later.
 func (j *job) unchanged() error {
-	if j.journal.checkpoint == nil {
+	if j.in.Stream() {
 		return nil
 	}
 	if id, err := identify(j.in.OS); err != nil || id != j.header.Identity {
@@ -169,9 +166,6 @@ func (j *job) unchanged() error {
 	}
 	return nil
 }
-
-// already says whether an earlier run finished the file.
-func (j *job) already() bool { return j.journal.checkpoint != nil && j.journal.checkpoint.done }
 
 // prepare finds or makes the checkpoint.
 func (j *job) prepare() error {
@@ -183,7 +177,9 @@ func (j *job) prepare() error {
 	if j.in.Mapping != nil {
 		j.header.Delimiter = string(j.in.Mapping.Delimiter())
 	}
-	j.journal = &journal{report: appendFile{path: j.rejectedPath()}}
+	j.journal = &journal{
+		checkpoint: &checkpoint{ahead: map[int64]input.Position{}}, report: appendFile{path: j.rejectedPath()},
+	}
 	if j.o.KeepRows {
 		if j.in.Mapping == nil {
 			return usage(fmt.Errorf("%s: only the rejected rows of csv and tsv files can be kept", j.file))
@@ -282,7 +278,7 @@ func (j *job) remember() (err error) {
 	}
 	old, err := openCheckpoint(path)
 	switch {
-	case errors.Is(err, errNoCheckpoint):
+	case errors.Is(err, os.ErrNotExist):
 		return j.begin(create)
 	case err != nil:
 		return usage(err)
@@ -293,13 +289,13 @@ func (j *job) remember() (err error) {
 	}
 	other := was.Identity != h.Identity || was.URL != h.URL || h.Dataset != "" && h.Dataset != was.Pinned
 	if grown, err := was.Identity.grownInto(j.in.OS); err != nil || old.done && grown && !j.o.Again {
-		_ = old.Close()
+		old.Close()
 		return usage(errors.Join(err,
 			fmt.Errorf("%s has grown since it was uploaded. Upload the new rows alone, or with --again all of them a "+
 				"second time", j.file)))
 	}
 	if old.done && other || j.o.Restart && !old.done || j.o.Again {
-		_ = old.Close() // it is written anew
+		old.Close() // it is written anew
 		if !j.o.Again {
 			h.Salt = was.Salt // batches that are stored have the keys of before
 			if old.done && old.total.Accepted > 0 && was.URL == h.URL && (h.Dataset == "" || h.Dataset == was.Pinned) {
@@ -309,7 +305,7 @@ func (j *job) remember() (err error) {
 		return j.begin(create)
 	}
 	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {
-		_ = old.Close()
+		old.Close()
 		return usage(fmt.Errorf("%s: %w.\n%d of its rows are confirmed as stored, and more may be. --restart begins anew "+
 			"and may store these twice; --checkpoint names another checkpoint", j.file, fits, old.total.Accepted))
 	}
