@@ -66,11 +66,7 @@ type GiveUpError struct {
 
 // Error says how often the request was tried, why not again, and how the last try ended.
 func (e *GiveUpError) Error() string {
-	tries := "1 try"
-	if e.Attempts != 1 {
-		tries = strconv.Itoa(e.Attempts) + " tries"
-	}
-	return fmt.Sprintf("gave up after %s, %s: %v", tries, e.Reason, e.Err)
+	return fmt.Sprintf("gave up after %s, %s: %v", plural(e.Attempts, "try", "tries"), e.Reason, e.Err)
 }
 
 // Unwrap is the last try's error.
@@ -92,16 +88,15 @@ type BatchError struct {
 
 // Error lists the first problems by index, code, field and hint.
 func (e *BatchError) Error() string {
-	var b strings.Builder
-	sep := ""
+	var parts []string
 	if e.Rejected > 0 {
-		fmt.Fprintf(&b, "%s rejected", plural(e.Rejected))
-		sep = "; "
+		parts = append(parts, plural(e.Rejected, "event", "events")+" rejected")
 	}
 	for _, u := range e.Unsent {
-		fmt.Fprintf(&b, "%sevents %d to %d not confirmed: %v", sep, u.From, u.To-1, u.Err)
-		sep = "; "
+		parts = append(parts, fmt.Sprintf("events %d to %d not confirmed: %v", u.From, u.To-1, u.Err))
 	}
+	var b strings.Builder
+	b.WriteString(strings.Join(parts, "; "))
 	writeProblems(&b, e.Problems, e.Truncated)
 	return b.String()
 }
@@ -115,11 +110,11 @@ func (e *BatchError) Unwrap() []error {
 	return errs
 }
 
-func plural(n int) string {
+func plural(n int, one, many string) string {
 	if n == 1 {
-		return "1 event"
+		return "1 " + one
 	}
-	return strconv.Itoa(n) + " events"
+	return strconv.Itoa(n) + " " + many
 }
 
 // shownProblems is how many problems an error's text lists; the rest are in its Problems. Arbitrary: a screenful.

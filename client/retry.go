@@ -82,22 +82,18 @@ func (b *budget) succeed() {
 // retryable says whether trying again may end better. Network errors may; a certificate that does not fit will not.
 func retryable(err error) bool {
 	if e, ok := errors.AsType[*Error](err); ok {
-		switch {
-		case e.Status == http.StatusRequestTimeout, e.Status == http.StatusTooManyRequests, e.Status >= 500:
+		switch e.Status {
+		case http.StatusOK: // a proxy's page, or half an answer: the outcome is not known
 			return true
-		case e.Status == http.StatusConflict:
+		case http.StatusConflict:
 			return e.Code == event.IdempotencyInProgress
-		case e.Status == http.StatusOK: // a proxy's page, or half an answer: the outcome is not known
-			return true
 		}
-		return false
+		return e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Status >= 500
 	}
-	var (
-		host x509.HostnameError
-		auth x509.UnknownAuthorityError
-		cert x509.CertificateInvalidError
-	)
-	return !errors.As(err, &host) && !errors.As(err, &auth) && !errors.As(err, &cert)
+	_, host := errors.AsType[x509.HostnameError](err)
+	_, auth := errors.AsType[x509.UnknownAuthorityError](err)
+	_, cert := errors.AsType[x509.CertificateInvalidError](err)
+	return !host && !auth && !cert
 }
 
 // repeat calls try until it succeeds, fails for good, or a bound is met. key goes into the error.
@@ -117,9 +113,13 @@ func (c *Client) repeat(ctx context.Context, key string, try func(ctx context.Co
 			return err
 		}
 		giveUp := func(why string) error { return &GiveUpError{Key: key, Attempts: n, Reason: why, Err: err} }
+		ended := func() error {
+			err = errors.Join(ctx.Err(), err)
+			return giveUp("the context ended")
+		}
 		switch {
 		case ctx.Err() != nil:
-			return &GiveUpError{Key: key, Attempts: n, Reason: "the context ended", Err: errors.Join(ctx.Err(), err)}
+			return ended()
 		case total.Err() != nil:
 			return giveUp("the time for it was up")
 		case !c.budget.take():
@@ -133,12 +133,10 @@ func (c *Client) repeat(ctx context.Context, key string, try func(ctx context.Co
 		if time.Until(deadline) < pause {
 			return giveUp("no time was left for another")
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
-			return &GiveUpError{Key: key, Attempts: n, Reason: "the context ended", Err: errors.Join(ctx.Err(), err)}
+			return ended()
 		}
 	}
 }

@@ -101,6 +101,7 @@ type answer struct {
 	status      int
 	header      http.Header
 	body        []byte
+	took        time.Duration
 	tlsVersion  string
 	certExpires time.Time
 }
@@ -129,6 +130,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, h http.Heade
 	if c.o.Propagate != nil {
 		c.o.Propagate(ctx, req.Header)
 	}
+	begin := time.Now()
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, err
@@ -141,7 +143,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, h http.Heade
 	if resp.StatusCode != http.StatusOK {
 		return nil, c.readError(resp, data)
 	}
-	a := &answer{status: resp.StatusCode, header: resp.Header, body: data}
+	a := &answer{status: resp.StatusCode, header: resp.Header, body: data, took: time.Since(begin)}
 	if resp.TLS != nil {
 		a.tlsVersion = tls.VersionName(resp.TLS.Version)
 		if len(resp.TLS.PeerCertificates) > 0 {
