@@ -111,11 +111,11 @@ func (p *program) replay(ctx context.Context, o *conformance) error {
 		}
 	}
 	for _, m := range requestRules {
-		diff, err := o.requestRule(ctx, m)
+		path, diff, err := o.requestRule(ctx, m)
 		if err != nil {
 			return failure(ctx, fmt.Errorf("%s: %w", m.name, err))
 		}
-		note(m.name, m.why, m.path, diff)
+		note(m.name, m.why, path, diff)
 	}
 	return p.printConformance(run, left, diffs)
 }
@@ -164,22 +164,17 @@ func (o *conformance) paths(c *rules.Case) (paths []string) {
 
 // reply is what every answer may hold.
 type reply struct {
-	Valid     *bool      `json:"valid"`
-	Status    string     `json:"status"`
-	ErrorCode event.Code `json:"error_code"`
-	Message   string     `json:"message"`
-	Errors    []struct {
-		Index int        `json:"index"`
-		Code  event.Code `json:"error_code"`
-		Field string     `json:"field"`
-	} `json:"errors"`
-	Truncated bool `json:"errors_truncated"`
-	Warnings  []struct {
-		Index int        `json:"index"`
-		Code  event.Code `json:"code"`
-		Field string     `json:"field"`
-	} `json:"warnings"`
-	Events []shownEvent `json:"events"`
+	status int
+	header http.Header
+	object bool // the body is a JSON object; without it the rest is empty
+
+	Status    string          `json:"status"`
+	ErrorCode event.Code      `json:"error_code"`
+	Message   string          `json:"message"`
+	Errors    []event.Error   `json:"errors"`
+	Truncated bool            `json:"errors_truncated"`
+	Warnings  []event.Warning `json:"warnings"`
+	Events    []shownEvent    `json:"events"`
 }
 
 // shownEvent is an event as the service would store it.
@@ -188,46 +183,44 @@ type shownEvent struct {
 	Event map[string]json.RawMessage `json:"event"`
 }
 
-func (o *conformance) exchange(ctx context.Context, method, path, body string, change func(*http.Request)) (int,
-	http.Header, *reply, error,
-) {
+func (o *conformance) exchange(
+	ctx context.Context, method, path, body string, change func(http.Header),
+) (*reply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, o.base+path, strings.NewReader(body))
 	if err != nil {
-		return 0, nil, nil, err
+		return nil, err
 	}
 	o.authorize(req.Header)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	if change != nil {
-		change(req)
+		change(req.Header)
 	}
 	resp, err := o.http.Do(req)
 	if err != nil {
-		return 0, nil, nil, err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 32<<20))
 	if err != nil {
-		return 0, nil, nil, err
+		return nil, err
 	}
-	r := new(reply)
-	if err := json.Unmarshal(data, r); err != nil {
-		return resp.StatusCode, resp.Header, nil, nil
-	}
-	return resp.StatusCode, resp.Header, r, nil
+	r := &reply{status: resp.StatusCode, header: resp.Header}
+	r.object = json.Unmarshal(data, r) == nil
+	return r, nil
 }
 
 // try sends one example and lists what is not as it should be.
 func (o *conformance) try(ctx context.Context, c *rules.Case, path string) (diff []string, err error) {
-	status, _, r, err := o.exchange(ctx, http.MethodPost, path, c.Body(o.now, o.dataset), nil)
+	r, err := o.exchange(ctx, http.MethodPost, path, c.Body(o.now, o.dataset), nil)
 	if err != nil {
 		return nil, err
 	}
-	if r == nil {
-		return []string{fmt.Sprintf("status %d, and the answer is not a JSON object", status)}, nil
+	if !r.object {
+		return []string{fmt.Sprintf("status %d, and the answer is not a JSON object", r.status)}, nil
 	}
-	if want := wantStatus(c, path); status != want {
-		diff = append(diff, fmt.Sprintf("status %d, want %d", status, want))
+	if want := wantStatus(c, path); r.status != want {
+		diff = append(diff, fmt.Sprintf("status %d, want %d", r.status, want))
 	}
 	if c.Request != "" {
 		if r.ErrorCode != c.Request {
@@ -244,7 +237,7 @@ func (o *conformance) try(ctx context.Context, c *rules.Case, path string) (diff
 	for _, w := range r.Warnings {
 		got = append(got, rules.Finding{Index: w.Index, Code: w.Code, Field: w.Field})
 	}
-	if status == http.StatusOK {
+	if r.status == http.StatusOK {
 		diff = append(diff, compare("warnings", sorted(got), sorted(c.Warnings(path == "/v1/events/validate")), true)...)
 	}
 	if path == "/v1/events/validate" {

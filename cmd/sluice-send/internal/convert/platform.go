@@ -7,7 +7,7 @@ type move struct {
 	as   way
 }
 
-// way is how a value changes, in the words of the table that is shown to senders. Those of consent fields fill mmt_only.
+// way is how a value changes, in the words of the table that is shown to senders. A consent field fills mmt_only.
 type way string
 
 const (
@@ -208,48 +208,41 @@ var platforms = []platform{
 
 var metaTypes = map[string]string{
 	"AddPaymentInfo": "add_payment_info", "AddToCart": "add_to_cart", "AddToWishlist": "add_to_wishlist",
-	"CompleteRegistration": "sign_up",
-	"Contact":              "contact", "CustomizeProduct": "customize_product", "Donate": "donate",
-	"FindLocation":     "find_location",
-	"InitiateCheckout": "begin_checkout", "Lead": "generate_lead", "PageView": "page_view", "Purchase": "purchase",
-	"Schedule": "schedule",
-	"Search":   "search", "StartTrial": "start_trial", "SubmitApplication": "generate_lead", "Subscribe": "subscribe",
-	"ViewContent":         "viewed_item",
-	"AchievementUnlocked": "unlock_achievement", "LevelAchieved": "level_up", "TutorialCompletion": "tutorial_complete",
+	"CompleteRegistration": "sign_up", "Contact": "contact", "CustomizeProduct": "customize_product",
+	"Donate": "donate", "FindLocation": "find_location", "InitiateCheckout": "begin_checkout",
+	"Lead": "generate_lead", "PageView": "page_view", "Purchase": "purchase", "Schedule": "schedule",
+	"Search": "search", "StartTrial": "start_trial", "SubmitApplication": "generate_lead",
+	"Subscribe": "subscribe", "ViewContent": "viewed_item", "AchievementUnlocked": "unlock_achievement",
+	"LevelAchieved": "level_up", "TutorialCompletion": "tutorial_complete",
 	"SpentCredits": "spend_virtual_currency", "MobileAppInstall": "install",
 }
 
 var ga4Types = map[string]string{
-	"view_item": "viewed_item", "view_cart": "viewed_cart", "first_open": "install", "in_app_purchase": "purchase",
-	"app_store_subscription_convert": "subscribe",
+	"view_item": "viewed_item", "view_cart": "viewed_cart", "first_open": "install",
+	"in_app_purchase": "purchase", "app_store_subscription_convert": "subscribe",
 }
 
 var tiktokTypes = map[string]string{
 	"AddPaymentInfo": "add_payment_info", "AddToCart": "add_to_cart", "AddToWishlist": "add_to_wishlist",
-	"CompletePayment": "purchase",
-	"Purchase":        "purchase", "PlaceAnOrder": "purchase", "CompleteRegistration": "sign_up",
-	"Registration":     "sign_up",
-	"Contact":          "contact",
-	"CustomizeProduct": "customize_product", "FindLocation": "find_location", "InitiateCheckout": "begin_checkout",
-	"Checkout": "begin_checkout",
-	"Lead":     "generate_lead", "SubmitForm": "generate_lead", "SubmitApplication": "generate_lead",
-	"Pageview": "page_view",
-	"PageView": "page_view",
-	"Schedule": "schedule", "Search": "search", "StartTrial": "start_trial", "Subscribe": "subscribe",
-	"ViewContent": "viewed_item",
-	"InstallApp":  "install", "Login": "login", "AchieveLevel": "level_up", "UnlockAchievement": "unlock_achievement",
-	"CompleteTutorial": "tutorial_complete", "JoinGroup": "join_group", "SpendCredits": "spend_virtual_currency",
+	"CompletePayment": "purchase", "Purchase": "purchase", "PlaceAnOrder": "purchase",
+	"CompleteRegistration": "sign_up", "Registration": "sign_up", "Contact": "contact",
+	"CustomizeProduct": "customize_product", "FindLocation": "find_location",
+	"InitiateCheckout": "begin_checkout", "Checkout": "begin_checkout", "Lead": "generate_lead",
+	"SubmitForm": "generate_lead", "SubmitApplication": "generate_lead", "Pageview": "page_view",
+	"PageView": "page_view", "Schedule": "schedule", "Search": "search", "StartTrial": "start_trial",
+	"Subscribe": "subscribe", "ViewContent": "viewed_item", "InstallApp": "install", "Login": "login",
+	"AchieveLevel": "level_up", "UnlockAchievement": "unlock_achievement",
+	"CompleteTutorial": "tutorial_complete", "JoinGroup": "join_group",
+	"SpendCredits": "spend_virtual_currency",
 }
 
 var snapTypes = map[string]string{
-	"PURCHASE": "purchase", "Purchase": "purchase", "SAVE": "add_to_wishlist", "ADD_TO_WISHLIST": "add_to_wishlist",
-	"ADD_CART":     "add_to_cart",
-	"VIEW_CONTENT": "viewed_item", "ADD_BILLING": "add_payment_info", "SIGN_UP": "sign_up", "SEARCH": "search",
-	"PAGE_VIEW": "page_view",
-	"SUBSCRIBE": "subscribe", "AD_VIEW": "ad_impression", "APP_INSTALL": "install", "LOGIN": "login", "SHARE": "share",
-	"START_CHECKOUT": "begin_checkout",
-	"LIST_VIEW":      "view_item_list", "ACHIEVEMENT_UNLOCKED": "unlock_achievement",
-	"COMPLETE_TUTORIAL": "tutorial_complete",
-	"LEVEL_COMPLETE":    "level_up", "SPENT_CREDITS": "spend_virtual_currency", "START_TRIAL": "start_trial",
+	"PURCHASE": "purchase", "Purchase": "purchase", "SAVE": "add_to_wishlist",
+	"ADD_TO_WISHLIST": "add_to_wishlist", "ADD_CART": "add_to_cart", "VIEW_CONTENT": "viewed_item",
+	"ADD_BILLING": "add_payment_info", "SIGN_UP": "sign_up", "SEARCH": "search", "PAGE_VIEW": "page_view",
+	"SUBSCRIBE": "subscribe", "AD_VIEW": "ad_impression", "APP_INSTALL": "install", "LOGIN": "login",
+	"SHARE": "share", "START_CHECKOUT": "begin_checkout", "LIST_VIEW": "view_item_list",
+	"ACHIEVEMENT_UNLOCKED": "unlock_achievement", "COMPLETE_TUTORIAL": "tutorial_complete",
+	"LEVEL_COMPLETE": "level_up", "SPENT_CREDITS": "spend_virtual_currency", "START_TRIAL": "start_trial",
 	"RESERVE": "schedule",
 }
