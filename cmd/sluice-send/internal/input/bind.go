@@ -28,7 +28,7 @@ func (m *Mapping) bind(header []string) error {
 	b.named(m.Map, "--map", false)
 	for i, name := range header {
 		if mem, known := MemberOf(name); known && !b.used[i] && b.taken[mem] == "" {
-			b.put(column{Member: mem, at: i, label: label(name)}, name)
+			b.put(column{Member: mem, at: i, header: name, label: label(name)}, name)
 		}
 	}
 	b.constants()
@@ -75,7 +75,7 @@ func (b *binding) named(pairs map[string]string, flag string, hash bool) {
 		field := pairs[name]
 		at, there := index[name]
 		mem, known := MemberOf(field)
-		c := column{Member: mem, at: at, label: label(name)}
+		c := column{Member: mem, at: at, header: name, label: label(name)}
 		switch {
 		case !there:
 			b.fail("%s names the column %q, which is not in the header", flag, name)

@@ -1,7 +1,7 @@
 package input
 
 import (
-	"strconv"
+	"slices"
 	"strings"
 
 	"sluice/event"
@@ -9,16 +9,11 @@ import (
 
 // Column names the column that fills the member at a pointer, "" if none does.
 func (m *Mapping) Column(pointer string) string {
-	for i := range m.columns {
-		c := &m.columns[i]
-		if c.pointer() != pointer || c.at < 0 {
-			continue
-		}
-		if name, err := strconv.Unquote(strings.TrimPrefix(c.label, "column ")); err == nil {
-			return name
-		}
+	i := slices.IndexFunc(m.columns, func(c column) bool { return c.pointer() == pointer })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return m.columns[i].header
 }
 
 // Hint says how to correct a cell in the words of a delimited file. It is "" where the rule's own hint fits.

@@ -2,6 +2,7 @@ package input
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -39,23 +40,22 @@ func (l *Lines) Next() (line []byte, long bool, err error) {
 		part, err := l.r.ReadSlice('\n')
 		l.offset += int64(len(part))
 		switch {
-		case err == nil:
-			l.number++
-			if len(l.spill) == 0 && !long {
-				return chomp(part), false, nil
-			}
-			return l.end(part, long)
 		case errors.Is(err, bufio.ErrBufferFull):
 			long = l.keep(part, long)
-		case errors.Is(err, io.EOF):
-			if len(part) == 0 && len(l.spill) == 0 && !long {
-				return nil, false, io.EOF
-			}
-			l.number++
-			return l.end(part, long)
-		default:
+			continue
+		case errors.Is(err, io.EOF) && len(part) == 0 && len(l.spill) == 0 && !long:
+			return nil, false, io.EOF
+		case err != nil && !errors.Is(err, io.EOF):
 			return nil, false, err
 		}
+		l.number++
+		if len(l.spill) == 0 && !long && err == nil {
+			return chomp(part), false, nil
+		}
+		if l.keep(part, long) {
+			return nil, true, nil
+		}
+		return chomp(l.spill), false, nil
 	}
 }
 
@@ -69,21 +69,8 @@ func (l *Lines) keep(part []byte, long bool) bool {
 	return false
 }
 
-func (l *Lines) end(part []byte, long bool) ([]byte, bool, error) {
-	if l.keep(part, long) {
-		return nil, true, nil
-	}
-	return chomp(l.spill), false, nil
-}
-
-func chomp(b []byte) []byte {
-	if n := len(b); n > 0 && b[n-1] == '\n' {
-		b = b[:n-1]
-	}
-	if n := len(b); n > 0 && b[n-1] == '\r' {
-		b = b[:n-1]
-	}
-	return b
+func chomp(line []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 }
 
 // NewLines reads lines from r.

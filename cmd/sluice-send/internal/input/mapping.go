@@ -83,11 +83,12 @@ type Mapping struct {
 
 type column struct {
 	Member
-	at    int                          // in the record; -1: constant
-	value []byte                       // of a constant
-	hash  func(string) (string, error) // nil: as it is
-	key   []byte                       // the member's name as JSON, with its colon
-	label string                       // names the column to the sender; never a value
+	at     int                          // in the record; -1: constant
+	value  []byte                       // of a constant
+	hash   func(string) (string, error) // nil: as it is
+	key    []byte                       // the member's name as JSON, with its colon
+	header string                       // of the column; "" for a constant
+	label  string                       // names the column or the flag to the sender; never a value
 }
 
 // MalformedRow is the code of rows that are no records; the service never sees them, so it is not among its codes.

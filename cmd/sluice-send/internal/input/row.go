@@ -73,9 +73,8 @@ type Cutter struct {
 	MaxBytes int
 	Number   int64 // of the next batch
 
-	held   Row // read, but too large for the batch before
-	isHeld bool
-	before Position // of the held   Row
+	held   *Row     // read, but too large for the batch before
+	before Position // of the held row
 	err    error
 }
 
@@ -84,10 +83,10 @@ type Cutter struct {
 func (c *Cutter) Next(b *Batch) error {
 	b.Data, b.Spans = b.Data[:0], b.Spans[:0]
 	b.Start = c.Rows.Position()
-	if c.isHeld {
+	if c.held != nil {
 		b.Start = c.before
-		b.Add(c.held)
-		c.isHeld = false
+		b.Add(*c.held)
+		c.held = nil
 	}
 	b.End = c.Rows.Position()
 	for c.err == nil && len(b.Spans) < c.MaxRows {
@@ -98,7 +97,8 @@ func (c *Cutter) Next(b *Batch) error {
 			break
 		}
 		if len(b.Spans) > 0 && len(b.Data)+len(r.Data) > c.MaxBytes {
-			c.held, c.isHeld, c.before = r, true, before
+			held := r // so that r itself stays off the heap
+			c.held, c.before = &held, before
 			break
 		}
 		b.Add(r)
