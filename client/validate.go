@@ -32,7 +32,8 @@ func (c *Client) Validate(events ...Event) ([]event.Warning, error) {
 		case rejection != nil:
 			ps = []event.Error{*rejection}
 		case result.Foreign:
-			ps = []event.Error{foreign()}
+			info, _ := event.LookupCode(event.DatasetForbidden)
+			ps = []event.Error{{Code: info.Code, Field: "/data_set_id", Message: info.Meaning, Hint: info.Remedy}}
 		default:
 			ps = result.Errors
 			for _, w := range result.Warnings {
@@ -40,23 +41,15 @@ func (c *Client) Validate(events ...Event) ([]event.Warning, error) {
 				warnings = append(warnings, w)
 			}
 		}
-		for _, p := range ps {
-			p.Index = i
-			failed.Problems = append(failed.Problems, p)
-		}
 		if len(ps) > 0 {
-			failed.Rejected++
+			shift(ps, i)
+			failed.add(1, ps, false)
 		}
 	}
 	if failed.Rejected > 0 {
 		return warnings, &failed
 	}
 	return warnings, nil
-}
-
-func foreign() event.Error {
-	info, _ := event.LookupCode(event.DatasetForbidden)
-	return event.Error{Code: info.Code, Field: "/data_set_id", Message: info.Meaning, Hint: info.Remedy}
 }
 
 // Verdict is the service's word on events it was asked to judge and not to keep.

@@ -76,11 +76,11 @@ func isWord(v any, words ...string) bool {
 // searchConsent restricts the event for every consent signal that the platform's table does not have: by its name, at
 // any depth, in the event and in the request around it. What we do not understand is not a permission.
 func (t *translation) searchConsent(request map[string]any) {
-	t.searchObject(t.source, "", false, func(path string) bool {
+	t.search(t.source, "", false, func(path string) bool {
 		return t.moved(path) || t.alone && t.moved("^"+path)
 	})
 	if !t.alone {
-		t.searchObject(request, "", false, func(path string) bool {
+		t.search(request, "", false, func(path string) bool {
 			return slices.Contains(t.c.lists, path) || t.moved("^"+path)
 		})
 	}
@@ -90,29 +90,24 @@ func (t *translation) moved(from string) bool {
 	return slices.ContainsFunc(t.c.moves, func(m move) bool { return m.from == from })
 }
 
-// searchObject looks at the members of an object. inside says that the object itself has a consent name, so that every
-// member of it counts.
-func (t *translation) searchObject(object map[string]any, prefix string, inside bool, known func(path string) bool) {
-	for _, name := range sorted(object) {
-		path := prefix + name
-		if !known(path) {
-			t.searchValue(object[name], path, inside || event.IsConsentName(name), known)
-		}
-	}
-}
-
-func (t *translation) searchValue(v any, path string, consent bool, known func(path string) bool) {
+// search looks at a value and what is in it. Members of it have paths that begin with prefix, which ends with a dot.
+// consent says that the value, or an object around it, has a consent name.
+func (t *translation) search(v any, prefix string, consent bool, known func(path string) bool) {
 	switch v := v.(type) {
 	case nil:
 	case map[string]any:
-		t.searchObject(v, path+".", consent, known)
+		for name, inner := range v {
+			if !known(prefix + name) {
+				t.search(inner, prefix+name+".", consent || event.IsConsentName(name), known)
+			}
+		}
 	case []any:
 		for _, e := range v {
-			t.searchValue(e, path, consent, known)
+			t.search(e, prefix, consent, known)
 		}
 	default:
 		if consent {
-			t.restrict(path)
+			t.restrict(strings.TrimSuffix(prefix, "."))
 		}
 	}
 }

@@ -49,8 +49,12 @@ func (r *RejectedRow) Problems() []Problem {
 	return r.Errors
 }
 
-func problemOf(e event.Error) Problem {
-	return Problem{Code: e.Code, Field: e.Field, Message: e.Message, Hint: e.Hint}
+func problemsOf(errs ...event.Error) []Problem {
+	var ps []Problem
+	for _, e := range errs {
+		ps = append(ps, Problem{Code: e.Code, Field: e.Field, Message: e.Message, Hint: e.Hint})
+	}
+	return ps
 }
 
 // explain puts a problem into the words of the file that the row came from.
@@ -177,7 +181,7 @@ func tooLong(message string) *event.Error {
 func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byte, []Problem) {
 	c := p.events[i]
 	if c.fault != nil {
-		return nil, []Problem{problemOf(*c.fault)}
+		return nil, problemsOf(*c.fault)
 	}
 	raw := p.data[c.from:c.to]
 	result, whole := p.decoder.Decode(p.text[c.from:c.to], event.Single, p.Policy, now)
@@ -187,7 +191,7 @@ func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byt
 	}
 	switch {
 	case whole != nil:
-		return nil, []Problem{problemOf(*whole)}
+		return nil, problemsOf(*whole)
 	case result.Foreign:
 		return nil, []Problem{{
 			Code: event.DatasetForbidden, Field: "/data_set_id",
@@ -195,11 +199,7 @@ func (p *Preparer) check(i int, now time.Time, warned map[event.Code]int) ([]byt
 			Hint:    "Upload each dataset's rows with its own key.",
 		}}
 	case result.Rejected > 0:
-		ps := make([]Problem, len(result.Errors))
-		for i, e := range result.Errors {
-			ps[i] = problemOf(e)
-		}
-		return nil, p.explain(ps)
+		return nil, p.explain(problemsOf(result.Errors...))
 	}
 	for _, w := range result.Warnings {
 		warned[w.Code]++

@@ -5,6 +5,7 @@
 package upload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,15 +108,14 @@ func (o *Options) File(ctx context.Context, file string) (*Report, error) {
 		return j.report(true), j.unchanged()
 	}
 	r := j.report(false)
-	return r, &Stopped{File: file, Accepted: r.Accepted, Rejected: r.Rejected, Resumable: !in.Stream(), Err: err}
+	return r, &Stopped{r, !in.Stream(), err}
 }
 
 // Stopped is an upload that ended before the last row.
 type Stopped struct {
-	File               string
-	Accepted, Rejected int
-	Resumable          bool
-	Err                error
+	*Report
+	Resumable bool
+	Err       error
 }
 
 // Error says how far the upload came, why it stopped and how to continue.
@@ -222,30 +222,18 @@ func (j *job) separate() error {
 	return nil
 }
 
-func (j *job) checkpointPath() string {
-	if j.o.Checkpoint != "" {
-		return j.o.Checkpoint
-	}
-	return j.file + ".checkpoint"
-}
+func (j *job) checkpointPath() string { return cmp.Or(j.o.Checkpoint, j.file+".checkpoint") }
 
-func (j *job) rejectedPath() string {
-	switch {
-	case j.o.Rejected != "":
-		return j.o.Rejected
-	case j.in.Stream():
-		return "stdin.rejected.ndjson"
-	}
-	return j.file + ".rejected.ndjson"
-}
+func (j *job) rejectedPath() string { return cmp.Or(j.o.Rejected, j.name()+".rejected.ndjson") }
 
 // rowsPath is the file of rejected rows, in the format of the file itself.
-func (j *job) rowsPath() string {
-	name := j.file
+func (j *job) rowsPath() string { return j.name() + ".rejected." + j.in.Format }
+
+func (j *job) name() string {
 	if j.in.Stream() {
-		name = "stdin"
+		return "stdin"
 	}
-	return name + ".rejected." + j.in.Format
+	return j.file
 }
 
 func (j *job) newPreparer() *Preparer {
@@ -263,23 +251,16 @@ func (j *job) newPreparer() *Preparer {
 // remember settles where the upload begins: after a checkpoint that fits, or at the first row with a new one.
 func (j *job) remember() (err error) {
 	if j.in.Stream() {
-		return j.begin(nil)
+		return j.begin()
 	}
 	h := &j.header
 	if h.Identity, err = identify(j.in.OS); err != nil {
 		return usage(err)
 	}
-	path := j.checkpointPath()
-	create := func() error {
-		if j.journal.checkpoint, err = createCheckpoint(path, *h); err != nil {
-			return usage(err)
-		}
-		return nil
-	}
-	old, err := openCheckpoint(path)
+	old, err := openCheckpoint(j.checkpointPath())
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return j.begin(create)
+		return j.begin()
 	case err != nil:
 		return usage(err)
 	}
@@ -302,34 +283,27 @@ func (j *job) remember() (err error) {
 				j.before = was.Rows
 			}
 		}
-		return j.begin(create)
+		return j.begin()
 	}
 	if fits := old.fits(*h, j.o.Clock); fits != nil && !old.done {
 		old.Close()
 		return usage(fmt.Errorf("%s: %w.\n%d of its rows are confirmed as stored, and more may be. --restart begins anew "+
 			"and may store these twice; --checkpoint names another checkpoint", j.file, fits, old.total.Accepted))
 	}
-	j.journal.checkpoint, j.header = old, old.header
-	return j.resume(old)
-}
-
-// resume goes on after the batches that are done.
-func (j *job) resume(c *checkpoint) error {
-	j.resumed = c.total.Rows
-	if c.next > 0 {
-		if err := j.in.Seek(c.at); err != nil {
+	// The batches that are done are left out.
+	j.journal.checkpoint, j.header, j.resumed = old, old.header, old.total.Rows
+	if old.next > 0 {
+		if err := j.in.Seek(old.at); err != nil {
 			return usage(err)
 		}
 	}
-	j.cutter = &input.Cutter{
-		Rows: j.in.Rows, MaxRows: c.header.BatchRows, MaxBytes: c.header.BatchSize, Number: c.next,
-	}
+	j.cutter = &input.Cutter{Rows: j.in.Rows, MaxRows: h.BatchRows, MaxBytes: h.BatchSize, Number: old.next}
 	return nil
 }
 
 // begin reads a file through before its first row is sent, so that one which breaks off in the middle is sent not at
 // all, learns its dataset from the first rows, and then makes the checkpoint.
-func (j *job) begin(create func() error) error {
+func (j *job) begin() (err error) {
 	if !j.in.Stream() {
 		if err := j.readThrough(); err != nil {
 			return usage(fmt.Errorf("%s: %w\nNothing was sent", j.file, err))
@@ -352,10 +326,13 @@ func (j *job) begin(create func() error) error {
 	if h.Pinned == "" {
 		h.Pinned = j.newPreparer().Dataset(j.first)
 	}
-	if create == nil {
+	if j.in.Stream() {
 		return nil
 	}
-	return create()
+	if j.journal.checkpoint, err = createCheckpoint(j.checkpointPath(), *h); err != nil {
+		return usage(err)
+	}
+	return nil
 }
 
 // readThrough finds faults of the file's structure and samples its rows, in constant memory.

@@ -210,7 +210,7 @@ func withoutProblem(req Request, ps []event.Error) []bool {
 func name(lines []int64, accepted []bool, ps []event.Error, code event.Code, message string) []RejectedRow {
 	by := map[int][]Problem{}
 	for _, p := range ps {
-		by[p.Index] = append(by[p.Index], problemOf(p))
+		by[p.Index] = append(by[p.Index], problemsOf(p)...)
 	}
 	var out []RejectedRow
 	for i, line := range lines {
