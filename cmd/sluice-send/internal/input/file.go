@@ -97,21 +97,17 @@ func (f *File) begin(o *Options) (err error) {
 		if err := f.Mapping.bind(header); err != nil {
 			return err
 		}
+		f.header = c.header
 	}
 	f.Data = f.Rows.Position()
 	return nil
 }
 
+// Header is the first record of a delimited file, as written; nil for other files.
+func (f *File) Header() []byte { return f.header }
+
 // Seek moves to a place between rows; in a compressed file only forward.
-func (f *File) Seek(p Position) error {
-	old := f.Rows
-	r, err := f.rowsFrom(p, old.Position().Offset)
-	if err != nil {
-		return err
-	}
-	if c, ok := r.(*csvRows); ok {
-		c.header = old.(*csvRows).header
-	}
-	f.Rows = r
-	return nil
+func (f *File) Seek(p Position) (err error) {
+	f.Rows, err = f.rowsFrom(p, f.Rows.Position().Offset)
+	return err
 }

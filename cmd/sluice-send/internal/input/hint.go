@@ -54,11 +54,3 @@ func (m *Mapping) Hint(code event.Code, pointer string) string {
 	}
 	return ""
 }
-
-// Header is the first record of a delimited file, as written; nil for other files.
-func (f *File) Header() []byte {
-	if c, ok := f.Rows.(*csvRows); ok {
-		return c.header
-	}
-	return nil
-}

@@ -37,7 +37,8 @@ type Source struct {
 	Format    string
 	Packed    bool // compressed
 	skip      int64
-	delimiter byte // of columns
+	delimiter byte   // of columns
+	header    []byte // first record of a delimited file, once it was read
 	closes    []func() error
 }
 
@@ -209,7 +210,7 @@ func (s *Source) rowsAt(p Position) (Rows, error) {
 	case JSON:
 		return newValueRows(s.r, p), nil
 	case CSV, TSV:
-		return &csvRows{Lines: l, delimiter: s.delimiter}, nil
+		return &csvRows{Lines: l, delimiter: s.delimiter, header: s.header}, nil
 	}
 	return nil, fmt.Errorf("the format %q is not known: ndjson, json, csv or tsv", s.Format)
 }

@@ -9,48 +9,44 @@ import (
 // valueRows are the rows of a JSON file: the elements of an array, or values one after the other, however they are
 // laid out on lines.
 type valueRows struct {
-	r       *bufio.Reader
-	at      Position
-	lines   int64 // line breaks passed
-	inArray bool
-	comma   bool // an element came: a comma or the end of the array must follow
-	buf     []byte
+	r     *bufio.Reader
+	at    Position
+	comma bool // an element of an array came: a comma or the end of the array must follow
+	buf   []byte
 }
 
 func newValueRows(r *bufio.Reader, at Position) *valueRows {
-	return &valueRows{r: r, at: at, lines: at.Line, inArray: at.InArray, comma: at.InArray}
+	return &valueRows{r: r, at: at, comma: at.InArray}
 }
 
-func (v *valueRows) Position() Position {
-	return Position{Offset: v.at.Offset, Line: v.lines, InArray: v.inArray}
-}
+func (v *valueRows) Position() Position { return v.at }
 
 func (v *valueRows) Next() (Row, error) {
 	c, err := v.lead()
 	if err != nil {
 		return Row{}, err
 	}
-	line := v.lines + 1
+	line := v.at.Line + 1
 	v.buf = v.buf[:0]
 	long, err := v.value(c)
 	if err != nil {
 		return Row{}, err
 	}
-	v.comma = v.inArray
+	v.comma = v.at.InArray
 	if long {
 		return Row{Line: line, Fault: LongRow}, nil
 	}
 	return Row{Data: v.buf, Line: line}, nil
 }
 
-func (v *valueRows) fail(what string) error { return &FileError{v.lines + 1, what} }
+func (v *valueRows) fail(what string) error { return &FileError{v.at.Line + 1, what} }
 
 // lead skips the bytes between values and gives the first byte of the next one, not yet taken.
 func (v *valueRows) lead() (byte, error) {
 	after := false // a comma was passed
 	for {
 		c, err := v.peek()
-		if errors.Is(err, io.EOF) && v.inArray {
+		if errors.Is(err, io.EOF) && v.at.InArray {
 			return 0, v.fail("the file ends inside its JSON array")
 		}
 		if err != nil {
@@ -58,12 +54,12 @@ func (v *valueRows) lead() (byte, error) {
 		}
 		switch {
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-		case c == ',' && v.inArray && v.comma:
+		case c == ',' && v.at.InArray && v.comma:
 			v.comma, after = false, true
-		case c == ']' && v.inArray && !after:
-			v.inArray, v.comma = false, false
-		case c == '[' && !v.inArray:
-			v.inArray = true
+		case c == ']' && v.at.InArray && !after:
+			v.at.InArray, v.comma = false, false
+		case c == '[' && !v.at.InArray:
+			v.at.InArray = true
 		case v.comma:
 			return 0, v.fail("a comma is missing between two elements of the JSON array")
 		case c == ',' || c == ']' || c == '}' || c == ':':
@@ -88,7 +84,7 @@ func (v *valueRows) take(n int) {
 	b, _ := v.r.Peek(n)
 	for _, c := range b {
 		if c == '\n' {
-			v.lines++
+			v.at.Line++
 		}
 	}
 	v.at.Offset += int64(n)

@@ -42,23 +42,25 @@ func (j *job) run(ctx context.Context) error {
 		defer close(work)
 		return j.read(ctx, work, free, recorded)
 	})
-	var senders sync.WaitGroup
 	for range j.o.Parallel {
-		senders.Add(1)
 		group.Go(func() error {
-			defer senders.Done()
-			return j.sendAll(ctx, work, results, free)
+			p := j.newPreparer()
+			for b := range work {
+				r, err := j.send(ctx, p, b)
+				if err != nil {
+					return err
+				}
+				free.Put(b)
+				results <- *r
+			}
+			return nil
 		})
 	}
-	group.Go(func() error {
-		senders.Wait()
-		close(results)
-		return nil
-	})
 	// The recorder is in no group: an error elsewhere must not keep it from recording what the service has confirmed.
 	recording := make(chan error, 1)
 	go func() { recording <- j.recordAll(results, cancel) }()
 	err := group.Wait()
+	close(results)
 	if failed := <-recording; failed != nil {
 		return failed // the rest only ended because of it
 	}
@@ -89,21 +91,6 @@ func (j *job) read(ctx context.Context, work chan<- *input.Batch, free *sync.Poo
 			return ctx.Err()
 		}
 	}
-}
-
-func (j *job) sendAll(ctx context.Context, work <-chan *input.Batch, results chan<- result,
-	free *sync.Pool,
-) error {
-	p := j.newPreparer()
-	for b := range work {
-		r, err := j.send(ctx, p, b)
-		if err != nil {
-			return err
-		}
-		free.Put(b)
-		results <- *r
-	}
-	return nil
 }
 
 // send sends one batch and accounts for each of its rows.
