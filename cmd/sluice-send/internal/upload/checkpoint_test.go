@@ -3,6 +3,7 @@ package upload
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -101,5 +102,20 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	}
 	if n := service.requests.Load(); n >= 200 {
 		t.Errorf("%d of 200 batches were sent", n)
+	}
+}
+
+// A checkpoint that cannot be made ends the upload before anything is sent.
+func TestCheckpointThatCannotBeMade(t *testing.T) {
+	service := &takesAll{}
+	cl, err := client.New(serve(t, service), "test-key", client.Options{Compression: client.Plain})
+	must(t, err)
+	o := &Options{
+		Input: columns, Client: cl, Clock: time.Now(), Now: time.Now, BatchRows: 10, Parallel: 1, Note: t.Logf,
+		Checkpoint: filepath.Join(t.TempDir(), "missing", "checkpoint"),
+	}
+	_, err = o.File(t.Context(), orders(t, 30))
+	if _, ok := errors.AsType[*UsageError](err); !ok || service.requests.Load() != 0 {
+		t.Errorf("got %v after %d requests, want a *UsageError before the first", err, service.requests.Load())
 	}
 }

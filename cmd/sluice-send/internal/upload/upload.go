@@ -49,7 +49,12 @@ func (e *UsageError) Error() string { return e.Err.Error() }
 // Unwrap is the fault itself.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-func usage(err error) error { return &UsageError{err} }
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &UsageError{err}
+}
 
 // Report is what became of one file.
 type Report struct {
@@ -189,15 +194,14 @@ func (j *job) prepare() error {
 	if err := j.separate(); err != nil {
 		return usage(err)
 	}
-	if err := j.remember(); err != nil {
-		j.journal.Close()
-		return err
+	err := j.remember()
+	if err == nil {
+		err = usage(j.journal.begin())
 	}
-	if err := j.journal.begin(); err != nil {
+	if err != nil {
 		j.journal.Close()
-		return usage(err)
 	}
-	return nil
+	return err
 }
 
 // separate says if two of the files are one: what is written would destroy what is read.
@@ -303,7 +307,7 @@ func (j *job) remember() (err error) {
 
 // begin reads a file through before its first row is sent, so that one which breaks off in the middle is sent not at
 // all, learns its dataset from the first rows, and then makes the checkpoint.
-func (j *job) begin() (err error) {
+func (j *job) begin() error {
 	if !j.in.Stream() {
 		if err := j.readThrough(); err != nil {
 			return usage(fmt.Errorf("%s: %w\nNothing was sent", j.file, err))
@@ -329,9 +333,11 @@ func (j *job) begin() (err error) {
 	if j.in.Stream() {
 		return nil
 	}
-	if j.journal.checkpoint, err = createCheckpoint(j.checkpointPath(), *h); err != nil {
+	c, err := createCheckpoint(j.checkpointPath(), *h)
+	if err != nil {
 		return usage(err)
 	}
+	j.journal.checkpoint = c
 	return nil
 }
 
