@@ -36,7 +36,7 @@ func (p *program) convertCommand() *cobra.Command {
 				return exit(exitUsage, fmt.Errorf("--from must be one of %s", strings.Join(names, ", ")))
 			}
 			if table {
-				_, err := fmt.Fprint(p.stdout, convert.Table(from))
+				_, err := fmt.Fprint(p.stdout, c.Table())
 				return err
 			}
 			return p.convert(cmd.Context(), c, args)
@@ -70,10 +70,7 @@ func (p *program) convert(ctx context.Context, c *convert.Converter, files []str
 		p.say("left out: %s (%d times)", name, c.Dropped[name])
 	}
 	p.say("%d events converted, %d rejected", converted, rejected)
-	if rejected > 0 {
-		return exit(exitRejected, nil)
-	}
-	return nil
+	return verdict(rejected)
 }
 
 func (p *program) convertFile(ctx context.Context, c *convert.Converter, file string, out *bufio.Writer) (good, bad int,

@@ -23,7 +23,7 @@ func page(t *testing.T) string {
 func TestSendingPageTables(t *testing.T) {
 	text := page(t)
 	for _, name := range convert.Names() {
-		if !strings.Contains(text, convert.Table(name)) {
+		if !strings.Contains(text, convert.New(name, convert.Options{}).Table()) {
 			t.Errorf("the table of %s is not the program's; print it by: sluice-send convert --from %[1]s --table", name)
 		}
 	}

@@ -25,20 +25,8 @@ func Names() []string {
 	return names
 }
 
-func platformOf(name string) *platform {
-	i := slices.IndexFunc(platforms, func(p platform) bool { return p.name == name })
-	if i < 0 {
-		return nil
-	}
-	return &platforms[i]
-}
-
-// Table is a platform's mapping in Markdown; docs/sending.md holds the same. It is "" for an unknown platform.
-func Table(name string) string {
-	pl := platformOf(name)
-	if pl == nil {
-		return ""
-	}
+// Table is the platform's mapping in Markdown; docs/sending.md holds the same.
+func (pl *platform) Table() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %s | ours | how |\n|---|---|---|\n", pl.title)
 	for _, m := range pl.moves {
@@ -85,11 +73,11 @@ type Converter struct {
 
 // New makes a converter. It is nil for an unknown platform.
 func New(name string, o Options) *Converter {
-	pl := platformOf(name)
-	if pl == nil {
+	i := slices.IndexFunc(platforms, func(p platform) bool { return p.name == name })
+	if i < 0 {
 		return nil
 	}
-	return &Converter{platform: pl, Options: o, Dropped: map[string]int{}, Restricted: map[string]int{}}
+	return &Converter{platform: &platforms[i], Options: o, Dropped: map[string]int{}, Restricted: map[string]int{}}
 }
 
 // Outcome is one converted event, or why it was not converted.
@@ -162,10 +150,7 @@ func duplicate(d *json.Decoder) bool {
 }
 
 func (c *Converter) one(request, source map[string]any, alone bool) Outcome {
-	t := &translation{
-		c: c, source: source, alone: alone, out: map[string]any{}, used: map[string]bool{},
-		denied: map[string]bool{},
-	}
+	t := &translation{c: c, source: source, alone: alone, out: map[string]any{}, denied: map[string]bool{}}
 	for _, m := range c.moves {
 		from, path := source, m.from
 		if outer, ok := strings.CutPrefix(m.from, "^"); ok {

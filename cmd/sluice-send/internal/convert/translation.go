@@ -18,13 +18,11 @@ type translation struct {
 	source map[string]any
 	alone  bool // the body is this event; there is no request around it
 	out    map[string]any
-	used   map[string]bool // paths of the source that have a place
 	denied map[string]bool // paths of consent fields that restrict the event
 }
 
 // move takes one value to its place. A place that is filled already keeps what it has.
 func (t *translation) move(m move, v any) *event.Error {
-	t.used[m.from] = true
 	if m.to == "mmt_only" {
 		return t.consent(m, v)
 	}
@@ -157,10 +155,7 @@ func (t *translation) drop(path string, v any) {
 
 // placed says whether a member has a place of its own, restricts the event, or is the list of events of a request.
 func (t *translation) placed(path string) bool {
-	if t.used[path] || t.denied[path] || slices.Contains(t.c.lists, path) {
-		return true
-	}
-	return slices.ContainsFunc(t.c.moves, func(m move) bool { return strings.TrimPrefix(m.from, "^") == path })
+	return t.denied[path] || slices.Contains(t.c.lists, path) || t.moved(path) || t.moved("^"+path)
 }
 
 // parent says whether members of the object at path have a place of their own.
