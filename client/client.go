@@ -76,47 +76,34 @@ func New(base, key string, o Options) (*Client, error) {
 	if u.Scheme == "http" && !o.PlainHTTP && !loopback(u.Hostname()) {
 		return nil, errors.New("client: plain http would show the key to the network; use https")
 	}
-	if err := checkKey(key); err != nil {
-		return nil, err
+	if key == "" {
+		return nil, errors.New("client: the key is empty")
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("client: the key has a space, a line break or a character outside ASCII")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.Retry = o.Retry.withDefaults()
-	transport := o.Transport
-	if transport == nil {
-		transport = defaultTransport()
+	if o.Transport == nil {
+		o.Transport = defaultTransport()
 	}
 	return &Client{
-		base:   u.String(),
-		o:      o,
-		http:   &http.Client{Transport: transport, CheckRedirect: stay},
-		budget: newBudget(o.Retry.Budget),
-		authorize: func(h http.Header) {
-			h.Set("Authorization", "Bearer "+key)
-		},
+		base:      u.String(),
+		o:         o,
+		http:      &http.Client{Transport: o.Transport, CheckRedirect: stay},
+		budget:    newBudget(o.Retry.Budget),
+		authorize: func(h http.Header) { h.Set("Authorization", "Bearer "+key) },
 	}, nil
 }
 
 // stay rejects redirects: a POST that becomes a GET elsewhere loses the events and shows the key.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-func checkKey(key string) error {
-	if key == "" {
-		return errors.New("client: the key is empty")
-	}
-	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("client: the key has a space, a line break or a character outside ASCII")
-	}
-	return nil
-}
-
 func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
 	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // Local says whether the service is on this machine, where compression costs more than it saves.

@@ -77,10 +77,7 @@ func (p *program) check(ctx context.Context, in *input.Options, remote bool, fil
 			return err
 		}
 	}
-	if rejected > 0 {
-		return exit(exitRejected, nil)
-	}
-	return nil
+	return verdict(rejected)
 }
 
 func (p *program) checkFile(ctx context.Context, c *client.Client, in *input.Options, file string,

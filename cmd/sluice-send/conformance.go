@@ -138,10 +138,7 @@ func (p *program) printConformance(run, left int, diffs []difference) error {
 		}
 		fmt.Fprintf(p.stdout, "%d requests, %d differ; %d examples left out\n", run, len(diffs), left)
 	}
-	if len(diffs) > 0 {
-		return exit(exitRejected, nil)
-	}
-	return nil
+	return verdict(len(diffs))
 }
 
 // paths says where an example can be sent.

@@ -37,10 +37,8 @@ type finding struct {
 func (p *program) doctor(ctx context.Context) error {
 	findings := []finding{hashFinding()}
 	if c, err := p.open(client.Options{Retry: briefly}); err != nil {
-		findings = append(findings, finding{
-			"address and key", false, err.Error(),
-			"Give --url, and the key by SLUICE_API_KEY or --key-file.", exitUsage,
-		})
+		findings = append(findings, fault("address and key", err.Error(),
+			"Give --url, and the key by SLUICE_API_KEY or --key-file.", exitUsage))
 	} else {
 		findings = append(findings, p.examine(ctx, c)...)
 	}
@@ -72,6 +70,12 @@ func (p *program) doctor(ctx context.Context) error {
 	return nil
 }
 
+func fine(check, detail string) finding { return finding{Check: check, OK: true, Detail: detail} }
+
+func fault(check, detail, remedy string, code int) finding {
+	return finding{Check: check, Detail: detail, Remedy: remedy, code: code}
+}
+
 func hashFinding() finding {
 	for _, v := range client.Vectors {
 		hash := client.HashEmail
@@ -79,11 +83,10 @@ func hashFinding() finding {
 			hash = client.HashIPv4
 		}
 		if got, err := hash(v.Input); err != nil || got != v.SHA256 {
-			return finding{"hashes", false, "this program hashes wrongly", "Install it again.", exitRejected}
+			return fault("hashes", "this program hashes wrongly", "Install it again.", exitRejected)
 		}
 	}
-	return finding{Check: "hashes", OK: true, Detail: fmt.Sprintf("all %d published pairs come out right",
-		len(client.Vectors))}
+	return fine("hashes", fmt.Sprintf("all %d published pairs come out right", len(client.Vectors)))
 }
 
 // examine looks at everything that needs a connection. Each step needs the one before.
@@ -97,9 +100,9 @@ func (p *program) examine(ctx context.Context, c *client.Client) []finding {
 		secure = contact.TLS + ", certificate valid until " + contact.Expires.UTC().Format(time.DateOnly)
 	}
 	return []finding{
-		{Check: "service", OK: true, Detail: fmt.Sprintf("answers in %d ms", contact.RoundTrip.Milliseconds())},
-		{Check: "connection", OK: true, Detail: secure},
-		{Check: "key", OK: true, Detail: "accepted"},
+		fine("service", fmt.Sprintf("answers in %d ms", contact.RoundTrip.Milliseconds())),
+		fine("connection", secure),
+		fine("key", "accepted"),
 		p.clockFinding(contact),
 		p.dryFinding(ctx, c, contact),
 	}
@@ -110,13 +113,13 @@ func contactFault(err error) finding {
 	e, ok := errors.AsType[*client.Error](err)
 	switch {
 	case ok && e.KeyRejected():
-		return finding{"key", false, err.Error(), "Check that the key is the dataset's, whole, and not revoked.", exitKey}
+		return fault("key", err.Error(), "Check that the key is the dataset's, whole, and not revoked.", exitKey)
 	case ok && e.Code == "":
 		remedy = "Something else answers at this address; check --url and any proxy."
 	case ok:
 		remedy = "The service is there but cannot answer now; try again later."
 	}
-	return finding{"service", false, err.Error(), remedy, exitUnreachable}
+	return fault("service", err.Error(), remedy, exitUnreachable)
 }
 
 // maxSkew is how far ahead of the service a clock may be before its fresh events are rejected: the rule's five
@@ -125,10 +128,8 @@ const maxSkew = 4 * time.Minute
 
 func (p *program) clockFinding(contact *client.Contact) finding {
 	if contact.Time.IsZero() {
-		return finding{
-			"clock", false, "the service's answer has no Date",
-			"A proxy may remove it; compare the clock by hand.", exitRejected,
-		}
+		return fault("clock", "the service's answer has no Date",
+			"A proxy may remove it; compare the clock by hand.", exitRejected)
 	}
 	skew := p.now().Sub(contact.Time).Round(time.Second)
 	detail := fmt.Sprintf("%v ahead of the service's", skew)
@@ -136,40 +137,31 @@ func (p *program) clockFinding(contact *client.Contact) finding {
 		detail = fmt.Sprintf("%v behind the service's", -skew)
 	}
 	if skew.Abs() > maxSkew {
-		return finding{
-			"clock", false, detail, "Set the clock, for example by NTP: events from the future are rejected.",
-			exitRejected,
-		}
+		return fault("clock", detail, "Set the clock, for example by NTP: events from the future are rejected.",
+			exitRejected)
 	}
-	return finding{Check: "clock", OK: true, Detail: detail}
+	return fine("clock", detail)
 }
 
 func (p *program) dryFinding(ctx context.Context, c *client.Client, contact *client.Contact) finding {
 	if p.dataset == "" {
-		return finding{Check: "sample event", OK: true, Detail: "not tried: give --dataset to have one judged"}
+		return fine("sample event", "not tried: give --dataset to have one judged")
 	}
-	body, err := json.Marshal(client.Event{
+	body, _ := json.Marshal(client.Event{ // it can be written
 		DatasetID: p.dataset, Time: p.clockOf(contact), EventType: "page_view", Source: "website",
 		Identifiers: client.Identifiers{EmailSHA256: client.Vectors[0].SHA256},
 	})
-	if err != nil {
-		return finding{"sample event", false, err.Error(), "", exitRejected}
-	}
 	v, err := c.ValidateRemote(ctx, body)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Code == event.DatasetForbidden {
-		return finding{
-			"sample event", false, "the key does not open the dataset of --dataset",
-			"Use that dataset's key, or the key's dataset.", exitKey,
-		}
+		return fault("sample event", "the key does not open the dataset of --dataset",
+			"Use that dataset's key, or the key's dataset.", exitKey)
 	}
 	if err != nil {
-		return finding{"sample event", false, err.Error(), "", exitUnreachable}
+		return fault("sample event", err.Error(), "", exitUnreachable)
 	}
 	if !v.Valid {
-		return finding{
-			"sample event", false, "the service would reject a plain page_view",
-			"Its rules differ from this program's; update one of them.", exitRejected,
-		}
+		return fault("sample event", "the service would reject a plain page_view",
+			"Its rules differ from this program's; update one of them.", exitRejected)
 	}
-	return finding{Check: "sample event", OK: true, Detail: "would be accepted; nothing was stored"}
+	return fine("sample event", "would be accepted; nothing was stored")
 }

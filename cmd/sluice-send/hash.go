@@ -99,8 +99,5 @@ func (p *program) hash(hash func(string) (string, error), values []string) error
 			one(l.Number(), string(line))
 		}
 	}
-	if bad > 0 {
-		return exit(exitRejected, nil)
-	}
-	return nil
+	return verdict(bad)
 }

@@ -5,19 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 
 	"golang.org/x/term"
 )
-
-// key finds the dataset's key: in the environment, in a file, or by asking. It asks once, however often it is called.
-// The program holds a function and not the key itself, because fmt prints fields.
-func (p *program) key() (string, error) {
-	if p.findKey == nil {
-		p.findKey = sync.OnceValues(p.readKey)
-	}
-	return p.findKey()
-}
 
 func (p *program) readKey() (string, error) {
 	if k := strings.TrimSpace(p.env("SLUICE_API_KEY")); k != "" {

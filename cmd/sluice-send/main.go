@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -53,6 +54,14 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func exit(code int, err error) error { return &exitError{code, err} }
 
+// verdict ends a command that has said what it rejected.
+func verdict(rejected int) error {
+	if rejected == 0 {
+		return nil
+	}
+	return exit(exitRejected, nil)
+}
+
 // program is what the commands share: the world outside, and the flags of all of them.
 type program struct {
 	stdin  io.Reader
@@ -67,8 +76,10 @@ type program struct {
 	plainHTTP bool
 	json      bool
 
-	prompt  func() (string, error) // asks for the key; nil: on the terminal
-	findKey func() (string, error) // finds it once
+	prompt func() (string, error) // asks for the key; nil: on the terminal
+	// key finds the dataset's key: in the environment, in a file, or by asking. It asks once, however often it is called.
+	// It is a function and not the key itself, because fmt prints fields.
+	key func() (string, error)
 }
 
 func main() {
@@ -81,6 +92,7 @@ func main() {
 
 // run is the whole program but for the process around it.
 func (p *program) run(ctx context.Context, args []string) int {
+	p.key = sync.OnceValues(p.readKey)
 	root := p.root()
 	root.SetArgs(args)
 	root.SetIn(p.stdin)

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sluice/client"
+	"sluice/cmd/sluice-send/internal/input"
 	"sluice/cmd/sluice-send/internal/upload"
 )
 
@@ -60,6 +62,17 @@ addresses by --hash:
 	flags.StringVar(&f.compress, "compress", "auto",
 		"auto, gzip, zstd or none; auto is gzip unless the service is on this machine")
 	return cmd
+}
+
+// registerInput adds the flags that say how a file is read. upload and check share them.
+func registerInput(o *input.Options, flags *pflag.FlagSet) {
+	flags.StringVar(&o.Format, "format", "",
+		"ndjson, json, csv or tsv; found from the name and the first bytes if not given")
+	flags.StringVar(&o.Delimiter, "delimiter", "", `separator of columns: "," for csv, a tab for tsv`)
+	flags.StringArrayVar(&o.Map, "map", nil, "COLUMN=FIELD: the column fills this field of the event")
+	flags.StringArrayVar(&o.Hash, "hash", nil,
+		"COLUMN=email_sha256 or COLUMN=ip: the column is normalised, hashed here and fills the field")
+	flags.StringArrayVar(&o.Set, "set", nil, "FIELD=VALUE: the same value in every row of a csv or tsv file")
 }
 
 func (f *uploadFlags) check(files []string) error {
@@ -132,8 +145,5 @@ func (p *program) upload(ctx context.Context, f *uploadFlags, files []string) er
 		}
 	}
 	sum.print(p)
-	if sum.Rejected > 0 {
-		return exit(exitRejected, nil)
-	}
-	return nil
+	return verdict(sum.Rejected)
 }

@@ -41,7 +41,11 @@ func (m *Mapping) bind(header []string) error {
 	if len(b.wrong) > 0 {
 		return &FileError{1, strings.Join(b.wrong, "; ")}
 	}
-	m.group()
+	// The columns of one group come together, so that a row is written in one pass.
+	groups := []string{"", "identifiers", "privacy", "custom_data"}
+	slices.SortStableFunc(m.columns, func(a, b column) int {
+		return slices.Index(groups, a.Group) - slices.Index(groups, b.Group)
+	})
 	return nil
 }
 
@@ -136,12 +140,4 @@ func (b *binding) missing() {
 			return
 		}
 	}
-}
-
-// group brings the columns of one group together, so that a row is written in one pass.
-func (m *Mapping) group() {
-	groups := []string{"", "identifiers", "privacy", "custom_data"}
-	slices.SortStableFunc(m.columns, func(a, b column) int {
-		return slices.Index(groups, a.Group) - slices.Index(groups, b.Group)
-	})
 }

@@ -54,11 +54,10 @@ func MemberOf(field string) (Member, bool) {
 	}
 	group, name, dotted := strings.Cut(field, ".")
 	if !dotted {
-		m, ok := members[field]
-		return m, ok
+		name = group
 	}
 	m, ok := members[name]
-	return m, ok && m.Group == group
+	return m, ok && (!dotted || m.Group == group)
 }
 
 func (m Member) pointer() string {
@@ -190,23 +189,16 @@ func hashFault(c *column, err error) *event.Error {
 // validator then rejects it in its own words.
 func appendCell(b []byte, k kind, cell []byte) []byte {
 	switch k {
-	case instant:
+	case instant, number:
 		if IsNumber(cell) {
 			return append(b, cell...)
 		}
-		if t, err := time.Parse(time.RFC3339, string(cell)); err == nil {
+		if t, err := time.Parse(time.RFC3339, string(cell)); err == nil && k == instant {
 			return strconv.AppendInt(b, t.Unix(), 10)
 		}
-	case number:
-		if IsNumber(cell) {
-			return append(b, cell...)
-		}
 	case boolean:
-		if strings.EqualFold(string(cell), "true") {
-			return append(b, "true"...)
-		}
-		if strings.EqualFold(string(cell), "false") {
-			return append(b, "false"...)
+		if word := strings.ToLower(string(cell)); word == "true" || word == "false" {
+			return append(b, word...)
 		}
 	case object:
 		if cell[0] == '{' && json.Valid(cell) {
