@@ -9,9 +9,9 @@ import (
 // sentBody is the body of one try. A transport may read a body after it has returned, because it writes the request in
 // another goroutine. After end, no reader touches the memory, so the caller may use it again.
 type sentBody struct {
-	mu    sync.Mutex
-	data  []byte
-	ended bool
+	mu   sync.Mutex
+	data []byte // nil once the try has ended
+	size int
 }
 
 var errBodyEnded = errors.New("client: the try has ended")
@@ -22,7 +22,7 @@ func (b *sentBody) open() io.ReadCloser { return &bodyReader{body: b} }
 // end makes every reader stop. It waits for a read that is under way.
 func (b *sentBody) end() {
 	b.mu.Lock()
-	b.data, b.ended = nil, true
+	b.data = nil
 	b.mu.Unlock()
 }
 
@@ -30,7 +30,6 @@ func (b *sentBody) end() {
 type bodyReader struct {
 	body *sentBody
 	at   int
-	done bool // everything was read
 }
 
 // Read gives an error after the try has ended, but the end to a reader that has read everything: net/http reads once
@@ -39,17 +38,14 @@ func (r *bodyReader) Read(p []byte) (int, error) {
 	b := r.body
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r.done {
+	if r.at == b.size {
 		return 0, io.EOF
 	}
-	if b.ended {
+	if b.data == nil {
 		return 0, errBodyEnded
 	}
 	n := copy(p, b.data[r.at:])
 	r.at += n
-	if r.done = r.at == len(b.data); r.done {
-		return n, io.EOF
-	}
 	return n, nil
 }
 

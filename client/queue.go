@@ -188,10 +188,10 @@ func (q *Queue) Run(ctx context.Context) error {
 func (q *Queue) next(ctx context.Context) (batch [][]byte, last bool) {
 	for {
 		q.mu.Lock()
-		stop := q.closing || ctx.Err() != nil
 		if ctx.Err() != nil {
 			q.closing = true // nobody will send what would be added now
 		}
+		stop := q.closing
 		age := time.Since(q.since)
 		if n := len(q.waiting); n > 0 && (stop || q.full() || age >= q.o.FlushEvery) {
 			end := cut(q.waiting, 0, FillEvents, FillBytes)

@@ -110,7 +110,7 @@ func (c *Client) exchange(ctx context.Context, method, path string, h http.Heade
 		return nil, err
 	}
 	if len(body) > 0 {
-		sent := &sentBody{data: body}
+		sent := &sentBody{data: body, size: len(body)}
 		defer sent.end()
 		req.Body, req.ContentLength = sent.open(), int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return sent.open(), nil }
