@@ -52,15 +52,11 @@ func (p *program) check(ctx context.Context, in *input.Options, remote bool, fil
 	var c *client.Client
 	clock := p.now()
 	if remote {
-		var err error
-		if c, err = p.open(client.Options{}); err != nil {
+		service, contact, err := p.reach(ctx, client.Options{})
+		if err != nil {
 			return err
 		}
-		contact, err := c.Probe(ctx)
-		if err != nil {
-			return failure(ctx, err)
-		}
-		clock = p.clockOf(contact)
+		c, clock = service, p.clockOf(contact)
 	}
 	rejected := 0
 	var reports []*checkReport

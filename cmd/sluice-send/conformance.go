@@ -65,13 +65,9 @@ func (p *program) conformance(ctx context.Context, o *conformance) error {
 	if p.dataset == "" {
 		return exit(exitUsage, errors.New("the examples need a dataset: give --dataset"))
 	}
-	c, err := p.open(client.Options{Retry: client.Retry{Total: 20 * time.Second}})
+	_, contact, err := p.reach(ctx, client.Options{Retry: client.Retry{Total: 20 * time.Second}})
 	if err != nil {
 		return err
-	}
-	contact, err := c.Probe(ctx)
-	if err != nil {
-		return failure(ctx, err)
 	}
 	o.now = p.clockOf(contact)
 	key, err := p.key()

@@ -189,6 +189,16 @@ func (p *program) open(o client.Options) (*client.Client, error) {
 	return c, nil
 }
 
+// reach makes a client, and learns whether the service is there and takes the key.
+func (p *program) reach(ctx context.Context, o client.Options) (*client.Client, *client.Contact, error) {
+	c, err := p.open(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	contact, err := c.Probe(ctx)
+	return c, contact, failure(ctx, err)
+}
+
 // clockOf is the service's time, or this machine's where the service does not say it.
 func (p *program) clockOf(contact *client.Contact) time.Time {
 	if contact.Time.IsZero() {

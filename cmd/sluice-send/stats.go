@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -79,7 +78,7 @@ func printStats(out io.Writer, s *client.Stats) error {
 	fmt.Fprint(w, "\nRequests\n")
 	row("  accepted", r.Accepted, of(r.Accepted, r.Accepted+r.Rejected, "these requests"))
 	row("  rejected whole", r.Rejected, of(r.Rejected, r.Accepted+r.Rejected, "these requests"))
-	for _, code := range slices.Sorted(maps.Keys(r.ByCode)) {
+	for _, code := range sortedKeys(r.ByCode) {
 		info, _ := event.LookupCode(event.Code(code))
 		row("    "+code, r.ByCode[code], info.Remedy)
 	}
@@ -125,13 +124,13 @@ func printCampaigns(w io.Writer, s *client.Stats) {
 	fmt.Fprintf(w, "\nCampaigns\n  %s\n", s.Note)
 	for _, c := range s.Campaigns {
 		fmt.Fprintf(w, "  %s\t\t%s\n", c.ID, c.Name)
-		for _, t := range slices.Sorted(maps.Keys(c.Events)) {
+		for _, t := range sortedKeys(c.Events) {
 			fmt.Fprintf(w, "    %s\t%d\n", t, c.Events[t])
 		}
-		for _, currency := range slices.Sorted(maps.Keys(c.Value)) {
+		for _, currency := range sortedKeys(c.Value) {
 			fmt.Fprintf(w, "    value\t%.2f\t%s\n", c.Value[currency], currency)
 		}
-		for _, currency := range slices.Sorted(maps.Keys(c.Refunds)) {
+		for _, currency := range sortedKeys(c.Refunds) {
 			fmt.Fprintf(w, "    refunds\t%.2f\t%s\n", c.Refunds[currency], currency)
 		}
 	}

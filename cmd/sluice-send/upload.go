@@ -96,16 +96,12 @@ func (f *uploadFlags) check(files []string) error {
 func (p *program) uploadClient(f *uploadFlags) (*client.Client, error) {
 	o := client.Options{Retry: client.Retry{Total: f.giveUp, Attempt: f.timeout, Max: 5 * time.Second, Budget: -1}}
 	c, err := p.open(o)
-	if err != nil {
-		return nil, err
+	if err != nil || f.compress == "gzip" || f.compress == "auto" && !c.Local() {
+		return c, err
 	}
-	switch {
-	case f.compress == "zstd":
+	o.Compression = client.Plain
+	if f.compress == "zstd" {
 		o.Compression = client.Zstd
-	case f.compress == "none" || f.compress == "auto" && c.Local():
-		o.Compression = client.Plain
-	default:
-		return c, nil
 	}
 	return p.open(o)
 }
