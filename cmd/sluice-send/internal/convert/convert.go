@@ -94,7 +94,8 @@ func rejected(code event.Code, message, hint string) Outcome {
 func (c *Converter) Body(data []byte) []Outcome {
 	var request map[string]any
 	if err := decoder(data).Decode(&request); err != nil {
-		return []Outcome{rejected(event.MalformedJSON, "The text is not a JSON object.", "Give whole request bodies or events.")}
+		return []Outcome{rejected(event.MalformedJSON, "The text is not a JSON object.",
+			"Give whole request bodies or events.")}
 	}
 	if duplicate(decoder(data)) {
 		return []Outcome{rejected(event.DuplicateField, "An object of the body names a member twice.",

@@ -125,8 +125,8 @@ type checkpoint struct {
 	done  bool
 }
 
-// openCheckpoint reads the checkpoint at path and locks it. The error is os.ErrNotExist if there is none. A line that was
-// being written in a crash is cut off; its batch is not done.
+// openCheckpoint reads the checkpoint at path and locks it. The error is os.ErrNotExist if there is none. A line that
+// was being written in a crash is cut off; its batch is not done.
 func openCheckpoint(path string) (*checkpoint, error) {
 	c, err := lockCheckpoint(path, os.O_RDWR)
 	if err != nil {
