@@ -2,7 +2,6 @@ package input
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -39,19 +38,20 @@ func (l *Lines) Next() (line []byte, long bool, err error) {
 	for {
 		part, err := l.r.ReadSlice('\n')
 		l.offset += int64(len(part))
+		whole := len(l.spill) == 0 && !long // so far, the line is part
 		switch {
+		case err == nil && whole:
+			l.number++
+			return chomp(part), false, nil
 		case errors.Is(err, bufio.ErrBufferFull):
 			long = l.keep(part, long)
 			continue
-		case errors.Is(err, io.EOF) && len(part) == 0 && len(l.spill) == 0 && !long:
+		case errors.Is(err, io.EOF) && len(part) == 0 && whole:
 			return nil, false, io.EOF
 		case err != nil && !errors.Is(err, io.EOF):
 			return nil, false, err
 		}
 		l.number++
-		if len(l.spill) == 0 && !long && err == nil {
-			return chomp(part), false, nil
-		}
 		if l.keep(part, long) {
 			return nil, true, nil
 		}
@@ -69,8 +69,14 @@ func (l *Lines) keep(part []byte, long bool) bool {
 	return false
 }
 
-func chomp(line []byte) []byte {
-	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
+func chomp(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		b = b[:n-1]
+	}
+	if n := len(b); n > 0 && b[n-1] == '\r' {
+		b = b[:n-1]
+	}
+	return b
 }
 
 // NewLines reads lines from r.
