@@ -53,23 +53,12 @@ var errUnable = errors.New("commits fail")
 // resigned is how long a process that could not commit leaves the lease to others, which try every second.
 const resigned = 4 * time.Second
 
-// maintain maintains the tables until ctx ends, or the collector cannot commit.
+// maintain maintains the tables until ctx ends, or this process resigns.
 func (l *Loader) maintain(ctx context.Context) error {
-	select {
-	case <-l.unable: // of before
-	default:
-	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	go func() {
-		select {
-		case <-l.unable:
-			end(errUnable)
-		case <-ctx.Done():
-		}
-	}()
-	l.leads.Store(true)
-	defer l.leads.Store(false)
+	l.endLead.Store(&end)
+	defer l.endLead.Store(nil)
 	var err error
 	if l.o.Maintain != nil {
 		err = l.o.Maintain(ctx)
@@ -82,12 +71,13 @@ func (l *Loader) maintain(ctx context.Context) error {
 	return err
 }
 
+// leads says whether this process is the committer.
+func (l *Loader) leads() bool { return l.o.Engine == nil || l.endLead.Load() != nil }
+
 // resign leaves loading to another process. The leases of the partitions are not taken again meanwhile.
 func (l *Loader) resign() {
-	l.leads.Store(false)
-	select {
-	case l.unable <- struct{}{}:
-	default:
+	if end := l.endLead.Swap(nil); end != nil {
+		(*end)(errUnable)
 	}
 }
 
@@ -105,7 +95,7 @@ func (p *partition) lease(ctx context.Context, work func(context.Context) error)
 	if p.l.outdated.Load() != nil {
 		return engine.ErrLeaseLost
 	}
-	if !p.l.leads.Load() {
+	if !p.l.leads() {
 		if time.Since(p.tried) < adoptAfter {
 			return engine.ErrLeaseLost
 		}

@@ -74,8 +74,7 @@ type Loader struct {
 	quarantine *quarantine
 
 	outdated          atomic.Pointer[string] // what this program is too old for; nil is as it should be
-	leads             atomic.Bool            // this process is the committer
-	unable            chan struct{}          // it cannot commit
+	endLead           atomic.Pointer[context.CancelCauseFunc] // ends the work of the committer; nil: this process is not it
 	commits, failures atomic.Int64
 	complaints        complaints
 	commitTime        atomic.Int64 // nanoseconds that commits took, from the first row that is decoded to the visible ones
@@ -110,10 +109,8 @@ func New(o Options) (*Loader, error) {
 		return nil, err
 	}
 	l := &Loader{
-		o: o, quarantine: kept, unable: make(chan struct{}, 1), arrivals: make(chan arrival),
-		requests: make(chan request), collected: make(chan struct{}),
+		o: o, quarantine: kept, arrivals: make(chan arrival), requests: make(chan request), collected: make(chan struct{}),
 	}
-	l.leads.Store(o.Engine == nil)
 	l.grow()
 	return l, nil
 }

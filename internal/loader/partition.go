@@ -64,8 +64,8 @@ func (p *partition) run(ctx context.Context) error {
 // another process does the loading.
 func (p *partition) rest(ctx context.Context, d time.Duration) error {
 	const step = 50 * time.Millisecond
-	led := p.l.leads.Load()
-	for ; d > 0 && led == p.l.leads.Load(); d -= step {
+	led := p.l.leads()
+	for ; d > 0 && led == p.l.leads(); d -= step {
 		if err := sleep(ctx, step); err != nil {
 			return err
 		}
