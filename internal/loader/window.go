@@ -34,7 +34,7 @@ func (r *reload) windows(ctx context.Context) error {
 	}()
 	for p := range r.o.Stream.Partitions() {
 		h := &head{partition: uint8(p)}
-		h.next, h.stop = iter.Pull2(r.frames(ctx, uint8(p)))
+		h.next, h.stop = iter.Pull2(r.frames(ctx, uint8(p), 0))
 		heads = append(heads, h)
 		if err := h.advance(); err != nil {
 			return err
@@ -80,10 +80,10 @@ func (h *head) advance() (err error) {
 
 var errPassed = errors.New("passed")
 
-// frames are those of a partition that the stream holds.
-func (r *reload) frames(ctx context.Context, partition uint8) iter.Seq2[stream.Frame, error] {
+// frames are those of a partition that the stream holds, from a number on.
+func (r *reload) frames(ctx context.Context, partition uint8, from uint64) iter.Seq2[stream.Frame, error] {
 	return func(yield func(stream.Frame, error) bool) {
-		err := r.o.Stream.Scan(ctx, partition, 0, func(f stream.Frame) error {
+		err := r.o.Stream.Scan(ctx, partition, from, func(f stream.Frame) error {
 			if err := checkVersion(&f); err != nil {
 				return err
 			}
@@ -104,14 +104,14 @@ func (r *reload) collect(w *window, partition uint8, f *stream.Frame) {
 	if f.Damaged != nil {
 		r.out.Damaged++
 	}
-	_ = r.each(partition, f, func(rows []event.Row, damaged bool) error {
-		if damaged {
+	for rows, err := range r.records(partition, f) {
+		if err != nil {
 			r.out.Damaged++
 		}
 		r.out.Events += int64(len(rows))
 		if f.Seq > r.marks[partition] {
 			r.out.Waiting += int64(len(rows))
-			return nil
+			continue
 		}
 		for i := range rows {
 			at := rows[i].ReceivedAt
@@ -121,8 +121,7 @@ func (r *reload) collect(w *window, partition uint8, f *stream.Frame) {
 			w.first, w.last = min(w.first, at), max(w.last, at)
 			w.ids = append(w.ids, rows[i].EventID)
 		}
-		return nil
-	})
+	}
 	if f.Seq <= r.marks[partition] {
 		span, ok := w.spans[partition]
 		if !ok {
@@ -132,20 +131,17 @@ func (r *reload) collect(w *window, partition uint8, f *stream.Frame) {
 	}
 }
 
-// each hands the rows of each record of a frame to do.
-func (r *reload) each(partition uint8, f *stream.Frame, do func(rows []event.Row, damaged bool) error) error {
-	for slot, record := range f.Records {
-		rows, err := r.decoder.Decode(&r.read, r.decoded[:0], view(record), partition, f.Seq, uint16(slot))
-		if err != nil {
-			rows = nil
-		} else {
-			r.decoded = rows
-		}
-		if err := do(rows, err != nil); err != nil {
-			return err
+// records are the rows of each record of a frame, valid until the next one, or why it cannot be read.
+func (r *reload) records(partition uint8, f *stream.Frame) iter.Seq2[[]event.Row, error] {
+	return func(yield func([]event.Row, error) bool) {
+		for slot, record := range f.Records {
+			var err error
+			r.decoded, err = r.decoder.Decode(&r.read, r.decoded[:0], view(record), partition, f.Seq, uint16(slot))
+			if !yield(r.decoded, err) {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // compare finds which events of a window the table lacks, and loads them.
@@ -182,14 +178,18 @@ func (r *reload) compare(ctx context.Context, w *window) error {
 		return nil
 	}
 	for p, span := range w.spans {
-		err := r.o.Stream.Scan(ctx, p, span[0], func(f stream.Frame) error {
-			if f.Seq > span[1] {
-				return errPassed
+		for f, err := range r.frames(ctx, p, span[0]) {
+			if err != nil {
+				return err
 			}
-			return r.each(p, &f, func(rows []event.Row, _ bool) error { return r.load(ctx, w, rows) })
-		})
-		if err != nil && !errors.Is(err, errPassed) {
-			return err
+			if f.Seq > span[1] {
+				break
+			}
+			for rows := range r.records(p, &f) {
+				if err := r.load(ctx, w, rows); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
