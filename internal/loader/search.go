@@ -14,10 +14,8 @@ import (
 // the names of the files that hold it, and how many were searched. What is damaged inside the identifier itself is not
 // found.
 func SearchQuarantine(dir, identifier string) (found []string, searched int, err error) {
-	needles := [][]byte{[]byte(strings.ToLower(identifier))}
-	if raw, err := hex.DecodeString(identifier); err == nil && len(raw) == 32 {
-		needles = append(needles, raw) // as records hold it
-	}
+	text := []byte(strings.ToLower(identifier))
+	hash, _ := hex.DecodeString(identifier) // as records hold it
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
@@ -34,24 +32,9 @@ func SearchQuarantine(dir, identifier string) (found []string, searched int, err
 			return found, searched, err
 		}
 		searched++
-		lower := lowerASCII(b)
-		for i, n := range needles {
-			if i == 0 && bytes.Contains(lower, n) || i > 0 && bytes.Contains(b, n) {
-				found = append(found, e.Name())
-				break
-			}
+		if bytes.Contains(bytes.ToLower(b), text) || len(hash) == 32 && bytes.Contains(b, hash) {
+			found = append(found, e.Name())
 		}
 	}
 	return found, searched, nil
-}
-
-// lowerASCII is a copy with small letters; other bytes stay, for they need not be text.
-func lowerASCII(b []byte) []byte {
-	out := bytes.Clone(b)
-	for i, c := range out {
-		if 'A' <= c && c <= 'Z' {
-			out[i] = c + 'a' - 'A'
-		}
-	}
-	return out
 }
