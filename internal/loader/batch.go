@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 	"unique"
 	"unsafe"
@@ -47,9 +48,9 @@ func newAssignment(p *partition, marks lake.Watermarks, end func()) *assignment 
 // unsettled says whether there is something to tell the tables of rejections and hours.
 func (a *assignment) unsettled() bool { return a.to > min(a.marks.Rejections, a.marks.Hours) }
 
-// waiting is a frame that is not decoded yet. Frames stay as they are until a commit: rows are full of pointers, and
-// the garbage collector would follow them again and again while they wait.
-type waiting struct {
+// arrival is a frame for the collector. It stays as it is until a commit: rows are full of pointers, and the garbage
+// collector would follow them again and again while they wait.
+type arrival struct {
 	of    *assignment
 	frame stream.Frame
 }
@@ -57,7 +58,7 @@ type waiting struct {
 // batch is the frames of all partitions on their way into one commit.
 type batch struct {
 	l      *Loader
-	frames []waiting
+	frames []arrival
 	rows   int // in the frames
 	size   int
 	begun  time.Time       // when the batch before was done
@@ -89,13 +90,15 @@ func (b *batch) full(beside bool) bool {
 // from keeping it, for then the frame must come again, and for what a later version has written. Gaps and damage among
 // frames whose events are stored are of no interest: the stream may have dropped them by age since, or have come back
 // from a backup without them.
-func (b *batch) add(a *assignment, f stream.Frame) error {
-	p := a.p
-	if err := checkVersion(&f); err != nil {
+func (b *batch) add(in arrival) error {
+	a, p, f := in.of, in.of.p, &in.frame
+	if err := checkVersion(f); err != nil {
 		return err
 	}
 	if f.Missing > 0 && f.Seq > a.marks.Events+1 {
-		isNew, err := b.l.quarantine.gap(p.id, f.Seq, min(f.Missing, f.Seq-a.marks.Events-1))
+		n := min(f.Missing, f.Seq-a.marks.Events-1)
+		name := fmt.Sprintf("%d-%d%s", p.id, f.Seq, gapSuffix)
+		isNew, err := b.l.quarantine.keep(name, strconv.AppendUint(nil, n, 10))
 		if err != nil {
 			return fmt.Errorf("note a gap: %w", err)
 		}
@@ -104,7 +107,7 @@ func (b *batch) add(a *assignment, f stream.Frame) error {
 		}
 	}
 	if f.Damaged != nil && f.Seq > a.marks.Events {
-		isNew, err := b.l.quarantine.frame(p.id, f.Seq, f.Raw)
+		isNew, err := b.l.quarantine.keep(fmt.Sprintf("%d-%d%s", p.id, f.Seq, frameSuffix), f.Raw)
 		if err != nil {
 			return fmt.Errorf("keep a damaged frame: %w", err)
 		}
@@ -120,14 +123,14 @@ func (b *batch) add(a *assignment, f stream.Frame) error {
 	b.rows += rows
 	a.rows += rows
 	p.pending.Store(int64(a.committing + a.rows))
-	b.frames = append(b.frames, waiting{a, f})
+	b.frames = append(b.frames, in)
 	a.to = max(a.to, f.Seq)
 	return nil
 }
 
 // drop forgets the frames of a partition.
 func (b *batch) drop(a *assignment) {
-	b.frames = slices.DeleteFunc(b.frames, func(w waiting) bool {
+	b.frames = slices.DeleteFunc(b.frames, func(w arrival) bool {
 		if w.of != a {
 			return false
 		}
@@ -180,7 +183,7 @@ func (b *batch) decode(ctx context.Context, events *lake.EventRows) error {
 func (b *batch) record(a *assignment, seq uint64, slot int, record []byte, left []event.Row) ([]event.Row, error) {
 	rows, err := b.reader.Decode(&b.read, b.l.decoded[:0], view(record), a.p.id, seq, uint16(slot))
 	if err != nil {
-		isNew, kept := b.l.quarantine.record(a.p.id, seq, slot, record)
+		isNew, kept := b.l.quarantine.keep(fmt.Sprintf("%d-%d-%d%s", a.p.id, seq, slot, recordSuffix), record)
 		if kept != nil {
 			return left, fmt.Errorf("keep a damaged record: %w", kept)
 		}

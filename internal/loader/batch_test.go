@@ -20,7 +20,7 @@ func TestDroppedFramesDoNotCount(t *testing.T) {
 		to   *assignment
 		data [][]byte
 	}{{stays, [][]byte{small}}, {leaves, [][]byte{large, large}}, {stays, [][]byte{small}}, {leaves, [][]byte{large}}} {
-		if err := b.add(a.to, stream.Frame{Seq: a.to.to + 1, Records: a.data}); err != nil {
+		if err := b.add(arrival{a.to, stream.Frame{Seq: a.to.to + 1, Records: a.data}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"sluice/internal/hours"
 	"sluice/internal/lake"
-	"sluice/internal/stream"
 )
 
 // collector folds the frames of all partitions that this process loads into one commit after another: the cost of a
@@ -68,12 +67,6 @@ type flight struct {
 type part struct {
 	of *assignment
 	to uint64
-}
-
-// arrival is a frame for the collector.
-type arrival struct {
-	of    *assignment
-	frame stream.Frame
 }
 
 // request is something that the collector is asked to do. It answers in done, which has space for the answer.
@@ -137,7 +130,7 @@ func (l *Loader) collect(ctx context.Context) error {
 				c.due.Reset(max(l.o.Age/5, c.spacing()))
 				c.behind = l.o.Now().Sub(in.frame.Time) > 2*l.o.Age
 			}
-			if err := c.batch.add(in.of, in.frame); err != nil {
+			if err := c.batch.add(in); err != nil {
 				if l.outdate(err) { // what was accepted before is stored, with its counts
 					c.settleNow()
 					c.commit(work)

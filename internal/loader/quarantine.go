@@ -1,7 +1,6 @@
 package loader
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -23,9 +22,9 @@ type quarantine struct {
 }
 
 const (
-	frameSuffix  = ".frame"
-	recordSuffix = ".record"
-	gapSuffix    = ".gap"
+	frameSuffix  = ".frame"  // a damaged frame
+	recordSuffix = ".record" // a damaged record of a frame that is whole
+	gapSuffix    = ".gap"    // how many sequence numbers before a frame held nothing
 )
 
 func openQuarantine(dir string) (*quarantine, error) {
@@ -38,23 +37,27 @@ func openQuarantine(dir string) (*quarantine, error) {
 	}
 	q := &quarantine{dir: dir, known: map[string]bool{}}
 	for _, e := range entries {
-		name := e.Name()
-		switch filepath.Ext(name) {
-		case frameSuffix, recordSuffix:
-			q.damaged++
-		case gapSuffix:
-			b, err := os.ReadFile(filepath.Join(dir, name))
-			if err != nil {
+		var gap []byte
+		if filepath.Ext(e.Name()) == gapSuffix {
+			if gap, err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
 				return nil, err
 			}
-			n, _ := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-			q.missing += n
-		default:
-			continue
 		}
-		q.known[name] = true
+		q.note(e.Name(), gap)
 	}
 	return q, nil
+}
+
+// note counts a file.
+func (q *quarantine) note(name string, content []byte) {
+	q.known[name] = true
+	switch filepath.Ext(name) {
+	case frameSuffix, recordSuffix:
+		q.damaged++
+	case gapSuffix:
+		n, _ := strconv.ParseInt(strings.TrimSpace(string(content)), 10, 64)
+		q.missing += n
+	}
 }
 
 func (q *quarantine) counts() (damaged, missing int64) {
@@ -63,32 +66,16 @@ func (q *quarantine) counts() (damaged, missing int64) {
 	return q.damaged, q.missing
 }
 
-// frame keeps a damaged frame. It answers whether it is new.
-func (q *quarantine) frame(partition uint8, seq uint64, raw []byte) (bool, error) {
-	return q.keep(fmt.Sprintf("%d-%d%s", partition, seq, frameSuffix), raw, 1, 0)
-}
-
-// record keeps a damaged record of a frame that is whole.
-func (q *quarantine) record(partition uint8, seq uint64, slot int, raw []byte) (bool, error) {
-	return q.keep(fmt.Sprintf("%d-%d-%d%s", partition, seq, slot, recordSuffix), raw, 1, 0)
-}
-
-// gap notes that n sequence numbers before seq held nothing.
-func (q *quarantine) gap(partition uint8, seq, n uint64) (bool, error) {
-	return q.keep(fmt.Sprintf("%d-%d%s", partition, seq, gapSuffix), strconv.AppendUint(nil, n, 10), 0, int64(n))
-}
-
-func (q *quarantine) keep(name string, raw []byte, damaged, missing int64) (bool, error) {
+// keep keeps a file, and says whether it is new.
+func (q *quarantine) keep(name string, content []byte) (isNew bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.known[name] {
 		return false, nil
 	}
-	if err := durable.WriteFile(filepath.Join(q.dir, name), raw); err != nil {
+	if err := durable.WriteFile(filepath.Join(q.dir, name), content); err != nil {
 		return false, err
 	}
-	q.known[name] = true
-	q.damaged += damaged
-	q.missing += missing
+	q.note(name, content)
 	return true, nil
 }
