@@ -23,9 +23,19 @@ func wellState() *State {
 	return s
 }
 
-func indexed(rows ...lake.Hour) *hours.Index {
-	x := hours.NewIndex(nil)
-	x.Add(rows, noon)
+// indexed is an index of tables that have rows.
+func indexed(t *testing.T, rows ...lake.Hour) *hours.Index {
+	l, err := lake.OpenDir(t.Context(), t.TempDir(), lake.Options{Now: func() time.Time { return noon }})
+	if err == nil {
+		err = l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{To: 1}}, Hours: rows}, 0)
+	}
+	x := hours.NewIndex(l)
+	if err == nil {
+		err = x.Read(t.Context(), noon)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	return x
 }
 
@@ -73,7 +83,7 @@ func TestDatasetsThatNeedSomebody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.set.ID = "shop"
 			s := wellState()
-			view := indexed(c.rows...).View()
+			view := indexed(t, c.rows...).View()
 			defer view.Close()
 			s.Datasets, s.Used = []*dataset.Dataset{&c.set}, uses
 			s.found = *findDatasets(view, s)
@@ -99,7 +109,7 @@ func TestConsentNotRead(t *testing.T) {
 	s := wellState()
 	s.Datasets = []*dataset.Dataset{{ID: "shop"}}
 	look := func(accepted int64, rows ...lake.Hour) string {
-		view := indexed(append(rows, hourRow(0, "shop", hours.KindEvents, "purchase", hours.FieldAccepted, accepted, 0))...).View()
+		view := indexed(t, append(rows, hourRow(0, "shop", hours.KindEvents, "purchase", hours.FieldAccepted, accepted, 0))...).View()
 		defer view.Close()
 		s.found = *findDatasets(view, s)
 		said := ""
@@ -212,7 +222,7 @@ func TestFailingRequests(t *testing.T) {
 			if i == 0 && c.nodes == nil {
 				continue
 			}
-			view := indexed(rows...).View()
+			view := indexed(t, rows...).View()
 			s.found = *findDatasets(view, s)
 			view.Close()
 		}
@@ -248,7 +258,7 @@ func TestSilenceAndDrop(t *testing.T) {
 	} {
 		s := wellState()
 		s.Datasets = []*dataset.Dataset{{ID: "shop"}}
-		view := indexed(c.rows...).View()
+		view := indexed(t, c.rows...).View()
 		s.found = *findDatasets(view, s)
 		view.Close()
 		got := ""

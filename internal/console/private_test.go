@@ -188,8 +188,7 @@ type crowd struct {
 func (c crowd) Datasets() []*dataset.Dataset { return c.list }
 
 // bigIndex is ten thousand datasets with some busy hours. Of campaign-07777 most is rejected.
-func bigIndex(now time.Time) *hours.Index {
-	b := hours.NewIndex(nil)
+func bigIndex(t *testing.T, now time.Time) *hours.Index {
 	r := rand.New(rand.NewPCG(1, 1))
 	end := now.Unix() - now.Unix()%3600
 	var rows []lake.Hour
@@ -213,8 +212,18 @@ func bigIndex(now time.Time) *hours.Index {
 			}
 		}
 	}
-	b.Add(rows, now)
-	return b
+	l, err := lake.OpenDir(t.Context(), t.TempDir(), lake.Options{Now: time.Now})
+	if err == nil {
+		err = l.Commit(t.Context(), lake.Batch{Spans: []lake.Span{{To: 1}}, Hours: rows}, 0)
+	}
+	x := hours.NewIndex(l)
+	if err == nil {
+		err = x.Read(t.Context(), now)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
 }
 
 // Each page of ten thousand datasets takes under 300 ms of processor time, and metrics do. Lists are paged, searched and sorted; the overview has the
@@ -231,7 +240,7 @@ func TestTenThousandDatasets(t *testing.T) {
 		many.list = append(many.list, d)
 	}
 	s.console.s.Registry = many
-	s.console.s.Hours = bigIndex(time.Now())
+	s.console.s.Hours = bigIndex(t, time.Now())
 	h := s.console.Handler()
 	read := func(path string) string {
 		w := httptest.NewRecorder()

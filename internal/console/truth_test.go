@@ -23,6 +23,11 @@ func (s *service) earlier(t *testing.T, ago time.Duration, id string, accepted, 
 	good, bad := row, row
 	good.Kind, good.Name, good.Field, good.Count = hours.KindEvents, "purchase", hours.FieldAccepted, accepted
 	bad.Kind, bad.Name, bad.Field, bad.Count, bad.Value = hours.KindRejections, "INVALID_CURRENCY", "/currency_code", rejected, float64(rejected)
+	s.count(t, accepted, good, bad)
+}
+
+// count puts hours into the tables, and waits until the console has their accepted events.
+func (s *service) count(t *testing.T, accepted int64, rows ...lake.Hour) {
 	const partition = 200
 	from, err := s.lake.Watermarks(t.Context(), partition)
 	if err != nil {
@@ -35,7 +40,7 @@ func (s *service) earlier(t *testing.T, ago time.Duration, id string, accepted, 
 	}
 	before := shown()
 	spans := []lake.Span{{Partition: partition, From: from, To: from.Events + 1}}
-	if err := s.lake.Commit(t.Context(), lake.Batch{Spans: spans, Hours: []lake.Hour{good, bad}}, 0); err != nil {
+	if err := s.lake.Commit(t.Context(), lake.Batch{Spans: spans, Hours: rows}, 0); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the numbers", func() bool { return shown() == before+accepted })
@@ -109,7 +114,7 @@ func TestRestrictedIsOneThing(t *testing.T) {
 	row := func(field string, n int64) lake.Hour {
 		return lake.Hour{Hour: at - at%3600, DatasetID: "shop", Kind: hours.KindEvents, Name: "purchase", Field: field, Count: n}
 	}
-	s.console.s.Hours.Add([]lake.Hour{row(hours.FieldAccepted, 100), row(hours.FieldRestricted, 30), row(hours.FieldSuppressed, 20)}, time.Now())
+	s.count(t, 100, row(hours.FieldAccepted, 100), row(hours.FieldRestricted, 30), row(hours.FieldSuppressed, 20))
 	for _, path := range []string{"/", alarm.DatasetPath("shop")} {
 		if got := figuresOf(s, path); got.Restricted != 30 || got.Suppressed != 20 {
 			t.Errorf("%s: got %+v", path, got)

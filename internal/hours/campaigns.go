@@ -44,7 +44,7 @@ func (x *Index) scanCampaigns(ctx context.Context, id string, w Window, out *cam
 		case to-from == 86400 && summed[day] == print:
 			months[monthOf(day)] = append(months[monthOf(day)], day)
 		default:
-			q := lake.HourQuery{Dataset: id, From: time.Unix(from, 0), To: time.Unix(to, 0)}
+			q := lake.NumberQuery{Dataset: id, From: time.Unix(from, 0), To: time.Unix(to, 0)}
 			if err := whole(x.lake.ScanHours(ctx, q, func(h *lake.Hour) error {
 				if campaign.Is(h.Kind) {
 					out.Add(lake.CampaignSum(h))

@@ -109,7 +109,7 @@ func (d *Dataset) unpacked(alarms bool) iter.Seq[*series] {
 		in := unpacker{b: d.recent}
 		for range in.next() {
 			n := in.next()
-			if in.bad || n >= uint64(len(d.keys.list)) || alarms && !alarmed[d.keys.list[n].kind] {
+			if in.bad || n >= uint64(len(d.keys.list)) || alarms && !alarmed[d.keys.list[n].Kind] {
 				return
 			}
 			s := &series{key: d.keys.list[n]}
@@ -133,7 +133,7 @@ func (d *Dataset) alarmed() iter.Seq[*series] {
 			}
 		}
 		for s := range d.pending {
-			if alarmed[s.key.kind] && !yield(s) {
+			if alarmed[s.key.Kind] && !yield(s) {
 				return
 			}
 		}
@@ -155,22 +155,19 @@ func (d *Dataset) find(kind, name, field string) *series {
 }
 
 // at is the series of a key, which is made if there is none.
-func (d *Dataset) at(kind, name, field string) *series {
+func (d *Dataset) at(k seriesKey) *series {
 	d.filled()
-	if d.before != nil && d.before.next != nil {
-		if s := d.before.next; s.key.field == field && s.key.name == name && s.key.kind == kind {
-			d.before = s
-			return s
-		}
+	if d.before != nil && d.before.next != nil && d.before.next.key == k {
+		d.before = d.before.next
+		return d.before
 	}
-	k := seriesKey{kind, name, field}
 	s := d.series[k]
 	if s == nil && len(d.series) >= seriesMax {
-		k.name = "other" // the fields of a kind are few, its names may be many
+		k.Name = "other" // the fields of a kind are few, its names may be many
 		s = d.series[k]
 	}
 	if s == nil {
-		s = &series{key: seriesKey{keep(k.kind), keep(k.name), keep(k.field)}}
+		s = &series{key: seriesKey{keep(k.Kind), keep(k.Name), keep(k.Field)}}
 		d.series[s.key] = s
 	}
 	if d.before != nil {
@@ -185,7 +182,7 @@ func (d *Dataset) at(kind, name, field string) *series {
 func (d *Dataset) addHour(r *lake.Hour, oldest int64) {
 	hour := int32(r.Hour / 3600)
 	eachNumber(r.Kind, r.Count, r.Value, func(kind string, count int64, value float64) {
-		d.add(d.at(kind, r.Name, r.Field), point{r.Hour, count, hour, hour}, value, r.Hour >= oldest)
+		d.add(d.at(seriesKey{kind, r.Name, r.Field}), point{r.Hour, count, hour, hour}, value, r.Hour >= oldest)
 	})
 }
 
@@ -201,7 +198,7 @@ func (d *Dataset) addPacked(r *lake.Hour, recent int64) {
 			d.last = max(d.last, r.Hour)
 		}
 		if r.Hour >= recent {
-			s := d.at(kind, r.Name, r.Field)
+			s := d.at(k)
 			s.addHours(p)
 			s.addValue(-r.Hour, value)
 		}
@@ -211,7 +208,8 @@ func (d *Dataset) addPacked(r *lake.Hour, recent int64) {
 // addDay counts a row of the table days, as addHour does.
 func (d *Dataset) addDay(r *lake.DaySum) {
 	eachNumber(r.Kind, r.Count, r.Value, func(kind string, count int64, value float64) {
-		d.addDays(d.at(kind, r.Name, r.Field), point{r.Day, count, int32(r.First / 3600), int32(r.Last / 3600)}, value)
+		day := point{r.Day, count, int32(r.First / 3600), int32(r.Last / 3600)}
+		d.addDays(d.at(seriesKey{kind, r.Name, r.Field}), day, value)
 	})
 }
 
@@ -300,7 +298,7 @@ func place(points []point, at int64) (int, bool) {
 func (d *Dataset) merge(o *Dataset, oldest int64) {
 	d.filled()
 	for k, from := range o.filled().series {
-		d.at(k.kind, k.name, k.field).merge(from, oldest)
+		d.at(k).merge(from, oldest)
 	}
 	for i := range o.totals {
 		d.totals[i].merge(&o.totals[i], oldest)

@@ -2,7 +2,6 @@ package hours
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"maps"
@@ -46,7 +45,7 @@ func (x *Index) detail(ctx context.Context, id string, today int32, s stretch) (
 	}
 	x.mu.RLock()
 	p := x.sets[id]
-	large := x.lake != nil && p != nil && p.large
+	large := p != nil && p.large
 	now := x.shown(id, p).filled()
 	x.mu.RUnlock()
 	end := today // the days before it come from the tables
@@ -63,9 +62,6 @@ func (x *Index) detail(ctx context.Context, id string, today int32, s stretch) (
 // Each row is counted once: in the tables, or beside them.
 func (x *Index) stored(ctx context.Context, id string, today, end int32, s stretch) (*Dataset, error) {
 	out := newDataset()
-	if x.lake == nil {
-		return out, nil
-	}
 	err := x.lake.Settled(ctx, func(pending []lake.Hour) error {
 		out = newDataset()
 		past, err := x.past(ctx, id, today, s)
@@ -93,7 +89,7 @@ func (d *Dataset) mergeSince(o *Dataset, from int64) {
 		d.totals[i].addSince(&o.totals[i], from)
 	}
 	for _, s := range o.series {
-		d.at(s.key.kind, s.key.name, s.key.field).addSince(s, from)
+		d.at(s.key).addSince(s, from)
 	}
 }
 
@@ -112,9 +108,6 @@ func (s *series) addSince(o *series, from int64) {
 
 // past is what the tables have of a dataset before today. Nobody changes it.
 func (x *Index) past(ctx context.Context, id string, today int32, s stretch) (*Dataset, error) {
-	if x.lake == nil {
-		return nil, nil
-	}
 	prints, summed, err := x.lake.Prints(ctx)
 	if err != nil {
 		return nil, err
@@ -173,7 +166,7 @@ func (x *Index) readPast(ctx context.Context, id string, days []int32, s stretch
 }
 
 func (x *Index) scanHours(ctx context.Context, id string, from, to int32, out *Dataset) error {
-	return whole(x.lake.ScanHours(ctx, lake.HourQuery{Dataset: id, From: dayTime(from), To: dayTime(to)},
+	return whole(x.lake.ScanHours(ctx, lake.NumberQuery{Dataset: id, From: dayTime(from), To: dayTime(to)},
 		func(h *lake.Hour) error {
 			out.addHour(h, 0)
 			return nil
@@ -182,7 +175,7 @@ func (x *Index) scanHours(ctx context.Context, id string, from, to int32, out *D
 
 // eachDay reads some days of one month, in order.
 func (x *Index) eachDay(ctx context.Context, id string, days []int32, add func(*lake.DaySum)) error {
-	q := lake.DayQuery{Dataset: id, From: dayTime(days[0]), To: dayTime(days[len(days)-1] + 1)}
+	q := lake.NumberQuery{Dataset: id, From: dayTime(days[0]), To: dayTime(days[len(days)-1] + 1)}
 	return whole(x.lake.ScanDays(ctx, q, func(d *lake.DaySum) error {
 		if _, wanted := slices.BinarySearch(days, int32(d.Day/86400)); wanted {
 			add(d)
@@ -212,21 +205,19 @@ type cacheKey struct {
 	s  stretch
 }
 
-// cache keeps what was read of days that are over, the most recently used.
+// cache keeps what was read of days that are over.
 type cache struct {
 	mu    sync.Mutex
-	by    map[cacheKey]*list.Element
-	used  list.List // of *cached, the last used first
+	by    map[cacheKey]cached
 	bytes int
 	slots chan struct{} // of those who read
 }
 
 func newCache() cache {
-	return cache{by: map[cacheKey]*list.Element{}, slots: make(chan struct{}, loadsMax)}
+	return cache{by: map[cacheKey]cached{}, slots: make(chan struct{}, loadsMax)}
 }
 
 type cached struct {
-	key   cacheKey
 	print lake.Print // of the days it was read from
 	d     *Dataset
 	bytes int
@@ -245,33 +236,31 @@ func (c *cache) begin(ctx context.Context) (release func(), err error) {
 func (c *cache) get(key cacheKey, print lake.Print) *Dataset {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.by[key]
-	if e == nil || e.Value.(*cached).print != print {
-		return nil
+	if one := c.by[key]; one.print == print {
+		return one.d
 	}
-	c.used.MoveToFront(e)
-	return e.Value.(*cached).d
+	return nil
 }
 
 // put keeps a dataset, and most bytes of all.
 func (c *cache) put(key cacheKey, print lake.Print, d *Dataset, most int) {
-	n := &cached{key, print, d, d.bytes()}
+	n := cached{print, d, d.bytes()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.by[key]; e != nil {
-		c.remove(e)
-	}
-	c.by[key] = c.used.PushFront(n)
+	c.remove(key)
+	c.by[key] = n
 	c.bytes += n.bytes
-	for c.bytes > most && c.used.Len() > 0 {
-		c.remove(c.used.Back())
+	for other := range c.by { // in no order
+		if c.bytes <= most {
+			break
+		}
+		c.remove(other)
 	}
 }
 
-func (c *cache) remove(e *list.Element) {
-	one := c.used.Remove(e).(*cached)
-	c.bytes -= one.bytes
-	delete(c.by, one.key)
+func (c *cache) remove(key cacheKey) {
+	c.bytes -= c.by[key].bytes
+	delete(c.by, key)
 }
 
 // bytes is about how much memory a dataset takes.

@@ -60,7 +60,7 @@ type Index struct {
 	cache cache
 }
 
-// NewIndex is an empty index of the tables of a lake. Read fills it. Without a lake it has what was added.
+// NewIndex is an empty index of the tables of a lake. Read fills it.
 func NewIndex(l *lake.Lake) *Index {
 	return &Index{lake: l, all: newDataset(), sets: map[string]*packed{}, cache: newCache()}
 }
@@ -74,23 +74,6 @@ func (x *Index) ReadAt() time.Time {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
-}
-
-// Add counts rows. No row may be added twice.
-func (x *Index) Add(rows []lake.Hour, now time.Time) {
-	by := map[string]*Dataset{}
-	for i := range rows {
-		if by[rows[i].DatasetID] == nil {
-			by[rows[i].DatasetID] = newDataset()
-		}
-		by[rows[i].DatasetID].addHour(&rows[i], 0)
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for id, d := range by {
-		x.change(id, d, func(*Dataset) {}, now)
-		x.all.merge(d, now.Add(-hoursKept).Unix())
-	}
 }
 
 // change adds numbers to a dataset that was changed before. The caller holds the lock.

@@ -22,6 +22,14 @@ func hourRow(ago time.Duration, id, kind, name, field string, count int64, value
 	return lake.Hour{Hour: at - at%3600, DatasetID: id, Kind: kind, Name: name, Field: field, Count: count, Value: value}
 }
 
+// indexOf is an index of tables that have rows.
+func indexOf(t *testing.T, rows []lake.Hour) *Index {
+	w := newWorld(t, 1, halfPastNoon)
+	w.commit(rows)
+	w.read()
+	return w.index
+}
+
 // datasetOf is the numbers of rows.
 func datasetOf(rows ...lake.Hour) *Dataset {
 	d := newDataset()
@@ -69,13 +77,12 @@ func TestWindows(t *testing.T) {
 // One dataset with many names does not fill the memory, and its totals stay right.
 func TestDatasetIsBounded(t *testing.T) {
 	d := newDataset()
-	x := NewIndex(nil)
 	var rows []lake.Hour
 	for i := range 3 * seriesMax {
 		rows = append(rows, hourRow(0, "a", KindEvents, fmt.Sprint("type", i), FieldAccepted, 1, 0))
 		d.addHour(&rows[i], 0)
 	}
-	x.Add(rows, halfPastNoon)
+	x := indexOf(t, rows)
 	w := testWindows["day"]
 	if n, sum := len(d.series), d.Totals(w).Accepted; n > seriesMax+1 || sum != 3*seriesMax {
 		t.Errorf("got %d series and %d events", n, sum)
@@ -105,9 +112,12 @@ func TestPack(t *testing.T) {
 	}
 	accepted, rejected := got.RequestsBy(day)
 	wantAccepted, wantRejected := d.RequestsBy(day)
-	if r := got.Requests(day); r.Accepted != 4 || r.Rejected != 2 || len(r.ByCode) != 1 || got.Count(KindWarnings, "W", day) != 3 || len(got.Groups(KindWarnings, day)) != 1 || len(got.recent) == 0 ||
+	if r := got.Requests(day); r.Accepted != 4 || r.Rejected != 2 || len(r.ByCode) != 1 || got.Count(KindWarnings, "W", day) != 3 || len(got.recent) == 0 ||
 		!slices.Equal(accepted, wantAccepted) || !slices.Equal(rejected, wantRejected) {
 		t.Errorf("got requests %+v, %v and %v, want %v and %v of a dataset that stays packed", r, accepted, rejected, wantAccepted, wantRejected)
+	}
+	if g := got.Groups(KindWarnings, day); len(g) != 1 || g[0].Count != 3 {
+		t.Errorf("got warnings %+v, want 3 of one code", g)
 	}
 	if a, b := got.Revenue(day), d.Revenue(day); !slices.Equal(a, b) {
 		t.Errorf("got %+v, want %+v", a, b)

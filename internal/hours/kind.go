@@ -12,10 +12,10 @@ const (
 
 // seriesKey names one number: a kind, and what of that kind. Thousands of datasets have the same names, so they share
 // them.
-type seriesKey struct{ kind, name, field string }
+type seriesKey struct{ Kind, Name, Field string }
 
 // accepted says that the series is one of those that add up to all accepted events, one for each type.
-func (k seriesKey) accepted() bool { return k.kind == KindEvents && k.field == FieldAccepted }
+func (k seriesKey) accepted() bool { return k.Kind == KindEvents && k.Field == FieldAccepted }
 
 // The totals of a dataset, each a series of its own.
 const (
@@ -30,11 +30,11 @@ const (
 // total is the total that a series adds up to, or -1. A rejected event is counted at its first problem alone, so that
 // the numbers add up.
 func (k seriesKey) total() int {
-	if k.kind == kindRejected {
+	if k.Kind == kindRejected {
 		return totalRejected
 	}
-	if k.kind == KindEvents {
-		switch k.field {
+	if k.Kind == KindEvents {
+		switch k.Field {
 		case FieldAccepted:
 			return totalAccepted
 		case FieldLate:

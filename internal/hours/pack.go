@@ -105,7 +105,7 @@ func (k *keys) pack(d *Dataset, week, day int64, most int) *packed {
 }
 
 // shownByName says whether somebody shows the number by its name; of the others the totals are enough.
-func (k seriesKey) shownByName() bool { return k.kind != KindEvents || k.field == FieldAccepted }
+func (k seriesKey) shownByName() bool { return k.Kind != KindEvents || k.Field == FieldAccepted }
 
 // packSeries packs the series of a dataset, or those that alarms look at. These come first: lists of all datasets read
 // no more. It says whether they do not fit.
@@ -114,7 +114,7 @@ func (k *keys) packSeries(d *Dataset, day int64, most int, alarms bool) (packed 
 	for key, s := range d.series {
 		switch {
 		case len(s.hours) == 0 || s.hours[len(s.hours)-1].at < day || !key.shownByName():
-		case alarmed[key.kind]:
+		case alarmed[key.Kind]:
 			list = append(list, s)
 		case !alarms:
 			others = append(others, s)

@@ -1,6 +1,7 @@
 package hours
 
 import (
+	"slices"
 	"unsafe"
 
 	"sluice/internal/campaign"
@@ -23,8 +24,8 @@ func (o *overlay) same(rows []lake.Hour) bool {
 func newOverlay(rows []lake.Hour) overlay {
 	o := overlay{rows: rows, by: map[string][]int32{}}
 	type place struct {
-		hour              int64
-		kind, name, field string
+		hour int64
+		seriesKey
 	}
 	sums := map[place]int{}
 	for i := range rows {
@@ -33,7 +34,7 @@ func newOverlay(rows []lake.Hour) overlay {
 		if campaign.Is(r.Kind) {
 			continue // nobody asks for those of all datasets
 		}
-		p := place{r.Hour, r.Kind, r.Name, r.Field}
+		p := place{r.Hour, seriesKey{r.Kind, r.Name, r.Field}}
 		at, known := sums[p]
 		if !known {
 			at = len(o.all)
@@ -64,12 +65,9 @@ func (x *Index) count(rows []lake.Hour, sign int64, oldest int64) {
 
 // settle ends what pends of a dataset in a day: the table has it. The caller holds the lock.
 func (x *Index) settle(id string, day int32) {
-	left := x.pending.by[id][:0:0]
-	for _, i := range x.pending.by[id] {
-		if int32(x.pending.rows[i].Hour/86400) != day {
-			left = append(left, i)
-		}
-	}
+	left := slices.DeleteFunc(x.pending.by[id], func(i int32) bool {
+		return int32(x.pending.rows[i].Hour/86400) == day
+	})
 	if len(left) == 0 {
 		delete(x.pending.by, id)
 	} else {

@@ -212,7 +212,12 @@ func (x *Index) forget(prints map[int32]lake.Print, newest int32) {
 
 // readMonth reads days of one month for the numbers of all datasets together, and for when each had its last event.
 func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[int32]lake.Print) error {
-	all, last := newDataset(), lastHours{by: map[string]int64{}}
+	all, last := newDataset(), map[string]int64{} // of datasets: the latest hour with an event
+	note := func(id, kind, field string, hour int64) {
+		if (seriesKey{Kind: kind, Field: field}).accepted() && hour > last[id] {
+			last[keep(id)] = hour
+		}
+	}
 	first, end := slices.Min(days), slices.Max(days)+1
 	wanted, some := make([]bool, end-first), false
 	for _, day := range days {
@@ -220,9 +225,9 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 			wanted[day-first], some = true, true
 			continue
 		}
-		err := x.lake.ScanHours(ctx, lake.HourQuery{From: dayTime(day), To: dayTime(day + 1)}, func(h *lake.Hour) error {
+		err := x.lake.ScanHours(ctx, lake.NumberQuery{From: dayTime(day), To: dayTime(day + 1)}, func(h *lake.Hour) error {
 			all.addHour(h, 1<<62)
-			last.note(h.DatasetID, h.Kind == KindEvents && h.Field == FieldAccepted, h.Hour)
+			note(h.DatasetID, h.Kind, h.Field, h.Hour)
 			return nil
 		})
 		if err := whole(err); err != nil {
@@ -230,10 +235,10 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 		}
 	}
 	if some {
-		err := x.lake.ScanDays(ctx, lake.DayQuery{From: dayTime(first), To: dayTime(end)}, func(d *lake.DaySum) error {
+		err := x.lake.ScanDays(ctx, lake.NumberQuery{From: dayTime(first), To: dayTime(end)}, func(d *lake.DaySum) error {
 			if wanted[int32(d.Day/86400)-first] {
 				all.addDay(d)
-				last.note(d.DatasetID, d.Kind == KindEvents && d.Field == FieldAccepted, d.Last)
+				note(d.DatasetID, d.Kind, d.Field, d.Last)
 			}
 			return nil
 		})
@@ -248,8 +253,7 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 		x.older[day] = prints[day]
 	}
 	x.all.merge(all, 1<<62)
-	last.end()
-	for id, hour := range last.by {
+	for id, hour := range last {
 		p := packed{}
 		if old := x.sets[id]; old != nil {
 			p = *old
@@ -258,30 +262,6 @@ func (x *Index) readMonth(ctx context.Context, days []int32, prints, summed map[
 		x.sets[id] = &p
 	}
 	return nil
-}
-
-// lastHours are the latest hours in which datasets had an event. Most rows are of the same dataset as the one before.
-type lastHours struct {
-	by   map[string]int64
-	id   string
-	hour int64
-}
-
-func (l *lastHours) note(id string, accepted bool, hour int64) {
-	if !accepted {
-		return
-	}
-	if id != l.id {
-		l.end()
-		l.id, l.hour = keep(id), 0
-	}
-	l.hour = max(l.hour, hour)
-}
-
-func (l *lastHours) end() {
-	if l.hour > l.by[l.id] {
-		l.by[l.id] = l.hour
-	}
 }
 
 func dayTime(day int32) time.Time { return time.Unix(int64(day)*86400, 0).UTC() }

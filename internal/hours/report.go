@@ -25,19 +25,19 @@ func (d *Dataset) Reasons(w Window) []Reason {
 	type place struct{ code, field string }
 	by := map[place]*Reason{}
 	for k, s := range d.filled().series {
-		if k.kind != kindRejected && k.kind != kindProblem {
+		if k.Kind != kindRejected && k.Kind != kindProblem {
 			continue
 		}
 		n := s.sum(w)
 		if n == 0 {
 			continue
 		}
-		r := by[place{k.name, k.field}]
+		r := by[place{k.Name, k.Field}]
 		if r == nil {
-			r = &Reason{Code: k.name, Field: k.field}
-			by[place{k.name, k.field}] = r
+			r = &Reason{Code: k.Name, Field: k.Field}
+			by[place{k.Name, k.Field}] = r
 		}
-		if k.kind == kindRejected {
+		if k.Kind == kindRejected {
 			r.Events, r.series = n, s
 			continue
 		}
@@ -143,12 +143,12 @@ func (d *Dataset) Revenue(w Window) []Revenue {
 		n := s.sum(w)
 		switch {
 		case n == 0:
-		case k.kind == KindValue && k.field == TypePurchase:
-			r := at(k.name)
+		case k.Kind == KindValue && k.Field == TypePurchase:
+			r := at(k.Name)
 			r.Purchases += n
 			r.Purchased += s.value(w)
-		case k.kind == KindRefunds:
-			r := at(k.name)
+		case k.Kind == KindRefunds:
+			r := at(k.Name)
 			r.Refunds += n
 			r.Refunded += s.value(w)
 		}

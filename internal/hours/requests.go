@@ -52,7 +52,7 @@ func (d *Dataset) RejectedRequests(code string, w Window) (requests, onset int64
 
 // acceptedRequest says that the series is one of those that add up to all accepted requests.
 func (k seriesKey) acceptedRequest() bool {
-	return k.kind == KindSubmissions || k.kind == KindRequests && k.field == FieldReplayed
+	return k.Kind == KindSubmissions || k.Kind == KindRequests && k.Field == FieldReplayed
 }
 
-func (k seriesKey) rejectedRequest() bool { return k.kind == KindRequests && k.field == FieldRejected }
+func (k seriesKey) rejectedRequest() bool { return k.Kind == KindRequests && k.Field == FieldRejected }

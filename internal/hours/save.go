@@ -25,14 +25,10 @@ type saved struct {
 	Version int
 	Files   map[int32][]string   // of the hours, by day, that it was made from
 	Older   map[int32]lake.Print // the days before them that All has
-	Keys    []savedKey
+	Keys    []seriesKey
 	All     savedDataset
 	Sets    int
 }
-
-type savedKey struct{ Kind, Name, Field string }
-
-func (k savedKey) key() seriesKey { return seriesKey{keep(k.Kind), keep(k.Name), keep(k.Field)} }
 
 type savedSet struct {
 	ID             string
@@ -44,7 +40,7 @@ type savedSet struct {
 // savedDataset is all that a dataset has.
 type savedDataset struct {
 	Last   int64
-	Keys   []savedKey // of the series, in the order in which they follow the totals
+	Keys   []seriesKey // of the series, in the order in which they follow the totals
 	Packed []byte
 }
 
@@ -88,10 +84,8 @@ func (x *Index) saved() (*saved, []savedSet) {
 	x.pend(overlay{}, 0)
 	defer x.pend(pending, 0)
 	head := &saved{
-		Version: savedVersion, Files: x.follower.Files(), Older: x.older, All: saveDataset(x.all),
-	}
-	for _, k := range x.keys.list {
-		head.Keys = append(head.Keys, savedKey{k.kind, k.name, k.field})
+		Version: savedVersion, Files: x.follower.Files(), Older: x.older, Keys: slices.Clone(x.keys.list),
+		All: saveDataset(x.all),
 	}
 	sets := make([]savedSet, 0, len(x.sets))
 	for id, p := range x.sets {
@@ -138,7 +132,7 @@ func (x *Index) begin(count uint64, head *saved, sets []savedSet) {
 	x.follower.Resume(head.Files)
 	x.older, x.all = head.Older, head.All.dataset()
 	for _, k := range head.Keys {
-		x.keys.of(k.key())
+		x.keys.of(k)
 	}
 	for _, s := range sets {
 		x.sets[s.ID] = &packed{last: s.Last, totals: s.Totals, recent: s.Recent, large: s.Large}
@@ -215,7 +209,7 @@ func saveDataset(d *Dataset) savedDataset {
 		put(&d.totals[i])
 	}
 	for key, s := range d.series {
-		out.Keys = append(out.Keys, savedKey{key.kind, key.name, key.field})
+		out.Keys = append(out.Keys, key)
 		put(s)
 	}
 	out.Packed = p.b
@@ -234,7 +228,7 @@ func (s *savedDataset) dataset() *Dataset {
 		get(&d.totals[i])
 	}
 	for _, k := range s.Keys {
-		one := &series{key: k.key()}
+		one := &series{key: k}
 		get(one)
 		d.series[one.key] = one
 	}

@@ -77,7 +77,7 @@ func TestWarningsInHours(t *testing.T) {
 // Requests that made no submission are counted by the code of their answer, and those that were answered again beside the
 // submissions.
 func TestRequestsInHours(t *testing.T) {
-	tally, x := Tally{}, NewIndex(nil)
+	var tally Tally
 	at := func(kind submission.Kind, requests ...submission.Requests) {
 		tally.Add(&submission.Submission{ReceivedAt: halfPastNoon.Unix(), DatasetID: "shop", Kind: kind, Requests: requests})
 	}
@@ -85,8 +85,7 @@ func TestRequestsInHours(t *testing.T) {
 	at(submission.Batch)
 	at(submission.Rejected, submission.Requests{Code: event.MalformedJSON, Count: 5}, submission.Requests{Count: 3})
 	at(submission.Rejected, submission.Requests{Code: event.DatasetForbidden, Count: 7}, submission.Requests{Code: event.MalformedJSON, Count: 1})
-	x.Add(Hours(&tally), halfPastNoon)
-	view := x.View()
+	view := indexOf(t, Hours(&tally)).View()
 	defer view.Close()
 	w := NewWindow(time.Hour, 24, halfPastNoon)
 	got := view.Dataset("shop").Requests(w)

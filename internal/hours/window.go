@@ -137,11 +137,7 @@ func (g *Group) AddTo(out []int64, w Window) {
 
 // Groups are the names of a kind with their counts in the window, the largest first.
 func (d *Dataset) Groups(kind string, w Window) []Group {
-	of := func(k seriesKey) bool { return k.kind == kind }
-	if alarmed[kind] {
-		return groups(d.alarmed(), w, of)
-	}
-	return groups(maps.Values(d.filled().series), w, of)
+	return groups(maps.Values(d.filled().series), w, func(k seriesKey) bool { return k.Kind == kind })
 }
 
 // Types are the types of the accepted events in the window, the largest first.
@@ -161,10 +157,10 @@ func groups(all iter.Seq[*series], w Window, chosen func(seriesKey) bool) []Grou
 		if n == 0 {
 			continue
 		}
-		if by[k.name] == nil {
-			by[k.name] = &Group{Name: k.name}
+		if by[k.Name] == nil {
+			by[k.Name] = &Group{Name: k.Name}
 		}
-		g := by[k.name]
+		g := by[k.Name]
 		g.Count, g.Value, g.series = g.Count+n, g.Value+s.value(w), append(g.series, s)
 	}
 	out := make([]Group, 0, len(by))

@@ -112,10 +112,10 @@ func (l *Lake) Contents(ctx context.Context, dataset string, before time.Time) (
 			})
 		},
 		func() error {
-			return l.ScanHours(ctx, HourQuery{Dataset: dataset, To: before}, func(*Hour) error { out.Numbers++; return nil })
+			return l.ScanHours(ctx, NumberQuery{Dataset: dataset, To: before}, func(*Hour) error { out.Numbers++; return nil })
 		},
 		func() error {
-			return l.ScanDays(ctx, DayQuery{Dataset: dataset, To: before}, func(*DaySum) error { out.Numbers++; return nil })
+			return l.ScanDays(ctx, NumberQuery{Dataset: dataset, To: before}, func(*DaySum) error { out.Numbers++; return nil })
 		},
 	} {
 		if err := scan(); errors.Is(err, ErrDamaged) {

@@ -221,14 +221,8 @@ func CampaignSum(h *Hour) campaign.Sum {
 	}
 }
 
-// DayQuery chooses sums by day. A zero member does not restrict.
-type DayQuery struct {
-	Dataset  string
-	From, To time.Time // days that begin at From or later, before To
-}
-
 // ScanDays hands the chosen sums to yield, valid until it returns. Its error ends the scan.
-func (l *Lake) ScanDays(ctx context.Context, q DayQuery, yield func(*DaySum) error) error {
+func (l *Lake) ScanDays(ctx context.Context, q NumberQuery, yield func(*DaySum) error) error {
 	out := iceberg.Query[DaySum]{From: q.From, To: q.To, Conditions: ofDataset(q.Dataset, dayDataset)}
 	return l.days.Scan(ctx, out, each(ctx, yield))
 }

@@ -46,7 +46,7 @@ func plainSums(rows []Hour, end int64) map[sumKey]sumOf {
 func storedSums(t *testing.T, l *Lake) map[sumKey]sumOf {
 	t.Helper()
 	out := map[sumKey]sumOf{}
-	err := l.ScanDays(t.Context(), DayQuery{}, func(d *DaySum) error {
+	err := l.ScanDays(t.Context(), NumberQuery{}, func(d *DaySum) error {
 		k := sumKey{d.Day, d.DatasetID, d.Kind, d.Name, d.Field}
 		if _, twice := out[k]; twice {
 			return fmt.Errorf("%+v is there twice", k)

@@ -74,18 +74,16 @@ func addHours(a, b *Hour) bool {
 	return true
 }
 
-// HourQuery chooses hours. A zero member does not restrict.
-type HourQuery struct {
+// NumberQuery chooses hours, or days. A zero member does not restrict.
+type NumberQuery struct {
 	Dataset  string
-	Kind     string
-	From, To time.Time // hours that begin at From or later, before To
+	From, To time.Time // those that begin at From or later, before To
 }
 
 // ScanHours hands the chosen numbers to yield, valid until it returns. Several may agree in everything but
 // Count and Value: they are to be added up. An error of yield ends the scan.
-func (l *Lake) ScanHours(ctx context.Context, q HourQuery, yield func(*Hour) error) error {
+func (l *Lake) ScanHours(ctx context.Context, q NumberQuery, yield func(*Hour) error) error {
 	out := iceberg.Query[Hour]{From: q.From, To: q.To, Conditions: ofDataset(q.Dataset, hourDataset)}
-	out.Conditions = equals(out.Conditions, "kind", q.Kind, func(r *Hour) string { return r.Kind }, false)
 	return l.hours.Scan(ctx, out, each(ctx, yield))
 }
 

@@ -170,7 +170,7 @@ func TestABatchCountsOnce(t *testing.T) {
 	}
 	same(t, collect(t, l, Query{}), rows)
 	count := int64(0)
-	err := l.ScanHours(t.Context(), HourQuery{}, func(h *Hour) error { count += h.Count; return nil })
+	err := l.ScanHours(t.Context(), NumberQuery{}, func(h *Hour) error { count += h.Count; return nil })
 	if err != nil || count != 1 {
 		t.Errorf("got %d, %v, want one hour", count, err)
 	}

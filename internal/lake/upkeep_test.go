@@ -138,7 +138,7 @@ func TestHoursAreAddedUp(t *testing.T) {
 	now = noon.Add(48 * time.Hour)
 	compactAll(t, l)
 	var got []Hour
-	err := l.ScanHours(t.Context(), HourQuery{}, func(h *Hour) error { got = append(got, *h); return nil })
+	err := l.ScanHours(t.Context(), NumberQuery{}, func(h *Hour) error { got = append(got, *h); return nil })
 	want := []Hour{{hour, "a", "events", "purchase", "accepted", 40, 10}, {hour, "b", "events", "lead", "accepted", 20, 0}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)

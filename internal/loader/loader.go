@@ -73,7 +73,7 @@ type Loader struct {
 	o          Options
 	quarantine *quarantine
 
-	outdated          atomic.Pointer[string] // what this program is too old for; nil is as it should be
+	outdated          atomic.Pointer[string]                  // what this program is too old for; nil is as it should be
 	endLead           atomic.Pointer[context.CancelCauseFunc] // ends the work of the committer; nil: this process is not it
 	commits, failures atomic.Int64
 	complaints        complaints

@@ -171,7 +171,7 @@ func check(t *testing.T, l *lake.Lake, sent []*submission.Submission) {
 		t.Errorf("got %d rejected events, %v, want %d", got, err, rejected)
 	}
 	accepted, byCampaign, sum := int64(0), int64(0), 0.0
-	if err := l.ScanHours(t.Context(), lake.HourQuery{}, func(h *lake.Hour) error {
+	if err := l.ScanHours(t.Context(), lake.NumberQuery{}, func(h *lake.Hour) error {
 		if h.Kind == hours.KindEvents && h.Field == hours.FieldAccepted {
 			accepted += h.Count
 		}

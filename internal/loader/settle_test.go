@@ -97,8 +97,8 @@ func accepted(x *hours.Index) int64 {
 
 func inTable(t *testing.T, l *lake.Lake) (n int64) {
 	t.Helper()
-	err := l.ScanHours(t.Context(), lake.HourQuery{Kind: hours.KindEvents}, func(h *lake.Hour) error {
-		if h.Field == hours.FieldAccepted {
+	err := l.ScanHours(t.Context(), lake.NumberQuery{}, func(h *lake.Hour) error {
+		if h.Kind == hours.KindEvents && h.Field == hours.FieldAccepted {
 			n += h.Count
 		}
 		return nil

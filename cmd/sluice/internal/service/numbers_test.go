@@ -23,10 +23,11 @@ func (everyKey) Authenticate(id string) (*dataset.Dataset, string, error) {
 	return &dataset.Dataset{ID: id, Keys: []dataset.KeyInfo{{ID: "key"}}}, "key", nil
 }
 
-// What it costs when 1,000 busy datasets ask for their numbers every minute: under 1 % of one core.
+// What it costs when 1,000 busy datasets ask every minute for the numbers that are in memory: under 1 % of one core. TestMany has
+// those that are read from files.
 func BenchmarkNumbers(b *testing.B) {
 	now := time.Now()
-	s := &Service{hours: busyIndex(now, 1000)}
+	s := &Service{hours: busyIndex(b, now, 1000)}
 	handler := &api.Server{
 		Keys: everyKey{}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Numbers: func(ctx context.Context, id string, w api.NumbersWindow, now time.Time) (api.Numbers, error) {
@@ -35,7 +36,7 @@ func BenchmarkNumbers(b *testing.B) {
 	}
 	h := httptest.NewServer(handler)
 	defer h.Close()
-	for _, window := range []string{"1h", "24h", "7d", "30d"} {
+	for _, window := range []string{"1h", "24h"} {
 		b.Run(window, func(b *testing.B) {
 			before, n := processorTime(b), 0
 			for b.Loop() {
@@ -69,16 +70,19 @@ func processorTime(b testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// busyIndex has datasets with events in every hour of a week, of the types and with the problems that real ones have.
-func busyIndex(now time.Time, datasets int) *hours.Index {
-	x := hours.NewIndex(nil)
+// busyIndex has datasets with events in every hour of two days, of the types and with the problems that real ones have.
+func busyIndex(b *testing.B, now time.Time, datasets int) *hours.Index {
+	l, err := lake.OpenDir(b.Context(), b.TempDir(), lake.Options{Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var rows []lake.Hour
 	end := now.Unix() - now.Unix()%3600
 	for d := range datasets {
-		var rows []lake.Hour
 		put := func(hour int64, kind, name, field string, count int64) {
 			rows = append(rows, lake.Hour{Hour: hour, DatasetID: fmt.Sprintf("campaign-%04d", d), Kind: kind, Name: name, Field: field, Count: count, Value: 1})
 		}
-		for h := end - 167*3600; h <= end; h += 3600 {
+		for h := end - 47*3600; h <= end; h += 3600 {
 			for _, name := range []string{"page_view", "viewed_item", "add_to_cart", "purchase", "search"} {
 				for _, field := range []string{hours.FieldAccepted, hours.FieldLate, hours.FieldRestricted} {
 					put(h, hours.KindEvents, name, field, 100)
@@ -91,7 +95,13 @@ func busyIndex(now time.Time, datasets int) *hours.Index {
 				put(h, hours.KindRejections, name, "/event_type", 5)
 			}
 		}
-		x.Add(rows, now)
+	}
+	if err := l.Commit(b.Context(), lake.Batch{Spans: []lake.Span{{To: 1}}, Hours: rows}, 0); err != nil {
+		b.Fatal(err)
+	}
+	x := hours.NewIndex(l)
+	if err := x.Read(b.Context(), now); err != nil {
+		b.Fatal(err)
 	}
 	return x
 }
