@@ -48,8 +48,11 @@ type point struct {
 
 func newDataset() *Dataset { return &Dataset{series: map[seriesKey]*series{}} }
 
-// filled is the dataset with all that it has.
+// filled is the dataset with all that it has. One that has nothing packed is not written to: several may read it.
 func (d *Dataset) filled() *Dataset {
+	if d.packed == nil && d.recent == nil && d.pends == nil {
+		return d
+	}
 	if d.packed != nil {
 		in := unpacker{b: d.packed}
 		d.packed = nil
