@@ -172,16 +172,7 @@ func (l *Lake) narrow(ctx context.Context, before map[string]int64) (rows int64,
 	}
 	c := func(dataset string, unix int64) bool { return unix < before[dataset] }
 	ids := slices.Sorted(maps.Keys(before))
-	known := map[[2]int64]string{}
-	which := func(from, to time.Time) string {
-		at := [2]int64{from.Unix(), to.Unix()}
-		text, ok := known[at]
-		if !ok {
-			text = choice(ids, before, at)
-			known[at] = text
-		}
-		return text
-	}
+	which := func(from, to time.Time) string { return choice(ids, before, from.Unix(), to.Unix()) }
 	for _, table := range []func() (int64, error){
 		func() (int64, error) { return l.events.Narrow(ctx, chosenIn(eventSchema, eventDataset, c), which) },
 		func() (int64, error) {
@@ -200,12 +191,12 @@ func (l *Lake) narrow(ctx context.Context, before map[string]int64) (rows int64,
 }
 
 // choice tells what narrow drops of some days from what it dropped of them before.
-func choice(ids []string, before map[string]int64, at [2]int64) string {
+func choice(ids []string, before map[string]int64, from, to int64) string {
 	h, some := fnv.New64a(), false
 	for _, id := range ids {
-		if before[id] > at[0] {
+		if before[id] > from {
 			some = true
-			fmt.Fprintln(h, id, min(before[id], at[1]))
+			fmt.Fprintln(h, id, min(before[id], to))
 		}
 	}
 	if !some {
