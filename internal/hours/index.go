@@ -7,7 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +55,6 @@ type Index struct {
 	pending overlay
 	pruned  int64 // in which hour
 
-	round uint32 // of reading a day
 	cache cache
 }
 
@@ -74,21 +72,6 @@ func (x *Index) ReadAt() time.Time {
 		return time.Unix(0, at)
 	}
 	return time.Time{}
-}
-
-// change adds numbers to a dataset that was changed before. The caller holds the lock.
-func (x *Index) change(id string, add *Dataset, before func(*Dataset), now time.Time) {
-	was, d := x.sets[id], add
-	if was != nil {
-		d = x.keys.unpack(was)
-		before(d)
-		d.merge(add, 0)
-	} else {
-		id = strings.Clone(id)
-	}
-	p := x.pack(d, was, now)
-	p.round = x.round
-	x.sets[id] = p
 }
 
 // pack packs a dataset that was another before. One that was large stays so: memory does not have all of its last day.
@@ -118,9 +101,7 @@ func (x *Index) Prune(now time.Time) {
 			delete(x.sets, id)
 			continue
 		}
-		round := p.round
 		x.sets[id] = x.pack(x.keys.unpack(p), p, now)
-		x.sets[id].round = round
 	}
 }
 

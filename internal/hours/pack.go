@@ -13,7 +13,6 @@ type packed struct {
 	totals []byte // all five
 	recent []byte // how many series there are; of each the number of its key, and its hours
 	large  bool   // recent does not fit: only what alarms look at is there
-	round  uint32 // in which reading of a day it was read last
 }
 
 // keys numbers the names of series. Datasets share them.

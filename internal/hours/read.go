@@ -61,8 +61,9 @@ const lockFor = 64
 // readDay takes what is new of a day. A dataset changes at once, from what it was to what the table says, and so do all
 // together at the end.
 func (x *Index) readDay(d lake.HourDay, pending []lake.Hour, now time.Time) error {
-	r := dayReader{x: x, day: d.Day, anew: d.Anew, now: now, recent: recentFrom(now), all: newDataset()}
-	x.round++
+	r := dayReader{
+		x: x, day: d.Day, anew: d.Anew, now: now, recent: recentFrom(now), all: newDataset(), read: map[string]bool{},
+	}
 	if err := d.Each(r.row); err != nil {
 		return err
 	}
@@ -94,7 +95,8 @@ type dayReader struct {
 	id     string
 	one    *Dataset // that of id
 	all    *Dataset
-	done   []readSet // not yet in the index
+	read   map[string]bool // the datasets of the day
+	done   []readSet       // those not yet in the index
 }
 
 type readSet struct {
@@ -117,6 +119,7 @@ func (r *dayReader) end() {
 	if r.one == nil {
 		return
 	}
+	r.read[r.id] = true
 	if r.done = append(r.done, readSet{r.id, r.one}); len(r.done) == lockFor {
 		r.flush()
 	}
@@ -127,25 +130,32 @@ func (r *dayReader) flush() {
 	r.x.mu.Lock()
 	defer r.x.mu.Unlock()
 	for _, s := range r.done {
-		r.x.change(s.id, s.d, r.before, r.now)
+		r.change(s.id, s.d)
 		r.x.settle(s.id, r.day)
 	}
 	r.done = r.done[:0]
 }
 
-func (r *dayReader) before(d *Dataset) {
-	if r.anew {
-		d.drop(int64(r.day) * 86400)
+// change adds numbers to a dataset, in the place of those of the day if it is read anew. The caller holds the lock.
+func (r *dayReader) change(id string, add *Dataset) {
+	was, d := r.x.sets[id], add
+	if was != nil {
+		d = r.x.keys.unpack(was)
+		if r.anew {
+			d.drop(int64(r.day) * 86400)
+		}
+		d.merge(add, 0)
 	}
+	r.x.sets[id] = r.x.pack(d, was, r.now)
 }
 
 // dropOthers takes the day from the datasets that have nothing in it any more.
 func (r *dayReader) dropOthers() {
 	r.x.mu.Lock()
 	defer r.x.mu.Unlock()
-	for id, p := range r.x.sets {
-		if p.round != r.x.round {
-			r.x.change(id, newDataset(), r.before, r.now)
+	for id := range r.x.sets {
+		if !r.read[id] {
+			r.change(id, newDataset())
 		}
 	}
 }
@@ -153,19 +163,17 @@ func (r *dayReader) dropOthers() {
 // readOlder brings the numbers of all datasets together up to the days that are not followed any more, the newest
 // first.
 func (x *Index) readOlder(ctx context.Context, now time.Time) error {
-	known := map[int32]lake.Print{} // those that the follower has read, which will be older one day
-	for day, names := range x.follower.Files() {
-		known[day] = lake.PrintOf(names)
+	if x.older == nil {
+		x.older = map[int32]lake.Print{}
+	}
+	for day, names := range x.follower.Files() { // these will be older one day
+		x.older[day] = lake.PrintOf(names)
 	}
 	prints, summed, err := x.lake.Prints(ctx)
 	if err != nil {
 		return err
 	}
 	oldest, newest := int32(now.Add(-daysKept).Unix()/86400), int32(now.Add(-hoursKept).Unix()/86400)
-	if x.older == nil {
-		x.older = map[int32]lake.Print{}
-	}
-	maps.Copy(x.older, known)
 	maps.DeleteFunc(x.older, func(day int32, _ lake.Print) bool { return day < oldest })
 	x.forget(prints, newest)
 	months := map[int32][]int32{} // by some number of the month
