@@ -91,7 +91,6 @@ func (t *Totals) Add(o Totals) {
 	t.Suppressed += o.Suppressed
 }
 
-// at is one of the totals.
 func (t *Totals) at(total int) *int64 {
 	return [totalCount]*int64{&t.Accepted, &t.Rejected, &t.Late, &t.Restricted, &t.Suppressed}[total]
 }

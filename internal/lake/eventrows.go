@@ -70,9 +70,8 @@ func (e *EventRows) number(dataset string) uint32 {
 	return n
 }
 
-// sort returns the places of the rows in the order of the table: dataset, event time, event id. It sorts by digits of
-// the first two, which costs a fraction of comparing, and then what has the same time by id; events come nearly in the
-// order of their ids.
+// sort returns the places of the rows in the order of the table. It sorts by digits of dataset and time, which costs a
+// fraction of comparing, and then by id, nearly in the order of which events come.
 func (e *EventRows) sort(ctx context.Context, job *throttle.Job) ([]int32, error) {
 	e.rank()
 	sorted := make([]int32, len(e.keys))
@@ -110,7 +109,6 @@ func (e *EventRows) sort(ctx context.Context, job *throttle.Job) ([]int32, error
 	return sorted, nil
 }
 
-// rank gives keys the rank of their dataset.
 func (e *EventRows) rank() {
 	ranks := make([]uint32, len(e.names))
 	for rank, name := range slices.Sorted(slices.Values(e.names)) {

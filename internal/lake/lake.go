@@ -118,8 +118,7 @@ func New(o Options) *Lake {
 	return l
 }
 
-// Open opens the tables, or makes them, unless the store is open to be read only. After an error it can be called
-// again.
+// Open opens the tables, or makes them unless the store is read only. After an error it can be called again.
 func (l *Lake) Open(ctx context.Context) error {
 	for _, t := range l.tables() {
 		if err := t.Open(ctx); err != nil {
@@ -182,9 +181,8 @@ type Commit = iceberg.Commit
 // Commits returns the commits to the table of events whose snapshots are kept, after a sequence number, oldest first.
 func (l *Lake) Commits(after int64) []Commit { return l.events.Commits(after) }
 
-// Files lists where the Parquet files of a table lie that its newest snapshot holds, for a program that reads Parquet
-// but not Iceberg. They stay for the retention of snapshots after they were replaced. A name that is none of TableNames
-// is ErrNotFound.
+// Files lists the Parquet files of the newest snapshot of a table, for a program that reads no Iceberg. They stay for
+// the retention of snapshots after they were replaced. A name that is none of TableNames is ErrNotFound.
 func (l *Lake) Files(ctx context.Context, table string) ([]string, error) {
 	for _, t := range l.tables() {
 		if t.Stats().Name == table {

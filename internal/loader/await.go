@@ -34,10 +34,9 @@ type ends interface {
 // what it had not read when it was asked needs another. Arbitrary.
 const flushEvery = time.Second
 
-// Await returns when the lake has everything that the stream held when it was called: what comes after that is not
-// waited for. Either work does the loading, and commits the counts when it ends, or flush asks the loader elsewhere to
-// commit, whose next turn may be minutes away. With counts Await waits for those, too. Without progress of any
-// partition for awaitWithin it returns ErrNotLoaded.
+// Await returns when the lake has everything that the stream held when it was called, with counts or without. Either
+// work does the loading, and commits the counts when it ends, or flush asks the loader elsewhere to commit, whose next
+// turn may be minutes away. Then without progress of any partition for awaitWithin it returns ErrNotLoaded.
 func Await(ctx context.Context, s ends, l watermarks, work func(context.Context) error,
 	flush func(context.Context), counts bool,
 ) error {
@@ -84,8 +83,7 @@ func Await(ctx context.Context, s ends, l watermarks, work func(context.Context)
 	}
 }
 
-// look removes the goals that are reached, with counts or without, and says whether any partition has moved on since
-// the last look.
+// look removes the goals that are reached, and says whether any partition has moved on since the last look.
 func look(
 	ctx context.Context, l watermarks, goals, reached map[uint8]uint64, counts bool,
 ) (moved bool, err error) {

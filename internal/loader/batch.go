@@ -86,10 +86,9 @@ func (b *batch) full(beside bool) bool {
 	return b.rows >= rows || b.size >= size
 }
 
-// add takes a frame in. What cannot be read goes into quarantine and does not stop what follows; an error comes only
-// from keeping it, for then the frame must come again, and for what a later version has written. Gaps and damage among
-// frames whose events are stored are of no interest: the stream may have dropped them by age since, or have come back
-// from a backup without them.
+// add takes a frame in. What cannot be read goes into quarantine; an error comes only from keeping it, for then the
+// frame must come again, and for what a later version has written. Gaps and damage among frames whose events are stored
+// are of no interest: the stream may have dropped them by age, or come back from a backup without them.
 func (b *batch) add(in arrival) error {
 	a, p, f := in.of, in.of.p, &in.frame
 	if err := checkVersion(f); err != nil {

@@ -15,9 +15,8 @@ import (
 // was opened for the stream.
 //
 // Tables that belong to the stream tell it how far they are: a stream that came back without its newest frames must not
-// give their numbers out again. Tables that belong to another one, or have lost their watermarks, are adopted if the
-// stream is empty: then nothing in it can be in the tables. Else Bind does nothing and returns nil, and the loader does
-// not load: see Stopped.
+// give their numbers out again. Others, and those without watermarks, are adopted if the stream is empty. Else Bind
+// returns nil, and the loader does not load: see Stopped.
 //
 // Order of an adoption: the stream gives up the numbers that the tables have used, then the tables take its name. A
 // crash in between leaves an empty stream, and the next call does the rest. Numbers go on, so a submission id and a
@@ -49,8 +48,8 @@ func Bind(ctx context.Context, s *stream.Stream, l *lake.Lake, log *slog.Logger)
 	return nil
 }
 
-// tellBehind says what is missing if a stream came back older than the tables, as from a backup. It says so once: when
-// the stream is written to, its numbers go on after those of the tables.
+// tellBehind says what is missing if a stream came back older than the tables. It says so once: when the stream is
+// written to, its numbers go on after those of the tables.
 func tellBehind(log *slog.Logger, partition int, last uint64, marks lake.Watermarks) {
 	if last >= marks.Events {
 		return

@@ -19,12 +19,11 @@ import (
 //	empty ─first frame─▶ filling ─Age has passed─▶ old ─no commit under way─┐
 //	                        └──────────────── full ────────────────────────┴▶ decoded ─▶ flight ─▶ committed
 //
-// Frames arrive while a commit is under way only if the last batch began behind a backlog. Then the next batch fills to
-// half, is decoded, and waits for the commit. Else frames wait in the engine meanwhile: two batches take more memory.
+// Frames arrive while a commit is under way only if the last batch began behind a backlog: two batches take more
+// memory. Then the next batch fills to half, is decoded, and waits for the commit.
 //
-// Events are committed every Age. Rejections and hours follow every Settle, from memory: a crash loses nothing, for
-// their tables have watermarks of their own, and the next loader reads the frames again that they lack. So counts go
-// this way, and a flush, too many rejections or the end make them due at once:
+// Events are committed every Age. Rejections and hours follow every Settle, from memory: after a crash the next loader
+// reads the frames again that their tables lack. A flush, too many rejections or the end make them due at once:
 //
 //	settled ─commit of events alone─▶ waiting ─Settle has passed─▶ due ─commit of everything─▶ settled
 //
@@ -103,8 +102,7 @@ func outlasting(ctx context.Context) (context.Context, func()) {
 	return work, func() { stop(); cancel() }
 }
 
-// collect runs until ctx ends. Then the counts of everything that is committed follow: after a clean stop the tables
-// agree.
+// collect runs until ctx ends. Then the counts of what is committed follow: after a clean stop the tables agree.
 func (l *Loader) collect(ctx context.Context) error {
 	c := &collector{
 		l: l, batch: newBatch(l), due: time.NewTimer(time.Hour), settle: time.NewTimer(time.Hour), stop: ctx.Done(),
@@ -158,8 +156,8 @@ func (l *Loader) collect(ctx context.Context) error {
 // ripe says whether it is time for a commit. Counts that are due come with the batch, if there is one.
 func (c *collector) ripe() bool { return c.batch.old || c.counts == countsDue && c.batch.empty() }
 
-// spacing is how long it is until the next commit may begin: commits begin Age and a fifth of it apart, however many
-// partitions there are. After a pause the first events wait only a fifth of Age for others.
+// spacing is how long it is until the next commit may begin. After a pause the first events wait only a fifth of Age
+// for others.
 func (c *collector) spacing() time.Duration { return time.Until(c.last.Add(c.l.o.Age + c.l.o.Age/5)) }
 
 // answer does what somebody asks for.
@@ -277,8 +275,8 @@ func (c *collector) land(err error) {
 // maxRejections are how many rejections may wait: their memory is bounded. Arbitrary, as many as events.
 const maxRejections = 64_000
 
-// maxNumbers are how many numbers of campaigns may wait, in all datasets, before the counts are written. Until then
-// each commit shows all of them anew. Arbitrary: at most two for each event of a commit, some 16 MB.
+// maxNumbers are how many numbers of campaigns may wait, in all datasets: each commit shows all of them anew.
+// Arbitrary: at most two for each event of a commit, some 16 MB.
 const maxNumbers = 128_000
 
 // assemble makes the batch of the lake, with the counts when they are due.
