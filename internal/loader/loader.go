@@ -74,7 +74,7 @@ type Loader struct {
 	quarantine *quarantine
 
 	outdated          atomic.Pointer[string]                  // what this program is too old for; nil is as it should be
-	endLead           atomic.Pointer[context.CancelCauseFunc] // ends the work of the committer; nil: this process is not it
+	endLead           atomic.Pointer[context.CancelCauseFunc] // ends the work of the committer; nil while it is another
 	commits, failures atomic.Int64
 	complaints        complaints
 	commitTime        atomic.Int64 // nanoseconds that commits took, from the first row that is decoded to the visible ones
