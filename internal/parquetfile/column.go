@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
 
@@ -20,11 +19,8 @@ type Column[T any] struct {
 
 	// put adds the values of rows to a chunk, with their levels.
 	put func(c *chunk, rows []T)
-	// set puts the values of consecutive rows into them. It copies what it keeps.
-	set func(rows []T, values []parquet.Value)
-	// load does the same with the next values of a page, where they can be taken by their type; nil where they cannot.
-	// Rows may share the texts of a dictionary.
-	load func(rows []T, page *typedPage)
+	// load puts the values at these places into rows: see cursor.take. Rows may share memory for texts.
+	load func(rows []T, places []int32, v *pageValues)
 }
 
 // Type says what the values of a column are.
@@ -139,27 +135,9 @@ func Text[T any](id int, name, encoding string, member func(*T) *string) Column[
 				c.putText(*member(&rows[i]))
 			}
 		},
-		set: func(rows []T, values []parquet.Value) {
-			n := 0
-			for i := range values {
-				n += len(values[i].ByteArray())
-			}
-			var all strings.Builder // one allocation for all of them
-			all.Grow(n)
-			last := ""
-			for i := range values {
-				v := values[i].ByteArray()
-				if last != string(v) {
-					at := all.Len()
-					all.Write(v)
-					last = all.String()[at:]
-				}
-				*member(&rows[i]) = last
-			}
-		},
-		load: func(rows []T, page *typedPage) {
-			for i, n := range page.page.numbers[:len(rows)] {
-				*member(&rows[i]) = page.words[n]
+		load: func(rows []T, places []int32, v *pageValues) {
+			for i, place := range places {
+				*member(&rows[i]) = v.text(place)
 			}
 		},
 	}
@@ -174,9 +152,9 @@ func Enum[T any](id int, name, encoding string, get func(*T) string, set func(*T
 				c.putText(get(&rows[i]))
 			}
 		},
-		set: func(rows []T, values []parquet.Value) {
-			for i := range values {
-				set(&rows[i], string(values[i].ByteArray()))
+		load: func(rows []T, places []int32, v *pageValues) {
+			for i, place := range places {
+				set(&rows[i], v.text(place))
 			}
 		},
 	}
@@ -192,16 +170,15 @@ func Hash[T any](id int, name, encoding string, member func(*T) *string) Column[
 				c.putHash(*member(&rows[i]))
 			}
 		},
-		set: func(rows []T, values []parquet.Value) {
-			all := make([]byte, 0, 2*size*len(values))
-			for i := range values {
-				v := values[i].ByteArray()
-				if len(v) != size {
+		load: func(rows []T, places []int32, v *pageValues) {
+			all := make([]byte, 0, 2*size*len(places))
+			for i, place := range places {
+				if place < 0 {
 					*member(&rows[i]) = ""
 					continue
 				}
 				at := len(all)
-				all = hex.AppendEncode(all, v)
+				all = hex.AppendEncode(all, v.fixed(place, size))
 				*member(&rows[i]) = unsafe.String(&all[at], 2*size) // never written again
 			}
 		},
@@ -218,9 +195,9 @@ func UUID[T any](id int, name, encoding string, member func(*T) *[16]byte) Colum
 				c.putBytes(unsafe.String(&member(&rows[i])[0], 16))
 			}
 		},
-		set: func(rows []T, values []parquet.Value) {
-			for i := range values {
-				copy(member(&rows[i])[:], values[i].ByteArray())
+		load: func(rows []T, places []int32, v *pageValues) {
+			for i, place := range places {
+				copy(member(&rows[i])[:], v.fixed(place, 16))
 			}
 		},
 	}
@@ -231,62 +208,32 @@ const Micro = 1_000_000
 
 // Time is seconds in a row, microseconds in a file.
 func Time[T any](id int, name, encoding string, member func(*T) *int64) Column[T] {
-	c := Int64(id, name, encoding, member)
-	c.Type = TypeTime
-	c.put = func(c *chunk, rows []T) {
-		for i := range rows {
-			c.present()
-			c.putInt(*member(&rows[i]) * Micro)
-		}
-	}
-	c.set = func(rows []T, values []parquet.Value) {
-		for i := range values {
-			*member(&rows[i]) = values[i].Int64() / Micro
-		}
-	}
-	load := c.load
-	c.load = func(rows []T, page *typedPage) {
-		load(rows, page)
-		for i := range rows {
-			*member(&rows[i]) /= Micro
-		}
-	}
-	return c
+	put := func(c *chunk, v int64) { c.putInt(v * Micro) }
+	get := func(v *pageValues, place int32) int64 { return at(v.int64s, place) / Micro }
+	return plain(id, name, encoding, TypeTime, member, put, get)
 }
 
 // Int64 is a number.
 func Int64[T any](id int, name, encoding string, member func(*T) *int64) Column[T] {
-	c := plain(id, name, TypeInt64, member, (*chunk).putInt, (*parquet.Value).Int64)
-	c.encoding = encoding
-	c.load = func(rows []T, page *typedPage) {
-		if page.page.numbers == nil {
-			for i, v := range page.page.int64s[:len(rows)] {
-				*member(&rows[i]) = v
-			}
-			return
-		}
-		for i, n := range page.page.numbers[:len(rows)] {
-			*member(&rows[i]) = page.ints[n]
-		}
-	}
-	return c
+	get := func(v *pageValues, place int32) int64 { return at(v.int64s, place) }
+	return plain(id, name, encoding, TypeInt64, member, (*chunk).putInt, get)
 }
 
 // plain is a column that always has a value, the same one in a file and in a row.
 func plain[T, V any](
-	id int, name string, t Type, member func(*T) *V, put func(*chunk, V), get func(*parquet.Value) V,
+	id int, name, encoding string, t Type, member func(*T) *V, put func(*chunk, V), get func(*pageValues, int32) V,
 ) Column[T] {
 	return Column[T]{
-		Field: Field{ID: id, Name: name, Type: t},
+		Field: Field{ID: id, Name: name, Type: t}, encoding: encoding,
 		put: func(c *chunk, rows []T) {
 			for i := range rows {
 				c.present()
 				put(c, *member(&rows[i]))
 			}
 		},
-		set: func(rows []T, values []parquet.Value) {
-			for i := range values {
-				*member(&rows[i]) = get(&values[i])
+		load: func(rows []T, places []int32, v *pageValues) {
+			for i, place := range places {
+				*member(&rows[i]) = get(v, place)
 			}
 		},
 	}
@@ -295,14 +242,13 @@ func plain[T, V any](
 // Int32 is a number.
 func Int32[T any](id int, name, encoding string, member func(*T) *int32) Column[T] {
 	put := func(c *chunk, v int32) { c.putInt(int64(v)) }
-	c := plain(id, name, TypeInt32, member, put, (*parquet.Value).Int32)
-	c.encoding = encoding
-	return c
+	get := func(v *pageValues, place int32) int32 { return at(v.int32s, place) }
+	return plain(id, name, encoding, TypeInt32, member, put, get)
 }
 
 // Bool is true or false.
 func Bool[T any](id int, name string, member func(*T) *bool) Column[T] {
-	return plain(id, name, TypeBool, member, (*chunk).putBool, (*parquet.Value).Boolean)
+	return plain(id, name, "", TypeBool, member, (*chunk).putBool, (*pageValues).flag)
 }
 
 // Float is a number; has is nil where there always is one, else it says whether there is.
@@ -319,20 +265,12 @@ func Float[T any](id int, name string, member func(*T) *float64, has func(*T) *b
 				c.putFloat(*member(&rows[i]))
 			}
 		},
-		set: func(rows []T, values []parquet.Value) {
-			for i := range values {
-				null := values[i].IsNull()
-				if *member(&rows[i]) = 0; !null {
-					*member(&rows[i]) = values[i].Double()
-				}
+		load: func(rows []T, places []int32, v *pageValues) {
+			for i, place := range places {
+				*member(&rows[i]) = at(v.floats, place)
 				if has != nil {
-					*has(&rows[i]) = !null
+					*has(&rows[i]) = place >= 0
 				}
-			}
-		},
-		load: func(rows []T, page *typedPage) {
-			for i, v := range page.page.floats[:len(rows)] {
-				*member(&rows[i]) = v
 			}
 		},
 	}
@@ -348,19 +286,13 @@ func List[T any](id, element int, name, encoding string, member func(*T) *[]int3
 				c.putList(*member(&rows[i]))
 			}
 		},
-		set: func(rows []T, values []parquet.Value) {
-			numbers := make([]int32, 0, len(values))
-			row, begin := -1, 0
-			for i := range values {
-				if values[i].RepetitionLevel() == 0 {
-					row++
-					begin = len(numbers)
-					*member(&rows[row]) = nil
+		load: func(rows []T, ends []int32, v *pageValues) {
+			begin := int32(0)
+			for i, end := range ends {
+				if *member(&rows[i]) = nil; begin < end {
+					*member(&rows[i]) = v.int32s[begin:end:end]
 				}
-				if !values[i].IsNull() {
-					numbers = append(numbers, values[i].Int32())
-					*member(&rows[row]) = numbers[begin:len(numbers):len(numbers)]
-				}
+				begin = end
 			}
 		},
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
 )
 
 // Input is a file to be read.
@@ -61,9 +60,7 @@ func ReadRows[T any](
 	if err != nil {
 		return ctx.Err()
 	}
-	r := &rowReader[T]{
-		sel: sel, rows: make([]T, readRows), values: make([]parquet.Value, readRows), keep: make([]int, readRows),
-	}
+	r := &rowReader[T]{sel: sel, rows: make([]T, readRows), keep: make([]int, readRows)}
 	for _, g := range file.RowGroups() {
 		if slices.ContainsFunc(sel.Equal, func(e Equal) bool { return !e.may(g) }) {
 			continue
@@ -126,10 +123,9 @@ func (e *Equal) may(g parquet.RowGroup) bool {
 
 // rowReader reads row groups of one file. Every column has a cursor of its own; it follows only to where it is read.
 type rowReader[T any] struct {
-	sel    *Selection[T]
-	rows   []T
-	values []parquet.Value
-	keep   []int // which of rows are wanted
+	sel  *Selection[T]
+	rows []T
+	keep []int // which of rows are wanted
 }
 
 func (r *rowReader[T]) group(g parquet.RowGroup, yield func([]T) error) error {
@@ -209,7 +205,7 @@ func (r *rowReader[T]) exhausted(cursors []*cursor[T], total int64) (err error) 
 		if c.row != total {
 			continue // it was not read to the end
 		}
-		if _, err := c.next(r.values[:1]); !errors.Is(err, io.ErrUnexpectedEOF) || len(c.ahead) > 0 {
+		if c.left > 0 || !errors.Is(c.next(), io.ErrUnexpectedEOF) {
 			return fmt.Errorf("column %s is longer than its row group", c.Name)
 		}
 	}
@@ -219,233 +215,9 @@ func (r *rowReader[T]) exhausted(cursors []*cursor[T], total int64) (err error) 
 func (r *rowReader[T]) fill(cursors []*cursor[T], at int64, rows []T) (err error) {
 	defer recovered(&err)
 	for _, c := range cursors {
-		if err := c.read(at, rows, r.values); err != nil {
+		if err := c.read(at, rows); err != nil {
 			return fmt.Errorf("column %s: %w", c.Name, err)
 		}
 	}
 	return nil
-}
-
-// cursor walks through one column of a row group.
-type cursor[T any] struct {
-	Column[T]
-	chunk parquet.ColumnChunk
-	pages parquet.Pages
-	page  parquet.Page
-	in    parquet.ValueReader // of the page, unless its values are taken by their type
-	typed typedPage           // then
-	row   int64               // of the row group, the next to come
-	ahead []parquet.Value     // of a list: values of the row that begins next
-}
-
-func openCursors[T any](g parquet.RowGroup, columns []Column[T]) (out []*cursor[T], err error) {
-	defer recovered(&err)
-	schema, chunks := g.Schema(), g.ColumnChunks()
-	for _, c := range columns {
-		leaf, ok := schema.Lookup(c.path()...)
-		if !ok {
-			continue // written before there was such a column: it stays empty
-		}
-		chunk := chunks[leaf.ColumnIndex]
-		out = append(out, &cursor[T]{Column: c, chunk: chunk, pages: chunk.Pages()})
-	}
-	return out, nil
-}
-
-func closeCursors[T any](list []*cursor[T]) {
-	for _, c := range list {
-		c.drop()
-		_ = c.pages.Close()
-	}
-}
-
-func (c *cursor[T]) drop() {
-	if c.page != nil {
-		parquet.Release(c.page)
-		c.page, c.in = nil, nil
-	}
-}
-
-// read sets the column's member of rows, the first of which is row at of the group.
-func (c *cursor[T]) read(at int64, rows []T, values []parquet.Value) error {
-	if at != c.row {
-		if err := c.seek(at); err != nil {
-			return err
-		}
-	}
-	c.row += int64(len(rows))
-	if c.Element != 0 {
-		return c.readLists(rows)
-	}
-	for len(rows) > 0 {
-		n, err := c.some(rows, values)
-		if err != nil {
-			return err
-		}
-		rows = rows[n:]
-	}
-	return nil
-}
-
-// some sets some of rows, at least one.
-func (c *cursor[T]) some(rows []T, values []parquet.Value) (int, error) {
-	n, err := c.next(values[:len(rows)])
-	if err != nil {
-		return 0, err
-	}
-	if n > 0 {
-		c.set(rows[:n], values[:n])
-		return n, nil
-	}
-	n = min(c.typed.left, len(rows))
-	c.load(rows[:n], &c.typed)
-	c.typed.pass(n)
-	return n, nil
-}
-
-// open reads the next page if there is none.
-func (c *cursor[T]) open() error {
-	if c.page != nil {
-		return nil
-	}
-	page, err := c.pages.ReadPage()
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return err
-	}
-	c.page = page
-	if c.load == nil || c.Optional || !c.typed.open(page, kinds[c.Type].leaf.physical) {
-		c.in = page.Values()
-	}
-	return nil
-}
-
-// readLists reads values until the row after rows begins, and keeps those for the next call.
-func (c *cursor[T]) readLists(rows []T) error {
-	var all []parquet.Value
-	begun := 0
-	buf := make([]parquet.Value, readRows)
-	for {
-		some := c.ahead
-		c.ahead = nil
-		if len(some) == 0 {
-			n, err := c.next(buf)
-			if errors.Is(err, io.ErrUnexpectedEOF) && begun == len(rows) {
-				break // the end of the group
-			}
-			if err != nil {
-				return err
-			}
-			some = buf[:n]
-		}
-		end := len(some)
-		for i := range some {
-			if some[i].RepetitionLevel() == 0 {
-				if begun == len(rows) {
-					end = i
-					break
-				}
-				begun++
-			}
-		}
-		all = append(all, some[:end]...)
-		if end < len(some) {
-			c.ahead = append([]parquet.Value(nil), some[end:]...)
-			break
-		}
-	}
-	c.set(rows, all)
-	return nil
-}
-
-func (c *cursor[T]) seek(at int64) error {
-	// Without its index a column would be walked from the start of the group.
-	if _, err := c.chunk.OffsetIndex(); err != nil {
-		return err
-	}
-	c.drop()
-	c.row, c.ahead = at, nil
-	return c.pages.SeekToRow(at)
-}
-
-// next reads some values, at least one; none when it comes to a page whose values are taken by their type.
-func (c *cursor[T]) next(values []parquet.Value) (int, error) {
-	for {
-		if err := c.open(); err != nil {
-			return 0, err
-		}
-		if c.in == nil && c.typed.left > 0 {
-			return 0, nil
-		}
-		if c.in != nil {
-			n, err := c.in.ReadValues(values)
-			if err != nil && !errors.Is(err, io.EOF) {
-				return 0, err
-			}
-			if n > 0 {
-				return n, nil
-			}
-		}
-		c.drop()
-	}
-}
-
-// typedPage is a page that has a value for each row, from where it was read to, in the one form that the page has.
-// Numbers of a dictionary stay numbers: each text of a dictionary is made once.
-type typedPage struct {
-	left       int
-	page       pageValues
-	dictionary parquet.Dictionary
-	words      []string // of the dictionary
-	ints       []int64  // of the dictionary
-}
-
-// open begins a page. It says no where the values have to be read one by one.
-func (t *typedPage) open(page parquet.Page, physical format.Type) bool {
-	if page.DefinitionLevels() != nil || page.RepetitionLevels() != nil {
-		return false
-	}
-	of := page.Dictionary()
-	if of == nil && physical == format.ByteArray {
-		return false
-	}
-	t.left = int(page.NumValues())
-	data := page.Data()
-	if of == nil {
-		t.page = viewPlain(data, physical)
-		return true
-	}
-	t.page = pageValues{numbers: data.Int32()}
-	if t.dictionary != of {
-		t.dictionary, t.words, t.ints = of, nil, nil
-		t.translate(viewPlain(of.Page().Data(), physical))
-	}
-	return true
-}
-
-func (t *typedPage) translate(v pageValues) {
-	if v.offsets == nil {
-		t.ints = v.int64s
-		return
-	}
-	all := string(v.data)
-	t.words = make([]string, 0, len(v.offsets))
-	for i, from := range v.offsets[:len(v.offsets)-1] {
-		t.words = append(t.words, all[from:v.offsets[i+1]])
-	}
-}
-
-// pass goes on behind n values.
-func (t *typedPage) pass(n int) {
-	t.left -= n
-	switch {
-	case t.page.numbers != nil:
-		t.page.numbers = t.page.numbers[n:]
-	case t.page.int64s != nil:
-		t.page.int64s = t.page.int64s[n:]
-	default:
-		t.page.floats = t.page.floats[n:]
-	}
 }
