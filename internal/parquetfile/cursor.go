@@ -56,22 +56,24 @@ func (c *cursor[T]) read(at int64, rows []T) error {
 	return nil
 }
 
-// seek goes on to a row of the group.
+// seek goes on to a row of the group. Without an index of pages it walks there.
 func (c *cursor[T]) seek(at int64) error {
 	if at == c.row {
 		return nil
 	}
 	index, err := c.chunk.OffsetIndex()
-	if err != nil {
-		return err
-	}
-	page := sort.Search(index.NumPages(), func(i int) bool { return index.FirstRowIndex(i) > at }) - 1
-	if first := index.FirstRowIndex(page); first > c.row {
-		c.drop()
-		if err := c.pages.SeekToRow(first); err != nil {
-			return err
+	switch {
+	case err == nil:
+		page := sort.Search(index.NumPages(), func(i int) bool { return index.FirstRowIndex(i) > at }) - 1
+		if first := index.FirstRowIndex(page); first > c.row {
+			c.drop()
+			if err := c.pages.SeekToRow(first); err != nil {
+				return err
+			}
+			c.row = first
 		}
-		c.row = first
+	case !errors.Is(err, parquet.ErrMissingOffsetIndex):
+		return err
 	}
 	for c.row < at {
 		if _, _, err := c.take(int(min(at-c.row, readRows))); err != nil {
