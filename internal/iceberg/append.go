@@ -101,19 +101,13 @@ func (t *Table[T]) writeFiles(
 		for n < len(sorted) && rows.days[sorted[n]] == day {
 			n++
 		}
-		w, err := t.createFile(ctx, day, parquetfile.FreshPage, job)
+		made, err := t.makeFile(ctx, day, parquetfile.FreshPage, job, with, func(w *parquetfile.Writer[T]) error {
+			return w.WriteRows(ctx, rows.rows, sorted[:n])
+		})
 		if err != nil {
 			return files, err
 		}
-		if err := w.WriteRows(ctx, rows.rows, sorted[:n]); err != nil {
-			w.file.Abort()
-			return files, err
-		}
-		f, err := w.finish(ctx, with)
-		if err != nil {
-			return files, err
-		}
-		files, sorted = append(files, f), sorted[n:]
+		files, sorted = append(files, made...), sorted[n:]
 	}
 	return files, nil
 }

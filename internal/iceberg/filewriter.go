@@ -9,34 +9,35 @@ import (
 	"sluice/internal/throttle"
 )
 
-// fileWriter writes a file of a table, and learns what a manifest has to say of it.
-type fileWriter[T any] struct {
-	*parquetfile.Writer[T]
-	file   objectstore.Writer
-	listed *dataFile
-}
-
-// createFile starts a file for a day.
-func (t *Table[T]) createFile(ctx context.Context, day int32, page int, job *throttle.Job) (*fileWriter[T], error) {
+// makeFile makes a file of what write writes, for the partition that begins with a day; none if that is no row. It is
+// durable, with others if there are any.
+func (t *Table[T]) makeFile(
+	ctx context.Context, day int32, page int, job *throttle.Job, with *objectstore.Uploads,
+	write func(w *parquetfile.Writer[T]) error,
+) ([]*dataFile, error) {
 	f := &dataFile{name: t.layout.newFileName(day), day: day}
 	out, err := t.store.Create(ctx, f.name)
 	if err != nil {
 		return nil, err
 	}
-	return &fileWriter[T]{t.schema.file.NewWriter(out, page, job), out, f}, nil
-}
-
-// finish makes the file durable, with others if there are any.
-func (w *fileWriter[T]) finish(ctx context.Context, with *objectstore.Uploads) (*dataFile, error) {
+	w := t.schema.file.NewWriter(out, page, job)
+	if err := write(w); err != nil {
+		out.Abort()
+		return nil, err
+	}
 	contents, err := w.Finish(ctx)
+	if err != nil || contents.Rows == 0 {
+		out.Abort()
+	} else {
+		err = with.Do(out.Close)
+	}
 	if err != nil {
-		w.file.Abort()
 		return nil, fmt.Errorf("write file: %w", err)
 	}
-	if err := with.Do(w.file.Close); err != nil {
-		return nil, fmt.Errorf("write file: %w", err)
-	}
-	w.listed.measure(contents)
+	f.measure(contents)
 	w.Close()
-	return w.listed, nil
+	if f.rows == 0 { // an empty file says nothing
+		return nil, nil
+	}
+	return []*dataFile{f}, nil
 }

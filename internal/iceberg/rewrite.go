@@ -90,24 +90,13 @@ func (t *Table[T]) copyGroups(ctx context.Context, files []*dataFile, job *throt
 	if plan == nil || err != nil {
 		return nil, t.blame(ctx, in, err)
 	}
-	w, err := t.createFile(ctx, files[0].day, parquetfile.PackedPage, job)
-	if err != nil {
-		return nil, err
+	made, err = t.makeFile(ctx, files[0].day, parquetfile.PackedPage, job, nil, func(w *parquetfile.Writer[T]) error {
+		return t.blame(ctx, in, w.CopyGroups(ctx, plan))
+	})
+	for _, f := range made {
+		f.unsorted = true
 	}
-	w.listed.unsorted = true
-	if err := w.CopyGroups(ctx, plan); err != nil {
-		w.file.Abort()
-		return nil, t.blame(ctx, in, err)
-	}
-	return oneFile(w.finish(ctx, nil))
-}
-
-// oneFile is a file as a list of files.
-func oneFile(f *dataFile, err error) ([]*dataFile, error) {
-	if err != nil {
-		return nil, err
-	}
-	return []*dataFile{f}, nil
+	return made, err
 }
 
 // largeGroups says whether row groups are large enough to stay as they are: each costs readers a look at every column.
@@ -122,10 +111,6 @@ func largeGroups(files []*dataFile, fileBytes int64) bool {
 
 // groupsPerFile is how many row groups a file of full size may have: 2 MiB each, or 20,000 usual events.
 const groupsPerFile = 96
-
-func anyUnsorted(files []*dataFile) bool {
-	return slices.ContainsFunc(files, func(p *dataFile) bool { return p.unsorted })
-}
 
 // mergeSorted makes one file of sorted ones, by columns where it can. Nothing is committed.
 func (t *Table[T]) mergeSorted(
@@ -154,16 +139,20 @@ func (t *Table[T]) mergeColumns(
 		return nil, t.blame(ctx, in, err)
 	}
 	defer m.Close()
-	w, err := t.createFile(ctx, files[0].day, page, job)
-	if err != nil {
-		return nil, err
+	return t.makeSorted(ctx, files, page, job, func(w *parquetfile.Writer[T]) error {
+		return t.blame(ctx, in, m.Write(ctx, w))
+	})
+}
+
+// makeSorted is makeFile for rows of files. What comes out is as sorted as they are.
+func (t *Table[T]) makeSorted(
+	ctx context.Context, files []*dataFile, page int, job *throttle.Job, write func(w *parquetfile.Writer[T]) error,
+) ([]*dataFile, error) {
+	made, err := t.makeFile(ctx, files[0].day, page, job, nil, write)
+	for _, f := range made {
+		f.unsorted = slices.ContainsFunc(files, func(p *dataFile) bool { return p.unsorted })
 	}
-	if err := m.Write(ctx, w.Writer); err != nil {
-		w.file.Abort()
-		return nil, t.blame(ctx, in, err)
-	}
-	w.listed.unsorted = anyUnsorted(files)
-	return oneFile(w.finish(ctx, nil))
+	return made, err
 }
 
 // mergeRows hands all rows of sorted files to yield, in order, valid until it returns; its error ends the merge.
@@ -181,30 +170,17 @@ func (t *Table[T]) mergeRows(ctx context.Context, files []*dataFile, yield func(
 func (t *Table[T]) rewrite(
 	ctx context.Context, files []*dataFile, page int, drop func(*T) bool, job *throttle.Job,
 ) ([]*dataFile, error) {
-	var w *fileWriter[T]
-	err := t.mergeRows(ctx, files, func(row *T) (err error) {
-		if drop != nil && drop(row) {
-			return nil
-		}
-		if w == nil {
-			if w, err = t.createFile(ctx, files[0].day, page, job); err != nil {
-				return err
-			}
-		}
-		if t.schema.Fold != nil {
-			if last := w.Last(); last != nil && t.schema.Fold(last, row) {
+	return t.makeSorted(ctx, files, page, job, func(w *parquetfile.Writer[T]) error {
+		return t.mergeRows(ctx, files, func(row *T) error {
+			if drop != nil && drop(row) {
 				return nil
 			}
-		}
-		return w.Add(ctx, row)
+			if t.schema.Fold != nil {
+				if last := w.Last(); last != nil && t.schema.Fold(last, row) {
+					return nil
+				}
+			}
+			return w.Add(ctx, row)
+		})
 	})
-	if w == nil {
-		return nil, err
-	}
-	if err != nil {
-		w.file.Abort()
-		return nil, err
-	}
-	w.listed.unsorted = anyUnsorted(files)
-	return oneFile(w.finish(ctx, nil))
 }

@@ -136,22 +136,11 @@ func (t *table) commitSum(ctx context.Context, before, after string, made []*dat
 // says which files it made, also with an error, and which they replace.
 func (t *Table[T]) writeSum(ctx context.Context, s *state, sum Sum[T]) ([]*dataFile, map[string]bool, error) {
 	first := t.layout.partition(sum.Day)
-	w, err := t.createFile(ctx, first, parquetfile.PackedPage, nil)
+	made, err := t.makeFile(ctx, first, parquetfile.PackedPage, nil, nil, func(w *parquetfile.Writer[T]) error {
+		return sum.Rows(func(row *T) error { return w.Add(ctx, row) })
+	})
 	if err != nil {
 		return nil, nil, err
-	}
-	if err := sum.Rows(func(row *T) error { return w.Add(ctx, row) }); err != nil {
-		w.file.Abort()
-		return nil, nil, err
-	}
-	file, err := w.finish(ctx, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	made := []*dataFile{file}
-	if file.rows == 0 { // an empty file says nothing
-		t.discard(ctx, made)
-		made = nil
 	}
 	remove := map[string]bool{}
 	of := newWindow(dayTime(sum.Day), dayTime(sum.Day+1))

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// columnPages are the pages of one column of a row group, read in their order, and the values of the one that is open by
+// columnPages are the pages of one column of a row group, read in their order, and the values of the open one, by
 // their type.
 type columnPages struct {
 	pages    parquet.Pages // nil when closed
