@@ -249,16 +249,8 @@ func (t *Table[T]) Count(ctx context.Context, c Condition[T]) (rows int64, err e
 
 // read tells the witness of the rows to delete of a file. It says how many, and whether all of the file could be read.
 func (d *deletion[T]) read(ctx context.Context, f *dataFile) (rows int64, whole bool, err error) {
-	o, err := d.t.store.Open(ctx, f.name)
-	if isMissing(err) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	defer o.Close()
 	whole = true
-	err = parquetfile.ReadRows(ctx, o, f.bytes, d.sel, func(error) { whole = false }, func(some []T) error {
+	err = d.t.readRows(ctx, f, d.sel, func(error) { whole = false }, func(some []T) error {
 		rows += int64(len(some))
 		return d.w.Rows(ctx, some)
 	})

@@ -29,9 +29,9 @@ type entry struct {
 	status apache.ManifestEntryStatus
 }
 
-// writeManifest makes a manifest durable, with others if there are any, that snapshot id, the sequence'th, adds.
+// writeManifest writes a manifest that snapshot id, the sequence'th, adds.
 func (t *table) writeManifest(
-	ctx context.Context, of *metadata.Table, id, sequence int64, entries []entry, with *objectstore.Uploads,
+	ctx context.Context, c *change, of *metadata.Table, id, sequence int64, entries []entry,
 ) (*manifest, error) {
 	var list []apache.ManifestEntry
 	m := &manifest{}
@@ -65,7 +65,13 @@ func (t *table) writeManifest(
 	}
 	m.name = metadata.SealedName(newName(), buf.Bytes(), manifestSuffix)
 	m.file = numbered(file, t.store.Location(m.name), sequence, least)
-	return m, with.Do(func() error { return objectstore.WriteAll(ctx, t.store, m.name, buf.Bytes()) })
+	return m, t.write(ctx, c, m.name, buf.Bytes())
+}
+
+// write makes a file of a commit durable, with others if there are any.
+func (t *table) write(ctx context.Context, c *change, name string, content []byte) error {
+	c.written = append(c.written, name)
+	return c.with.Do(func() error { return objectstore.WriteAll(ctx, t.store, name, content) })
 }
 
 // numbered gives a manifest its location, and the sequence numbers that iceberg-go leaves open until a list is written:
@@ -79,9 +85,9 @@ func numbered(f apache.ManifestFile, location string, sequence, least int64) apa
 		Partitions(f.Partitions()).Build()
 }
 
-// writeList makes the list of a snapshot's manifests durable, with others if there are any, and returns its name.
+// writeList writes the list of a snapshot's manifests, and returns its name.
 func (t *table) writeList(
-	ctx context.Context, id, sequence int64, parent *int64, manifests []*manifest, with *objectstore.Uploads,
+	ctx context.Context, c *change, id, sequence int64, parent *int64, manifests []*manifest,
 ) (string, error) {
 	var files []apache.ManifestFile
 	for _, m := range manifests {
@@ -93,7 +99,7 @@ func (t *table) writeList(
 		return "", fmt.Errorf("encode manifest list: %w", err)
 	}
 	name := metadata.SealedName(fmt.Sprintf("snap-%d-%s", id, newName()), buf.Bytes(), listSuffix)
-	return name, with.Do(func() error { return objectstore.WriteAll(ctx, t.store, name, buf.Bytes()) })
+	return name, t.write(ctx, c, name, buf.Bytes())
 }
 
 // listFiles reads the list of a snapshot's manifests.

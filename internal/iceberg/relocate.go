@@ -39,20 +39,20 @@ func (t *table) relocate(ctx context.Context) error {
 }
 
 // commitRelocation writes the lists and manifests of all snapshots anew.
-func (t *table) commitRelocation(ctx context.Context, s *state, c *change) (next *state, written []string, err error) {
+func (t *table) commitRelocation(ctx context.Context, s *state, c *change) (*state, error) {
 	if err := t.at("relocate"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m := t.forward(s, c)
 	m.MetadataLog = []metadata.LogEntry{} // it names the old place
 	moved := map[string]*manifest{}       // by the old name
 	m.Snapshots = make([]metadata.Snapshot, 0, len(s.meta.Snapshots))
-	next = &state{version: s.version + 1, read: s.version + 1, meta: m, progress: s.progress}
+	next := &state{version: s.version + 1, read: s.version + 1, meta: m, progress: s.progress}
 	for i := range s.meta.Snapshots {
 		snap := s.meta.Snapshots[i]
 		old, err := t.readList(ctx, &snap, s.manifests)
 		if err != nil {
-			return nil, written, err
+			return nil, err
 		}
 		manifests := make([]*manifest, 0, len(old))
 		for _, o := range old {
@@ -60,21 +60,15 @@ func (t *table) commitRelocation(ctx context.Context, s *state, c *change) (next
 				continue // it says which files were deleted, which nobody needs at the new place; an empty one cannot be written
 			}
 			if moved[o.name] == nil {
-				made, err := t.moveManifest(ctx, s.meta, o)
-				if made != nil {
-					written = append(written, made.name)
+				if moved[o.name], err = t.moveManifest(ctx, c, s.meta, o); err != nil {
+					return nil, err
 				}
-				if err != nil {
-					return nil, written, err
-				}
-				moved[o.name] = made
 			}
 			manifests = append(manifests, moved[o.name])
 		}
-		list, err := t.writeList(ctx, snap.ID, snap.Sequence, snap.Parent, manifests, nil)
-		written = append(written, list)
+		list, err := t.writeList(ctx, c, snap.ID, snap.Sequence, snap.Parent, manifests)
 		if err != nil {
-			return nil, written, err
+			return nil, err
 		}
 		snap.ManifestList = t.store.Location(list)
 		m.Snapshots = append(m.Snapshots, snap)
@@ -82,11 +76,11 @@ func (t *table) commitRelocation(ctx context.Context, s *state, c *change) (next
 			next.manifests = manifests
 		}
 	}
-	return next, written, t.publish(ctx, s, next)
+	return next, t.publish(ctx, s, next)
 }
 
 // moveManifest writes a manifest with the locations of now. Who added which file and when stays as it was.
-func (t *table) moveManifest(ctx context.Context, of *metadata.Table, m *manifest) (*manifest, error) {
+func (t *table) moveManifest(ctx context.Context, c *change, of *metadata.Table, m *manifest) (*manifest, error) {
 	if m.damaged != nil {
 		return nil, m.damaged
 	}
@@ -99,5 +93,5 @@ func (t *table) moveManifest(ctx context.Context, of *metadata.Table, m *manifes
 		}
 		entries = append(entries, entry{p, status})
 	}
-	return t.writeManifest(ctx, of, id, m.file.SequenceNum(), entries, nil)
+	return t.writeManifest(ctx, c, of, id, m.file.SequenceNum(), entries)
 }

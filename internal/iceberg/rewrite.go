@@ -65,6 +65,22 @@ func (in *inputs) close() {
 	}
 }
 
+// readRows is parquetfile.ReadRows of a file of the table. A missing one is damaged.
+func (t *Table[T]) readRows(
+	ctx context.Context, f *dataFile, sel *parquetfile.Selection[T], damaged func(error), yield func([]T) error,
+) error {
+	o, err := t.store.Open(ctx, f.name)
+	if isMissing(err) {
+		damaged(err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	return parquetfile.ReadRows(ctx, o, f.bytes, sel, damaged, yield)
+}
+
 // blame notes which file an error is about, if it is about one.
 func (t *table) blame(ctx context.Context, in *inputs, err error) error {
 	if source, ok := errors.AsType[*parquetfile.SourceError](err); ok {

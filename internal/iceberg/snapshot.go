@@ -35,6 +35,8 @@ type change struct {
 	set       map[string]string    // table properties
 	relocate  bool                 // makes no snapshot, but writes all lists and manifests anew
 	widen     bool                 // makes no snapshot, but gives the table the columns that it lacks
+
+	written []string // names of what the commit has written, to be removed if it fails
 }
 
 // update commits what decide makes of the newest state, if not nil, and asks again when another commit came between.
@@ -68,7 +70,7 @@ func (t *table) update(ctx context.Context, decide func(*state) (*change, error)
 		if err != nil || c == nil {
 			return s, err
 		}
-		next, written, err := t.commit(ctx, s, c)
+		next, err := t.commit(ctx, s, c)
 		if err == nil {
 			t.state.Store(next)
 			t.touch(&t.checked)
@@ -76,7 +78,7 @@ func (t *table) update(ctx context.Context, decide func(*state) (*change, error)
 			return next, nil
 		}
 		if !errors.Is(err, objectstore.ErrUncertain) {
-			for _, name := range written {
+			for _, name := range c.written {
 				_ = t.store.Remove(ctx, name) // else the sweep finds it
 			}
 		}
@@ -105,8 +107,8 @@ func (t *table) at(step string) error {
 	return t.step(t.layout.name + "." + step)
 }
 
-// commit writes the successor of s. On an error it says which files it leaves behind.
-func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, written []string, err error) {
+// commit writes the successor of s.
+func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, err error) {
 	switch {
 	case c.relocate:
 		return t.commitRelocation(ctx, s, c)
@@ -123,26 +125,22 @@ func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, w
 	}()
 	id, sequence := metadata.NewSnapshotID(), s.meta.LastSequence+1
 	if err := t.at("manifest"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	manifests, made, err := t.arrange(ctx, s, c, id, sequence)
-	if made != nil {
-		written = append(written, made.name)
-	}
+	manifests, err := t.arrange(ctx, s, c, id, sequence)
 	if err != nil {
-		return nil, written, err
+		return nil, err
 	}
 	if err := t.at("list"); err != nil {
-		return nil, written, err
+		return nil, err
 	}
 	var parent *int64
 	if cur := s.meta.Current(); cur != nil {
 		parent = new(cur.ID) // not a pointer into the older snapshots: it would hold them all, and those before them
 	}
-	list, err := t.writeList(ctx, id, sequence, parent, manifests, c.with)
-	written = append(written, list)
+	list, err := t.writeList(ctx, c, id, sequence, parent, manifests)
 	if err != nil {
-		return nil, written, err
+		return nil, err
 	}
 	next = &state{version: s.version + 1, read: s.version + 1, manifests: manifests, progress: s.progress}
 	if c.progress != nil {
@@ -152,23 +150,23 @@ func (t *table) commit(ctx context.Context, s *state, c *change) (next *state, w
 		ID: id, Parent: parent, Sequence: sequence, ManifestList: t.store.Location(list), SchemaID: s.meta.CurrentSchemaID,
 	})
 	if err := c.with.Wait(); err != nil {
-		return nil, written, err
+		return nil, err
 	}
 	if err := t.publish(ctx, s, next); err != nil {
-		return nil, written, err
+		return nil, err
 	}
 	for _, p := range c.add {
 		p.snapshot, p.sequence = id, sequence
 	}
-	return next, nil, nil
+	return next, nil
 }
 
 // commitExpiry is a commit of the same snapshot with fewer older ones.
 //
 // Steps: T.expire, T.metadata, T.committed.
-func (t *table) commitExpiry(ctx context.Context, s *state, c *change) (next *state, written []string, err error) {
+func (t *table) commitExpiry(ctx context.Context, s *state, c *change) (*state, error) {
 	if err := t.at("expire"); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m := t.forward(s, c)
 	older, cur := m.History()
@@ -176,8 +174,8 @@ func (t *table) commitExpiry(ctx context.Context, s *state, c *change) (next *st
 		m.Snapshots = append(t.unexpired(older, cur, c.forget, m.LastUpdatedMS), *cur)
 	}
 	m.TrimLog()
-	next = &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, progress: s.progress}
-	return next, nil, t.publish(ctx, s, next)
+	next := &state{version: s.version + 1, read: s.version + 1, meta: m, manifests: s.manifests, progress: s.progress}
+	return next, t.publish(ctx, s, next)
 }
 
 // publish gives the metadata its name: the instant of the commit. Then it asks whether the version that the commit
@@ -235,8 +233,8 @@ func (t *table) hintNow(ctx context.Context, version int64) error {
 	})
 }
 
-// arrange writes the one manifest a commit needs. It returns all manifests that the table then has, and that one.
-func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence int64) ([]*manifest, *manifest, error) {
+// arrange writes the one manifest a commit needs, if any. It returns all manifests that the table then has.
+func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence int64) ([]*manifest, error) {
 	var entries []entry
 	for _, p := range c.add {
 		entries = append(entries, entry{p, apache.EntryStatusADDED})
@@ -256,7 +254,7 @@ func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence i
 		n += len(m.files)
 	}
 	if n == 0 {
-		return rest, nil, nil
+		return rest, nil
 	}
 	swallowed, rest := swallow(rest, n)
 	for _, m := range append(touched, swallowed...) {
@@ -268,8 +266,8 @@ func (t *table) arrange(ctx context.Context, s *state, c *change, id, sequence i
 			entries = append(entries, entry{p, status})
 		}
 	}
-	made, err := t.writeManifest(ctx, s.meta, id, sequence, entries, c.with)
-	return append(rest, made), made, err
+	made, err := t.writeManifest(ctx, c, s.meta, id, sequence, entries)
+	return append(rest, made), err
 }
 
 // forward is a copy of the newest metadata, for a commit to change. The log names no version that will be deleted: not
