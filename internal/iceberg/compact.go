@@ -156,7 +156,7 @@ func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error
 	}
 	for _, f := range files {
 		if damaged, _ := t.damaged(ctx, f); damaged {
-			t.damagedFiles.note(f.name)
+			t.damagedFiles.Store(f.name, true)
 		}
 	}
 	t.log.Error("file is damaged and cannot be compacted", "error", damage)

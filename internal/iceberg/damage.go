@@ -5,45 +5,15 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync"
 )
 
-// maxDamaged bounds how many names are remembered. Arbitrary: somebody has to look long before.
-const maxDamaged = 1000
-
-// damage are the names of files that could not be read.
-type damage struct {
-	mu    sync.Mutex
-	names []string
-}
-
-func (d *damage) note(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.names) < maxDamaged && !slices.Contains(d.names, name) {
-		d.names = append(d.names, name)
-	}
-}
-
-func (d *damage) forget(name string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.names = slices.DeleteFunc(d.names, func(n string) bool { return n == name })
-}
-
-func (d *damage) list() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.names)
-}
-
 // DamagedFiles returns where files lie that this process could not read, unless StillDamaged found them whole since.
-func (t *table) DamagedFiles() []string {
-	names := t.damagedFiles.list()
-	for i, name := range names {
-		names[i] = t.store.Path(name)
+func (t *table) DamagedFiles() (out []string) {
+	for name := range t.damagedFiles.Range {
+		out = append(out, t.store.Path(name.(string)))
 	}
-	return names
+	slices.Sort(out)
+	return out
 }
 
 // StillDamaged says whether a file that somebody could not read is listed and is missing or damaged now. An error says
@@ -53,12 +23,6 @@ func (t *Table[T]) StillDamaged(ctx context.Context, location string) (bool, err
 	if err != nil {
 		return false, err
 	}
-	for _, name := range t.damagedFiles.list() { // one that is not listed any more is of no interest
-		listed := func(f *dataFile) bool { return f.name == name }
-		if t.store.Path(name) == location && !slices.ContainsFunc(s.files(), listed) {
-			t.damagedFiles.forget(name)
-		}
-	}
 	for _, f := range s.files() {
 		if t.store.Path(f.name) != location {
 			continue
@@ -66,7 +30,11 @@ func (t *Table[T]) StillDamaged(ctx context.Context, location string) (bool, err
 		if damaged, err := t.damaged(ctx, f); damaged || err != nil {
 			return damaged, err
 		}
-		t.damagedFiles.forget(f.name)
+	}
+	for name := range t.damagedFiles.Range { // it is whole, or not listed any more and of no interest
+		if t.store.Path(name.(string)) == location {
+			t.damagedFiles.Delete(name)
+		}
 	}
 	return false, nil
 }

@@ -2,7 +2,6 @@ package iceberg
 
 import (
 	"crypto/rand"
-	"encoding/base32"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -49,9 +48,7 @@ func dayName(day int32) string { return dayTime(day).Format(time.DateOnly) }
 
 // newName is a name nobody else will think of.
 func newName() string {
-	var b [10]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the program instead
-	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+	return strings.ToLower(rand.Text()[:16]) // 80 bits
 }
 
 // dataFile is the file as iceberg-go writes it into a manifest.

@@ -118,16 +118,8 @@ func (r *Reload[T]) Salvage(ctx context.Context, yield func([]T) error) error {
 func (r *Reload[T]) read(
 	ctx context.Context, f *dataFile, sel *parquetfile.Selection[T], unreadable func(error) error, yield func([]T) error,
 ) error {
-	o, err := r.t.store.Open(ctx, f.name)
-	if isMissing(err) {
-		return unreadable(err)
-	}
-	if err != nil {
-		return err
-	}
-	defer o.Close()
 	var broken error
-	if err := parquetfile.ReadRows(ctx, o, f.bytes, sel, func(err error) { broken = err }, yield); err != nil {
+	if err := r.t.readRows(ctx, f, sel, func(err error) { broken = err }, yield); err != nil {
 		return err
 	}
 	if broken != nil {
@@ -170,7 +162,7 @@ func (r *Reload[T]) Commit(ctx context.Context, sure func() error) error {
 	r.done = err == nil || errors.Is(err, objectstore.ErrUncertain)
 	if err == nil {
 		for name := range remove {
-			r.t.damagedFiles.forget(name)
+			r.t.damagedFiles.Delete(name)
 		}
 	}
 	return err

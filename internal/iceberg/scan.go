@@ -158,7 +158,7 @@ func (t *Table[T]) Scan(ctx context.Context, q Query[T], yield func([]T) error) 
 }
 
 func (t *table) reportDamage(name string, err error) {
-	t.damagedFiles.note(name)
+	t.damagedFiles.Store(name, true)
 	t.log.Error("file is damaged", "file", name, "error", err)
 }
 

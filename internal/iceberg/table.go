@@ -93,7 +93,7 @@ type table struct {
 	mu           sync.Mutex // one commit, or one reading of the directory, at a time
 	state        atomic.Pointer[state]
 	damage       atomic.Int64 // how often metadata was found damaged
-	damagedFiles damage
+	damagedFiles sync.Map     // names of files that could not be read
 
 	// Of a table in a bucket, where each look costs a request.
 	remote     bool

@@ -66,8 +66,8 @@ func ReadRows[T any](
 			continue
 		}
 		err := r.group(g, yield)
-		if stop, ok := errors.AsType[*stopError](err); ok {
-			return stop.err
+		if r.stop != nil {
+			return r.stop
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -78,11 +78,6 @@ func ReadRows[T any](
 	}
 	return nil
 }
-
-// stopError is an error of yield, as opposed to one of the file.
-type stopError struct{ err error }
-
-func (e *stopError) Error() string { return e.err.Error() }
 
 // open reads the footer of a file of so many bytes, and verifies it.
 func open(in Input, size int64) (f *parquet.File, err error) {
@@ -126,6 +121,7 @@ type rowReader[T any] struct {
 	sel  *Selection[T]
 	rows []T
 	keep []int // which of rows are wanted
+	stop error // of yield, as opposed to one of the file
 }
 
 func (r *rowReader[T]) group(g parquet.RowGroup, yield func([]T) error) error {
@@ -153,8 +149,8 @@ func (r *rowReader[T]) group(g parquet.RowGroup, yield func([]T) error) error {
 			return err
 		}
 		if len(rows) > 0 {
-			if err := yield(rows); err != nil {
-				return &stopError{err}
+			if r.stop = yield(rows); r.stop != nil {
+				return r.stop
 			}
 		}
 	}
