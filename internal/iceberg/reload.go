@@ -91,13 +91,16 @@ func (r *Reload[T]) Lost() (out []Lost) {
 func (r *Reload[T]) Scan(ctx context.Context, from, to time.Time, columns []string, yield func([]T) error) error {
 	q := Query[T]{From: from, To: to, Columns: columns}
 	w, sel := r.t.prune(&q), r.t.selection(&q)
-	fenced := func(err error) error { return fmt.Errorf("%w: %w", watermark.ErrFenced, err) }
+	var broken error
 	for _, f := range r.s.files() {
 		if !w.may(r.t.layout, f) || slices.Contains(r.lost, f) {
 			continue
 		}
-		if err := r.read(ctx, f, sel, fenced, yield); err != nil {
+		if err := r.t.readRows(ctx, f, sel, func(err error) { broken = err }, yield); err != nil {
 			return err
+		}
+		if broken != nil {
+			return fmt.Errorf("%w: %w", watermark.ErrFenced, broken)
 		}
 	}
 	return ctx.Err()
@@ -107,25 +110,11 @@ func (r *Reload[T]) Scan(ctx context.Context, from, to time.Time, columns []stri
 func (r *Reload[T]) Salvage(ctx context.Context, yield func([]T) error) error {
 	sel := r.t.selection(&Query[T]{})
 	for _, f := range r.lost {
-		if err := r.read(ctx, f, sel, func(error) error { return nil }, yield); err != nil {
+		if err := r.t.readRows(ctx, f, sel, func(error) {}, yield); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
-}
-
-// read reads the rows of a file. unreadable makes an error, or none, of what cannot be read.
-func (r *Reload[T]) read(
-	ctx context.Context, f *dataFile, sel *parquetfile.Selection[T], unreadable func(error) error, yield func([]T) error,
-) error {
-	var broken error
-	if err := r.t.readRows(ctx, f, sel, func(err error) { broken = err }, yield); err != nil {
-		return err
-	}
-	if broken != nil {
-		return unreadable(broken)
-	}
-	return nil
 }
 
 // Add writes rows to files that nothing lists before Commit. sorted is as AppendRows has it.

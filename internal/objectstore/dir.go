@@ -63,6 +63,15 @@ func (p *place) open() (*os.Root, error) {
 	return root, nil
 }
 
+// do does something in the directory at the path.
+func (p *place) do(work func(*os.Root) error) error {
+	root, err := p.open()
+	if err != nil {
+		return err
+	}
+	return work(root)
+}
+
 // OpenDir opens a directory. It makes the directory if there is none.
 func OpenDir(dir string) (*Dir, error) {
 	dir, err := filepath.Abs(dir)
@@ -311,11 +320,7 @@ func (w *dirWriter) Abort() {
 
 // unlink removes a file or an empty directory by its path.
 func (d *Dir) unlink(file string) error {
-	root, err := d.place.open()
-	if err != nil {
-		return err
-	}
-	return root.Remove(file)
+	return d.place.do(func(root *os.Root) error { return root.Remove(file) })
 }
 
 // syncNames makes the names of all files that were closed before it durable, but for those in one directory.
@@ -355,7 +360,7 @@ func (d *Dir) CreateExclusive(ctx context.Context, name string, data []byte) err
 	dir := path.Dir(d.path(name))
 	err = d.syncNames(dir)
 	if err == nil {
-		err = d.link(d.path(tmp), d.path(name))
+		err = d.place.do(func(root *os.Root) error { return root.Link(d.path(tmp), d.path(name)) })
 	}
 	_ = d.unlink(d.path(tmp)) // else the sweep finds it
 	if err != nil {
@@ -365,14 +370,6 @@ func (d *Dir) CreateExclusive(ctx context.Context, name string, data []byte) err
 		return errors.Join(ErrUncertain, err)
 	}
 	return nil
-}
-
-func (d *Dir) link(from, to string) error {
-	root, err := d.place.open()
-	if err != nil {
-		return err
-	}
-	return root.Link(from, to)
 }
 
 // Replace writes beside the name and renames, under a lock on the directory of the name.
@@ -397,11 +394,7 @@ func (d *Dir) Replace(ctx context.Context, name string, data []byte, keep func(t
 	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, d.unlink(tmp))
 	}
-	root, err := d.place.open()
-	if err != nil {
-		return err
-	}
-	return root.Rename(tmp, d.path(name))
+	return d.place.do(func(root *os.Root) error { return root.Rename(tmp, d.path(name)) })
 }
 
 type dirObject struct {
@@ -456,10 +449,10 @@ func (d *Dir) Grace() time.Duration { return 0 }
 
 // Exists says whether there is a file or directory by a name.
 func (d *Dir) Exists(_ context.Context, name string) (bool, error) {
-	root, err := d.place.open()
-	if err == nil {
-		_, err = root.Stat(d.path(name))
-	}
+	err := d.place.do(func(root *os.Root) error {
+		_, err := root.Stat(d.path(name))
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
