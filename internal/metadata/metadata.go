@@ -144,12 +144,11 @@ func (m *Table) Snapshot(id int64) *Snapshot {
 
 // History is the current snapshot, and those before it.
 func (m *Table) History() (older []Snapshot, cur *Snapshot) {
+	cur = m.Current()
 	for i := range m.Snapshots {
-		if m.CurrentSnapshot != nil && m.Snapshots[i].ID == *m.CurrentSnapshot {
-			cur = &m.Snapshots[i]
-			continue
+		if cur == nil || m.Snapshots[i].ID != cur.ID {
+			older = append(older, m.Snapshots[i])
 		}
-		older = append(older, m.Snapshots[i])
 	}
 	return older, cur
 }

@@ -302,11 +302,11 @@ func (w *dirWriter) Write(p []byte) (int, error) {
 }
 
 func (w *dirWriter) Close() error {
+	if w.err == nil {
+		w.err = w.f.Sync()
+	}
 	if w.err != nil { // half a file is of no use to anyone
 		return errors.Join(w.err, w.f.Close(), w.d.unlink(w.path))
-	}
-	if err := w.f.Sync(); err != nil {
-		return errors.Join(err, w.f.Close(), w.d.unlink(w.path))
 	}
 	w.d.touch(path.Dir(w.path))
 	return w.f.Close()

@@ -70,12 +70,9 @@ func encodeTail(
 // checkAt finds the checksum in the end of a file. Key-value pairs come after everything that senders wrote, so the
 // last mention of the key is the key itself.
 func checkAt(tail []byte) (value []byte, err error) {
-	at := bytes.LastIndex(tail, []byte(checkKey))
-	if at < 0 {
-		return nil, errors.New("no checksum in the footer")
-	}
-	at += len(checkKey) + 2 // the header of the member, and its length
-	if at+len(noCheck) > len(tail) {
+	key := bytes.LastIndex(tail, []byte(checkKey))
+	at := key + len(checkKey) + 2 // the header of the member, and its length
+	if key < 0 || at+len(noCheck) > len(tail) {
 		return nil, errors.New("no checksum in the footer")
 	}
 	return tail[at : at+len(noCheck)], nil

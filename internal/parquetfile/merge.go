@@ -119,13 +119,13 @@ func (m *merger[T]) chunks(ctx context.Context, from *Source, n int, columns []C
 			}
 			return nil
 		})
-		if errors.Is(err, errEnough) && broken == nil {
+		switch {
+		case broken != nil:
+		case errors.Is(err, errEnough):
 			return // nobody wants more
-		}
-		if err != nil && broken == nil {
+		case err != nil:
 			broken = err
-		}
-		if broken == nil && rows != from.Rows && m.damaged == nil {
+		case rows != from.Rows && m.damaged == nil:
 			broken = fmt.Errorf("%d rows instead of %d", rows, from.Rows)
 		}
 		if broken != nil {

@@ -19,7 +19,6 @@ import (
 type Rows[T any] struct {
 	schema  *Schema[T]
 	columns []chunk // each one page that does not end
-	n       int
 }
 
 // NewRows returns an empty collection.
@@ -40,19 +39,17 @@ func (r *Rows[T]) Reset() {
 		}
 		r.columns[i].begin()
 	}
-	r.n = 0
 }
 
 // largeColumn is the most memory that a column keeps for the next rows: 64,000 values of 64 bytes.
 const largeColumn = 4 << 20
 
 // Len is how many rows there are.
-func (r *Rows[T]) Len() int { return r.n }
+func (r *Rows[T]) Len() int { return r.columns[0].rows }
 
 // Add adds rows. It keeps nothing of them.
 func (r *Rows[T]) Add(rows []T) {
 	for some := range slices.Chunk(rows, writeRows) {
-		r.n += len(some)
 		for i := range r.columns {
 			c := &r.columns[i]
 			r.schema.columns[i].put(c, some)
