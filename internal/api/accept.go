@@ -172,8 +172,7 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.server.IDs.Place(&q.sub, pos.Partition, pos.Seq, pos.Slot)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
-	q.usage.count.add(q.sub.Counts())
-	q.usage.streak.accepted()
+	q.usage.accepted(q.sub.Counts())
 	if res.Rejected > 0 {
 		q.rememberPart(res)
 	} else {

@@ -93,8 +93,9 @@ type Server struct {
 
 	Journal journal.Journal // of rejected requests
 
-	pools    pools
-	usages   sync.Map // dataset id → *usage
+	pools     pools
+	usages    sync.Map // dataset id → *usage
+	strangers usage    // requests without a valid key
 	inFlight atomic.Int64
 	decoding limit.Fair   // processors for large bodies
 	arrivals arrival.Desk // of events that are on their way into the stream
@@ -105,7 +106,7 @@ type Server struct {
 	sample   sample
 	outage   outage
 	counts   counts
-	document page // that describes this API
+	document document
 }
 
 // Handler is the server itself, under the name by which handlers are asked for.

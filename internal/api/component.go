@@ -90,7 +90,7 @@ func shape(n int, properties object) object {
 // codesSchema lists the codes of the given kinds.
 func codesSchema(kinds ...event.Kind) object {
 	var names []event.Code
-	for _, info := range event.Codes() {
+	for _, info := range codeTable {
 		if slices.Contains(kinds, info.Kind) {
 			names = append(names, info.Code)
 		}

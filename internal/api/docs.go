@@ -132,7 +132,7 @@ func newGuide() *guide {
 			g.Standard = append(g.Standard, t)
 		}
 	}
-	for _, c := range event.Codes() {
+	for _, c := range codeTable {
 		code := guideCode{c.Code, statusOf(c.Code), c.Meaning, c.Remedy}
 		switch c.Kind {
 		case event.RuleKind:

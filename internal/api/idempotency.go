@@ -144,8 +144,8 @@ func (q *request) replay(digest [sha256.Size]byte) (bool, error) {
 	}
 	q.w.Header()["Idempotency-Replayed"] = isTrue
 	q.server.counts.replays.Add(1)
-	q.server.tally.add(q.dataset.ID, counted{requests: []submission.Requests{{Count: 1}}})
-	q.usage.streak.accepted()
+	q.server.tally.add(q.dataset.ID, nil, []submission.Requests{{Count: 1}})
+	q.usage.accepted(submission.Counts{})
 	n := first.Counts()
 	q.accepted, q.rejected = n.Accepted, n.Rejected
 	if n.Rejected > 0 {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"sync/atomic"
 	"time"
 
 	"sluice/internal/limit"
@@ -61,36 +60,10 @@ func (l *Limits) answerTime(size int) time.Duration {
 // slowest is how long size bytes take at the slowest rate.
 func slowest(size int64) time.Duration { return time.Duration(size) * time.Second / minRate }
 
-// usage is what the server remembers of one dataset: its rates, its share of memory, its numbers. There is one for each
-// dataset whose key was presented.
-type usage struct {
-	id       string
-	requests limit.Bucket
-	events   limit.Bucket
-	inFlight atomic.Int64
-	keys     limit.Window // of idempotency keys: the engine holds each in memory
-	decoding limit.Waiters
-	queueing limit.Waiters
-	turn     limit.Turn // of its large bodies
-	count    usageCounts
-
-	rejections codeCounts // requests of every path
-	streak     streak
-	sampled    atomic.Int64 // the second of the last accepted request in the journal
-}
-
 // rate is a dataset's limit on this node.
 func (s *Server) rate(perSecond float64) limit.Rate {
 	if s.Share == nil {
 		return limit.Rate{PerSecond: perSecond, Share: 1}
 	}
 	return limit.Rate{PerSecond: perSecond, Share: s.Share()}
-}
-
-func (s *Server) usage(id string) *usage {
-	if u, ok := s.usages.Load(id); ok {
-		return u.(*usage)
-	}
-	u, _ := s.usages.LoadOrStore(id, &usage{id: id})
-	return u.(*usage)
 }

@@ -111,28 +111,32 @@ func TestRejectionsAreCounted(t *testing.T) {
 	s.post("/v1/events", badEvent(), "Authorization:")
 	s.post("/v1/events/validate", badEvent())
 	s.flush(t.Context())
-	got := map[tallyKey]event.Rejection{} // Run may have flushed meanwhile: there can be several records
+	type at struct {
+		code  event.Code
+		field string
+	}
+	got := map[at]event.Rejection{} // Run may have flushed meanwhile: there can be several records
 	for _, r := range s.records(t) {
 		if r.Kind != submission.Rejected || r.DatasetID != "shop" || r.ReceivedAt != noon.Unix() {
 			t.Errorf("got %+v", r)
 		}
 		for _, n := range r.Rejections {
-			sum := got[tallyKey{"shop", n.Code, n.Field}]
+			sum := got[at{n.Code, n.Field}]
 			sum.Count += n.Count
 			sum.Events += n.Events
-			got[tallyKey{"shop", n.Code, n.Field}] = sum
+			got[at{n.Code, n.Field}] = sum
 		}
 	}
-	want := map[tallyKey]event.Rejection{
-		{"shop", event.InvalidEventType, "/event_type"}: {Count: 4, Events: 4},
-		{"shop", event.InvalidType, ""}:                 {Count: 1, Events: 1},
-		{"shop", event.MalformedJSON, ""}:               {Count: 1},
+	want := map[at]event.Rejection{
+		{event.InvalidEventType, "/event_type"}: {Count: 4, Events: 4},
+		{event.InvalidType, ""}:                 {Count: 1, Events: 1},
+		{event.MalformedJSON, ""}:               {Count: 1},
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	st := s.Stats()
-	if st.RejectionsWaiting != 0 || st.Datasets[0].Rejected != 5 || st.Datasets[0].RejectedRequests != 5 {
+	if len(s.tally.take()) != 0 || st.Datasets[0].Rejected != 5 || st.Datasets[0].RejectedRequests != 5 {
 		t.Errorf("got %+v", st.Datasets[0])
 	}
 }
@@ -266,10 +270,10 @@ func TestRequestsRejectedBeforeTheirKeyAreCounted(t *testing.T) {
 
 func TestTallyIsBounded(t *testing.T) {
 	var tally tally
-	for i := range 2 * tallyLimit {
-		tally.add(fmt.Sprint(i), counted{[]event.Rejection{{Code: event.InvalidType, Count: 1}}, []submission.Requests{{Code: event.InvalidType, Count: 1}}})
+	for i := range tallyLimit {
+		tally.add(fmt.Sprint(i), []event.Rejection{{Code: event.InvalidType, Count: 1}}, []submission.Requests{{Code: event.InvalidType, Count: 1}})
 	}
-	if waiting, lost := tally.stats(); waiting != 2*tallyLimit || lost != 2*tallyLimit {
-		t.Errorf("got %d waiting and %d lost, want %d each", waiting, lost, 2*tallyLimit)
+	if waiting, lost := len(tally.sums), tally.lost.Load(); waiting != tallyLimit || lost != tallyLimit {
+		t.Errorf("got %d waiting and %d lost, want %d each", waiting, lost, tallyLimit)
 	}
 }

@@ -5,18 +5,35 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sluice/event"
 	"sluice/internal/version"
 )
 
-// openAPI serves the description of this API. Its examples carry timestamps, so it is made anew every hour: an
-// example that is copied into a terminal must not be rejected for its age.
+// document is the description of this API, which holds for an hour: an example that is copied into a terminal must not be
+// rejected for its age.
+type document struct {
+	mu   sync.Mutex
+	hour int64
+	body []byte
+}
+
+// openAPI serves the description of this API.
 func (q *request) openAPI() error {
-	page, err := q.server.document.at(q.start, openAPIDocument)
-	q.shared = [][]byte{page}
-	return err
+	d, hour := &q.server.document, q.start.Unix()/3600
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.body == nil || d.hour != hour {
+		body, err := openAPIDocument(q.start)
+		if err != nil {
+			return err
+		}
+		d.hour, d.body = hour, body
+	}
+	q.shared = [][]byte{d.body}
+	return nil
 }
 
 // openAPIDocument makes the OpenAPI 3.1 document from the tables that the program runs on.
@@ -239,7 +256,7 @@ func answerHeaders(i, status int) (h object) {
 func codesOf(i int) []event.Code {
 	rt := &routes[i]
 	var out []event.Code
-	for _, info := range event.Codes() {
+	for _, info := range codeTable {
 		if info.Kind != event.WarningKind && canReject(rt, i, info) {
 			out = append(out, info.Code)
 		}
@@ -272,6 +289,9 @@ func canReject(rt *route, i int, info event.CodeInfo) bool {
 	}
 	return queues && info.Kind == event.RuleKind
 }
+
+// codeTable are all codes, in the order of the table.
+var codeTable = event.Codes()
 
 func codeInfo(code event.Code) event.CodeInfo {
 	info, _ := event.LookupCode(code)

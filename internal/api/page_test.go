@@ -345,14 +345,6 @@ func TestMarkdown(t *testing.T) {
 	holdsTables(t, string(got))
 }
 
-// A code that the counters have no place for would count as another.
-func TestEveryCodeIsCounted(t *testing.T) {
-	var c counts
-	if len(event.Codes()) > len(c.codes) || len(codeIndex) != len(event.Codes()) {
-		t.Errorf("%d codes, %d counters, %d known", len(event.Codes()), len(c.codes), len(codeIndex))
-	}
-}
-
 // Code that is wider than a phone can be scrolled by keyboard: each block can be focused.
 func TestCodeOfDocsCanBeFocused(t *testing.T) {
 	s := openShop(t)

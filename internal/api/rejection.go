@@ -164,7 +164,7 @@ func hintOf(e *event.Error) string {
 	if e.Hint != "" {
 		return e.Hint
 	}
-	return remedies[e.Code]
+	return codeInfo(e.Code).Remedy
 }
 
 func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {

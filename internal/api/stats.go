@@ -10,7 +10,6 @@ import (
 	"sluice/event"
 	"sluice/internal/histogram"
 	"sluice/internal/listen"
-	"sluice/internal/submission"
 )
 
 // statuses are all we ever answer with.
@@ -21,11 +20,10 @@ var statuses = [...]int{
 	http.StatusServiceUnavailable,
 }
 
-// counts are the server's numbers. All are counted without a lock and without a label to build.
+// counts are the server's numbers.
 type counts struct {
 	answers     [routeCount][len(statuses)]atomic.Uint64
 	latency     [routeCount]histogram.Histogram
-	codes       [64]atomic.Uint64 // by place in event.Codes
 	shedMemory  atomic.Uint64
 	shedShare   atomic.Uint64
 	shedStream  atomic.Uint64
@@ -43,20 +41,6 @@ func (c *counts) answered(route, status int, took time.Duration) {
 		c.answers[route][i].Add(1)
 	}
 	c.latency[route].Record(took)
-}
-
-// usageCounts are one dataset's numbers.
-type usageCounts struct {
-	accepted, rejected, late, restricted, suppressed atomic.Uint64
-	rejectedRequests, limited                        atomic.Uint64
-}
-
-func (c *usageCounts) add(n submission.Counts) {
-	c.accepted.Add(uint64(n.Accepted))
-	c.rejected.Add(uint64(n.Rejected))
-	c.late.Add(uint64(n.Late))
-	c.restricted.Add(uint64(n.Restricted))
-	c.suppressed.Add(uint64(n.Suppressed))
 }
 
 // Stats is what the server has done since it began.
@@ -80,7 +64,6 @@ type Stats struct {
 	Rested             time.Duration // what datasets waited between large requests for that reason, together
 	SlowBodies         uint64        // cut off: the body took too long
 	Faults             uint64        // 500s
-	RejectionsWaiting  int           // counts of rejected events not yet in the stream
 	RejectionsLost     uint64        // counts that were dropped: too many different ones
 }
 
@@ -131,15 +114,11 @@ func (s *Server) Stats() Stats {
 	if l := s.listener.Load(); l != nil {
 		st.Connections = l.Stats()
 	}
-	st.RejectionsWaiting, st.RejectionsLost = s.tally.stats()
+	st.RejectionsLost = s.tally.lost.Load()
 	for i := range routes {
 		st.Routes = append(st.Routes, c.route(i))
 	}
-	for i, info := range event.Codes() {
-		if n := c.codes[i].Load(); n > 0 {
-			st.RejectedByCode = append(st.RejectedByCode, CodeCount{info.Code, n})
-		}
-	}
+	st.RejectedByCode = s.strangers.stats().RejectedByCode
 	s.usages.Range(func(_, v any) bool {
 		d := v.(*usage).stats()
 		_, age := s.Limits.keys()
@@ -162,14 +141,4 @@ func (c *counts) route(i int) RouteStats {
 		}
 	}
 	return r
-}
-
-func (l *usage) stats() DatasetStats {
-	c := &l.count
-	return DatasetStats{
-		DatasetID: l.id, Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), Late: c.late.Load(),
-		Restricted: c.restricted.Load(), Suppressed: c.suppressed.Load(), RejectedRequests: c.rejectedRequests.Load(),
-		RejectedByCode: l.rejections.list(), Failing: l.streak.failing(),
-		Limited: c.limited.Load(), BytesInFlight: l.inFlight.Load(),
-	}
 }

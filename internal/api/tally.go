@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/event"
@@ -14,125 +15,104 @@ import (
 // tally sums up why requests were rejected as a whole, and how many there were, until the sums go into the stream. Of a
 // rejected event nothing but time, dataset, code, field and count is kept.
 type tally struct {
-	mu       sync.Mutex
-	sums     map[tallyKey]event.Rejection
-	requests map[requestsKey]int32
-	lost     uint64
+	mu   sync.Mutex
+	sums map[tallyKey]event.Rejection // without code and field
+	lost atomic.Uint64
 }
 
-// counted is what a tally has of one dataset.
-type counted struct {
-	rejections []event.Rejection
-	requests   []submission.Requests
-}
-
-// requestsKey names requests of a dataset: with the code of their rejection, or "" for those that were answered again.
-type requestsKey struct {
-	dataset string
-	code    event.Code
-}
-
+// tallyKey names problems of events at a field, or requests: with the code of their rejection, or "" for those that were
+// answered again.
 type tallyKey struct {
-	dataset string
-	code    event.Code
-	field   string
+	dataset  string
+	requests bool
+	code     event.Code
+	field    string
 }
 
 // tallyLimit bounds the tally (arbitrary: 40 codes × 20 fields × a few datasets in one second).
-const tallyLimit = 4096
+const tallyLimit = 8192
 
-func (t *tally) add(dataset string, c counted) {
+func (t *tally) add(dataset string, rejections []event.Rejection, requests []submission.Requests) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sums == nil {
-		t.sums, t.requests = make(map[tallyKey]event.Rejection), make(map[requestsKey]int32)
+	for _, r := range requests {
+		t.sum(tallyKey{dataset: dataset, requests: true, code: r.Code}, r.Count, 0)
 	}
-	for _, r := range c.requests {
-		key := requestsKey{dataset, r.Code}
-		if _, known := t.requests[key]; !known && len(t.requests) >= tallyLimit {
-			t.lost += uint64(r.Count)
-			continue
-		}
-		t.requests[key] += r.Count
-	}
-	for _, r := range c.rejections {
-		key := tallyKey{dataset, r.Code, r.Field}
-		sum, known := t.sums[key]
-		if !known && len(t.sums) >= tallyLimit {
-			t.lost += uint64(r.Count)
-			continue
-		}
-		if !known {
-			key.field = strings.Clone(r.Field) // a request's memory is used again
-			sum.Code, sum.Field = r.Code, key.field
-		}
-		sum.Count += r.Count
-		sum.Events += r.Events
-		t.sums[key] = sum
+	for _, r := range rejections {
+		t.sum(tallyKey{dataset: dataset, code: r.Code, field: r.Field}, r.Count, r.Events)
 	}
 }
 
-// take empties the tally, by dataset.
-func (t *tally) take() map[string]counted {
-	t.mu.Lock()
-	sums, requests := t.sums, t.requests
-	t.sums, t.requests = nil, nil
-	t.mu.Unlock()
-	out := make(map[string]counted)
-	for key, sum := range sums {
-		c := out[key.dataset]
-		c.rejections = append(c.rejections, sum)
-		out[key.dataset] = c
+// sum adds to the counts of a key. The lock is held.
+func (t *tally) sum(key tallyKey, count, events int32) {
+	sum, known := t.sums[key]
+	if !known {
+		if len(t.sums) >= tallyLimit {
+			t.lost.Add(uint64(count))
+			return
+		}
+		if t.sums == nil {
+			t.sums = make(map[tallyKey]event.Rejection)
+		}
+		key.field = strings.Clone(key.field) // a request's memory is used again
 	}
-	for key, n := range requests {
-		c := out[key.dataset]
-		c.requests = append(c.requests, submission.Requests{Code: key.code, Count: n})
-		out[key.dataset] = c
+	sum.Count += count
+	sum.Events += events
+	t.sums[key] = sum
+}
+
+// take empties the tally: what is to be stored of each dataset.
+func (t *tally) take() map[string]*submission.Submission {
+	t.mu.Lock()
+	sums := t.sums
+	t.sums = nil
+	t.mu.Unlock()
+	out := make(map[string]*submission.Submission)
+	for key, sum := range sums {
+		sub := out[key.dataset]
+		if sub == nil {
+			sub = &submission.Submission{Kind: submission.Rejected, DatasetID: key.dataset}
+			out[key.dataset] = sub
+		}
+		if key.requests {
+			sub.Requests = append(sub.Requests, submission.Requests{Code: key.code, Count: sum.Count})
+			continue
+		}
+		sum.Code, sum.Field = key.code, key.field
+		sub.Rejections = append(sub.Rejections, sum)
 	}
 	return out
 }
 
-func (t *tally) stats() (waiting int, lost uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.sums) + len(t.requests), t.lost
-}
-
 // count counts a rejection. Requests without a valid key are counted by code alone: they belong to no dataset.
 func (q *request) count(r *rejection) {
-	s := q.server
 	if q.usage == nil {
-		s.counts.codes[codeIndex[r.code]].Add(1)
+		q.server.strangers.rejected(r.code, false, 0, q.start)
 		return
 	}
-	q.usage.rejections.add(r.code)
 	status := r.status()
-	if r.code == event.RateLimited {
-		q.usage.count.limited.Add(1)
-	}
-	if q.route != routeEvents && q.route != routeBatch || retryable(status) || status == http.StatusConflict {
-		return
-	}
-	q.usage.count.rejectedRequests.Add(1)
-	q.usage.streak.rejected(r.code, q.start)
-	c := counted{requests: []submission.Requests{{Code: r.code, Count: 1}}}
-	if status == http.StatusUnprocessableEntity { // its events were never looked at, or were accepted before
-		s.tally.add(q.dataset.ID, c)
-		return
-	}
+	whole := (q.route == routeEvents || q.route == routeBatch) && !retryable(status) && status != http.StatusConflict
 	rejections := r.rejections
-	if rejections == nil {
+	switch {
+	case status == http.StatusUnprocessableEntity: // its events were never looked at, or were accepted before
+		rejections = nil
+	case rejections == nil:
 		rejections = []event.Rejection{{Code: r.code, Count: 1}}
 	}
+	var events uint64
 	for i := range rejections {
-		q.usage.count.rejected.Add(uint64(rejections[i].Events))
+		events += uint64(rejections[i].Events)
 	}
-	c.rejections = rejections
-	s.tally.add(q.dataset.ID, c)
-	q.show(&submission.Submission{
-		Kind: submission.Rejected, ReceivedAt: q.start.Unix(), DatasetID: q.dataset.ID,
-		Rejections: rejections,
-	})
+	q.usage.rejected(r.code, whole, events, q.start)
+	if !whole {
+		return
+	}
+	q.server.tally.add(q.dataset.ID, rejections, []submission.Requests{{Code: r.code, Count: 1}})
+	if rejections != nil {
+		q.show(&submission.Submission{
+			Kind: submission.Rejected, ReceivedAt: q.start.Unix(), DatasetID: q.dataset.ID, Rejections: rejections,
+		})
+	}
 }
 
 const (
@@ -163,18 +143,15 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) flush(ctx context.Context) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 64)
-	for id, c := range s.tally.take() {
+	for id, sub := range s.tally.take() {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			now := s.Now()
-			record := submission.AppendRecord(nil, &submission.Submission{
-				Kind: submission.Rejected, Base: submission.NewBase(now), ReceivedAt: now.Unix(), DatasetID: id,
-				Rejections: c.rejections, Requests: c.requests,
-			})
-			if _, err := s.Stream.Append(ctx, record); err != nil {
+			sub.Base, sub.ReceivedAt = submission.NewBase(now), now.Unix()
+			if _, err := s.Stream.Append(ctx, submission.AppendRecord(nil, sub)); err != nil {
 				s.outage.rejected(s.Log, now, "append counts of rejected events", err)
-				s.tally.add(id, c)
+				s.tally.add(id, sub.Rejections, sub.Requests)
 			}
 		})
 	}
