@@ -173,11 +173,7 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 	q.accepted, q.rejected = len(res.Rows), res.Rejected
 	q.out = q.sub.AppendReceipt(q.out[:0])
 	q.usage.accepted(q.sub.Counts())
-	if res.Rejected > 0 {
-		q.rememberPart(res)
-	} else {
-		q.rememberAccepted()
-	}
+	q.rememberStored(res)
 	q.show(&q.sub)
 	return nil
 }

@@ -10,15 +10,13 @@ import (
 
 // Header values that never change, shared by all answers: nobody may write to them.
 var (
-	jsonType   = []string{"application/json"}
-	noStore    = []string{"no-store"}
-	noSniff    = []string{"nosniff"}
-	isTrue     = []string{"true"}
-	zeroEvents = []string{"0"}
-	oneEvent   = []string{"1"}
-	strictly   = []string{"handling=strict"}
-	closing    = []string{"close"}
-	newline    = []byte("\n") // ends every answer in JSON, so that a terminal and a log show it whole
+	jsonType = []string{"application/json"}
+	noStore  = []string{"no-store"}
+	noSniff  = []string{"nosniff"}
+	isTrue   = []string{"true"}
+	strictly = []string{"handling=strict"}
+	closing  = []string{"close"}
+	newline  = []byte("\n") // ends every answer in JSON, so that a terminal and a log show it whole
 )
 
 // answer writes what act came to, and says with which status.
@@ -55,8 +53,8 @@ func (q *request) answer(err error) int {
 	h["X-Content-Type-Options"] = noSniff
 	h["X-Request-Id"] = []string{q.id}
 	if q.counted {
-		h["X-Events-Accepted"] = eventCount(q.accepted)
-		h["X-Events-Rejected"] = eventCount(q.rejected)
+		h["X-Events-Accepted"] = []string{strconv.Itoa(q.accepted)}
+		h["X-Events-Rejected"] = []string{strconv.Itoa(q.rejected)}
 	}
 	switch {
 	case q.kind != "" && err == nil: // a page, which ends as it was written
@@ -97,16 +95,6 @@ func (q *request) write(status int) {
 	if stranger {
 		_ = rc.Flush() // else it waits for the sender after ServeHTTP, where nobody counts it
 	}
-}
-
-func eventCount(n int) []string {
-	switch n {
-	case 0:
-		return zeroEvents
-	case 1:
-		return oneEvent
-	}
-	return []string{strconv.Itoa(n)}
 }
 
 // seconds is a wait as Retry-After spells it: whole seconds, rounded up.

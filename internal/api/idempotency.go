@@ -91,30 +91,24 @@ func (q *request) submitKeyed() error {
 	}
 	digest := s.BodyDigest(*q.key, body)
 	res, received, err := q.judge(body)
-	if err != nil {
-		// What was accepted once stays accepted, however old it is by now.
-		if replayed, rerr := q.replay(digest); replayed || rerr != nil {
-			return rerr
+	most, age := s.Limits.keys()
+	full := err == nil && q.usage.keys.Count(received, age) >= most
+	if err == nil && !full {
+		if err = q.store(res, received, &digest); err == nil {
+			q.usage.keys.Add(received)
 		}
-		return err
+		if !errors.Is(err, stream.ErrExists) {
+			return err
+		}
+		err = inProgress()
 	}
-	if most, age := s.Limits.keys(); q.usage.keys.Count(received, age) >= most {
-		if replayed, rerr := q.replay(digest); replayed || rerr != nil {
-			return rerr
-		}
+	// What was accepted once stays accepted, however old it is by now.
+	if replayed, rerr := q.replay(digest); replayed || rerr != nil {
+		return rerr
+	}
+	if full {
 		s.counts.keysLimited.Add(1)
 		return tooManyKeys(most, age)
-	}
-	err = q.store(res, received, &digest)
-	if err == nil {
-		q.usage.keys.Add(received)
-	}
-	if errors.Is(err, stream.ErrExists) {
-		replayed, rerr := q.replay(digest)
-		if !replayed && rerr == nil { // it is on its way
-			return inProgress()
-		}
-		return rerr
 	}
 	return err
 }

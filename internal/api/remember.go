@@ -15,37 +15,42 @@ const journalReasons = 8
 
 // remember notes a request that was rejected.
 func (q *request) remember(r *rejection) {
-	q.note(&journal.Request{Status: r.status(), Code: r.code, Rejected: q.rejected, More: r.truncated}, r.all())
+	entry := q.entry(r.status())
+	entry.Code, entry.More = r.code, r.truncated
+	q.explain(entry, r.all())
 }
 
-// rememberPart notes a request of which a part was accepted, under the id that its receipt has.
-func (q *request) rememberPart(res *event.Result) {
-	q.note(&journal.Request{
-		Status: q.status, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID), Accepted: q.accepted, Rejected: q.rejected,
-		More: res.ErrorsTruncated,
-	}, res.Errors)
-}
-
-// rememberAccepted notes one accepted request of the dataset in each second: a sample costs nothing, and shows what
-// arrives.
-func (q *request) rememberAccepted() {
-	if now := q.sub.ReceivedAt; q.usage.sampled.Load() == now || q.usage.sampled.Swap(now) == now {
+// rememberStored notes a request of which a part was accepted, under the id that its receipt has, and in each second one
+// that was accepted whole: a sample costs nothing, and shows what arrives.
+func (q *request) rememberStored(res *event.Result) {
+	now := q.sub.ReceivedAt
+	if res.Rejected == 0 && (q.usage.sampled.Load() == now || q.usage.sampled.Swap(now) == now) {
 		return
 	}
-	q.server.Journal.AddAccepted(&journal.Request{
-		RequestID: strings.Clone(q.id), At: q.start, Method: routes[q.route].method, Path: routes[q.route].path,
-		Status:    http.StatusOK,
-		DatasetID: q.dataset.ID, KeyID: q.keyID, SubmissionID: submission.FormatID(q.sub.Kind, q.sub.ID),
-		Accepted: q.accepted,
-	})
+	entry := q.entry(http.StatusOK)
+	entry.SubmissionID, entry.More = submission.FormatID(q.sub.Kind, q.sub.ID), res.ErrorsTruncated
+	if res.Rejected == 0 {
+		q.server.Journal.AddAccepted(entry)
+		return
+	}
+	q.explain(entry, res.Errors)
 }
 
-func (q *request) note(r *journal.Request, problems []event.Error) {
-	r.RequestID, r.At, r.Method, r.Path, r.KeyID = strings.Clone(q.id), q.start, routes[q.route].method,
-		routes[q.route].path, q.keyID
+// entry is what is noted of every request.
+func (q *request) entry(status int) *journal.Request {
+	rt := &routes[q.route]
+	r := &journal.Request{
+		RequestID: strings.Clone(q.id), At: q.start, Method: rt.method, Path: rt.path, Status: status, KeyID: q.keyID,
+		Accepted: q.accepted, Rejected: q.rejected,
+	}
 	if q.dataset != nil {
 		r.DatasetID = q.dataset.ID
 	}
+	return r
+}
+
+// explain adds why events were rejected, and notes the request.
+func (q *request) explain(r *journal.Request, problems []event.Error) {
 	for i := range problems {
 		p := &problems[i]
 		reason := journal.Reason{Code: p.Code, Field: knownField(p.Field), Message: p.Message, Hint: hintOf(p)}

@@ -25,15 +25,9 @@ func (q *request) validate() error {
 	if err := q.charge(res, now); err != nil {
 		return err
 	}
-	out, err := validation{
-		shown:   min(maxShown, leastShown+shownFactor*len(body)),
-		reserve: func(size int) error { return q.reserve(int64(held*len(body)+size) + overhead) },
-	}.append(q.out[:0], res)
-	if err != nil {
-		return err
-	}
-	q.out = out
-	return nil
+	reserve := func(size int) error { return q.reserve(int64(held*len(body)+size) + overhead) }
+	q.out, err = appendValidation(q.out[:0], res, min(maxShown, leastShown+shownFactor*len(body)), reserve)
+	return err
 }
 
 // Decoded GPP strings are left out of an answer that is longer than leastShown and shownFactor times the body: a
@@ -44,23 +38,13 @@ const (
 	maxShown    = 16 << 20
 )
 
-// validation makes the answer of validate.
-type validation struct {
-	shown   int                  // bytes of answer from which on decoded GPP strings are left out
-	reserve func(size int) error // memory for an answer of so many bytes
-}
-
-// appendValidation is the answer without limits.
-func appendValidation(b []byte, res *event.Result) []byte {
-	b, _ = validation{maxShown, func(int) error { return nil }}.append(b, res) // only reserve makes an error
-	return b
-}
-
 // answerStep is how many bytes of an answer are reserved at once (arbitrary; more than one event with its string
 // needs).
 const answerStep = 1 << 20
 
-func (v validation) append(b []byte, res *event.Result) ([]byte, error) {
+// appendValidation adds the answer of validate: from shown bytes on without decoded GPP strings. reserve is called before
+// the answer gets so long.
+func appendValidation(b []byte, res *event.Result, shown int, reserve func(size int) error) ([]byte, error) {
 	b = append(b, `{"valid":`...)
 	b = strconv.AppendBool(b, res.Rejected == 0)
 	b = appendCount(b, `,"accepted":`, len(res.Rows))
@@ -72,14 +56,14 @@ func (v validation) append(b []byte, res *event.Result) ([]byte, error) {
 	for i := range res.Rows {
 		if len(b)+answerStep/2 > reserved {
 			reserved = len(b) + answerStep
-			if err := v.reserve(reserved); err != nil {
-				return nil, err
+			if err := reserve(reserved); err != nil {
+				return b, err
 			}
 		}
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendEffect(b, &res.Rows[i], &res.Details[i], len(b) <= v.shown)
+		b = appendEffect(b, &res.Rows[i], &res.Details[i], len(b) <= shown)
 	}
 	return append(b, "]}"...), nil
 }
