@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"sluice/event"
 	"sluice/internal/limit"
@@ -55,24 +54,13 @@ func (p *pools) put(route int, b *buffers) {
 	pool.Put(b)
 }
 
-// holding is what a request has of what all requests share: bytes of memory, and a place among those that decode.
-// release gives everything back.
-type holding struct {
-	server   *Server
-	usage    *usage // of its dataset; nil without a valid key
-	reserved int64  // bytes
-	decoding bool
-	huge     bool      // the body has limit.HugeSize bytes or more
-	paced    bool      // it is the one huge body of its dataset on its way
-	since    time.Time // when it got its place
-}
-
-func (h *holding) release() {
-	h.stopDecoding()
-	if h.reserved > 0 {
-		h.server.inFlight.Add(-h.reserved)
-		h.usage.inFlight.Add(-h.reserved)
-		h.reserved = 0
+// release gives back what the request has of what all requests share.
+func (q *request) release() {
+	q.stopDecoding()
+	if q.reserved > 0 {
+		q.server.inFlight.Add(-q.reserved)
+		q.usage.inFlight.Add(-q.reserved)
+		q.reserved = 0
 	}
 }
 
@@ -80,8 +68,8 @@ func (h *holding) release() {
 const overhead = 16 << 10
 
 // reserve makes sure that the request has n bytes of memory, or says that there are none left.
-func (h *holding) reserve(n int64) error {
-	full, message := h.take(n)
+func (q *request) reserve(n int64) error {
+	full, message := q.take(n)
 	if full == nil {
 		return nil
 	}
@@ -91,12 +79,12 @@ func (h *holding) reserve(n int64) error {
 
 // take makes sure that the request has n bytes of memory. If there are none left, it returns where that is counted, and
 // what to say.
-func (h *holding) take(n int64) (full *atomic.Uint64, message string) {
-	more := n - h.reserved
+func (q *request) take(n int64) (full *atomic.Uint64, message string) {
+	more := n - q.reserved
 	if more <= 0 {
 		return nil, ""
 	}
-	s, u := h.server, h.usage
+	s, u := q.server, q.usage
 	if total := s.inFlight.Add(more); total > s.Limits.bytesInFlight() {
 		s.inFlight.Add(-more)
 		return &s.counts.shedMemory, "The server is handling as many bytes as it can hold."
@@ -106,7 +94,7 @@ func (h *holding) take(n int64) (full *atomic.Uint64, message string) {
 		s.inFlight.Add(-more)
 		return &s.counts.shedShare, "This dataset's requests hold as many bytes as one dataset may."
 	}
-	h.reserved = n
+	q.reserved = n
 	return nil, ""
 }
 
@@ -124,44 +112,44 @@ const queueLimit = 768 << 10
 
 // startDecoding waits until the request may work on a body of size bytes. It is called again when the body turns out to
 // be larger. It returns an error if so many huge bodies of its dataset wait that it would be in vain.
-func (h *holding) startDecoding(size int) error {
-	if size < fairSize || h.decoding && (h.huge || size < limit.HugeSize) {
+func (q *request) startDecoding(size int) error {
+	if size < fairSize || q.decoding && (q.huge || size < limit.HugeSize) {
 		return nil
 	}
-	s, u := h.server, h.usage
+	s, u := q.server, q.usage
 	if size >= limit.HugeSize {
-		h.stopDecoding() // nobody waits for a turn with a place
+		q.stopDecoding() // nobody waits for a turn with a place
 		if s.pacing.On() {
 			if wait := u.turn.Take(s.Now()); wait > 0 {
 				s.counts.paced.Add(1)
 				return resting(wait)
 			}
-			h.paced = true
+			q.paced = true
 		}
 	}
 	s.decoding.Acquire(&u.decoding, 1, processors())
-	h.decoding, h.since = true, s.Now()
+	q.decoding, q.since = true, s.Now()
 	if size >= limit.HugeSize {
-		h.huge = true
-		s.pacing.Begin(&u.turn, h.since)
+		q.huge = true
+		s.pacing.Begin(&u.turn, q.since)
 	}
 	return nil
 }
 
 // stopDecoding gives the place back, if there is one, before the request waits for anything else. While huge bodies are
 // slowed down, the next one of the dataset begins after a rest.
-func (h *holding) stopDecoding() {
-	if !h.decoding {
+func (q *request) stopDecoding() {
+	if !q.decoding {
 		return
 	}
-	s, u, now := h.server, h.usage, h.server.Now()
+	s, u, now := q.server, q.usage, q.server.Now()
 	s.decoding.Release(1, processors())
-	if h.huge {
-		rest := s.pacing.End(now, now.Sub(h.since))
-		if h.paced {
+	if q.huge {
+		rest := s.pacing.End(now, now.Sub(q.since))
+		if q.paced {
 			s.pacing.Rested.Add(int64(rest))
 			u.turn.Give(now, rest)
 		}
 	}
-	h.decoding, h.huge, h.paced = false, false, false
+	q.decoding, q.huge, q.paced = false, false, false
 }

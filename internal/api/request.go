@@ -36,8 +36,15 @@ type request struct {
 	key     *idempotencyKey  // nil without the header
 	sub     submission.Submission
 
+	// What it has of what all requests share. release gives everything back.
+	usage    *usage    // of its dataset; nil without a valid key
+	reserved int64     // bytes of memory
+	decoding bool      // it has a place among those that decode
+	huge     bool      // the body has limit.HugeSize bytes or more
+	paced    bool      // it is the one huge body of its dataset on its way
+	since    time.Time // when it got its place
+
 	*buffers        // memory from the pool; nil until there is a valid key
-	holding         // what it has of what all requests share
 	result          // what is answered
 	bodyRead   bool // nothing of the body is left on the connection
 	unreliable bool // it panicked: its memory is not used again
@@ -59,8 +66,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
 	route := find(r.URL.Path)
 	return &request{
 		server: s, w: w, r: r, route: route, id: requestID(r.Header["X-Request-Id"]), start: s.Now(),
-		holding: holding{server: s},
-		result:  result{status: http.StatusOK, counted: route == routeBatch},
+		result: result{status: http.StatusOK, counted: route == routeBatch},
 	}
 }
 
@@ -110,7 +116,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (q *request) end() {
 	v := recover()
 	q.leave(nil) // unless they were stored, they will not be
-	q.holding.release()
+	q.release()
 	if v == nil && !q.unreliable && q.buffers != nil && q.decoder != nil {
 		q.server.pools.put(q.route, q.buffers)
 	}
