@@ -35,7 +35,7 @@ func (q *request) submit() error {
 // judge decodes and validates the body, and says whether its events may be queued. They are received now: a
 // slow upload does not make an event older.
 func (q *request) judge(body string) (*event.Result, time.Time, error) {
-	if err := q.server.known(); err != nil { // it may have been known when the body began to come
+	if err := q.server.Known(); err != nil { // it may have been known when the body began to come
 		return nil, time.Time{}, q.unavailable("receive a submission", err)
 	}
 	received := q.server.arrivals.Enter(q.server.Now)
@@ -72,9 +72,8 @@ func (q *request) charge(res *event.Result, now time.Time) error {
 
 // decode reads the body as this key's dataset may send it.
 func (q *request) decode(body string, shape event.Shape, received time.Time) (*event.Result, error) {
-	policy := event.Policy{DatasetID: q.dataset.ID, SuppressOptOut: q.dataset.SuppressOptOut}
-	if q.server.Suppression != nil {
-		policy.Suppression = q.server.Suppression(q.dataset.ID)
+	policy := event.Policy{
+		DatasetID: q.dataset.ID, SuppressOptOut: q.dataset.SuppressOptOut, Suppression: q.server.Suppression(q.dataset.ID),
 	}
 	q.step("decode")
 	res, bad := q.decoder.Decode(body, shape, policy, received)

@@ -52,34 +52,33 @@ type Live interface {
 	Show(*submission.Submission)
 }
 
-// Server answers senders. Set the exported fields before the first request and leave them alone afterwards.
-// It is an http.Handler; Run keeps the counts of rejected events.
+// Server answers senders. Set the exported fields, all but Live and Step, before the first request and leave them alone
+// afterwards. It is an http.Handler; Run keeps the counts of rejected events.
 type Server struct {
 	Keys   Keys
 	Stream Stream
 	// Processed says whether the record at a position of the stream is in the store.
 	Processed func(stream.Position) bool
-	// Lookup may be nil: then only what the stream still holds can be looked up.
-	Lookup Lookup
+	Lookup    Lookup
 	// Numbers are those of a dataset, from the store; the dataset's name, hints, examples and the key are filled in by the
-	// server. It may be nil: then nobody can ask for them.
+	// server.
 	Numbers func(ctx context.Context, datasetID string, w NumbersWindow, now time.Time) (Numbers, error)
-	// Campaigns are the same numbers by campaign. It is there where Numbers is.
+	// Campaigns are the same numbers by campaign.
 	Campaigns func(ctx context.Context, datasetID string, w NumbersWindow, now time.Time) ([]campaign.Campaign, error)
-	// IDs makes and reads submission ids. It is required.
+	// IDs makes and reads submission ids.
 	IDs *submission.IDs
 	// BodyDigest is what is kept of the body of a request with an idempotency key, to tell whether a later one is the
-	// same. It is required.
+	// same.
 	BodyDigest func(key [sha256.Size]byte, body string) [sha256.Size]byte
 	// Known says whether the other nodes know this one: nil, or why not. What followers of the feed are told counts only
-	// nodes that are known. It may be nil.
+	// nodes that are known.
 	Known func() error
-	// BacklogAge is how long the oldest event not yet in the store has waited. It may be nil.
+	// BacklogAge is how long the oldest event not yet in the store has waited.
 	BacklogAge func() time.Duration
-	// Share is the part of every dataset's rate limits that this node may use, above 0 and up to 1; nil means all. Nodes
-	// of a cluster share the limits.
+	// Share is the part of every dataset's rate limits that this node may use, above 0 and up to 1. Nodes of a cluster
+	// share the limits.
 	Share func() float64
-	// Suppression are the people whose events of a dataset are suppressed, nil for nobody. It may be nil.
+	// Suppression are the people whose events of a dataset are suppressed, nil for nobody.
 	Suppression func(datasetID string) event.SuppressionList
 	// Live gets samples of what is accepted and rejected. It may be nil.
 	Live   Live
@@ -96,17 +95,17 @@ type Server struct {
 	pools     pools
 	usages    sync.Map // dataset id → *usage
 	strangers usage    // requests without a valid key
-	inFlight atomic.Int64
-	decoding limit.Fair   // processors for large bodies
-	arrivals arrival.Desk // of events that are on their way into the stream
-	queueing limit.Fair   // bytes of large records on their way into the stream
-	pacing   limit.Pacing // of large bodies
-	listener atomic.Pointer[listen.Listener]
-	tally    tally
-	sample   sample
-	outage   outage
-	counts   counts
-	document document
+	inFlight  atomic.Int64
+	decoding  limit.Fair   // processors for large bodies
+	arrivals  arrival.Desk // of events that are on their way into the stream
+	queueing  limit.Fair   // bytes of large records on their way into the stream
+	pacing    limit.Pacing // of large bodies
+	listener  atomic.Pointer[listen.Listener]
+	tally     tally
+	sample    sample
+	outage    outage
+	counts    counts
+	document  document
 }
 
 // Handler is the server itself, under the name by which handlers are asked for.
@@ -119,25 +118,15 @@ func (s *Server) Limit(l net.Listener) net.Listener {
 	return limited
 }
 
-func (s *Server) known() error {
-	if s.Known == nil {
-		return nil
-	}
-	return s.Known()
-}
-
 // Ready says whether a POST would be taken now: nil, or why not.
 func (s *Server) Ready() error {
 	if err := s.Stream.Ready(); err != nil {
 		return err
 	}
-	if err := s.known(); err != nil {
+	if err := s.Known(); err != nil {
 		return err
 	}
-	if s.BacklogAge == nil || s.Limits.BacklogAge <= 0 {
-		return nil
-	}
-	if age := s.BacklogAge(); age > s.Limits.BacklogAge {
+	if s.Limits.BacklogAge > 0 && s.BacklogAge() > s.Limits.BacklogAge {
 		return errBacklog
 	}
 	return nil

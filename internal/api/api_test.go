@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/listen"
@@ -98,7 +99,11 @@ func openServiceOn(t testing.TB, dir string, o stream.Options, change func(*Serv
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Server = &Server{IDs: ids, BodyDigest: submission.NewBodyDigest(secret), Keys: s.reg, Stream: st, Now: s.clock.Now, Log: logger, Processed: func(stream.Position) bool { return false }}
+	s.Server = &Server{
+		IDs: ids, BodyDigest: submission.NewBodyDigest(secret), Keys: s.reg, Stream: st, Now: s.clock.Now, Log: logger, Lookup: oneSubmission{new(submission.Submission)},
+		Processed: func(stream.Position) bool { return false }, Known: func() error { return nil }, BacklogAge: func() time.Duration { return 0 },
+		Share: func() float64 { return 1 }, Suppression: func(string) event.SuppressionList { return nil },
+	}
 	if change != nil {
 		change(s.Server)
 	}

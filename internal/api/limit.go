@@ -62,8 +62,5 @@ func slowest(size int64) time.Duration { return time.Duration(size) * time.Secon
 
 // rate is a dataset's limit on this node.
 func (s *Server) rate(perSecond float64) limit.Rate {
-	if s.Share == nil {
-		return limit.Rate{PerSecond: perSecond, Share: 1}
-	}
 	return limit.Rate{PerSecond: perSecond, Share: s.Share()}
 }

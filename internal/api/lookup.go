@@ -53,15 +53,12 @@ func (q *request) find(kind submission.Kind, id event.ID) (sub *submission.Submi
 			return nil, false, err
 		}
 		if sub.Kind == kind && sub.ID == id {
-			return sub, s.Processed != nil && s.Processed(at), nil
+			return sub, s.Processed(at), nil
 		}
 		sub = nil // the place is another's; the stream may have begun anew
 	} else if !errors.Is(err, stream.ErrNotFound) && !errors.Is(err, stream.ErrGone) &&
 		!errors.Is(err, stream.ErrDamaged) {
 		return nil, false, q.unavailable("read a submission", err)
-	}
-	if s.Lookup == nil {
-		return nil, false, nil
 	}
 	sub, err = s.Lookup.FindSubmission(ctx, q.dataset.ID, submission.FormatID(kind, id))
 	if err != nil {

@@ -146,9 +146,6 @@ func (q *request) answerNumbers() error {
 	if err != nil {
 		return err
 	}
-	if q.server.Numbers == nil {
-		return reject(event.Unavailable, "This server has no numbers.")
-	}
 	n, err := q.server.Numbers(q.r.Context(), q.dataset.ID, window, q.start)
 	if err == nil && by == byCampaign {
 		n.CampaignNumbers = &CampaignNumbers{AsReported: true, Note: asReported}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/access"
 	"sluice/internal/api"
 	"sluice/internal/audit"
@@ -86,6 +87,8 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	s.api = &api.Server{
 		IDs: ids, BodyDigest: submission.NewBodyDigest(secret), Keys: s.reg, Stream: s.stream, Now: time.Now, Log: log,
 		Processed: func(p stream.Position) bool { return s.loader.Watermark(p.Partition) >= p.Seq },
+		Known:     func() error { return nil }, BacklogAge: func() time.Duration { return 0 }, Share: func() float64 { return 1 },
+		Suppression: func(string) event.SuppressionList { return nil },
 	}
 	senders, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
