@@ -51,16 +51,15 @@ type Reason struct {
 // Said is a message that senders of a dataset got for one code at one field.
 type Said struct {
 	Message, Hint string
-	Requests      int64 // answers with it since First
-	First, Last   time.Time
+	Requests      int64 // answers with it
+	Last          time.Time
 }
 
 // Journal remembers rejected requests for a day. Senders choose request ids, so each dataset has its own: nobody hides
 // or pushes out the requests of another. The zero value is empty. Only requests that are rejected pay for it.
 type Journal struct {
 	mu     sync.Mutex
-	order  list.List                                 // of *Request, oldest first
-	byID   map[string]map[*ownRequests]*list.Element // for each dataset the last one with this request id
+	order  list.List // of *Request, oldest first
 	owners map[string]*ownRequests
 	most   byRequests // the same; the one with the most requests first
 	said   map[saidKey]*list.Element
@@ -104,18 +103,16 @@ type saidKey struct {
 }
 
 type saidAt struct {
-	key  saidKey
-	all  []Said // that of the latest answer last
-	last time.Time
+	key saidKey
+	all []Said // that of the latest answer last
 }
 
 // Add remembers a request and, if it was one with events, what its answer said.
 func (j *Journal) Add(r *Request, events bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.byID == nil {
-		j.byID, j.owners, j.said = map[string]map[*ownRequests]*list.Element{}, map[string]*ownRequests{},
-			map[saidKey]*list.Element{}
+	if j.owners == nil {
+		j.owners, j.said = map[string]*ownRequests{}, map[saidKey]*list.Element{}
 	}
 	for e := j.order.Front(); e != nil && r.At.Sub(e.Value.(*Request).At) > maxAge; e = j.order.Front() {
 		j.drop(e)
@@ -141,24 +138,14 @@ func (j *Journal) keep(r *Request) {
 		j.owners[r.DatasetID] = own
 		heap.Push(&j.most, own)
 	}
-	e := j.order.PushBack(r)
-	own.all = append(own.all, e)
+	own.all = append(own.all, j.order.PushBack(r))
 	heap.Fix(&j.most, own.index)
-	if j.byID[r.RequestID] == nil {
-		j.byID[r.RequestID] = map[*ownRequests]*list.Element{}
-	}
-	j.byID[r.RequestID][own] = e
 }
 
 // drop forgets a request, which is the oldest of its dataset.
 func (j *Journal) drop(e *list.Element) {
 	r := j.order.Remove(e).(*Request)
 	own := j.owners[r.DatasetID]
-	if same := j.byID[r.RequestID]; same[own] == e {
-		if delete(same, own); len(same) == 0 {
-			delete(j.byID, r.RequestID)
-		}
-	}
 	own.all[0] = nil // the array stays, and would hold the request
 	if own.all = own.all[1:]; len(own.all) > 0 {
 		heap.Fix(&j.most, own.index)
@@ -179,7 +166,7 @@ func (j *Journal) say(dataset string, r *Reason, now time.Time) {
 	}
 	j.places.MoveToBack(e)
 	at := e.Value.(*saidAt)
-	said := Said{Message: r.Message, Hint: r.Hint, First: now}
+	said := Said{Message: r.Message, Hint: r.Hint}
 	if i := slices.IndexFunc(at.all, func(s Said) bool { return s.Message == r.Message && s.Hint == r.Hint }); i >= 0 {
 		said = at.all[i]
 		at.all = slices.Delete(at.all, i, i+1)
@@ -188,10 +175,10 @@ func (j *Journal) say(dataset string, r *Reason, now time.Time) {
 	}
 	said.Requests++
 	said.Last = now
-	at.all, at.last = append(at.all, said), now
+	at.all = append(at.all, said)
 	for {
 		oldest := j.places.Front().Value.(*saidAt)
-		if j.places.Len() <= saidMost && now.Sub(oldest.last) <= maxAge {
+		if j.places.Len() <= saidMost && now.Sub(oldest.all[len(oldest.all)-1].Last) <= maxAge {
 			return
 		}
 		j.places.Remove(j.said[oldest.key])
@@ -206,8 +193,10 @@ func (j *Journal) Find(requestID string, now time.Time) []Request {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var out []Request
-	for _, e := range j.byID[requestID] {
-		if r := e.Value.(*Request); now.Sub(r.At) <= maxAge {
+	seen := map[string]bool{}
+	for e := j.order.Back(); e != nil; e = e.Prev() {
+		if r := e.Value.(*Request); r.RequestID == requestID && !seen[r.DatasetID] && now.Sub(r.At) <= maxAge {
+			seen[r.DatasetID] = true
 			out = append(out, *r)
 		}
 	}

@@ -22,8 +22,8 @@ func TestJournalIsBounded(t *testing.T) {
 	for i := range 3 * share {
 		add(fmt.Sprint("loud-", i), "loud", noon, fmt.Sprint("message ", i))
 	}
-	if j.byID["first"] == nil || j.byID["loud-0"] != nil || j.order.Len() != 1+share || len(j.byID) != j.order.Len() {
-		t.Errorf("one loud dataset: got %d requests, %d ids", j.order.Len(), len(j.byID))
+	if j.Find("first", noon) == nil || j.Find("loud-0", noon) != nil || j.order.Len() != 1+share {
+		t.Errorf("one loud dataset: got %d requests", j.order.Len())
 	}
 	if said := j.said[saidKey{"loud", event.MissingField, "/timestamp"}].Value.(*saidAt).all; len(said) != saidPlace || said[saidPlace-1].Message != fmt.Sprint("message ", 3*share-1) {
 		t.Errorf("messages: got %+v", said)
@@ -33,7 +33,7 @@ func TestJournalIsBounded(t *testing.T) {
 			add(fmt.Sprint(n), fmt.Sprint("loud-", i), noon, "m")
 		}
 	}
-	if j.byID["first"] == nil || j.order.Len() != most || len(j.owners) != 22 {
+	if j.Find("first", noon) == nil || j.order.Len() != most || len(j.owners) != 22 {
 		t.Errorf("many loud datasets: got %d requests of %d datasets", j.order.Len(), len(j.owners))
 	}
 	for _, own := range j.owners {
@@ -51,7 +51,7 @@ func TestJournalIsBounded(t *testing.T) {
 		t.Errorf("many datasets: the messages of the last one are not there; %d places", j.places.Len())
 	}
 	add("next", "quiet", noon.Add(25*time.Hour), "m")
-	if j.order.Len() != 1 || len(j.owners) != 1 || len(j.byID) != 1 || j.byID["next"] == nil {
+	if j.order.Len() != 1 || len(j.owners) != 1 || j.Find("next", noon.Add(25*time.Hour)) == nil {
 		t.Errorf("a day later: got %d requests", j.order.Len())
 	}
 	if add("again", "other", noon.Add(25*time.Hour), "m"); len(j.said) != 2 {
