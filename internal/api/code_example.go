@@ -19,13 +19,11 @@ type codeExample struct {
 const (
 	exampleOptOut  = `"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[7]}`
 	exampleTC      = "CQgYw8AQgYw8AEqNqrENisEgDpiAAELgAB5YA6ut383d-2VfvPvX43-9fyAOy7f6vv2Ubn9dv_vP1_WuwAAA"
-	exampleHash    = `"identifiers":{"email_sha256":"` + exampleEmail + `"}`
+	exampleHash    = `"identifiers":{"email_sha256":"HASH"}`
 	exampleNow     = `"timestamp":NOW`
 	examplePrice   = `"value":129.95,"currency_code":"EUR"`
 	exampleNothing = `"identifiers":{"email_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",` +
 		"\n" + ` "ip":"` + exampleIP + `"}`
-	exampleUUID     = "97987bca-ae59-4c7d-94ba-ee4f19ab8c21"
-	exampleMD5      = "55502f40dc8b7c769880b10874abc9d0" // of test@example.com
 	exampleBearer   = "Authorization: Bearer $SLUICE_API_KEY"
 	exampleSameKey  = "Idempotency-Key: 5f0c6a1e-8b1d-4b6f-9a57-2d0f6f4f3c11   with the same body as before"
 	exampleWaitThen = "the same request again, with the same Idempotency-Key, not before Retry-After"
@@ -42,10 +40,10 @@ var codeExamples = map[event.Code]codeExample{
 	event.TimestampInFuture: {`"timestamp":TOMORROW`, exampleNow},
 	event.MissingIdentifier: {
 		`"identifiers":{"partner_id":"crm-8f14e45f"}`,
-		`"identifiers":{"partner_id":"crm-8f14e45f","email_sha256":"` + exampleEmail + `"}`,
+		`"identifiers":{"partner_id":"crm-8f14e45f","email_sha256":"HASH"}`,
 	},
 	event.PlaintextPII:             {`"identifiers":{"email_sha256":"test@example.com"}`, exampleHash},
-	event.InvalidIdentifier:        {`"identifiers":{"email_sha256":"` + exampleMD5 + `"}`, exampleHash},
+	event.InvalidIdentifier:        {`"identifiers":{"email_sha256":"55502f40dc8b7c769880b10874abc9d0"}`, exampleHash},
 	event.InvalidCurrency:          {`"value":129.95,"currency_code":"EURO"`, examplePrice},
 	event.InvalidGPPString:         {`"privacy":{"gpp_string":"BVQaAAAAAgA","gpp_sid":[7]}`, exampleOptOut},
 	event.InvalidGPPSID:            {`"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":["7"]}`, exampleOptOut},
@@ -73,14 +71,17 @@ var codeExamples = map[event.Code]codeExample{
 	event.ExtIgnored:     {`"ext":{"order_id":"A-1001"}`, `"custom_data":{"order_id":"A-1001"}`},
 	event.GPPSIDMismatch: {`"privacy":{"gpp_string":"DBABLA~BVQaAAAAAgA","gpp_sid":[8]}`, exampleOptOut},
 	event.GPPSIDIgnored:  {`"privacy":{"gpp_sid":[7]}`, exampleOptOut},
-	event.IFAZeroed: {`"identifiers":{"email_sha256":"` + exampleEmail +
-		"\",\n \"ifa\":\"00000000-0000-0000-0000-000000000000\"}", exampleHash},
-	event.IFANonstandard: {`"identifiers":{"ifa":"shop-device-9774d56d"}`, `"identifiers":{"ifa":"` + exampleUUID +
-		`"}`},
+	event.IFAZeroed: {
+		`"identifiers":{"email_sha256":"HASH",` + "\n" + ` "ifa":"00000000-0000-0000-0000-000000000000"}`, exampleHash,
+	},
+	event.IFANonstandard: {
+		`"identifiers":{"ifa":"shop-device-9774d56d"}`, `"identifiers":{"ifa":"97987bca-ae59-4c7d-94ba-ee4f19ab8c21"}`,
+	},
 	event.JunkHash: {exampleNothing, `"identifiers":{"ip":"` + exampleIP + `"}`},
-	event.PartnerIDLong: {`"identifiers":{"email_sha256":"` + exampleEmail + "\",\n \"partner_id\":\"" +
-		strings.Repeat("crm-8f14e45f-", 40) + `"}`, `"identifiers":{"email_sha256":"` + exampleEmail +
-		`","partner_id":"crm-8f14e45f"}`},
+	event.PartnerIDLong: {
+		`"identifiers":{"email_sha256":"HASH",` + "\n" + ` "partner_id":"` + strings.Repeat("crm-8f14e45f-", 40) + `"}`,
+		`"identifiers":{"email_sha256":"HASH","partner_id":"crm-8f14e45f"}`,
+	},
 	event.NegativeValue: {
 		`"event_type":"purchase","value":-129.95,"currency_code":"EUR"`,
 		`"event_type":"refund","value":-129.95,"currency_code":"EUR"`,
@@ -130,30 +131,11 @@ var codeExamples = map[event.Code]codeExample{
 	event.Unavailable:   {`any request, while the service cannot store`, exampleWaitThen},
 }
 
-// at gives a text of an example its timestamps.
-func (codeExample) at(text string, now time.Time) string {
+// exampleAt gives a text of an example its timestamps.
+func exampleAt(text string, now time.Time) string {
 	second := func(d time.Duration) string { return strconv.FormatInt(now.Add(d).Unix(), 10) }
 	return strings.NewReplacer(
-		"NOW", second(-time.Minute), "WEEK_AGO", second(-event.LateAge-time.Minute), "MONTH_AGO", second(-31*24*time.Hour),
-		"AHEAD", second(2*time.Minute), "TOMORROW", second(24*time.Hour),
+		"HASH", exampleEmail, "NOW", second(-time.Minute), "WEEK_AGO", second(-event.LateAge-time.Minute),
+		"MONTH_AGO", second(-31*24*time.Hour), "AHEAD", second(2*time.Minute), "TOMORROW", second(24*time.Hour),
 	).Replace(text)
-}
-
-// guideEntry is a code as the page shows it.
-type guideEntry struct {
-	guideCode
-	Shown   string // the status, where the code has one of its own
-	Example codeExample
-}
-
-// Entry is the code with its example.
-func (g *guide) Entry(c guideCode) guideEntry {
-	x := codeExamples[c.Code]
-	entry := guideEntry{guideCode: c, Example: codeExample{x.at(x.Wrong, guideTime), x.at(x.Right, guideTime)}}
-	for _, r := range g.Requests {
-		if r.Code == c.Code {
-			entry.Shown = strconv.Itoa(c.Status)
-		}
-	}
-	return entry
 }

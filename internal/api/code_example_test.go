@@ -32,7 +32,7 @@ func TestCodeEntries(t *testing.T) {
 func TestCodeExamples(t *testing.T) {
 	g := newGuide()
 	tried := slices.Concat(g.Rules, g.Warnings)
-	tried = append(tried, guideCode{Code: event.MalformedJSON}) // it speaks of a request, but an event shows it
+	tried = append(tried, guideCode{CodeInfo: codeInfo(event.MalformedJSON)}) // it speaks of a request, but an event shows it
 	for _, c := range tried {
 		x := codeExamples[c.Code]
 		policy := event.Policy{DatasetID: exampleDataset, SuppressOptOut: c.Code == event.PrivacySuppressed}
@@ -80,5 +80,5 @@ func (x codeExample) event(text string, now time.Time) string {
 			b.WriteString(`,"` + m[0] + `":` + m[1])
 		}
 	}
-	return x.at(b.String()+"}", now)
+	return exampleAt(b.String()+"}", now)
 }

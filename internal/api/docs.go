@@ -105,9 +105,17 @@ type guidePath struct {
 type guideHeader struct{ Name, In, Paths, Meaning string }
 
 type guideCode struct {
-	Code            event.Code
-	Status          int
-	Meaning, Remedy string
+	event.CodeInfo
+	Status  int
+	Example codeExample
+}
+
+// Shown is the status, where the code has one of its own.
+func (c guideCode) Shown() string {
+	if c.Kind != event.RequestKind {
+		return ""
+	}
+	return strconv.Itoa(c.Status)
 }
 
 type guideExample struct {
@@ -133,7 +141,8 @@ func newGuide() *guide {
 		}
 	}
 	for _, c := range codeTable {
-		code := guideCode{c.Code, statusOf(c.Code), c.Meaning, c.Remedy}
+		x := codeExamples[c.Code]
+		code := guideCode{c, statusOf(c.Code), codeExample{exampleAt(x.Wrong, guideTime), exampleAt(x.Right, guideTime)}}
 		switch c.Kind {
 		case event.RuleKind:
 			g.Rules = append(g.Rules, code)
@@ -148,9 +157,8 @@ func newGuide() *guide {
 	}
 	g.Parameters, g.Headers = guideParameters(), guideHeaders()
 	g.Address = docsAddress
-	first := &examples[0]
 	stamp := strconv.FormatInt(guideTime.Unix()-60, 10) // as in text
-	g.Event = strings.Replace(pretty([]byte(first.text(guideTime))), stamp, "'$now'", 1)
+	g.Event = strings.Replace(pretty([]byte(exampleAt(examples[0].body, guideTime))), stamp, "'$now'", 1)
 	return g
 }
 
@@ -203,7 +211,7 @@ func newGuideExample(e *example) guideExample {
 	status, body := e.answer(guideTime)
 	out := guideExample{
 		Method: routes[e.route].method, Path: routes[e.route].path, Summary: e.summary,
-		Request: pretty([]byte(e.text(guideTime))), Response: pretty(body), Status: status,
+		Request: pretty([]byte(exampleAt(e.body, guideTime))), Response: pretty(body), Status: status,
 	}
 	if e.strict {
 		out.Prefer = strictly[0]

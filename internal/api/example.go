@@ -2,8 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"sluice/event"
@@ -69,15 +67,6 @@ const exampleMixed = `[{"data_set_id":"shop","timestamp":NOW,"event_type":"searc
 	`"identifiers":{"email_sha256":"HASH"}},` +
 	`{"data_set_id":"shop","timestamp":NOW,"event_type":"Purchase","identifiers":{"email_sha256":"HASH"}}]`
 
-// text is the body as it would be sent at now.
-func (e *example) text(now time.Time) string {
-	return strings.NewReplacer(
-		"HASH", exampleEmail,
-		"NOW", strconv.FormatInt(now.Unix()-60, 10),
-		"WEEK_AGO", strconv.FormatInt(now.Add(-event.LateAge).Unix()-60, 10),
-	).Replace(e.body)
-}
-
 // Ids of the answers in the documentation.
 const exampleRequest = "5f2b6c1e9a7d4b0c8e3f1a2b3c4d5e6f"
 
@@ -91,7 +80,7 @@ func (e *example) decode(now time.Time) (*event.Result, *event.Error) {
 	case routeValidate:
 		shape = event.Any
 	}
-	return d.Decode(e.text(now), shape, event.Policy{DatasetID: exampleDataset}, now)
+	return d.Decode(exampleAt(e.body, now), shape, event.Policy{DatasetID: exampleDataset}, now)
 }
 
 // valid says whether every event of the example is accepted.

@@ -170,7 +170,7 @@ func requestExamples(i int, now time.Time) object {
 	out := object{}
 	for j := range examples {
 		if e := &examples[j]; e.route == i && e.valid(now) {
-			out = out.with(e.name, object{{"summary", e.summary}, {"value", json.RawMessage(e.text(now))}})
+			out = out.with(e.name, object{{"summary", e.summary}, {"value", json.RawMessage(exampleAt(e.body, now))}})
 		}
 	}
 	return out

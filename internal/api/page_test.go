@@ -155,7 +155,7 @@ func TestExamples(t *testing.T) {
 		if e.strict {
 			headers = append(headers, "Prefer: handling=strict")
 		}
-		r := s.post(path, e.text(s.clock.Now()), headers...)
+		r := s.post(path, exampleAt(e.body, s.clock.Now()), headers...)
 		if r.StatusCode != status || masked(r.text) != masked(string(want)) {
 			t.Errorf("%s: got %d %s, want %d %s", e.name, r.StatusCode, r.text, status, want)
 		}
