@@ -36,16 +36,16 @@ func (q *request) enter() error {
 		return reject(event.ServerSideOnly, "The request comes from a browser.")
 	case !rt.takes(q.r.Method):
 		q.identify()
-		r := advise(event.MethodNotAllowed, "This path does not take the request's method.", "Use "+rt.allow+".")
-		r.allow = rt.allow
+		r := advise(event.MethodNotAllowed, "This path does not take the request's method.", "Use "+rt.Allow+".")
+		r.allow = rt.Allow
 		return r
-	case !rt.keyed:
+	case !rt.Keyed:
 		return nil
 	}
 	if err := q.authenticate(); err != nil {
 		return err
 	}
-	if rt.method == http.MethodPost {
+	if rt.Method == http.MethodPost {
 		if err := q.reserve(overhead); err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (q *request) enter() error {
 	if wait := q.usage.requests.Take(q.start, q.server.rate(q.dataset.RequestsPerSecond), 1); wait > 0 {
 		return limited("requests", q.dataset.RequestsPerSecond, wait)
 	}
-	if rt.method != http.MethodPost {
+	if rt.Method != http.MethodPost {
 		return nil
 	}
 	if err := q.media(); err != nil {
@@ -78,7 +78,7 @@ func (q *request) enter() error {
 // identify finds out for the counts alone whose request is rejected before its key is asked for: the answer is the same
 // with any key and without one.
 func (q *request) identify() {
-	if routes[q.route].keyed && q.authenticate() != nil {
+	if routes[q.route].Keyed && q.authenticate() != nil {
 		q.keyID = ""
 	}
 }

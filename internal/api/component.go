@@ -70,6 +70,10 @@ func countSchema(description string) object {
 	return object{{"type", "integer"}, {"minimum", 0}, {"description", description}}
 }
 
+func timeSchema(description string) object {
+	return object{{"type", "string"}, {"format", "date-time"}, {"description", description}}
+}
+
 func flagSchema(description string) object {
 	return object{{"type", "boolean"}, {"description", description}}
 }
@@ -98,15 +102,12 @@ func codesSchema(kinds ...event.Kind) object {
 	return object{{"type", "string"}, {"enum", names}}
 }
 
-var timeSchema = object{{"type", "string"}, {"format", "date-time"}, {"description", "UTC, whole seconds."}}
-
 func receiptSchema() object {
 	return shape(3, object{
 		{"submission_id", object{
-			{"type", "string"},
-			{"pattern", "^(single|batch)\\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"},
+			{"type", "string"}, {"pattern", `^(single|batch)\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`},
 		}},
-		{"received_at", timeSchema},
+		{"received_at", timeSchema("UTC, whole seconds.")},
 		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED"}}}},
 		{"accepted", countSchema("Events queued. Only in a batch with something to say.")},
 		{"rejected", countSchema("Events rejected.")},
@@ -123,16 +124,12 @@ func errorSchema() object {
 		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
 		{"message", textSchema("What is wrong, in words.")},
 		{"request_id", textSchema("The id of this request.")},
-		{
-			"errors",
-			listSchema(ref("Problem"), "Every problem found, at most 100 entries, by event, then in the order of the rules."),
-		},
+		{"errors", listSchema(ref("Problem"),
+			"Every problem found, at most 100 entries, by event, then in the order of the rules.")},
 		{"events_by_code", object{
 			{"type", "object"},
-			{
-				"description",
-				"How many events have which code as their first problem. Only if a whole batch is rejected for its events.",
-			},
+			{"description", "How many events have which code as their first problem. " +
+				"Only if a whole batch is rejected for its events."},
 			{"additionalProperties", object{{"type", "integer"}, {"format", "int64"}}},
 		}},
 		{"errors_truncated", flagSchema("There were more.")},
@@ -169,7 +166,7 @@ func submissionSchema() object {
 	return shape(9, object{
 		{"submission_id", textSchema("As in the receipt.")},
 		{"data_set_id", textSchema("The dataset.")},
-		{"received_at", timeSchema},
+		{"received_at", timeSchema("UTC, whole seconds.")},
 		{"status", object{
 			{"type", "string"},
 			{"enum", []string{"RECEIVED", "PROCESSED"}},

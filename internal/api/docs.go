@@ -82,7 +82,7 @@ var docsPage = sync.OnceValues(func() ([][]byte, error) {
 type guide struct {
 	Style    template.CSS
 	Address  string
-	Paths    []guidePath
+	Paths    []route
 	Fields   []event.FieldInfo
 	Standard []event.TypeInfo
 	More     []event.TypeInfo
@@ -94,11 +94,6 @@ type guide struct {
 
 	Parameters, Headers []guideHeader // of requests, of answers
 	Event               string        // an event to copy, its timestamp left to the shell
-}
-
-type guidePath struct {
-	Method, Path, Summary, Detail string
-	Keyed                         bool
 }
 
 // guideHeader is a header or a parameter, and the paths that have it.
@@ -128,10 +123,9 @@ type guideExample struct {
 var guideTime = time.Date(2026, 11, 14, 23, 40, 5, 0, time.UTC)
 
 func newGuide() *guide {
-	g := &guide{Style: template.CSS(docsCSS), Fields: event.Fields(), MaxBody: "5,242,880"}
-	for i := range routes[:routeNone] {
-		rt := &routes[i]
-		g.Paths = append(g.Paths, guidePath{rt.method, rt.path, rt.summary, rt.detail, rt.keyed})
+	g := &guide{
+		Style: template.CSS(docsCSS), Address: docsAddress, Paths: routes[:routeNone], Fields: event.Fields(),
+		MaxBody: "5,242,880", Parameters: guideParameters(), Headers: guideHeaders(),
 	}
 	for _, t := range event.Types() {
 		if t.Additional {
@@ -155,8 +149,6 @@ func newGuide() *guide {
 	for i := range examples {
 		g.Examples = append(g.Examples, newGuideExample(&examples[i]))
 	}
-	g.Parameters, g.Headers = guideParameters(), guideHeaders()
-	g.Address = docsAddress
 	stamp := strconv.FormatInt(guideTime.Unix()-60, 10) // as in text
 	g.Event = strings.Replace(pretty([]byte(exampleAt(examples[0].body, guideTime))), stamp, "'$now'", 1)
 	return g
@@ -171,7 +163,7 @@ func guideParameters() []guideHeader {
 	}
 	for i := range routes[:routeNone] {
 		for _, p := range parameters(i) {
-			out = gather(out, p.text("name"), p.text("in"), routes[i].path, p.text("description"))
+			out = gather(out, p.text("name"), p.text("in"), routes[i].Path, p.text("description"))
 		}
 	}
 	return out
@@ -187,7 +179,7 @@ func guideHeaders() []guideHeader {
 	for i := range routes[:routeNone] {
 		for _, status := range statuses {
 			for _, h := range answerHeaders(i, status) {
-				out = gather(out, h.name, "header", routes[i].path, h.value.(object).text("description"))
+				out = gather(out, h.name, "header", routes[i].Path, h.value.(object).text("description"))
 			}
 		}
 	}
@@ -210,7 +202,7 @@ func gather(to []guideHeader, name, in, path, meaning string) []guideHeader {
 func newGuideExample(e *example) guideExample {
 	status, body := e.answer(guideTime)
 	out := guideExample{
-		Method: routes[e.route].method, Path: routes[e.route].path, Summary: e.summary,
+		Method: routes[e.route].Method, Path: routes[e.route].Path, Summary: e.summary,
 		Request: pretty([]byte(exampleAt(e.body, guideTime))), Response: pretty(body), Status: status,
 	}
 	if e.strict {

@@ -44,7 +44,7 @@ func (q *request) readIdempotencyKey() error {
 		return advise(event.InvalidType, "The Idempotency-Key header is not 1 to 255 visible ASCII characters, sent once.",
 			"Send one Idempotency-Key, for example a random UUID, and the same one when you send the same request again.")
 	}
-	q.key = new(requestKey(q.dataset.ID, routes[q.route].path, values[0]))
+	q.key = new(requestKey(q.dataset.ID, routes[q.route].Path, values[0]))
 	return nil
 }
 

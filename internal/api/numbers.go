@@ -222,17 +222,8 @@ func ValidExample(code event.Code, field string) string {
 }
 
 func numbersSchema() object {
-	whenSchema := func(description string) object {
-		return object{{"type", "string"}, {"format", "date-time"}, {"description", description}}
-	}
-	shareSchema := func(most int, description string) object {
-		return object{
-			{"type", "number"},
-			{"format", "double"},
-			{"minimum", 0},
-			{"maximum", most},
-			{"description", description},
-		}
+	shareSchema := func(most int, about string) object {
+		return object{{"type", "number"}, {"format", "double"}, {"minimum", 0}, {"maximum", most}, {"description", about}}
 	}
 	count := func(description string) object { return countSchema(description).with("format", "int64") }
 	byName := func(of object, description string) object {
@@ -241,12 +232,10 @@ func numbersSchema() object {
 	return shape(17, object{
 		{"data_set_id", textSchema("The dataset of the key.")},
 		{"window", object{{"type", "string"}, {"enum", windowNames()}}},
-		{"from", whenSchema("Start of the window, a whole hour or day, in UTC.")},
-		{"to", whenSchema("End of the hour or day that is running now.")},
-		{
-			"complete",
-			flagSchema("False while a server that has just started still reads its tables: the numbers are too small then."),
-		},
+		{"from", timeSchema("Start of the window, a whole hour or day, in UTC.")},
+		{"to", timeSchema("End of the hour or day that is running now.")},
+		{"complete", flagSchema("False while a server that has just started still reads its tables: " +
+			"the numbers are too small then.")},
 		{"received", count("Events received: accepted and rejected.")},
 		{"accepted", count("Events accepted.")},
 		{"rejected", count("Events rejected.")},
@@ -258,11 +247,8 @@ func numbersSchema() object {
 		})},
 		{"requests", shape(3, object{
 			{"accepted", count("Requests answered with a receipt, replays included.")},
-			{
-				"rejected",
-				count("Requests rejected whole: malformed, from a browser, of the wrong method, media type or dataset, too " +
-					"large, or without a valid event. 409, 429 and 5xx are neither."),
-			},
+			{"rejected", count("Requests rejected whole: malformed, from a browser, of the wrong method, media type or " +
+				"dataset, too large, or without a valid event. 409, 429 and 5xx are neither.")},
 			{"by_code", byName(count("Requests."), "Rejected requests by the error_code of their answer.")},
 		})},
 		{"event_types", listSchema(shape(2, object{
@@ -274,8 +260,8 @@ func numbersSchema() object {
 			{"field", textSchema("JSON Pointer inside the event; empty for the whole of it.")},
 			{"events", count("Events whose first problem it was. They add up to rejected.")},
 			{"problems", count("How often it was found at all.")},
-			{"first_seen", whenSchema("Start of the hour in which it was first seen in the window.")},
-			{"last_seen", whenSchema("Start of the hour in which it was last seen in the window.")},
+			{"first_seen", timeSchema("Start of the hour in which it was first seen in the window.")},
+			{"last_seen", timeSchema("Start of the hour in which it was last seen in the window.")},
 			{"hint", textSchema("What to send instead.")},
 			{"example", textSchema("A member with a valid value, where one can be given.")},
 		}), "Reasons for rejections, of the most events first.")},
@@ -294,22 +280,19 @@ func numbersSchema() object {
 			})},
 		})},
 		{"freshness", shape(2, object{
-			{"counted_at", whenSchema("When the tables were last read.")},
+			{"counted_at", timeSchema("When the tables were last read.")},
 			{"delay_seconds", count("How long the oldest event that is not counted yet has waited.")},
-			{"last_accepted_hour", whenSchema("Start of the last hour with an accepted event. Absent without one.")},
+			{"last_accepted_hour", timeSchema("Start of the last hour with an accepted event. Absent without one.")},
 		})},
 		{"key", shape(3, object{
 			{"key_id", textSchema("The id of the key that the request came with, never the key.")},
-			{"created_at", whenSchema("When it was issued.")},
+			{"created_at", timeSchema("When it was issued.")},
 			{"age_seconds", count("How old it is.")},
-			{"ends_at", whenSchema("When it ends. Absent while it has no end.")},
+			{"ends_at", timeSchema("When it ends. Absent while it has no end.")},
 		})},
 		{"campaigns", listSchema(shape(5, object{
-			{
-				"cp_id",
-				textSchema("The campaign as it was sent; the dataset's id where none was. (none): suppressed events without one. " +
-					"(other): campaigns beyond the first thousand, and any whose own id is (none) or (other)."),
-			},
+			{"cp_id", textSchema("The campaign as it was sent; the dataset's id where none was. (none): suppressed events " +
+				"without one. (other): campaigns beyond the first thousand, and any whose own id is (none) or (other).")},
 			{"cp_name", textSchema("Its name that was seen last; empty where none was sent.")},
 			{"events", byName(count("Events accepted."), "Accepted events by type.")},
 			{"value", byName(object{{"type", "number"}, {"format", "double"}}, "Sum of value by currency, without refunds.")},

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +45,7 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 	}
 	var paths object
 	for i := range routes[:routeNone] {
-		paths = paths.with(routes[i].path, object{{strings.ToLower(routes[i].method), operation(i, now)}})
+		paths = paths.with(routes[i].Path, object{{strings.ToLower(routes[i].Method), operation(i, now)}})
 	}
 	return json.MarshalIndent(object{
 		{"openapi", "3.1.0"},
@@ -52,10 +53,8 @@ func openAPIDocument(now time.Time) ([]byte, error) {
 			{"title", "Sluice"},
 			{"version", version.Number},
 			{"summary", "Conversion events, server to server"},
-			{
-				"description",
-				"Send conversion events as JSON. Every identifier is a hash. A 200 means that the events are on stable storage.",
-			},
+			{"description", "Send conversion events as JSON. Every identifier is a hash. " +
+				"A 200 means that the events are on stable storage."},
 			{"contact", object{{"name", "The operator of this service"}}},
 		}},
 		{"servers", []object{{{"url", "/"}}}},
@@ -90,16 +89,13 @@ func operation(i int, now time.Time) object {
 		tag = tagDescription
 	}
 	op := object{
-		{"operationId", rt.operation},
-		{"tags", []string{tag}},
-		{"summary", rt.summary},
-		{"description", rt.detail},
+		{"operationId", rt.Operation}, {"tags", []string{tag}}, {"summary", rt.Summary}, {"description", rt.Detail},
 	}
-	if !rt.keyed {
+	if !rt.Keyed {
 		op = op.with("security", []object{})
 	}
 	op = op.with("parameters", parameters(i))
-	if rt.method == http.MethodPost {
+	if rt.Method == http.MethodPost {
 		op = op.with("requestBody", object{
 			{"required", true},
 			{"description", "At most 5,242,880 bytes, on the wire and decompressed. Content-Encoding may be gzip or zstd."},
@@ -113,41 +109,30 @@ func parameters(i int) []object {
 	parameter := func(in, name, description string, schema object) object {
 		return object{{"name", name}, {"in", in}, {"description", description}, {"schema", schema}}
 	}
-	header := func(name, description string, schema object) object {
-		return parameter("header", name, description, schema)
-	}
-	params := []object{header("X-Request-Id", "An id of yours for this request, which the answer repeats: "+
+	text := object{{"type", "string"}}
+	params := []object{parameter("header", "X-Request-Id", "An id of yours for this request, which the answer repeats: "+
 		"1 to 128 letters, digits, dots, hyphens and underscores. Any other is replaced.",
-		object{{"type", "string"}, {"pattern", "^[A-Za-z0-9._-]{1,128}$"}})}
+		text.with("pattern", "^[A-Za-z0-9._-]{1,128}$"))}
 	switch i {
 	case routeEvents, routeBatch:
-		params = append(params, header("Idempotency-Key", "Makes a retry safe: the same key with the same body is stored "+
-			"once and answered with the first receipt. Put at least 64 random bits into it, for example a random UUID.",
-			object{{"type", "string"}, {"pattern", "^[!-~]{1,255}$"}}))
+		params = append(params, parameter("header", "Idempotency-Key", "Makes a retry safe: the same key with the same "+
+			"body is stored once and answered with the first receipt. Put at least 64 random bits into it, for example a "+
+			"random UUID.", text.with("pattern", "^[!-~]{1,255}$")))
 	case routeSubmission:
-		params = append(params,
-			object{
-				{"name", "submission_id"},
-				{"in", "path"},
-				{"required", true},
-				{"description", "From the receipt."},
-				{"schema", object{{"type", "string"}}},
-			},
-			parameter("query", "include", "events: list the events too.",
-				object{{"type", "string"}, {"enum", []string{"events"}}}))
+		id := parameter("path", "submission_id", "From the receipt.", text)
+		params = append(params, slices.Insert(id, 2, member{"required", true}),
+			parameter("query", "include", "events: list the events too.", text.with("enum", []string{"events"})))
 	case routeStats:
 		names := windowNames()
 		params = append(params, parameter("query", "window", "How far back; 24h when it is left out.",
-			object{{"type", "string"}, {"enum", names}, {"default", names[0]}}),
-			parameter("query", "by", "campaign: list the campaigns too, as reported.",
-				object{{"type", "string"}, {"enum", []string{byCampaign}}}),
-			header("If-None-Match", "The ETag of the numbers you have.", object{{"type", "string"}}))
+			text.with("enum", names).with("default", names[0])),
+			parameter("query", "by", "campaign: list the campaigns too, as reported.", text.with("enum", []string{byCampaign})),
+			parameter("header", "If-None-Match", "The ETag of the numbers you have.", text))
 	case routeSchema:
-		params = append(params, header("If-None-Match", "The ETag of the schema you have.", object{{"type", "string"}}))
+		params = append(params, parameter("header", "If-None-Match", "The ETag of the schema you have.", text))
 	}
 	if i == routeBatch {
-		params = append(params, header("Prefer", "handling=strict: one invalid event rejects them all.",
-			object{{"type", "string"}}))
+		params = append(params, parameter("header", "Prefer", "handling=strict: one invalid event rejects them all.", text))
 	}
 	return params
 }
@@ -192,8 +177,8 @@ func responses(i int, now time.Time) object {
 	switch {
 	case i == routeDocs:
 		kind, content = "text/html", object{{"type", "string"}}
-	case routes[i].schema != "":
-		content = ref(routes[i].schema)
+	case routes[i].Schema != "":
+		content = ref(routes[i].Schema)
 	}
 	answer := func(status int, description, kind string, schema object) object {
 		media := object{{"schema", schema}}
@@ -204,7 +189,7 @@ func responses(i int, now time.Time) object {
 			{"description", description}, {"headers", answerHeaders(i, status)}, {"content", object{{kind, media}}},
 		}
 	}
-	out := object{{"200", answer(http.StatusOK, routes[i].success, kind, content)}}
+	out := object{{"200", answer(http.StatusOK, routes[i].Success, kind, content)}}
 	if i == routeSchema || i == routeStats {
 		out = out.with("304", object{{"description", "You have the newest."}})
 	}
@@ -265,15 +250,15 @@ func codesOf(i int) []event.Code {
 }
 
 func canReject(rt *route, i int, info event.CodeInfo) bool {
-	post := rt.method == http.MethodPost
+	post := rt.Method == http.MethodPost
 	queues := i == routeEvents || i == routeBatch
 	switch info.Code {
 	case event.ServerSideOnly, event.InternalError, event.MethodNotAllowed:
 		return true
 	case event.MissingAPIKey, event.InvalidAPIKey, event.RateLimited:
-		return rt.keyed
+		return rt.Keyed
 	case event.Unavailable:
-		return rt.keyed && i != routeSchema
+		return rt.Keyed && i != routeSchema
 	case event.NotFound:
 		return i == routeSubmission
 	case event.InvalidParameter:

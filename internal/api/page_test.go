@@ -68,7 +68,7 @@ func TestOpenAPI(t *testing.T) {
 	for i := range routes[:routeNone] {
 		for _, code := range codesOf(i) {
 			if !strings.Contains(r.text, "`"+string(code)+"`") {
-				t.Errorf("%s: %s is missing", routes[i].path, code)
+				t.Errorf("%s: %s is missing", routes[i].Path, code)
 			}
 		}
 	}
@@ -149,7 +149,7 @@ func TestExamples(t *testing.T) {
 	rejected, mixed := 0, 0
 	for i := range examples {
 		e := &examples[i]
-		path := routes[e.route].path
+		path := routes[e.route].Path
 		status, want := e.answer(s.clock.Now())
 		var headers []string
 		if e.strict {
@@ -163,7 +163,7 @@ func TestExamples(t *testing.T) {
 			if !e.valid(s.clock.Now()) {
 				mixed++
 			}
-			matches(t, compiled(t, openAPI, "/components/schemas/"+routes[e.route].schema), r.text)
+			matches(t, compiled(t, openAPI, "/components/schemas/"+routes[e.route].Schema), r.text)
 			continue
 		}
 		rejected++
@@ -309,8 +309,8 @@ func holdsTables(t *testing.T, text string) {
 		}
 	}
 	for i := range routes[:routeNone] {
-		if !strings.Contains(text, routes[i].path) {
-			t.Errorf("%s is missing", routes[i].path)
+		if !strings.Contains(text, routes[i].Path) {
+			t.Errorf("%s is missing", routes[i].Path)
 		}
 	}
 }

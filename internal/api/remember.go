@@ -40,7 +40,7 @@ func (q *request) rememberStored(res *event.Result) {
 func (q *request) entry(status int) *journal.Request {
 	rt := &routes[q.route]
 	r := &journal.Request{
-		RequestID: strings.Clone(q.id), At: q.start, Method: rt.method, Path: rt.path, Status: status, KeyID: q.keyID,
+		RequestID: strings.Clone(q.id), At: q.start, Method: rt.Method, Path: rt.Path, Status: status, KeyID: q.keyID,
 		Accepted: q.accepted, Rejected: q.rejected,
 	}
 	if q.dataset != nil {

@@ -107,7 +107,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	took := s.Now().Sub(q.start)
 	s.counts.answered(q.route, status, took)
 	if s.Log.Enabled(r.Context(), slog.LevelDebug) {
-		s.Log.Debug("answered", "route", routes[q.route].path, "status", status, "took", took, "request_id", q.id)
+		s.Log.Debug("answered", "route", routes[q.route].Path, "status", status, "took", took, "request_id", q.id)
 	}
 }
 
@@ -192,7 +192,7 @@ func (q *request) rejectionOf(err error) *rejection {
 // fault counts and logs an error of ours.
 func (q *request) fault(err error) {
 	q.server.counts.faults.Add(1)
-	q.server.Log.Error("request failed", "route", routes[q.route].path, "request_id", q.id, "error", err)
+	q.server.Log.Error("request failed", "route", routes[q.route].Path, "request_id", q.id, "error", err)
 }
 
 func newRequestID() string {

@@ -21,16 +21,16 @@ const (
 
 // route is one path of the API. Dispatch, numbers, /openapi.json, /docs and docs/api.md are made from this table.
 type route struct {
-	method  string
-	path    string
-	allow   string // the Allow header
-	keyed   bool   // needs a key
-	summary string
+	Method  string
+	Path    string
+	Allow   string // the header
+	Keyed   bool   // needs a key
+	Summary string
 
-	operation string // its name in /openapi.json
-	success   string // what a 200 says
-	schema    string // of a 200: a component; "" where it is none of ours
-	detail    string
+	Operation string // its name in /openapi.json
+	Success   string // what a 200 says
+	Schema    string // of a 200: a component; "" where it is none of ours
+	Detail    string
 }
 
 var routes = [routeCount]route{
@@ -44,16 +44,14 @@ var routes = [routeCount]route{
 		http.MethodPost, "/v1/events/batch", "POST", true, "Send up to 1,000 events",
 		"sendBatch", "The valid events are queued.", "Receipt",
 		"The body is an array of events; 500 at a time work best. Valid events are queued as one submission and the others " +
-			"are listed in errors. " +
-			"With Prefer: handling=strict one invalid event rejects them all.",
+			"are listed in errors. With Prefer: handling=strict one invalid event rejects them all.",
 	},
 	routeValidate: {
 		http.MethodPost, "/v1/events/validate", "POST", true, "Try events without sending them",
 		"validateEvents", "What would become of the events.", "Validation",
 		"One event or an array of them, under the same rules. Nothing is stored. The answer shows each valid event as it " +
-			"would be " +
-			"stored, its privacy outcome with the reasons, and its consent string decoded, as far as the answer is not much " +
-			"longer than the body (at most 16 MiB). Events count towards events_per_second.",
+			"would be stored, its privacy outcome with the reasons, and its consent string decoded, as far as the answer is " +
+			"not much longer than the body (at most 16 MiB). Events count towards events_per_second.",
 	},
 	routeSubmission: {
 		http.MethodGet, "/v1/submissions/{submission_id}", "GET, HEAD", true, "Look a submission up",
@@ -65,12 +63,11 @@ var routes = [routeCount]route{
 		http.MethodGet, "/v1/stats", "GET, HEAD", true, "Read the numbers of your dataset",
 		"readStats", "The numbers.", "Stats",
 		"window is 1h, 24h (the default), 7d or 30d, in whole hours or days that end with the running one; 1h holds the " +
-			"running hour and the one before. " +
-			"The answer has accepted, rejected and late events, privacy outcomes, event types, reasons for rejections with a " +
-			"hint and an example of a valid value, identifier coverage, match readiness with its formula, " +
-			"how fresh the numbers are, and the age and end of the key. " +
-			"They are the numbers of the store: an event is counted some seconds after its receipt. " +
-			"Cheap enough to read every minute: with If-None-Match the answer is 304 while the numbers are the same. " +
+			"running hour and the one before. The answer has accepted, rejected and late events, privacy outcomes, event " +
+			"types, reasons for rejections with a hint and an example of a valid value, identifier coverage, match readiness " +
+			"with its formula, how fresh the numbers are, and the age and end of the key. They are the numbers of the store: " +
+			"an event is counted some seconds after its receipt. Cheap enough to read every minute: with If-None-Match the " +
+			"answer is 304 while the numbers are the same. " +
 			"With by=campaign the answer also has campaigns: the events of each campaign by type, and values and refunds by " +
 			"currency, as reported and by time of receipt.",
 	},
@@ -87,7 +84,7 @@ var routes = [routeCount]route{
 		http.MethodGet, "/docs", "GET, HEAD", false, "Read the documentation",
 		"readDocs", "The page.", "", "One page that needs no network.",
 	},
-	routeNone: {path: "other"},
+	routeNone: {Path: "other"},
 }
 
 const submissionPrefix = "/v1/submissions/"
@@ -95,7 +92,7 @@ const submissionPrefix = "/v1/submissions/"
 // find matches a path exactly: no cleaning and no redirect, since a POST that is redirected loses its body.
 func find(path string) int {
 	for i := range routes[:routeNone] {
-		if routes[i].path == path {
+		if routes[i].Path == path {
 			return i
 		}
 	}
@@ -107,8 +104,8 @@ func find(path string) int {
 
 // takes says whether the route answers the method. HEAD is GET without the body.
 func (r *route) takes(method string) bool {
-	return method == r.method || method == http.MethodHead && r.method == http.MethodGet
+	return method == r.Method || method == http.MethodHead && r.Method == http.MethodGet
 }
 
 // Route names what a path asks for without the values in it, as the routes of Stats are named.
-func Route(path string) string { return routes[find(path)].path }
+func Route(path string) string { return routes[find(path)].Path }

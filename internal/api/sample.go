@@ -77,7 +77,7 @@ func (q *request) logRejection(r *rejection, status int) {
 	}
 	attrs := []any{
 		"code", string(r.code), "status", status, "dataset", key.dataset, "key_id", q.keyID, "route",
-		routes[q.route].path, "request_id", q.id,
+		routes[q.route].Path, "request_id", q.id,
 	}
 	if since > 0 {
 		attrs = append(attrs, "rejected_since_last_line", since)

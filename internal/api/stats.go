@@ -132,7 +132,7 @@ func (s *Server) Stats() Stats {
 
 func (c *counts) route(i int) RouteStats {
 	r := RouteStats{
-		Method: routes[i].method, Path: routes[i].path, Latency: c.latency[i].Buckets(),
+		Method: routes[i].Method, Path: routes[i].Path, Latency: c.latency[i].Buckets(),
 		LatencySum: c.latency[i].Sum(),
 	}
 	for j, status := range statuses {
