@@ -17,15 +17,101 @@ func componentSchemas() (object, error) {
 	return object{
 		{"Event", ev},
 		{"Batch", object{{"type", "array"}, {"minItems", 1}, {"maxItems", event.MaxEvents}, {"items", ref("Event")}}},
-		{"Receipt", receiptSchema()},
-		{"Error", errorSchema()},
-		{"Problem", problemSchema()},
-		{"Warning", warningSchema()},
-		{"Submission", submissionSchema()},
-		{"SubmissionEvent", submissionEventSchema()},
+		{"Receipt", shape(3, object{
+			{"submission_id", object{
+				{"type", "string"}, {"pattern", `^(single|batch)\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`},
+			}},
+			{"received_at", timeSchema("UTC, whole seconds.")},
+			{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED"}}}},
+			{"accepted", countSchema("Events queued. Only in a batch with something to say.")},
+			{"rejected", countSchema("Events rejected.")},
+			{"errors", listSchema(ref("Problem"), "Why events were rejected, at most 100 entries.")},
+			{"errors_truncated", flagSchema("There were more.")},
+			{"warnings", listSchema(ref("Warning"), "Remarks on accepted events.")},
+			{"warnings_truncated", flagSchema("There were more.")},
+		})},
+		{"Error", shape(5, object{
+			{"status", object{{"type", "string"}, {"enum", []string{"error"}}}},
+			{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
+			{"message", textSchema("What is wrong, in words.")},
+			{"request_id", textSchema("The id of this request.")},
+			{"errors", listSchema(ref("Problem"),
+				"Every problem found, at most 100 entries, by event, then in the order of the rules.")},
+			{"events_by_code", object{
+				{"type", "object"},
+				{"description", "How many events have which code as their first problem. " +
+					"Only if a whole batch is rejected for its events."},
+				{"additionalProperties", object{{"type", "integer"}, {"format", "int64"}}},
+			}},
+			{"errors_truncated", flagSchema("There were more.")},
+			{"warnings", listSchema(ref("Warning"), "Unknown members of the events.")},
+			{"retryable", flagSchema("The same request may succeed later. Only with 429 and 5xx.")},
+			{"doc_url", textSchema("Where this server explains error_code, relative to its address.")},
+		})},
+		{"Problem", shape(4, object{
+			{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
+			{"field", textSchema("JSON Pointer inside the event; empty for the whole of it.")},
+			{"message", textSchema("What is wrong. Never the value itself.")},
+			{"hint", textSchema("How to correct it.")},
+			{"index", countSchema("Which event of the batch, from 0. Only in a batch.")},
+		})},
+		{"Warning", shape(3, object{
+			{"code", codesSchema(event.WarningKind)},
+			{"field", textSchema("JSON Pointer inside the event.")},
+			{"message", textSchema("What was noticed.")},
+			{"index", countSchema("Which event of the batch, from 0. Only in a batch.")},
+		})},
+		{"Submission", shape(9, object{
+			{"submission_id", textSchema("As in the receipt.")},
+			{"data_set_id", textSchema("The dataset.")},
+			{"received_at", timeSchema("UTC, whole seconds.")},
+			{"status", object{
+				{"type", "string"},
+				{"enum", []string{"RECEIVED", "PROCESSED"}},
+				{"description", "PROCESSED once the events are in the store."},
+			}},
+			{"accepted", countSchema("Events queued.")},
+			{"rejected", countSchema("Events rejected.")},
+			{"late", countSchema("Accepted events that were 7 to 30 days old.")},
+			{"restricted", countSchema("Accepted events kept for measurement only.")},
+			{"suppressed", countSchema("Accepted events kept without identifiers.")},
+			{"events", listSchema(ref("SubmissionEvent"), "With include=events.")},
+		})},
+		{"SubmissionEvent", shape(6, object{
+			{"index", countSchema("Position in the request.")},
+			{"event_id", object{{"type", "string"}, {"format", "uuid"}}},
+			{"event_type", textSchema("As sent.")},
+			{"late", flagSchema("7 to 30 days old on receipt.")},
+			{"privacy", outcomeSchema},
+			{"optimization_eligible", flagSchema("Unrestricted and not late.")},
+		})},
 		{"Stats", numbersSchema()},
-		{"Validation", validationSchema()},
-		{"ValidEvent", validEventSchema()},
+		{"Validation", shape(6, object{
+			{"valid", flagSchema("No event would be rejected.")},
+			{"accepted", countSchema("Events that would be queued.")},
+			{"rejected", countSchema("Events that would be rejected.")},
+			{"errors", listSchema(ref("Problem"), "Why, at most 100 entries.")},
+			{"warnings", listSchema(ref("Warning"), "Remarks on the others, and unknown members of all.")},
+			{"events", listSchema(ref("ValidEvent"), "What would become of each valid event.")},
+			{"errors_truncated", flagSchema("There were more errors.")},
+			{"warnings_truncated", flagSchema("There were more warnings.")},
+		})},
+		{"ValidEvent", shape(5, object{
+			{"index", countSchema("Position in the request.")},
+			{"event", object{
+				{"type", "object"},
+				{"additionalProperties", true},
+				{"description", "The event as it would be stored, member by member."},
+			}},
+			{"privacy", outcomeSchema},
+			{"privacy_reasons", listSchema(object{{"type", "string"}},
+				"The signals that led to the outcome, such as usnat.SaleOptOut.")},
+			{"gpp", object{
+				{"type", []string{"object", "null"}},
+				{"additionalProperties", true},
+				{"description", "The consent string decoded, by section and field."},
+			}},
+		})},
 	}, nil
 }
 
@@ -102,124 +188,6 @@ func codesSchema(kinds ...event.Kind) object {
 	return object{{"type", "string"}, {"enum", names}}
 }
 
-func receiptSchema() object {
-	return shape(3, object{
-		{"submission_id", object{
-			{"type", "string"}, {"pattern", `^(single|batch)\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`},
-		}},
-		{"received_at", timeSchema("UTC, whole seconds.")},
-		{"status", object{{"type", "string"}, {"enum", []string{"RECEIVED"}}}},
-		{"accepted", countSchema("Events queued. Only in a batch with something to say.")},
-		{"rejected", countSchema("Events rejected.")},
-		{"errors", listSchema(ref("Problem"), "Why events were rejected, at most 100 entries.")},
-		{"errors_truncated", flagSchema("There were more.")},
-		{"warnings", listSchema(ref("Warning"), "Remarks on accepted events.")},
-		{"warnings_truncated", flagSchema("There were more.")},
-	})
-}
-
-func errorSchema() object {
-	return shape(5, object{
-		{"status", object{{"type", "string"}, {"enum", []string{"error"}}}},
-		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
-		{"message", textSchema("What is wrong, in words.")},
-		{"request_id", textSchema("The id of this request.")},
-		{"errors", listSchema(ref("Problem"),
-			"Every problem found, at most 100 entries, by event, then in the order of the rules.")},
-		{"events_by_code", object{
-			{"type", "object"},
-			{"description", "How many events have which code as their first problem. " +
-				"Only if a whole batch is rejected for its events."},
-			{"additionalProperties", object{{"type", "integer"}, {"format", "int64"}}},
-		}},
-		{"errors_truncated", flagSchema("There were more.")},
-		{"warnings", listSchema(ref("Warning"), "Unknown members of the events.")},
-		{"retryable", flagSchema("The same request may succeed later. Only with 429 and 5xx.")},
-		{"doc_url", textSchema("Where this server explains error_code, relative to its address.")},
-	})
-}
-
-func problemSchema() object {
-	return shape(4, object{
-		{"error_code", codesSchema(event.RuleKind, event.RequestKind)},
-		{"field", textSchema("JSON Pointer inside the event; empty for the whole of it.")},
-		{"message", textSchema("What is wrong. Never the value itself.")},
-		{"hint", textSchema("How to correct it.")},
-		{"index", countSchema("Which event of the batch, from 0. Only in a batch.")},
-	})
-}
-
-func warningSchema() object {
-	return shape(3, object{
-		{"code", codesSchema(event.WarningKind)},
-		{"field", textSchema("JSON Pointer inside the event.")},
-		{"message", textSchema("What was noticed.")},
-		{"index", countSchema("Which event of the batch, from 0. Only in a batch.")},
-	})
-}
-
 var outcomeSchema = object{{"type", "string"}, {"enum", []string{
 	event.Unrestricted.String(), event.MeasurementOnly.String(), event.Suppressed.String(),
 }}}
-
-func submissionSchema() object {
-	return shape(9, object{
-		{"submission_id", textSchema("As in the receipt.")},
-		{"data_set_id", textSchema("The dataset.")},
-		{"received_at", timeSchema("UTC, whole seconds.")},
-		{"status", object{
-			{"type", "string"},
-			{"enum", []string{"RECEIVED", "PROCESSED"}},
-			{"description", "PROCESSED once the events are in the store."},
-		}},
-		{"accepted", countSchema("Events queued.")},
-		{"rejected", countSchema("Events rejected.")},
-		{"late", countSchema("Accepted events that were 7 to 30 days old.")},
-		{"restricted", countSchema("Accepted events kept for measurement only.")},
-		{"suppressed", countSchema("Accepted events kept without identifiers.")},
-		{"events", listSchema(ref("SubmissionEvent"), "With include=events.")},
-	})
-}
-
-func submissionEventSchema() object {
-	return shape(6, object{
-		{"index", countSchema("Position in the request.")},
-		{"event_id", object{{"type", "string"}, {"format", "uuid"}}},
-		{"event_type", textSchema("As sent.")},
-		{"late", flagSchema("7 to 30 days old on receipt.")},
-		{"privacy", outcomeSchema},
-		{"optimization_eligible", flagSchema("Unrestricted and not late.")},
-	})
-}
-
-func validationSchema() object {
-	return shape(6, object{
-		{"valid", flagSchema("No event would be rejected.")},
-		{"accepted", countSchema("Events that would be queued.")},
-		{"rejected", countSchema("Events that would be rejected.")},
-		{"errors", listSchema(ref("Problem"), "Why, at most 100 entries.")},
-		{"warnings", listSchema(ref("Warning"), "Remarks on the others, and unknown members of all.")},
-		{"events", listSchema(ref("ValidEvent"), "What would become of each valid event.")},
-		{"errors_truncated", flagSchema("There were more errors.")},
-		{"warnings_truncated", flagSchema("There were more warnings.")},
-	})
-}
-
-func validEventSchema() object {
-	return shape(5, object{
-		{"index", countSchema("Position in the request.")},
-		{"event", object{
-			{"type", "object"},
-			{"additionalProperties", true},
-			{"description", "The event as it would be stored, member by member."},
-		}},
-		{"privacy", outcomeSchema},
-		{"privacy_reasons", listSchema(object{{"type", "string"}},
-			"The signals that led to the outcome, such as usnat.SaleOptOut.")},
-		{"gpp", object{
-			{"type", []string{"object", "null"}},
-			{"additionalProperties", true},
-			{"description", "The consent string decoded, by section and field."},
-		}},
-	})
-}
