@@ -181,7 +181,7 @@ func (q *request) store(res *event.Result, received time.Time, digest *[32]byte)
 // fifth of what growing to it would use.
 func (q *request) recordSize(res *event.Result) int {
 	body := len(q.wire)
-	if q.coding != identity {
+	if q.compressed() {
 		body = len(q.plain)
 	}
 	if body < fairSize {

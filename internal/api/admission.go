@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -138,13 +139,15 @@ func (q *request) media() error {
 				"Send Content-Type: application/json.")
 		}
 	}
-	coding, ok := contentCoding(q.r.Header["Content-Encoding"])
-	if !ok {
+	codings := q.r.Header["Content-Encoding"]
+	if len(codings) > 0 {
+		q.coding = strings.ToLower(strings.TrimSpace(codings[0]))
+	}
+	if len(codings) > 1 || !slices.Contains([]string{"", "identity", "gzip", "zstd"}, q.coding) {
 		q.w.Header()["Accept-Encoding"] = acceptEncoding
 		return advise(event.UnsupportedMediaType, "The Content-Encoding is not one of identity, gzip and zstd, used once.",
 			"Send Content-Encoding: gzip or zstd, or none.")
 	}
-	q.coding = coding
 	if q.r.ContentLength > MaxBody {
 		return tooLarge()
 	}
@@ -152,25 +155,6 @@ func (q *request) media() error {
 }
 
 var acceptEncoding = []string{"gzip, zstd"}
-
-// coding is how a body is compressed.
-type coding uint8
-
-const (
-	identity coding = iota
-	gzipped
-	zstandard
-)
-
-var codings = map[string]coding{"": identity, "identity": identity, "gzip": gzipped, "zstd": zstandard}
-
-func contentCoding(values []string) (coding, bool) {
-	if len(values) == 0 {
-		return identity, true
-	}
-	c, known := codings[strings.ToLower(strings.TrimSpace(values[0]))]
-	return c, known && len(values) == 1
-}
 
 // preference is one of a Prefer header, up to a comma that is in no quoted text.
 var preference = regexp.MustCompile(`(?:[^",]|"(?:[^"\\]|\\.)*")+`)
@@ -192,15 +176,11 @@ func strict(values []string) bool {
 
 // requestID keeps a well-formed id of the sender's.
 func requestID(values []string) string {
-	if len(values) == 1 && wellFormed(values[0]) {
-		return values[0]
-	}
-	return newRequestID()
-}
-
-func wellFormed(id string) bool {
 	other := func(c rune) bool {
 		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
 	}
-	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, other)
+	if len(values) != 1 || values[0] == "" || len(values[0]) > 128 || strings.ContainsFunc(values[0], other) {
+		return newRequestID()
+	}
+	return values[0]
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,12 +107,9 @@ type Server struct {
 	document  document
 }
 
-// Handler is the server itself, under the name by which handlers are asked for.
-func (s *Server) Handler() http.Handler { return s }
-
 // Limit returns the listener with the limits of connections. Use it for one listener only, with listen.NewServer.
 func (s *Server) Limit(l net.Listener) net.Listener {
-	limited := listen.New(l, s.Limits.connections(), 0)
+	limited := listen.New(l, s.Limits.Connections, 0)
 	s.listener.Store(limited)
 	return limited
 }

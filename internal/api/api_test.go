@@ -103,6 +103,7 @@ func openServiceOn(t testing.TB, dir string, o stream.Options, change func(*Serv
 		IDs: ids, BodyDigest: submission.NewBodyDigest(secret), Keys: s.reg, Stream: st, Now: s.clock.Now, Log: logger, Lookup: oneSubmission{new(submission.Submission)},
 		Processed: func(stream.Position) bool { return false }, Known: func() error { return nil }, BacklogAge: func() time.Duration { return 0 },
 		Share: func() float64 { return 1 }, Suppression: func(string) event.SuppressionList { return nil },
+		Limits: Limits{BytesInFlight: 256 << 20, Connections: 64 << 20 / listen.ConnectionCost, KeyAge: 72 * time.Hour},
 	}
 	if change != nil {
 		change(s.Server)
@@ -112,7 +113,7 @@ func openServiceOn(t testing.TB, dir string, o stream.Options, change func(*Serv
 		t.Fatal(err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	s.http = listen.NewServer(s.Handler(), nil, logger)
+	s.http = listen.NewServer(s.Server, nil, logger)
 	ctx, cancel := context.WithCancel(context.Background())
 	streamCtx, stopStream := context.WithCancel(context.Background())
 	var apiRun, streamRun sync.WaitGroup

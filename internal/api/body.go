@@ -49,7 +49,7 @@ func (q *request) body() (string, error) {
 	}
 	q.server.counts.bytesWire.Add(uint64(len(q.wire)))
 	raw := q.wire
-	if q.coding != identity {
+	if q.compressed() {
 		if err := q.decompress(); err != nil {
 			return "", err
 		}
@@ -61,6 +61,8 @@ func (q *request) body() (string, error) {
 	q.server.counts.bytesPlain.Add(uint64(len(raw)))
 	return unsafe.String(unsafe.SliceData(raw), len(raw)), nil // the bytes stay as they are until the request ends
 }
+
+func (q *request) compressed() bool { return q.coding == "gzip" || q.coding == "zstd" }
 
 // receive fills q.wire. A sender has time by the size it announced, so that a slow one cannot hold memory for
 // ever; a small body has the time that listen.NewServer gives every request.
@@ -139,7 +141,7 @@ const deflateMost = 1032
 
 // decompress fills q.plain from q.wire and stops at the limit, so that a bomb costs no more than a large body.
 func (q *request) decompress() error {
-	if q.coding == zstandard {
+	if q.coding == "zstd" {
 		return q.unzstd()
 	}
 	src := bytes.NewReader(q.wire)

@@ -68,7 +68,7 @@ func TestHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secure := listen.NewServer(s.Handler(), cert, s.Log)
+	secure := listen.NewServer(s.Server, cert, s.Log)
 	go secure.ServeTLS(listener, "", "")
 	t.Cleanup(func() { secure.Close() })
 

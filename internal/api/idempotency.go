@@ -91,7 +91,7 @@ func (q *request) submitKeyed() error {
 	}
 	digest := s.BodyDigest(*q.key, body)
 	res, received, err := q.judge(body)
-	most, age := s.Limits.keys()
+	most, age := s.Limits.keys(), s.Limits.KeyAge
 	full := err == nil && q.usage.keys.Count(received, age) >= most
 	if err == nil && !full {
 		if err = q.store(res, received, &digest); err == nil {

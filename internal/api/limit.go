@@ -5,46 +5,33 @@ import (
 	"time"
 
 	"sluice/internal/limit"
-	"sluice/internal/listen"
 )
 
 // LeastInFlight is the smallest BytesInFlight with which a dataset's half holds the largest request: its body as it
 // came, decompressed, and its record.
 const LeastInFlight = 32 << 20
 
-// Limits hold a server together under load. A zero member takes its default.
+// Limits hold a server together under load.
 type Limits struct {
-	// BytesInFlight bounds what all requests hold in memory at one time. Default 256 MiB (arbitrary). One dataset may hold
-	// a half of it.
+	// BytesInFlight bounds what all requests hold in memory at one time. One dataset may hold a half of it (arbitrary), so
+	// that its flood leaves memory for the others.
 	BytesInFlight int64
 	// AnswerTime is how long a sender may take to read a short answer; a long one has more time, by minRate. Default 10 s
 	// (arbitrary).
 	AnswerTime time.Duration
 	// Connections is how many connections may be open at one time; one peer may have a half. A stream of HTTP/2 without a
-	// valid key counts as one, but for the first of its connection. Default: as many as cost a
-	// fourth of BytesInFlight.
+	// valid key counts as one, but for the first of its connection.
 	Connections int64
 	// IdempotencyKeys is how many idempotency keys a dataset may have in use; the engine keeps each in memory. Default
 	// 1,000,000 (arbitrary: some 170 MB).
 	IdempotencyKeys int64
-	// KeyAge is how long an idempotency key is known. Default 72 h.
+	// KeyAge is how long an idempotency key is known.
 	KeyAge time.Duration
 	// BacklogAge is how old the oldest event not yet in the store may be before events are rejected. Zero: any age.
 	BacklogAge time.Duration
 }
 
-func (l *Limits) bytesInFlight() int64 { return cmp.Or(l.BytesInFlight, 256<<20) }
-
-// datasetBytes is how many of them one dataset may hold, so that its flood leaves memory for the others. Arbitrary.
-func (l *Limits) datasetBytes() int64 { return l.bytesInFlight() / 2 }
-
-func (l *Limits) connections() int64 {
-	return cmp.Or(l.Connections, max(16, l.bytesInFlight()/4/listen.ConnectionCost))
-}
-
-func (l *Limits) keys() (int64, time.Duration) {
-	return cmp.Or(l.IdempotencyKeys, 1_000_000), cmp.Or(l.KeyAge, 72*time.Hour)
-}
+func (l *Limits) keys() int64 { return cmp.Or(l.IdempotencyKeys, 1_000_000) }
 
 // minRate is the slowest a sender may be, in bytes a second, after ten seconds of grace: a whole body has 90 seconds.
 const minRate = 64 << 10

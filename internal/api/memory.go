@@ -85,11 +85,11 @@ func (q *request) take(n int64) (full *atomic.Uint64, message string) {
 		return nil, ""
 	}
 	s, u := q.server, q.usage
-	if total := s.inFlight.Add(more); total > s.Limits.bytesInFlight() {
+	if total := s.inFlight.Add(more); total > s.Limits.BytesInFlight {
 		s.inFlight.Add(-more)
 		return &s.counts.shedMemory, "The server is handling as many bytes as it can hold."
 	}
-	if held := u.inFlight.Add(more); held > s.Limits.datasetBytes() {
+	if held := u.inFlight.Add(more); held > s.Limits.BytesInFlight/2 {
 		u.inFlight.Add(-more)
 		s.inFlight.Add(-more)
 		return &s.counts.shedShare, "This dataset's requests hold as many bytes as one dataset may."

@@ -163,8 +163,8 @@ func (q *request) answerNumbers() error {
 	for i := range q.dataset.Keys {
 		if k := &q.dataset.Keys[i]; k.ID == q.keyID {
 			n.Key = KeyAge{
-				KeyID: k.ID, CreatedAt: wholeSeconds(k.Created),
-				AgeSeconds: max(0, int64(q.start.Sub(k.Created).Seconds())), EndsAt: wholeSeconds(k.Expires),
+				KeyID: k.ID, CreatedAt: k.Created.UTC().Truncate(time.Second),
+				AgeSeconds: max(0, int64(q.start.Sub(k.Created).Seconds())), EndsAt: k.Expires.UTC().Truncate(time.Second),
 			}
 		}
 	}
@@ -198,14 +198,6 @@ func windowNames() (names []string) {
 		names = append(names, w.Name)
 	}
 	return names
-}
-
-// wholeSeconds is a time in UTC and whole seconds.
-func wholeSeconds(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
-	}
-	return t.UTC().Truncate(time.Second)
 }
 
 // ValidExample is the member at a field with a valid value, for the sender to copy; "" where no single value can be

@@ -32,7 +32,7 @@ type request struct {
 
 	dataset *dataset.Dataset // whose key it came with
 	keyID   string           // of that key
-	coding  coding           // of the body
+	coding  string           // of the body, as it was sent
 	key     *idempotencyKey  // nil without the header
 	sub     submission.Submission
 

@@ -102,15 +102,14 @@ type DatasetStats struct {
 func (s *Server) Stats() Stats {
 	c := &s.counts
 	st := Stats{
-		BytesInFlight: s.inFlight.Load(), BytesInFlightLimit: s.Limits.bytesInFlight(),
+		BytesInFlight: s.inFlight.Load(), BytesInFlightLimit: s.Limits.BytesInFlight,
 		BytesWire: c.bytesWire.Load(), BytesPlain: c.bytesPlain.Load(), Replays: c.replays.Load(),
 		ShedMemory: c.shedMemory.Load(), ShedShare: c.shedShare.Load(), ShedStream: c.shedStream.Load(),
 		SlowBodies: c.slowBodies.Load(), Faults: c.faults.Load(),
 	}
-	st.KeysLimit, _ = s.Limits.keys()
-	st.KeysLimited = c.keysLimited.Load()
+	st.KeysLimit, st.KeysLimited = s.Limits.keys(), c.keysLimited.Load()
 	st.Paced, st.Rested = c.paced.Load(), time.Duration(s.pacing.Rested.Load())
-	st.Connections.Limit = s.Limits.connections()
+	st.Connections.Limit = s.Limits.Connections
 	if l := s.listener.Load(); l != nil {
 		st.Connections = l.Stats()
 	}
@@ -121,8 +120,7 @@ func (s *Server) Stats() Stats {
 	st.RejectedByCode = s.strangers.stats().RejectedByCode
 	s.usages.Range(func(_, v any) bool {
 		d := v.(*usage).stats()
-		_, age := s.Limits.keys()
-		d.Keys = v.(*usage).keys.Count(s.Now(), age)
+		d.Keys = v.(*usage).keys.Count(s.Now(), s.Limits.KeyAge)
 		st.Datasets = append(st.Datasets, d)
 		return true
 	})

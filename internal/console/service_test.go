@@ -89,6 +89,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 		Processed: func(p stream.Position) bool { return s.loader.Watermark(p.Partition) >= p.Seq },
 		Known:     func() error { return nil }, BacklogAge: func() time.Duration { return 0 }, Share: func() float64 { return 1 },
 		Suppression: func(string) event.SuppressionList { return nil },
+		Limits:      api.Limits{BytesInFlight: 256 << 20, Connections: 2048, KeyAge: 72 * time.Hour},
 	}
 	senders, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
@@ -132,7 +133,7 @@ func (s *service) run(senders, ops net.Listener, log *slog.Logger) {
 	top.Go(func() { _ = s.api.Run(upper) })
 	top.Go(func() { _ = s.console.Run(upper) })
 	top.Go(func() { _ = s.console.s.Hours.Run(upper, time.Now, log) })
-	sender := listen.NewServer(s.api.Handler(), nil, log)
+	sender := listen.NewServer(s.api, nil, log)
 	s.ops = &http.Server{Handler: s.console.Handler()}
 	go func() { _ = sender.Serve(senders) }()
 	go func() { _ = s.ops.Serve(ops) }()

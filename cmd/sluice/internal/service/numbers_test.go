@@ -29,7 +29,7 @@ func BenchmarkNumbers(b *testing.B) {
 	now := time.Now()
 	s := &Service{hours: busyIndex(b, now, 1000)}
 	handler := &api.Server{
-		Keys: everyKey{}, Share: func() float64 { return 1 }, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Keys: everyKey{}, Share: func() float64 { return 1 }, Limits: api.Limits{BytesInFlight: 256 << 20}, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Numbers: func(ctx context.Context, id string, w api.NumbersWindow, now time.Time) (api.Numbers, error) {
 			return readNumbers(ctx, s.hours, id, hours.NewWindow(w.Step, w.Steps, now))
 		},

@@ -315,7 +315,7 @@ func (s *Service) openListeners(ctx context.Context) (err error) {
 		}
 		s.ops = s.limitOps(l)
 	}
-	senders := s.api.Handler()
+	var senders http.Handler = s.api
 	if s.Tracing {
 		if s.traces, err = trace.Open(ctx, version.Number, s.Log); err != nil {
 			return fmt.Errorf("traces: %w", err)
