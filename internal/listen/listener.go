@@ -24,19 +24,20 @@ const ConnectionCost = 24 << 10
 // valid key whose last request is the oldest: strangers who hold connections keep out nobody who has a key. Where there
 // is none, the new one is closed at once. Use it with NewServer or NewOpsServer.
 func New(l net.Listener, most, perPeer int64) *Listener {
-	return &Listener{Listener: l, most: most, share: perPeer}
+	if perPeer == 0 {
+		perPeer = max(leastPerPeer, most/2)
+	}
+	return &Listener{Listener: l, perPeer: perPeer, stats: Stats{Limit: most}, peers: make(map[netip.Addr]int64)}
 }
 
 // Listener is a listener with a limit of connections. It counts places: one for each open connection, and one for each
 // further stream of HTTP/2 that a stranger has open on it, for such a stream costs about as much.
 type Listener struct {
 	net.Listener
-	most                                         int64
-	share                                        int64 // of one peer; 0 for a half
-	open                                         atomic.Int64
-	rejectedAll, rejectedPeer, replaced, streams atomic.Uint64
+	perPeer int64
 
 	mu        sync.Mutex
+	stats     Stats
 	peers     map[netip.Addr]int64
 	known     int64
 	strangers list.List // of *Conn without a valid key so far; the one whose last request is the oldest first
@@ -52,10 +53,9 @@ type Stats struct {
 
 // Stats counts the connections.
 func (l *Listener) Stats() Stats {
-	return Stats{
-		Open: l.open.Load(), Limit: l.most, RejectedAll: l.rejectedAll.Load(), RejectedPeers: l.rejectedPeer.Load(),
-		Replaced: l.replaced.Load(), Streams: l.streams.Load(),
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stats
 }
 
 // StrangerStreams is how many streams of HTTP/2 a connection may have open without a valid key. Arbitrary: browsers
@@ -65,33 +65,23 @@ const StrangerStreams = 8
 // leastPerPeer is how many connections one peer may have in any case (arbitrary).
 const leastPerPeer = 16
 
-func (l *Listener) perPeer() int64 {
-	if l.share > 0 {
-		return l.share
-	}
-	return max(leastPerPeer, l.most/2)
-}
-
 // enter counts a connection, or says that there is no place for it.
 func (l *Listener) enter(conn *Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.peers == nil {
-		l.peers = make(map[netip.Addr]int64)
-	}
 	switch {
-	case l.peers[conn.peer] >= l.perPeer():
+	case l.peers[conn.peer] >= l.perPeer:
 		if !l.replace(func(old *Conn) bool { return old.peer == conn.peer }) {
-			l.rejectedPeer.Add(1)
+			l.stats.RejectedPeers++
 			return false
 		}
-	case l.open.Load() >= l.most:
+	case l.stats.Open >= l.stats.Limit:
 		if !l.replace(func(*Conn) bool { return true }) {
-			l.rejectedAll.Add(1)
+			l.stats.RejectedAll++
 			return false
 		}
 	}
-	l.open.Add(1)
+	l.stats.Open++
 	l.peers[conn.peer]++
 	conn.place = l.strangers.PushBack(conn)
 	return true
@@ -102,7 +92,7 @@ func (l *Listener) replace(fits func(*Conn) bool) bool {
 	for e := l.strangers.Front(); e != nil; e = e.Next() {
 		if old := e.Value.(*Conn); fits(old) {
 			l.remove(old)
-			l.replaced.Add(1)
+			l.stats.Replaced++
 			_ = old.Conn.Close() // the goroutine that reads it ends with an error
 			return true
 		}
@@ -127,7 +117,7 @@ func (l *Listener) remove(conn *Conn) {
 
 // leave gives a place back.
 func (l *Listener) leave(peer netip.Addr) {
-	l.open.Add(-1)
+	l.stats.Open--
 	if l.peers[peer]--; l.peers[peer] == 0 {
 		delete(l.peers, peer)
 	}
@@ -136,7 +126,7 @@ func (l *Listener) leave(peer netip.Addr) {
 // know takes a connection out of the list of strangers. A part of all places stays with strangers, so that there is
 // always one to replace: a probe of a load balancer has no key.
 func (l *Listener) know(conn *Conn) {
-	if conn.place == nil || conn.left || l.known >= l.most-max(1, l.most/16) {
+	if conn.place == nil || conn.left || l.known >= l.stats.Limit-max(1, l.stats.Limit/16) {
 		return
 	}
 	l.strangers.Remove(conn.place)
@@ -233,14 +223,14 @@ func (conn *Conn) OpenStream() bool {
 		l.strangers.MoveToBack(conn.place)
 	}
 	if conn.streams > 0 { // the first one has the place of the connection
-		if conn.streams >= StrangerStreams || l.open.Load() >= l.most || l.peers[conn.peer] >= l.perPeer() {
-			l.streams.Add(1)
+		if conn.streams >= StrangerStreams || l.stats.Open >= l.stats.Limit || l.peers[conn.peer] >= l.perPeer {
+			l.stats.Streams++
 			if conn.reset++; conn.reset == MostReset && !conn.known.Load() {
 				_ = conn.Conn.Close() // net/http notices, and gives its place back
 			}
 			return false
 		}
-		l.open.Add(1)
+		l.stats.Open++
 		l.peers[conn.peer]++
 	}
 	conn.streams++

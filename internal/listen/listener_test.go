@@ -88,11 +88,11 @@ func TestLimitedConnectionCanBeHalfClosed(t *testing.T) {
 
 // Connections with a valid key keep their places, but for a few that are always left to strangers: a probe has no key.
 func TestConnectionCounts(t *testing.T) {
-	c := Listener{most: 48}
+	c := New(nil, 48, 0)
 	enter := func(addr string) (*Conn, bool) {
 		near, far := net.Pipe()
 		t.Cleanup(func() { near.Close(); far.Close() })
-		conn := &Conn{Conn: near, l: &c, peer: netip.MustParseAddr(addr)}
+		conn := &Conn{Conn: near, l: c, peer: netip.MustParseAddr(addr)}
 		return conn, c.enter(conn)
 	}
 	var all []*Conn
@@ -129,8 +129,8 @@ func TestConnectionCounts(t *testing.T) {
 		c.remove(conn)
 		c.remove(conn)
 	}
-	if c.open.Load() != 0 || len(c.peers) != 0 || c.strangers.Len() != 0 || c.known != 0 {
-		t.Errorf("%d open, %d peers, %d strangers, %d known after all left", c.open.Load(), len(c.peers), c.strangers.Len(), c.known)
+	if c.stats.Open != 0 || len(c.peers) != 0 || c.strangers.Len() != 0 || c.known != 0 {
+		t.Errorf("%d open, %d peers, %d strangers, %d known after all left", c.stats.Open, len(c.peers), c.strangers.Len(), c.known)
 	}
 }
 
