@@ -7,10 +7,12 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,7 +188,12 @@ func (g *Guard) logIn(ctx context.Context, w http.ResponseWriter, who attempt, p
 	}
 	id := secretText()
 	g.mu.Lock()
-	g.dropOldest()
+	if len(g.sessions) >= sessionsMax {
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(g.sessions)), func(a, b string) int {
+			return g.sessions[a].seen.Compare(g.sessions[b].seen)
+		})
+		delete(g.sessions, oldest)
+	}
 	g.sessions[id] = &session{began: g.o.Now(), seen: g.o.Now(), password: a.Password}
 	g.mu.Unlock()
 	http.SetCookie(w, &http.Cookie{
@@ -215,19 +222,6 @@ func (g *Guard) logOut(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", Secure: true, HttpOnly: true, MaxAge: -1})
-}
-
-// dropOldest keeps the table of sessions bounded.
-func (g *Guard) dropOldest() {
-	for len(g.sessions) >= sessionsMax {
-		oldest := ""
-		for id, s := range g.sessions {
-			if oldest == "" || s.seen.Before(g.sessions[oldest].seen) {
-				oldest = id
-			}
-		}
-		delete(g.sessions, oldest)
-	}
 }
 
 // note writes the audit line.
