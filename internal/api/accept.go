@@ -250,27 +250,7 @@ func appendExtra(b []byte, res *event.Result) []byte {
 	if res.Batch {
 		b = appendCount(b, `,"accepted":`, len(res.Rows))
 		b = appendCount(b, `,"rejected":`, res.Rejected)
-		b = appendProblems(b, res, false)
+		b = appendErrors(b, res.Errors, res.ErrorsTruncated, res.Batch, false)
 	}
-	return appendRemarks(b, res)
-}
-
-// appendRemarks adds the warnings.
-func appendRemarks(b []byte, res *event.Result) []byte {
-	b = append(b, `,"warnings":`...)
-	b = appendWarnings(b, res.Warnings, res.Batch)
-	if res.WarningsTruncated {
-		b = append(b, `,"warnings_truncated":true`...)
-	}
-	return b
-}
-
-// appendProblems adds the errors.
-func appendProblems(b []byte, res *event.Result, seen bool) []byte {
-	b = append(b, `,"errors":`...)
-	b = appendErrors(b, res.Errors, res.Batch, seen)
-	if res.ErrorsTruncated {
-		b = append(b, `,"errors_truncated":true`...)
-	}
-	return b
+	return appendWarnings(b, res.Warnings, res.WarningsTruncated, res.Batch)
 }

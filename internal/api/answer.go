@@ -52,7 +52,7 @@ func (q *request) answer(err error) int {
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff
 	h["X-Request-Id"] = []string{q.id}
-	if q.counted {
+	if q.route == routeBatch {
 		h["X-Events-Accepted"] = []string{strconv.Itoa(q.accepted)}
 		h["X-Events-Rejected"] = []string{strconv.Itoa(q.rejected)}
 	}

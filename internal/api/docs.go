@@ -84,8 +84,7 @@ type guide struct {
 	Address  string
 	Paths    []route
 	Fields   []event.FieldInfo
-	Standard []event.TypeInfo
-	More     []event.TypeInfo
+	Types    []event.TypeInfo
 	Rules    []guideCode
 	Requests []guideCode
 	Warnings []guideCode
@@ -124,15 +123,8 @@ var guideTime = time.Date(2026, 11, 14, 23, 40, 5, 0, time.UTC)
 
 func newGuide() *guide {
 	g := &guide{
-		Style: template.CSS(docsCSS), Address: docsAddress, Paths: routes[:routeNone], Fields: event.Fields(),
+		Style: template.CSS(docsCSS), Address: docsAddress, Paths: routes[:routeNone], Fields: event.Fields(), Types: event.Types(),
 		MaxBody: "5,242,880", Parameters: guideParameters(), Headers: guideHeaders(),
-	}
-	for _, t := range event.Types() {
-		if t.Additional {
-			g.More = append(g.More, t)
-		} else {
-			g.Standard = append(g.Standard, t)
-		}
 	}
 	for _, c := range codeTable {
 		x := codeExamples[c.Code]
@@ -213,9 +205,7 @@ func newGuideExample(e *example) guideExample {
 
 func pretty(raw []byte) string {
 	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return string(raw)
-	}
+	_ = json.Indent(&b, raw, "", "  ") // it is JSON
 	return b.String()
 }
 

@@ -95,14 +95,9 @@ func (r *rejection) append(b []byte, requestID string) []byte {
 	if r.counted {
 		b = appendCounts(b, r.rejections)
 	}
-	b = append(b, `,"errors":`...)
-	b = appendErrors(b, r.all(), r.indexed, true)
-	if r.truncated {
-		b = append(b, `,"errors_truncated":true`...)
-	}
+	b = appendErrors(b, r.all(), r.truncated, r.indexed, true)
 	if len(r.unknown) > 0 {
-		b = append(b, `,"warnings":`...)
-		b = appendWarnings(b, r.unknown, r.indexed)
+		b = appendWarnings(b, r.unknown, false, r.indexed)
 	}
 	if retryable(r.status()) {
 		b = append(b, `,"retryable":true`...)
@@ -142,10 +137,9 @@ func appendCount(b []byte, name string, n int) []byte {
 	return strconv.AppendInt(append(b, name...), int64(n), 10)
 }
 
-// appendErrors adds the list of errors. seen adds what the events have instead to the hints: not in a receipt, which
-// may be kept.
-func appendErrors(b []byte, errs []event.Error, indexed, seen bool) []byte {
-	b = append(b, '[')
+// appendErrors adds the errors. seen adds what the events have instead to the hints: not in a receipt, which may be kept.
+func appendErrors(b []byte, errs []event.Error, truncated, indexed, seen bool) []byte {
+	b = append(b, `,"errors":[`...)
 	for i := range errs {
 		e := &errs[i]
 		b = appendProblem(b, i, indexed, e.Index, `"error_code":"`, e.Code, e.Field, e.Message)
@@ -157,6 +151,9 @@ func appendErrors(b []byte, errs []event.Error, indexed, seen bool) []byte {
 		b = event.AppendString(b, hint)
 		b = append(b, '}')
 	}
+	if truncated {
+		return append(b, `],"errors_truncated":true`...)
+	}
 	return append(b, ']')
 }
 
@@ -167,12 +164,15 @@ func hintOf(e *event.Error) string {
 	return codeInfo(e.Code).Remedy
 }
 
-func appendWarnings(b []byte, warnings []event.Warning, indexed bool) []byte {
-	b = append(b, '[')
+func appendWarnings(b []byte, warnings []event.Warning, truncated, indexed bool) []byte {
+	b = append(b, `,"warnings":[`...)
 	for i := range warnings {
 		w := &warnings[i]
 		b = appendProblem(b, i, indexed, w.Index, `"code":"`, w.Code, w.Field, w.Message)
 		b = append(b, '}')
+	}
+	if truncated {
+		return append(b, `],"warnings_truncated":true`...)
 	}
 	return append(b, ']')
 }

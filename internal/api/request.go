@@ -45,29 +45,16 @@ type request struct {
 	since    time.Time // when it got its place
 
 	*buffers        // memory from the pool; nil until there is a valid key
-	result          // what is answered
 	bodyRead   bool // nothing of the body is left on the connection
 	unreliable bool // it panicked: its memory is not used again
 
-	received time.Time // when its events were
-	under    bool      // they are on their way into the stream
-}
-
-// result is what a request comes to.
-type result struct {
 	status             int      // of a success
 	kind               string   // media type of a success that is not JSON
 	shared             [][]byte // the answer's body in parts that others share; else it is buffers.out
-	counted            bool     // its path is that of batches: accepted and rejected go into headers
 	accepted, rejected int
-}
 
-func (s *Server) begin(w http.ResponseWriter, r *http.Request) *request {
-	route := find(r.URL.Path)
-	return &request{
-		server: s, w: w, r: r, route: route, id: requestID(r.Header["X-Request-Id"]), start: s.Now(),
-		result: result{status: http.StatusOK, counted: route == routeBatch},
-	}
+	received time.Time // when its events were
+	under    bool      // they are on their way into the stream
 }
 
 // parameter returns the value of a query parameter, which is one of those given, and absent where it is left out. A
@@ -92,7 +79,10 @@ func (q *request) parameter(name, absent string, values ...string) (string, erro
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := s.begin(w, r)
+	q := &request{
+		server: s, w: w, r: r, route: find(r.URL.Path), id: requestID(r.Header["X-Request-Id"]), start: s.Now(),
+		status: http.StatusOK,
+	}
 	defer q.end()
 	err := q.act()
 	q.stopDecoding() // a sender that does not read its answer keeps no place

@@ -105,19 +105,24 @@ func (s *Server) Stats() Stats {
 		BytesInFlight: s.inFlight.Load(), BytesInFlightLimit: s.Limits.BytesInFlight,
 		BytesWire: c.bytesWire.Load(), BytesPlain: c.bytesPlain.Load(), Replays: c.replays.Load(),
 		ShedMemory: c.shedMemory.Load(), ShedShare: c.shedShare.Load(), ShedStream: c.shedStream.Load(),
-		SlowBodies: c.slowBodies.Load(), Faults: c.faults.Load(),
+		SlowBodies: c.slowBodies.Load(), Faults: c.faults.Load(), KeysLimit: s.Limits.keys(),
+		KeysLimited: c.keysLimited.Load(), Paced: c.paced.Load(), Rested: time.Duration(s.pacing.Rested.Load()),
+		RejectedByCode: s.strangers.stats().RejectedByCode, RejectionsLost: s.tally.lost.Load(),
 	}
-	st.KeysLimit, st.KeysLimited = s.Limits.keys(), c.keysLimited.Load()
-	st.Paced, st.Rested = c.paced.Load(), time.Duration(s.pacing.Rested.Load())
-	st.Connections.Limit = s.Limits.Connections
 	if l := s.listener.Load(); l != nil {
 		st.Connections = l.Stats()
 	}
-	st.RejectionsLost = s.tally.lost.Load()
 	for i := range routes {
-		st.Routes = append(st.Routes, c.route(i))
+		r := RouteStats{
+			Method: routes[i].Method, Path: routes[i].Path, Latency: c.latency[i].Buckets(), LatencySum: c.latency[i].Sum(),
+		}
+		for j, status := range statuses {
+			if n := c.answers[i][j].Load(); n > 0 {
+				r.Statuses = append(r.Statuses, StatusCount{status, n})
+			}
+		}
+		st.Routes = append(st.Routes, r)
 	}
-	st.RejectedByCode = s.strangers.stats().RejectedByCode
 	s.usages.Range(func(_, v any) bool {
 		d := v.(*usage).stats()
 		d.Keys = v.(*usage).keys.Count(s.Now(), s.Limits.KeyAge)
@@ -126,17 +131,4 @@ func (s *Server) Stats() Stats {
 	})
 	slices.SortFunc(st.Datasets, func(a, b DatasetStats) int { return cmp.Compare(a.DatasetID, b.DatasetID) })
 	return st
-}
-
-func (c *counts) route(i int) RouteStats {
-	r := RouteStats{
-		Method: routes[i].Method, Path: routes[i].Path, Latency: c.latency[i].Buckets(),
-		LatencySum: c.latency[i].Sum(),
-	}
-	for j, status := range statuses {
-		if n := c.answers[i][j].Load(); n > 0 {
-			r.Statuses = append(r.Statuses, StatusCount{status, n})
-		}
-	}
-	return r
 }

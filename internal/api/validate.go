@@ -49,8 +49,8 @@ func appendValidation(b []byte, res *event.Result, shown int, reserve func(size 
 	b = strconv.AppendBool(b, res.Rejected == 0)
 	b = appendCount(b, `,"accepted":`, len(res.Rows))
 	b = appendCount(b, `,"rejected":`, res.Rejected)
-	b = appendProblems(b, res, true)
-	b = appendRemarks(b, res)
+	b = appendErrors(b, res.Errors, res.ErrorsTruncated, res.Batch, true)
+	b = appendWarnings(b, res.Warnings, res.WarningsTruncated, res.Batch)
 	b = append(b, `,"events":[`...)
 	reserved := 0
 	for i := range res.Rows {
