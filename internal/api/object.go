@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+
+	"sluice/event"
 )
 
 // object is a JSON object whose members keep their order, for documents that people read too.
@@ -21,11 +23,7 @@ func (o object) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		name, err := json.Marshal(m.name)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(name)
+		b.Write(event.AppendString(nil, m.name))
 		b.WriteByte(':')
 		value, err := json.Marshal(m.value)
 		if err != nil {
