@@ -123,12 +123,13 @@ var guideTime = time.Date(2026, 11, 14, 23, 40, 5, 0, time.UTC)
 
 func newGuide() *guide {
 	g := &guide{
-		Style: template.CSS(docsCSS), Address: docsAddress, Paths: routes[:routeNone], Fields: event.Fields(), Types: event.Types(),
-		MaxBody: "5,242,880", Parameters: guideParameters(), Headers: guideHeaders(),
+		Style: template.CSS(docsCSS), Address: docsAddress, Paths: routes[:routeNone], Fields: event.Fields(),
+		Types: event.Types(), MaxBody: "5,242,880", Parameters: guideParameters(), Headers: guideHeaders(),
 	}
 	for _, c := range codeTable {
 		x := codeExamples[c.Code]
-		code := guideCode{c, statusOf(c.Code), codeExample{exampleAt(x.Wrong, guideTime), exampleAt(x.Right, guideTime)}}
+		x.Wrong, x.Right = exampleAt(x.Wrong, guideTime), exampleAt(x.Right, guideTime)
+		code := guideCode{c, statusOf(c.Code), x}
 		switch c.Kind {
 		case event.RuleKind:
 			g.Rules = append(g.Rules, code)

@@ -13,8 +13,8 @@ import (
 	"sluice/internal/version"
 )
 
-// document is the description of this API, which holds for an hour: an example that is copied into a terminal must not be
-// rejected for its age.
+// document is the description of this API, which holds for an hour: an example that is copied into a terminal must not
+// be rejected for its age.
 type document struct {
 	mu   sync.Mutex
 	hour int64

@@ -137,7 +137,8 @@ func appendCount(b []byte, name string, n int) []byte {
 	return strconv.AppendInt(append(b, name...), int64(n), 10)
 }
 
-// appendErrors adds the errors. seen adds what the events have instead to the hints: not in a receipt, which may be kept.
+// appendErrors adds the errors. seen adds what the events have instead to the hints: not in a receipt, which may be
+// kept.
 func appendErrors(b []byte, errs []event.Error, truncated, indexed, seen bool) []byte {
 	b = append(b, `,"errors":[`...)
 	for i := range errs {

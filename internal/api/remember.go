@@ -20,8 +20,8 @@ func (q *request) remember(r *rejection) {
 	q.explain(entry, r.all())
 }
 
-// rememberStored notes a request of which a part was accepted, under the id that its receipt has, and in each second one
-// that was accepted whole: a sample costs nothing, and shows what arrives.
+// rememberStored notes a request of which a part was accepted, under the id that its receipt has, and in each second
+// one that was accepted whole: a sample costs nothing, and shows what arrives.
 func (q *request) rememberStored(res *event.Result) {
 	now := q.sub.ReceivedAt
 	if res.Rejected == 0 && (q.usage.sampled.Load() == now || q.usage.sampled.Swap(now) == now) {

@@ -20,8 +20,8 @@ type tally struct {
 	lost atomic.Uint64
 }
 
-// tallyKey names problems of events at a field, or requests: with the code of their rejection, or "" for those that were
-// answered again.
+// tallyKey names problems of events at a field, or requests: with the code of their rejection, or "" for those that
+// were answered again.
 type tallyKey struct {
 	dataset  string
 	requests bool

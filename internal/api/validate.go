@@ -42,8 +42,8 @@ const (
 // needs).
 const answerStep = 1 << 20
 
-// appendValidation adds the answer of validate: from shown bytes on without decoded GPP strings. reserve is called before
-// the answer gets so long.
+// appendValidation adds the answer of validate: from shown bytes on without decoded GPP strings. reserve is called
+// before the answer gets so long.
 func appendValidation(b []byte, res *event.Result, shown int, reserve func(size int) error) ([]byte, error) {
 	b = append(b, `{"valid":`...)
 	b = strconv.AppendBool(b, res.Rejected == 0)
