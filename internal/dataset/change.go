@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"sluice/internal/engine"
 )
 
 // Create makes a dataset and its first key. The key cannot be shown again. An id in use is ErrExists, and that of a
@@ -16,29 +14,23 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 	if err := s.Validate(); err != nil {
 		return nil, "", Key{}, err
 	}
-	now := r.o.Now().UTC()
 	key, keyID, hash := newSecret(keyPrefix)
-	d := &Dataset{
+	made := &Dataset{
 		ID: s.ID, Name: s.Name, SuppressOptOut: s.SuppressOptOut,
 		RequestsPerSecond: s.RequestsPerSecond, EventsPerSecond: s.EventsPerSecond,
-		Created: now, Keys: []KeyInfo{{ID: keyID, Hash: hash, Created: now}},
 	}
-	data, err := json.Marshal(toStored(d))
-	if err == nil {
-		_, err = r.replica.Bucket.Create(ctx, recordKey(s.ID), data)
-	}
-	if errors.Is(err, engine.ErrExists) {
-		err = r.replace(ctx, d)
-		if _, deleted := errors.AsType[*DeletedError](err); deleted || errors.Is(err, ErrExists) {
-			return nil, "", Key{}, err
+	err := r.edit(ctx, s.ID, func(d *Dataset, now time.Time) error {
+		if err := r.free(ctx, d, now); err != nil {
+			return err
 		}
-	} else if err == nil {
-		err = r.replica.Published(ctx)
-	}
+		made.Created, made.Keys = now, []KeyInfo{{ID: keyID, Hash: hash, Created: now}}
+		*d = *made
+		return nil
+	})
 	if err != nil {
-		return nil, "", Key{}, fmt.Errorf("create dataset %s: %w", s.ID, err)
+		return nil, "", Key{}, err
 	}
-	return d, keyID, key, nil
+	return made, keyID, key, nil
 }
 
 // IssueKey gives a dataset one more key. With two live ones it is ErrTwoKeys.
@@ -178,40 +170,44 @@ func (r *Registry) Enable(ctx context.Context, id string) error {
 	return r.change(ctx, id, func(d *Dataset, _ time.Time) error { d.Disabled = false; return nil })
 }
 
-// change is edit for a dataset that is not deleted.
+// change is edit for a dataset that is there, and not deleted.
 func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, time.Time) error) error {
 	return r.edit(ctx, id, func(d *Dataset, now time.Time) error {
-		if d.Deleted != nil {
+		if d.ID == "" || d.Deleted != nil {
 			return ErrNotFound
 		}
 		return edit(d, now)
 	})
 }
 
-// edit applies a change to the newest state of a record. When someone else changed it in between, it starts over, so
-// that the rules it holds up were checked against what is really replaced.
+// edit applies a change to the newest state of a record, which is zero where there is none. When someone else changed
+// it in between, it starts over, so that the rules it holds up were checked against what is really replaced. An error of
+// the change is returned as it is.
 func (r *Registry) edit(ctx context.Context, id string, edit func(*Dataset, time.Time) error) error {
-	for {
-		d, revision, err := r.record(ctx, id)
-		if err != nil {
-			return err
-		}
-		if err := edit(d, r.o.Now().UTC()); err != nil {
-			return err
-		}
-		data, err := json.Marshal(toStored(d))
-		if err == nil {
-			_, err = r.replica.Bucket.Update(ctx, recordKey(id), data, revision)
-		}
-		if errors.Is(err, engine.ErrRevision) && ctx.Err() == nil {
-			continue
-		}
-		if err == nil {
-			err = r.replica.Published(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("change dataset %s: %w", id, err)
-		}
-		return nil
+	if !ValidID(id) {
+		return ErrNotFound
 	}
+	var rejected error
+	err := r.replica.Bucket.Change(ctx, recordKey(id), func(before []byte) (_ []byte, err error) {
+		d := &Dataset{}
+		if before != nil {
+			if d, err = decode(before); err != nil {
+				return nil, err
+			}
+		}
+		if rejected = edit(d, r.o.Now().UTC()); rejected != nil {
+			return nil, rejected
+		}
+		return json.Marshal(toStored(d))
+	})
+	if rejected != nil {
+		return rejected
+	}
+	if err == nil {
+		err = r.replica.Published(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("change dataset %s: %w", id, err)
+	}
+	return nil
 }

@@ -1,13 +1,10 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"sluice/internal/engine"
 )
 
 // lingering is for how long after a deletion events of the dataset may still be received: nodes follow within seconds,
@@ -28,8 +25,7 @@ type DeletedError struct {
 
 func (e *DeletedError) Error() string {
 	return fmt.Sprintf("dataset: %s was deleted at %s, and the stream may hold frames of it; its id can be used again "+
-		"from %s on",
-		e.ID, e.At.UTC().Format(time.RFC3339), e.Free.UTC().Format(time.RFC3339))
+		"from %s on", e.ID, e.At.UTC().Format(time.RFC3339), e.Free.UTC().Format(time.RFC3339))
 }
 
 // freeFrom is when the stream holds nothing of a dataset any more that was deleted at a time. A whole day, because
@@ -48,23 +44,17 @@ func (r *Registry) Delete(ctx context.Context, id string, as *Deletion) (out Del
 	if err != nil {
 		return out, fmt.Errorf("delete dataset %s: %w", id, err)
 	}
-	if as != nil {
-		data, err := json.Marshal(toStored(&Dataset{ID: id, Created: as.At, Deleted: as}))
-		if err == nil {
-			_, err = r.replica.Bucket.Create(ctx, recordKey(id), data)
-		}
-		if err != nil && !errors.Is(err, engine.ErrExists) {
-			return out, fmt.Errorf("delete dataset %s: %w", id, err)
-		}
-	}
 	err = r.edit(ctx, id, func(d *Dataset, now time.Time) error {
+		if d.ID == "" && as == nil {
+			return ErrNotFound
+		}
+		left := as
+		if left == nil {
+			at := now.Truncate(time.Second)
+			left = &Deletion{at, freeFrom(at, limits.MaxAge)}
+		}
 		if d.Deleted == nil || as != nil && d.Deleted.Free.Before(as.Free) {
-			left := as
-			if left == nil {
-				at := now.Truncate(time.Second)
-				left = &Deletion{at, freeFrom(at, limits.MaxAge)}
-			}
-			*d = Dataset{ID: d.ID, Created: d.Created, Deleted: left}
+			*d = Dataset{ID: id, Created: cmp.Or(d.Created, left.At), Deleted: left}
 		}
 		out = *d.Deleted
 		return nil
@@ -88,24 +78,25 @@ func (r *Registry) Deleted(ctx context.Context) (map[string]Deletion, error) {
 	return out, nil
 }
 
-// replace makes a dataset in the place of a deleted one, once the stream holds nothing of that.
-func (r *Registry) replace(ctx context.Context, by *Dataset) error {
+// free is an error for a record in whose place no dataset can be made: there is one, or the stream may hold frames of
+// one that was deleted.
+func (r *Registry) free(ctx context.Context, d *Dataset, now time.Time) error {
+	switch {
+	case d.ID == "":
+		return nil
+	case d.Deleted == nil:
+		return ErrExists
+	}
 	limits, err := r.replica.Engine.Limits(ctx)
 	if err != nil {
 		return err
 	}
-	return r.edit(ctx, by.ID, func(d *Dataset, now time.Time) error {
-		if d.Deleted == nil {
-			return ErrExists
-		}
-		left := *d.Deleted
-		if free := freeFrom(left.At, limits.MaxAge); free.After(left.Free) { // the stream keeps frames for longer now
-			left.Free = free
-		}
-		if now.Before(left.Free) {
-			return &DeletedError{by.ID, left}
-		}
-		*d = *by
-		return nil
-	})
+	left := *d.Deleted
+	if free := freeFrom(left.At, limits.MaxAge); free.After(left.Free) { // the stream keeps frames for longer now
+		left.Free = free
+	}
+	if now.Before(left.Free) {
+		return &DeletedError{d.ID, left}
+	}
+	return nil
 }

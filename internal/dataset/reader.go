@@ -171,7 +171,14 @@ func (r *Readers) Create(ctx context.Context, s ReaderSpec) (*Reader, Key, error
 	reader := &Reader{
 		Name: s.Name, Allow: slices.Compact(allow), DatasetID: s.DatasetID, Created: r.o.Now().UTC(), TokenID: id, Hash: hash,
 	}
-	err := r.put(ctx, reader)
+	err := r.replica.Bucket.Change(ctx, recordKey(s.Name), func(before []byte) ([]byte, error) {
+		if before != nil {
+			if old, err := decodeReader(before); err != nil || old.Live() {
+				return nil, ErrReaderExists
+			}
+		}
+		return encodeReader(reader)
+	})
 	if errors.Is(err, ErrReaderExists) {
 		return nil, Key{}, err
 	}
@@ -182,31 +189,6 @@ func (r *Readers) Create(ctx context.Context, s ReaderSpec) (*Reader, Key, error
 		return nil, Key{}, fmt.Errorf("create reader %s: %w", s.Name, err)
 	}
 	return reader, token, nil
-}
-
-// put stores a new reader under a name that no live one has.
-func (r *Readers) put(ctx context.Context, reader *Reader) error {
-	data, err := encodeReader(reader)
-	if err != nil {
-		return err
-	}
-	old, err := r.replica.Bucket.Get(ctx, recordKey(reader.Name))
-	switch {
-	case errors.Is(err, engine.ErrNotFound):
-		_, err = r.replica.Bucket.Create(ctx, recordKey(reader.Name), data)
-	case err != nil:
-		return err
-	default:
-		before, decodeErr := decodeReader(old.Value)
-		if decodeErr != nil || before.Live() {
-			return ErrReaderExists
-		}
-		_, err = r.replica.Bucket.Update(ctx, recordKey(reader.Name), data, old.Revision)
-	}
-	if errors.Is(err, engine.ErrExists) || errors.Is(err, engine.ErrRevision) {
-		return ErrReaderExists // somebody else was first
-	}
-	return err
 }
 
 // Revoke ends a reader's token at once, everywhere within seconds. Revoking it again changes nothing. An unknown reader

@@ -219,31 +219,24 @@ func (r *Registry) Known(id string) bool {
 }
 
 // Read returns one dataset as it is stored now, or ErrNotFound.
-func (r *Registry) Read(ctx context.Context, id string) (*Dataset, error) {
-	d, _, err := r.record(ctx, id)
-	if err == nil && d.Deleted != nil {
-		return nil, ErrNotFound
-	}
-	return d, err
-}
-
-// record is what is stored under an id, also of a dataset that was deleted.
-func (r *Registry) record(ctx context.Context, id string) (*Dataset, uint64, error) {
+func (r *Registry) Read(ctx context.Context, id string) (d *Dataset, err error) {
 	if !ValidID(id) {
-		return nil, 0, ErrNotFound
+		return nil, ErrNotFound
 	}
 	kve, err := r.replica.Bucket.Get(ctx, recordKey(id))
 	if errors.Is(err, engine.ErrNotFound) {
-		return nil, 0, ErrNotFound
+		return nil, ErrNotFound
+	}
+	if err == nil {
+		d, err = decode(kve.Value)
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read dataset %s: %w", id, err)
+		return nil, fmt.Errorf("read dataset %s: %w", id, err)
 	}
-	d, err := decode(kve.Value)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read dataset %s: %w", id, err)
+	if d.Deleted != nil {
+		return nil, ErrNotFound
 	}
-	return d, kve.Revision, nil
+	return d, nil
 }
 
 // recordKey spells a dataset's id in the characters the engine allows.
