@@ -78,14 +78,15 @@ func placeOfLake(cmd *cobra.Command) (tables.Location, error) {
 	o := engineOptions(cmd)
 	holds, err := engine.HoldsStream(o.Dir)
 	if err != nil || !holds && o.URL == "" {
-		return tables.Location{Dir: filepath.Join(o.Dir, "lake")}, err
+		return tables.Location{Dir: filepath.Join(o.Dir, "lake")}, failed(err)
 	}
 	e, err := openEngine(cmd)
 	if err != nil {
-		return tables.Location{}, err
+		return tables.Location{}, failed(err)
 	}
 	defer e.Close()
-	return commandTables(cmd, e)
+	place, err := commandTables(cmd, e)
+	return place, failed(err)
 }
 
 // commandTables is tables.Of for a command.
