@@ -114,27 +114,30 @@ still list them. If there are such rows it says how many, and asks; without a te
 		if spec.SuppressOptOut, err = suppresses(optOut); err != nil {
 			return err
 		}
-		var c dataset.Change
+		edits := map[string]func(*dataset.Dataset){
+			"name":                func(d *dataset.Dataset) { d.Name = spec.Name },
+			"opt-out":             func(d *dataset.Dataset) { d.SuppressOptOut = spec.SuppressOptOut },
+			"requests-per-second": func(d *dataset.Dataset) { d.RequestsPerSecond = spec.RequestsPerSecond },
+			"events-per-second":   func(d *dataset.Dataset) { d.EventsPerSecond = spec.EventsPerSecond },
+			"retention":           func(d *dataset.Dataset) { d.RetentionDays = retention },
+		}
 		detail := map[string]string{}
-		for flag, change := range map[string]func(){
-			"name":                func() { c.Name = &spec.Name },
-			"opt-out":             func() { c.SuppressOptOut = &spec.SuppressOptOut },
-			"requests-per-second": func() { c.RequestsPerSecond = &spec.RequestsPerSecond },
-			"events-per-second":   func() { c.EventsPerSecond = &spec.EventsPerSecond },
-			"retention":           func() { c.RetentionDays = &retention },
-		} {
+		for flag := range edits {
 			if f := cmd.Flags().Lookup(flag); f.Changed {
-				change()
 				detail[flag] = f.Value.String()
 			}
 		}
-		if c.RetentionDays != nil || dryRun {
+		if cmd.Flags().Changed("retention") || dryRun {
 			if err := retentionAgreed(cmd, args[0], retention, dryRun, *asJSON); err != nil || dryRun {
 				return err
 			}
 		}
 		return withRegistry(cmd, func(ctx context.Context, p *provision) error {
-			d, err := p.Set(ctx, args[0], c)
+			d, err := p.Set(ctx, args[0], func(d *dataset.Dataset) {
+				for flag := range detail {
+					edits[flag](d)
+				}
+			})
 			if err != nil {
 				return err
 			}

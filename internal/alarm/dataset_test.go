@@ -18,7 +18,7 @@ import (
 var noon = time.Date(2026, 7, 30, 12, 0, 0, 0, time.UTC)
 
 func wellState() *State {
-	s := &State{Now: noon, Started: noon.Add(-time.Hour), Datasets: []*dataset.Dataset{{ID: "shop"}}, Disk: durable.Disk{Free: 50 << 30, Size: 100 << 30}}
+	s := &State{Now: noon, Started: noon.Add(-time.Hour), Datasets: []*dataset.Dataset{{Spec: dataset.Spec{ID: "shop"}}}, Disk: durable.Disk{Free: 50 << 30, Size: 100 << 30}}
 	s.Engine.Healthy, s.Stream.Ready, s.Registry.Synced = true, true, noon
 	return s
 }
@@ -107,7 +107,7 @@ func TestConsentNotRead(t *testing.T) {
 		return hourRow(ago, "shop", hours.KindWarnings, string(code), "", n, 0)
 	}
 	s := wellState()
-	s.Datasets = []*dataset.Dataset{{ID: "shop"}}
+	s.Datasets = []*dataset.Dataset{{Spec: dataset.Spec{ID: "shop"}}}
 	look := func(accepted int64, rows ...lake.Hour) string {
 		view := indexed(t, append(rows, hourRow(0, "shop", hours.KindEvents, "purchase", hours.FieldAccepted, accepted, 0))...).View()
 		defer view.Close()
@@ -213,7 +213,7 @@ func TestFailingRequests(t *testing.T) {
 		"restarted, accepted in a later hour": {api.Failing{}, nil, one(1), nil, true, false},
 	} {
 		s := wellState()
-		s.Datasets, s.Cluster = []*dataset.Dataset{{ID: "shop"}}, c.nodes
+		s.Datasets, s.Cluster = []*dataset.Dataset{{Spec: dataset.Spec{ID: "shop"}}}, c.nodes
 		s.API.Datasets = []api.DatasetStats{{DatasetID: "shop", Failing: c.st}}
 		if c.lasted {
 			s.found.failingSince = map[string]time.Time{"shop": noon.Add(-3 * time.Hour)}
@@ -257,7 +257,7 @@ func TestSilenceAndDrop(t *testing.T) {
 		"a tenth of a week with few events":     {append(hourly(0, 12, 1, 1), hourly(168, 180, 1, 10)...), ""},
 	} {
 		s := wellState()
-		s.Datasets = []*dataset.Dataset{{ID: "shop"}}
+		s.Datasets = []*dataset.Dataset{{Spec: dataset.Spec{ID: "shop"}}}
 		view := indexed(t, c.rows...).View()
 		s.found = *findDatasets(view, s)
 		view.Close()

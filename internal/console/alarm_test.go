@@ -19,7 +19,7 @@ import (
 )
 
 func wellState() *state {
-	s := &state{State: alarm.State{Now: noon, Started: noon.Add(-time.Hour), Datasets: []*dataset.Dataset{{ID: "shop"}}, Disk: durable.Disk{Free: 50 << 30, Size: 100 << 30}}}
+	s := &state{State: alarm.State{Now: noon, Started: noon.Add(-time.Hour), Datasets: []*dataset.Dataset{{Spec: dataset.Spec{ID: "shop"}}}, Disk: durable.Disk{Free: 50 << 30, Size: 100 << 30}}}
 	s.Engine.Healthy, s.Stream.Ready, s.Registry.Synced = true, true, noon
 	return s
 }

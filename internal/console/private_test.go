@@ -233,7 +233,7 @@ func TestTenThousandDatasets(t *testing.T) {
 	s.stop() // only its handler is asked
 	many := crowd{Registry: s.reg}
 	for i := range 10_000 {
-		d := &dataset.Dataset{ID: fmt.Sprintf("campaign-%05d", i), Name: "A campaign", Keys: []dataset.KeyInfo{{ID: fmt.Sprint("key", i)}}, Disabled: i == 3}
+		d := &dataset.Dataset{Spec: dataset.Spec{ID: fmt.Sprintf("campaign-%05d", i), Name: "A campaign"}, Keys: []dataset.KeyInfo{{ID: fmt.Sprint("key", i)}}, Disabled: i == 3}
 		if i == 4444 {
 			d.Name = "Spring sale"
 		}

@@ -62,7 +62,7 @@ func TestNewDataset(t *testing.T) {
 // A key that has ended and is still presented is marked on its dataset's page and has a series of its own.
 func TestEndedKeyInUse(t *testing.T) {
 	s := wellState()
-	d := &dataset.Dataset{ID: "shop", Keys: []dataset.KeyInfo{{ID: "k1", Revoked: noon.Add(-3 * time.Hour)}, {ID: "k2"}}}
+	d := &dataset.Dataset{Spec: dataset.Spec{ID: "shop"}, Keys: []dataset.KeyInfo{{ID: "k1", Revoked: noon.Add(-3 * time.Hour)}, {ID: "k2"}}}
 	s.Now, s.Datasets, s.labels = noon, []*dataset.Dataset{d}, map[string]bool{"shop": true}
 	for _, c := range []struct {
 		rejected   time.Duration // ago; 0 is never

@@ -15,16 +15,13 @@ func (r *Registry) Create(ctx context.Context, s Spec) (*Dataset, string, Key, e
 		return nil, "", Key{}, err
 	}
 	key, keyID, hash := newSecret(keyPrefix)
-	made := &Dataset{
-		ID: s.ID, Name: s.Name, SuppressOptOut: s.SuppressOptOut,
-		RequestsPerSecond: s.RequestsPerSecond, EventsPerSecond: s.EventsPerSecond,
-	}
+	var made *Dataset
 	err := r.edit(ctx, s.ID, func(d *Dataset, now time.Time) error {
 		if err := r.free(ctx, d, now); err != nil {
 			return err
 		}
-		made.Created, made.Keys = now, []KeyInfo{{ID: keyID, Hash: hash, Created: now}}
-		*d = *made
+		*d = Dataset{Spec: s, Created: now, Keys: []KeyInfo{{ID: keyID, Hash: hash, Created: now}}}
+		made = d
 		return nil
 	})
 	if err != nil {
@@ -117,38 +114,19 @@ func (r *Registry) ExtendKey(ctx context.Context, keyID string, until time.Time)
 	})
 }
 
-// Change is what an operator changes about a dataset. A nil member stays as it is.
-type Change struct {
-	Name              *string
-	SuppressOptOut    *bool
-	RequestsPerSecond *float64 // 0 means no limit
-	EventsPerSecond   *float64 // 0 means no limit
-	RetentionDays     *int     // 0 means as long as the tables
-}
-
-// Set changes a dataset, within seconds everywhere, and returns it as it is then.
-func (r *Registry) Set(ctx context.Context, id string, c Change) (*Dataset, error) {
+// Set changes a dataset, within seconds everywhere, and returns it as it is then. edit may change its retention, and
+// what its Spec says but the id. It is called again when somebody else was first.
+func (r *Registry) Set(ctx context.Context, id string, edit func(*Dataset)) (*Dataset, error) {
 	var out *Dataset
 	err := r.change(ctx, id, func(d *Dataset, _ time.Time) error {
-		set(&d.Name, c.Name)
-		set(&d.SuppressOptOut, c.SuppressOptOut)
-		set(&d.RequestsPerSecond, c.RequestsPerSecond)
-		set(&d.EventsPerSecond, c.EventsPerSecond)
-		set(&d.RetentionDays, c.RetentionDays)
+		edit(d)
 		if d.RetentionDays < 0 {
 			return errors.New("dataset: a retention is a number of days, or 0 for that of the tables")
 		}
 		out = d
-		s := Spec{d.ID, d.Name, d.SuppressOptOut, d.RequestsPerSecond, d.EventsPerSecond}
-		return s.Validate()
+		return d.Validate()
 	})
 	return out, err
-}
-
-func set[T any](member, to *T) {
-	if to != nil {
-		*member = *to
-	}
 }
 
 func (d *Dataset) key(id string) *KeyInfo {

@@ -29,14 +29,8 @@ const maxKeys = 32
 
 // Dataset is one dataset. What Authenticate and List return is shared: read it, do not change it.
 type Dataset struct {
-	ID   string `json:"id"`
-	Name string `json:"name,omitempty"`
-	// an opt-out removes identifiers instead of restricting their use
-	SuppressOptOut    bool    `json:"suppress_opt_out,omitempty"`
-	RequestsPerSecond float64 `json:"requests_per_second,omitempty"`
-	EventsPerSecond   float64 `json:"events_per_second,omitempty"`
-	// rows that were received before go; 0 means as long as the tables
-	RetentionDays int       `json:"retention_days,omitempty"`
+	Spec
+	RetentionDays int       `json:"retention_days,omitempty"` // of its rows; 0 means as long as the tables
 	Disabled      bool      `json:"disabled,omitempty"`
 	Created       time.Time `json:"created"`
 	Keys          []KeyInfo `json:"keys"`
@@ -93,11 +87,12 @@ func ValidID(id string) bool {
 
 // Spec is what an operator decides when a dataset is made.
 type Spec struct {
-	ID                string
-	Name              string
-	SuppressOptOut    bool
-	RequestsPerSecond float64 // 0 means no limit
-	EventsPerSecond   float64 // 0 means no limit
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
+	// an opt-out removes identifiers instead of restricting their use
+	SuppressOptOut    bool    `json:"suppress_opt_out,omitempty"`
+	RequestsPerSecond float64 `json:"requests_per_second,omitempty"` // 0 means no limit
+	EventsPerSecond   float64 `json:"events_per_second,omitempty"`   // 0 means no limit
 }
 
 // Validate says what is wrong with the decision, before anything is opened.

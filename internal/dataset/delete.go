@@ -54,7 +54,7 @@ func (r *Registry) Delete(ctx context.Context, id string, as *Deletion) (out Del
 			left = &Deletion{at, freeFrom(at, limits.MaxAge)}
 		}
 		if d.Deleted == nil || as != nil && d.Deleted.Free.Before(as.Free) {
-			*d = Dataset{ID: id, Created: cmp.Or(d.Created, left.At), Deleted: left}
+			*d = Dataset{Spec: Spec{ID: id}, Created: cmp.Or(d.Created, left.At), Deleted: left}
 		}
 		out = *d.Deleted
 		return nil

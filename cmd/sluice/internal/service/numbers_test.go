@@ -20,7 +20,7 @@ import (
 type everyKey struct{}
 
 func (everyKey) Authenticate(id string) (*dataset.Dataset, string, error) {
-	return &dataset.Dataset{ID: id, Keys: []dataset.KeyInfo{{ID: "key"}}}, "key", nil
+	return &dataset.Dataset{Spec: dataset.Spec{ID: id}, Keys: []dataset.KeyInfo{{ID: "key"}}}, "key", nil
 }
 
 // What it costs when 1,000 busy datasets ask every minute for the numbers that are in memory: under 1 % of one core. TestMany has

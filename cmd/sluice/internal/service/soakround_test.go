@@ -368,7 +368,7 @@ func (s *soak) changeDataset() {
 		return
 	}
 	name := fmt.Sprintf("Shop %d", s.rand.Uint32())
-	_, err := s.registry.Set(s.t.Context(), x.id, dataset.Change{Name: &name})
+	_, err := s.registry.Set(s.t.Context(), x.id, func(d *dataset.Dataset) { d.Name = name })
 	s.noted(err, "dataset.set", x.id)
 }
 
