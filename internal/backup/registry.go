@@ -3,7 +3,6 @@ package backup
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +18,7 @@ import (
 // buckets are what is kept of the engine.
 var buckets = map[string]engine.Kind{
 	"datasets": engine.Datasets, "readers": engine.Readers, "settings": engine.Settings, "key_use": engine.KeyUse,
-	"erasures":    engine.Erasures,
-	"suppression": engine.Suppression,
-	"alarms":      engine.Alarms,
+	"erasures": engine.Erasures, "suppression": engine.Suppression, "alarms": engine.Alarms,
 }
 
 // entry is a line of registry.ndjson.
@@ -40,24 +37,23 @@ func SaveRegistry(ctx context.Context, e *engine.Engine, path string) error {
 	out := bufio.NewWriter(f)
 	lines := json.NewEncoder(out)
 	for name, kind := range buckets {
-		b, err := e.Bucket(ctx, kind)
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
-		all, _, err := b.All(ctx)
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
-		for _, one := range all {
-			if kind == engine.Settings && !keptSetting(one.Key) {
-				continue
-			}
-			if err := lines.Encode(entry{name, one.Key, one.Value}); err != nil {
-				return errors.Join(err, f.Close())
-			}
+		err = errors.Join(err, saveBucket(ctx, e, name, kind, lines))
+	}
+	return errors.Join(err, out.Flush(), f.Sync(), f.Close())
+}
+
+func saveBucket(ctx context.Context, e *engine.Engine, name string, kind engine.Kind, lines *json.Encoder) error {
+	b, err := e.Bucket(ctx, kind)
+	if err != nil {
+		return err
+	}
+	all, _, err := b.All(ctx)
+	for _, one := range all {
+		if err == nil && (kind != engine.Settings || keptSetting(one.Key)) {
+			err = lines.Encode(entry{name, one.Key, one.Value})
 		}
 	}
-	return errors.Join(out.Flush(), f.Sync(), f.Close())
+	return err
 }
 
 // keptSetting says whether a setting belongs into another engine. The configuration of a cluster, the place and
@@ -111,7 +107,7 @@ const (
 )
 
 // AdoptErasures takes over from another, newer backup what people asked for: its tombstones, as ones that are not
-// applied yet, and its suppression list, in the place of the one that is there.
+// applied yet, and its suppression list, in the place of the one that is there. SameService has said that it may.
 func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
 	entries, err := readRegistry(path)
 	if err != nil {
@@ -126,14 +122,8 @@ func AdoptErasures(ctx context.Context, e *engine.Engine, path string) error {
 	for _, one := range entries {
 		switch {
 		case one.Bucket == "settings" && (one.Key == erasureSecret || strings.HasPrefix(one.Key, suppressionSecret)):
-			ours, err := settings.Get(ctx, one.Key)
-			if err == nil && !bytes.Equal(ours.Value, one.Value) {
-				return ErrOtherService
-			}
-			if errors.Is(err, engine.ErrNotFound) { // nothing was erased, or listed, before the older backup was made
-				_, err = settings.Put(ctx, one.Key, one.Value)
-			}
-			if err != nil {
+			// It is the one that is there, or nothing was erased, or listed, before the older backup was made.
+			if _, err := settings.Put(ctx, one.Key, one.Value); err != nil {
 				return err
 			}
 		case one.Bucket == "erasures":
