@@ -22,7 +22,6 @@ import (
 	"sluice/internal/feed"
 	purposes "sluice/internal/purpose"
 	"sluice/internal/stream"
-	"sluice/internal/submission"
 )
 
 // feedPage is how many rows are printed between two savings of the cursor, and feedPause how often the end of the
@@ -130,11 +129,7 @@ func printFeed(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, purpose, 
 	if err != nil {
 		return err
 	}
-	secret, err := e.Secret(ctx, service.SubmissionSecret)
-	if err != nil {
-		return err
-	}
-	ids, err := submission.NewIDs(secret)
+	secret, ids, err := service.OpenSecret(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -143,8 +138,7 @@ func printFeed(cmd *cobra.Command, e *engine.Engine, s *stream.Stream, purpose, 
 		return err
 	}
 	f := feed.New(feed.Options{
-		Stream: s, Tables: l, Erasures: erasures, Secret: secret, IDs: ids,
-		Log: slog.New(slog.DiscardHandler),
+		Stream: s, Tables: l, Erasures: erasures, Secret: secret, IDs: ids, Log: slog.New(slog.DiscardHandler),
 	})
 	c, err := f.Cursor(ctx, cursor)
 	if err != nil {

@@ -111,18 +111,18 @@ func openLake(cmd *cobra.Command, open lakeOpener) (*lake.Lake, error) {
 	if _, err := os.Stat(place.Dir); place.Dir != "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, failed(fmt.Errorf("there are no tables in %s: name the server's directory with --data or --lake", place))
 	}
-	return open(cmd.Context(), place, "")
+	l, err := open(cmd.Context(), place, "")
+	return l, failed(err)
 }
 
 // lakeToRead opens the tables of a place, which must be there, for a command that writes nothing into them. streamID
 // may be "".
 func lakeToRead(ctx context.Context, place tables.Location, streamID string) (*lake.Lake, error) {
-	store, err := place.OpenToRead(ctx)
+	store, err := place.OpenToRead()
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
-	l, err := lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.Step, Stream: streamID})
-	return l, failed(err)
+	return lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.Step, Stream: streamID})
 }
 
 // lakeOf opens the tables of a place, or makes them, for a command that writes; streamID is "" for one that does not
@@ -130,13 +130,12 @@ func lakeToRead(ctx context.Context, place tables.Location, streamID string) (*l
 func lakeOf(ctx context.Context, place tables.Location, streamID string) (*lake.Lake, error) {
 	store, err := place.Open(ctx)
 	if err != nil {
-		return nil, failed(err)
+		return nil, err
 	}
-	l, err := lake.Open(ctx, lake.Options{
+	return lake.Open(ctx, lake.Options{
 		Store: store, Now: hooks.now, Step: hooks.Step, Stream: streamID,
 		SnapshotRetention: math.MaxInt64, // only the server knows when snapshots end
 	})
-	return l, failed(err)
 }
 
 func newLakeFiles() *cobra.Command {

@@ -59,21 +59,8 @@ func reloadLake(cmd *cobra.Command, dryRun, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	made := false
-	err = tablesRecorded(cmd, e, place, func() error {
-		fmt.Fprintf(cmd.ErrOrStderr(), "There are no tables at %s. If you have a copy of them, put it back first.\n", place)
-		if made = !dryRun; !made {
-			return errors.New("nothing was changed: without --dry-run new tables are made, into which the nodes load what the " +
-				"stream holds")
-		}
-		return confirm(cmd, "Make new tables, and give up what the stream no longer holds?")
-	})
-	if err != nil {
+	if err := remakeTables(cmd, e, place, dryRun); err != nil {
 		return err
-	}
-	if made {
-		fmt.Fprintln(cmd.ErrOrStderr(),
-			"New tables are made. Restart the nodes of a cluster: they load what the stream holds.")
 	}
 	if e.Mode() == engine.Embedded && !dryRun { // nobody else loads
 		if err := e.Close(); err != nil {
@@ -116,7 +103,7 @@ func reloadFrom(
 	if err != nil {
 		return out, err
 	}
-	ids, _, err := service.OpenSecret(ctx, e)
+	_, ids, err := service.OpenSecret(ctx, e)
 	if err != nil {
 		return out, err
 	}
@@ -152,58 +139,49 @@ func giveUp(cmd *cobra.Command, lost []lake.Lost) error {
 	return confirm(cmd, "Load again what the stream holds, and give up the rest?")
 }
 
-// tablesRecorded makes sure that the tables of running servers, or of a cluster, are there. Where a cluster has none
-// left it makes new ones, if agree agrees, and the cluster knows them from then on. A crash in between leaves tables
-// that the cluster does not know, and the next call says what to do.
-func tablesRecorded(cmd *cobra.Command, e *engine.Engine, place tables.Location, agree func() error) error {
-	ctx := cmd.Context()
+// remakeTables makes new tables where a service has none left, if that is agreed to, and lets a cluster know them. A
+// crash in between leaves tables that the cluster does not know, and the next call says what to do.
+func remakeTables(cmd *cobra.Command, e *engine.Engine, place tables.Location, dryRun bool) error {
+	ctx, stderr, inCluster := cmd.Context(), cmd.ErrOrStderr(), e.Mode() == engine.External
 	id, _, err := tables.There(ctx, place)
-	if err != nil {
-		return err
+	if err == nil && inCluster {
+		var r engine.Record
+		if r, err = e.Record(ctx); err == nil && id != "" && r.LakeID != "" && r.LakeID != id {
+			err = fmt.Errorf("the tables at %s are others than those of the cluster: put those back, or use these with: sluice "+
+				"cluster set --tables", place)
+		}
 	}
-	if e.Mode() != engine.External {
-		return madeAnew(cmd, e, place, id, agree)
-	}
-	r, err := e.Record(ctx)
 	switch {
-	case err != nil:
+	case err != nil || id != "":
 		return err
-	case id != "" && r.LakeID != "" && r.LakeID != id:
-		return fmt.Errorf("the tables at %s are others than those of the cluster: put those back, or use these with: sluice "+
-			"cluster set --tables", place)
-	case id != "":
-		return nil
-	}
-	if err := agree(); err != nil {
-		return err
-	}
-	l, err := lakeOf(ctx, place, r.Stream)
-	if err != nil {
-		return err
-	}
-	if id, err = tables.ID(ctx, l); err != nil {
-		return err
-	}
-	_, err = e.Change(ctx, func(r *engine.Record) error {
-		r.LakeID = id
-		return nil
-	})
-	return err
-}
-
-// madeAnew is tablesRecorded for an embedded engine.
-func madeAnew(cmd *cobra.Command, e *engine.Engine, place tables.Location, id string, agree func() error) error {
-	switch {
-	case id != "":
-		return nil
 	case e.Mode() == engine.Attached:
 		return fmt.Errorf("there are no tables at %s: put them back, or stop the server and repeat the command, which makes "+
 			"new ones", place)
 	}
-	if err := agree(); err != nil {
+	fmt.Fprintf(stderr, "There are no tables at %s. If you have a copy of them, put it back first.\n", place)
+	if dryRun {
+		return errors.New("nothing was changed: without --dry-run new tables are made, into which the nodes load what the " +
+			"stream holds")
+	}
+	if err := confirm(cmd, "Make new tables, and give up what the stream no longer holds?"); err != nil {
 		return err
 	}
-	return newTables(cmd, e, place)
+	if err := newTables(cmd, e, place); err != nil {
+		return err
+	}
+	if inCluster {
+		if id, _, err = tables.There(ctx, place); err == nil {
+			_, err = e.Change(ctx, func(r *engine.Record) error {
+				r.LakeID = id
+				return nil
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(stderr, "New tables are made. Restart the nodes of a cluster: they load what the stream holds.")
+	return nil
 }
 
 // newTables makes tables for the stream of an engine where there are none.

@@ -69,7 +69,7 @@ func loadHere(ctx context.Context, e *engine.Engine, s *stream.Stream, dir strin
 	if err := tables.Keep(ctx, e, dir, place); err != nil {
 		return nil, err
 	}
-	ids, _, err := service.OpenSecret(ctx, e)
+	_, ids, err := service.OpenSecret(ctx, e)
 	if err != nil {
 		return nil, err
 	}

@@ -38,13 +38,9 @@ func (s *Service) openConsole(ctx context.Context) error {
 		return err
 	}
 	tables := &catalog.Catalog{Tables: s.lake, Views: views, Readers: s.readers, Open: o.Loopback, Log: s.Log}
-	secret, err := s.engine.Secret(ctx, SubmissionSecret)
-	if err != nil {
-		return err
-	}
 	follow := feed.New(feed.Options{
 		Stream: s.stream, Erasures: s.erasures, Tables: s.lake, Readers: s.readers,
-		Secret: secret, IDs: s.api.IDs, Log: s.Log, Oldest: s.member.Oldest,
+		Secret: s.secret, IDs: s.ids, Log: s.Log, Oldest: s.member.Oldest,
 	})
 	o.Mounts = []access.Mount{
 		{Prefix: catalog.Prefix, Handler: tables.Handler(), Reject: catalog.Reject},

@@ -26,8 +26,7 @@ func (l lookup) FindSubmission(ctx context.Context, datasetID, submissionID stri
 		return nil, err
 	}
 	s := &submission.Submission{
-		Kind: kind, ID: id, DatasetID: datasetID, ReceivedAt: submission.Time(id).Unix(),
-		Rows: found.Rows,
+		Kind: kind, ID: id, DatasetID: datasetID, ReceivedAt: submission.Time(id).Unix(), Rows: found.Rows,
 	}
 	if found.Rejected > 0 {
 		s.Rejections = []event.Rejection{{Events: int32(found.Rejected)}}

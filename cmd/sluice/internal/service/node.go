@@ -56,8 +56,7 @@ func (s *Service) agree(ctx context.Context) error {
 	s.maxKeys, s.SnapshotRetention = r.MaxKeys, r.SnapshotRetention
 	if !s.Loading && r.Lake != "" && r.Lake != place {
 		s.Log.Warn("this node does not see the tables of the cluster: look-ups of events that are no longer in the stream "+
-			"fail, and the console shows no stored numbers; see --lake",
-			"cluster", r.Lake, "here", place)
+			"fail, and the console shows no stored numbers; see --lake", "cluster", r.Lake, "here", place)
 	}
 	return nil
 }
@@ -84,15 +83,19 @@ func (s *Service) agreeTables(ctx context.Context) error {
 	if s.engine.Mode() != engine.External {
 		return tables.Keep(ctx, s.engine, s.Engine.Dir, s.Tables)
 	}
-	id, err := tables.ID(ctx, s.lake)
+	there, err := lake.Identity(ctx, s.opening.store)
 	if err != nil {
 		return err
 	}
+	return s.agreeOn(ctx, there.ID)
+}
+
+// agreeOn agrees with the other nodes of a cluster that its tables have an identity, and are where they are here.
+func (s *Service) agreeOn(ctx context.Context, lakeID string) error {
 	place, err := s.Tables.Address()
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: lakeID})
 	}
-	_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: id})
 	return err
 }
 
@@ -106,8 +109,7 @@ func (s *Service) openMember(ctx context.Context) (err error) {
 		Engine: s.engine, Now: s.Now, Log: s.Log, Loads: s.loads,
 		Oldest: func() int64 { return s.api.Oldest() }, Raise: func(at int64) { s.api.Raise(at) },
 		Node: cluster.Node{
-			Host: host, Version: version.Number, Started: s.Now().UTC(), API: s.Listen, Loading: s.Loading,
-			Reads: reads,
+			Host: host, Version: version.Number, Started: s.Now().UTC(), API: s.Listen, Loading: s.Loading, Reads: reads,
 		},
 	})
 	if err != nil {
@@ -125,9 +127,8 @@ func (s *Service) openMember(ctx context.Context) (err error) {
 var reads = cluster.Formats{Frame: stream.FrameVersion, Record: submission.RecordVersion, Table: lake.Version}
 
 // errOlderNodes says that nodes run which could not read the tables as this program writes them.
-var errOlderNodes = errors.New("a node of an older version runs, which could not read the tables as this one " +
-	"writes them: " +
-	"they stay as they are, and older nodes load, until every node has the new version")
+var errOlderNodes = errors.New("a node of an older version runs, which could not read the tables as this one writes " +
+	"them: they stay as they are, and older nodes load, until every node has the new version")
 
 // everyNodeReads makes sure that tables get this program's version only when every node that runs reads it.
 func (s *Service) everyNodeReads(ctx context.Context) error {

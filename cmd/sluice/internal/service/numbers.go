@@ -20,8 +20,8 @@ func (s *Service) numbers(ctx context.Context, datasetID string, window api.Numb
 }
 
 // campaigns answers GET /v1/stats?by=campaign.
-func (s *Service) campaigns(ctx context.Context, datasetID string, window api.NumbersWindow,
-	now time.Time,
+func (s *Service) campaigns(
+	ctx context.Context, datasetID string, window api.NumbersWindow, now time.Time,
 ) ([]campaign.Campaign, error) {
 	return s.hours.Campaigns(ctx, datasetID, hours.NewWindow(window.Step, window.Steps, now))
 }
@@ -82,8 +82,7 @@ func answerOf(x *hours.Index, d *hours.Dataset, w hours.Window) api.Numbers {
 	r := d.Readiness(w)
 	n.MatchReadiness = api.MatchReadiness{
 		Points: r.Points(), Formula: hours.ReadinessFormula, Terms: api.ReadinessTerms{
-			Strong: r.Strong, Weak: r.Weak,
-			Accepted: r.Accepted,
+			Strong: r.Strong, Weak: r.Weak, Accepted: r.Accepted,
 		},
 	}
 	return n

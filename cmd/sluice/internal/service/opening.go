@@ -143,11 +143,7 @@ func (s *Service) sameTables(ctx context.Context) error {
 		return fmt.Errorf("--lake: %s holds no tables, and the identity of the tables in the cluster is %s: it is another "+
 			"place by the same name, or somebody removed the tables", s.Tables, r.LakeID)
 	}
-	place, err := s.Tables.Address()
-	if err == nil {
-		_, err = s.engine.Agree(ctx, engine.Record{Lake: place, LakeID: there.ID})
-	}
-	return err
+	return s.agreeOn(ctx, there.ID)
 }
 
 // notGivenTwice makes sure that a stream that began without its tables was not behind them: what it has given out again
@@ -161,9 +157,8 @@ func (s *Service) notGivenTwice(ctx context.Context) error {
 		marks, err := s.lake.Watermarks(ctx, uint8(p))
 		if err == nil && marks.Events > given {
 			return fmt.Errorf("the data directory was put back to an earlier state: partition %d had given out %d numbers, and "+
-				"the tables hold %d; "+
-				"events accepted since the start have numbers that the tables hold already, so nothing is loaded. Read them from "+
-				"the feed and send them again", p, given, marks.Events)
+				"the tables hold %d; events accepted since the start have numbers that the tables hold already, so nothing is "+
+				"loaded. Read them from the feed and send them again", p, given, marks.Events)
 		}
 	}
 	return nil

@@ -47,14 +47,13 @@ type Config struct {
 	OpsCert      string
 	OpsKey       string
 	Webhook      string // is told of alarms
+	OpsProxy     bool   // a proxy before the operators' listener ends TLS
 	PublicURL    string // of the senders' API; "" is the address of its listener
 	OpsPublicURL string // the same for the operators' listener
 
 	Settings func(context.Context, *engine.Engine) []console.Setting // for the console; may be nil
-	// a proxy before the operators' listener ends TLS
-	OpsProxy bool
-	// the variables of OpenTelemetry say where traces go
-	Tracing           bool
+
+	Tracing           bool // the variables of OpenTelemetry say where traces go
 	CertFile          string
 	KeyFile           string
 	SecretFiles       []string // outside the data directory; the log names those that others may read
@@ -96,6 +95,8 @@ type Service struct {
 	engine   *engine.Engine
 	registry *dataset.Registry
 	readers  *dataset.Readers
+	secret   []byte          // that all nodes share
+	ids      *submission.IDs // of it
 	suppress *suppression.List
 	member   *cluster.Member
 	audit    *audit.Log
@@ -131,11 +132,10 @@ func Open(ctx context.Context, c Config) (_ *Service, err error) {
 	if err = s.openStream(ctx); err != nil {
 		return nil, err
 	}
-	ids, digest, err := OpenSecret(ctx, s.engine)
-	if err != nil {
+	if s.secret, s.ids, err = OpenSecret(ctx, s.engine); err != nil {
 		return nil, err
 	}
-	if err = s.openLake(ctx, ids); err != nil {
+	if err = s.openLake(ctx); err != nil {
 		return nil, err
 	}
 	if err = secretfile.CheckDataDir(s.Engine.Dir); err != nil {
@@ -151,7 +151,7 @@ func Open(ctx context.Context, c Config) (_ *Service, err error) {
 		Engine: s.engine, Partitions: s.stream.Partitions, Watermark: s.watermark,
 	})
 	s.backlog.Look(ctx) // before the first request asks
-	if err = s.openAPI(ctx, ids, digest); err != nil {
+	if err = s.openAPI(ctx); err != nil {
 		return nil, err
 	}
 	if s.audit, err = audit.Open(ctx, s.engine); err != nil {
@@ -187,9 +187,7 @@ func (s *Service) openStream(ctx context.Context) (err error) {
 }
 
 // openAPI makes what answers senders.
-func (s *Service) openAPI(
-	ctx context.Context, ids *submission.IDs, digest func([32]byte, string) [32]byte,
-) (err error) {
+func (s *Service) openAPI(ctx context.Context) (err error) {
 	o := dataset.Options{Now: s.Now, Log: s.Log}
 	if s.registry, err = dataset.Open(ctx, s.engine, o); err != nil {
 		return err
@@ -215,7 +213,7 @@ func (s *Service) openAPI(
 	s.api = &api.Server{
 		Keys: s.registry, Stream: s.stream, Processed: s.processed, Share: s.share, Lookup: lookup{s.lake},
 		Known: func() error { return s.member.Known() }, BacklogAge: s.backlog.Age, Numbers: s.numbers,
-		Campaigns: s.campaigns, IDs: ids, BodyDigest: digest, Suppression: s.suppress.Of,
+		Campaigns: s.campaigns, IDs: s.ids, BodyDigest: submission.NewBodyDigest(s.secret), Suppression: s.suppress.Of,
 		Limits: api.Limits{
 			BytesInFlight: bytesInFlight(s.Memory), BacklogAge: s.BacklogAge, Connections: connections(s.Memory),
 			KeyAge: keyAge, IdempotencyKeys: int64(s.maxKeys+1) / 2, // one dataset must leave some to the others
@@ -226,7 +224,7 @@ func (s *Service) openAPI(
 }
 
 // openLake opens the lake, as far as it answers, and the loader.
-func (s *Service) openLake(ctx context.Context, ids *submission.IDs) (err error) {
+func (s *Service) openLake(ctx context.Context) (err error) {
 	dir := s.Engine.Dir
 	if s.TableGroup != "" {
 		if s.Tables.Dir == "" {
@@ -249,9 +247,8 @@ func (s *Service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	slow := &throttle.Throttle{}
 	s.lake = lake.New(lake.Options{
-		Store: store, Now: s.Now, Log: s.Log, Retention: s.retention, SnapshotRetention: s.SnapshotRetention, Throttle: slow,
-		Step:   s.Hooks.Step,
-		Stream: s.stream.ID(), PutBack: s.tablesPutBack,
+		Store: store, Now: s.Now, Log: s.Log, Retention: s.retention, SnapshotRetention: s.SnapshotRetention,
+		Throttle: slow, Step: s.Hooks.Step, Stream: s.stream.ID(), PutBack: s.tablesPutBack,
 	})
 	s.opening.store, s.opening.open = store, make(chan struct{})
 	if s.erasures, err = erasure.Open(ctx, s.engine); err != nil {
@@ -262,7 +259,7 @@ func (s *Service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 	}
 	o := loader.Options{
 		Erasures: s.erasures, Stream: s.stream, Lake: loadable{s.lake, s}, Quarantine: filepath.Join(dir, "quarantine"),
-		Now: s.Now, Log: s.Log, Age: s.CommitEvery, Settle: s.Hooks.Settle, IDs: ids,
+		Now: s.Now, Log: s.Log, Age: s.CommitEvery, Settle: s.Hooks.Settle, IDs: s.ids,
 		Throttle: slow, Maintain: s.maintain,
 	}
 	if s.engine.Mode() == engine.External { // other nodes may load, too
@@ -276,20 +273,12 @@ func (s *Service) openLake(ctx context.Context, ids *submission.IDs) (err error)
 // bucket (as long as one request waits for its answer, and shorter than the alarm SluiceLoadBehind waits).
 const bucketPatience = 15 * time.Second
 
-// SubmissionSecret is the secret of submission ids.
-const SubmissionSecret = "submissions"
-
-// OpenSecret makes what depends on the secret that all nodes share: submission ids, and digests of bodies.
-func OpenSecret(ctx context.Context, e *engine.Engine) (*submission.IDs, func([32]byte, string) [32]byte, error) {
-	secret, err := e.Secret(ctx, SubmissionSecret)
-	if err != nil {
-		return nil, nil, err
+// OpenSecret reads the secret that all nodes share, and makes the submission ids of it.
+func OpenSecret(ctx context.Context, e *engine.Engine) (secret []byte, ids *submission.IDs, err error) {
+	if secret, err = e.Secret(ctx, "submissions"); err == nil {
+		ids, err = submission.NewIDs(secret)
 	}
-	ids, err := submission.NewIDs(secret)
-	if err != nil {
-		return nil, nil, err
-	}
-	return ids, submission.NewBodyDigest(secret), nil
+	return secret, ids, err
 }
 
 // processed says whether what stands at a position of the stream is in the table.

@@ -4,7 +4,6 @@ package tables
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -84,8 +83,8 @@ func tablesOfCluster(ctx context.Context, e *engine.Engine, dir string, said Loc
 	}
 	here, err := said.Address()
 	if err == nil && here != r.Lake {
-		err = fmt.Errorf("the tables of the cluster are at %s, and this command would read %s: name them with --lake", r.Lake,
-			here)
+		err = fmt.Errorf("the tables of the cluster are at %s, and this command would read %s: name them with --lake",
+			r.Lake, here)
 	}
 	return said, err
 }
@@ -144,8 +143,7 @@ func Kept(ctx context.Context, e *engine.Engine, s *stream.Stream, place Locatio
 	for _, b := range bounds {
 		if b.First > 1 {
 			return fmt.Errorf("the tables of this service were at %s and are gone, and the stream no longer holds all that was "+
-				"in them: "+
-				"put them back, or make new ones of what it holds with: sluice lake reload", place)
+				"in them: put them back, or make new ones of what it holds with: sluice lake reload", place)
 		}
 	}
 	return err
@@ -165,7 +163,7 @@ func There(ctx context.Context, place Location) (string, map[uint8]uint64, error
 	if _, err := os.Stat(place.Dir); place.Dir != "" && errors.Is(err, fs.ErrNotExist) {
 		return "", nil, nil
 	}
-	store, err := place.OpenToRead(ctx)
+	store, err := place.OpenToRead()
 	if err != nil {
 		return "", nil, err
 	}
@@ -219,25 +217,9 @@ func (p Location) ConnectToRead() (objectstore.Store, error) {
 }
 
 // OpenToRead opens the place for a command that writes nothing. It must be there.
-func (p Location) OpenToRead(ctx context.Context) (objectstore.Store, error) {
+func (p Location) OpenToRead() (objectstore.Store, error) {
 	if p.Dir != "" {
 		return objectstore.OpenDirToRead(p.Dir)
 	}
-	p.S3.ReadOnly = true
-	return objectstore.OpenS3(ctx, p.S3)
-}
-
-// ID tells these tables from others at the same address.
-func ID(ctx context.Context, l *lake.Lake) (string, error) {
-	doc, err := l.Document(ctx, "events", nil)
-	if err != nil {
-		return "", err
-	}
-	var table struct {
-		UUID string `json:"table-uuid"`
-	}
-	if err := json.Unmarshal(doc.Bytes, &table); err != nil || table.UUID == "" {
-		return "", errors.New("the table of events does not say its identity")
-	}
-	return table.UUID, nil
+	return p.ConnectToRead()
 }
