@@ -159,8 +159,7 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 		return fmt.Errorf("nothing was backed up: %w", err)
 	}
 	info := backupInfo{
-		Format: backupFormat, Program: version.Number, Made: time.Now().UTC(), Final: final,
-		Tables: place.String(),
+		Format: backupFormat, Program: version.Number, Made: time.Now().UTC(), Final: final, Tables: place.String(),
 	}
 	if info.TablesID, _, err = tables.There(ctx, place); err != nil {
 		return err
@@ -200,8 +199,8 @@ func backUp(cmd *cobra.Command, to string, final bool) error {
 	if err := durable.WriteFile(filepath.Join(to, backupName), b); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "The backup is in %s. Restore it with: sluice restore %s --data NEW_DIRECTORY\n", to,
-		to)
+	fmt.Fprintf(cmd.ErrOrStderr(),
+		"The backup is in %[1]s. Restore it with: sluice restore %[1]s --data NEW_DIRECTORY\n", to)
 	return nil
 }
 

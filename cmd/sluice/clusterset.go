@@ -139,8 +139,7 @@ func streamLoss(is *engine.Record, retention time.Duration, maxStream int64) str
 	switch {
 	case retention != 0 && retention < is.StreamRetention:
 		return fmt.Sprintf("The stream of all datasets retains events %s now. Those that are older than %s are gone from it "+
-			"at once, stored or not.",
-			engine.AgeText(is.StreamRetention), engine.AgeText(retention))
+			"at once, stored or not.", engine.AgeText(is.StreamRetention), engine.AgeText(retention))
 	case maxStream != 0 && (is.MaxStream < 0 || maxStream < is.MaxStream):
 		limit := size(maxStream)
 		return fmt.Sprintf("Of each partition of the stream of all datasets the oldest events beyond %s are gone at once, "+

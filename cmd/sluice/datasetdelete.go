@@ -176,8 +176,7 @@ func deleteDataset(cmd *cobra.Command, id string, keys int, asJSON bool) error {
 		}{id, done.Rows, done.Counts, left.At, left.Free, l.KeepsVersions()})
 	} else {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is deleted: %d events, and %d rows of rejections and numbers. The stream holds "+
-			"copies; the id can be used again from %s on.\n",
-			id, done.Rows, done.Counts, left.Free.Format(time.RFC3339))
+			"copies; the id can be used again from %s on.\n", id, done.Rows, done.Counts, left.Free.Format(time.RFC3339))
 	}
 	if err != nil {
 		return failed(err)

@@ -83,7 +83,6 @@ func (x *effective) ask(ctx context.Context, cmd *cobra.Command, e *engine.Engin
 
 // complete replaces a value that stands for another one.
 func (x *effective) complete(s *setting) {
-	said := s.Source != fromDefault
 	switch s.Flag {
 	case "replicas":
 		x.fill(s, s.Value == "0", x.record.Replicas != 0, strconv.Itoa(max(1, x.record.Replicas)))
@@ -93,20 +92,11 @@ func (x *effective) complete(s *setting) {
 		age := days(x.recorded.MaxAge)
 		x.fill(s, s.Value == "0s", x.recorded.Count != 0, age.String())
 	case "table-retention":
-		if x.record.TableRetention != 0 {
-			x.fill(s, !said, true, engine.AgeText(x.record.TableRetention))
-			return
-		}
-		x.fill(s, !said && x.cluster, false, s.Value)
-		if s.Value == "0s" {
+		if x.agreed(s, x.record.TableRetention); s.Value == "0s" {
 			s.Value = engine.AgeText(-1)
 		}
 	case "snapshot-retention":
-		if x.record.SnapshotRetention != 0 {
-			x.fill(s, !said, true, engine.AgeText(x.record.SnapshotRetention))
-			return
-		}
-		x.fill(s, !said && x.cluster, false, s.Value)
+		x.agreed(s, x.record.SnapshotRetention)
 	case "lake":
 		x.fill(s, s.Value == "", x.recorded.Count != 0, x.lake)
 	case "alarm-webhook":
@@ -130,6 +120,15 @@ func hideWebhook(address string) string {
 		return strings.Repeat("*", min(len(address), 3))
 	}
 	return u.Scheme + "://" + u.Host + "/***"
+}
+
+// agreed puts what a cluster has agreed on, if it has, in the place of a retention that is not said.
+func (x *effective) agreed(s *setting, retention time.Duration) {
+	value := s.Value
+	if retention != 0 {
+		value = engine.AgeText(retention)
+	}
+	x.fill(s, s.Source == fromDefault && (retention != 0 || x.cluster), retention != 0, value)
 }
 
 // fill puts a value in the place of one that is not said: recorded says that the engine has it.

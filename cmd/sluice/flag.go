@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"sluice/event"
+	"sluice/internal/engine"
 )
 
 // environmentName is the variable that sets a flag: --tls-cert is SLUICE_TLS_CERT.
@@ -128,11 +129,10 @@ func eachFlag(cmd *cobra.Command, visit func(*cobra.Command, *pflag.Flag)) {
 type days time.Duration
 
 func (d *days) String() string {
-	v := time.Duration(*d)
-	if v > 0 && v%(24*time.Hour) == 0 {
-		return strconv.Itoa(int(v/(24*time.Hour))) + "d"
+	if *d == 0 {
+		return "0s"
 	}
-	return v.String()
+	return engine.AgeText(time.Duration(*d))
 }
 
 func (d *days) Set(s string) error {

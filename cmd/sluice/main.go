@@ -115,9 +115,8 @@ bucket keeps versions`,
 	lakeFlags(root)
 	root.AddCommand(
 		newServe(), newHealth(), newDemo(), newDataset(), newKey(), newReader(), newExport(), newFeed(), newErase(),
-		newSuppression(),
-		newLake(), newCluster(), newConfig(), newBackup(), newRestore(),
-		newConsole(), newAudit(), newVersion(),
+		newSuppression(), newLake(), newCluster(), newConfig(), newBackup(), newRestore(), newConsole(), newAudit(),
+		newVersion(),
 	)
 	documentEnvironment(root)
 	listsInOneLine(root)

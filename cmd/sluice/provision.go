@@ -31,25 +31,18 @@ type provision struct {
 
 // withRegistry runs work on the registry of --data or --nats.
 func withRegistry(cmd *cobra.Command, work func(ctx context.Context, p *provision) error) error {
-	ctx := cmd.Context()
-	e, err := openEngine(cmd)
-	if err != nil {
-		return failed(err)
-	}
-	defer e.Close()
-	reg, err := dataset.Open(ctx, e, dataset.Options{Now: hooks.now})
-	if err != nil {
-		return failed(err)
-	}
-	log, err := audit.Open(ctx, e)
-	if err != nil {
-		return failed(err)
-	}
-	err = work(ctx, &provision{Registry: reg, engine: e, audit: log, cmd: cmd})
-	if errors.Is(err, dataset.ErrNotFound) || errors.Is(err, dataset.ErrNoKey) || errors.Is(err, dataset.ErrNoReader) {
-		return &failure{exitNotFound, err}
-	}
-	return failed(err)
+	return withAudit(cmd, func(e *engine.Engine, log *audit.Log) error {
+		ctx := cmd.Context()
+		reg, err := dataset.Open(ctx, e, dataset.Options{Now: hooks.now})
+		if err != nil {
+			return err
+		}
+		err = work(ctx, &provision{Registry: reg, engine: e, audit: log, cmd: cmd})
+		if errors.Is(err, dataset.ErrNotFound) || errors.Is(err, dataset.ErrNoKey) || errors.Is(err, dataset.ErrNoReader) {
+			err = &failure{exitNotFound, err}
+		}
+		return err
+	})
 }
 
 // onRegistry makes a command that works on the registry of --data or --nats.
@@ -78,10 +71,8 @@ func openEngine(cmd *cobra.Command) (*engine.Engine, error) {
 	e, err := engine.Open(cmd.Context(), o)
 	if err == nil && made {
 		dir, _ := filepath.Abs(o.Dir)
-		fmt.Fprintf(cmd.ErrOrStderr(), "There was no service in %s: this command has made one. "+
-			"If your server has another directory, delete engine and lock in this one, and name that with --data or "+
-			"SLUICE_DATA.\n",
-			cmp.Or(dir, o.Dir))
+		fmt.Fprintf(cmd.ErrOrStderr(), "There was no service in %s: this command has made one. If your server has another "+
+			"directory, delete engine and lock in this one, and name that with --data or SLUICE_DATA.\n", cmp.Or(dir, o.Dir))
 	}
 	return e, err
 }

@@ -133,8 +133,11 @@ func addSuppressed(
 	ctx context.Context, p *provision, l *suppression.List, a *suppression.Addition, action string, asJSON bool,
 ) error {
 	lines, err := commitSuppressed(ctx, p, l, a, action)
-	if err != nil || asJSON {
-		return errors.Join(err, printJSON(p.cmd.OutOrStdout(), lines))
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(p.cmd.OutOrStdout(), lines)
 	}
 	for _, one := range lines {
 		fmt.Fprintf(p.cmd.OutOrStdout(), "%s: %d entries added to %s\n", one.Kind, one.Added, one.Name)
