@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"sluice/cmd/sluice/internal/tables"
 	"sluice/internal/engine"
@@ -57,36 +58,25 @@ correct the value, or repeat it with --yes.`,
 	cmd.MarkFlagsMutuallyExclusive("max-stream", "no-max-stream")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		detail := map[string]string{}
-		changed := func(name, value string) bool {
-			if f.Changed(name) {
-				detail[name] = value
+		cmd.LocalNonPersistentFlags().VisitAll(func(one *pflag.Flag) {
+			if one.Changed {
+				detail[one.Name] = one.Value.String()
 			}
-			return f.Changed(name)
-		}
-		if changed("replicas", strconv.Itoa(replicas)) && (replicas < 1 || replicas > 5) {
+		})
+		switch {
+		case f.Changed("replicas") && (replicas < 1 || replicas > 5):
 			return errors.New("--replicas is 1 to 5")
-		}
-		if changed("partitions", strconv.Itoa(partitions)) && partitions < 1 {
+		case f.Changed("partitions") && partitions < 1:
 			return errors.New("--partitions is 1 to " + strconv.Itoa(engine.MaxPartitions))
-		}
-		if changed("stream-retention", retention.String()) && time.Duration(retention) < 48*time.Hour {
-			return errors.New("--stream-retention must be at least 48h: that long an Idempotency-Key is promised to be known")
-		}
-		if changed("snapshot-retention", snapshots.String()) && time.Duration(snapshots) < leastSnapshots {
+		case f.Changed("stream-retention") && time.Duration(retention) < 48*time.Hour:
+			return errStreamRetention
+		case f.Changed("snapshot-retention") && time.Duration(snapshots) < leastSnapshots:
 			return errSnapshots
-		}
-		changed("table-retention", tableRetention.String())
-		if yes {
-			detail["yes"] = "true"
-		}
-		if changed("max-stream", maxStream.String()) && maxStream == 0 {
+		case f.Changed("max-stream") && maxStream == 0:
 			return errors.New("--max-stream is a number of bytes; for none use --no-max-stream")
-		}
-		changed("no-max-stream", "true")
-		if changed("max-idempotency-keys-total", strconv.Itoa(maxKeys)) && maxKeys < 1 {
+		case f.Changed("max-idempotency-keys-total") && maxKeys < 1:
 			return errors.New("--max-idempotency-keys-total is at least 1")
-		}
-		if changed("tables", tables) {
+		case f.Changed("tables"):
 			var err error
 			if tables, lakeID, err = tablesAt(cmd, tables); err != nil {
 				return err

@@ -112,16 +112,14 @@ for each key: the times of a busy key may be a minute old.`,
 		if err != nil {
 			return err
 		}
-		used := p.Used()
+		lines := keyLines(d, p.Used())
 		if *asJSON {
-			return printKeys(cmd, d, used)
+			return printJSON(cmd.OutOrStdout(), lines)
 		}
 		w := table(cmd, "KEY ID\tSTATE\tCREATED\tEXPIRES\tLAST USED\tREJECTED")
-		for i := range d.Keys {
-			k := &d.Keys[i]
-			u := used[k.ID]
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, keyState(k), orNever(k.Created), orNever(k.Expires),
-				orNever(u.Accepted), orNever(u.Rejected))
+		for _, k := range lines {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", k.KeyID, k.State, orNever(k.Created), orNever(k.Expires),
+				orNever(k.LastUsed), orNever(k.Rejected))
 		}
 		return w.Flush()
 	})
@@ -135,26 +133,28 @@ func orNever(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-func printKeys(cmd *cobra.Command, d *dataset.Dataset, used map[string]dataset.Use) error {
-	type shown struct {
-		DatasetID string    `json:"data_set_id"`
-		KeyID     string    `json:"key_id"`
-		State     string    `json:"state"`
-		Created   time.Time `json:"created"`
-		Expires   time.Time `json:"expires,omitzero"`
-		Revoked   time.Time `json:"revoked,omitzero"`
-		LastUsed  time.Time `json:"last_used,omitzero"`
-		Rejected  time.Time `json:"last_rejected,omitzero"`
-	}
-	list := make([]shown, 0, len(d.Keys))
+// keyLine is a key as it is listed.
+type keyLine struct {
+	DatasetID string    `json:"data_set_id"`
+	KeyID     string    `json:"key_id"`
+	State     string    `json:"state"`
+	Created   time.Time `json:"created"`
+	Expires   time.Time `json:"expires,omitzero"`
+	Revoked   time.Time `json:"revoked,omitzero"`
+	LastUsed  time.Time `json:"last_used,omitzero"`
+	Rejected  time.Time `json:"last_rejected,omitzero"`
+}
+
+func keyLines(d *dataset.Dataset, used map[string]dataset.Use) []keyLine {
+	list := []keyLine{}
 	for i := range d.Keys {
 		k := &d.Keys[i]
-		list = append(list, shown{
-			d.ID, k.ID, keyState(k), k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(),
-			used[k.ID].Accepted, used[k.ID].Rejected,
+		u := used[k.ID]
+		list = append(list, keyLine{
+			d.ID, k.ID, keyState(k), k.Created.UTC(), k.Expires.UTC(), k.Revoked.UTC(), u.Accepted, u.Rejected,
 		})
 	}
-	return printJSON(cmd.OutOrStdout(), list)
+	return list
 }
 
 func keyState(k *dataset.KeyInfo) string {

@@ -25,7 +25,11 @@ import (
 // leastSnapshots is the shortest snapshot retention. Arbitrary.
 const leastSnapshots = time.Minute
 
-var errSnapshots = errors.New("--snapshot-retention must be at least 1m: queries need their files until they end")
+var (
+	errSnapshots       = errors.New("--snapshot-retention must be at least 1m: queries need their files until they end")
+	errStreamRetention = errors.New("--stream-retention must be at least 48h: that long an Idempotency-Key is promised " +
+		"to be known")
+)
 
 func newServe() *cobra.Command {
 	var c service.Config
@@ -85,11 +89,15 @@ func newServe() *cobra.Command {
 	profiles := f.String("profile", "", "write cpu.pprof and memory.pprof into this directory at the end")
 	_ = f.MarkHidden("profile")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if (c.CertFile == "") != (c.KeyFile == "") {
+		switch {
+		case (c.CertFile == "") != (c.KeyFile == ""):
 			return errors.New("--tls-cert and --tls-key go together")
-		}
-		if (c.OpsCert == "") != (c.OpsKey == "") {
+		case (c.OpsCert == "") != (c.OpsKey == ""):
 			return errors.New("--ops-tls-cert and --ops-tls-key go together")
+		case streamRetention != 0 && time.Duration(streamRetention) < 48*time.Hour:
+			return errStreamRetention
+		case time.Duration(snapshots) < leastSnapshots:
+			return errSnapshots
 		}
 		for _, name := range []string{"alarm-webhook", "public-url", "ops-public-url"} {
 			if v := f.Lookup(name).Value.String(); v != "" && !webAddress(v) {
@@ -100,12 +108,6 @@ func newServe() *cobra.Command {
 		log, err := newLogger(cmd.ErrOrStderr(), logFormat, logLevel)
 		if err != nil {
 			return err
-		}
-		if streamRetention != 0 && time.Duration(streamRetention) < 48*time.Hour {
-			return errors.New("--stream-retention must be at least 48h: that long an Idempotency-Key is promised to be known")
-		}
-		if time.Duration(snapshots) < leastSnapshots {
-			return errSnapshots
 		}
 		if c.Tables, err = saidPlace(cmd); err != nil {
 			return err

@@ -348,41 +348,49 @@ func (s *Service) Run(ctx context.Context) error {
 	defer stopLower()
 	upper, stopUpper := context.WithCancel(partsCtx)
 	defer stopUpper()
+	run := func(ctx context.Context, part string, do func(context.Context) error) {
+		parts.Go(func() error {
+			if err := do(ctx); err != nil && !errors.Is(err, context.Canceled) { // the end of a context is no error
+				return fmt.Errorf("%s: %w", part, err)
+			}
+			return nil
+		})
+	}
 
 	if c := memory.NewCollector(s.Memory); c != nil {
-		parts.Go(named("collector", func() error { return c.Run(lower) }))
+		run(lower, "collector", c.Run)
 	}
-	parts.Go(named("engine", func() error { return s.engine.Run(lower) }))
-	parts.Go(named("stream", func() error { return s.stream.Run(lower) }))
-	parts.Go(named("tables", func() error { return s.reachTables(lower) }))
+	run(lower, "engine", s.engine.Run)
+	run(lower, "stream", s.stream.Run)
+	run(lower, "tables", s.reachTables)
 	switch {
 	case s.Loading && !s.Hooks.NoLoader:
-		parts.Go(named("loader", func() error { return s.loader.Run(lower) }))
-		parts.Go(named("loader", func() error { return s.commitOnDemand(lower) }))
+		run(lower, "loader", s.loader.Run)
+		run(lower, "loader", s.commitOnDemand)
 	case s.Loading:
-		parts.Go(named("lake", func() error { return s.maintain(lower) }))
+		run(lower, "lake", s.maintain)
 	}
 	if s.Loading {
-		parts.Go(named("erasures", func() error { return s.finishErasures(lower) }))
+		run(lower, "erasures", s.finishErasures)
 	}
-	parts.Go(named("backlog", func() error { return s.backlog.Run(lower) }))
-	parts.Go(named("damaged files", func() error { return s.damage.Run(lower) }))
-	parts.Go(named("heartbeats", func() error { return s.member.Run(lower) }))
-	parts.Go(named("datasets", func() error { return s.registry.Run(lower) }))
-	parts.Go(named("readers", func() error { return s.readers.Run(lower) }))
-	parts.Go(named("suppression list", func() error { return s.suppress.Run(lower) }))
+	run(lower, "backlog", s.backlog.Run)
+	run(lower, "damaged files", s.damage.Run)
+	run(lower, "heartbeats", s.member.Run)
+	run(lower, "datasets", s.registry.Run)
+	run(lower, "readers", s.readers.Run)
+	run(lower, "suppression list", s.suppress.Run)
 	apiDone := make(chan struct{})
-	parts.Go(named("api", func() error { defer close(apiDone); return s.api.Run(upper) }))
-	parts.Go(named("hourly numbers", func() error { return s.hours.Run(upper, s.Now, s.Log) }))
-	parts.Go(named("console", func() error { return s.console.Run(upper) }))
+	run(upper, "api", func(ctx context.Context) error { defer close(apiDone); return s.api.Run(ctx) })
+	run(upper, "hourly numbers", func(ctx context.Context) error { return s.hours.Run(ctx, s.Now, s.Log) })
+	run(upper, "console", s.console.Run)
 	if s.ops != nil {
-		parts.Go(named("ops listener", func() error { return serve(s.opsHTTP, s.ops, s.OpsCert != "") }))
+		run(upper, "ops listener", func(context.Context) error { return serve(s.opsHTTP, s.ops, s.OpsCert != "") })
 	}
 	s.awaitStream(partsCtx)
 	s.member.Beat(partsCtx) // before the first request: see cluster.Member.Oldest
-	parts.Go(named("senders' listener", func() error {
+	run(upper, "senders' listener", func(context.Context) error {
 		return serve(s.apiHTTP, s.api.Limit(s.senders), s.CertFile != "")
-	}))
+	})
 
 	select {
 	case <-ctx.Done():
@@ -540,16 +548,6 @@ func serve(h *http.Server, l net.Listener, secure bool) (err error) {
 		return nil
 	}
 	return err
-}
-
-// named says which part an error comes from, and takes the end of a context for what it is: no error.
-func named(part string, run func() error) func() error {
-	return func() error {
-		if err := run(); err != nil && !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("%s: %w", part, err)
-		}
-		return nil
-	}
 }
 
 // Close closes what is open, top-down.
