@@ -15,8 +15,7 @@ import (
 
 func newCluster() *cobra.Command {
 	return group(&cobra.Command{
-		Use:   "cluster",
-		Short: "Show, check and change what the nodes of a cluster share",
+		Use: "cluster", Short: "Show, check and change what the nodes of a cluster share",
 		Long: `Nodes that share NATS servers agree on one configuration, which is recorded there: replicas, partitions,
 retention and size of the stream, and where the tables are. docs/cluster.md explains how to run a cluster.`,
 	}, newClusterStatus(), newClusterCheck(), newClusterSet())
@@ -24,12 +23,10 @@ retention and size of the stream, and where the tables are. docs/cluster.md expl
 
 func newClusterStatus() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show streams, leaders, replicas, leases, watermarks and nodes",
+		Use: "status", Short: "Show streams, leaders, replicas, leases, watermarks and nodes", Args: cobra.NoArgs,
 		Long: `Shows what is stored in the engine and how many replicas have all of it, how far each partition is loaded
 and which node loads it, the leases, and the nodes with their versions and last heartbeats. The exit code is 1
 when there are problems. It works for an embedded engine, too.`,
-		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -110,8 +107,7 @@ func printStatus(out io.Writer, st *clusterstatus.Status, now time.Time) error {
 
 func newClusterCheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Check what durability needs of the NATS servers",
+		Use: "check", Short: "Check what durability needs of the NATS servers", Args: cobra.NoArgs,
 		Long: `Checks versions, message size, credentials, TLS, replicas, storage limits and, with the addresses of the
 servers' monitoring ports, that each of them syncs every write. A client cannot see that without them: then the
 result is "unknown". The exit code is 1 when a check failed.
@@ -119,7 +115,6 @@ result is "unknown". The exit code is 1 when a check failed.
 No check sees whether the servers' disks keep what they say is written, whether two servers share a disk or a
 machine, or whether a file on a server's disk has rotted.`,
 		Example: `  sluice cluster check --monitor http://127.0.0.1:8222`,
-		Args:    cobra.NoArgs,
 	}
 	monitors := cmd.Flags().StringSlice("monitor", nil, "addresses of the monitoring ports of all NATS servers")
 	asJSON := jsonFlag(cmd)

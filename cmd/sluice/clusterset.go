@@ -21,8 +21,7 @@ func newClusterSet() *cobra.Command {
 	var unlimited, yes bool
 	var tables, lakeID string
 	cmd := &cobra.Command{
-		Use:   "set",
-		Short: "Change what the nodes of a cluster have agreed on",
+		Use: "set", Short: "Change what the nodes of a cluster have agreed on", Args: cobra.NoArgs,
 		Long: `Changes the configuration that all nodes share, in the record and in every stream and bucket. Nodes that run go
 on with what they know; restart them one by one. A node that names another value with a flag does not start.
 
@@ -36,7 +35,6 @@ correct the value, or repeat it with --yes.`,
 		Example: `  sluice cluster set --replicas 3
   sluice cluster set --table-retention 90d --yes
   sluice cluster set --tables s3://bucket/lake --s3-region eu-central-1`,
-		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.IntVar(&replicas, "replicas", 0, "copies of everything in the engine")

@@ -100,15 +100,13 @@ func hideSecrets(addresses string) string {
 
 func newConfig() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show the settings that sluice serve would use, and where each comes from",
+		Use: "config", Short: "Show the settings that sluice serve would use, and where each comes from", Args: cobra.NoArgs,
 		Long: `Shows every setting of sluice serve: the value that would hold, and whether it comes from a flag, from
 the environment, from what the engine has recorded, or is the default. A default that depends on the machine is
 shown as it comes out here. A password or token in an address is not shown.
 
 It makes nothing: without a service in --data it shows what a new one would have. If the engine does not answer,
 it says so, and shows "unknown" for what only the engine knows.`,
-		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

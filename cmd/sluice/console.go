@@ -19,11 +19,9 @@ import (
 
 func newConsole() *cobra.Command {
 	password := &cobra.Command{
-		Use:   "password",
-		Short: "Set the password of the console; ends every open session",
+		Use: "password", Short: "Set the password of the console; ends every open session", Args: cobra.NoArgs,
 		Long: fmt.Sprintf(`Reads the password from standard input, or asks for it on a terminal, and stores its argon2id hash
 in the engine, for all nodes. At least %d characters. A server that runs takes it up at once.`, access.MinPassword),
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			secret, err := readPassword(cmd)
 			if err != nil {

@@ -38,11 +38,9 @@ func newDatasetCreate() *cobra.Command {
 	var spec dataset.Spec
 	var optOut string
 	cmd := &cobra.Command{
-		Use:   "create ID",
-		Short: "Make a dataset and its first key; the key is shown once",
+		Use: "create ID", Short: "Make a dataset and its first key; the key is shown once", Args: cobra.ExactArgs(1),
 		Example: `  sluice dataset create shop --name "Web shop"
   SLUICE_API_KEY=$(sluice dataset create shop)`,
-		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	specFlags(cmd, &spec, &optOut)
@@ -94,15 +92,13 @@ func newDatasetSet() *cobra.Command {
 	var retention int
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "set ID",
-		Short: "Change a dataset; running servers follow within 5 s",
+		Use: "set ID", Short: "Change a dataset; running servers follow within 5 s", Args: cobra.ExactArgs(1),
 		Long: "Changes a dataset. With --retention its rows are kept for that many days, " +
 			`at most as long as the tables keep rows
 (--table-retention): older ones go from all tables with compaction, at most 24 h later, and with the snapshots that
 still list them. If there are such rows it says how many, and asks; without a terminal to ask on it needs --yes.`,
 		Example: `  sluice dataset set shop --events-per-second 500 --opt-out suppress
   sluice dataset set shop --retention 90 --dry-run`,
-		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	specFlags(cmd, &spec, &optOut)

@@ -20,8 +20,7 @@ import (
 func newDatasetDelete() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "delete ID",
-		Short: "Delete a dataset with its keys, events and numbers",
+		Use: "delete ID", Short: "Delete a dataset with its keys, events and numbers", Args: cobra.ExactArgs(1),
 		Long: `Deletes a dataset: its keys end at once, on every node within 5 s, and its rows go from all tables, with every
 older snapshot that holds some. What the stream holds of it is neither loaded nor fed any more, also after
 "sluice lake reload" or a restore. Followers of the feed get a line for each deleted event.
@@ -33,7 +32,6 @@ dataset any more; from when on is printed.
 A bucket that keeps versions, or has an object lock, keeps what is deleted. Then the exit code is 4.`,
 		Example: `  sluice dataset delete shop --dry-run
   sluice dataset delete shop --yes`,
-		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count what would be deleted, and delete nothing")

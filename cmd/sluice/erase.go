@@ -27,8 +27,7 @@ func newErase() *cobra.Command {
 	j := &erasing{}
 	var dryRun, suppress bool
 	cmd := &cobra.Command{
-		Use:   "erase",
-		Short: "Delete every stored event that carries an identifier",
+		Use: "erase", Short: "Delete every stored event that carries an identifier", Args: cobra.NoArgs,
 		Long: `Deletes every stored event that carries the identifier, from every snapshot and file of the table,
 whether or not a server runs on the directory. What was acknowledged and not yet loaded is loaded
 first, so that it is found. The stream keeps its frames until they age out; until when is printed.
@@ -55,7 +54,6 @@ needs --yes. An address or an IP is named by its SHA-256, as it is stored. A par
 		Example: `  sluice erase --email-sha256 $(printf %s jane@example.com | sha256sum | cut -c1-64) --dry-run
   sluice erase --dataset shop --partner-id p-4711 --yes
   sluice erase --file drop-2026-11.csv --and-suppress --yes`,
-		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
 	named := identifierFlags(cmd)

@@ -24,8 +24,7 @@ func newExport() *cobra.Command {
 	var q lake.Query
 	var from, to, eventFrom, eventTo, format, output string
 	cmd := &cobra.Command{
-		Use:   "export",
-		Short: "Print stored events",
+		Use: "export", Short: "Print stored events", Args: cobra.NoArgs,
 		Long: `Prints stored events, one a line, with the members of a stored row and times as RFC 3339.
 What the server has acknowledged but not yet loaded is waited for. --from and --to speak of the time
 of receipt; --event-from and --event-to of the time at which the event happened; the ends are not
@@ -34,7 +33,6 @@ included. With an identifier it prints what is stored about one person, for a su
 In CSV a cell that a spreadsheet would run as a formula begins with an apostrophe.`,
 		Example: `  sluice export --dataset shop --from 2026-11-01 --to 2026-11-02
   sluice export --format parquet --output events.parquet`,
-		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&q.Dataset, "dataset", "", "only this dataset")
 	cmd.Flags().StringVar(&from, "from", "", "received at this time or later: RFC 3339 or a date")

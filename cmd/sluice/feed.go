@@ -35,8 +35,7 @@ func newFeed() *cobra.Command {
 	var p printing
 	var purpose, cursor, address, tokenFile string
 	cmd := &cobra.Command{
-		Use:   "feed",
-		Short: "Print accepted events as they come",
+		Use: "feed", Short: "Print accepted events as they come", Args: cobra.NoArgs,
 		Long: `Prints accepted events as they come, one a line, with the members of a stored row, until it is interrupted.
 A line {"erased":{"event_id":"…"}} says that a row was erased.
 It reads the stream of --data or --nats, so rows come within a second of their acknowledgement, and before
@@ -50,7 +49,6 @@ again; a program that must process each event once stores the cursor with its ow
   sluice feed --purpose measurement --dataset shop --cursor earliest --once
   sluice feed --purpose measurement --cursor-file shop.cursor >> shop.ndjson
   sluice feed --purpose optimization --url https://sluice.example.com:8081 --token-file reader.token`,
-		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&purpose, "purpose", "",

@@ -24,8 +24,7 @@ import (
 
 func newLake() *cobra.Command {
 	return group(&cobra.Command{
-		Use:   "lake",
-		Short: "List, check, reload, copy, move, adopt and clear the stored tables",
+		Use: "lake", Short: "List, check, reload, copy, move, adopt and clear the stored tables",
 		Long: `The stored tables are events, rejections, hours and days: Iceberg tables of Parquet files.
 docs/tables.md says what is in them and how to read them.`,
 	}, newLakeFiles(), newLakeViews(), newLakeCheck(), newLakeCopy(), newLakeUse(), newLakeAdopt(), newLakeRetain(),
@@ -140,8 +139,7 @@ func lakeOf(ctx context.Context, place tables.Location, streamID string) (*lake.
 
 func newLakeFiles() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "files TABLE",
-		Short: "Print the files of a table's newest snapshot, one a line",
+		Use: "files TABLE", Short: "Print the files of a table's newest snapshot, one a line", Args: cobra.ExactArgs(1),
 		Long: `Prints where the Parquet files lie that hold the rows of a table (events, rejections, hours or days), one a
 line: for programs that read Parquet but not Iceberg. Other files may lie beside them, which hold rows
 that these hold, too: do not read a directory, read this list. The files stay for a day after they
@@ -149,7 +147,6 @@ were replaced.`,
 		Example: `  sluice lake files events
   duckdb -c "SELECT count(*) FROM ` +
 			`read_parquet([$(sluice lake files events | sed "s/.*/'&'/" | paste -sd,)], union_by_name = true)"`,
-		Args:      cobra.ExactArgs(1),
 		ValidArgs: lake.TableNames(),
 	}
 	asJSON := jsonFlag(cmd)
@@ -182,11 +179,9 @@ were replaced.`,
 
 func newLakeCheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Read every file of the tables and say what is damaged",
+		Use: "check", Short: "Read every file of the tables and say what is damaged", Args: cobra.NoArgs,
 		Long: `Reads every manifest, and every page of every Parquet file, that a kept snapshot lists; compares checksums,
 and counts rows. Prints a line for each problem. The exit code is 1 when there is one. It changes nothing.`,
-		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -221,8 +216,7 @@ and counts rows. Prints a line for each problem. The exit code is 1 when there i
 func newLakeCopy() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
-		Use:   "copy --to URL",
-		Short: "Copy the tables to another directory or bucket, to move there",
+		Use: "copy --to URL", Short: "Copy the tables to another directory or bucket, to move there", Args: cobra.NoArgs,
 		Long: `Copies the tables, with all their snapshots, while a server may be running. It can be interrupted and run
 again, and a second run brings the copy up to date. To move, run it, stop the server, name the new place
 with "sluice lake use", and start the server within the retention of the stream: the loader goes on from
@@ -230,7 +224,6 @@ where the copy ends, so each event is in the new tables once. Once a server has 
 written over.`,
 		Example: `  sluice lake copy --to s3://my-bucket/sluice --s3-region eu-central-1
   sluice lake use s3://my-bucket/sluice --s3-region eu-central-1`,
-		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&to, "to", "", "where to copy them: file:///path or s3://bucket/prefix")
 	_ = cmd.MarkFlagRequired("to")

@@ -12,15 +12,13 @@ import (
 func newLakeRetain() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "retain",
-		Short: "Drop what retention holds back until somebody confirms it",
+		Use: "retain", Short: "Drop what retention holds back until somebody confirms it", Args: cobra.NoArgs,
 		Long: `A run of retention that would drop more days than have passed since the last run, and two, drops nothing:
 a wrong --table-retention or clock looks like that. The alarm SluiceRetentionHeld says so. This command prints which
 days of which tables are held back, asks, and drops them. If they should stay, start the server with the right
 --table-retention instead; the alarm ends with its next run.
 
 It can run beside a server. In a cluster, "sluice cluster set --table-retention" with --yes does the same.`,
-		Args: cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what is held back, and drop nothing")
 	cmd.Flags().Bool("yes", false, "do not ask")

@@ -15,8 +15,7 @@ import (
 func newLakeUse() *cobra.Command {
 	var other bool
 	cmd := &cobra.Command{
-		Use:   "use URL",
-		Short: "Move to tables at another place, which are a copy",
+		Use: "use URL", Short: "Move to tables at another place, which are a copy", Args: cobra.ExactArgs(1),
 		Long: `Records that the tables of the data directory --data are at URL from now on: server and commands use them
 there, without --lake. The tables at URL must be a copy that "sluice lake copy" made, and the stream must
 still hold what came after it. The server must be stopped. A bucket needs --s3-endpoint or --s3-region with
@@ -27,7 +26,6 @@ reach them any more. The nodes of a cluster move with "sluice cluster set --tabl
 		Example: `  sluice lake copy --to s3://my-bucket/sluice --s3-region eu-central-1
   sluice lake use s3://my-bucket/sluice --s3-region eu-central-1
   sluice lake use file:///mnt/lake`,
-		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().BoolVar(&other, "other", false, "also if the tables there are others, or if there are none")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -18,8 +18,7 @@ func newLakeViews() *cobra.Command {
 	var dialect, window string
 	var save bool
 	cmd := &cobra.Command{
-		Use:   "views",
-		Short: "Print the SQL views that count, take back and attribute conversions",
+		Use: "views", Short: "Print the SQL views that count, take back and attribute conversions", Args: cobra.NoArgs,
 		Long: `Prints the statements that make seven views over the table events: conversions, refunds, campaign_days,
 touches, attributions, attribution_days and quality_days. They count each conversion once, however often it was
 reported, take refunds off and attribute conversions to impressions. docs/measure.md has every definition.
@@ -29,7 +28,6 @@ catalogs of all nodes serve the views with them.`,
   sluice lake views --save --window 7d --time-zone Europe/Berlin
   sluice lake views --dialect trino --window 7d --time-zone Europe/Berlin ` +
 			"--conversion-types purchase,custom:quiz_finished",
-		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&dialect, "dialect", "", "program that runs the statements: "+strings.Join(measure.DialectNames(), ", "))

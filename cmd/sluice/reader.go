@@ -16,8 +16,7 @@ import (
 
 func newReader() *cobra.Command {
 	return group(&cobra.Command{
-		Use:   "reader",
-		Short: "Give programs a token to read with: the catalog of tables, the feed of events",
+		Use: "reader", Short: "Give programs a token to read with: the catalog of tables, the feed of events",
 	}, newReaderCreate(), newReaderList(), newReaderRevoke())
 }
 
@@ -29,8 +28,7 @@ func (p *provision) readers(ctx context.Context) (*dataset.Readers, error) {
 func newReaderCreate() *cobra.Command {
 	var s dataset.ReaderSpec
 	cmd := &cobra.Command{
-		Use:   "create NAME",
-		Short: "Make a reader and print its token, once",
+		Use: "create NAME", Short: "Make a reader and print its token, once", Args: cobra.ExactArgs(1),
 		Long: `Makes a reader and prints its token, once: only a hash of it is stored.
 
 catalog lets it list and load the tables through /iceberg/. feed lets it follow events through /feed/.
@@ -38,7 +36,6 @@ Without --allow it may use both. A reader that is bound to a dataset by --datase
 dataset alone in the feed, and may not use the catalog: the tables hold the events of every dataset.`,
 		Example: `  sluice reader create warehouse --allow catalog
   sluice reader create optimizer --allow feed --dataset shop`,
-		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringSliceVar(&s.Allow, "allow", nil,
 		"what it may use: catalog, feed; default: both, or feed with --dataset")

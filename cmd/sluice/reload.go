@@ -20,8 +20,7 @@ import (
 func newLakeReload() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "reload",
-		Short: "Load again what the stream holds and the tables lack",
+		Use: "reload", Short: "Load again what the stream holds and the tables lack", Args: cobra.NoArgs,
 		Long: `Compares the events that the stream holds with the table of events, and loads those again that the table
 lacks, each once: of files that are missing or damaged, or that somebody deleted. It loads nothing that was
 erased or is past its retention. Files that are missing or damaged leave the table, and with them its older
@@ -36,7 +35,6 @@ It reads every file of the days that the stream holds. The counts in the tables 
 as they are. Where all tables are lost and there is no copy, it makes new ones.`,
 		Example: `  sluice lake reload --dry-run
   sluice lake reload --yes`,
-		Args: cobra.NoArgs,
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "count, and change nothing")

@@ -28,8 +28,7 @@ func newRestore() *cobra.Command {
 	var r restorer
 	var retention days
 	cmd := &cobra.Command{
-		Use:   "restore DIR",
-		Short: "Make a data directory, or a cluster, from a backup",
+		Use: "restore DIR", Short: "Make a data directory, or a cluster, from a backup", Args: cobra.ExactArgs(1),
 		Long: `Makes the data directory --data, which must not exist or be empty, from the backup in DIR; or, with --nats, a
 cluster of NATS servers, or of an account there, that hold nothing of Sluice's. Keys, readers and submission ids
 go on working. The tables hold what they held, the stream holds what was not loaded yet, and what is started on it
@@ -50,7 +49,6 @@ console's password are those of DIR: revoke again what was revoked since.`,
 		Example: `  sluice restore /backup/2026-11-15 --data /var/lib/sluice-new
   sluice restore /backup/move --nats tls://nats-1:4222 --lake s3://my-bucket/sluice ` +
 			"--s3-region eu-central-1 --partitions 3",
-		Args: cobra.ExactArgs(1),
 	}
 	f := cmd.Flags()
 	f.StringVar(&r.newer, "erasures", "", "a newer backup; what was erased until then stays erased")

@@ -38,13 +38,11 @@ func newServe() *cobra.Command {
 	var memory size
 	var logFormat, logLevel string
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Run the service",
+		Use: "serve", Short: "Run the service", Args: cobra.NoArgs,
 		Example: `  sluice serve
   sluice serve --listen :8443 --tls-cert cert.pem --tls-key key.pem
   sluice serve --nats tls://nats-1:4222,tls://nats-2:4222,tls://nats-3:4222 ` +
 			"--nats-ca ca.crt --nats-cert sluice.crt --nats-key sluice.key --replicas 3",
-		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "address of the senders' API")

@@ -20,8 +20,7 @@ import (
 
 func newSuppression() *cobra.Command {
 	return group(&cobra.Command{
-		Use:   "suppression",
-		Short: "Keep the list of people whose events are suppressed",
+		Use: "suppression", Short: "Keep the list of people whose events are suppressed",
 		Long: `Events that carry an identifier of the list are accepted as suppressed, from the moment of the command on and
 on every node within 5 s: every identifier and every other text is removed before anything is stored. The
 list has keyed digests alone. Nobody can read an identifier from it. It is in backups.
@@ -54,14 +53,12 @@ func withSuppression(cmd *cobra.Command, dataset string,
 func newSuppressionImport() *cobra.Command {
 	var name, dataset string
 	cmd := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Add the identifiers of a file",
+		Use: "import FILE", Short: "Add the identifiers of a file", Args: cobra.ExactArgs(1),
 		Long: `Adds the identifiers of a file: CSV with a header, or NDJSON, with the columns email_sha256, ifa, ip and
 partner_id, or some of them. Each value stands for itself. - reads standard input. The same file again under
 the same name adds what is new in it.`,
 		Example: `  sluice suppression import drop-2026-11.csv
   gpg --decrypt list.csv.gpg | sluice suppression import - --name drop-2026-11`,
-		Args: cobra.ExactArgs(1),
 	}
 	asJSON := jsonFlag(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "name of the import, for list and remove; default: the name of the file")
@@ -184,13 +181,11 @@ func newSuppressionAdd() *cobra.Command {
 func newSuppressionRemove() *cobra.Command {
 	var dataset string
 	cmd := &cobra.Command{
-		Use:   "remove [NAME]",
-		Short: "Remove an identifier, or an import",
+		Use: "remove [NAME]", Short: "Remove an identifier, or an import", Args: cobra.MaximumNArgs(1),
 		Long: `Removes one identifier from every import, or everything that was added under a NAME. With --dataset it removes
 an identifier of that dataset alone. What was accepted as suppressed stays so. It says what it spans, and
 asks; without a terminal to ask on it needs --yes.`,
 		Example: `  sluice suppression remove drop-2026-11.csv --yes`,
-		Args:    cobra.MaximumNArgs(1),
 	}
 	named := identifierFlags(cmd)
 	cmd.Flags().StringVar(&dataset, "dataset", "", "only entries of this dataset")
@@ -258,12 +253,10 @@ func newSuppressionList() *cobra.Command {
 
 func newSuppressionKey() *cobra.Command {
 	return &cobra.Command{
-		Use:   "new-key",
-		Short: "Make a new digest key, for entries that are added from then on",
+		Use: "new-key", Short: "Make a new digest key, for entries that are added from then on", Args: cobra.NoArgs,
 		Long: `Makes a new digest key, for entries that are added from then on. Older entries keep theirs, and a look-up tries
 every key that has entries: at most four. To end an old key, remove the imports that were made with it and
 import them again.`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withSuppression(cmd, "", func(ctx context.Context, p *provision, l *suppression.List) error {
 				n, err := l.NewKey(ctx)
