@@ -159,8 +159,8 @@ func (r *Registry) change(ctx context.Context, id string, edit func(*Dataset, ti
 }
 
 // edit applies a change to the newest state of a record, which is zero where there is none. When someone else changed
-// it in between, it starts over, so that the rules it holds up were checked against what is really replaced. An error of
-// the change is returned as it is.
+// it in between, it starts over, so that the rules it holds up were checked against what is really replaced. It returns
+// an error of the change as it is.
 func (r *Registry) edit(ctx context.Context, id string, edit func(*Dataset, time.Time) error) error {
 	if !ValidID(id) {
 		return ErrNotFound
