@@ -22,8 +22,7 @@ func newDataset() *cobra.Command {
 		newDatasetSwitch("enable", "Open a dataset to its live keys again", (*dataset.Registry).Enable))
 }
 
-// group makes a command that only holds others. Called without one of them it is a usage error that shows what there
-// is.
+// group makes a command that only holds others. Called without one of them it shows what there is: a usage error.
 func group(cmd *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

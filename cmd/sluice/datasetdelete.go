@@ -55,8 +55,7 @@ A bucket that keeps versions, or has an object lock, keeps what is deleted. Then
 	return cmd
 }
 
-// datasetSpan is what a deletion deletes: live keys, and rows. The tables have everything that was acknowledged by
-// then.
+// datasetSpan is what a deletion deletes: live keys, and rows of what was acknowledged by then.
 func datasetSpan(cmd *cobra.Command, id string) (keys int, has lake.Contents, err error) {
 	if err := dataExists(cmd); err != nil {
 		return 0, has, failed(err)
@@ -195,8 +194,7 @@ func mendDatasets(ctx context.Context, e *engine.Engine) error {
 	return deletion.Mend(ctx, reg, t, hooks.now())
 }
 
-// unbound is an error for an id to which readers are bound that were made for a deleted dataset: they would see the new
-// one.
+// unbound is an error for an id to which readers of a deleted dataset are bound: they would see the new one.
 func unbound(ctx context.Context, p *provision, id string) error {
 	deleted, err := p.Deleted(ctx)
 	if _, was := deleted[id]; err != nil || !was {

@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newHealth makes the command that asks a server on this machine how it is. Containers have no other program to ask
-// with.
+// newHealth asks a server on this machine how it is. Containers have no other program to ask with.
 func newHealth() *cobra.Command {
 	var ops, cert string
 	var live bool

@@ -114,8 +114,7 @@ func openLake(cmd *cobra.Command, open lakeOpener) (*lake.Lake, error) {
 	return l, failed(err)
 }
 
-// lakeToRead opens the tables of a place, which must be there, for a command that writes nothing into them. streamID
-// may be "".
+// lakeToRead opens the tables of a place, which must be there, to read them. streamID may be "".
 func lakeToRead(ctx context.Context, place tables.Location, streamID string) (*lake.Lake, error) {
 	store, err := place.OpenToRead()
 	if err != nil {
@@ -124,8 +123,7 @@ func lakeToRead(ctx context.Context, place tables.Location, streamID string) (*l
 	return lake.Open(ctx, lake.Options{Store: store, Now: hooks.now, Step: hooks.Step, Stream: streamID})
 }
 
-// lakeOf opens the tables of a place, or makes them, for a command that writes; streamID is "" for one that does not
-// load.
+// lakeOf opens the tables of a place, or makes them, for a command that writes. streamID is "" if it does not load.
 func lakeOf(ctx context.Context, place tables.Location, streamID string) (*lake.Lake, error) {
 	store, err := place.Open(ctx)
 	if err != nil {

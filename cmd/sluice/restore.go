@@ -233,8 +233,7 @@ func (r *restorer) say(start string) {
 	fmt.Fprintf(r.cmd.ErrOrStderr(), "The backup of %s is restored. Start it with: %s\n", made, start)
 }
 
-// restoreMarker is in a data directory from the beginning of a restore to its end: half of a service must not be taken
-// for one.
+// restoreMarker is in a data directory while it is restored: half of a service must not be taken for one.
 const restoreMarker = "restore.unfinished"
 
 // unfinished is an error for a directory in which a restore has not finished.

@@ -19,8 +19,7 @@ import (
 
 // What callers branch on.
 var (
-	// ErrToken means that a presented token opens nothing: one and the same for a malformed, unknown, wrong or revoked
-	// one.
+	// ErrToken means that a presented token opens nothing, be it malformed, unknown, wrong or revoked.
 	ErrToken        = errors.New("dataset: the token is not valid")
 	ErrNoReader     = errors.New("dataset: no such reader")
 	ErrReaderExists = errors.New("dataset: a reader of this name exists already")
@@ -191,8 +190,7 @@ func (r *Readers) Create(ctx context.Context, s ReaderSpec) (*Reader, Key, error
 	return reader, token, nil
 }
 
-// Revoke ends a reader's token at once, everywhere within seconds. Revoking it again changes nothing. An unknown reader
-// is ErrNoReader.
+// Revoke ends a reader's token, everywhere within seconds. Again it changes nothing. An unknown reader is ErrNoReader.
 func (r *Readers) Revoke(ctx context.Context, name string) error {
 	err := r.replica.Bucket.Change(ctx, recordKey(name), func(before []byte) ([]byte, error) {
 		if before == nil {
@@ -227,8 +225,7 @@ func (r *Readers) All(ctx context.Context) ([]*Reader, error) {
 // noReader is compared with when a token is unknown, so that the answer takes as long as for a wrong one.
 var noReader = &Reader{}
 
-// Authenticate returns the reader that a presented token belongs to. It looks only at memory. Its only error is
-// ErrToken.
+// Authenticate returns the reader of a presented token. It looks only at memory. Its only error is ErrToken.
 func (r *Readers) Authenticate(presented string) (*Reader, error) {
 	id, secret, ok := parseSecret(tokenPrefix, presented)
 	if !ok {

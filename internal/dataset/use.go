@@ -147,8 +147,7 @@ func (r *Registry) keepUse(ctx context.Context) {
 	}
 }
 
-// writeUse writes every use that is newer than what the engine has, unless this node wrote that key within the given
-// time.
+// writeUse writes every use that is newer than what the engine has, unless this node wrote that key a short time ago.
 func (r *Registry) writeUse(ctx context.Context, every time.Duration) error {
 	keys := r.snap.Load().keys
 	now := r.o.Now()

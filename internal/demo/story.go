@@ -94,8 +94,7 @@ type report struct {
 	body string
 }
 
-// Hour is what the shop sends in an hour of the story up to a time, as the elements of a batch. Hours are asked for in
-// their order.
+// Hour is what the shop sends in an hour of the story up to a time, as elements of a batch. Hours come in their order.
 func (s *Shop) Hour(hour, until int64) []string {
 	from := s.begin + hour*3600
 	spread := min(until-from, 3600)

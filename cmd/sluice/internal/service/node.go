@@ -177,8 +177,7 @@ func (s *Service) loads() (out []cluster.Load, failure *cluster.Failure) {
 	return out, failure
 }
 
-// freshWatermark is for how long a watermark counts that this node has read itself: it reads it every second.
-// Arbitrary.
+// freshWatermark is for how long a watermark counts that this node has read, as it does every second. Arbitrary.
 const freshWatermark = 3 * time.Second
 
 // watermark is up to which number of a partition everything is in the table: as this node has just read it, else as it

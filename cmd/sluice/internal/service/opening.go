@@ -31,8 +31,7 @@ const (
 	openAgain = time.Second
 )
 
-// onlyAccepts says whether this is a node that writes nothing to the tables: it has none until another node has made
-// them.
+// onlyAccepts says whether this node writes nothing to the tables: there are none until another node has made them.
 func (s *Service) onlyAccepts() bool { return !s.Loading && s.engine.Mode() == engine.External }
 
 // firstOpen opens the tables at the start. A bucket that does not answer is no error.

@@ -414,8 +414,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return parts.Wait()
 }
 
-// stopWithin is how long requests in flight may take to end when the service stops. The unit and the manifests in
-// deploy/ wait longer.
+// stopWithin is how long requests in flight may take when the service stops; what runs it, in deploy/, waits longer.
 const stopWithin = 30 * time.Second
 
 // The announcements by which a command asks the process that loads to commit now: the events, or everything.
