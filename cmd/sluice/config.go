@@ -86,14 +86,22 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// secretOf is what an address has before the host: a password, behind a user, who is no secret, or a token.
-var secretOf = regexp.MustCompile(`(?s)^(\w+://)?([^:@]*:)?.*@`)
-
 // hideSecrets shows addresses, separated by commas, without the passwords and tokens in them.
 func hideSecrets(addresses string) string {
 	all := strings.Split(addresses, ",")
 	for i, a := range all {
-		all[i] = secretOf.ReplaceAllString(a, "$1$2***@")
+		at := strings.LastIndexByte(a, '@')
+		if at < 0 {
+			continue
+		}
+		begin := 0
+		if scheme := strings.Index(a, "://"); scheme >= 0 && scheme < at {
+			begin = scheme + len("://")
+		}
+		if colon := strings.IndexByte(a[begin:at], ':'); colon >= 0 { // a user, who is no secret
+			begin += colon + 1
+		}
+		all[i] = a[:begin] + "***" + a[at:]
 	}
 	return strings.Join(all, ",")
 }
