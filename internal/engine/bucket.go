@@ -133,9 +133,9 @@ func (b *Bucket) last(ctx context.Context, key string) (_ Entry, deleted bool, _
 // prefix is what the subjects of the bucket begin with; the key follows.
 func (b *Bucket) prefix() string { return "$KV." + b.kv.Bucket() + "." }
 
-func (b *Bucket) entry(m *jetstream.RawStreamMsg) (_ Entry, deleted bool) {
-	return Entry{Key: strings.TrimPrefix(m.Subject, b.prefix()), Value: m.Data, Revision: m.Sequence, Time: m.Time},
-		m.Header.Get("KV-Operation") != "" || m.Header.Get(jetstream.MarkerReasonHeader) != ""
+func (b *Bucket) entry(m *Message) (_ Entry, deleted bool) {
+	return Entry{Key: strings.TrimPrefix(m.subject, b.prefix()), Value: m.Data, Revision: m.Seq, Time: m.Time},
+		m.header.Get("KV-Operation") != "" || m.header.Get(jetstream.MarkerReasonHeader) != ""
 }
 
 // Put sets the value of a key and returns its revision.
@@ -275,7 +275,7 @@ func (b *Bucket) ScanAfter(ctx context.Context, after uint64, yield func(e Entry
 	}
 	defer r.Close()
 	var stop error
-	take := func(m jetstream.RawStreamMsg) {
+	take := func(m Message) {
 		e, deleted := b.entry(&m)
 		revision = e.Revision
 		if stop == nil {

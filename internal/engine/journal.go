@@ -130,7 +130,7 @@ func (j *Journal) Scan(ctx context.Context, from uint64, yield func(number uint6
 	}
 	defer r.Close()
 	for next := max(from, first); next <= last; {
-		batch, err := r.Next(ctx, next)
+		batch, err := r.readable(ctx, next)
 		if errors.Is(err, ErrInterrupted) {
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Message is a stored message. Data is the caller's to keep; nil means that the engine has no bytes for it.
@@ -18,6 +17,9 @@ type Message struct {
 	Time time.Time // when the engine stored it
 	Key  string    // of a message that PublishNew stored
 	Data []byte
+
+	subject string
+	header  nats.Header
 }
 
 // State is what the engine knows of a partition.
@@ -44,6 +46,11 @@ type getRequest struct {
 	NextFor  string `json:"next_by_subj,omitempty"` // from Seq on
 	Batch    int    `json:"batch,omitempty"`
 	MaxBytes int    `json:"max_bytes,omitempty"`
+}
+
+func (r getRequest) encode() []byte {
+	b, _ := json.Marshal(r) // numbers and words
+	return b
 }
 
 func (p *Partition) directSubject() string { return "$JS.API.DIRECT.GET." + p.name }
@@ -105,38 +112,31 @@ func (p *Partition) ask(ctx context.Context, subject string, body []byte) (*nats
 func (p *Partition) Get(ctx context.Context, seq uint64) (Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	body, err := json.Marshal(getRequest{Seq: seq})
-	if err != nil {
-		return Message{}, err
-	}
-	reply, err := p.ask(ctx, p.directSubject(), body)
+	reply, err := p.ask(ctx, p.directSubject(), getRequest{Seq: seq}.encode())
 	if err == nil {
 		if m, ok := parseMessage(reply); ok {
-			return message(m), nil
+			return m, nil
 		}
 	}
 	if err != nil && err != ErrNoLeader {
 		return Message{}, fmt.Errorf("read %s: %w", p.name, err)
 	}
-	m, err := p.askLeader(ctx, getRequest{Seq: seq})
-	return message(m), err
+	return p.askLeader(ctx, getRequest{Seq: seq})
 }
 
 // Next returns the first message from a sequence number on, or ErrNotFound. The leader answers: a replica that lags may
 // not have the first one.
 func (p *Partition) Next(ctx context.Context, from uint64) (Message, error) {
-	m, err := p.askLeader(ctx, getRequest{Seq: from, NextFor: ">"})
-	return message(m), err
+	return p.askLeader(ctx, getRequest{Seq: from, NextFor: ">"})
 }
 
 // GetKey returns the newest message with a key, or ErrNotFound. Only the leader knows which one that is.
 func (p *Partition) GetKey(ctx context.Context, key string) (Message, error) {
-	m, err := p.askLeader(ctx, getRequest{LastFor: keyPrefix(p.id) + key})
-	return message(m), err
+	return p.askLeader(ctx, getRequest{LastFor: keyPrefix(p.id) + key})
 }
 
 // askLeader returns one stored message from the leader, or ErrNotFound.
-func (p *Partition) askLeader(ctx context.Context, r getRequest) (m jetstream.RawStreamMsg, err error) {
+func (p *Partition) askLeader(ctx context.Context, r getRequest) (m Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var answer struct {
@@ -149,11 +149,7 @@ func (p *Partition) askLeader(ctx context.Context, r getRequest) (m jetstream.Ra
 			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
-	body, err := json.Marshal(r)
-	if err != nil {
-		return m, err
-	}
-	reply, err := p.ask(ctx, "$JS.API.STREAM.MSG.GET."+p.name, body)
+	reply, err := p.ask(ctx, "$JS.API.STREAM.MSG.GET."+p.name, r.encode())
 	if err == nil {
 		err = json.Unmarshal(reply.Data, &answer)
 	}
@@ -161,37 +157,25 @@ func (p *Partition) askLeader(ctx context.Context, r getRequest) (m jetstream.Ra
 		err = answer.Error.asError()
 	}
 	got := answer.Message
+	var header nats.Header
 	if err == nil && len(got.Header) > 0 {
-		m.Header, err = nats.DecodeHeadersMsg(got.Header)
+		header, err = nats.DecodeHeadersMsg(got.Header)
 	}
 	if err != nil {
 		return m, fmt.Errorf("read %s: %w", p.name, err)
 	}
-	m.Subject, m.Sequence, m.Data, m.Time = got.Subject, got.Seq, got.Data, got.Time
-	return m, nil
-}
-
-func message(m jetstream.RawStreamMsg) Message {
-	return Message{Seq: m.Sequence, Time: m.Time, Key: keyOf(m.Subject), Data: m.Data}
+	return Message{got.Seq, got.Time, keyOf(got.Subject), got.Data, got.Subject, header}, nil
 }
 
 // parseMessage reads a direct answer. Anything but a stored message is not ok.
-func parseMessage(m *nats.Msg) (_ jetstream.RawStreamMsg, ok bool) {
+func parseMessage(m *nats.Msg) (_ Message, ok bool) {
 	if m.Header.Get("Status") != "" {
-		return jetstream.RawStreamMsg{}, false
+		return Message{}, false
 	}
-	seq, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-	if err != nil {
-		return jetstream.RawStreamMsg{}, false
-	}
-	at, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
-	if err != nil {
-		return jetstream.RawStreamMsg{}, false
-	}
-	return jetstream.RawStreamMsg{
-		Subject: m.Header.Get("Nats-Subject"), Sequence: seq, Time: at, Header: m.Header,
-		Data: m.Data,
-	}, true
+	seq, seqErr := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	at, timeErr := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
+	subject := m.Header.Get("Nats-Subject")
+	return Message{seq, at, keyOf(subject), m.Data, subject, m.Header}, seqErr == nil && timeErr == nil
 }
 
 // Reader reads a partition in order, in batches. One goroutine uses it. Close it when done.
@@ -218,28 +202,43 @@ func (p *Partition) Reader(messages, bytes int) (*Reader, error) {
 // Close ends the reader.
 func (r *Reader) Close() { _ = r.sub.Unsubscribe() } // fails only when the connection is closed, which ends it too
 
-// Next returns the messages from a sequence number on, in order. None means that the engine has nothing readable at
-// that number. ErrInterrupted means that asking again may help at once.
+// Next returns the messages from a sequence number on, in order; none at the end of the partition. Where nothing can be
+// read any more, it is one without Data that has the last number. ErrInterrupted means that asking again may help at
+// once.
 func (r *Reader) Next(ctx context.Context, from uint64) ([]Message, error) {
+	messages, err := r.readable(ctx, from)
+	if err == nil && len(messages) == 0 {
+		return r.atEnd(ctx, from)
+	}
+	return messages, err
+}
+
+// readable returns the messages that one question brings, with what it lacks between them.
+func (r *Reader) readable(ctx context.Context, from uint64) ([]Message, error) {
 	var messages []Message
-	err := r.batch(ctx, from, func(m jetstream.RawStreamMsg) { messages = append(messages, message(m)) })
+	next, whole := from, true
+	err := r.batch(ctx, from, func(m Message) {
+		whole = whole && m.Seq == next
+		next = m.Seq + 1
+		messages = append(messages, m)
+	})
 	if err != nil {
 		return nil, err
+	}
+	if whole {
+		return messages, nil
 	}
 	return r.confirm(ctx, from, messages)
 }
 
 // batch calls yield for the messages from a sequence number on, in order, that one replica has: for all of them, or for
 // as many as a batch holds.
-func (r *Reader) batch(ctx context.Context, from uint64, yield func(jetstream.RawStreamMsg)) error {
+func (r *Reader) batch(ctx context.Context, from uint64, yield func(Message)) error {
 	changed := r.p.e.Changed()
 	r.asked++
 	reply := r.inbox + "." + strconv.FormatUint(r.asked, 10)
-	body, err := json.Marshal(getRequest{Seq: from, Batch: r.messages, MaxBytes: r.bytes})
-	if err != nil {
-		return err
-	}
-	if err := r.p.rc.PublishRequest(r.p.directSubject(), reply, body); err != nil {
+	request := getRequest{Seq: from, Batch: r.messages, MaxBytes: r.bytes}
+	if err := r.p.rc.PublishRequest(r.p.directSubject(), reply, request.encode()); err != nil {
 		return translate(err)
 	}
 	timeout := time.NewTimer(readTimeout)
@@ -265,24 +264,34 @@ func (r *Reader) batch(ctx context.Context, from uint64, yield func(jetstream.Ra
 	}
 }
 
+// atEnd is asked when the engine has nothing readable at a number. Either that is the end; or there is damage, or a
+// replica that lags, and the first message behind it has to be looked for number by number.
+func (r *Reader) atEnd(ctx context.Context, from uint64) ([]Message, error) {
+	st, err := r.p.State(ctx)
+	if err != nil || from > st.LastSeq {
+		return nil, err
+	}
+	for seq := max(from, st.FirstSeq); seq <= st.LastSeq; seq++ {
+		m, err := r.p.Get(ctx, seq)
+		if err == nil {
+			return []Message{m}, nil
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return nil, err
+		}
+	}
+	return []Message{{Seq: st.LastSeq}}, nil
+}
+
 // confirm looks for what a batch lacks. On a cluster a replica may lack what the leader has, and nobody asks again for
 // what a reader calls missing.
 func (r *Reader) confirm(ctx context.Context, from uint64, messages []Message) ([]Message, error) {
-	whole := true
-	next := from
-	for _, m := range messages {
-		whole = whole && m.Seq == next
-		next = m.Seq + 1
-	}
-	if whole {
-		return messages, nil
-	}
 	st, err := r.p.State(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []Message
-	next = max(from, st.FirstSeq)
+	next := max(from, st.FirstSeq)
 	for _, m := range messages {
 		for ; next < m.Seq; next++ {
 			found, err := r.p.Get(ctx, next)

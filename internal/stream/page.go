@@ -57,9 +57,6 @@ func (s *Stream) Page(ctx context.Context, partition uint8, from uint64, frames,
 	}
 	defer reader.Close()
 	messages, err := reader.Next(ctx, from)
-	if err == nil && len(messages) == 0 {
-		messages, err = (&fetcher{s: s, part: partition, next: from}).atEnd(ctx)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read partition %d: %w", partition, err)
 	}

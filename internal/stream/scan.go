@@ -121,9 +121,6 @@ func (f *fetcher) run(ctx context.Context, out chan<- []engine.Message) error {
 	for ctx.Err() == nil {
 		grown, changed := f.s.writers[f.part].grown.wait(), f.s.e.Changed()
 		messages, err := reader.Next(ctx, f.next)
-		if err == nil && len(messages) == 0 {
-			messages, err = f.atEnd(ctx)
-		}
 		if err != nil && !f.follow {
 			return err
 		}
@@ -201,23 +198,4 @@ func (f *fetcher) start(ctx context.Context) error {
 		case <-time.After(pollWait):
 		}
 	}
-}
-
-// atEnd is asked when the engine has nothing readable at the next sequence number. Either that is the end; or there is
-// damage, and what lies behind it has to be looked for number by number.
-func (f *fetcher) atEnd(ctx context.Context) ([]engine.Message, error) {
-	st, err := f.s.writers[f.part].log.State(ctx)
-	if err != nil || f.next > st.LastSeq {
-		return nil, err
-	}
-	for seq := max(f.next, st.FirstSeq); seq <= st.LastSeq; seq++ {
-		m, err := f.s.writers[f.part].log.Get(ctx, seq)
-		if err == nil {
-			return []engine.Message{m}, nil
-		}
-		if !errors.Is(err, engine.ErrNotFound) {
-			return nil, err
-		}
-	}
-	return []engine.Message{{Seq: st.LastSeq}}, nil
 }
