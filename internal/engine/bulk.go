@@ -10,37 +10,22 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// PublishRun stores messages one behind the other: the first must get the number after+1, the second the next one, and
-// so on. It returns the number up to which they are stored for certain, which is after for none. ErrRevision means that
-// the partition does not end where it should: ask for its State. All are on their way at once, so that they share
-// syncs.
-func (p *Partition) PublishRun(ctx context.Context, after uint64, data [][]byte) (last uint64, err error) {
-	messages := make([]*nats.Msg, len(data))
-	for i := range data {
-		expected := strconv.FormatUint(after+uint64(i), 10)
-		messages[i] = &nats.Msg{
-			Subject: p.subject, Data: data[i],
-			Header: nats.Header{"Nats-Expected-Last-Sequence": {expected}},
-		}
-	}
-	last = after
-	err = p.publishAll(ctx, messages, func(i int, seq uint64, err error) error {
-		if err != nil {
-			return changed(err)
-		}
-		if last++; seq != last { // never: the engine has compared it
-			return fmt.Errorf("message %d was stored as %d", last, seq)
-		}
-		return nil
-	})
-	return last, err
-}
-
-// StoreRun is PublishRun by the only writer: it insists, and after an answer that does not come it asks the partition
-// where it ends.
+// StoreRun stores messages one behind the other, by the only writer: the first must get the number after+1, the second
+// the next one, and so on. All are on their way at once, so that they share syncs. It insists, and after an answer that
+// does not come it asks the partition where it ends.
 func (p *Partition) StoreRun(ctx context.Context, after uint64, data [][]byte) error {
 	return insist(ctx, func(ctx context.Context) error {
-		last, err := p.PublishRun(ctx, after, data)
+		messages := make([]*nats.Msg, len(data))
+		for i := range data {
+			messages[i] = p.following(after+uint64(i), data[i])
+		}
+		last := after // number up to which they are stored for certain
+		err := p.publishAll(ctx, messages, func(seq uint64, err error) error {
+			if err == nil {
+				last = seq
+			}
+			return changed(err)
+		})
 		if errors.Is(err, ErrTimeout) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRevision) {
 			st, stErr := p.State(ctx)
 			switch {
@@ -91,13 +76,10 @@ func (p *Partition) PublishBatch(ctx context.Context, after uint64, data [][]byt
 func (p *Partition) StoreKeys(ctx context.Context, keys []string, data []byte) error {
 	messages := make([]*nats.Msg, len(keys))
 	for i, key := range keys {
-		messages[i] = &nats.Msg{
-			Subject: keyPrefix(p.id) + key, Data: data,
-			Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
-		}
+		messages[i] = p.keyed(key, data)
 	}
 	return insist(ctx, func(ctx context.Context) error {
-		return p.publishAll(ctx, messages, func(_ int, _ uint64, err error) error {
+		return p.publishAll(ctx, messages, func(_ uint64, err error) error {
 			if errors.Is(err, ErrExists) {
 				return nil
 			}
@@ -108,7 +90,7 @@ func (p *Partition) StoreKeys(ctx context.Context, keys []string, data []byte) e
 
 // publishAll sends messages in order and calls yield with what became of each, in order, until yield returns an error.
 func (p *Partition) publishAll(ctx context.Context, messages []*nats.Msg,
-	yield func(i int, seq uint64, err error) error,
+	yield func(seq uint64, err error) error,
 ) error {
 	inbox := nats.NewInbox()
 	replies := make(chan *nats.Msg, len(messages))
@@ -137,11 +119,11 @@ func (p *Partition) publishAll(ctx context.Context, messages []*nats.Msg,
 					got[n] = m
 				}
 			case <-ctx.Done():
-				return yield(i, 0, ErrTimeout)
+				return yield(0, ErrTimeout)
 			}
 		}
 		seq, err := acknowledged(got[i])
-		if err := yield(i, seq, err); err != nil {
+		if err := yield(seq, err); err != nil {
 			return err
 		}
 	}

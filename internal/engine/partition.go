@@ -347,18 +347,26 @@ func (p *Partition) Publish(ctx context.Context, data []byte) (uint64, error) {
 // ErrExists. The engine decides, so this holds between processes and after any crash. A key may have the letters, the
 // digits, - and _.
 func (p *Partition) PublishNew(ctx context.Context, key string, data []byte) (uint64, error) {
-	return p.publish(ctx, &nats.Msg{
-		Subject: keyPrefix(p.id) + key, Data: data, Header: nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}},
-	})
+	return p.publish(ctx, p.keyed(key, data))
 }
 
 // PublishAfter is Publish for a message that must follow the one with a number: if that one is not the last, nothing is
 // stored, and it returns ErrRevision.
 func (p *Partition) PublishAfter(ctx context.Context, last uint64, data []byte) (uint64, error) {
-	seq, err := p.publish(ctx, &nats.Msg{
-		Subject: p.subject, Data: data, Header: nats.Header{"Nats-Expected-Last-Sequence": {strconv.FormatUint(last, 10)}},
-	})
+	seq, err := p.publish(ctx, p.following(last, data))
 	return seq, changed(err)
+}
+
+// keyed is a message that is stored only if there is none with its key.
+func (p *Partition) keyed(key string, data []byte) *nats.Msg {
+	header := nats.Header{"Nats-Expected-Last-Subject-Sequence": {"0"}}
+	return &nats.Msg{Subject: keyPrefix(p.id) + key, Data: data, Header: header}
+}
+
+// following is a message that is stored only if the one with a number is the last.
+func (p *Partition) following(last uint64, data []byte) *nats.Msg {
+	header := nats.Header{"Nats-Expected-Last-Sequence": {strconv.FormatUint(last, 10)}}
+	return &nats.Msg{Subject: p.subject, Data: data, Header: header}
 }
 
 func (p *Partition) publish(ctx context.Context, m *nats.Msg) (uint64, error) {
