@@ -251,30 +251,29 @@ func (e *Engine) Change(ctx context.Context, change func(*Record) error) (Record
 	if err != nil {
 		return Record{}, err
 	}
-	for {
-		r, revision, err := readRecord(ctx, b)
-		if errors.Is(err, ErrNotFound) {
-			return r, errors.New("there is no cluster yet: the first sluice serve --nats makes it")
+	var r Record
+	err = b.Change(ctx, recordKey, func(before []byte) (_ []byte, err error) {
+		if before == nil {
+			return nil, errors.New("there is no cluster yet: the first sluice serve --nats makes it")
 		}
-		if err != nil {
-			return r, err
+		if r, err = decodeRecord(before); err != nil {
+			return nil, err
 		}
-		cluster, before := r.Cluster, r.Partitions
+		cluster, partitions := r.Cluster, r.Partitions
 		if err := change(&r); err != nil {
-			return r, err
+			return nil, err
 		}
-		if r.Cluster = cluster; r.Partitions < before || r.Partitions > MaxPartitions {
-			return r, fmt.Errorf("%w: there are %d, and there can be %d to %d", ErrPartitions, before, before, MaxPartitions)
+		if r.Cluster = cluster; r.Partitions < partitions || r.Partitions > MaxPartitions {
+			return nil, fmt.Errorf("%w: there are %d, and there can be %d to %d", ErrPartitions, partitions, partitions,
+				MaxPartitions)
 		}
-		if err = writeRecord(ctx, b, r, revision); errors.Is(err, ErrRevision) {
-			continue
-		}
-		if err != nil {
-			return r, err
-		}
-		e.record.Store(&r)
-		return r, e.apply(ctx, &r)
+		return json.Marshal(r)
+	})
+	if err != nil {
+		return r, err
 	}
+	e.record.Store(&r)
+	return r, e.apply(ctx, &r)
 }
 
 // apply makes every stream and bucket as the record says, also where that is less than before.
@@ -284,21 +283,18 @@ func (e *Engine) apply(ctx context.Context, r *Record) error {
 		return err
 	}
 	keyed := r.Partitions
+	if len(there) > 0 {
+		if keyed, err = keyedOf(&there[0]); err != nil {
+			return err
+		}
+	}
 	for p := range max(r.Partitions, len(there)) {
 		if p >= len(there) {
-			made, err := e.js.CreateStream(ctx, e.partitionConfig(uint8(p), keyed, nil, r.limits()))
+			_, err := e.js.CreateStream(ctx, e.partitionConfig(uint8(p), keyed, nil, r.limits()))
 			if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 				return fmt.Errorf("partition %d: %w", p, translate(err))
 			}
-			if err == nil {
-				there = append(there, made.CachedInfo().Config)
-			}
 			continue
-		}
-		if p == 0 {
-			if keyed, err = keyedOf(&there[0]); err != nil {
-				return err
-			}
 		}
 		want := e.partitionConfig(uint8(p), keyed, &there[p], r.limits())
 		want.Replicas = r.Replicas

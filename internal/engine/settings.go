@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 )
 
@@ -16,24 +15,22 @@ func (e *Engine) Secret(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := "secret." + name
-	for {
-		found, err := b.Get(ctx, key)
-		if err == nil {
-			if len(found.Value) != secretSize {
-				return nil, fmt.Errorf("secret %s has %d bytes, want %d", name, len(found.Value), secretSize)
-			}
-			return found.Value, nil
+	var secret []byte
+	err = b.Change(ctx, "secret."+name, func(before []byte) ([]byte, error) {
+		if secret = before; before == nil {
+			secret = make([]byte, secretSize)
+			_, _ = rand.Read(secret) // never fails
+			return secret, nil
 		}
-		if !errors.Is(err, ErrNotFound) {
-			return nil, fmt.Errorf("read secret %s: %w", name, err)
+		if len(before) != secretSize {
+			return nil, fmt.Errorf("it has %d bytes, want %d", len(before), secretSize)
 		}
-		var secret [secretSize]byte
-		_, _ = rand.Read(secret[:]) // never fails
-		if _, err := b.Create(ctx, key, secret[:]); err != nil && !errors.Is(err, ErrExists) {
-			return nil, fmt.Errorf("make secret %s: %w", name, err)
-		} // another node may have been first: read what is there
+		return nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read or make secret %s: %w", name, err)
 	}
+	return secret, nil
 }
 
 // Storage returns how many bytes the account of an external engine has stored, and how many it may store, all copies
