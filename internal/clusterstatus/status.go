@@ -3,6 +3,7 @@
 package clusterstatus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,11 +146,8 @@ func Read(ctx context.Context, e *engine.Engine) (*Status, error) {
 		st.Nodes = append(st.Nodes, out)
 	}
 	for _, l := range leases {
-		node := hosts[l.Owner]
-		if node == "" {
-			node = "unknown " + l.Owner
-		}
-		st.Leases = append(st.Leases, Lease{l.Name, node, l.Owner, l.Renewed})
+		owner := string(l.Value)
+		st.Leases = append(st.Leases, Lease{l.Key, cmp.Or(hosts[owner], "unknown "+owner), owner, l.Time})
 	}
 	if len(versions) > 1 {
 		st.problem("the nodes run %d versions", len(versions))

@@ -24,10 +24,10 @@ type PartitionCopy struct {
 // DescribePartition describes a partition as it is now.
 func (e *Engine) DescribePartition(ctx context.Context, p uint8) (PartitionCopy, error) {
 	s, err := e.js.Stream(ctx, partitionName(p))
-	if err != nil {
-		return PartitionCopy{}, fmt.Errorf("describe partition %d: %w", p, translate(err))
+	var id string
+	if err = translate(err); err == nil {
+		id, err = e.identity(ctx)
 	}
-	id, err := e.identity(ctx)
 	if err != nil {
 		return PartitionCopy{}, fmt.Errorf("describe partition %d: %w", p, err)
 	}

@@ -5,9 +5,9 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -179,9 +179,7 @@ func (e *Engine) openEmbedded(ctx context.Context) error {
 	if err := clearLeftovers(e.o.Dir); err != nil {
 		return fmt.Errorf("open engine: %w", err)
 	}
-	var secret [24]byte
-	rand.Read(secret[:])
-	e.token = hex.EncodeToString(secret[:])
+	e.token = rand.Text()
 	if err := syncTails(e.storeDir()); err != nil {
 		return fmt.Errorf("open engine: %w", err)
 	}
@@ -428,13 +426,7 @@ func (e *Engine) Close() error {
 	if e.lock == nil {
 		return nil
 	}
-	err := e.stopServer(stopWait)
-	if rmErr := removeAddress(e.o.Dir); err == nil {
-		err = rmErr
-	}
-	if unlockErr := e.lock.Close(); err == nil {
-		err = unlockErr
-	}
+	err := cmp.Or(e.stopServer(stopWait), os.RemoveAll(filepath.Join(e.o.Dir, addressName)), e.lock.Close())
 	if err != nil {
 		return fmt.Errorf("close engine: %w", err)
 	}
@@ -456,24 +448,22 @@ func (p inProcess) InProcessConn() (net.Conn, error) {
 
 // Stats are the engine's numbers.
 type Stats struct {
-	Mode      Mode
-	Connected bool
-	Healthy   bool
-	Restarts  uint64 // of the embedded engine within this process
-	Replicas  int
-	Version   string   // of the server
-	Exposed   []string // what the connection to an external engine lacks to keep strangers away; see Protection
+	Mode     Mode
+	Healthy  bool
+	Restarts uint64 // of the embedded engine within this process
+	Replicas int
+	Version  string   // of the server
+	Exposed  []string // what the connection to an external engine lacks to keep strangers away; see Protection
 }
 
 // Stats returns the numbers of now.
 func (e *Engine) Stats() Stats {
 	return Stats{
-		Mode:      e.mode,
-		Connected: e.nc.IsConnected(),
-		Healthy:   e.Health() == nil,
-		Restarts:  e.restarts.Load(),
-		Replicas:  e.copies(),
-		Version:   e.nc.ConnectedServerVersion(),
-		Exposed:   e.Protection().Problems(),
+		Mode:     e.mode,
+		Healthy:  e.Health() == nil,
+		Restarts: e.restarts.Load(),
+		Replicas: e.copies(),
+		Version:  e.nc.ConnectedServerVersion(),
+		Exposed:  e.Protection().Problems(),
 	}
 }

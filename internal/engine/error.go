@@ -63,21 +63,13 @@ var errNoConnection = fmt.Errorf("%w: no connection", ErrUnavailable)
 func translate(err error) error {
 	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil {
 		a := api.APIError()
-		if errors.Is(err, jetstream.ErrKeyExists) {
-			return ErrExists
-		}
 		return (&apiError{Code: int(a.ErrorCode), Description: a.Description}).asError()
 	}
 	switch {
 	case err == nil, errors.Is(err, ErrVersion):
 		return err
-	case errors.Is(err, jetstream.ErrKeyNotFound), errors.Is(err, jetstream.ErrBucketNotFound),
-		errors.Is(err, jetstream.ErrNoKeysFound):
+	case errors.Is(err, jetstream.ErrBucketNotFound):
 		return ErrNotFound
-	case errors.Is(err, jetstream.ErrKeyExists):
-		return ErrExists
-	case errors.Is(err, jetstream.ErrKeyRevisionMismatch):
-		return ErrRevision
 	case errors.Is(err, nats.ErrReconnectBufExceeded):
 		return errNoConnection
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):

@@ -82,20 +82,9 @@ func readAddress(dir string) (a address, err error) {
 	return a, err
 }
 
-func removeAddress(dir string) error {
-	err := os.Remove(filepath.Join(dir, addressName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // clearLeftovers removes what a crashed process left: its address and files it was about to put in place.
 func clearLeftovers(dir string) error {
-	if err := removeAddress(dir); err != nil {
-		return err
-	}
-	for _, pattern := range []string{addressName + ".*.tmp", storeName + "/*.blk.*.tmp"} {
+	for _, pattern := range []string{addressName, addressName + ".*.tmp", storeName + "/*.blk.*.tmp"} {
 		left, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil {
 			return err

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 )
@@ -15,26 +17,19 @@ type bridge struct{ e *Engine }
 // Run also asks for its health, so a changed wording costs seconds, not the recovery.
 var fatalSigns = []string{"write error", "DISABLED", "disabling JetStream"}
 
-func (b *bridge) Errorf(format string, v ...any) {
-	line := fmt.Sprintf(format, v...)
-	b.e.log.Error("engine: " + line)
-	if slices.ContainsFunc(fatalSigns, func(sign string) bool { return strings.Contains(line, sign) }) {
-		b.e.fail(errors.New("engine: " + line))
-	}
-}
-
-func (b *bridge) Fatalf(format string, v ...any) {
-	line := fmt.Sprintf(format, v...)
-	b.e.log.Error("engine: " + line)
-	b.e.fail(errors.New("engine: " + line))
-}
+func (b *bridge) Errorf(format string, v ...any) { b.say(slog.LevelError, fmt.Sprintf(format, v...), fatalSigns...) }
+func (b *bridge) Fatalf(format string, v ...any) { b.say(slog.LevelError, fmt.Sprintf(format, v...), "") }
 
 func (b *bridge) Warnf(format string, v ...any) {
-	line := fmt.Sprintf(format, v...)
-	if strings.Contains(line, "disabling JetStream") {
+	b.say(slog.LevelWarn, fmt.Sprintf(format, v...), "disabling JetStream")
+}
+
+// say logs a line. One with a fatal sign in it is why the engine has to be restarted.
+func (b *bridge) say(level slog.Level, line string, fatal ...string) {
+	b.e.log.Log(context.Background(), level, "engine: "+line)
+	if slices.ContainsFunc(fatal, func(sign string) bool { return strings.Contains(line, sign) }) {
 		b.e.fail(errors.New("engine: " + line))
 	}
-	b.e.log.Warn("engine: " + line)
 }
 
 func (b *bridge) Noticef(string, ...any) {}

@@ -41,13 +41,6 @@ type Peer struct {
 	Silent  time.Duration // since it was last heard of
 }
 
-// LeaseStatus says who does a job that one process does.
-type LeaseStatus struct {
-	Name    string
-	Owner   string // the ID of its engine
-	Renewed time.Time
-}
-
 // ID names this process in leases and among the nodes. It is new with each start.
 func (e *Engine) ID() string { return e.owner }
 
@@ -155,22 +148,15 @@ const (
 	silentPeer  = 3 * time.Second // servers let hear of them each second
 )
 
-// Leases returns the leases that somebody has.
-func (e *Engine) Leases(ctx context.Context) ([]LeaseStatus, error) {
+// Leases returns the leases that somebody has, by name. The value of each is the ID of the engine that has it.
+func (e *Engine) Leases(ctx context.Context) ([]Entry, error) {
 	b, err := e.leaseBucket(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all, _, err := b.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]LeaseStatus, 0, len(all))
-	for _, entry := range all {
-		out = append(out, LeaseStatus{Name: entry.Key, Owner: string(entry.Value), Renewed: entry.Time})
-	}
-	slices.SortFunc(out, func(a, b LeaseStatus) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Key, b.Key) })
+	return all, err
 }
 
 // Facts are what a client can see of the servers.

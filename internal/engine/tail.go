@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,7 +69,7 @@ func newestBlock(dir string) (string, error) {
 		if !isBlock {
 			continue
 		}
-		if n, err := strconv.Atoi(stem); err == nil && cmp.Less(newest, n) {
+		if n, err := strconv.Atoi(stem); err == nil && n > newest {
 			newest, name = n, filepath.Join(dir, entry.Name())
 		}
 	}
