@@ -175,10 +175,7 @@ func Open(ctx context.Context, o Options) (*Member, error) {
 	}
 	m.copies.Store(&Copies{})
 	var err error
-	if m.nodes, err = o.Engine.Bucket(ctx, engine.Nodes); err != nil {
-		return nil, err
-	}
-	if m.ends, err = o.Engine.Bucket(ctx, engine.StreamEnds); err != nil {
+	if m.nodes, m.ends, err = buckets(ctx, o.Engine); err != nil {
 		return nil, err
 	}
 	view, err := read(ctx, m.nodes, m.ends)
@@ -189,13 +186,16 @@ func Open(ctx context.Context, o Options) (*Member, error) {
 	return m, nil
 }
 
+func buckets(ctx context.Context, e *engine.Engine) (nodes, ends *engine.Bucket, err error) {
+	if nodes, err = e.Bucket(ctx, engine.Nodes); err == nil {
+		ends, err = e.Bucket(ctx, engine.StreamEnds)
+	}
+	return nodes, ends, err
+}
+
 // Read returns the view of one that is no node itself.
 func Read(ctx context.Context, e *engine.Engine) (*View, error) {
-	nodes, err := e.Bucket(ctx, engine.Nodes)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := e.Bucket(ctx, engine.StreamEnds)
+	nodes, ends, err := buckets(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +210,10 @@ func (m *Member) View() *View { return m.view.Load() }
 func (m *Member) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	wg.Go(func() { m.keepSpread(ctx) })
-	wg.Go(func() { m.keepWatch(ctx) })
+	if m.o.Engine.Mode() == engine.External { // an embedded engine has one of everything
+		wg.Go(func() { repeat(ctx, spreadEvery, func() { m.spread(ctx) }) })
+		wg.Go(func() { repeat(ctx, watchEvery, func() { m.watch(ctx) }) })
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -234,6 +236,20 @@ func (m *Member) Run(ctx context.Context) error {
 			case <-ctx.Done():
 			case <-time.After(every / 10):
 			}
+		}
+	}
+}
+
+// repeat calls do at once and then again and again, until ctx ends.
+func repeat(ctx context.Context, every time.Duration, do func()) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		do()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
 }
@@ -308,28 +324,21 @@ func (m *Member) least(ctx context.Context) (int64, bool) {
 
 // promise writes down that no event is received before a time.
 func (m *Member) promise(ctx context.Context, at int64) error {
-	for {
-		before, revision, err := m.promised(ctx)
-		if err != nil || before >= at {
-			return err
+	return m.ends.Change(ctx, promiseKey, func(before []byte) ([]byte, error) {
+		last, err := promised(before)
+		if err != nil || last >= at {
+			return nil, err
 		}
-		_, err = m.ends.Update(ctx, promiseKey, strconv.AppendInt(nil, at, 10), revision)
-		if !errors.Is(err, engine.ErrRevision) {
-			return err
-		}
-	}
+		return strconv.AppendInt(nil, at, 10), nil
+	})
 }
 
-// promised is the last promise, 0 if there is none, and its revision.
-func (m *Member) promised(ctx context.Context) (at int64, revision uint64, err error) {
-	entry, err := m.ends.Get(ctx, promiseKey)
-	if errors.Is(err, engine.ErrNotFound) {
-		return 0, 0, nil
+// promised reads the last promise, 0 if there is none.
+func promised(value []byte) (int64, error) {
+	if value == nil {
+		return 0, nil
 	}
-	if err == nil {
-		at, err = strconv.ParseInt(string(entry.Value), 10, 64)
-	}
-	return at, entry.Revision, err
+	return strconv.ParseInt(string(value), 10, 64)
 }
 
 // Drain says to the others that this node takes no more requests.
@@ -393,7 +402,11 @@ func (m *Member) exchange(ctx context.Context) (*View, error) {
 				return nil, err
 			}
 		}
-		at, _, err := m.promised(ctx)
+		last, err := m.ends.Get(ctx, promiseKey)
+		if err != nil && !errors.Is(err, engine.ErrNotFound) {
+			return nil, err
+		}
+		at, err := promised(last.Value)
 		if err != nil {
 			return nil, err
 		}

@@ -39,23 +39,6 @@ func (c *Copies) Changed() (n int) {
 // Copies is what this node last heard. It asks nobody.
 func (m *Member) Copies() *Copies { return m.copies.Load() }
 
-// keepWatch asks for the copies until ctx ends. An embedded engine has one of everything.
-func (m *Member) keepWatch(ctx context.Context) {
-	if m.o.Engine.Mode() != engine.External {
-		return
-	}
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	for {
-		m.watch(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
 // watch asks for the copies. While the engine does not answer, what was known counts.
 func (m *Member) watch(ctx context.Context) {
 	streams, err := m.o.Engine.Streams(ctx)

@@ -44,12 +44,14 @@ const (
 func OpenDamage(ctx context.Context, o DamageOptions) (*Damage, error) {
 	d := &Damage{o: o}
 	var err error
+	var files []string
 	if d.bucket, err = o.Engine.Bucket(ctx, engine.Settings); err == nil {
-		_, err = d.read(ctx)
+		files, _, err = readDamage(ctx, d.bucket)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the list of damaged files: %w", err)
 	}
+	d.files.Store(&files)
 	return d, nil
 }
 
@@ -58,26 +60,14 @@ func (d *Damage) Files() []string { return *d.files.Load() }
 
 // Run keeps the list until ctx ends.
 func (d *Damage) Run(ctx context.Context) error {
-	tick := time.NewTicker(damageEvery)
-	defer tick.Stop()
-	for n := 0; ; n++ {
+	n := 0
+	repeat(ctx, damageEvery, func() {
 		if err := d.look(ctx, n%int(damageAgain/damageEvery) == 0); err != nil && ctx.Err() == nil {
 			d.o.Log.Debug("the list of damaged files is not kept", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-func (d *Damage) read(ctx context.Context) (revision uint64, err error) {
-	files, revision, err := readDamage(ctx, d.bucket)
-	if err == nil {
-		d.files.Store(&files)
-	}
-	return revision, err
+		n++
+	})
+	return nil
 }
 
 func readDamage(ctx context.Context, b *engine.Bucket) (files []string, revision uint64, err error) {
@@ -105,22 +95,23 @@ func DamagedFiles(ctx context.Context, e *engine.Engine) ([]string, error) {
 // look adds what this process has found, and takes off what is whole again. Files in the list are tried if again is
 // set; one that is new is tried at once, for another node may just have taken it off.
 func (d *Damage) look(ctx context.Context, again bool) error {
-	revision, err := d.read(ctx)
+	before, revision, err := readDamage(ctx, d.bucket)
 	if err != nil {
 		return err
 	}
+	d.files.Store(&before)
 	var now []string
-	for _, f := range d.Files() {
+	for _, f := range before {
 		if !again || d.still(ctx, f, true) {
 			now = append(now, f)
 		}
 	}
 	for _, f := range d.o.Found() {
-		if len(now) < maxDamaged && !slices.Contains(d.Files(), f) && d.still(ctx, f, false) {
+		if len(now) < maxDamaged && !slices.Contains(before, f) && d.still(ctx, f, false) {
 			now = append(now, f)
 		}
 	}
-	if slices.Equal(now, d.Files()) {
+	if slices.Equal(now, before) {
 		return nil
 	}
 	text, err := json.Marshal(now)

@@ -8,23 +8,10 @@ import (
 // spreadEvery is the time between two looks at the leaders (arbitrary).
 const spreadEvery = 30 * time.Second
 
-// keepSpread lets the servers of the engine lead about as many partitions each. After restarts one server may lead all,
-// and its death would stop all events for an election. NATS leaves it at that.
-func (m *Member) keepSpread(ctx context.Context) {
-	tick := time.NewTicker(spreadEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			m.spread(ctx)
-		}
-	}
-}
-
-// spread moves the lead of one partition, if this node is the one that runs for longest, and if a move was due at the
-// last look, too: servers that are restarted one after the other should be done first.
+// spread lets the servers of the engine lead about as many partitions each. After restarts one server may lead all, and
+// its death would stop all events for an election. NATS leaves it at that. It moves the lead of one partition, if this
+// node is the one that runs for longest, and if a move was due at the last look, too: servers that are restarted one
+// after the other should be done first.
 func (m *Member) spread(ctx context.Context) {
 	if !m.eldest() {
 		m.uneven = false
