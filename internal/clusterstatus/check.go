@@ -60,8 +60,8 @@ func Check(ctx context.Context, e *engine.Engine, monitors []string) ([]Finding,
 	if facts.Cluster == "" {
 		f.add("cluster", false, "the server is alone: everything is on one disk")
 	} else {
-		f.add("cluster", len(facts.Servers) >= 3, "the cluster %s names %d servers to clients, needed are 3", facts.Cluster,
-			len(facts.Servers))
+		f.add("cluster", facts.Servers >= 3, "the cluster %s names %d servers to clients, needed are 3", facts.Cluster,
+			facts.Servers)
 	}
 	f.monitors(ctx, monitors)
 	f.unknown("not seen", "whether the disks keep what they report as written, whether servers share a disk or machine, "+

@@ -108,13 +108,10 @@ func (e *Engine) correctBucket(ctx context.Context, k Kind, kv jetstream.KeyValu
 // Get returns the value of a key, or ErrNotFound. The leader answers: a replica that lags has an older value, or none.
 func (b *Bucket) Get(ctx context.Context, key string) (Entry, error) {
 	last, deleted, err := b.last(ctx, key)
-	if err == nil && deleted {
-		err = ErrNotFound
+	if deleted {
+		return Entry{}, ErrNotFound
 	}
-	if err != nil {
-		return Entry{}, err
-	}
-	return last, nil
+	return last, err
 }
 
 // last returns the newest entry of a key, also the one that its deletion left.
@@ -125,9 +122,9 @@ func (b *Bucket) last(ctx context.Context, key string) (_ Entry, deleted bool, _
 	}
 	e, deleted := b.entry(&m)
 	if e.Key != key { // it was a pattern
-		err = ErrNotFound
+		return Entry{}, false, ErrNotFound
 	}
-	return e, deleted, err
+	return e, deleted, nil
 }
 
 // prefix is what the subjects of the bucket begin with; the key follows.
@@ -153,12 +150,10 @@ func (b *Bucket) Create(ctx context.Context, key string, value []byte) (uint64, 
 	}
 	last, deleted, err := b.last(ctx, key)
 	switch {
-	case errors.Is(err, ErrNotFound): // another one is on its way, or has just run out
+	case errors.Is(err, ErrNotFound), err == nil && !deleted: // not found: it is on its way, or has just run out
 		return 0, ErrExists
 	case err != nil:
 		return 0, err
-	case !deleted:
-		return 0, ErrExists
 	}
 	revision, err = b.Update(ctx, key, value, last.Revision)
 	if errors.Is(err, ErrRevision) {

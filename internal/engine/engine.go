@@ -89,12 +89,13 @@ type Engine struct {
 	restarts atomic.Uint64
 	verified atomic.Bool // a server has asked for the certificate of this process: such a one lets nobody in without
 
-	mu      sync.Mutex // guards what follows
-	srv     *server.Server
+	srv    atomic.Pointer[server.Server] // the embedded one; nil while it is stopped
+	closed atomic.Bool
+
+	mu      sync.Mutex    // guards what follows
 	changed chan struct{} // closed when the connection comes back
 	unwell  chan struct{} // closed when Health may have become an error
-	closed  bool
-	readers []*nats.Conn // connections beside nc
+	readers []*nats.Conn  // connections beside nc
 
 	rejected sync.Map // connections whose credentials the server rejects
 
@@ -413,20 +414,16 @@ func (e *Engine) notify(ch *chan struct{}) {
 func (e *Engine) Close() error {
 	e.restartMu.Lock()
 	defer e.restartMu.Unlock()
-	e.mu.Lock()
-	if e.closed {
-		e.mu.Unlock()
+	if e.closed.Swap(true) {
 		return nil
 	}
-	e.closed = true
-	e.mu.Unlock()
 	if e.nc != nil {
 		e.nc.Close()
 	}
 	if e.lock == nil {
 		return nil
 	}
-	err := cmp.Or(e.stopServer(stopWait), os.RemoveAll(filepath.Join(e.o.Dir, addressName)), e.lock.Close())
+	err := cmp.Or(e.stopServer(), os.RemoveAll(filepath.Join(e.o.Dir, addressName)), e.lock.Close())
 	if err != nil {
 		return fmt.Errorf("close engine: %w", err)
 	}
@@ -437,13 +434,10 @@ func (e *Engine) Close() error {
 type inProcess struct{ e *Engine }
 
 func (p inProcess) InProcessConn() (net.Conn, error) {
-	p.e.mu.Lock()
-	srv := p.e.srv
-	p.e.mu.Unlock()
-	if srv == nil {
-		return nil, errors.New("the engine is stopped")
+	if srv := p.e.srv.Load(); srv != nil {
+		return srv.InProcessConn()
 	}
-	return srv.InProcessConn()
+	return nil, errors.New("the engine is stopped")
 }
 
 // Stats are the engine's numbers.

@@ -127,7 +127,7 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	closed, err := e.srv.Connz(&server.ConnzOptions{State: server.ConnClosed})
+	closed, err := e.srv.Load().Connz(&server.ConnzOptions{State: server.ConnClosed})
 	if err != nil {
 		t.Fatal(err)
 	}

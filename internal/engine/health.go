@@ -20,9 +20,7 @@ func (e *Engine) Health() error {
 		return *f
 	}
 	if e.mode == Embedded {
-		e.mu.Lock()
-		srv := e.srv
-		e.mu.Unlock()
+		srv := e.srv.Load()
 		if srv == nil {
 			return errors.New("the engine is stopped")
 		}
@@ -165,10 +163,8 @@ func (e *Engine) broken() bool {
 	if e.fault.Load() != nil {
 		return true
 	}
-	e.mu.Lock()
-	srv, closed := e.srv, e.closed
-	e.mu.Unlock()
-	if closed {
+	srv := e.srv.Load()
+	if e.closed.Load() { // which comes before the end of the server
 		return false
 	}
 	if srv == nil || !srv.JetStreamEnabled() {

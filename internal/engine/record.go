@@ -100,20 +100,12 @@ func AgeText(d time.Duration) string {
 // fill takes over what the record does not say yet, and reports whether there was something.
 func (r *Record) fill(want *Record) bool {
 	before := *r
+	r.Stream = cmp.Or(r.Stream, want.Stream)
 	// Where only the identity of the tables is known, what has other tables does not say where they are.
-	place := &want.Lake
-	if r.LakeID != "" && r.LakeID != want.LakeID {
-		place = &r.Lake
+	if r.LakeID == "" || r.LakeID == want.LakeID {
+		r.Lake = cmp.Or(r.Lake, want.Lake)
 	}
-	for _, f := range []struct{ is, want *string }{
-		{&r.Stream, &want.Stream},
-		{&r.Lake, place},
-		{&r.LakeID, &want.LakeID},
-	} {
-		if *f.is == "" {
-			*f.is = *f.want
-		}
-	}
+	r.LakeID = cmp.Or(r.LakeID, want.LakeID)
 	r.TableRetention = cmp.Or(r.TableRetention, want.TableRetention, DefaultTableRetention)
 	r.SnapshotRetention = cmp.Or(r.SnapshotRetention, want.SnapshotRetention, DefaultSnapshotRetention)
 	return *r != before
@@ -129,37 +121,30 @@ func (e *Engine) Agree(ctx context.Context, want Record) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	for {
-		r, revision, err := readRecord(ctx, b)
-		switch {
-		case errors.Is(err, ErrNotFound):
-			if m, err := readMembership(e.o.Dir); err != nil || m.Cluster != "" {
-				return Record{}, errors.Join(err,
-					fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and the servers at --nats hold no "+
-						"cluster: they are other servers, or have lost their disks", e.o.Dir, m.Cluster))
-			}
-			if r, err = e.firstRecord(ctx, want); err != nil {
-				return Record{}, err
-			}
-			err = writeRecord(ctx, b, r, 0)
-		case err != nil:
-			return Record{}, err
-		default:
-			if err := r.differences(&want); err != nil {
-				return r, err
-			}
-			if r.fill(&want) {
-				err = writeRecord(ctx, b, r, revision)
-			}
-		}
-		if errors.Is(err, ErrExists) || errors.Is(err, ErrRevision) { // another node was first: hold it against what is there
-			continue
+	var r Record
+	var writes bool
+	err = b.Change(ctx, recordKey, func(before []byte) (_ []byte, err error) {
+		writes = false
+		if before == nil {
+			r, err = e.firstRecord(ctx, want)
+		} else if r, err = decodeRecord(before); err == nil {
+			err = r.differences(&want)
 		}
 		if err != nil {
-			return Record{}, fmt.Errorf("write the cluster's configuration: %w", err)
+			return nil, err
 		}
+		if writes = r.fill(&want) || before == nil; !writes {
+			return nil, nil
+		}
+		return json.Marshal(r)
+	})
+	switch {
+	case err == nil:
 		return r, e.adopt(&r)
+	case writes:
+		err = fmt.Errorf("write the cluster's configuration: %w", err)
 	}
+	return Record{}, err
 }
 
 // adopt makes the record the one that this engine goes by.
@@ -173,6 +158,11 @@ func (e *Engine) adopt(r *Record) error {
 
 // firstRecord is the record of a cluster that has none: what the node wants. A command may have made the stream before.
 func (e *Engine) firstRecord(ctx context.Context, want Record) (Record, error) {
+	if m, err := readMembership(e.o.Dir); err != nil || m.Cluster != "" {
+		return Record{}, errors.Join(err,
+			fmt.Errorf("the data directory %s belongs to a node of the cluster %s, and the servers at --nats hold no "+
+				"cluster: they are other servers, or have lost their disks", e.o.Dir, m.Cluster))
+	}
 	there, err := e.findPartitions(ctx)
 	if err != nil {
 		return Record{}, err
@@ -187,7 +177,6 @@ func (e *Engine) firstRecord(ctx context.Context, want Record) (Record, error) {
 	r.StreamRetention = cmp.Or(r.StreamRetention, frameAge)
 	r.MaxStream = cmp.Or(r.MaxStream, -1)
 	r.MaxKeys = cmp.Or(r.MaxKeys, DefaultMaxKeys)
-	r.fill(&want)
 	if len(there) > 0 {
 		err = e.agrees(&there[0], r.limits())
 	}
@@ -203,17 +192,11 @@ func (e *Engine) Record(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, translate(err)
 	}
-	r, _, err := readRecord(ctx, e.bucket(kv))
-	return r, err
-}
-
-func readRecord(ctx context.Context, b *Bucket) (Record, uint64, error) {
-	found, err := b.Get(ctx, recordKey)
+	found, err := e.bucket(kv).Get(ctx, recordKey)
 	if err != nil {
-		return Record{}, 0, err
+		return Record{}, err
 	}
-	r, err := decodeRecord(found.Value)
-	return r, found.Revision, err
+	return decodeRecord(found.Value)
 }
 
 func decodeRecord(b []byte) (Record, error) {
@@ -229,16 +212,6 @@ func decodeRecord(b []byte) (Record, error) {
 		return Record{}, errors.New("the cluster's configuration in the engine cannot be read")
 	}
 	return r.Record, nil
-}
-
-// writeRecord creates the record, or replaces the one with a revision.
-func writeRecord(ctx context.Context, b *Bucket, r Record, revision uint64) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = b.Set(ctx, recordKey, data, revision)
-	return err
 }
 
 // Change changes the record, then every stream and bucket. A change that was interrupted in between is completed by the

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -50,7 +51,11 @@ func (e *Engine) Restore(ctx context.Context, fill func(context.Context, *Record
 			return err
 		}
 		r.MaxKeys = cmp.Or(r.MaxKeys, DefaultMaxKeys)
-		return writeRecord(ctx, b, r, revision)
+		data, err := json.Marshal(r)
+		if err == nil {
+			_, err = b.Update(ctx, recordKey, data, revision)
+		}
+		return err
 	})
 	if errors.Is(err, ErrLeaseLost) {
 		err = fmt.Errorf("another restore into these NATS servers runs, or was killed within the last %v: %w", leaseAge, err)

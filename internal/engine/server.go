@@ -61,9 +61,7 @@ func (e *Engine) startServer() error {
 			return fmt.Errorf("start engine: %w", err)
 		}
 	}
-	e.mu.Lock()
-	e.srv = srv
-	e.mu.Unlock()
+	e.srv.Store(srv)
 	return nil
 }
 
@@ -95,11 +93,8 @@ func (e *Engine) serverOptions() (*server.Options, error) {
 }
 
 // stopServer stops the embedded server, if one runs, and waits for it.
-func (e *Engine) stopServer(wait time.Duration) error {
-	e.mu.Lock()
-	srv := e.srv
-	e.srv = nil
-	e.mu.Unlock()
+func (e *Engine) stopServer() error {
+	srv := e.srv.Swap(nil)
 	if srv == nil {
 		return nil
 	}
@@ -112,8 +107,8 @@ func (e *Engine) stopServer(wait time.Duration) error {
 	select {
 	case <-stopped:
 		return nil
-	case <-time.After(wait):
-		return fmt.Errorf("%w within %s", errStuck, wait)
+	case <-time.After(stopWait):
+		return fmt.Errorf("%w within %s", errStuck, stopWait)
 	}
 }
 
@@ -131,13 +126,10 @@ func (e *Engine) Restart(ctx context.Context) error {
 	}
 	e.restartMu.Lock()
 	defer e.restartMu.Unlock()
-	e.mu.Lock()
-	closed := e.closed
-	e.mu.Unlock()
-	if closed {
+	if e.closed.Load() {
 		return errors.New("restart engine: closed")
 	}
-	if err := e.stopServer(stopWait); err != nil {
+	if err := e.stopServer(); err != nil {
 		return fmt.Errorf("restart engine: %w", err)
 	}
 	if err := rewriteTails(e.storeDir()); err != nil {

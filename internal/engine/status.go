@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -161,12 +160,12 @@ func (e *Engine) Leases(ctx context.Context) ([]Entry, error) {
 
 // Facts are what a client can see of the servers.
 type Facts struct {
-	Version    string   // of the server that this process is connected to
-	Cluster    string   // its name; empty for a server of its own
-	Servers    []string // addresses of the servers it names, this process's own among them
-	MaxPayload int64    // bytes of the largest message
-	Used       int64    // bytes that the account has stored
-	Limit      int64    // bytes that it may store; 0 is no limit, or one that only the servers know
+	Version    string // of the server that this process is connected to
+	Cluster    string // its name; empty for a server of its own
+	Servers    int    // how many it names, those that this process was told of among them
+	MaxPayload int64  // bytes of the largest message
+	Used       int64  // bytes that the account has stored
+	Limit      int64  // bytes that it may store; 0 is no limit, or one that only the servers know
 }
 
 // LeastPayload is what max_payload of the servers must be at least, for the largest request in its frame; the embedded
@@ -180,20 +179,7 @@ func (e *Engine) Facts(ctx context.Context) (Facts, error) {
 		return Facts{}, err
 	}
 	return Facts{
-		Version: e.nc.ConnectedServerVersion(), Cluster: e.nc.ConnectedClusterName(), Servers: redacted(e.nc.Servers()),
+		Version: e.nc.ConnectedServerVersion(), Cluster: e.nc.ConnectedClusterName(), Servers: len(e.nc.Servers()),
 		MaxPayload: e.nc.MaxPayload(), Used: used, Limit: limit,
 	}, nil
-}
-
-// redacted are addresses without the passwords that may be in them.
-func redacted(addresses []string) []string {
-	out := make([]string, len(addresses))
-	for i, a := range addresses {
-		if at := strings.LastIndex(a, "@"); at >= 0 {
-			a = "nats://" + a[at+1:]
-		}
-		out[i] = a
-	}
-	slices.Sort(out)
-	return out
 }
