@@ -94,7 +94,6 @@ func (s *Stream) appendGroup(ctx context.Context, record []byte, name *key) (Pos
 	select {
 	case <-g.done:
 	case <-ctx.Done():
-		s.n.abandoned.Add(1)
 		return Position{}, ctx.Err()
 	}
 	if g.err != nil {

@@ -100,8 +100,8 @@ func openCluster(t testing.TB, o engine.Options) *engine.Engine {
 		return true
 	})
 	t.Cleanup(func() { e.Close() })
-	if !e.Stats().Connected {
-		t.Fatal("not connected")
+	if err := e.Health(); err != nil {
+		t.Fatal(err)
 	}
 	return e
 }

@@ -71,7 +71,6 @@ func (w *writer) publish(ctx context.Context, what string, key string, frame []b
 	case errors.Is(err, ErrExists), errors.Is(err, ErrFull), errors.Is(err, errStep):
 		return 0, err
 	case ctx.Err() != nil && context.Cause(ctx) != ErrTimeout:
-		w.s.n.abandoned.Add(1)
 		return 0, ctx.Err()
 	case ctx.Err() != nil && w.acks.alive(w.s.o.Now(), w.s.o.AckTimeout):
 		return 0, ErrTimeout // the disk is slow; the engine goes on
@@ -123,9 +122,6 @@ var errStep = fmt.Errorf("%w: stopped at a step", ErrTimeout)
 
 // at tells Options.Step where an append is.
 func (s *Stream) at(what, step string) error {
-	if s.o.Step == nil {
-		return nil
-	}
 	if err := s.o.Step(what + "." + step); err != nil {
 		return fmt.Errorf("%w: %w", errStep, err)
 	}

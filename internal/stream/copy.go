@@ -99,6 +99,9 @@ func Restore(ctx context.Context, e *engine.Engine, o RestoreOptions) error {
 		return fmt.Errorf("restore the stream: %w", err)
 	}
 	defer parts.Close()
+	if o.Step == nil {
+		o.Step = noStep
+	}
 	r := restorer{o: &o, parts: parts, waiting: make([][]string, parts.Keyed)}
 	if err := r.all(ctx, r.frames); err != nil || e.Mode() != engine.External {
 		return err
@@ -164,7 +167,7 @@ func (r *restorer) partition(ctx context.Context, p uint8, about engine.Partitio
 
 // frames stores frames under their numbers.
 func (r *restorer) frames(ctx context.Context, p uint8, after uint64, run [][]byte) error {
-	if err := r.step("frames"); err != nil {
+	if err := r.o.Step("restore.frames"); err != nil {
 		return err
 	}
 	return r.parts.List[p].StoreRun(ctx, after, run)
@@ -196,7 +199,7 @@ func (r *restorer) flush(ctx context.Context, home int) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	if err := r.step("keys"); err != nil {
+	if err := r.o.Step("restore.keys"); err != nil {
 		return err
 	}
 	if err := r.parts.List[home].StoreKeys(ctx, keys, AppendFrame(nil)); err != nil {
@@ -204,13 +207,6 @@ func (r *restorer) flush(ctx context.Context, home int) error {
 	}
 	r.waiting[home] = keys[:0]
 	return nil
-}
-
-func (r *restorer) step(name string) error {
-	if r.o.Step == nil {
-		return nil
-	}
-	return r.o.Step("restore." + name)
 }
 
 // restoring reads a copy.

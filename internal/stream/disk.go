@@ -65,8 +65,10 @@ func (d *disk) reserve(size int64) int64 {
 	return Headroom(size) + d.margin()
 }
 
-// fits says whether the account of an external engine is large enough: events get at least as much as the reserve.
-func (d *disk) fits() error {
+// Fits returns nil if the account of an external engine is large enough for the stream, and else how large it must be:
+// events get at least as much as the reserve.
+func (s *Stream) Fits() error {
+	d := &s.disk
 	if !d.remote {
 		return nil
 	}

@@ -55,8 +55,7 @@ const notSent = math.MaxUint64
 var frames = sync.Pool{New: func() any { b := make([]byte, 0, 64<<10); return &b }}
 
 func (w *writer) newGroup() *group {
-	buf := frames.Get().(*[]byte)
-	g := &group{buf: beginFrame(*buf), born: w.s.o.Now(), done: make(chan struct{})}
+	g := &group{buf: beginFrame(*frames.Get().(*[]byte)), born: w.s.o.Now(), done: make(chan struct{})}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	g.timer = time.AfterFunc(w.s.o.AckTimeout, func() { w.expire(g) })
 	return g
@@ -113,7 +112,12 @@ func (w *writer) expire(g *group) {
 // release takes back what a group holds, once nobody writes from it any more.
 func (w *writer) release(g *group) {
 	w.s.queued.Add(-g.size)
-	if buf := g.buf[:0]; cap(buf) <= maxPooled {
+	reuse(g.buf)
+}
+
+// reuse gives the buffer of a frame back that nobody needs any more.
+func reuse(buf []byte) {
+	if buf = buf[:0]; cap(buf) <= maxPooled {
 		frames.Put(&buf)
 	}
 }

@@ -160,7 +160,7 @@ func (s *Stream) revive(ctx context.Context, which []*writer, found func()) (err
 		wg.Go(func() {
 			err := w.fill(ctx)
 			if err == nil {
-				err = w.probe(ctx)
+				_, err = w.write(ctx, AppendFrame(nil)) // the probe
 			}
 			if errs[i] = err; err != nil {
 				w.down.Store(&err)

@@ -20,25 +20,17 @@ import (
 type keyIndex struct {
 	s       *Stream
 	table   keyTable
-	journal keyJournal // without a directory in a process that does not write
+	journal keyJournal
 
-	mu   sync.Mutex
-	open map[key]keyState
+	mu sync.Mutex
+	// keys whose record was appended and is not in the table yet, and whether it may be stored or not: settle finds out
+	open map[key]bool
 
 	loading sync.Mutex
 	loaded  atomic.Bool
 	flushed time.Time // when the journal was last written; only watch touches it
 	swept   time.Time // when memory was last given back; only watch touches it
 }
-
-// keyState is what is known of a key that the table does not have yet. A key has no state before its record is
-// appended, and none again once it is known whether it is stored.
-type keyState uint8
-
-const (
-	keySending keyState = iota + 1 // its record is on its way
-	keyUnknown                     // its record may or may not be stored: settle finds out
-)
 
 const (
 	// flushEvery is how often the journal is written: a start after a crash reads the frames of so much time (arbitrary).
@@ -56,11 +48,8 @@ const (
 const defaultMaxKeys = 32 << 20
 
 func newKeyIndex(s *Stream) *keyIndex {
-	k := &keyIndex{s: s, open: map[key]keyState{}, journal: keyJournal{stream: s.parts.ID}}
-	k.table.most = s.o.MaxKeys
-	if s.e.Mode() == engine.Embedded {
-		k.journal.dir = filepath.Join(s.e.Dir(), "keys")
-	}
+	k := &keyIndex{s: s, open: map[key]bool{}}
+	k.table.most, k.journal.dir, k.journal.stream = s.o.MaxKeys, filepath.Join(s.e.Dir(), "keys"), s.parts.ID
 	return k
 }
 
@@ -85,7 +74,9 @@ func (k *keyIndex) read(ctx context.Context, name *key) ([]byte, Position, error
 	if err := k.load(ctx); err != nil {
 		return nil, Position{}, err
 	}
-	unknown := k.state(name) == keyUnknown
+	k.mu.Lock()
+	unknown := k.open[*name]
+	k.mu.Unlock()
 	record, at, err := k.find(ctx, name)
 	if unknown && errors.Is(err, ErrNotFound) {
 		err = ErrTimeout
@@ -95,9 +86,6 @@ func (k *keyIndex) read(ctx context.Context, name *key) ([]byte, Position, error
 
 // reserve gives a key out that no record has.
 func (k *keyIndex) reserve(ctx context.Context, name *key) error {
-	if k.journal.dir == "" {
-		return fmt.Errorf("%w: another process writes", ErrUnavailable)
-	}
 	if err := k.claim(name); err != nil {
 		return err
 	}
@@ -121,10 +109,10 @@ func (k *keyIndex) reserve(ctx context.Context, name *key) error {
 func (k *keyIndex) claim(name *key) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.open[*name] != 0 {
+	if _, taken := k.open[*name]; taken {
 		return ErrExists
 	}
-	k.open[*name] = keySending
+	k.open[*name] = false
 	return nil
 }
 
@@ -146,16 +134,8 @@ func (k *keyIndex) stored(partition uint8, seq uint64, keys []slotKey) {
 		} else {
 			k.table.load(keys[i].key[0], keys[i].key.sum(), at.pack())
 		}
-		if k.journal.dir != "" {
-			k.journal.add(&keys[i].key, at)
-		}
+		k.journal.add(&keys[i].key, at)
 	}
-}
-
-func (k *keyIndex) state(name *key) keyState {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.open[*name]
 }
 
 // answered notes what became of a group with keys, before its callers have their answer.
@@ -173,7 +153,7 @@ func (w *writer) answered(g *group, seq uint64, err error) {
 	default:
 		k.mu.Lock()
 		for i := range g.keys {
-			k.open[g.keys[i].key] = keyUnknown
+			k.open[g.keys[i].key] = true
 		}
 		k.mu.Unlock()
 		low := g.low
@@ -267,16 +247,17 @@ func (k *keyIndex) readFrames(ctx context.Context, partition uint8, from, to uin
 	return err
 }
 
-// load fills the index, once: from the journal, and from the frames behind it.
+// load fills the index, once: from the journal, and from the frames behind it. Only the process that runs the engine
+// has an index, and so takes records.
 func (k *keyIndex) load(ctx context.Context) error {
 	s := k.s
-	if k.loaded.Load() {
-		return nil
-	}
 	k.loading.Lock()
 	defer k.loading.Unlock()
-	if k.loaded.Load() {
+	switch {
+	case k.loaded.Load():
 		return nil
+	case s.e.Mode() != engine.Embedded:
+		return fmt.Errorf("%w: another process writes", ErrUnavailable)
 	}
 	start := s.o.Now()
 	k.journal.entries = nil
@@ -297,10 +278,10 @@ func (k *keyIndex) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if behind > 0 && k.table.full() && k.journal.dir != "" {
+	if behind > 0 && k.table.full() {
 		// Keys of these frames may have been left out, and are the newest. With the journal the oldest are.
 		if err := k.journal.close(ends); err != nil {
-			s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
+			k.notWritten(err)
 		} else if _, err = k.loadJournal(len(s.writers)); err != nil {
 			return err
 		}
@@ -320,9 +301,6 @@ func (k *keyIndex) load(ctx context.Context) error {
 // loadJournal fills the table from the journal, and says up to where the journal has every key.
 func (k *keyIndex) loadJournal(partitions int) ([]uint64, error) {
 	k.table.clear()
-	if k.journal.dir == "" {
-		return make([]uint64, partitions), nil
-	}
 	ends, err := k.journal.load(&k.table, partitions)
 	if err != nil {
 		return nil, fmt.Errorf("read the journal of idempotency keys: %w", err)
@@ -352,15 +330,13 @@ func (k *keyIndex) loadFrames(ctx context.Context, ends, last []uint64) (behind 
 // tend writes the journal and gives memory back, when it is time.
 func (k *keyIndex) tend(ctx context.Context) {
 	s := k.s
-	if !k.loaded.Load() || k.journal.dir == "" {
+	if !k.loaded.Load() {
 		return
 	}
 	now := s.o.Now()
 	if d := now.Sub(k.flushed); d >= flushEvery || d < 0 {
 		k.flushed = now
-		if err := k.journal.flush(k.ends()); err != nil {
-			s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
-		}
+		k.notWritten(k.journal.flush(k.ends()))
 	}
 	every := sweepEvery
 	if k.table.full() || !k.table.complete() {
@@ -376,10 +352,14 @@ func (k *keyIndex) tend(ctx context.Context) {
 
 // close writes the journal for the last time.
 func (k *keyIndex) close() {
-	if !k.loaded.Load() || k.journal.dir == "" {
-		return
+	if k.loaded.Load() {
+		k.notWritten(k.journal.close(k.ends()))
 	}
-	if err := k.journal.close(k.ends()); err != nil {
+}
+
+// notWritten logs an error of the journal, if it is one.
+func (k *keyIndex) notWritten(err error) {
+	if err != nil {
 		k.s.o.Log.Warn("journal of idempotency keys not written: the next start takes longer", "error", err)
 	}
 }

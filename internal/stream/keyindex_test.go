@@ -321,11 +321,12 @@ func TestKeysOfBeforeARestartCount(t *testing.T) {
 	}
 }
 
-// A process that only reads beside the server finds keys and stores none.
-func TestAttachedProcessReadsKeys(t *testing.T) {
+// A process beside the server writes nothing, and does not say what it cannot know.
+func TestAttachedProcessWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := runStream(t, openOptions(t, engine.Options{Dir: dir, Listen: true}), Options{})
-	if _, err := s.AppendKeyed(t.Context(), "key", []byte("record")); err != nil {
+	at, err := s.AppendKeyed(t.Context(), "key", []byte("record"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	other := openEngine(t, dir)
@@ -333,10 +334,16 @@ func TestAttachedProcessReadsKeys(t *testing.T) {
 		t.Fatalf("got mode %v, want attached", other.Mode())
 	}
 	reader := runStream(t, other, Options{})
-	if rec, _, err := reader.ReadKeyed(t.Context(), "key"); err != nil || string(rec) != "record" {
+	if rec, err := reader.Read(t.Context(), at); err != nil || string(rec) != "record" {
 		t.Errorf("got %q, %v", rec, err)
 	}
+	if _, _, err := reader.ReadKeyed(t.Context(), "key"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("read by key: got %v, want ErrUnavailable", err)
+	}
 	if _, err := reader.AppendKeyed(t.Context(), "other", []byte("record")); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("got %v, want ErrUnavailable", err)
+		t.Errorf("with a key: got %v, want ErrUnavailable", err)
+	}
+	if _, err := reader.Append(t.Context(), []byte("record")); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without a key: got %v, want ErrUnavailable", err)
 	}
 }

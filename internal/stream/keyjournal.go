@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"sluice/internal/durable"
@@ -206,17 +205,9 @@ func allBelow(ends, first []uint64) bool {
 // the table should hold, the oldest are left out: they age out first. A journal of another stream, or one with a gap,
 // counts as empty.
 func (j *keyJournal) load(t *keyTable, partitions int) ([]uint64, error) {
-	numbers, err := j.list()
+	numbers, size, err := j.list()
 	if err != nil {
 		return nil, err
-	}
-	var size int64
-	for _, n := range numbers {
-		info, err := os.Stat(j.path(n))
-		if err != nil {
-			return nil, err
-		}
-		size += info.Size()
 	}
 	keys, over := int(size/journalEntry), 0
 	if t.most > 0 && keys > t.most {
@@ -266,26 +257,25 @@ func (j *keyJournal) scan(numbers []uint64, partitions int, each eachKey) (bool,
 	return true, nil
 }
 
-// list returns the numbers of the files, in order.
-func (j *keyJournal) list() ([]uint64, error) {
+// list returns the numbers of the files, in order, and how large they are together.
+func (j *keyJournal) list() (numbers []uint64, size int64, err error) {
 	entries, err := os.ReadDir(j.dir)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, 0, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	var numbers []uint64
 	for _, e := range entries {
 		var n uint64
-		if name, ok := strings.CutSuffix(e.Name(), journalExt); ok {
-			if _, err := fmt.Sscanf(name, "%d", &n); err == nil && filepath.Base(j.path(n)) == e.Name() {
-				numbers = append(numbers, n)
-			}
+		if _, err := fmt.Sscanf(e.Name(), "%d", &n); err != nil || filepath.Base(j.path(n)) != e.Name() {
+			continue
 		}
+		info, err := e.Info()
+		if err != nil {
+			return nil, 0, err
+		}
+		numbers, size = append(numbers, n), size+info.Size()
 	}
 	slices.Sort(numbers)
-	return numbers, nil
+	return numbers, size, err
 }
 
 // drop deletes a journal that cannot be used.

@@ -122,17 +122,13 @@ func (p *keyPartition) publish(ctx context.Context, name *key, record []byte) (P
 	}
 	defer p.leave()
 
-	buf := frames.Get().(*[]byte)
-	frame := appendRecord(beginFrame(*buf), record)
+	frame := appendRecord(beginFrame(*frames.Get().(*[]byte)), record)
 	sealFrame(frame, 1)
 	start := s.o.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, s.o.AckTimeout, ErrTimeout)
 	defer cancel()
 	seq, err := w.publish(ctx, "keyed", name.text(), frame)
-	if cap(frame) <= maxPooled {
-		*buf = frame[:0]
-		frames.Put(buf)
-	}
+	reuse(frame)
 	switch {
 	case err == nil:
 		p.keys.Add(1)
@@ -186,25 +182,19 @@ func (p *keyPartition) enter(ctx context.Context) error {
 			return ErrOverloaded
 		}
 	}
-	err := p.join()
-	if err != nil {
-		<-p.places
-	}
-	return err
-}
-
-func (p *keyPartition) join() error {
-	if p.w.acks.crowded(p.w.s.o.AckTimeout) {
-		p.w.s.n.reject(ErrOverloaded)
-		return ErrOverloaded
-	}
+	err := ErrClosed
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	if p.w.closed {
-		return ErrClosed
+	switch {
+	case p.w.acks.crowded(p.w.s.o.AckTimeout):
+		p.w.s.n.reject(ErrOverloaded)
+		err = ErrOverloaded
+	case !p.w.closed:
+		p.calls.Add(1)
+		return nil
 	}
-	p.calls.Add(1)
-	return nil
+	<-p.places
+	return err
 }
 
 func (p *keyPartition) leave() {

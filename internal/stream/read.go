@@ -67,7 +67,6 @@ func (s *Stream) confirmAbsent(ctx context.Context, at Position) error {
 	if err != nil {
 		return err
 	}
-	w.raise(seq)
 	if seq > at.Seq {
 		return fmt.Errorf("%w: the answer came from a server that lags", ErrUnavailable)
 	}

@@ -58,12 +58,6 @@ type Status struct {
 	Err   error // why no record is taken; nil exactly in Writing
 }
 
-var (
-	errStarting = fmt.Errorf("%w: starting", ErrUnavailable)
-	errUnwell   = errors.New("the engine or the connection to it was lost")
-	errNoSpace  = errors.New("there was no space")
-)
-
 // move changes the phase. It does nothing, and returns false, for a move that does not exist; and with a status that
 // was read before, if that is no longer the newest: a fault that came while a probe ran must stand.
 func (s *Stream) move(since *Status, to Phase, cause error) bool {
@@ -158,7 +152,7 @@ func (s *Stream) watch(ctx context.Context) {
 		case <-changed:
 		}
 		if closed(unwell) { // it may be well again by now, but what was on its way is lost
-			s.move(nil, Probing, errUnwell)
+			s.move(nil, Probing, errors.New("the engine or the connection to it was lost"))
 		}
 		if closed(changed) {
 			for _, w := range s.writers {
@@ -220,7 +214,7 @@ func (s *Stream) checkDisk() {
 			s.o.Log.Error("stream cannot see the disk", "error", err)
 		}
 	case phase == NoSpace:
-		s.move(nil, Probing, errNoSpace)
+		s.move(nil, Probing, errors.New("there was no space"))
 	}
 }
 
@@ -353,20 +347,15 @@ func (w *writer) writeAllLost(ctx context.Context, last, n uint64) (uint64, erro
 	return seq, translate(err)
 }
 
-// probe writes an empty frame.
-func (w *writer) probe(ctx context.Context) error {
-	seq, err := w.write(ctx, AppendFrame(nil))
-	if err == nil {
-		w.raise(seq)
-	}
-	return err
-}
-
 // write stores a frame of our own making.
 func (w *writer) write(ctx context.Context, frame []byte) (uint64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.s.o.AckTimeout, ErrTimeout)
 	defer cancel()
-	return w.send(ctx, "probe", "", frame)
+	seq, err := w.send(ctx, "probe", "", frame)
+	if err == nil {
+		w.raise(seq)
+	}
+	return seq, err
 }
 
 // High is the highest sequence number of a partition that is known to have been given out.

@@ -12,7 +12,6 @@ import (
 type Stats struct {
 	Frames, Records, Bytes uint64            // acknowledged
 	Failed                 uint64            // records whose append ended in an error after it was taken
-	Abandoned              uint64            // records whose caller did not wait for the answer
 	RejectedOverload       uint64            // records rejected because too much was waiting
 	RejectedSpace          uint64            // records rejected because the disk is nearly full
 	RejectedDown           uint64            // records rejected because the engine takes no writes
@@ -23,16 +22,15 @@ type Stats struct {
 	Queued                 int64 // bytes waiting or on their way now
 	// bytes at the last look; those of the account of an external engine, 0 if it has no limit
 	DiskFree int64
-	DiskSize int64    // in all; 0 if that is unknown
-	Account  bool     // they are of an account
-	High     []uint64 // by partition, the highest sequence number seen
-	Phase    Phase    // whether records are taken, and why not
-	Ready    bool     // a record would be taken now
+	DiskSize int64 // in all; 0 if that is unknown
+	Account  bool  // they are of an account
+	Phase    Phase // whether records are taken, and why not
+	Ready    bool  // a record would be taken now
 }
 
 type counters struct {
-	frames, records, bytes, failed, abandoned, overload, space, down, revived, lost atomic.Uint64
-	latency                                                                         histogram.Histogram
+	frames, records, bytes, failed, overload, space, down, revived, lost atomic.Uint64
+	latency                                                              histogram.Histogram
 }
 
 func (c *counters) committed(records, size int, took time.Duration) {
@@ -55,17 +53,12 @@ func (c *counters) reject(err error) {
 
 // Stats returns the numbers of now.
 func (s *Stream) Stats() Stats {
-	st := Stats{
+	return Stats{
 		Frames: s.n.frames.Load(), Records: s.n.records.Load(), Bytes: s.n.bytes.Load(),
-		Failed: s.n.failed.Load(), Abandoned: s.n.abandoned.Load(),
-		RejectedOverload: s.n.overload.Load(), RejectedSpace: s.n.space.Load(), RejectedDown: s.n.down.Load(),
-		Revived: s.n.revived.Load(), Lost: s.n.lost.Load(),
+		Failed: s.n.failed.Load(), RejectedOverload: s.n.overload.Load(), RejectedSpace: s.n.space.Load(),
+		RejectedDown: s.n.down.Load(), Revived: s.n.revived.Load(), Lost: s.n.lost.Load(),
 		Latency: s.n.latency.Buckets(), LatencySum: s.n.latency.Sum(),
 		Queued: s.queued.Load(), DiskFree: s.disk.free.Load(), DiskSize: s.disk.size.Load(), Account: s.disk.remote,
 		Phase: s.status.Load().Phase, Ready: s.Ready() == nil,
 	}
-	for _, w := range s.writers {
-		st.High = append(st.High, w.high.Load())
-	}
-	return st
 }

@@ -86,7 +86,12 @@ func (o *Options) setDefaults() {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Step == nil {
+		o.Step = noStep
+	}
 }
+
+func noStep(string) error { return nil }
 
 // Stream is an open stream. Its methods may be called by many goroutines.
 type Stream struct {
@@ -120,7 +125,7 @@ func Open(ctx context.Context, e *engine.Engine, o Options) (*Stream, error) {
 		begun: make(chan struct{}), noticed: make(chan struct{}, 1),
 	}
 	s.disk.init(s, o, e)
-	s.status.Store(&Status{Starting, errStarting})
+	s.status.Store(&Status{Starting, fmt.Errorf("%w: starting", ErrUnavailable)})
 	parts, err := e.Partitions(ctx, engine.PartitionOptions{Count: o.Partitions, MaxAge: o.MaxAge, MaxBytes: o.MaxBytes})
 	if err != nil {
 		return nil, fmt.Errorf("open stream: %w", err)
@@ -158,9 +163,6 @@ func (s *Stream) Close() error {
 	s.parts.Close()
 	return nil
 }
-
-// Fits returns nil if the account of an external engine is large enough for the stream, and else how large it must be.
-func (s *Stream) Fits() error { return s.disk.fits() }
 
 // Partitions returns how many partitions there are.
 func (s *Stream) Partitions() int { return len(s.writers) }
