@@ -156,7 +156,7 @@ func Read(ctx context.Context, e *engine.Engine) (*Status, error) {
 		st.problem("no node has stored a heartbeat for %v: none runs, or none can write to NATS", engine.NodeAge)
 	}
 	if used, limit, err := e.Storage(ctx); err == nil && limit > 0 &&
-		used > limit-stream.Headroom(limit)-stream.Margin(max(1, e.Stats().Replicas), max(1, len(st.Nodes)),
+		used > limit-stream.Headroom(limit)-stream.Margin(max(1, e.Copies()), max(1, len(st.Nodes)),
 			len(st.Partitions)) {
 		st.problem("the NATS account has nearly reached its storage limit, %d of %d bytes: nodes reject events, and may not "+
 			"be able to write heartbeats", used, limit)

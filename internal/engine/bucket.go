@@ -55,7 +55,7 @@ func (e *Engine) openBucket(ctx context.Context, k Kind) (*Bucket, error) {
 	spec := buckets[k]
 	kv, err := e.js.KeyValue(ctx, spec.name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = e.js.CreateKeyValue(ctx, e.bucketConfig(k, e.copies()))
+		kv, err = e.js.CreateKeyValue(ctx, e.bucketConfig(k, e.Copies()))
 		if errors.Is(err, jetstream.ErrBucketExists) { // another node made it in the meantime
 			kv, err = e.js.KeyValue(ctx, spec.name)
 		}
@@ -98,7 +98,7 @@ func (e *Engine) correctBucket(ctx context.Context, k Kind, kv jetstream.KeyValu
 	if err := checkVersion(st.Config().Metadata); err != nil {
 		return nil, err
 	}
-	want := e.bucketConfig(k, max(st.Config().Replicas, e.copies()))
+	want := e.bucketConfig(k, max(st.Config().Replicas, e.Copies()))
 	if st.Config().Replicas == want.Replicas && st.Config().TTL == want.TTL {
 		return kv, nil
 	}

@@ -456,7 +456,7 @@ func (e *Engine) Stats() Stats {
 		Mode:     e.mode,
 		Healthy:  e.Health() == nil,
 		Restarts: e.restarts.Load(),
-		Replicas: e.copies(),
+		Replicas: e.Copies(),
 		Version:  e.nc.ConnectedServerVersion(),
 		Exposed:  e.Protection().Problems(),
 	}

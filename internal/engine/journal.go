@@ -82,7 +82,7 @@ func (e *Engine) journalConfig(ctx context.Context, k JournalKind) (jetstream.St
 	cfg := jetstream.StreamConfig{
 		Name: j.name, Description: j.description, Subjects: []string{journalSubject(k)},
 		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardOld,
-		MaxMsgs: j.entries, Replicas: max(1, e.copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true,
+		MaxMsgs: j.entries, Replicas: max(1, e.Copies()), AllowDirect: true, DenyDelete: true, DenyPurge: true,
 		Duplicates: duplicateWindow,
 		Metadata:   withVersion(nil),
 	}

@@ -240,7 +240,7 @@ func (e *Engine) openPartition(
 			return &made.CachedInfo().Config, nil
 		}
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return nil, fmt.Errorf("with %d replicas: %w", max(1, e.copies()), translate(err))
+			return nil, fmt.Errorf("with %d replicas: %w", max(1, e.Copies()), translate(err))
 		}
 		there, err := e.js.Stream(ctx, partitionName(p)) // another node made it, with limits of its own
 		if err != nil {
@@ -280,7 +280,7 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 		Discard:     jetstream.DiscardNew,
 		MaxAge:      frameAge,
 		MaxBytes:    -1,
-		Replicas:    max(1, e.copies()),
+		Replicas:    max(1, e.Copies()),
 		Compression: jetstream.NoCompression,
 		AllowDirect: true,
 		Metadata:    map[string]string{keyedPartitions: strconv.Itoa(keyed)},
@@ -289,7 +289,7 @@ func (e *Engine) partitionConfig(p uint8, keyed int, cur *jetstream.StreamConfig
 	}
 	if cur != nil {
 		cfg.MaxAge, cfg.MaxBytes, cfg.Metadata = cur.MaxAge, cur.MaxBytes, cur.Metadata
-		cfg.Replicas = max(cur.Replicas, e.copies()) // leaving a flag out must not take copies away
+		cfg.Replicas = max(cur.Replicas, e.Copies()) // leaving a flag out must not take copies away
 	}
 	if o.MaxAge != 0 {
 		cfg.MaxAge = o.MaxAge

@@ -173,7 +173,7 @@ func (e *Engine) firstRecord(ctx context.Context, want Record) (Record, error) {
 	}
 	r := want
 	r.Cluster, r.Partitions = rand.Text(), count
-	r.Replicas = max(1, r.Replicas, e.copies())
+	r.Replicas = max(1, r.Replicas, e.Copies())
 	r.StreamRetention = cmp.Or(r.StreamRetention, frameAge)
 	r.MaxStream = cmp.Or(r.MaxStream, -1)
 	r.MaxKeys = cmp.Or(r.MaxKeys, DefaultMaxKeys)
@@ -313,8 +313,8 @@ func (e *Engine) agrees(cur *jetstream.StreamConfig, o PartitionOptions) error {
 		return nil
 	}
 	switch {
-	case e.copies() != 0 && e.copies() < cur.Replicas:
-		return fmt.Errorf("%w: %d replicas are asked for, there are %d", ErrDisagree, e.copies(), cur.Replicas)
+	case e.Copies() != 0 && e.Copies() < cur.Replicas:
+		return fmt.Errorf("%w: %d replicas are asked for, there are %d", ErrDisagree, e.Copies(), cur.Replicas)
 	case o.MaxAge != 0 && cur.MaxAge != 0 && o.MaxAge < cur.MaxAge:
 		return fmt.Errorf("%w: the stream shall retain events for %v, it retains them for %v", ErrDisagree, o.MaxAge,
 			cur.MaxAge)
@@ -351,8 +351,8 @@ func drift(cur, want *jetstream.StreamConfig) []string {
 	return names
 }
 
-// copies is how many copies everything has: as the record says, or as the options do where there is none.
-func (e *Engine) copies() int {
+// Copies is how many copies everything has: as the record says, or as the options do where there is none.
+func (e *Engine) Copies() int {
 	if r := e.record.Load(); r != nil {
 		return r.Replicas
 	}

@@ -44,7 +44,7 @@ func (e *Engine) Storage(ctx context.Context) (used, limit int64, err error) {
 	copies := int64(1)
 	for _, t := range info.Tiers { // an account has limits of its own for each number of copies; we use one number
 		if t.Store >= tier.Store {
-			tier, copies = t, int64(max(1, e.copies())) // such a limit is for one copy of everything
+			tier, copies = t, int64(max(1, e.Copies())) // such a limit is for one copy of everything
 		}
 	}
 	return int64(tier.Store), max(0, tier.Limits.MaxStore*copies), nil

@@ -88,7 +88,7 @@ func (e *Engine) streamStatus(ctx context.Context, name string) StreamStatus {
 	info := s.CachedInfo()
 	st.Replicas, st.Messages, st.Bytes = info.Config.Replicas, info.State.Msgs, info.State.Bytes
 	st.Last = info.State.LastSeq
-	st.Wanted = max(st.Replicas, e.copies())
+	st.Wanted = max(st.Replicas, e.Copies())
 	if st.Partition >= 0 {
 		st.Drift = e.partitionDrift(uint8(st.Partition), &info.Config)
 	}

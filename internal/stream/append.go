@@ -244,8 +244,7 @@ func (w *writer) abort() {
 // landed frees the place of a frame that is no longer on its way.
 func (w *writer) landed(g *group) {
 	w.mu.Lock()
-	i := slices.Index(w.flying, g)
-	w.flying = slices.Delete(w.flying, i, i+1)
+	w.flying = slices.DeleteFunc(w.flying, func(f *group) bool { return f == g })
 	w.oldest.Store(nil)
 	if len(w.flying) > 0 {
 		w.oldest.Store(w.flying[0])

@@ -131,10 +131,11 @@ type restorer struct {
 	waiting [][]string // keys that are to be stored, by the partition that they belong to
 }
 
-// all reads every copy and calls store with runs of its frames. after is the number before the first of a run.
-func (r *restorer) all(ctx context.Context,
-	store func(ctx context.Context, p uint8, after uint64, run [][]byte) error,
-) error {
+// storeRun stores something of a run of frames. after is the number before the first.
+type storeRun func(ctx context.Context, p uint8, after uint64, run [][]byte) error
+
+// all reads every copy and calls store with runs of its frames.
+func (r *restorer) all(ctx context.Context, store storeRun) error {
 	for p, about := range r.o.Copies {
 		if err := r.partition(ctx, uint8(p), about, store); err != nil {
 			return fmt.Errorf("restore partition %d: %w", p, err)
@@ -143,9 +144,7 @@ func (r *restorer) all(ctx context.Context,
 	return nil
 }
 
-func (r *restorer) partition(ctx context.Context, p uint8, about engine.PartitionCopy,
-	store func(ctx context.Context, p uint8, after uint64, run [][]byte) error,
-) error {
+func (r *restorer) partition(ctx context.Context, p uint8, about engine.PartitionCopy, store storeRun) error {
 	f, err := r.o.Open(p)
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (d *disk) init(s *Stream, o Options, e *engine.Engine) {
 		return
 	}
 	d.ask, d.remote = func() (durable.Disk, error) { return askStorage(e) }, true
-	d.copies = func() int { return max(1, e.Stats().Replicas) }
+	d.copies = func() int { return max(1, e.Copies()) }
 	d.margin = func() int64 { return Margin(d.copies(), o.Nodes(), s.Partitions()) }
 }
 

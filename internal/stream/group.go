@@ -93,8 +93,7 @@ func (w *writer) expire(g *group) {
 	case before == gathering:
 		w.open = nil
 	case before == queued:
-		i := slices.Index(w.full, g)
-		w.full = slices.Delete(w.full, i, i+1)
+		w.full = slices.DeleteFunc(w.full, func(f *group) bool { return f == g })
 	}
 	w.mu.Unlock()
 	if !first {

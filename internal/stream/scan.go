@@ -193,9 +193,6 @@ func (f *fetcher) start(ctx context.Context) error {
 		if !f.follow || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pollWait):
-		}
+		f.rest(ctx, nil, nil)
 	}
 }
