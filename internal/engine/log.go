@@ -17,8 +17,13 @@ type bridge struct{ e *Engine }
 // Run also asks for its health, so a changed wording costs seconds, not the recovery.
 var fatalSigns = []string{"write error", "DISABLED", "disabling JetStream"}
 
-func (b *bridge) Errorf(format string, v ...any) { b.say(slog.LevelError, fmt.Sprintf(format, v...), fatalSigns...) }
-func (b *bridge) Fatalf(format string, v ...any) { b.say(slog.LevelError, fmt.Sprintf(format, v...), "") }
+func (b *bridge) Errorf(format string, v ...any) {
+	b.say(slog.LevelError, fmt.Sprintf(format, v...), fatalSigns...)
+}
+
+func (b *bridge) Fatalf(format string, v ...any) {
+	b.say(slog.LevelError, fmt.Sprintf(format, v...), "") // whatever it says
+}
 
 func (b *bridge) Warnf(format string, v ...any) {
 	b.say(slog.LevelWarn, fmt.Sprintf(format, v...), "disabling JetStream")
