@@ -283,7 +283,7 @@ func Exists(dir string) bool {
 
 // HoldsStream says whether a data directory has an embedded engine with a stream. It opens nothing.
 func HoldsStream(dir string) (bool, error) {
-	found, err := filepath.Glob(filepath.Join(dir, storeName, "jetstream", "*", "streams", partitionName(0)))
+	found, err := fs.Glob(os.DirFS(dir), storeName+"/jetstream/*/streams/"+partitionName(0))
 	return len(found) > 0, err
 }
 

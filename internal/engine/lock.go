@@ -85,12 +85,12 @@ func readAddress(dir string) (a address, err error) {
 // clearLeftovers removes what a crashed process left: its address and files it was about to put in place.
 func clearLeftovers(dir string) error {
 	for _, pattern := range []string{addressName, addressName + ".*.tmp", storeName + "/*.blk.*.tmp"} {
-		left, err := filepath.Glob(filepath.Join(dir, pattern))
+		left, err := fs.Glob(os.DirFS(dir), pattern)
 		if err != nil {
 			return err
 		}
-		for _, path := range left {
-			if err := os.Remove(path); err != nil {
+		for _, name := range left {
+			if err := os.Remove(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
 				return err
 			}
 		}

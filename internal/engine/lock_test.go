@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,5 +46,36 @@ func TestClearLeftovers(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The name of a data directory may have characters of a pattern in it.
+func TestDirectoryNamedLikeAPattern(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data[1]*?")
+	e := open(t, Options{Dir: dir, Listen: true})
+	if ps, err := e.Partitions(t.Context(), PartitionOptions{}); err != nil {
+		t.Fatal(err)
+	} else if _, err := ps.List[0].Publish(t.Context(), []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	if err := eachTail(e.storeDir(), func(string) error { blocks++; return nil }); err != nil || blocks == 0 {
+		t.Errorf("got %d newest blocks, %v, want that of each stream", blocks, err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := HoldsStream(dir); err != nil || !found {
+		t.Errorf("got %v, %v, want a stream", found, err)
+	}
+	left := filepath.Join(dir, addressName)
+	if err := os.WriteFile(left, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := clearLeftovers(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want no address of a process that is gone", err)
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,11 +36,12 @@ func rewriteTails(store string) error {
 
 // eachTail calls do for the newest block of every stream under store, then syncs the directory that lists it.
 func eachTail(store string, do func(path string) error) error {
-	dirs, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*", "msgs"))
+	dirs, err := fs.Glob(os.DirFS(store), "jetstream/*/streams/*/msgs")
 	if err != nil {
 		return fmt.Errorf("find stream blocks: %w", err)
 	}
-	for _, dir := range dirs {
+	for _, name := range dirs {
+		dir := filepath.Join(store, filepath.FromSlash(name))
 		tail, err := newestBlock(dir)
 		if err != nil {
 			return fmt.Errorf("find stream blocks: %w", err)
