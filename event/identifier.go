@@ -29,14 +29,18 @@ const partnerIDWarnLength = 512
 // Hashes in email_sha256 and ip leave in lower case, and so does an ifa that is a UUID or a hash: operating systems
 // spell the id of one device in capitals or not, and none of that is a mistake of the sender.
 func checkIdentifier(kind identifierKind, value string) (out string, warn, code Code, message, hint string) {
+	opaque := kind == kindIFA || kind == kindPartner
 	var r *fault
-	switch kind {
-	case kindIFA:
-		out, warn, r = checkIFA(value)
-	case kindPartner:
-		out, warn, r = checkPartnerID(value)
-	default:
-		out, warn, r = checkHash(kind, value)
+	if bits := digitsOf(value); bits.Valid() && (opaque || len(value) == 64) {
+		out, warn, r = acceptDigits(kind, value, bits)
+	} else if isBlank(value) {
+		return "", "", "", "", ""
+	} else if opaque {
+		out, warn, r = checkOpaque(kind, value)
+	} else if hexPairs(value) {
+		r = &faultHashPairs
+	} else if r = inspect(kind, value, true); r == nil {
+		r = describeHash(value)
 	}
 	if r != nil {
 		return "", "", r.code, r.message, r.hint
@@ -44,80 +48,59 @@ func checkIdentifier(kind identifierKind, value string) (out string, warn, code 
 	return out, warn, "", "", ""
 }
 
-// checkHash judges email_sha256 and ip.
-func checkHash(kind identifierKind, value string) (string, Code, *fault) {
-	if len(value) == 64 {
-		if bits := pii.Hex(value); bits.Valid() {
-			return acceptHash(kind, value, bits)
-		}
+// acceptDigits judges a UUID or a hash: it is accepted unless it is worthless, or spells an address.
+func acceptDigits(kind identifierKind, value string, bits pii.Digits) (string, Code, *fault) {
+	folded := value
+	if kind != kindPartner {
+		folded = lowered(value, bits)
 	}
-	if isBlank(value) {
-		return "", "", nil
-	}
-	if hexPairs(value) {
-		return "", "", &faultHashPairs
-	}
-	if r := inspect(kind, value, true); r != nil {
-		return "", "", r
-	}
-	return "", "", describeHash(value)
-}
-
-func acceptHash(kind identifierKind, value string, bits pii.Digits) (string, Code, *fault) {
-	if bits.Zero() {
-		return "", "", &faultZeroHash
-	}
-	if pii.SpellsEmail(value) {
-		return "", "", findingFaults[kind][pii.Email]
-	}
-	var warn Code
-	if bits.Upper() {
-		value, warn = strings.ToLower(value), HashCaseNormalized
-	}
-	if pii.Junk(value) {
-		return "", JunkHash, nil
-	}
-	return value, warn, nil
-}
-
-// checkIFA judges ifa: a UUID, a hash of one, or a token of a platform we do not know.
-func checkIFA(value string) (string, Code, *fault) {
-	if bits := digitsOf(value); bits.Valid() {
-		return acceptIFA(value, bits)
-	}
-	if isBlank(value) {
-		return "", "", nil
-	}
-	if hexPairs(value) && value[2] == ':' {
-		return "", "", &faultIFAPairs
-	}
-	if r := inspect(kindIFA, value, true); r != nil {
-		return "", "", r
-	}
-	if r := describeIFA(value); r != nil {
-		return "", "", r
-	}
-	return value, IFANonstandard, nil
-}
-
-func acceptIFA(value string, bits pii.Digits) (string, Code, *fault) {
-	if bits.Zero() || len(value) <= uuidLength && allOnes(value) {
-		return "", IFAZeroed, nil
-	}
-	folded := lowered(value, bits)
 	switch {
-	case len(value) == uuidLength:
-		return folded, "", nil
-	case pii.SpellsEmail(value):
-		return "", "", findingFaults[kindIFA][pii.Email]
-	case pii.Junk(folded):
+	case kind == kindIFA && (bits.Zero() || folded == onesUUID || folded == onesHex):
+		return "", IFAZeroed, nil
+	case kind == kindPartner && bits.Zero():
 		return "", JunkHash, nil
+	case bits.Zero():
+		return "", "", &faultZeroHash
+	case len(value) == uuidLength:
+	case pii.SpellsEmail(value):
+		return "", "", findingFaults[kind][pii.Email]
+	case pii.Junk(lowered(folded, bits)):
+		return "", JunkHash, nil
+	}
+	if bits.Upper() && (kind == kindEmail || kind == kindIP) {
+		return folded, HashCaseNormalized, nil
 	}
 	return folded, "", nil
 }
 
+// checkOpaque judges an ifa or a partner_id that is neither a UUID nor a hash: a token of a platform that we do not know.
+func checkOpaque(kind identifierKind, value string) (string, Code, *fault) {
+	if kind == kindIFA && hexPairs(value) && value[2] == ':' {
+		return "", "", &faultIFAPairs
+	}
+	visible := visibleASCII(value)
+	if r := inspect(kind, value, kind == kindIFA || !visible); r != nil {
+		return "", "", r
+	}
+	switch {
+	case kind == kindIFA:
+		return value, IFANonstandard, describeIFA(value)
+	case !visible:
+		return "", "", &faultPartnerByte
+	case len(value) > partnerIDWarnLength:
+		return value, PartnerIDLong, nil
+	}
+	return value, "", nil
+}
+
 // uuidLength is the length of a UUID, with its hyphens.
 const uuidLength = 36
+
+// The id of all ones, which some systems have for a person who switched it off, as zeros are elsewhere.
+const (
+	onesUUID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+	onesHex  = "ffffffffffffffffffffffffffffffff"
+)
 
 // digitsOf describes the digits of a UUID, or of a hash of 32, 40 or 64 digits. Any other text is not valid.
 func digitsOf(value string) pii.Digits {
@@ -143,50 +126,6 @@ func FoldIFA(ifa string) string {
 		return lowered(ifa, bits)
 	}
 	return ifa
-}
-
-// checkPartnerID judges partner_id, which may be anything opaque.
-func checkPartnerID(value string) (string, Code, *fault) {
-	if bits := digitsOf(value); bits.Valid() {
-		return acceptPartner(value, bits)
-	}
-	if isBlank(value) {
-		return "", "", nil
-	}
-	visible := visibleASCII(value)
-	if r := inspect(kindPartner, value, !visible); r != nil {
-		return "", "", r
-	}
-	if !visible {
-		return "", "", &faultPartnerByte
-	}
-	if len(value) > partnerIDWarnLength {
-		return value, PartnerIDLong, nil
-	}
-	return value, "", nil
-}
-
-func acceptPartner(value string, bits pii.Digits) (string, Code, *fault) {
-	switch {
-	case bits.Zero():
-		return "", JunkHash, nil
-	case len(value) == uuidLength:
-		return value, "", nil
-	case pii.SpellsEmail(value):
-		return "", "", findingFaults[kindPartner][pii.Email]
-	case pii.Junk(lowered(value, bits)):
-		return "", JunkHash, nil
-	}
-	return value, "", nil
-}
-
-func allOnes(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] != 'f' && s[i] != 'F' && s[i] != '-' {
-			return false
-		}
-	}
-	return true
 }
 
 func visibleASCII(s string) bool {
