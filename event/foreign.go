@@ -4,39 +4,22 @@ package event
 type foreignMembers uint16
 
 const (
-	foreignData       foreignMembers = 1 << iota // data: a list of events
-	foreignEvents                                // events: a list of events
-	foreignEventName                             // event_name
-	foreignEventTime                             // event_time
-	foreignEvent                                 // event
-	foreignClientID                              // client_id, app_instance_id
-	foreignUser                                  // user_data, action_source
-	foreignContext                               // context, pixel_code, event_source_id
-	foreignConversion                            // event_conversion_type, hashed_email
+	foreignData foreignMembers = 1 << iota
+	foreignEvents
+	foreignEventName
+	foreignEventTime
+	foreignEvent
+	foreignClientID
+	foreignUser
+	foreignContext
+	foreignConversion
 )
 
-func foreignMember(name string) foreignMembers {
-	switch name {
-	case "data":
-		return foreignData
-	case "events":
-		return foreignEvents
-	case "event_name":
-		return foreignEventName
-	case "event_time":
-		return foreignEventTime
-	case "event":
-		return foreignEvent
-	case "client_id", "app_instance_id":
-		return foreignClientID
-	case "user_data", "action_source":
-		return foreignUser
-	case "context", "pixel_code", "event_source_id":
-		return foreignContext
-	case "event_conversion_type", "hashed_email":
-		return foreignConversion
-	}
-	return 0
+var foreignNames = map[string]foreignMembers{
+	"data": foreignData, "events": foreignEvents, "event_name": foreignEventName, "event_time": foreignEventTime,
+	"event": foreignEvent, "client_id": foreignClientID, "app_instance_id": foreignClientID, "user_data": foreignUser,
+	"action_source": foreignUser, "context": foreignContext, "pixel_code": foreignContext,
+	"event_source_id": foreignContext, "event_conversion_type": foreignConversion, "hashed_email": foreignConversion,
 }
 
 // foreignHint names the platform that a body was made for, "" if none is recognised. It is asked only about events that

@@ -63,17 +63,8 @@ func byWord(meanings map[string]string) map[string]string {
 // maxName bounds the names that are compared, in bytes after folding: none of ours is longer than 24.
 const maxName = 40
 
-// nearestType names the event type that s most likely means: one of ours in another case or with a typing error, or the
-// name of another platform; "" if nothing is near.
-func nearestType(s string) string {
-	var buf [maxName]byte
-	folded, _ := foldName(buf[:0], s)
-	best := nearestOf(folded, typeNames)
-	if ours, ok := foreignTypes[string(folded)]; ok && (best.distance > 0 || best.name == "") {
-		return ours
-	}
-	return best.name
-}
+// nearestType names the event type that s most likely means, "" if nothing is near.
+func nearestType(s string) string { return meant(s, foreignTypes, typeNames) }
 
 // foreignFields are the names that other platforms, and plain speech, have for members of ours, in the form that
 // foldName makes, by the pointer of their parent.
@@ -102,41 +93,24 @@ var foreignFields = map[string]map[string]string{
 
 // likelyField is the member of a parent that an unknown name was most likely meant to be, "" if none is.
 func likelyField(name, parent string) string {
-	var buf [maxName]byte
-	if folded, ok := foldName(buf[:0], name); ok {
-		if ours := foreignFields[parent][string(folded)]; ours != "" {
-			return ours
-		}
-	}
-	return nearestField(name, siblings[parent])
+	return meant(name, foreignFields[parent], siblings[parent])
 }
 
-// nearestField is the candidate that an unknown member name was most likely meant to be, "" if none is near.
-func nearestField(name string, candidates []string) string {
-	var buf [maxName]byte
+// meant is the name of ours that a name most likely stands for: a foreign one, or one of ours in another style or with
+// typing errors, those with the fewest, and the first of several; "" if none is near.
+func meant(name string, foreign map[string]string, ours []string) (best string) {
+	var buf, other [maxName]byte
 	folded, _ := foldName(buf[:0], name)
-	return nearestOf(folded, candidates).name
-}
-
-// nearest is a candidate and how far it is.
-type nearest struct {
-	name     string
-	distance int
-}
-
-// nearestOf is the candidate at the least distance from a folded name, the first of several; the zero value if none is
-// near.
-func nearestOf(folded []byte, candidates []string) (best nearest) {
-	for _, candidate := range candidates {
-		var buf [maxName]byte
-		other, _ := foldName(buf[:0], candidate)
+	if known := foreign[string(folded)]; known != "" {
+		return known
+	}
+	least := maxName // errors
+	for _, candidate := range ours {
+		spelled, _ := foldName(other[:0], candidate)
 		// A third of the letters may be wrong: more is another word. Short names have to be closer.
-		limit := min(len(folded), len(other)) / 3
-		if best.name != "" {
-			limit = min(limit, best.distance-1)
-		}
-		if d := editDistance(folded, other, limit); d <= limit {
-			best = nearest{candidate, d}
+		limit := min(len(folded)/3, len(spelled)/3, least-1)
+		if d := editDistance(folded, spelled, limit); d <= limit {
+			best, least = candidate, d
 		}
 	}
 	return best

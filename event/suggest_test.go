@@ -71,7 +71,7 @@ func TestNearestField(t *testing.T) {
 		"foo": "", "x": "", "": "", "user_agent": "", "order_id": "",
 		strings.Repeat("a", 1<<20): "",
 	} {
-		if got := nearestField(sent, members); got != want {
+		if got := meant(sent, nil, members); got != want {
 			t.Errorf("%.40q: got %q, want %q", sent, got, want)
 		}
 	}
