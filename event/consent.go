@@ -67,15 +67,9 @@ var consentMessages = map[string]string{
 
 const notUnderstood = "This consent signal was not understood, so the event is restricted to measurement. "
 
-// readConsent drops a member that carries a consent signal in a place where we do not read it. The event is then
-// restricted: a signal that was not read is not a permission. The value is searched as that of any unknown member.
-func (d *Decoder) readConsent(name, place string, level int) bool {
-	d.checkName(name, level)
-	return d.walkConsent(place, level)
-}
-
-// walkConsent notes that the member at the end of the path is a consent signal, and reads its value. What else is in
-// the value belongs to the same signal; only in what stands for mmt_only there can be a stronger one.
+// walkConsent drops the member at the end of the path, a consent signal in a place where we do not read it. The event is
+// then restricted: a signal that was not read is not a permission. What else is in the value belongs to the same signal;
+// only in what stands for mmt_only there can be a stronger one.
 func (d *Decoder) walkConsent(place string, level int) bool {
 	t := &d.draft
 	if place == placeMmtOnly {

@@ -31,7 +31,7 @@ func TestConsentNames(t *testing.T) {
 		for _, name := range group.names {
 			for style, write := range styles {
 				written := write(name)
-				if eventField(written) != fieldUnknown {
+				if memberField(fieldEvent, written) != fieldUnknown {
 					continue // this is the member itself
 				}
 				res := decode(t, &d, strings.TrimSuffix(plainEvent, "}")+fmt.Sprintf(`,%q:0}`, written), Single, Policy{})

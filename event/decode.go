@@ -62,6 +62,7 @@ type Decoder struct {
 	mute  bool                            // only the syntax of what is read matters
 
 	nameless bool // names in what walk reads mean no consent signal: it is stored, or part of a signal that was noted
+	inCustom bool // walk reads custom_data
 
 	result   Result
 	policy   Policy
@@ -294,7 +295,7 @@ func (d *Decoder) oneEvent() bool {
 		d.reject()
 		return ok
 	}
-	if !d.readEvent() {
+	if !d.readMembers(fieldEvent, 1) {
 		return false
 	}
 	d.judge()

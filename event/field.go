@@ -55,6 +55,7 @@ const (
 	fieldCount
 
 	fieldUnknown field = -1
+	fieldEvent   field = -2 // the event itself, of which most fields are members
 )
 
 // Limits of custom_data. The object itself is the first level of its depth; its members are counted as sent, and so
@@ -200,75 +201,33 @@ var fieldTable = []FieldInfo{
 	},
 }
 
-// eventField is the field of an event's member.
-func eventField(name string) field {
-	switch name {
-	case "data_set_id":
-		return fieldDataset
-	case "timestamp":
-		return fieldTimestamp
-	case "event_type":
-		return fieldType
-	case "identifiers":
-		return fieldIdentifiers
-	case "custom_event_name":
-		return fieldCustomName
-	case "source":
-		return fieldSource
-	case "cp_id":
-		return fieldCampaignID
-	case "cp_name":
-		return fieldCampaignName
-	case "referer":
-		return fieldReferer
-	case "page_url":
-		return fieldPageURL
-	case "value":
-		return fieldValue
-	case "currency_code":
-		return fieldCurrency
-	case "privacy":
-		return fieldPrivacy
-	case "custom_data":
-		return fieldCustomData
-	case "mmt_only":
-		return fieldMeasurementOnly
-	case "ext":
-		return fieldExt
-	case "schema_version":
-		return fieldSchemaVersion
-	case "event_id":
-		return fieldEventID
-	case "id":
-		return fieldID
-	}
-	return fieldUnknown
+// member is a field by the name that it has in its object.
+type member struct {
+	name          string
+	object, field field
 }
 
-// identifierField is the field of a member of identifiers.
-func identifierField(name string) field {
-	switch name {
-	case "email_sha256":
-		return fieldEmail
-	case "ifa":
-		return fieldIFA
-	case "ip":
-		return fieldIP
-	case "partner_id":
-		return fieldPartner
+// membersByLength are the fields by the length of their names. No more than four share one, so a look-up compares
+// little.
+var membersByLength = func() (t [32][]member) {
+	objects := map[string]field{"": fieldEvent}
+	for f := range fieldTable {
+		info := &fieldTable[f]
+		name := info.Name()
+		t[len(name)] = append(t[len(name)], member{name, objects[parentOf(info.Pointer)], field(f)})
+		objects[info.Pointer] = field(f)
 	}
-	return fieldUnknown
-}
+	return t
+}()
 
-// privacyField is the field of a member of privacy.
-func privacyField(name string) field {
-	switch name {
-	case "gpp_string":
-		return fieldGPPString
-	case "gpp_sid":
-		return fieldGPPSID
-	case "us_privacy_string":
-		return fieldUSPrivacy
+// memberField is the field of a member of the event, or of one of its objects.
+func memberField(object field, name string) field {
+	if len(name) < len(membersByLength) {
+		for _, m := range membersByLength[len(name)] {
+			if m.object == object && m.name == name {
+				return m.field
+			}
+		}
 	}
 	return fieldUnknown
 }
@@ -277,9 +236,8 @@ func privacyField(name string) field {
 var siblings = func() map[string][]string {
 	names := map[string][]string{}
 	for i := range fieldTable {
-		name := fieldTable[i].Name()
-		parent := strings.TrimSuffix(fieldTable[i].Pointer, "/"+name)
-		names[parent] = append(names[parent], name)
+		parent := parentOf(fieldTable[i].Pointer)
+		names[parent] = append(names[parent], fieldTable[i].Name())
 	}
 	return names
 }()

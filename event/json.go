@@ -79,12 +79,10 @@ func appendNumbers(b []byte, list []int32) []byte {
 // appendLine adds JSON on one line: in valid JSON a control character can only be white space between tokens, so
 // leaving them out changes nothing.
 func appendLine(b []byte, raw string) []byte {
-	from := 0
-	for i := 0; i < len(raw); i++ {
-		if raw[i] < ' ' {
-			b = append(b, raw[from:i]...)
-			from = i + 1
+	for i := range len(raw) {
+		if raw[i] >= ' ' {
+			b = append(b, raw[i])
 		}
 	}
-	return append(b, raw[from:]...)
+	return b
 }

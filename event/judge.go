@@ -310,8 +310,8 @@ func (d *Decoder) checkCurrency(t *draft, r *Row) {
 	}
 	code := t.text[f]
 	if !activeCurrency(code) {
-		raised, ok := d.raise(code)
-		if !ok || !activeCurrency(raised) {
+		raised := d.raise(code)
+		if !activeCurrency(raised) {
 			hint := ""
 			if near := nearestCurrency(code); near != "" {
 				hint = "Did you mean " + near + "?"
@@ -325,19 +325,17 @@ func (d *Decoder) checkCurrency(t *draft, r *Row) {
 	r.CurrencyCode = code
 }
 
-// raise puts three ASCII letters into capitals.
-func (d *Decoder) raise(code string) (string, bool) {
+// raise puts the letters of a code of three bytes into capitals, without an allocation. It makes a letter of nothing
+// else.
+func (d *Decoder) raise(code string) string {
 	if len(code) != 3 {
-		return "", false
+		return ""
 	}
 	from := d.scan.Arena.Len()
 	for _, c := range []byte(code) {
-		if c|0x20 < 'a' || c|0x20 > 'z' {
-			return "", false
-		}
 		d.scan.Arena.WriteByte(c &^ 0x20)
 	}
-	return d.scan.Arena.String()[from:], true
+	return d.scan.Arena.String()[from:]
 }
 
 // checkValue reads the value, which must be finite.

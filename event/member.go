@@ -35,8 +35,9 @@ type walked struct {
 
 func (t *draft) is(f field) bool { return t.has&(1<<f) != 0 }
 
-// readEvent reads an event. The scanner must be at its opening brace.
-func (d *Decoder) readEvent() bool {
+// readMembers reads the members of an event, or of its objects identifiers and privacy. The scanner must be at the
+// opening brace; level is how many containers are open around the members.
+func (d *Decoder) readMembers(object field, level int) bool {
 	d.scan.Pos++
 	d.names.Open()
 	for n := 0; ; n++ {
@@ -45,19 +46,17 @@ func (d *Decoder) readEvent() bool {
 			d.names.Close()
 			return st == jsonscan.End
 		}
-		d.path[0] = segment{name: name}
-		f := eventField(name)
+		d.path[level-1] = segment{name: name}
 		var ok bool
-		if f == fieldUnknown {
-			if place, consent := consentPlace(name); consent {
-				ok = d.readConsent(name, place, 1)
-			} else {
-				ok = d.readUnknown(name, 1)
-			}
-		} else if d.first(f, 1) {
-			ok = d.readMember(f)
-		} else {
-			ok = d.readAgain(f)
+		switch f := memberField(object, name); {
+		case f == fieldUnknown:
+			ok = d.readOther(object, name, level)
+		case d.draft.seen&(1<<f) == 0:
+			d.draft.seen |= 1 << f
+			ok = d.readMember(f, level)
+		default:
+			d.duplicate(level)
+			ok = d.readAgain(f, level)
 		}
 		if !ok {
 			return false
@@ -65,29 +64,16 @@ func (d *Decoder) readEvent() bool {
 	}
 }
 
-// first notes that a known member is named, and says whether for the first time.
-func (d *Decoder) first(f field, level int) bool {
-	if d.draft.seen&(1<<f) != 0 {
-		d.duplicate(level)
-		return false
-	}
-	d.draft.seen |= 1 << f
-	return true
-}
-
 // readAgain reads the value of a member that was named before. The value is ignored, but a data_set_id is still
 // compared with the dataset of the key.
-func (d *Decoder) readAgain(f field) bool {
+func (d *Decoder) readAgain(f field, level int) bool {
 	if f != fieldDataset || d.scan.Peek() != '"' {
-		return d.walk(1)
+		return d.walk(level)
 	}
 	raw, ok := d.scan.Text()
-	if !ok {
-		return false
-	}
 	d.checkDataset(raw)
-	d.search(raw, 1)
-	return true
+	d.search(raw, level)
+	return ok
 }
 
 func (d *Decoder) checkDataset(id string) {
@@ -97,7 +83,7 @@ func (d *Decoder) checkDataset(id string) {
 }
 
 // readMember reads the value of a known member. Null is absence.
-func (d *Decoder) readMember(f field) bool {
+func (d *Decoder) readMember(f field, level int) bool {
 	if d.scan.Peek() == 'n' {
 		return d.scan.Literal("null")
 	}
@@ -105,11 +91,17 @@ func (d *Decoder) readMember(f field) bool {
 	case fieldTimestamp:
 		return d.readTimestamp()
 	case fieldValue:
-		return d.readValue()
+		if !isNumber(d.scan.Peek()) {
+			return d.wrong(f, level)
+		}
+		_, ok := d.readNumber(f)
+		return ok
 	case fieldIdentifiers:
-		return d.readObject(f, identifierField)
+		return d.readObject(f)
 	case fieldPrivacy:
-		return d.usualConsent() || d.readObject(f, privacyField)
+		return d.usualConsent() || d.readObject(f)
+	case fieldGPPSID:
+		return d.readSIDs()
 	case fieldCustomData:
 		return d.readCustomData()
 	case fieldMeasurementOnly:
@@ -119,71 +111,57 @@ func (d *Decoder) readMember(f field) bool {
 	case fieldEventID, fieldID:
 		return d.readReportID(f)
 	case fieldDataset:
-		ok := d.readText(f, 1)
+		ok := d.readText(f, level)
 		d.checkDataset(d.draft.text[f])
 		return ok
 	}
-	return d.readText(f, 1)
+	return d.readText(f, level)
 }
 
 // readText reads a member that must be a string. Blank is absence.
 func (d *Decoder) readText(f field, level int) bool {
-	c := d.scan.Peek()
-	if c == '"' {
-		raw, ok := d.scan.Text()
-		if !ok {
-			return false
-		}
-		if !isBlank(raw) {
-			d.draft.text[f] = raw
-			d.draft.has |= 1 << f
-		}
-		return true
+	if d.scan.Peek() != '"' {
+		return d.wrong(f, level)
 	}
-	d.wrong(f)
-	if c == '[' && level == 2 && (f == fieldEmail || f == fieldIFA || f == fieldIP || f == fieldPartner) {
-		d.problems[len(d.problems)-1].Hint = "Send one " + fieldTable[f].Name() + " as a string, not a list of them."
+	raw, ok := d.scan.Text()
+	if !isBlank(raw) {
+		d.draft.text[f] = raw
+		d.draft.has |= 1 << f
 	}
-	return d.walk(level)
+	return ok
+}
+
+// isNumber says whether a value that begins with c is a number.
+func isNumber(c byte) bool { return c == '-' || isDigit(c) }
+
+// readNumber keeps the literal of a number.
+func (d *Decoder) readNumber(f field) (integer, ok bool) {
+	d.draft.text[f], integer, ok = d.scan.Number()
+	d.draft.has |= 1 << f
+	return integer, ok
 }
 
 // readTimestamp keeps the literal of a number. Any other value but a blank string breaks the timestamp's own
 // rule, not that of types.
-func (d *Decoder) readTimestamp() bool {
+func (d *Decoder) readTimestamp() (ok bool) {
 	const f = fieldTimestamp
+	message, hint := "The timestamp is not a number.", ""
 	switch c := d.scan.Peek(); {
-	case c == '"':
-		raw, ok := d.scan.Text()
-		if !ok {
-			return false
-		}
-		if !isBlank(raw) {
-			d.draft.faulty |= 1 << f
-			d.problem(InvalidTimestamp, fieldTable[f].Pointer, "The timestamp is a string.",
-				"Send whole Unix seconds as a JSON integer, without quotes.")
-			d.search(raw, 1)
-		}
-		return true
-	case c == '-' || c >= '0' && c <= '9':
-		raw, integer, ok := d.scan.Number()
-		d.draft.text[f], d.draft.timestampInteger = raw, integer
-		d.draft.has |= 1 << f
+	case isNumber(c):
+		d.draft.timestampInteger, ok = d.readNumber(f)
 		return ok
+	case c == '"':
+		from := d.scan.Pos
+		raw, ok := d.scan.Text()
+		if !ok || isBlank(raw) {
+			return ok
+		}
+		d.scan.Pos = from // walk reads it again, and searches it
+		message = "The timestamp is a string."
+		hint = "Send whole Unix seconds as a JSON integer, without quotes."
 	}
 	d.draft.faulty |= 1 << f
-	d.problem(InvalidTimestamp, fieldTable[f].Pointer, "The timestamp is not a number.", "")
-	return d.walk(1)
-}
-
-func (d *Decoder) readValue() bool {
-	const f = fieldValue
-	if c := d.scan.Peek(); c == '-' || c >= '0' && c <= '9' {
-		raw, _, ok := d.scan.Number()
-		d.draft.text[f] = raw
-		d.draft.has |= 1 << f
-		return ok
-	}
-	d.wrong(f)
+	d.problem(InvalidTimestamp, fieldTable[f].Pointer, message, hint)
 	return d.walk(1)
 }
 
@@ -195,57 +173,32 @@ func (d *Decoder) readBoolean(f field) bool {
 	case 'f':
 		return d.scan.Literal("false")
 	}
-	d.wrong(f)
-	return d.walk(1)
+	return d.wrong(f, 1)
 }
 
 // readObject reads identifiers or privacy.
-func (d *Decoder) readObject(object field, lookup func(string) field) bool {
+func (d *Decoder) readObject(f field) bool {
 	if d.scan.Peek() != '{' {
-		d.wrong(object)
-		return d.walk(1)
+		return d.wrong(f, 1)
 	}
-	d.scan.Pos++
-	d.draft.has |= 1 << object
-	d.names.Open()
-	for n := 0; ; n++ {
-		name, st := d.scan.Member(n == 0)
-		if st != jsonscan.Next {
-			d.names.Close()
-			return st == jsonscan.End
-		}
-		d.path[1] = segment{name: name}
-		f := lookup(name)
-		var ok bool
-		switch {
-		case f == fieldUnknown:
-			place, consent := consentPlace(name)
-			if consent || object == fieldPrivacy {
-				ok = d.readConsent(name, place, 2)
-			} else {
-				ok = d.readUnknown(name, 2)
-			}
-		case !d.first(f, 2):
-			ok = d.walk(2)
-		case d.scan.Peek() == 'n':
-			ok = d.scan.Literal("null")
-		case f == fieldGPPSID:
-			ok = d.readSIDs()
-		default:
-			ok = d.readText(f, 2)
-		}
-		if !ok {
-			return false
-		}
+	d.draft.has |= 1 << f
+	return d.readMembers(f, 2)
+}
+
+// readOther reads a member that is not known. Every such member of privacy is taken for a consent signal.
+func (d *Decoder) readOther(object field, name string, level int) bool {
+	d.checkName(name, level)
+	if place, consent := consentPlace(name); consent || object == fieldPrivacy {
+		return d.walkConsent(place, level)
 	}
+	return d.readUnknown(name, level)
 }
 
 // readUnknown drops a member that is not known, and says so; its value is searched first.
 func (d *Decoder) readUnknown(name string, level int) bool {
-	d.checkName(name, level)
 	d.unknown++
 	if level == 1 {
-		d.draft.foreign |= foreignMember(name)
+		d.draft.foreign |= foreignNames[name]
 	}
 	switch {
 	case d.unknown <= maxUnknownNamed:
@@ -268,17 +221,14 @@ func unknownMessage(name, parent string) string {
 
 func (d *Decoder) readExt() bool {
 	const f = fieldExt
-	if d.scan.Peek() == '{' {
-		if !d.walk(1) {
-			return false
-		}
-		if d.draft.walked.members > 0 {
-			d.draft.has |= 1 << f
-		}
-		return true
+	if d.scan.Peek() != '{' {
+		return d.wrong(f, 1)
 	}
-	d.wrong(f)
-	return d.walk(1)
+	ok := d.walk(1)
+	if d.draft.walked.members > 0 {
+		d.draft.has |= 1 << f
+	}
+	return ok
 }
 
 // readCustomData keeps the object as it came and notes what its rule asks about.
@@ -292,14 +242,11 @@ func (d *Decoder) readCustomData() bool {
 	t := &d.draft
 	from := d.scan.Pos
 	t.walked = walked{}
-	d.nameless = true // custom_data is stored as it came
-	ok := d.readCustomMembers()
-	d.nameless = false
-	if !ok {
-		return false
-	}
+	d.nameless, d.inCustom = true, true // custom_data is stored as it came
+	ok := d.walk(1)
+	d.nameless, d.inCustom = false, false
 	t.custom = t.walked
 	t.text[f] = d.scan.Input[from:d.scan.Pos]
 	t.has |= 1 << f
-	return true
+	return ok
 }

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"errors"
 	"hash/maphash"
 	"slices"
 	"strconv"
@@ -105,8 +104,7 @@ func sectionID(s string) (id int32, length int) {
 func (d *Decoder) readSIDs() bool {
 	const f = fieldGPPSID
 	if d.scan.Peek() != '[' {
-		d.wrong(f)
-		return d.walk(2)
+		return d.wrong(f, 2)
 	}
 	t := &d.draft
 	d.scan.Pos++
@@ -126,7 +124,7 @@ func (d *Decoder) readSIDs() bool {
 		if n == maxSIDs {
 			t.sidsRejected = "gpp_sid holds more than 63 ids."
 		}
-		if c := d.scan.Peek(); c != '-' && (c < '0' || c > '9') {
+		if !isNumber(d.scan.Peek()) {
 			t.sidsRejected = "gpp_sid holds a value that is not an integer."
 			if !d.walk(3) {
 				return false
@@ -207,7 +205,8 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 		}
 		slot.text = ""
 		if err := slot.parsed.Parse(text); err != nil {
-			d.problem(InvalidGPPString, fieldTable[fieldGPPString].Pointer, gppMessage(err), "")
+			// An error of gpp speaks of places and versions, never of a value that could point at a person.
+			d.problem(InvalidGPPString, fieldTable[fieldGPPString].Pointer, "The GPP string is not valid: "+err.Error()+".", "")
 			return nil, nil
 		}
 		slot.text = text
@@ -257,16 +256,6 @@ func (c *consent) forget() {
 	if c.parsed != nil {
 		c.parsed.Forget()
 	}
-}
-
-// gppMessage says where a GPP string cannot be read. The decoder's own words speak of places and versions, never of a
-// value that could point at a person; of an error from elsewhere that is not known.
-func gppMessage(err error) string {
-	fault, ok := errors.AsType[*gpp.Error](err)
-	if !ok {
-		return "The GPP string cannot be read."
-	}
-	return "The GPP string is not valid: " + fault.Error() + "."
 }
 
 // applyPrivacy decides the outcome, the most restrictive of all signals, and takes out of the row what the outcome

@@ -48,11 +48,16 @@ func (d *Decoder) plaintextAt(pointer string) {
 		"Remove the address; send its SHA-256 as email_sha256 if it identifies the person.")
 }
 
-// wrong notes that a known member has the wrong JSON type. The member then counts as neither present nor absent, so
-// that one mistake is reported once.
-func (d *Decoder) wrong(f field) {
+// wrong reads the value of a known member that has the wrong JSON type. The member then counts as neither present nor
+// absent, so that one mistake is reported once.
+func (d *Decoder) wrong(f field, level int) bool {
 	d.draft.faulty |= 1 << f
-	d.problem(InvalidType, fieldTable[f].Pointer, typeTexts[f].message, typeTexts[f].hint)
+	hint := typeTexts[f].hint
+	if d.scan.Peek() == '[' && parentOf(fieldTable[f].Pointer) == fieldTable[fieldIdentifiers].Pointer {
+		hint = "Send one " + fieldTable[f].Name() + " as a string, not a list of them."
+	}
+	d.problem(InvalidType, fieldTable[f].Pointer, typeTexts[f].message, hint)
+	return d.walk(level)
 }
 
 // typeTexts say for each field which JSON type it has. They are made once: a hostile batch is full of wrong types.

@@ -1,7 +1,5 @@
 package event
 
-import "sluice/event/internal/jsonscan"
-
 // maxReportID is the longest id of a report in bytes, from the contract.
 const maxReportID = 256
 
@@ -31,7 +29,7 @@ func (d *Decoder) reportID(level int) (id reportID, ok bool) {
 	case c == '"':
 		raw, ok := d.scan.Text()
 		return reportID{raw, ok && !isBlank(raw)}, ok
-	case c == '-' || c >= '0' && c <= '9':
+	case isNumber(c):
 		raw, integer, ok := d.scan.Number()
 		if !integer {
 			raw = ""
@@ -41,39 +39,15 @@ func (d *Decoder) reportID(level int) (id reportID, ok bool) {
 	return reportID{there: true}, d.walk(level)
 }
 
-// readCustomMembers reads the object custom_data as walk does, and notes the members that name what is reported.
-func (d *Decoder) readCustomMembers() bool {
-	const level = 2 // of the object's members
-	if !d.descend(level) {
-		return false
+// readCustomID reads the value of a member of custom_data that names what is reported.
+func (d *Decoder) readCustomID(into *reportID, level int) bool {
+	id, ok := d.reportID(level)
+	d.search(id.text, level)
+	if len(id.text) > maxReportID {
+		id.text = "" // custom_data has a limit of its own
 	}
-	d.names.Open()
-	for n := 0; ; n++ {
-		name, st := d.scan.Member(n == 0)
-		if st != jsonscan.Next {
-			d.names.Close()
-			d.draft.walked.members = n
-			return st == jsonscan.End
-		}
-		d.path[level-1] = segment{name: name}
-		d.checkName(name, level)
-		into := d.draft.customID(name)
-		if into == nil {
-			if !d.walk(level) {
-				return false
-			}
-			continue
-		}
-		id, ok := d.reportID(level)
-		if !ok {
-			return false
-		}
-		d.search(id.text, level)
-		if len(id.text) > maxReportID {
-			id.text = "" // custom_data has a limit of its own
-		}
-		*into = id
-	}
+	*into = id
+	return ok
 }
 
 // customID is where the value of a member of custom_data belongs if it names what is reported, else nil.

@@ -84,7 +84,7 @@ func eventSchema() *node {
 	for i := range fieldTable {
 		f := &fieldTable[i]
 		name := f.Name()
-		parent := objects[strings.TrimSuffix(f.Pointer, "/"+name)]
+		parent := objects[parentOf(f.Pointer)]
 		child := fieldSchema(field(i))
 		parent.Properties[name] = child
 		if f.Required {
@@ -117,7 +117,7 @@ func fieldSchema(f field) *node {
 	case fieldDataset:
 		n.Pattern, n.MaxLength, n.If, n.Then = writtenText, info.MaxBytes, nil, nil
 	case fieldTimestamp:
-		n.Minimum, n.Maximum = number(1), number(microsecondsFrom-1)
+		n.Minimum, n.Maximum = new(1), new(int(microsecondsFrom-1))
 	case fieldType:
 		n.Enum = TypeNames()
 	case fieldIdentifiers:
@@ -156,8 +156,6 @@ func (n *node) limit(most int) {
 	}
 }
 
-func number(n int) *int { return &n }
-
 // written says that a member is a string, and not a blank one.
 func written(name string) *node {
 	return &node{
@@ -172,7 +170,7 @@ func sectionsRequired() *node {
 		Required: []string{"gpp_sid"},
 		Properties: map[string]*node{"gpp_sid": {
 			Type: "array", MinItems: 1, MaxItems: maxSIDs,
-			Items: &node{Type: "integer", Minimum: number(minSID), Maximum: number(maxSID)},
+			Items: &node{Type: "integer", Minimum: new(minSID), Maximum: new(maxSID)},
 		}},
 	}
 }

@@ -65,19 +65,26 @@ func (d *Decoder) walkObject(level int) bool {
 		if !d.mute {
 			d.path[level-1] = segment{name: name}
 			d.checkName(name, level)
-			if !d.nameless {
-				if place, consent := consentPlace(name); consent {
-					if !d.walkConsent(place, level) {
-						return false
-					}
-					continue
-				}
-			}
 		}
-		if !d.walk(level) {
+		if !d.walkMember(name, level) {
 			return false
 		}
 	}
+}
+
+// walkMember reads the value of the member at the end of the path.
+func (d *Decoder) walkMember(name string, level int) bool {
+	switch {
+	case d.inCustom && level == 2:
+		if id := d.draft.customID(name); id != nil {
+			return d.readCustomID(id, level)
+		}
+	case !d.mute && !d.nameless:
+		if place, consent := consentPlace(name); consent {
+			return d.walkConsent(place, level)
+		}
+	}
+	return d.walk(level)
 }
 
 func (d *Decoder) walkArray(level int) bool {
@@ -138,19 +145,12 @@ func (d *Decoder) pointer(level int) string {
 		if !repeatable(s.name) {
 			return string(b[:len(b)-1])
 		}
-		for _, c := range []byte(s.name) {
-			switch c {
-			case '~':
-				b = append(b, "~0"...)
-			case '/':
-				b = append(b, "~1"...)
-			default:
-				b = append(b, c)
-			}
-		}
+		b = append(b, pointerEscapes.Replace(s.name)...)
 	}
 	return string(b)
 }
+
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // Bounds of a name that a sender made up and an answer may repeat. Seven digits keep out telephone numbers, IP
 // addresses, ids and hashes, all of which have been seen as member names.
