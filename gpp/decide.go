@@ -126,34 +126,32 @@ const (
 	ReasonPolicy          = "opt_out=suppress"
 )
 
-// AppendReasons adds to b why the outcome is what it is: the most restrictive signals first. The strings are made
-// once, for all calls.
-func (d Decision) AppendReasons(b []string) []string {
+// Reasons are why the outcome is what it is, the most restrictive signals first; nil if there is nothing to say.
+func (d Decision) Reasons() (reasons []string) {
 	s := &d.signals
 	for _, o := range [...]Outcome{Suppressed, MeasurementOnly} {
 		if s.GPP != nil {
-			for i := range s.GPP.sections {
-				if sec := &s.GPP.sections[i]; d.inForce>>sec.id&1 == 1 && sec.Outcome() == o {
-					b = sec.AppendReasons(b)
+			for sec := range s.GPP.Sections() {
+				if d.inForce>>sec.id&1 == 1 && sec.Outcome() == o {
+					reasons = append(reasons, sec.Reasons()...)
 				}
 			}
 		}
 	}
 	if d.Mismatch {
-		b = append(b, ReasonMismatch)
+		reasons = append(reasons, ReasonMismatch)
 	}
-	b = s.USPrivacy.appendReasons(b, "us_privacy_string.OptOutSale", "us_privacy_string.Notice")
+	if _, field := s.USPrivacy.Outcome(); field != "" {
+		reasons = append(reasons, "us_privacy_string."+field)
+	}
 	if s.NotUnderstood {
-		b = append(b, ReasonNotUnderstood)
+		reasons = append(reasons, ReasonNotUnderstood)
 	}
 	if s.SuppressOptOut && d.signal == MeasurementOnly {
-		b = append(b, ReasonPolicy)
+		reasons = append(reasons, ReasonPolicy)
 	}
 	if s.MeasurementOnly {
-		b = append(b, ReasonMeasurementOnly)
+		reasons = append(reasons, ReasonMeasurementOnly)
 	}
-	return b
+	return reasons
 }
-
-// Reasons is a list of its own of what AppendReasons adds, nil if there is nothing to say.
-func (d Decision) Reasons() []string { return d.AppendReasons(nil) }

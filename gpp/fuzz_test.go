@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("no JSON: %s", shown)
 		}
 		for s := range g.Sections() {
-			reasons := s.AppendReasons(nil)
+			reasons := s.Reasons()
 			if (len(reasons) == 0) != (s.Outcome() == gpp.Unrestricted) {
 				t.Errorf("%s is %v because of %v", s.Name(), s.Outcome(), reasons)
 			}

@@ -60,7 +60,7 @@ type String struct {
 // read.
 func Parse(s string) (*String, error) {
 	g := new(String)
-	if err := g.parse(s); err != nil {
+	if err := g.Parse(s); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -69,7 +69,10 @@ func Parse(s string) (*String, error) {
 // Parse reads s in the place of what g held, with g's memory: whoever parses many strings one after the other
 // allocates next to nothing. Sections that were taken from g before are void. After an error g has no sections.
 func (g *String) Parse(s string) error {
-	if err := g.parse(s); err != nil {
+	if g.parseUsual(s) {
+		return nil
+	}
+	if err := g.parseAny(s); err != nil {
 		g.text, g.ids, g.sections = "", 0, g.sections[:0]
 		return err
 	}
@@ -90,13 +93,6 @@ func (g *String) Forget() {
 			*t = TCF{}
 		}
 	}
-}
-
-func (g *String) parse(s string) *Error {
-	if g.parseUsual(s) {
-		return nil
-	}
-	return g.parseAny(s)
 }
 
 func (g *String) parseAny(s string) *Error {

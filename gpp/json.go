@@ -26,8 +26,8 @@ var canadaNames = tcfNames{
 	"DisclosedVendorsSegmentType", "DisclosedVendors",
 }
 
-func (p *tcfParser) names() *tcfNames {
-	if p.coding == intRanges {
+func namesOf(europe bool) *tcfNames {
+	if europe {
 		return &europeNames
 	}
 	return &canadaNames
@@ -158,10 +158,7 @@ func (w *object) us(s *Section) {
 }
 
 func (w *object) tcf(t *TCF, europe bool) {
-	n := &canadaNames
-	if europe {
-		n = &europeNames
-	}
+	n := namesOf(europe)
 	w.integer("Version", t.Version)
 	w.time("Created", t.Created)
 	w.time("LastUpdated", t.LastUpdated)

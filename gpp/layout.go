@@ -29,10 +29,9 @@ const (
 
 // field is a run of two-bit values under one official name.
 type field struct {
-	name   string
-	reason string // section and name, as reasons spell it
-	slots  int
-	shift  int // of its last value
+	name  string
+	slots int
+	shift int // of its last value
 }
 
 // lowBits has the low bit of every two-bit value.
@@ -128,7 +127,7 @@ func compile(rows []row) []layout {
 		l := layout{id: row.id, name: row.name, version: row.version, extra: row.extra}
 		for _, word := range strings.Fields(row.fields) {
 			name, count, several := strings.Cut(word, ":")
-			f := field{name: name, reason: row.name + "." + name, slots: 1}
+			f := field{name: name, slots: 1}
 			if several {
 				f.slots, _ = strconv.Atoi(count)
 			}

@@ -83,7 +83,8 @@ func (s *Section) Outcome() Outcome {
 	case s.undisclosed():
 		return Suppressed
 	case s.tcf != nil:
-		return s.tcf.outcome(s.id)
+		o, _ := s.tcf.outcome(s.id == TCFEUv2)
+		return o
 	case s.id == USPv1:
 		p, _ := s.USPrivacy()
 		o, _ := p.Outcome()
@@ -123,17 +124,23 @@ func (p pair) unasked(zero, two uint64) bool {
 	return p.optOut != nil && two>>p.optOut.shift&1 == 1 && zero>>p.notice.shift&1 == 1
 }
 
-// outcome applies the purposes: 1 storage on the device, 3 profiles, 4 personalised advertising, 7 measurement.
-func (t *TCF) outcome(id uint8) Outcome {
-	europe := id == TCFEUv2
+// outcome applies the purposes. lacking are those that would allow more; none where the scope of the string decides.
+func (t *TCF) outcome(europe bool) (o Outcome, lacking Set) {
+	const (
+		storage     Set = 1 << (1 - 1) // on the device
+		personal    Set = 1<<(3-1) | 1<<(4-1)
+		measurement Set = 1 << (7 - 1)
+	)
 	switch {
-	case europe && !t.IsServiceSpecific,
-		europe && !t.PurposeConsents.Has(1) && !t.PurposeOneTreatment,
-		!(t.PurposeConsents | t.PurposeLegitimateInterest).Has(7):
-		return Suppressed
-	case t.PurposeConsents.Has(3) && t.PurposeConsents.Has(4):
-		return Unrestricted
-	default:
-		return MeasurementOnly
+	case europe && !t.IsServiceSpecific:
+		return Suppressed, 0
+	case europe && t.PurposeConsents&storage == 0 && !t.PurposeOneTreatment:
+		return Suppressed, storage
+	case (t.PurposeConsents|t.PurposeLegitimateInterest)&measurement == 0:
+		return Suppressed, measurement
 	}
+	if lacking = personal &^ t.PurposeConsents; lacking != 0 {
+		return MeasurementOnly, lacking
+	}
+	return Unrestricted, 0
 }

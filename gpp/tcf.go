@@ -103,6 +103,8 @@ type tcfParser struct {
 	seen    uint8 // segment types that were there
 }
 
+func (p *tcfParser) europe() bool { return p.coding == intRanges }
+
 func (p *tcfParser) fault(field, reason string) *Error { return p.section.fault(field, reason) }
 
 func parseTCF(s *Section, t *TCF, c coding, version int) *Error {
@@ -124,7 +126,7 @@ func parseTCF(s *Section, t *TCF, c coding, version int) *Error {
 
 func (p *tcfParser) parseCore(text string, version int) *Error {
 	b, t := bits{s: text}, p.tcf
-	europe := p.coding == intRanges
+	europe := p.europe()
 	if t.Version = int(b.read(6)); t.Version != version {
 		return p.fault("Version", unknownVersion(t.Version, strconv.Itoa(version)))
 	}
@@ -152,13 +154,13 @@ func (p *tcfParser) parseCore(text string, version int) *Error {
 	}
 	var reason string
 	if t.VendorConsents, reason = b.vendors(p.coding); reason != "" {
-		return p.fault(p.names().vendorConsents, reason)
+		return p.fault(namesOf(p.europe()).vendorConsents, reason)
 	}
 	if t.VendorLegitimateInterest, reason = b.vendors(p.coding); reason != "" {
-		return p.fault(p.names().vendorInterests, reason)
+		return p.fault(namesOf(p.europe()).vendorInterests, reason)
 	}
 	if t.Restrictions, reason = b.restrictions(p.coding); reason != "" {
-		return p.fault(p.names().restrictions, reason)
+		return p.fault(namesOf(p.europe()).restrictions, reason)
 	}
 	if reason = b.padding(false); reason != "" {
 		return p.fault("", reason)
@@ -179,7 +181,7 @@ func (p *tcfParser) parseSegment(text string) *Error {
 	if kind == 0 {
 		return p.fault("", "a second core")
 	}
-	if kind > publisherSegment || kind == allowedSegment && p.coding != intRanges {
+	if kind > publisherSegment || kind == allowedSegment && !p.europe() {
 		return p.fault("", "a segment of type "+strconv.Itoa(int(kind))+", which is not known")
 	}
 	if p.seen>>kind&1 == 1 {
@@ -190,14 +192,14 @@ func (p *tcfParser) parseSegment(text string) *Error {
 	var field, reason string
 	switch kind {
 	case disclosedSegment:
-		field = p.names().disclosed
+		field = namesOf(p.europe()).disclosed
 		t.VendorsDisclosed, reason = b.vendors(p.coding)
 		t.HasVendorsDisclosed = true
 	case allowedSegment:
 		field = "VendorsAllowed"
 		t.VendorsAllowed, reason = b.vendors(p.coding)
 	case publisherSegment:
-		field = p.names().publisher
+		field = namesOf(p.europe()).publisher
 		t.PublisherConsents = b.set(24)
 		t.PublisherLegitimateInterest = b.set(24)
 		t.CustomPurposes = int(b.read(6))

@@ -114,7 +114,7 @@ func (s *Section) parseCore(core string) *Error {
 		return s.fault(l.firstMissing(len(core)), truncated)
 	}
 	if bad := s.values & (s.values >> 1) & lowBits; bad != 0 {
-		return s.fault(l.fieldIn(bad), undefined)
+		return s.fault(l.fieldsIn(bad)[0], undefined)
 	}
 	if reason := b.padding(true); reason != "" {
 		return s.fault("", reason)
@@ -152,16 +152,6 @@ func (l *layout) firstMissing(length int) string {
 	have := max(0, length*6-6) / 2
 	for i := range l.fields {
 		if have -= l.fields[i].slots; have < 0 {
-			return l.fields[i].name
-		}
-	}
-	return ""
-}
-
-// fieldIn names the first field with a value in the mask.
-func (l *layout) fieldIn(mask uint64) string {
-	for i := range l.fields {
-		if mask&l.fields[i].mask() != 0 {
 			return l.fields[i].name
 		}
 	}

@@ -148,7 +148,7 @@ func TestVectorOutcomes(t *testing.T) {
 			for _, because := range want.Because {
 				reasons = append(reasons, reasonsOf(t, g, s, because)...)
 			}
-			if got := s.AppendReasons(nil); !reflect.DeepEqual(got, reasons) {
+			if got := s.Reasons(); !reflect.DeepEqual(got, reasons) {
 				t.Errorf("%s %s: got reasons %v, want %v for %q", v.ID, s.Name(), got, reasons, want.Because)
 			}
 		}
@@ -199,7 +199,7 @@ func reasonsOf(t *testing.T, g *gpp.String, s *gpp.Section, because string) []st
 		if err != nil {
 			t.Fatal(err)
 		}
-		return other.Section(s.ID()).AppendReasons(nil)
+		return other.Section(s.ID()).Reasons()
 	case "not service specific":
 		return of("IsServiceSpecific")
 	case "no purpose 1":
