@@ -235,28 +235,51 @@ func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition 
 	if err := CheckVersion(rec); err != nil {
 		return rows, err
 	}
-	r := reader{rest: rec, scratch: &d.scratch}
-	if r.byte() != RecordVersion {
+	if rec == "" || rec[0] != RecordVersion {
 		return rows, fmt.Errorf("%w: no version", ErrDamaged)
 	}
-	kind := r.byte()
-	*s = Submission{Kind: Kind(kind &^ (flagKeyed | flagErased | flagWarned | flagCounts)), Keyed: kind&flagKeyed != 0}
+	r := reader{rest: rec[1:], scratch: &d.scratch}
+	*s = Submission{}
+	n := r.head(s)
 	if s.Kind > Rejected {
 		return rows, fmt.Errorf("%w: unknown kind", ErrDamaged)
 	}
+	d.IDs.Place(s, partition, seq, slot)
+	all := r.rows(s, n, rows)
+	if r.bad || r.rest != "" {
+		return rows, fmt.Errorf("%w: wrong length", ErrDamaged)
+	}
+	return all, nil
+}
+
+// CountRows is how many rows a record holds, without a look at them; 0 for one that is damaged before them.
+func CountRows(rec string) int {
+	if rec == "" || rec[0] != RecordVersion {
+		return 0
+	}
+	r := reader{rest: rec[1:]}
+	return r.head(new(Submission))
+}
+
+// head reads what comes before the rows, but for the version, and returns how many rows there are.
+func (r *reader) head(s *Submission) int {
+	kind := r.byte()
+	s.Kind = Kind(kind &^ (flagKeyed | flagErased | flagWarned | flagCounts))
 	copy(s.Base[:], r.take(16))
 	s.ReceivedAt = r.varint()
 	s.DatasetID = r.text()
-	if s.Keyed {
+	if s.Keyed = kind&flagKeyed != 0; s.Keyed {
 		copy(s.BodyDigest[:], r.take(32))
 		s.Extra = r.text()
 	}
 	if kind&flagErased != 0 {
-		for _, n := range s.Erased.members() {
+		e := &s.Erased
+		for _, n := range e.members() {
 			*n = int(r.small(math.MaxUint16))
 		}
-		e := &s.Erased
-		r.bad = r.bad || e.Accepted < max(1, e.Late, e.Restricted+e.Suppressed) // no writer counts so
+		if e.Accepted < max(1, e.Late, e.Restricted+e.Suppressed) { // no writer counts so
+			r.fail()
+		}
 	}
 	if kind&flagWarned != 0 {
 		for n := r.count(2); n > 0; n-- {
@@ -273,50 +296,7 @@ func (d *Decoder) Decode(s *Submission, rows []event.Row, rec string, partition 
 			Code: event.Code(r.text()), Field: r.text(), Count: r.small(math.MaxInt32), Events: r.small(math.MaxInt32),
 		})
 	}
-	d.IDs.Place(s, partition, seq, slot)
-	all := r.rows(s, rows)
-	if r.bad || r.rest != "" {
-		return rows, fmt.Errorf("%w: wrong length", ErrDamaged)
-	}
-	return all, nil
-}
-
-// CountRows is how many rows a record holds, without a look at them; 0 for one that is damaged before them.
-func CountRows(rec string) int {
-	r := reader{rest: rec}
-	version, kind := r.byte(), r.byte()
-	r.take(16)
-	r.uvarint()
-	r.text()
-	if kind&flagKeyed != 0 {
-		r.take(32)
-		r.text()
-	}
-	if kind&flagErased != 0 {
-		for range new(Counts).members() {
-			r.uvarint()
-		}
-	}
-	for _, flag := range [...]byte{flagWarned, flagCounts} {
-		if kind&flag == 0 {
-			continue
-		}
-		for n := r.count(2); n > 0; n-- {
-			r.text()
-			r.uvarint()
-		}
-	}
-	for n := r.count(4); n > 0; n-- {
-		r.text()
-		r.text()
-		r.uvarint()
-		r.uvarint()
-	}
-	n := r.count(leastRow)
-	if r.bad || version != RecordVersion {
-		return 0
-	}
-	return n
+	return r.count(leastRow)
 }
 
 // reader takes a record apart. After the first thing that does not fit everything reads as zero and bad is set.
@@ -352,8 +332,7 @@ func (r *scratch) last(at int) string {
 // leastRow is the fewest bytes a row has: bits, index, time, outcome.
 const leastRow = 4
 
-func (r *reader) rows(s *Submission, rows []event.Row) []event.Row {
-	n := r.count(leastRow)
+func (r *reader) rows(s *Submission, n int, rows []event.Row) []event.Row {
 	if n == 0 || s.Kind == Rejected {
 		r.bad = r.bad || n > 0
 		return rows
