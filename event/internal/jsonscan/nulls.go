@@ -2,86 +2,59 @@ package jsonscan
 
 import "strings"
 
-// WriteWithoutNulls writes a JSON text, known to be valid, without the members and elements that are null, and without
-// white space. Every other literal stays as it was written.
+const whiteSpace = " \t\r\n"
+
+// WriteWithoutNulls writes a JSON text, known to be valid and to have no white space around it, without the members and
+// elements that are null, and without white space. Every other literal stays as it was written.
 func WriteWithoutNulls(out *strings.Builder, raw string) {
-	c := copier{in: raw, out: out}
-	c.value()
-}
-
-// copier copies valid JSON.
-type copier struct {
-	in  string
-	i   int
-	out *strings.Builder
-}
-
-func (c *copier) space() byte {
-	for c.in[c.i] <= ' ' {
-		c.i++
+	if raw[0] != '{' && raw[0] != '[' {
+		out.WriteString(raw)
+		return
 	}
-	return c.in[c.i]
+	name := ""    // of the member that begins, not written yet
+	first := true // nothing is before it in its object or array
+	for raw != "" {
+		var token string
+		token, raw = cutToken(raw)
+		raw = strings.TrimLeft(raw, whiteSpace)
+		switch c := token[0]; {
+		case c == ',':
+		case c == 'n':
+			name = ""
+		case c == '"' && raw[0] == ':':
+			name, raw = token, raw[1:]
+			raw = strings.TrimLeft(raw, whiteSpace)
+		case c == '}' || c == ']':
+			out.WriteString(token)
+			first = false
+		default:
+			if !first {
+				out.WriteByte(',')
+			}
+			if name != "" {
+				out.WriteString(name)
+				out.WriteByte(':')
+			}
+			out.WriteString(token)
+			name, first = "", c == '{' || c == '['
+		}
+	}
 }
 
-func (c *copier) value() {
-	switch c.space() {
-	case '{':
-		c.container('}')
-	case '[':
-		c.container(']')
+// cutToken cuts the first token off valid JSON: a string, a literal, or a sign.
+func cutToken(raw string) (token, rest string) {
+	end := 1
+	switch raw[0] {
+	case '{', '}', '[', ']', ',':
 	case '"':
-		c.out.WriteString(c.str())
+		for ; raw[end] != '"'; end++ {
+			if raw[end] == '\\' {
+				end++
+			}
+		}
+		end++
 	default:
-		from := c.i
-		for c.i < len(c.in) && !strings.ContainsRune(" \t\r\n,]}", rune(c.in[c.i])) {
-			c.i++
-		}
-		c.out.WriteString(c.in[from:c.i])
+		end = strings.IndexAny(raw, whiteSpace+",]}")
 	}
-}
-
-// str moves over a string and returns it, with its quotes.
-func (c *copier) str() string {
-	from := c.i
-	for c.i++; c.in[c.i] != '"'; c.i++ {
-		if c.in[c.i] == '\\' {
-			c.i++
-		}
-	}
-	c.i++
-	return c.in[from:c.i]
-}
-
-// container copies an object or an array up to the byte that closes it.
-func (c *copier) container(closing byte) {
-	c.out.WriteByte(c.in[c.i])
-	c.i++
-	comma := false
-	for c.space() != closing {
-		if c.in[c.i] == ',' {
-			c.i++
-			c.space()
-		}
-		name := ""
-		if closing == '}' {
-			name = c.str()
-			c.space()
-			c.i++ // the colon
-		}
-		if c.space() == 'n' {
-			c.i += len("null")
-			continue
-		}
-		if comma {
-			c.out.WriteByte(',')
-		}
-		comma = true
-		if closing == '}' {
-			c.out.WriteString(name)
-			c.out.WriteByte(':')
-		}
-		c.value()
-	}
-	c.i++
-	c.out.WriteByte(closing)
+	return raw[:end], raw[end:]
 }
