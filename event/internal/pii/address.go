@@ -23,31 +23,30 @@ func findIPv4(s string, loose bool) bool {
 			continue
 		}
 		dotted := start > 1 && s[start-1] == '.' && (isLetter(s[start-2]) || isDigit(s[start-2]))
-		if ok, long := dottedQuad(run); ok && (!dotted || long || loose) {
+		if long, _, ok := quad(run, "."); ok && (!dotted || long > 0 || loose) {
 			return true
 		}
 	}
 	return false
 }
 
-// dottedQuad says whether s is four numbers up to 255, leading zeros allowed, and whether one has three digits.
-func dottedQuad(s string) (ok, long bool) {
-	if len(s) < 7 || len(s) > 15 {
-		return false, false
-	}
-	octets, value, digits := 0, 0, 0
-	for i := 0; i <= len(s); i++ {
-		if i < len(s) && s[i] != '.' {
-			value, digits = value*10+int(s[i]-'0'), digits+1
-			continue
+// quad says whether s is four numbers up to 255 with a separator between them, how many have three digits, and whether
+// one has a leading zero.
+func quad(s, separator string) (long int, padded, ok bool) {
+	parts := 0
+	for part := range strings.SplitSeq(s, separator) {
+		if parts++; parts > 4 || part == "" || len(part) > 3 {
+			return 0, false, false
 		}
-		if digits == 0 || digits > 3 || value > 255 {
-			return false, false
+		if n, err := strconv.Atoi(part); err != nil || n > 255 {
+			return 0, false, false
 		}
-		long = long || digits == 3
-		octets, value, digits = octets+1, 0, 0
+		padded = padded || len(part) > 1 && part[0] == '0'
+		if len(part) == 3 {
+			long++
+		}
 	}
-	return octets == 4, long
+	return long, padded, parts == 4
 }
 
 // findNumericIPv4 says whether s holds an IPv4 address with parts in hexadecimal or octal, as programs read it:
@@ -106,30 +105,13 @@ func findDashedIPv4(s string, loose bool) bool {
 			(i == 3 || !isWord(s[i-4]))
 		alone := i == 0 || s[i-1] != '-'
 		if end == len(s) || !isWord(s[end]) {
-			if long, ok := dashedQuad(run); ok && (named || alone && (long >= 2 || loose)) {
+			if long, padded, ok := quad(run, "-"); ok && !padded && (named || alone && (long >= 2 || loose)) {
 				return true
 			}
 		}
 		i = end
 	}
 	return false
-}
-
-// dashedQuad says whether s is four numbers up to 255 without leading zeros, and how many have three digits.
-func dashedQuad(s string) (long int, ok bool) {
-	parts := 0
-	for part := range strings.SplitSeq(s, "-") {
-		if parts++; parts > 4 || part == "" || len(part) > 3 || len(part) > 1 && part[0] == '0' {
-			return 0, false
-		}
-		if n, err := strconv.Atoi(part); err != nil || n > 255 {
-			return 0, false
-		}
-		if len(part) == 3 {
-			long++
-		}
-	}
-	return long, parts == 4
 }
 
 // findIPv6 says whether s holds an IPv6 address. Unless loose, the address has to be in a range that is in use: cafe::1

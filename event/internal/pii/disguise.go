@@ -171,19 +171,10 @@ func cardPrefix(s string) bool {
 }
 
 // countryCode says whether two digits are a country calling code, or begin with the one of Russia and Kazakhstan.
-func countryCode(s string) bool {
-	if s[0] == '7' {
-		return true
-	}
-	switch s {
-	case "20", "27", "30", "31", "32", "33", "34", "36", "39", "40", "41", "43", "44", "45", "46", "47", "48", "49", "51",
-		"52", "53", "54", "55", "56",
-		"57", "58", "60", "61", "62", "63", "64", "65", "66", "81", "82", "84", "86", "90", "91", "92", "93", "94", "95",
-		"98":
-		return true
-	}
-	return false
-}
+func countryCode(s string) bool { return s[0] == '7' || countryCodes[s] }
+
+var countryCodes = setOf(`20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 63 64 65
+	66 81 82 84 86 90 91 92 93 94 95 98`)
 
 // joinedName says whether s is a given name and another word, both with a capital, joined by underscores: Jane_Doe. One
 // of the words has to be a common given name that is not also an ordinary word: Blue_Shoes is no person, nor is
@@ -210,28 +201,22 @@ func joinedName(s string) bool {
 
 // givenNames are common given names of several languages, in the spelling of joinedName. Names that are ordinary words,
 // months, places or brands are left out.
-var givenNames = func() map[string]bool {
-	names := map[string]bool{}
-	for _, n := range strings.Fields(`
-		Aaron Abdul Adam Adrian Agnieszka Ahmed Akira Alejandro Alessandro Alex Alexander Alexandra Ali Alice Alicia Amanda
-		Amelia Amy Ana Anastasia Andrea Andreas Andrew Andrzej Angela Anna Anne Annette Anthony Antonio Arjun Ashley Barbara
-		Benjamin Bernd Beth Brandon Brenda Brian Bruno Carla Carlos Carol Caroline Catherine Charles Charlotte Chloe Chris
-		Christian Christina Christine Christopher Claire Claudia Cynthia Daniel Daniela David Deborah Deepak Denise Dennis
-		Diego Dmitri Dominik Donald Dorothy Edward Elena Elisabeth Elizabeth Emily Emma Eric Erika Eva Evelyn Fatima Felipe
-		Fernando Florian Francesca Francesco Francisco Frederic Gabriel Gabriela George Gerhard Giovanni Giulia Giuseppe Greg
-		Gregory Guillaume Hannah Hans Harry Heather Heinz Helen Helga Henry Hiroshi Hugo Ibrahim Ingrid Irina Isabel Isabella
-		Ivan Jacob Jacqueline James Jan Jane Janet Jason Javier Jean Jeffrey Jennifer Jessica Joan Joao Johan Johann Johanna
-		John Jonas Jonathan Jorge Jose Joseph Joshua Juan Julia Julie Justin Karen Karin Karl Katarzyna Kate Katherine
-		Kathleen Kathy Kenneth Kevin Kimberly Klaus Laura Lauren Leon Liam Linda Lisa Louise Lucas Lucia Luis Luisa Lukas
-		Magdalena Manuel Marcel Marco Margaret Maria Mariana Marie Mario Markus Marta Martha Martin Mary Mateusz Matteo
-		Matthew Matthias Maurice Megan Melissa Michael Michel Michelle Miguel Mikhail Mohamed Mohammed Monica Monika Muhammad
-		Nancy Natalia Natalie Nathan Nicholas Nicolas Nicole Nina Noah Oliver Olivia Omar Pablo Pamela Patricia Patrick Paul
-		Paula Pedro Peter Petra Philip Philippe Pierre Priya Rachel Rafael Rahul Ralf Ravi Rebecca Renate Ricardo Richard
-		Robert Roberto Roger Ronald Ruth Ryan Sabine Sakura Samantha Samuel Sandra Sanjay Sara Sarah Scott Sean Sebastian
-		Sergei Sergio Sharon Silvia Simon Sofia Sophia Sophie Stefan Stefanie Stephanie Stephen Steven Sunita Susan Susanne
-		Svetlana Sylvia Tamara Tatiana Teresa Theresa Thomas Timothy Tobias Tomasz Ulrich Ursula Uwe Valentina Vanessa
-		Veronica Victoria Vijay Vincent Virginia Vladimir Walter Wei Wilhelm William Wolfgang Xavier Yusuf Yuki Yvonne Zoe`) {
-		names[n] = true
-	}
-	return names
-}()
+var givenNames = setOf(`
+	Aaron Abdul Adam Adrian Agnieszka Ahmed Akira Alejandro Alessandro Alex Alexander Alexandra Ali Alice Alicia Amanda
+	Amelia Amy Ana Anastasia Andrea Andreas Andrew Andrzej Angela Anna Anne Annette Anthony Antonio Arjun Ashley Barbara
+	Benjamin Bernd Beth Brandon Brenda Brian Bruno Carla Carlos Carol Caroline Catherine Charles Charlotte Chloe Chris
+	Christian Christina Christine Christopher Claire Claudia Cynthia Daniel Daniela David Deborah Deepak Denise Dennis
+	Diego Dmitri Dominik Donald Dorothy Edward Elena Elisabeth Elizabeth Emily Emma Eric Erika Eva Evelyn Fatima Felipe
+	Fernando Florian Francesca Francesco Francisco Frederic Gabriel Gabriela George Gerhard Giovanni Giulia Giuseppe Greg
+	Gregory Guillaume Hannah Hans Harry Heather Heinz Helen Helga Henry Hiroshi Hugo Ibrahim Ingrid Irina Isabel Isabella
+	Ivan Jacob Jacqueline James Jan Jane Janet Jason Javier Jean Jeffrey Jennifer Jessica Joan Joao Johan Johann Johanna
+	John Jonas Jonathan Jorge Jose Joseph Joshua Juan Julia Julie Justin Karen Karin Karl Katarzyna Kate Katherine
+	Kathleen Kathy Kenneth Kevin Kimberly Klaus Laura Lauren Leon Liam Linda Lisa Louise Lucas Lucia Luis Luisa Lukas
+	Magdalena Manuel Marcel Marco Margaret Maria Mariana Marie Mario Markus Marta Martha Martin Mary Mateusz Matteo
+	Matthew Matthias Maurice Megan Melissa Michael Michel Michelle Miguel Mikhail Mohamed Mohammed Monica Monika Muhammad
+	Nancy Natalia Natalie Nathan Nicholas Nicolas Nicole Nina Noah Oliver Olivia Omar Pablo Pamela Patricia Patrick Paul
+	Paula Pedro Peter Petra Philip Philippe Pierre Priya Rachel Rafael Rahul Ralf Ravi Rebecca Renate Ricardo Richard
+	Robert Roberto Roger Ronald Ruth Ryan Sabine Sakura Samantha Samuel Sandra Sanjay Sara Sarah Scott Sean Sebastian
+	Sergei Sergio Sharon Silvia Simon Sofia Sophia Sophie Stefan Stefanie Stephanie Stephen Steven Sunita Susan Susanne
+	Svetlana Sylvia Tamara Tatiana Teresa Theresa Thomas Timothy Tobias Tomasz Ulrich Ursula Uwe Valentina Vanessa
+	Veronica Victoria Vijay Vincent Virginia Vladimir Walter Wei Wilhelm William Wolfgang Xavier Yusuf Yuki Yvonne Zoe`)

@@ -59,7 +59,7 @@ func domainBegins(s string) bool {
 	// 3.6.0.min.js.
 	if pixelDensity(s[:first]) || allDigits(s[:first]) && versionGoesOn(s[first+1:end]) {
 		last, _, _ := strings.Cut(domain[strings.LastIndexByte(domain, '.')+1:], "-")
-		if assetExtension(last) {
+		if assets.has(last) {
 			return false
 		}
 	}
@@ -73,7 +73,7 @@ func domainBegins(s string) bool {
 		case fileExtension(label):
 		case topLevel(label):
 			return true
-		case !allDigits(label) || !knownTopLevel(domain[strings.LastIndexByte(domain[:dot], '.')+1:dot]):
+		case !allDigits(label) || !topLevels.has(domain[strings.LastIndexByte(domain[:dot], '.')+1:dot]):
 			return false
 		}
 		domain = domain[:dot]
@@ -118,56 +118,21 @@ func topLevel(label string) bool {
 	return letters >= 2
 }
 
-// knownTopLevel says whether a label is a top-level domain under which many people have their mail. It is
-// asked where the rest of the evidence is weak.
-func knownTopLevel(label string) bool {
-	var buf [8]byte
-	if len(label) > len(buf) {
-		return false
-	}
-	switch string(lowerASCII(buf[:0], label)) {
-	case "com", "net", "org", "edu", "gov", "mil", "int", "info", "biz", "name", "io", "ai", "app", "dev", "me", "tv",
-		"cc", "mail",
-		"email", "online", "site", "shop", "store", "xyz", "club", "live", "pro", "tech", "cloud", "asia", "test", "example",
-		"invalid",
-		"us", "uk", "de", "fr", "es", "it", "nl", "be", "ch", "at", "se", "no", "dk", "fi", "is", "pl", "cz", "sk", "hu",
-		"ro", "bg",
-		"gr", "pt", "ie", "lu", "li", "ee", "lv", "lt", "ru", "ua", "by", "tr", "il", "ae", "sa", "eg", "za", "ng", "ke",
-		"ma",
-		"ca", "mx", "br", "ar", "cl", "co", "pe", "ve", "au", "nz", "jp", "cn", "kr", "tw", "hk", "sg", "my", "th", "vn",
-		"ph", "id", "in", "pk", "eu":
-		return true
-	}
-	return false
-}
+// topLevels are domains under which many people have their mail. They are asked where the rest of the evidence is weak.
+var topLevels = setOf(`com net org edu gov mil int info biz name io ai app dev me tv cc mail email online site shop store
+	xyz club live pro tech cloud asia test example invalid us uk de fr es it nl be ch at se no dk fi is pl cz sk hu ro bg
+	gr pt ie lu li ee lv lt ru ua by tr il ae sa eg za ng ke ma ca mx br ar cl co pe ve au nz jp cn kr tw hk sg my th vn ph
+	id in pk eu`)
 
-// fileExtension says whether a label ends the name of a file of a web site, as in logo@2x.png. None is a
-// top-level domain.
-func fileExtension(label string) bool {
-	var buf [5]byte
-	if len(label) > len(buf) {
-		return false
-	}
-	switch string(lowerASCII(buf[:0], label)) {
-	case "json", "htm", "html", "php", "asp", "aspx", "jsp", "xml", "pdf", "mp3", "mp4", "webm", "woff", "woff2", "ttf",
-		"txt", "csv", "wasm":
-		return true
-	}
-	return assetExtension(label)
-}
+// assets are the endings of images, and of scripts and styles that come with them; pages are those of other files of a
+// web site. None is a top-level domain.
+var (
+	assets = setOf("png jpg jpeg gif svg webp avif ico bmp tiff css js mjs map")
+	pages  = setOf("json htm html php asp aspx jsp xml pdf mp3 mp4 webm woff woff2 ttf txt csv wasm")
+)
 
-// assetExtension says whether a label ends the name of an image, or of a script or style that comes with one.
-func assetExtension(label string) bool {
-	var buf [5]byte
-	if len(label) > len(buf) {
-		return false
-	}
-	switch string(lowerASCII(buf[:0], label)) {
-	case "png", "jpg", "jpeg", "gif", "svg", "webp", "avif", "ico", "bmp", "tiff", "css", "js", "mjs", "map":
-		return true
-	}
-	return false
-}
+// fileExtension says whether a label ends the name of a file, as in logo@2x.png.
+func fileExtension(label string) bool { return assets.has(label) || pages.has(label) }
 
 // pixelDensity says whether a label is the 2x of logo@2x.png.
 func pixelDensity(label string) bool {
@@ -179,7 +144,7 @@ func pixelDensity(label string) bool {
 func versionGoesOn(labels string) bool {
 	label, _, _ := strings.Cut(labels, ".")
 	label, _, _ = strings.Cut(label, "-")
-	return allDigits(label) || label == "min" || assetExtension(label)
+	return allDigits(label) || label == "min" || assets.has(label)
 }
 
 // findSpelledAt says whether an address with its @ spelled out is in s: jane_at_example.com, jane(at)example.com,
@@ -237,10 +202,10 @@ func spelledDomain(s string, strong bool) bool {
 		label, rest := s[:n], s[n:]
 		dot := dotLength(rest)
 		if dot == 0 {
-			return labels > 1 && (knownTopLevel(label) || strong && topLevel(label) && !fileExtension(label))
+			return labels > 1 && (topLevels.has(label) || strong && topLevel(label) && !fileExtension(label))
 		}
 		if labels > 1 && rest[dot:] == "" {
-			return knownTopLevel(label)
+			return topLevels.has(label)
 		}
 		s = rest[dot:]
 	}

@@ -245,6 +245,23 @@ var words = func() (t [256]bool) {
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
+// set is a set of words in lower case.
+type set map[string]bool
+
+func setOf(words string) set {
+	s := set{}
+	for word := range strings.FieldsSeq(words) {
+		s[word] = true
+	}
+	return s
+}
+
+// has says whether a word, in any case, is in the set.
+func (s set) has(word string) bool {
+	var buf [8]byte // no word is longer
+	return len(word) <= len(buf) && s[string(lowerASCII(buf[:0], word))]
+}
+
 // lowerASCII appends s to b with its ASCII letters in lower case.
 func lowerASCII(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {

@@ -141,15 +141,11 @@ func extension(s string) bool {
 }
 
 func separates(c byte) bool {
-	return c == '-' || c == '.' || c == ' ' || c == '(' || c == ')' || c == '/'
+	return strings.IndexByte("-. ()/", c) >= 0
 }
 
 func (g *grouped) separate(sep string) {
-	for i := 0; i < len(sep); i++ {
-		if sep[i] == '(' || sep[i] == ')' {
-			g.paren = true
-		}
-	}
+	g.paren = g.paren || strings.ContainsAny(sep, "()")
 	if g.groups == 1 && len(sep) == 1 {
 		g.sep = sep[0]
 	} else if len(sep) != 1 || sep[0] != g.sep {
@@ -183,15 +179,7 @@ func (g *grouped) find(loose bool) Finding {
 }
 
 func (g *grouped) shape(lengths ...int) bool {
-	if g.groups != len(lengths) {
-		return false
-	}
-	for i, n := range lengths {
-		if g.length[i] != n {
-			return false
-		}
-	}
-	return true
+	return slices.Equal(g.length[:g.groups], lengths)
 }
 
 // international says whether the first groups after the + make a number of E.164: no leading zero, at most

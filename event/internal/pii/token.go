@@ -2,6 +2,7 @@ package pii
 
 import (
 	"bytes"
+	"encoding/hex"
 	"strings"
 	"unicode/utf8"
 )
@@ -93,10 +94,7 @@ func scanToken(token string, depth int, loose bool) Finding {
 		digits = token[2:]
 	}
 	if len(digits) >= minHex && hexText(digits) {
-		b := make([]byte, 0, len(digits)/2)
-		for i := 0; i < len(digits); i += 2 {
-			b = append(b, hexValue[digits[i]]<<4|hexValue[digits[i+1]]&hexDigit)
-		}
+		b, _ := hex.DecodeString(digits)
 		if f := scanDecoded(b, depth, loose); f != Nothing {
 			return f
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"html"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -91,7 +92,9 @@ func decodesToEmail(s string) bool {
 
 // suspect says whether s holds an @, or an escape that could become one. It may say so wrongly, but must not miss one.
 func suspect(s string) bool {
-	if strings.IndexByte(s, '@') >= 0 || suspectWide(s) {
+	// NFKC makes an @ of two characters.
+	if strings.IndexByte(s, '@') >= 0 ||
+		strings.IndexByte(s, 0xEF) >= 0 && (strings.Contains(s, "\uff20") || strings.Contains(s, "\ufe6b")) {
 		return true
 	}
 	percent, ampersand, backslash := strings.IndexByte(s, '%'), strings.IndexByte(s, '&'), strings.IndexByte(s, '\\')
@@ -147,19 +150,14 @@ func suspectEntity(s string) bool {
 	}
 }
 
+// suspectBackslash looks for an escape in a text that begins with a backslash.
 func suspectBackslash(s string) bool {
-	for {
-		n := strings.IndexByte(s, '\\')
-		if n < 0 {
-			return false
-		}
-		if s = s[n+1:]; s == "" {
-			return false
-		}
-		if c := s[0]; c == 'u' || c == 'U' || c == 'x' || c == '&' {
+	for part := range strings.SplitSeq(s, `\`) {
+		if part != "" && strings.IndexByte("uUx&", part[0]) >= 0 {
 			return true
 		}
 	}
+	return false
 }
 
 // printable says whether s is printable ASCII, eight bytes at a time.
@@ -179,20 +177,6 @@ func printable(s string) bool {
 	return true
 }
 
-// suspectWide looks for the two characters that NFKC makes an @ of, U+FF20 and U+FE6B.
-func suspectWide(s string) bool {
-	for {
-		n := strings.IndexByte(s, 0xEF)
-		if n < 0 || n+2 >= len(s) {
-			return false
-		}
-		if w := s[n+1 : n+3]; w == "\xBC\xA0" || w == "\xB9\xAB" {
-			return true
-		}
-		s = s[n+1:]
-	}
-}
-
 // decodeText undoes one round of every escape that text may carry: percent signs, backslash escapes, HTML
 // entities, brackets around dots, compatibility characters and invisible ones. It returns s if there is none.
 func decodeText(s string) string {
@@ -208,10 +192,8 @@ func decodeText(s string) string {
 	if strings.IndexByte(s, '[') >= 0 || strings.IndexByte(s, '(') >= 0 {
 		s = armedDots.Replace(s)
 	}
-	for i := 0; i < len(s); i++ {
-		if s[i] >= utf8.RuneSelf || s[i] < ' ' || s[i] == 0x7f {
-			return fold(s)
-		}
+	if !printable(s) {
+		return fold(s)
 	}
 	return s
 }
@@ -283,13 +265,8 @@ func backslashRune(s string) (r rune, n int) {
 }
 
 func hexRune(s string) (r rune, ok bool) {
-	if !Hex(s).Valid() {
-		return 0, false
-	}
-	for i := 0; i < len(s); i++ {
-		r = r<<4 | rune(hexValue[s[i]]&hexDigit)
-	}
-	return r, true
+	n, err := strconv.ParseUint(s, 16, 32)
+	return rune(n), err == nil
 }
 
 // fold writes text as a reader sees it: compatibility characters as NFKC has them, digits of every script and the
