@@ -67,9 +67,9 @@ var consentMessages = map[string]string{
 
 const notUnderstood = "This consent signal was not understood, so the event is restricted to measurement. "
 
-// walkConsent drops the member at the end of the path, a consent signal in a place where we do not read it. The event is
-// then restricted: a signal that was not read is not a permission. What else is in the value belongs to the same signal;
-// only in what stands for mmt_only there can be a stronger one.
+// walkConsent drops the member at the end of the path, a consent signal in a place where we do not read it. The event
+// is then restricted: a signal that was not read is not a permission. What else is in the value belongs to the same
+// signal; only in what stands for mmt_only there can be a stronger one.
 func (d *Decoder) walkConsent(place string, level int) bool {
 	t := &d.draft
 	if place == placeMmtOnly {

@@ -9,7 +9,7 @@ func (d *Decoder) checkCustomData(t *draft, r *Row) {
 	if !t.is(f) {
 		return
 	}
-	pointer := fieldTable[f].Pointer
+	pointer := f.pointer()
 	raw := t.text[f]
 	broken := d.broken
 	if t.custom.members > customDataMembers {

@@ -25,6 +25,8 @@ func (f FieldInfo) Name() string {
 // field is a position in fieldTable.
 type field int8
 
+func (f field) pointer() string { return fieldTable[f].Pointer }
+
 const (
 	fieldDataset field = iota
 	fieldTimestamp

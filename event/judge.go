@@ -33,7 +33,8 @@ const schemaVersion = "1.0"
 // judge applies the rules to the event that was read, and makes its row if it breaks none.
 func (d *Decoder) judge() {
 	t := &d.draft
-	r := d.row()
+	d.result.Rows = append(d.result.Rows, Row{})
+	r := &d.result.Rows[len(d.result.Rows)-1]
 	d.checkMissing(t)
 	d.checkType(t, r)
 	d.checkTimestamp(t, r)
@@ -55,12 +56,6 @@ func (d *Decoder) judge() {
 		return
 	}
 	d.finish(t, r, &signals)
-}
-
-// row is a new row at the end of the result.
-func (d *Decoder) row() *Row {
-	d.result.Rows = append(d.result.Rows, Row{})
-	return &d.result.Rows[len(d.result.Rows)-1]
 }
 
 // finish fills the row of an event that breaks no rule.
@@ -96,7 +91,7 @@ func (d *Decoder) finish(t *draft, r *Row, signals *gpp.Signals) {
 func (t *draft) lacks(f field) bool { return (t.has|t.faulty)&(1<<f) == 0 }
 
 func (d *Decoder) missing(f field, message, hint string) {
-	d.problem(MissingField, fieldTable[f].Pointer, message, hint)
+	d.problem(MissingField, f.pointer(), message, hint)
 	d.problems[len(d.problems)-1].Seen = d.instead(f)
 }
 
@@ -135,22 +130,15 @@ func (d *Decoder) checkType(t *draft, r *Row) {
 	}
 	i, known := typeIndex[t.text[fieldType]]
 	if !known {
-		hint := ""
-		if near := nearestType(t.text[fieldType]); near != "" {
-			hint = "Did you mean " + near + "?"
-		}
-		d.problem(InvalidEventType, fieldTable[fieldType].Pointer, "event_type is not one of the event types.", hint)
+		d.problem(InvalidEventType, fieldType.pointer(), "event_type is not one of the event types.",
+			didYouMean(nearestType(t.text[fieldType])))
 		return
 	}
-	name := typeTable[i].Name
-	r.EventType = name
-	if !t.is(fieldCustomName) {
-		return
-	}
-	if name == Custom {
+	r.EventType = typeTable[i].Name
+	if r.EventType == Custom {
 		r.CustomEventName = t.text[fieldCustomName]
-	} else {
-		d.warn(CustomEventNameIgnored, fieldTable[fieldCustomName].Pointer,
+	} else if t.is(fieldCustomName) {
+		d.warn(CustomEventNameIgnored, fieldCustomName.pointer(),
 			"custom_event_name was dropped, because event_type is not custom.")
 	}
 }
@@ -161,7 +149,7 @@ func (d *Decoder) checkTimestamp(t *draft, r *Row) {
 	if !t.is(f) {
 		return
 	}
-	pointer := fieldTable[f].Pointer
+	pointer := f.pointer()
 	if !t.timestampInteger {
 		d.problem(InvalidTimestamp, pointer, "The timestamp has a fraction or an exponent.", "")
 		return
@@ -225,7 +213,7 @@ func (d *Decoder) checkIdentifiers(t *draft, r *Row) {
 		d.sought = d.policy.Suppression.Seek(r, d.sought[:0])
 	}
 	if sent == 0 {
-		d.problem(MissingIdentifier, fieldTable[fieldIdentifiers].Pointer, missingIdentifier(t), "")
+		d.problem(MissingIdentifier, fieldIdentifiers.pointer(), missingIdentifier(t), "")
 		p := &d.problems[len(d.problems)-1]
 		if p.Seen = d.unknownIdentifiers(); !t.is(fieldIdentifiers) {
 			p.Seen = d.instead(fieldIdentifiers)
@@ -257,7 +245,7 @@ func (d *Decoder) identifier(t *draft, f field, kind identifierKind, out *string
 		return 0
 	}
 	value, warn, code, message, hint := checkIdentifier(kind, t.text[f])
-	pointer := fieldTable[f].Pointer
+	pointer := f.pointer()
 	if code != "" {
 		d.problem(code, pointer, message, hint)
 		return 1 << f
@@ -297,7 +285,7 @@ func (d *Decoder) checkPlaintext(t *draft) {
 func (d *Decoder) searchFields(t *draft, fields []field) {
 	for _, f := range fields {
 		if t.is(f) && pii.HoldsEmail(t.text[f]) {
-			d.plaintextAt(fieldTable[f].Pointer)
+			d.plaintextAt(f.pointer())
 		}
 	}
 }
@@ -312,14 +300,11 @@ func (d *Decoder) checkCurrency(t *draft, r *Row) {
 	if !activeCurrency(code) {
 		raised := d.raise(code)
 		if !activeCurrency(raised) {
-			hint := ""
-			if near := nearestCurrency(code); near != "" {
-				hint = "Did you mean " + near + "?"
-			}
-			d.problem(InvalidCurrency, fieldTable[f].Pointer, "currency_code is not an active ISO 4217 code.", hint)
+			d.problem(InvalidCurrency, f.pointer(), "currency_code is not an active ISO 4217 code.",
+				didYouMean(nearestCurrency(code)))
 			return
 		}
-		d.warn(CurrencyCaseNormalized, fieldTable[f].Pointer, "currency_code was converted to upper case.")
+		d.warn(CurrencyCaseNormalized, f.pointer(), "currency_code was converted to upper case.")
 		code = raised
 	}
 	r.CurrencyCode = code
@@ -346,16 +331,16 @@ func (d *Decoder) checkValue(t *draft, r *Row) {
 	}
 	v, err := strconv.ParseFloat(t.text[f], 64)
 	if err != nil || math.IsInf(v, 0) {
-		d.problem(InvalidType, fieldTable[f].Pointer, "value is a number too large to be held.",
+		d.problem(InvalidType, f.pointer(), "value is a number too large to be held.",
 			"Send a finite number below 1.8e308.")
 		return
 	}
 	r.Value, r.HasValue = v+0, true // + 0 makes a negative zero a plain one
 	if v > MaxPlausibleValue || v < -MaxPlausibleValue {
-		d.warn(ValueImplausible, fieldTable[f].Pointer, "value is beyond 1e15. It is stored, and left out of every sum.")
+		d.warn(ValueImplausible, f.pointer(), "value is beyond 1e15. It is stored, and left out of every sum.")
 	}
 	if v < 0 && r.EventType != refund {
-		d.warn(NegativeValue, fieldTable[f].Pointer, "value is negative, and the event is not a refund.")
+		d.warn(NegativeValue, f.pointer(), "value is negative, and the event is not a refund.")
 	}
 }
 
@@ -366,7 +351,7 @@ func (d *Decoder) checkSchemaVersion(t *draft) {
 		return
 	}
 	if v := t.text[f]; v != schemaVersion && v != "v1" {
-		d.problem(UnsupportedSchemaVersion, fieldTable[f].Pointer, "schema_version is not one of 1.0 and v1.", "")
+		d.problem(UnsupportedSchemaVersion, f.pointer(), "schema_version is not one of 1.0 and v1.", "")
 	}
 }
 
@@ -384,8 +369,8 @@ var limited = func() (fields []field) {
 func (d *Decoder) checkLengths(t *draft) {
 	for _, f := range limited {
 		if limit := fieldTable[f].MaxBytes; len(t.text[f]) > limit {
-			d.problem(FieldTooLong, fieldTable[f].Pointer, fieldTable[f].Name()+" is longer than "+strconv.Itoa(limit)+
-				" bytes of UTF-8.", "")
+			message := fieldTable[f].Name() + " is longer than " + strconv.Itoa(limit) + " bytes of UTF-8."
+			d.problem(FieldTooLong, f.pointer(), message, "")
 		}
 	}
 }
@@ -393,6 +378,6 @@ func (d *Decoder) checkLengths(t *draft) {
 // checkIgnored warns of what is dropped.
 func (d *Decoder) checkIgnored(t *draft) {
 	if t.is(fieldExt) {
-		d.warn(ExtIgnored, fieldTable[fieldExt].Pointer, "The content of ext was dropped. The member is reserved.")
+		d.warn(ExtIgnored, fieldExt.pointer(), "The content of ext was dropped. The member is reserved.")
 	}
 }

@@ -161,7 +161,7 @@ func (d *Decoder) readTimestamp() (ok bool) {
 		hint = "Send whole Unix seconds as a JSON integer, without quotes."
 	}
 	d.draft.faulty |= 1 << f
-	d.problem(InvalidTimestamp, fieldTable[f].Pointer, message, hint)
+	d.problem(InvalidTimestamp, f.pointer(), message, hint)
 	return d.walk(1)
 }
 
@@ -211,9 +211,9 @@ func (d *Decoder) readUnknown(name string, level int) bool {
 
 func unknownMessage(name, parent string) string {
 	if near := likelyField(name, parent); near != "" {
-		return "The member is unknown and was dropped. Did you mean " + near + "?"
+		return "The member is unknown and was dropped. " + didYouMean(near)
 	}
-	if parent == fieldTable[fieldIdentifiers].Pointer {
+	if parent == fieldIdentifiers.pointer() {
 		return "The member is unknown and was dropped. Identifiers are email_sha256, ifa, ip and partner_id."
 	}
 	return "The member is unknown and was dropped."
@@ -236,7 +236,7 @@ func (d *Decoder) readCustomData() bool {
 	const f = fieldCustomData
 	if d.scan.Peek() != '{' {
 		d.draft.faulty |= 1 << f
-		d.problem(InvalidCustomData, fieldTable[f].Pointer, "custom_data is not an object.", "")
+		d.problem(InvalidCustomData, f.pointer(), "custom_data is not an object.", "")
 		return d.walk(1)
 	}
 	t := &d.draft

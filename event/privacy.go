@@ -22,80 +22,61 @@ const (
 // two ids, no escape, no white space but a space after a colon or a comma. Anything else it leaves as it is, to be read
 // in the general way.
 func (d *Decoder) usualConsent() bool {
-	s := d.scan.Input
-	i := past(s, d.scan.Pos, `{"gpp_string":`)
-	if i < 0 || s[i] != '"' {
+	s := after(d.scan.Input[d.scan.Pos:], `{"gpp_string":`)
+	if s == "" || s[0] != '"' {
 		return false
 	}
-	from := i + 1
-	to := jsonscan.PlainEnd(s, from)
-	if i = past(s, to, `",`); i < 0 || isBlank(s[from:to]) {
+	end := jsonscan.PlainEnd(s, 1)
+	text := s[1:end]
+	if s = after(after(s[end:], `",`), `"gpp_sid":`); s == "" || s[0] != '[' || isBlank(text) {
 		return false
 	}
-	if i = past(s, i, `"gpp_sid":`); i < 0 || s[i] != '[' {
-		return false
-	}
-	i++
-	a, n := sectionID(s[i:])
-	if i += n; n == 0 {
-		return false
-	}
-	var b int32
-	several := s[i] == ','
-	if several {
-		if i = past(s, i, ","); i < 0 {
+	var ids [2]int32
+	count := 0
+	for s = s[1:]; ; s = after(s, ",") {
+		id, length := sectionID(s)
+		if length == 0 || count == len(ids) {
 			return false
 		}
-		b, n = sectionID(s[i:])
-		if i += n; n == 0 {
-			return false
+		ids[count] = id
+		count++
+		if s = s[length:]; s[0] != ',' {
+			break
 		}
 	}
-	if !strings.HasPrefix(s[i:], "]}") {
+	if !strings.HasPrefix(s, "]}") {
 		return false
 	}
-	d.scan.Pos = i + len("]}")
+	d.scan.Pos = len(d.scan.Input) - len(s) + len("]}")
 	t := &d.draft
-	t.text[fieldGPPString] = s[from:to]
+	t.text[fieldGPPString] = text
 	t.has |= 1<<fieldPrivacy | 1<<fieldGPPString | 1<<fieldGPPSID
 	t.seen |= 1<<fieldGPPString | 1<<fieldGPPSID
-	from = d.keepSID(len(d.sids), a)
-	if several {
-		from = d.keepSID(from, b)
+	from := len(d.sids)
+	for _, id := range ids[:count] {
+		from = d.keepSID(from, id)
 	}
 	t.sids = d.sids[from:len(d.sids):len(d.sids)]
 	return true
 }
 
-// past is the place after a word at i, and after one space if there is one. It is negative if the word is not there, or
-// nothing follows.
-func past(s string, i int, word string) int {
-	if !strings.HasPrefix(s[i:], word) {
-		return -1
+// after is what follows a word, and one space if there is one; "" if s does not begin with the word.
+func after(s, word string) string {
+	if !strings.HasPrefix(s, word) {
+		return ""
 	}
-	i += len(word)
-	if i < len(s) && s[i] == ' ' {
-		i++
-	}
-	if i == len(s) {
-		return -1
-	}
-	return i
+	return strings.TrimPrefix(s[len(word):], " ")
 }
 
 // sectionID reads an id of one or two digits with something after it. The length is 0 if there is none.
 func sectionID(s string) (id int32, length int) {
-	if len(s) < 3 {
-		return 0, 0
-	}
-	a, b := s[0]-'0', s[1]-'0'
 	switch {
-	case a > 9:
+	case len(s) < 3 || !isDigit(s[0]):
 		return 0, 0
-	case b > 9:
-		return int32(a), 1
-	case a > 0 && a < maxSID/10 && s[2]-'0' > 9:
-		return int32(a)*10 + int32(b), 2
+	case !isDigit(s[1]):
+		return int32(s[0] - '0'), 1
+	case s[0] > '0' && s[0] < '0'+maxSID/10 && !isDigit(s[2]):
+		return int32(s[0]-'0')*10 + int32(s[1]-'0'), 2
 	}
 	return 0, 0
 }
@@ -169,12 +150,12 @@ func (d *Decoder) checkPrivacy(t *draft, s *gpp.Signals) {
 	if t.is(fieldGPPString) {
 		s.GPP, s.SIDs = d.checkGPP(t)
 	} else if t.is(fieldGPPSID) && t.faulty&(1<<fieldGPPString) == 0 {
-		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid was dropped, because there is no gpp_string.")
+		d.warn(GPPSIDIgnored, fieldGPPSID.pointer(), "gpp_sid was dropped, because there is no gpp_string.")
 	}
 	if t.is(fieldUSPrivacy) {
 		usp, err := gpp.ParseUSPrivacy(t.text[fieldUSPrivacy])
 		if err != nil {
-			d.problem(InvalidUSPrivacyString, fieldTable[fieldUSPrivacy].Pointer,
+			d.problem(InvalidUSPrivacyString, fieldUSPrivacy.pointer(),
 				"us_privacy_string is not the digit 1 and three of Y, N and -.", "")
 		}
 		s.USPrivacy = usp
@@ -195,7 +176,7 @@ var consentSeed = maphash.MakeSeed()
 // checkGPP reads the GPP string and the list of sections in force.
 func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 	if t.sidsRejected != "" {
-		d.problem(InvalidGPPSID, fieldTable[fieldGPPSID].Pointer, t.sidsRejected, "")
+		d.problem(InvalidGPPSID, fieldGPPSID.pointer(), t.sidsRejected, "")
 	}
 	text := t.text[fieldGPPString]
 	slot := d.consent(text)
@@ -206,7 +187,7 @@ func (d *Decoder) checkGPP(t *draft) (*gpp.String, []int32) {
 		slot.text = ""
 		if err := slot.parsed.Parse(text); err != nil {
 			// An error of gpp speaks of places and versions, never of a value that could point at a person.
-			d.problem(InvalidGPPString, fieldTable[fieldGPPString].Pointer, "The GPP string is not valid: "+err.Error()+".", "")
+			d.problem(InvalidGPPString, fieldGPPString.pointer(), "The GPP string is not valid: "+err.Error()+".", "")
 			return nil, nil
 		}
 		slot.text = text
@@ -296,18 +277,18 @@ func (d *Decoder) applyPrivacy(t *draft, r *Row, s *gpp.Signals) {
 // warnPrivacy reports what the signals did. mmt_only is the sender's own choice: it needs no warning.
 func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 	if verdict.Mismatch {
-		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names sections that the GPP string does not hold.")
+		d.warn(GPPSIDMismatch, fieldGPPSID.pointer(), "gpp_sid names sections that the GPP string does not hold.")
 	} else if verdict.Many {
-		d.warn(GPPSIDMismatch, fieldTable[fieldGPPSID].Pointer, "gpp_sid names more than two sections. All of them count.")
+		d.warn(GPPSIDMismatch, fieldGPPSID.pointer(), "gpp_sid names more than two sections. All of them count.")
 	}
 	if verdict.Ignored {
-		d.warn(GPPSIDIgnored, fieldTable[fieldGPPSID].Pointer, "gpp_sid holds ids that name no section. They were ignored.")
+		d.warn(GPPSIDIgnored, fieldGPPSID.pointer(), "gpp_sid holds ids that name no section. They were ignored.")
 	}
 	if verdict.Newer || verdict.UnknownMspa {
-		d.warn(GPPVersionUnknown, fieldTable[fieldGPPString].Pointer, versionMessage(s.GPP))
+		d.warn(GPPVersionUnknown, fieldGPPString.pointer(), versionMessage(s.GPP))
 	}
 	if verdict.Undisclosed {
-		d.warn(TCFWithoutDisclosedVendors, fieldTable[fieldGPPString].Pointer,
+		d.warn(TCFWithoutDisclosedVendors, fieldGPPString.pointer(),
 			"The TC string was created after 2026-02-28 and has no segment DisclosedVendors. TCF 2.3 demands it, so the string "+
 				"is no consent.")
 	}
@@ -321,9 +302,9 @@ func (d *Decoder) warnPrivacy(t *draft, s *gpp.Signals, verdict *gpp.Verdict) {
 		}
 		return
 	}
-	pointer := fieldTable[fieldGPPString].Pointer
+	pointer := fieldGPPString.pointer()
 	if usp, _ := s.USPrivacy.Outcome(); s.GPP == nil || usp != gpp.Unrestricted && s.GPP.Decide(s.SIDs).Outcome < usp {
-		pointer = fieldTable[fieldUSPrivacy].Pointer
+		pointer = fieldUSPrivacy.pointer()
 	}
 	switch verdict.Outcome {
 	case gpp.Suppressed:

@@ -52,36 +52,22 @@ func (d *Decoder) plaintextAt(pointer string) {
 // absent, so that one mistake is reported once.
 func (d *Decoder) wrong(f field, level int) bool {
 	d.draft.faulty |= 1 << f
-	hint := typeTexts[f].hint
-	if d.scan.Peek() == '[' && parentOf(fieldTable[f].Pointer) == fieldTable[fieldIdentifiers].Pointer {
-		hint = "Send one " + fieldTable[f].Name() + " as a string, not a list of them."
+	name, want := fieldTable[f].Name(), jsonTypes[fieldTable[f].Type]
+	if d.scan.Peek() == '[' && parentOf(f.pointer()) == fieldIdentifiers.pointer() {
+		want.hint = "Send one " + name + " as a string, not a list of them."
 	}
-	d.problem(InvalidType, fieldTable[f].Pointer, typeTexts[f].message, hint)
+	d.problem(InvalidType, f.pointer(), name+" must be "+want.name+".", want.hint)
 	return d.walk(level)
 }
 
-// typeTexts say for each field which JSON type it has. They are made once: a hostile batch is full of wrong types.
-var typeTexts = func() (texts [fieldCount]struct{ message, hint string }) {
-	hints := map[string]string{
-		"string":  "Send a JSON string, in double quotes.",
-		"integer": "Send a JSON integer, without quotes.",
-		"number":  "Send a JSON number, without quotes.",
-		"boolean": "Send true or false, without quotes.",
-		"object":  "Send a JSON object, in braces.",
-		"array":   "Send a JSON array, in brackets.",
-	}
-	for f := range fieldTable {
-		info := &fieldTable[f]
-		article := "a "
-		switch info.Type[0] {
-		case 'a', 'i', 'o':
-			article = "an "
-		}
-		texts[f].message = info.Name() + " must be " + article + info.Type + "."
-		texts[f].hint = hints[info.Type]
-	}
-	return texts
-}()
+var jsonTypes = map[string]struct{ name, hint string }{
+	"string":  {"a string", "Send a JSON string, in double quotes."},
+	"integer": {"an integer", "Send a JSON integer, without quotes."},
+	"number":  {"a number", "Send a JSON number, without quotes."},
+	"boolean": {"a boolean", "Send true or false, without quotes."},
+	"object":  {"an object", "Send a JSON object, in braces."},
+	"array":   {"an array", "Send a JSON array, in brackets."},
+}
 
 // warn notes a warning. It is reported only if the event is accepted.
 func (d *Decoder) warn(code Code, pointer, message string) {
@@ -144,7 +130,7 @@ func (d *Decoder) unknownMembers(parent string) iter.Seq[string] {
 
 // instead says which unknown member of the event may be the field that is missing, "" if none is.
 func (d *Decoder) instead(f field) string {
-	parent, own := parentOf(fieldTable[f].Pointer), fieldTable[f].Name()
+	parent, own := parentOf(f.pointer()), fieldTable[f].Name()
 	for name := range d.unknownMembers(parent) {
 		if likelyField(name, parent) == own {
 			return "The event has the unknown member " + name + ": send it as " + own + "."
@@ -155,7 +141,7 @@ func (d *Decoder) instead(f field) string {
 
 // unknownIdentifiers names the unknown members of identifiers, "" if there is none.
 func (d *Decoder) unknownIdentifiers() string {
-	parent := fieldTable[fieldIdentifiers].Pointer
+	parent := fieldIdentifiers.pointer()
 	var says []string
 	for name := range d.unknownMembers(parent) {
 		say := "identifiers has " + name + ", which is not read."

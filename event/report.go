@@ -72,14 +72,14 @@ func (d *Decoder) checkReportIDs(t *draft, r *Row) {
 	r.SenderEventID = firstID(id, eventID, t.customEventID)
 	r.OrderID = firstID(t.orderID, t.transactionID)
 	if id.there && id.text == "" {
-		d.warn(EventIDIgnored, fieldTable[fieldID].Pointer, "id was dropped: it is neither a string nor an integer.")
+		d.warn(EventIDIgnored, fieldID.pointer(), "id was dropped: it is neither a string nor an integer.")
 	}
 	switch {
 	case eventID.there && eventID.text == "":
-		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer,
+		d.warn(EventIDIgnored, fieldEventID.pointer(),
 			"event_id was dropped: it is neither a string nor an integer.")
 	case eventID.there && id.there && eventID.text != id.text:
-		d.warn(EventIDIgnored, fieldTable[fieldEventID].Pointer, "event_id was dropped: it is not the id beside it.")
+		d.warn(EventIDIgnored, fieldEventID.pointer(), "event_id was dropped: it is not the id beside it.")
 	}
 }
 

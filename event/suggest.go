@@ -116,6 +116,13 @@ func meant(name string, foreign map[string]string, ours []string) (best string) 
 	return best
 }
 
+func didYouMean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "Did you mean " + name + "?"
+}
+
 // foldName appends the letters and digits of s in lower case, without the separators that styles of naming
 // differ in. It is not ok if there are too many or none.
 func foldName(b []byte, s string) ([]byte, bool) {

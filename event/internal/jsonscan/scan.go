@@ -219,7 +219,7 @@ func (d *Scanner) Text() (text string, ok bool) {
 			return s[start:i], true
 		case c == '\\':
 			escaped = true
-			if i = d.escape(i); i < 0 {
+			if i, ok = d.escape(i); !ok {
 				return "", false
 			}
 		case c < 0x20:
@@ -236,55 +236,38 @@ func (d *Scanner) Text() (text string, ok bool) {
 	}
 }
 
-// escape checks the escape that begins at i and returns its end, or -1. A surrogate must have its other half.
-func (d *Scanner) escape(i int) int {
+// escape checks the escape that begins at i and returns its end. A surrogate must have its other half.
+func (d *Scanner) escape(i int) (end int, ok bool) {
 	s := d.Input
 	if i+1 >= len(s) {
-		return d.badEscape(len(s), "")
+		return 0, d.Fail(len(s), "")
 	}
 	switch s[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2
+		return i + 2, true
 	case 'u':
-		r, ok := hex4(s, i+2)
-		if !ok {
-			return d.badHex(i + 2)
+		r, end := hex4(s, i+2)
+		if end < i+6 {
+			return 0, d.Fail(end, "four hexadecimal digits are expected")
 		}
 		if r < 0xd800 || r > 0xdfff {
-			return i + 6
+			return end, true
 		}
-		if r > 0xdbff {
-			return d.badEscape(i, "half of a surrogate pair")
+		if r <= 0xdbff && i+7 >= len(s) {
+			return 0, d.Fail(len(s), "")
 		}
-		if i+7 >= len(s) {
-			return d.badEscape(len(s), "")
+		if r > 0xdbff || s[end:end+2] != `\u` {
+			return 0, d.Fail(i, "half of a surrogate pair")
 		}
-		if s[i+6] != '\\' || s[i+7] != 'u' {
-			return d.badEscape(i, "half of a surrogate pair")
+		if r, end = hex4(s, i+8); end < i+12 {
+			return 0, d.Fail(end, "four hexadecimal digits are expected")
 		}
-		low, ok := hex4(s, i+8)
-		if !ok {
-			return d.badHex(i + 8)
+		if r < 0xdc00 || r > 0xdfff {
+			return 0, d.Fail(i, "half of a surrogate pair")
 		}
-		if low < 0xdc00 || low > 0xdfff {
-			return d.badEscape(i, "half of a surrogate pair")
-		}
-		return i + 12
+		return end, true
 	}
-	return d.badEscape(i+1, "a backslash before a character that needs none")
-}
-
-func (d *Scanner) badHex(i int) int {
-	for n := 0; n < 4 && i < len(d.Input) && unhex(d.Input[i]) >= 0; n++ {
-		i++
-	}
-	return d.badEscape(i, "four hexadecimal digits are expected")
-}
-
-// badEscape sets the fault of an escape and returns -1.
-func (d *Scanner) badEscape(at int, why string) int {
-	d.Fail(at, why)
-	return -1
+	return 0, d.Fail(i+1, "a backslash before a character that needs none")
 }
 
 // unescape decodes a string whose escapes are valid. The result is part of Arena.
@@ -326,27 +309,17 @@ func (d *Scanner) unescape(raw string) string {
 	}
 }
 
-// hex4 reads four hexadecimal digits.
-func hex4(s string, i int) (r rune, ok bool) {
-	if i+4 > len(s) {
-		return 0, false
-	}
-	for _, c := range []byte(s[i : i+4]) {
-		v := unhex(c)
-		if v < 0 {
-			return 0, false
+// hex4 reads up to four hexadecimal digits from i on, and returns where they end.
+func hex4(s string, i int) (r rune, end int) {
+	for end = i; end < min(i+4, len(s)); end++ {
+		switch c := s[end]; {
+		case c >= '0' && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case c|0x20 >= 'a' && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return r, end
 		}
-		r = r<<4 | v
 	}
-	return r, true
-}
-
-func unhex(c byte) rune {
-	switch {
-	case c >= '0' && c <= '9':
-		return rune(c - '0')
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return rune(c|0x20-'a') + 10
-	}
-	return -1
+	return r, end
 }
