@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -74,7 +75,6 @@ type Decoder struct {
 	doubled  int       // … names that occur twice among them
 	plain    int       // … finds of plaintext among them
 	warnings []Warning // of the event being read
-	warnedAt []int     // the last event that each of result.Warned counts
 	unknown  int       // its unknown members
 	unread   int       // its consent signals that were not understood
 	sids     []int32   // memory for the gpp_sid of the rows
@@ -172,7 +172,7 @@ func (d *Decoder) malformed() *Error {
 			"Send the event in the body of the request, and check that the HTTP library sends it: some leave it out after a "+
 				"redirect.")
 	}
-	hint := codeTable[rank(MalformedJSON)].Remedy
+	hint := ""
 	for _, m := range malformations {
 		from := 0
 		if !m.begins {
@@ -219,8 +219,9 @@ var malformations = []struct {
 	{false, "'", "JSON has double quotes: make the body with a JSON library."},
 }
 
+// wholeError rejects the request. hint may be empty: then it is the code's remedy.
 func wholeError(code Code, message, hint string) *Error {
-	return &Error{Code: code, Message: message, Hint: hint}
+	return &Error{Code: code, Message: message, Hint: cmp.Or(hint, codeTable[rank(code)].Remedy)}
 }
 
 // Reset forgets the last result, so that a Decoder that waits in a pool keeps no body and no person's data alive.
@@ -271,10 +272,10 @@ func (d *Decoder) batch() bool {
 func (d *Decoder) sizeError() *Error {
 	switch {
 	case d.result.Total == 0:
-		return wholeError(EmptyBatch, "The batch holds no event.", codeTable[rank(EmptyBatch)].Remedy)
+		return wholeError(EmptyBatch, "The batch holds no event.", "")
 	case d.result.Total > MaxEvents:
-		return wholeError(BatchTooLarge, "The batch holds "+strconv.Itoa(d.result.Total)+" events; at most 1,000 are taken.",
-			codeTable[rank(BatchTooLarge)].Remedy)
+		message := "The batch holds " + strconv.Itoa(d.result.Total) + " events; at most 1,000 are taken."
+		return wholeError(BatchTooLarge, message, "")
 	}
 	return nil
 }

@@ -1,40 +1,24 @@
 package event
 
-// foreignMembers are the member names of other platforms' events and requests that an event has at its top level.
-type foreignMembers uint16
+import "slices"
 
-const (
-	foreignData foreignMembers = 1 << iota
-	foreignEvents
-	foreignEventName
-	foreignEventTime
-	foreignEvent
-	foreignClientID
-	foreignUser
-	foreignContext
-	foreignConversion
-)
-
-var foreignNames = map[string]foreignMembers{
-	"data": foreignData, "events": foreignEvents, "event_name": foreignEventName, "event_time": foreignEventTime,
-	"event": foreignEvent, "client_id": foreignClientID, "app_instance_id": foreignClientID, "user_data": foreignUser,
-	"action_source": foreignUser, "context": foreignContext, "pixel_code": foreignContext,
-	"event_source_id": foreignContext, "event_conversion_type": foreignConversion, "hashed_email": foreignConversion,
-}
-
-// foreignHint names the platform that a body was made for, "" if none is recognised. It is asked only about events that
-// lack members of ours.
-func (d *Decoder) foreignHint(t *draft) string {
-	has := func(m foreignMembers) bool { return t.foreign&m == m }
+// foreignHint names the platform that a body was made for, "" if none is recognised, by the unknown members of the
+// event. It is asked only about events that lack members of ours.
+func (d *Decoder) foreignHint() string {
+	unknown := slices.Collect(d.unknownMembers(""))
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return slices.Contains(unknown, name) })
+	}
+	context := has("context", "pixel_code", "event_source_id")
 	switch {
-	case has(foreignEvents | foreignClientID):
+	case has("events") && has("client_id", "app_instance_id"):
 		return "This looks like a body for the Google Analytics 4 Measurement Protocol. Convert it: sluice-send convert " +
 			"--from ga4."
-	case has(foreignData | foreignContext), has(foreignEvent | foreignContext), has(foreignEvent | foreignEventTime):
+	case has("data", "event") && context, has("event") && has("event_time"):
 		return "This looks like a body for the TikTok Events API. Convert it: sluice-send convert --from tiktok."
-	case has(foreignConversion):
+	case has("event_conversion_type", "hashed_email"):
 		return "This looks like an event for the Snap Conversions API. Convert it: sluice-send convert --from snap."
-	case has(foreignData), has(foreignEventName | foreignEventTime), has(foreignEventName | foreignUser):
+	case has("data"), has("event_name") && has("event_time", "user_data", "action_source"):
 		return "This looks like a body for the Meta or Snap Conversions API. Convert it: sluice-send convert --from meta, " +
 			"or --from snap."
 	}

@@ -48,7 +48,9 @@ func (d *Decoder) judge() {
 	d.checkReportIDs(t, r)
 	d.checkLengths(t)
 	d.checkPlaintext(t)
-	d.checkIgnored(t)
+	if t.is(fieldExt) {
+		d.warn(ExtIgnored, fieldExt.pointer(), "The content of ext was dropped. The member is reserved.")
+	}
 	if d.broken > 0 {
 		*r = Row{}
 		d.result.Rows = d.result.Rows[:len(d.result.Rows)-1]
@@ -99,7 +101,7 @@ func (d *Decoder) missing(f field, message, hint string) {
 func (d *Decoder) checkMissing(t *draft) {
 	if t.lacks(fieldDataset) {
 		d.missing(fieldDataset, "data_set_id is required.",
-			cmp.Or(d.foreignHint(t), "Send the id of the dataset that the API key was issued for."))
+			cmp.Or(d.foreignHint(), "Send the id of the dataset that the API key was issued for."))
 	}
 	if t.lacks(fieldTimestamp) {
 		d.missing(fieldTimestamp, "timestamp is required.",
@@ -107,7 +109,7 @@ func (d *Decoder) checkMissing(t *draft) {
 	}
 	if t.lacks(fieldType) {
 		d.missing(fieldType, "event_type is required.",
-			cmp.Or(d.foreignHint(t), "Send one of the event types, such as purchase, or custom with a custom_event_name."))
+			cmp.Or(d.foreignHint(), "Send one of the event types, such as purchase, or custom with a custom_event_name."))
 	}
 	if t.text[fieldType] == Custom && t.lacks(fieldCustomName) {
 		d.missing(fieldCustomName, "custom_event_name is required when event_type is custom.",
@@ -372,12 +374,5 @@ func (d *Decoder) checkLengths(t *draft) {
 			message := fieldTable[f].Name() + " is longer than " + strconv.Itoa(limit) + " bytes of UTF-8."
 			d.problem(FieldTooLong, f.pointer(), message, "")
 		}
-	}
-}
-
-// checkIgnored warns of what is dropped.
-func (d *Decoder) checkIgnored(t *draft) {
-	if t.is(fieldExt) {
-		d.warn(ExtIgnored, fieldExt.pointer(), "The content of ext was dropped. The member is reserved.")
 	}
 }

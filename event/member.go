@@ -10,8 +10,7 @@ type draft struct {
 
 	text [fieldCount]string // the values of string members, and the literals of timestamp and value
 
-	timestampInteger bool           // the literal is an integer
-	foreign          foreignMembers // names of other platforms that the event has
+	timestampInteger bool // the literal is an integer
 	measurementOnly  bool
 	consentUnread    bool   // a consent signal was not understood
 	mmtUnread        bool   // … and it is a misspelled mmt_only, which is the sender's choice and not a person's
@@ -197,9 +196,6 @@ func (d *Decoder) readOther(object field, name string, level int) bool {
 // readUnknown drops a member that is not known, and says so; its value is searched first.
 func (d *Decoder) readUnknown(name string, level int) bool {
 	d.unknown++
-	if level == 1 {
-		d.draft.foreign |= foreignNames[name]
-	}
 	switch {
 	case d.unknown <= maxUnknownNamed:
 		d.warn(UnknownField, d.pointer(level), unknownMessage(name, knownPointer(d.pointer(level-1))))

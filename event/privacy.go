@@ -209,13 +209,12 @@ func (d *Decoder) consent(text string) *consent {
 	}
 	d.crowded = true
 	h := maphash.String(consentSeed, text)
-	slot := &d.consents[h%consentSlots]
-	if slot.text != text && slot.text != "" {
-		if second := &d.consents[(h+1)%consentSlots]; second.text == text || second.text == "" {
-			return second
+	for _, place := range [...]uint64{h, h + 1} {
+		if slot := &d.consents[place%consentSlots]; slot.text == text || slot.text == "" {
+			return slot
 		}
 	}
-	return slot
+	return &d.consents[h%consentSlots]
 }
 
 // forgetConsents lets go of a body's strings.

@@ -182,16 +182,15 @@ func (d *Decoder) countWarned() {
 	r := &d.result
 	for i := range d.warnings {
 		code := d.warnings[i].Code
+		if slices.ContainsFunc(d.warnings[:i], func(w Warning) bool { return w.Code == code }) {
+			continue
+		}
 		at := slices.IndexFunc(r.Warned, func(w Warned) bool { return w.Code == code })
 		if at < 0 {
 			at = len(r.Warned)
 			r.Warned = append(r.Warned, Warned{Code: code})
-			d.warnedAt = append(d.warnedAt[:at], -1)
 		}
-		if d.warnedAt[at] != d.index {
-			d.warnedAt[at] = d.index
-			r.Warned[at].Events++
-		}
+		r.Warned[at].Events++
 	}
 }
 

@@ -94,7 +94,10 @@ func eventSchema() *node {
 			objects[f.Pointer] = child
 		}
 	}
-	addConditions(root)
+	root.AllOf = []*node{
+		{If: with("event_type", &node{Const: Custom}), Then: written("custom_event_name")},
+		{If: with("value", &node{Type: "number"}), Then: written("currency_code")},
+	}
 	return root
 }
 
@@ -127,7 +130,10 @@ func fieldSchema(f field) *node {
 		}
 	case fieldPrivacy:
 		n.Properties = map[string]*node{}
-		n.If, n.Then = written("gpp_string"), sectionsRequired()
+		n.If, n.Then = written("gpp_string"), with("gpp_sid", &node{
+			Type: "array", MinItems: 1, MaxItems: maxSIDs,
+			Items: &node{Type: "integer", Minimum: new(minSID), Maximum: new(maxSID)},
+		})
 	case fieldCurrency:
 		n.AnyOf = currencySchema()
 	case fieldCustomData:
@@ -156,24 +162,13 @@ func (n *node) limit(most int) {
 	}
 }
 
-// written says that a member is a string, and not a blank one.
-func written(name string) *node {
-	return &node{
-		Required:   []string{name},
-		Properties: map[string]*node{name: {Type: "string", Pattern: writtenText}},
-	}
+// with asks for a member of an object.
+func with(name string, value *node) *node {
+	return &node{Required: []string{name}, Properties: map[string]*node{name: value}}
 }
 
-// sectionsRequired is what a gpp_string asks of gpp_sid.
-func sectionsRequired() *node {
-	return &node{
-		Required: []string{"gpp_sid"},
-		Properties: map[string]*node{"gpp_sid": {
-			Type: "array", MinItems: 1, MaxItems: maxSIDs,
-			Items: &node{Type: "integer", Minimum: new(minSID), Maximum: new(maxSID)},
-		}},
-	}
-}
+// written says that a member is a string, and not a blank one.
+func written(name string) *node { return with(name, &node{Type: "string", Pattern: writtenText}) }
 
 // currencySchema lists the codes, and as a pattern in every mixture of case: regular expressions of JSON Schema have no
 // flags.
@@ -183,7 +178,7 @@ func currencySchema() []*node {
 	for _, code := range codes {
 		pattern := ""
 		for _, letter := range code {
-			pattern += anyCase(letter)
+			pattern += "[" + string(letter) + string(unicode.ToLower(letter)) + "]"
 		}
 		mixed = append(mixed, pattern)
 	}
@@ -198,9 +193,6 @@ func currencySchema() []*node {
 	}
 }
 
-// anyCase matches a letter in upper and lower case.
-func anyCase(letter rune) string { return "[" + string(letter) + string(unicode.ToLower(letter)) + "]" }
-
 // customSchema is a value inside custom_data that may hold so many levels of arrays and objects. Each type is a branch
 // of its own: validators in strict mode reject a list of types.
 func customSchema(levels int) *node {
@@ -210,24 +202,4 @@ func customSchema(levels int) *node {
 		branches = append(branches, &node{Type: "array", Items: inner}, &node{Type: "object", Additional: inner})
 	}
 	return &node{AnyOf: branches}
-}
-
-// addConditions says what one member asks of another.
-func addConditions(root *node) {
-	root.AllOf = []*node{
-		{
-			If: &node{
-				Required:   []string{"event_type"},
-				Properties: map[string]*node{"event_type": {Const: Custom}},
-			},
-			Then: written("custom_event_name"),
-		},
-		{
-			If: &node{
-				Required:   []string{"value"},
-				Properties: map[string]*node{"value": {Type: "number"}},
-			},
-			Then: written("currency_code"),
-		},
-	}
 }

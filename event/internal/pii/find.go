@@ -95,7 +95,7 @@ func Inspect(value string, loose, opaque bool) Finding {
 		value = value[:maxSearched]
 	}
 	c := classify(value)
-	if f := findPlaintext(value, c, loose); f != Nothing {
+	if f := findPlaintext(value, c, maxDepth, loose); f != Nothing {
 		return f
 	}
 	if loose && c.digits() == len(value) {
@@ -135,34 +135,31 @@ func Inspect(value string, loose, opaque bool) Finding {
 	return Nothing
 }
 
-// findPlaintext searches an identifier and every decoded view of it for personal data.
-func findPlaintext(value string, c class, loose bool) Finding {
+// findPlaintext searches a text and every decoded view of it for personal data. depth is how deep base64 and hex are
+// looked into; a text that came out of them has less than maxDepth.
+func findPlaintext(s string, c class, depth int, loose bool) Finding {
+	outer := depth == maxDepth
 	for range maxRounds {
-		if f := scanText(value, c, loose); f != Nothing {
+		if f := scanSigns(s, c, loose); f != Nothing {
 			return f
 		}
-		if f := scanTokens(value, maxDepth, loose); f != Nothing {
+		if c.has(hasSpace) && (outer && personalName(s) || !outer && decodedName(s)) {
+			return Name
+		}
+		if f := scanTokens(s, depth, loose); f != Nothing {
 			return f
+		}
+		if !outer && c.has(hasBrace) && holdsClaim(s) {
+			return Name
 		}
 		if !c.has(hasEncoding) {
 			return Nothing
 		}
-		decoded := decodeText(value)
-		if decoded == value {
+		decoded := decodeText(s)
+		if decoded == s {
 			return Nothing
 		}
-		value, c = decoded, classify(decoded)
-	}
-	return Nothing
-}
-
-// scanText runs the detectors over one view.
-func scanText(s string, c class, loose bool) Finding {
-	if f := scanSigns(s, c, loose); f != Nothing {
-		return f
-	}
-	if c.has(hasSpace) && personalName(s) {
-		return Name
+		s, c = decoded, classify(decoded)
 	}
 	return Nothing
 }

@@ -189,45 +189,19 @@ func scanDecoded(b []byte, depth int, loose bool) Finding {
 		return Nothing
 	}
 	s := string(b)
-	for range maxRounds {
-		c := classify(s)
-		if f := scanSigns(s, c, loose); f != Nothing {
-			return f
-		}
-		if c.has(hasSpace) && decodedName(s) {
-			return Name
-		}
-		if f := scanTokens(s, depth-1, loose); f != Nothing {
-			return f
-		}
-		if c.has(hasBrace) {
-			if f := scanClaims(s); f != Nothing {
-				return f
-			}
-		}
-		decoded := decodeText(s)
-		if decoded == s {
-			break
-		}
-		s = decoded
-	}
-	return Nothing
+	return findPlaintext(s, classify(s), depth-1, loose)
 }
 
-// scanClaims looks for the members under which tokens and profiles carry a person's name.
-func scanClaims(s string) Finding {
+// holdsClaim looks for the members under which tokens and profiles carry a person's name.
+func holdsClaim(s string) bool {
 	for _, claim := range [...]string{
-		"given_name", "family_name", "first_name", "last_name", "firstName", "lastName",
-		"birthdate",
+		"given_name", "family_name", "first_name", "last_name", "firstName", "lastName", "birthdate",
 	} {
 		if claimValue(s, claim) != "" {
-			return Name
+			return true
 		}
 	}
-	if personalName(claimValue(s, "name")) {
-		return Name
-	}
-	return Nothing
+	return personalName(claimValue(s, "name"))
 }
 
 // claimValue is the string under a member name of a JSON text, "" if there is none. It searches and does not parse.
