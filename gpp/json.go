@@ -2,35 +2,30 @@ package gpp
 
 import "strconv"
 
-// tcfNames are the official field names of a TC string in the order of the JSON.
-type tcfNames struct {
-	policy, special, consents, interests                                              string
-	vendorConsents, vendorInterests, restrictions                                     string
-	publisher, publisherConsents, publisherInterests, customConsents, customInterests string
-	disclosedType, disclosed                                                          string
+// canadian are the official names of fields of a Canadian TC string that a European one has under another name.
+var canadian = map[string]string{
+	"PolicyVersion":                      "TcfPolicyVersion",
+	"SpecialFeatureOptins":               "SpecialFeatureExpressConsent",
+	"PurposeConsents":                    "PurposesExpressConsent",
+	"PurposeLegitimateInterests":         "PurposesImpliedConsent",
+	"VendorConsents":                     "VendorExpressConsent",
+	"VendorLegitimateInterests":          "VendorImpliedConsent",
+	"PublisherRestrictions":              "PubRestrictions",
+	"PublisherPurposesSegmentType":       "PubPurposesSegmentType",
+	"PublisherConsents":                  "PubPurposesExpressConsent",
+	"PublisherLegitimateInterests":       "PubPurposesImpliedConsent",
+	"PublisherCustomConsents":            "CustomPurposesExpressConsent",
+	"PublisherCustomLegitimateInterests": "CustomPurposesImpliedConsent",
+	"VendorsDisclosedSegmentType":        "DisclosedVendorsSegmentType",
+	"VendorsDisclosed":                   "DisclosedVendors",
 }
 
-var europeNames = tcfNames{
-	"PolicyVersion", "SpecialFeatureOptins", "PurposeConsents", "PurposeLegitimateInterests",
-	"VendorConsents", "VendorLegitimateInterests", "PublisherRestrictions",
-	"PublisherPurposesSegmentType", "PublisherConsents", "PublisherLegitimateInterests",
-	"PublisherCustomConsents", "PublisherCustomLegitimateInterests",
-	"VendorsDisclosedSegmentType", "VendorsDisclosed",
-}
-
-var canadaNames = tcfNames{
-	"TcfPolicyVersion", "SpecialFeatureExpressConsent", "PurposesExpressConsent", "PurposesImpliedConsent",
-	"VendorExpressConsent", "VendorImpliedConsent", "PubRestrictions",
-	"PubPurposesSegmentType", "PubPurposesExpressConsent", "PubPurposesImpliedConsent",
-	"CustomPurposesExpressConsent", "CustomPurposesImpliedConsent",
-	"DisclosedVendorsSegmentType", "DisclosedVendors",
-}
-
-func namesOf(europe bool) *tcfNames {
-	if europe {
-		return &europeNames
+// official is the name of a field of a European TC string in that string or in a Canadian one.
+func official(name string, europe bool) string {
+	if other := canadian[name]; other != "" && !europe {
+		return other
 	}
-	return &canadaNames
+	return name
 }
 
 // maxListed is how many vendor ids a string's JSON spells out. Real vendor lists have some thousand vendors and a
@@ -158,7 +153,7 @@ func (w *object) us(s *Section) {
 }
 
 func (w *object) tcf(t *TCF, europe bool) {
-	n := namesOf(europe)
+	n := func(name string) string { return official(name, europe) }
 	w.integer("Version", t.Version)
 	w.time("Created", t.Created)
 	w.time("LastUpdated", t.LastUpdated)
@@ -167,33 +162,33 @@ func (w *object) tcf(t *TCF, europe bool) {
 	w.integer("ConsentScreen", t.ConsentScreen)
 	w.text("ConsentLanguage", t.ConsentLanguage.String())
 	w.integer("VendorListVersion", t.VendorListVersion)
-	w.integer(n.policy, t.PolicyVersion)
+	w.integer(n("PolicyVersion"), t.PolicyVersion)
 	if europe {
 		w.boolean("IsServiceSpecific", t.IsServiceSpecific)
 	}
 	w.boolean("UseNonStandardStacks", t.UseNonStandardStacks)
-	w.set(n.special, t.SpecialFeatures, 12)
-	w.set(n.consents, t.PurposeConsents, 24)
-	w.set(n.interests, t.PurposeLegitimateInterest, 24)
+	w.set(n("SpecialFeatureOptins"), t.SpecialFeatures, 12)
+	w.set(n("PurposeConsents"), t.PurposeConsents, 24)
+	w.set(n("PurposeLegitimateInterests"), t.PurposeLegitimateInterest, 24)
 	if europe {
 		w.boolean("PurposeOneTreatment", t.PurposeOneTreatment)
 		w.text("PublisherCountryCode", t.PublisherCountryCode.String())
 	}
-	w.vendors(n.vendorConsents, t.VendorConsents)
-	w.vendors(n.vendorInterests, t.VendorLegitimateInterest)
-	w.restrictions(n.restrictions, t.Restrictions)
-	w.integer(n.publisher, publisherSegment)
-	w.set(n.publisherConsents, t.PublisherConsents, 24)
-	w.set(n.publisherInterests, t.PublisherLegitimateInterest, 24)
+	w.vendors(n("VendorConsents"), t.VendorConsents)
+	w.vendors(n("VendorLegitimateInterests"), t.VendorLegitimateInterest)
+	w.restrictions(n("PublisherRestrictions"), t.Restrictions)
+	w.integer(n("PublisherPurposesSegmentType"), publisherSegment)
+	w.set(n("PublisherConsents"), t.PublisherConsents, 24)
+	w.set(n("PublisherLegitimateInterests"), t.PublisherLegitimateInterest, 24)
 	w.integer("NumCustomPurposes", t.CustomPurposes)
-	w.set(n.customConsents, t.CustomConsents, t.CustomPurposes)
-	w.set(n.customInterests, t.CustomLegitimateInterest, t.CustomPurposes)
+	w.set(n("PublisherCustomConsents"), t.CustomConsents, t.CustomPurposes)
+	w.set(n("PublisherCustomLegitimateInterests"), t.CustomLegitimateInterest, t.CustomPurposes)
 	if europe {
 		w.integer("VendorsAllowedSegmentType", allowedSegment)
 		w.vendors("VendorsAllowed", t.VendorsAllowed)
 	}
-	w.integer(n.disclosedType, disclosedSegment)
-	w.vendors(n.disclosed, t.VendorsDisclosed)
+	w.integer(n("VendorsDisclosedSegmentType"), disclosedSegment)
+	w.vendors(n("VendorsDisclosed"), t.VendorsDisclosed)
 }
 
 func (w *object) time(name string, d Decisecond) {

@@ -8,10 +8,7 @@ import (
 // layout is the order of two-bit values in the core of a US section, with what the outcome rules look at. A core is
 // a six-bit version and at most 32 values, so the values fit one word, the last value lowest.
 type layout struct {
-	id       int
-	name     string
-	version  int // the one version of this layout; 0 for the sections that begin with an MspaVersion
-	extra    subsection
+	row
 	fields   []field
 	slots    int // number of two-bit values
 	length   int // of the core in characters, version included, without padding
@@ -58,10 +55,10 @@ const (
 type row struct {
 	id      int
 	name    string
-	version int
+	version int // the one version of this layout; 0 for the sections that begin with an MspaVersion
 	extra   subsection
 	young   string // the known-child values, counted from 1, that cover children under 13
-	fields  string // a name is followed by a colon and the number of its values if they are several
+	words   string // the fields: a name is followed by a colon and the number of its values if they are several
 }
 
 // layouts is the table of all US layouts.
@@ -124,8 +121,8 @@ var usnatV2 = &layouts[1]
 func compile(rows []row) []layout {
 	out := make([]layout, len(rows))
 	for i, row := range rows {
-		l := layout{id: row.id, name: row.name, version: row.version, extra: row.extra}
-		for _, word := range strings.Fields(row.fields) {
+		l := layout{row: row}
+		for _, word := range strings.Fields(row.words) {
 			name, count, several := strings.Cut(word, ":")
 			f := field{name: name, slots: 1}
 			if several {

@@ -27,7 +27,7 @@ func (s *Section) because() (fields []string) {
 		}
 		for purpose := range 8 {
 			if lacking.Has(purpose) {
-				fields = append(fields, namesOf(s.id == TCFEUv2).consents+"."+strconv.Itoa(purpose))
+				fields = append(fields, official("PurposeConsents", s.id == TCFEUv2)+"."+strconv.Itoa(purpose))
 			}
 		}
 	case s.id == USPv1:

@@ -105,7 +105,10 @@ type tcfParser struct {
 
 func (p *tcfParser) europe() bool { return p.coding == intRanges }
 
-func (p *tcfParser) fault(field, reason string) *Error { return p.section.fault(field, reason) }
+// fault is the error of a field, by the name that it has in Europe.
+func (p *tcfParser) fault(field, reason string) *Error {
+	return p.section.fault(official(field, p.europe()), reason)
+}
 
 func parseTCF(s *Section, t *TCF, c coding, version int) *Error {
 	*t = TCF{}
@@ -154,13 +157,13 @@ func (p *tcfParser) parseCore(text string, version int) *Error {
 	}
 	var reason string
 	if t.VendorConsents, reason = b.vendors(p.coding); reason != "" {
-		return p.fault(namesOf(p.europe()).vendorConsents, reason)
+		return p.fault("VendorConsents", reason)
 	}
 	if t.VendorLegitimateInterest, reason = b.vendors(p.coding); reason != "" {
-		return p.fault(namesOf(p.europe()).vendorInterests, reason)
+		return p.fault("VendorLegitimateInterests", reason)
 	}
 	if t.Restrictions, reason = b.restrictions(p.coding); reason != "" {
-		return p.fault(namesOf(p.europe()).restrictions, reason)
+		return p.fault("PublisherRestrictions", reason)
 	}
 	if reason = b.padding(false); reason != "" {
 		return p.fault("", reason)
@@ -192,14 +195,14 @@ func (p *tcfParser) parseSegment(text string) *Error {
 	var field, reason string
 	switch kind {
 	case disclosedSegment:
-		field = namesOf(p.europe()).disclosed
+		field = "VendorsDisclosed"
 		t.VendorsDisclosed, reason = b.vendors(p.coding)
 		t.HasVendorsDisclosed = true
 	case allowedSegment:
 		field = "VendorsAllowed"
 		t.VendorsAllowed, reason = b.vendors(p.coding)
 	case publisherSegment:
-		field = namesOf(p.europe()).publisher
+		field = "PublisherPurposesSegmentType"
 		t.PublisherConsents = b.set(24)
 		t.PublisherLegitimateInterest = b.set(24)
 		t.CustomPurposes = int(b.read(6))
