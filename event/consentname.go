@@ -31,8 +31,7 @@ var consentStarts = func() (starts [1 << 16]bool) {
 
 // documents are pairs of words that speak of a text and not of a person's choice. They are no part of a consent name.
 var documents = map[string]bool{
-	"privacypolicy": true, "privacypolicies": true, "consentform": true,
-	"consentforms": true,
+	"privacypolicy": true, "privacypolicies": true, "consentform": true, "consentforms": true,
 }
 
 // IsConsentName reports whether a member name means a consent signal, in any style of writing it. docs/privacy.md lists

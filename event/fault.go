@@ -239,16 +239,11 @@ func isHash(s string) bool { return len(s) == 64 && pii.Hex(s).Valid() }
 
 // countHashes counts the runs of exactly 64 hex digits.
 func countHashes(s string) (n int) {
-	run := 0
-	for i := 0; i <= len(s); i++ {
-		if i < len(s) && pii.IsHex(s[i]) {
-			run++
-			continue
-		}
-		if run == 64 {
+	foreign := func(r rune) bool { return r > '~' || !pii.IsHex(byte(r)) }
+	for run := range strings.FieldsFuncSeq(s, foreign) {
+		if len(run) == 64 {
 			n++
 		}
-		run = 0
 	}
 	return n
 }

@@ -66,12 +66,10 @@ func appendNumbers(b []byte, list []int32) []byte {
 	if len(list) == 0 {
 		return b
 	}
-	for i, n := range list {
-		sep := byte(',')
-		if i == 0 {
-			sep = '['
-		}
+	sep := byte('[')
+	for _, n := range list {
 		b = strconv.AppendInt(append(b, sep), int64(n), 10)
+		sep = ','
 	}
 	return append(b, ']')
 }

@@ -8,7 +8,7 @@ type draft struct {
 	has    uint32 // … has a value of its type, neither null nor blank
 	faulty uint32 // … has a value of another type
 
-	text [fieldCount]string // the values of string members, and the literals of timestamp and value
+	text [draftFields]string // the values of string members, and the literals of numbers
 
 	timestampInteger bool // the literal is an integer
 	measurementOnly  bool
@@ -20,8 +20,6 @@ type draft struct {
 
 	walked walked
 	custom walked // of custom_data
-
-	customEventID, orderID, transactionID reportID // of custom_data
 }
 
 // walked is what was seen of values that no rule looks into.
@@ -108,7 +106,7 @@ func (d *Decoder) readMember(f field, level int) bool {
 	case fieldExt:
 		return d.readExt()
 	case fieldEventID, fieldID:
-		return d.readReportID(f)
+		return d.readReportID(f, level)
 	case fieldDataset:
 		ok := d.readText(f, level)
 		d.checkDataset(d.draft.text[f])

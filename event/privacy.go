@@ -325,19 +325,16 @@ func versionMessage(g *gpp.String) string {
 			mspa = append(mspa, name)
 		}
 	}
-	var b strings.Builder
+	var says []string
 	if newer != nil {
-		b.WriteString("The GPP string has sections that are newer than what is read: " + strings.Join(newer, ", ") +
+		says = append(says, "The GPP string has sections that are newer than what is read: "+strings.Join(newer, ", ")+
 			". Where one is in force, the event is suppressed.")
 	}
 	if mspa != nil {
-		if newer != nil {
-			b.WriteByte(' ')
-		}
-		b.WriteString("The GPP string has sections with an MspaVersion that is not known: " + strings.Join(mspa, ", ") +
+		says = append(says, "The GPP string has sections with an MspaVersion that is not known: "+strings.Join(mspa, ", ")+
 			". Where one is in force, the event is restricted to measurement.")
 	}
-	return b.String()
+	return strings.Join(says, " ")
 }
 
 // ReasonSuppressionList is the reason of an outcome that the operator's list decides.

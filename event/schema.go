@@ -115,10 +115,9 @@ func fieldSchema(f field) *node {
 	if p := patterns[f]; p != "" {
 		n.Pattern = blankText + "|" + p
 	}
-	n.limit(info.MaxBytes)
 	switch f {
 	case fieldDataset:
-		n.Pattern, n.MaxLength, n.If, n.Then = writtenText, info.MaxBytes, nil, nil
+		n.Pattern, n.MaxLength = writtenText, info.MaxBytes
 	case fieldTimestamp:
 		n.Minimum, n.Maximum = new(1), new(int(microsecondsFrom-1))
 	case fieldType:
@@ -140,7 +139,7 @@ func fieldSchema(f field) *node {
 		n.MaxMembers = customDataMembers
 		n.Additional = customSchema(customDataDepth - 1)
 	case fieldEventID, fieldID:
-		n.Type, n.If, n.Then = nil, nil, nil // what is neither a string nor an integer is dropped
+		n.Type = nil // what is neither a string nor an integer is dropped
 		text := &node{Type: []string{"string", "null"}}
 		text.limit(info.MaxBytes)
 		n.AnyOf = []*node{
@@ -150,6 +149,8 @@ func fieldSchema(f field) *node {
 			{Type: "array", Items: &node{}},
 			{Type: "object"},
 		}
+	default:
+		n.limit(info.MaxBytes)
 	}
 	return n
 }

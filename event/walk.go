@@ -76,8 +76,8 @@ func (d *Decoder) walkObject(level int) bool {
 func (d *Decoder) walkMember(name string, level int) bool {
 	switch {
 	case d.inCustom && level == 2:
-		if id := d.draft.customID(name); id != nil {
-			return d.readCustomID(id, level)
+		if f := customID(name); f != fieldUnknown {
+			return d.readCustomID(f, level)
 		}
 	case !d.mute && !d.nameless:
 		if place, consent := consentPlace(name); consent {

@@ -110,32 +110,32 @@ func (g *String) parseAny(s string) *Error {
 	default:
 		return headerError("it does not begin as a GPP string does")
 	}
-	shape, err := scan(s)
+	at, sections, empty, err := scan(s)
 	if err != nil {
 		return err
 	}
 	header, rest := s, ""
-	if shape.sections > 0 {
-		header, rest = s[:shape.header], s[shape.header+1:]
+	if sections > 0 {
+		header, rest = s[:at], s[at+1:]
 	}
 	ids, err := parseHeader(header)
 	if err != nil {
 		return err
 	}
-	if listed := mathbits.OnesCount64(ids); listed != shape.sections {
-		return headerError("it lists " + plural(listed, "section") + ", the string has " + strconv.Itoa(shape.sections))
+	if listed := mathbits.OnesCount64(ids); listed != sections {
+		return headerError("it lists " + plural(listed, "section") + ", the string has " + strconv.Itoa(sections))
 	}
 
 	g.text, g.ids = s, ids
-	g.grow(shape.sections)
+	g.grow(sections)
 	for i := range g.sections {
 		sec := &g.sections[i]
 		*sec = Section{id: uint8(mathbits.TrailingZeros64(ids))}
 		ids &= ids - 1
-		if sec.text = rest; shape.sections > 1 {
+		if sec.text = rest; sections > 1 {
 			sec.text, rest = cut(rest, '~')
 		}
-		if shape.hollow && hollow(sec.text) {
+		if empty && strings.Contains("."+sec.text+".", "..") {
 			return sec.fault("", "it is empty or has an empty segment")
 		}
 		if err := g.parseSection(sec); err != nil {
@@ -170,7 +170,11 @@ func (g *String) parseSection(s *Section) *Error {
 	case s.id == TCFCAv1:
 		return s.parseTCFCA(g.tc(1))
 	case s.id == USPv1:
-		return s.parseUSP()
+		if _, err := ParseUSPrivacy(s.text); err != nil {
+			return s.fault("", uspShape)
+		}
+		s.version = 1
+		return nil
 	}
 	s.opaque = true
 	return nil
@@ -184,33 +188,26 @@ func (g *String) tc(i int) *TCF {
 	return g.tcf[i]
 }
 
-// shape is what one look over a string finds.
-type shape struct {
-	header   int  // where the first "~" is
-	sections int  // number of "~"
-	hollow   bool // a section has an empty segment, or is empty
-}
-
-// scan rejects characters outside the alphabet, so that nothing after it has to look for them.
-func scan(s string) (shape, *Error) {
-	var found shape
+// scan rejects characters outside the alphabet, so that nothing after it has to look for them. It returns where the
+// first "~" is, how many there are, and whether a section is empty or has an empty segment.
+func scan(s string) (header, sections int, empty bool, err *Error) {
 	edge := 0 // where the segment begins
 	for i := plain(s, 0); i < len(s); i = plain(s, i+1) {
 		switch {
 		case s[i] != '.' && s[i] != '~':
-			return shape{}, &Error{Where: "string", Reason: "character " + strconv.Itoa(i+1) + " is none of A-Z a-z 0-9 - _ . ~"}
+			reason := "character " + strconv.Itoa(i+1) + " is none of A-Z a-z 0-9 - _ . ~"
+			return 0, 0, false, &Error{Where: "string", Reason: reason}
 		case s[i] == '~':
-			if found.sections++; found.sections == 1 {
-				found.header = i
+			if sections++; sections == 1 {
+				header = i
 			}
-		case found.sections == 0:
-			return shape{}, headerError("it has a segment delimiter")
+		case sections == 0:
+			return 0, 0, false, headerError("it has a segment delimiter")
 		}
-		found.hollow = found.hollow || i == edge
+		empty = empty || i == edge
 		edge = i + 1
 	}
-	found.hollow = found.hollow || edge == len(s)
-	return found, nil
+	return header, sections, empty || edge == len(s), nil
 }
 
 // plain returns where, from i on, the first character is that carries no bits, or the length of s. It looks at eight at
@@ -237,11 +234,6 @@ func plain(s string, i int) int {
 	for ; i < len(s) && sextet[s[i]] < delimiter; i++ {
 	}
 	return i
-}
-
-// hollow reports whether a section has an empty segment.
-func hollow(section string) bool {
-	return section == "" || section[0] == '.' || section[len(section)-1] == '.' || strings.Contains(section, "..")
 }
 
 // cut is strings.Cut for one byte, a tenth of the time that a small string takes.

@@ -92,12 +92,3 @@ func (s *Section) USPrivacy() (p USPrivacy, ok bool) {
 func (s *Section) fault(field, reason string) *Error {
 	return &Error{Where: names[s.id], Field: field, Reason: reason}
 }
-
-// parseUSP reads the section as a us_privacy string, which is plain text.
-func (s *Section) parseUSP() *Error {
-	if _, err := ParseUSPrivacy(s.text); err != nil {
-		return s.fault("", uspShape)
-	}
-	s.version = 1
-	return nil
-}

@@ -106,7 +106,13 @@ func (s *Submission) Clone(rows int) *Submission {
 	c.DatasetID, c.Extra = strings.Clone(s.DatasetID), strings.Clone(s.Extra)
 	c.Rows = slices.Clone(s.Rows[:min(rows, len(s.Rows))])
 	for i := range c.Rows {
-		cloneRow(&c.Rows[i])
+		r := &c.Rows[i]
+		others := [...]*string{&r.SubmissionID, &r.DatasetID, &r.EmailSHA256, &r.IPSHA256}
+		texts := textMembers(r)
+		for _, p := range slices.Concat(texts[:], others[:]) {
+			*p = strings.Clone(*p)
+		}
+		r.GPPSID = slices.Clone(r.GPPSID)
 	}
 	c.Rejections = slices.Clone(s.Rejections)
 	for i := range c.Rejections {
@@ -115,16 +121,6 @@ func (s *Submission) Clone(rows int) *Submission {
 	c.Warned = slices.Clone(s.Warned)
 	c.Requests = slices.Clone(s.Requests)
 	return &c
-}
-
-func cloneRow(r *event.Row) {
-	for _, p := range textMembers(r) {
-		*p = strings.Clone(*p)
-	}
-	for _, p := range []*string{&r.SubmissionID, &r.DatasetID, &r.EmailSHA256, &r.IPSHA256} {
-		*p = strings.Clone(*p)
-	}
-	r.GPPSID = slices.Clone(r.GPPSID)
 }
 
 // idLength is the longest an id is, as senders see it.

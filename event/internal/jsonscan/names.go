@@ -1,6 +1,9 @@
 package jsonscan
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"slices"
+)
 
 // linearNames is the number of members up to which names are compared one by one. Measured: a table costs more below
 // about that number.
@@ -59,10 +62,8 @@ func (n *Names) Add(name string) bool {
 	f := &n.frames[n.depth-1]
 	if !f.used {
 		own := n.names[f.base:]
-		for _, other := range own {
-			if other == name {
-				return false
-			}
+		if slices.Contains(own, name) {
+			return false
 		}
 		n.names = append(n.names, name)
 		if len(own) == linearNames {

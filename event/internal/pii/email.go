@@ -168,23 +168,13 @@ func findSpelledAt(s string) bool {
 	return false
 }
 
-// delimited says whether the bytes around a word set it apart, and whether they are brackets.
+// delimited says whether the bytes around a word set it apart, and whether they are strong: brackets and the like.
 func delimited(before, after byte) (strong, ok bool) {
-	switch before {
-	case '(':
-		return true, after == ')'
-	case '[':
-		return true, after == ']'
-	case '{':
-		return true, after == '}'
-	case '<':
-		return true, after == '>'
-	case '#', '*', '|', '~':
-		return true, after == before
-	case '_', '-', ' ':
-		return false, after == before
+	if i := strings.IndexByte("([{<", before); i >= 0 {
+		return true, after == ")]}>"[i]
 	}
-	return false, false
+	strong = strings.IndexByte("#*|~", before) >= 0
+	return strong, after == before && (strong || strings.IndexByte("_- ", before) >= 0)
 }
 
 // spelledDomain says whether s begins with a domain in which a dot may be spelled out.
