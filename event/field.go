@@ -203,32 +203,69 @@ var fieldTable = []FieldInfo{
 	},
 }
 
-// member is a field by the name that it has in its object.
-type member struct {
-	name          string
-	object, field field
-}
-
-// membersByLength are the fields by the length of their names. No more than four share one, so a look-up compares
-// little.
-var membersByLength = func() (t [32][]member) {
-	objects := map[string]field{"": fieldEvent}
-	for f := range fieldTable {
-		info := &fieldTable[f]
-		name := info.Name()
-		t[len(name)] = append(t[len(name)], member{name, objects[parentOf(info.Pointer)], field(f)})
-		objects[info.Pointer] = field(f)
-	}
-	return t
-}()
-
-// memberField is the field of a member of the event, or of one of its objects.
+// memberField is the field of a member of the event, or of one of its objects. A switch is faster than the table.
 func memberField(object field, name string) field {
-	if len(name) < len(membersByLength) {
-		for _, m := range membersByLength[len(name)] {
-			if m.object == object && m.name == name {
-				return m.field
-			}
+	switch object {
+	case fieldEvent:
+		switch name {
+		case "data_set_id":
+			return fieldDataset
+		case "timestamp":
+			return fieldTimestamp
+		case "event_type":
+			return fieldType
+		case "identifiers":
+			return fieldIdentifiers
+		case "custom_event_name":
+			return fieldCustomName
+		case "source":
+			return fieldSource
+		case "cp_id":
+			return fieldCampaignID
+		case "cp_name":
+			return fieldCampaignName
+		case "referer":
+			return fieldReferer
+		case "page_url":
+			return fieldPageURL
+		case "value":
+			return fieldValue
+		case "currency_code":
+			return fieldCurrency
+		case "privacy":
+			return fieldPrivacy
+		case "custom_data":
+			return fieldCustomData
+		case "mmt_only":
+			return fieldMeasurementOnly
+		case "ext":
+			return fieldExt
+		case "schema_version":
+			return fieldSchemaVersion
+		case "event_id":
+			return fieldEventID
+		case "id":
+			return fieldID
+		}
+	case fieldIdentifiers:
+		switch name {
+		case "email_sha256":
+			return fieldEmail
+		case "ifa":
+			return fieldIFA
+		case "ip":
+			return fieldIP
+		case "partner_id":
+			return fieldPartner
+		}
+	case fieldPrivacy:
+		switch name {
+		case "gpp_string":
+			return fieldGPPString
+		case "gpp_sid":
+			return fieldGPPSID
+		case "us_privacy_string":
+			return fieldUSPrivacy
 		}
 	}
 	return fieldUnknown

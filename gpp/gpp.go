@@ -1,7 +1,6 @@
 package gpp
 
 import (
-	"encoding/binary"
 	"iter"
 	mathbits "math/bits"
 	"strconv"
@@ -218,7 +217,9 @@ func plain(s string, i int) int {
 		highs = 0x80 * each
 	)
 	for ; i+8 <= len(s); i += 8 {
-		w := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
+		c := s[i : i+8]
+		w := uint64(c[0]) | uint64(c[1])<<8 | uint64(c[2])<<16 | uint64(c[3])<<24 |
+			uint64(c[4])<<32 | uint64(c[5])<<40 | uint64(c[6])<<48 | uint64(c[7])<<56
 		if w&highs != 0 {
 			break
 		}

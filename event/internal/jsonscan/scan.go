@@ -1,7 +1,6 @@
 package jsonscan
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"strings"
 	"unicode/utf8"
@@ -182,7 +181,11 @@ const (
 )
 
 // load returns the eight bytes from i on, the first as the lowest. It compiles to one instruction.
-func load(s string, i int) uint64 { return binary.LittleEndian.Uint64([]byte(s[i : i+8])) }
+func load(s string, i int) uint64 {
+	b := s[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
 
 // PlainEnd returns the offset, from i on, of the first byte that is not plain inside a string: a quote, a backslash, a
 // control character or a byte beyond ASCII. It tests eight bytes at a time: the lowest high bit that is set marks the

@@ -2,7 +2,6 @@ package pii
 
 import (
 	"bytes"
-	"encoding/binary"
 	"html"
 	"strconv"
 	"strings"
@@ -52,7 +51,11 @@ const (
 )
 
 // load returns the eight bytes from i on, the first as the lowest. It compiles to one instruction.
-func load(s string, i int) uint64 { return binary.LittleEndian.Uint64([]byte(s[i : i+8])) }
+func load(s string, i int) uint64 {
+	b := s[i : i+8]
+	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+}
 
 // searchEmail is HoldsEmail without the quick test. Text that cannot hold an address costs a few scans for single bytes
 // and no allocation.
