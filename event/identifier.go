@@ -73,7 +73,7 @@ func acceptDigits(kind identifierKind, value string, bits pii.Digits) (string, C
 	return folded, "", nil
 }
 
-// checkOpaque judges an ifa or a partner_id that is neither a UUID nor a hash: a token of a platform that we do not know.
+// checkOpaque judges an ifa or a partner_id that is neither a UUID nor a hash: a token of an unknown platform.
 func checkOpaque(kind identifierKind, value string) (string, Code, *fault) {
 	if kind == kindIFA && hexPairs(value) && value[2] == ':' {
 		return "", "", &faultIFAPairs

@@ -173,8 +173,8 @@ func cardPrefix(s string) bool {
 // countryCode says whether two digits are a country calling code, or begin with the one of Russia and Kazakhstan.
 func countryCode(s string) bool { return s[0] == '7' || countryCodes[s] }
 
-var countryCodes = setOf(`20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 63 64 65
-	66 81 82 84 86 90 91 92 93 94 95 98`)
+var countryCodes = setOf(`20 27 30 31 32 33 34 36 39 40 41 43 44 45 46 47 48 49 51 52 53 54 55 56 57 58 60 61 62 63 64
+	65 66 81 82 84 86 90 91 92 93 94 95 98`)
 
 // joinedName says whether s is a given name and another word, both with a capital, joined by underscores: Jane_Doe. One
 // of the words has to be a common given name that is not also an ordinary word: Blue_Shoes is no person, nor is

@@ -119,10 +119,10 @@ func topLevel(label string) bool {
 }
 
 // topLevels are domains under which many people have their mail. They are asked where the rest of the evidence is weak.
-var topLevels = setOf(`com net org edu gov mil int info biz name io ai app dev me tv cc mail email online site shop store
-	xyz club live pro tech cloud asia test example invalid us uk de fr es it nl be ch at se no dk fi is pl cz sk hu ro bg
-	gr pt ie lu li ee lv lt ru ua by tr il ae sa eg za ng ke ma ca mx br ar cl co pe ve au nz jp cn kr tw hk sg my th vn ph
-	id in pk eu`)
+var topLevels = setOf(`com net org edu gov mil int info biz name io ai app dev me tv cc mail email online site shop
+	store xyz club live pro tech cloud asia test example invalid us uk de fr es it nl be ch at
+	se no dk fi is pl cz sk hu ro bg gr pt ie lu li ee lv lt ru ua by tr il ae sa eg za ng ke ma
+	ca mx br ar cl co pe ve au nz jp cn kr tw hk sg my th vn ph id in pk eu`)
 
 // assets are the endings of images, and of scripts and styles that come with them; pages are those of other files of a
 // web site. None is a top-level domain.
