@@ -40,10 +40,9 @@ func campaignsPath(id string) string { return "/campaigns?" + url.Values{"datase
 // campaigns shows the campaigns of a dataset as they were reported; of the busiest one where none is named.
 func (c *Console) campaigns(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
-	win := c.pickWindow(r, "day", "week", "month")
+	win, offered := c.pickWindow(r, "day", "week", "month")
 	p := campaignsPage{
-		DatasetID: r.URL.Query().Get("dataset"), First: len(s.Datasets) == 0, Window: win.name,
-		Windows: windows(r.URL, win.name, "day", "week", "month"),
+		DatasetID: r.URL.Query().Get("dataset"), First: len(s.Datasets) == 0, Window: win.name, Windows: offered,
 	}
 	for _, d := range s.Datasets[:min(len(s.Datasets), chooseMax)] {
 		p.Datasets = append(p.Datasets, d.ID)

@@ -58,6 +58,13 @@ func (w window) rows(columns int) []chartRow {
 	return out
 }
 
+// steps are the numbers of each step of the window.
+func (w window) steps(addTo func([]int64, hours.Window)) []int64 {
+	by := make([]int64, w.Steps)
+	addTo(by, w.Window)
+	return by
+}
+
 // trafficChart shows accepted and rejected events.
 func trafficChart(w window, by []hours.Totals) chart {
 	c := chart{
@@ -83,10 +90,8 @@ func requestChart(w window, d *hours.Dataset) chart {
 	return c
 }
 
-// chartTypes is how many event types have a colour of their own; the rest is summed.
-const chartTypes = 5
-
-var seriesClasses = [...]string{"k1", "k4", "k6", "k3", "k7", "k5"}
+// typeClasses are the colours of the event types that have one of their own; the rest is summed.
+var typeClasses = [...]string{"k1", "k4", "k6", "k3", "k7"}
 
 // ended are the steps of a row of numbers that have ended: in a small curve the running one would look like a fall.
 // More of them than the curve has places are added up.
@@ -113,12 +118,11 @@ func ended(by []int64) []int64 {
 func volumeChart(w window, d *hours.Dataset) chart {
 	types := d.Types(w.Window)
 	c := chart{ID: "chart-volume", Label: "Accepted events by type, and rejected events, " + w.say, Step: w.Step}
-	columns := min(len(types), chartTypes)
-	for i := range columns {
-		c.Series = append(c.Series, series{types[i].Name, seriesClasses[i]})
+	for i := range min(len(types), len(typeClasses)) {
+		c.Series = append(c.Series, series{types[i].Name, typeClasses[i]})
 	}
-	if len(types) > chartTypes {
-		c.Series = append(c.Series, series{"other types", seriesClasses[chartTypes]})
+	if len(types) > len(typeClasses) {
+		c.Series = append(c.Series, series{"other types", "k5"})
 	}
 	if len(c.Series) == 0 {
 		c.Series = []series{{"Accepted", "k1"}}
@@ -126,10 +130,8 @@ func volumeChart(w window, d *hours.Dataset) chart {
 	c.Series = append(c.Series, series{"Rejected", "k2"})
 	c.Rows = w.rows(len(c.Series))
 	for i := range types {
-		by := make([]int64, w.Steps)
-		types[i].AddTo(by, w.Window)
-		for j, n := range by {
-			c.Rows[j].Cells[min(i, chartTypes)] += n
+		for j, n := range w.steps(types[i].AddTo) {
+			c.Rows[j].Cells[min(i, len(typeClasses))] += n
 		}
 	}
 	for j, n := range d.RejectedBy(w.Window) {

@@ -34,7 +34,7 @@ type collector struct {
 
 	mu     sync.Mutex
 	labels map[string]bool // dataset id → has series of its own; settled when first seen, or sums would jump
-	own    int
+	own    int             // how many have
 }
 
 func newCollector(look func() *state) *collector {
@@ -85,8 +85,7 @@ func (c *collector) label(s *state) map[string]bool {
 	defer c.mu.Unlock()
 	settle := func(id string) {
 		if _, known := c.labels[id]; !known {
-			c.labels[id] = c.own < datasetLabels
-			if c.labels[id] {
+			if c.labels[id] = c.own < datasetLabels; c.labels[id] {
 				c.own++
 			}
 		}
@@ -147,8 +146,7 @@ func scrape(all ...prometheus.Collector) http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(all...)
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
-		EnableOpenMetrics: true, MaxRequestsInFlight: 4,
-		Timeout: 5 * time.Second,
+		EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 5 * time.Second,
 	})
 }
 
@@ -175,6 +173,15 @@ func truth(name, help string, of func(*state) bool) Metric {
 			return 1
 		}
 		return 0
+	})
+}
+
+// ofAccount is a number of the NATS account, if the engine is one with a limit.
+func ofAccount(name, help string, of func(*state) int64) Metric {
+	return labeled(gauge, name, "", help, func(s *state, p put) {
+		if s.Stream.Account && s.Stream.DiskSize > 0 {
+			p(float64(of(s)))
+		}
 	})
 }
 

@@ -40,7 +40,7 @@ type Registry interface {
 	Stats() dataset.Stats
 }
 
-// Sources are the packages whose numbers are shown. All are required but Audit, Requests and Connections.
+// Sources are the packages whose numbers are shown. All are required but Requests and Connections.
 type Sources struct {
 	Engine   *engine.Engine
 	Registry Registry
@@ -54,8 +54,8 @@ type Sources struct {
 	Audit    *audit.Log
 	Access   *access.Credentials         // of those who may look
 	Cluster  func() *cluster.View        // the nodes; nil when nobody knows
-	Copies   func() *cluster.Copies      // of everything in an external engine; nil when nobody knows
-	Damaged  func() []string             // files of the tables that some node could not read; nil when nobody knows
+	Copies   func() *cluster.Copies      // of everything in an external engine
+	Damaged  func() []string             // files of the tables that some node could not read
 	Requests func() objectstore.Requests // sent to the bucket of the tables; nil for a directory
 
 	Connections func() listen.Stats // of the operators' listener
@@ -109,7 +109,6 @@ type Console struct {
 	extents  atomic.Pointer[[]stream.Bounds]
 	audited  atomic.Pointer[auditState]
 	draining atomic.Bool
-	close    sync.Once
 }
 
 // New makes the console. Nothing is read until Run.
@@ -125,7 +124,6 @@ func New(s Sources, o Options) *Console {
 	c.alarms = alarm.NewWatch(alarm.Options{
 		Engine: s.Engine, Hours: s.Hours, Cluster: s.Cluster, URL: o.URL, Webhook: o.Webhook, Now: s.Now, Log: s.Log,
 	})
-	c.minutes.begin()
 	return c
 }
 
@@ -234,9 +232,10 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 func (c *Console) look() *state {
 	s := &state{version: c.s.Version, feed: c.s.Feed.Stats(), State: alarm.State{
 		Now: c.now(), Started: c.started, Ready: c.s.API.Ready(), Datasets: c.s.Registry.Datasets(),
-		Used:     c.s.Registry.Used(),
-		Registry: c.s.Registry.Stats(), API: c.s.API.Stats(), Stream: c.s.Stream.Stats(), Engine: c.s.Engine.Stats(),
-		Lake: c.s.Lake.Stats(), Loader: c.s.Loader.Stats(), Backlog: c.s.Backlog.Stats(), Retention: c.s.StreamRetention,
+		Used: c.s.Registry.Used(), Registry: c.s.Registry.Stats(), API: c.s.API.Stats(), Stream: c.s.Stream.Stats(),
+		Engine: c.s.Engine.Stats(),
+		Lake:   c.s.Lake.Stats(), Loader: c.s.Loader.Stats(), Backlog: c.s.Backlog.Stats(), Retention: c.s.StreamRetention,
+		Cluster: c.s.Cluster(), Copies: *c.s.Copies(), Damaged: c.s.Damaged(),
 	}}
 	there := shown(s.Datasets)
 	s.API.Datasets = slices.DeleteFunc(s.API.Datasets, func(d api.DatasetStats) bool { return !there[d.DatasetID] })
@@ -246,15 +245,6 @@ func (c *Console) look() *state {
 	}
 	if c.s.Connections != nil {
 		s.ops = c.s.Connections()
-	}
-	if c.s.Cluster != nil {
-		s.Cluster = c.s.Cluster()
-	}
-	if c.s.Copies != nil {
-		s.Copies = *c.s.Copies()
-	}
-	if c.s.Damaged != nil {
-		s.Damaged = c.s.Damaged()
 	}
 	if x := c.extents.Load(); x != nil {
 		s.extents = *x
@@ -289,7 +279,7 @@ const (
 
 // Run keeps what the pages show up to date until ctx ends.
 func (c *Console) Run(ctx context.Context) error {
-	defer c.close.Do(func() { close(c.done) })
+	defer close(c.done)
 	c.verifyAudit(ctx)
 	c.readExtents(ctx)
 	var alarms sync.WaitGroup
@@ -329,9 +319,6 @@ func (c *Console) readExtents(ctx context.Context) {
 }
 
 func (c *Console) verifyAudit(ctx context.Context) {
-	if c.s.Audit == nil {
-		return
-	}
 	first, end, err := c.s.Audit.Ends(ctx)
 	if err != nil {
 		return // the engine does not answer; the alarm for that is another one

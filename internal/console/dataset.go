@@ -36,13 +36,11 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 		c.missing(w, noDataset)
 		return
 	}
-	win := c.pickWindow(r, "day", "week", "month", "year")
+	win, offered := c.pickWindow(r, "day", "week", "month", "year")
 	day := newWindow("day", s.Now)
 	p := datasetPage{
 		ID: d.ID, Name: d.Name, Policy: policy(d), DiagnosisPath: alarm.DiagnosisPath(d.ID) + win.query(),
-		Window:        win.say,
-		CampaignsPath: campaignsPath(d.ID) + win.query(),
-		Windows:       windows(r.URL, win.name, "day", "week", "month", "year"), Keys: keyRows(d, s),
+		CampaignsPath: campaignsPath(d.ID) + win.query(), Window: win.say, Windows: offered, Keys: keyRows(d, s),
 	}
 	numbers, err := c.s.Hours.History(r.Context(), id, s.Now)
 	sum := numbers.Totals(win.Window)
@@ -256,14 +254,4 @@ func readiness(r hours.Readiness, sum hours.Totals) score {
 			"customer is known, ifa from apps and televisions."
 	}
 	return out
-}
-
-// state.dataset finds a dataset by id.
-func (s *state) dataset(id string) *dataset.Dataset {
-	for _, d := range s.Datasets {
-		if d.ID == id {
-			return d
-		}
-	}
-	return nil
 }

@@ -50,14 +50,10 @@ type datasetRow struct {
 	ID, Name, Path, Diagnosis, Seen, State, Class string
 	Trend, RejectedTrend                          []int64
 	hours.Totals
-	Code, Field     string // what most rejected events and requests of the last 24 hours had
-	Requests        int64  // that were rejected in the last 24 hours
-	seen            int64
-	rank            int // the worst are the first
-	RejectedShare   float64
-	LateShare       float64
-	RestrictedShare float64
-	SuppressedShare float64
+	Code, Field string // what most rejected events and requests of the last 24 hours had
+	Requests    int64  // that were rejected in the last 24 hours
+	seen        int64
+	rank        int // the worst are the first
 }
 
 // orders are the ways to sort the list, by the name in the query.
@@ -68,21 +64,28 @@ var orders = map[string]func(a, b *datasetRow) int{
 	},
 	"accepted":   func(a, b *datasetRow) int { return cmp.Compare(b.Accepted, a.Accepted) },
 	"rejected":   func(a, b *datasetRow) int { return cmp.Compare(b.Rejected, a.Rejected) },
-	"late":       func(a, b *datasetRow) int { return cmp.Compare(b.LateShare, a.LateShare) },
-	"restricted": func(a, b *datasetRow) int { return cmp.Compare(b.RestrictedShare, a.RestrictedShare) },
-	"suppressed": func(a, b *datasetRow) int { return cmp.Compare(b.SuppressedShare, a.SuppressedShare) },
+	"late":       byShare(func(r *datasetRow) int64 { return r.Late }),
+	"restricted": byShare(func(r *datasetRow) int64 { return r.Restricted }),
+	"suppressed": byShare(func(r *datasetRow) int64 { return r.Suppressed }),
 	"seen":       func(a, b *datasetRow) int { return cmp.Compare(b.seen, a.seen) },
+}
+
+// byShare sorts by a part of the accepted events.
+func byShare(part func(*datasetRow) int64) func(a, b *datasetRow) int {
+	return func(a, b *datasetRow) int {
+		return cmp.Compare(humanize.Share(part(b), b.Accepted), humanize.Share(part(a), a.Accepted))
+	}
 }
 
 func (c *Console) datasets(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
-	win := c.pickWindow(r, "day", "week")
+	win, offered := c.pickWindow(r, "day", "week")
 	view := c.s.Hours.View()
 	list := listDatasets(r.URL, view, s, win, "accepted", listRows)
 	view.Close()
 	p := datasetsPage{
-		First: len(s.Datasets) == 0, Columns: columns(r.URL, list.By), Windows: windows(r.URL, win.name, "day", "week"),
-		Caption: "Datasets " + win.say, List: list,
+		First: len(s.Datasets) == 0, Columns: columns(r.URL, list.By), Windows: offered, Caption: "Datasets " + win.say,
+		List: list,
 		Say: fmt.Sprintf("%s, %s accepted and %s rejected events %s.", humanize.Plural(list.found, "dataset", "datasets"),
 			humanize.Count(list.sum.Accepted), humanize.Count(list.sum.Rejected), win.say),
 	}
@@ -174,10 +177,6 @@ func newDatasetRow(d *dataset.Dataset, numbers *hours.Dataset, w, day window, no
 	alarm [2]string,
 ) *datasetRow {
 	row := &datasetRow{ID: d.ID, Name: d.Name, Totals: numbers.Totals(w.Window), seen: numbers.Last()}
-	row.RejectedShare = humanize.Share(row.Rejected, row.Received())
-	row.LateShare = humanize.Share(row.Late, row.Accepted)
-	row.RestrictedShare = humanize.Share(row.Restricted, row.Accepted)
-	row.SuppressedShare = humanize.Share(row.Suppressed, row.Accepted)
 	last := row.Totals
 	if w.name != day.name {
 		last = numbers.Totals(day.Window)

@@ -35,6 +35,7 @@ type diagnosisCase struct {
 	Said                                                    []caseSaid
 }
 
+// caseDataset is a dataset with a reason.
 type caseDataset struct {
 	ID, Path string
 	Events   int64  // or requests
@@ -42,6 +43,7 @@ type caseDataset struct {
 	Share    float64
 	Since    string // when it began
 	Copy     string // what to send to the sender
+	since    int64
 }
 
 // caseSaid is a message of the API, more precise than the meaning of the code.
@@ -55,36 +57,31 @@ const (
 
 func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
-	win := c.pickWindow(r, "day", "week", "month", "year")
-	p := diagnosisPage{
-		DatasetID: r.URL.Query().Get("dataset"), First: len(s.Datasets) == 0,
-		Windows: windows(r.URL, win.name, "day", "week", "month", "year"),
-	}
+	win, offered := c.pickWindow(r, "day", "week", "month", "year")
+	p := diagnosisPage{DatasetID: r.URL.Query().Get("dataset"), First: len(s.Datasets) == 0, Windows: offered}
 	p.Unread = unreadLines(s, p.DatasetID)
 	numbers, err := c.s.Hours.History(r.Context(), p.DatasetID, s.Now)
 	sum := numbers.Totals(win.Window)
-	affected, listed := c.affected(p.DatasetID, numbers, win, s.Now)
+	k := c.newCases(p.DatasetID, numbers, win, s.Now)
 	requests := numbers.Requests(win.Window)
 	for i := range requests.ByCode {
 		if g := &requests.ByCode[i]; codeInfo(g.Name).Kind == event.RequestKind { // the others are among the reasons
-			p.Cases = append(p.Cases, c.diagnoseRequests(g, win, requests, affected[caseKey{code: g.Name}], listed, s.Now))
+			p.Cases = append(p.Cases, k.ofRequests(g, requests))
 		}
 	}
 	for _, reason := range numbers.Reasons(win.Window) {
 		if reason.Events == 0 && codeInfo(reason.Code).Kind == event.RequestKind {
 			continue // counted as requests
 		}
-		p.Cases = append(p.Cases, c.diagnose(reason, win, sum, affected[caseKey{reason.Code, reason.Field}], listed, s.Now))
+		p.Cases = append(p.Cases, k.ofEvents(&reason, sum))
 		if len(p.Cases) == 100 {
 			break
 		}
 	}
-	p.Sum = unreadDays(err) +
-		fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first problem; the counts below "+
-			"add up to that.",
-			humanize.Count(sum.Rejected), humanize.Count(sum.Received()), win.say,
-			humanize.Percent(humanize.Share(sum.Rejected, sum.Received())))
-	p.Sum += fmt.Sprintf(" %s of %s rejected whole.", humanize.Count(requests.Rejected),
+	p.Sum = unreadDays(err) + fmt.Sprintf("%s events rejected of %s received %s: %s. Each is counted once, at its first "+
+		"problem; the counts below add up to that. %s of %s rejected whole.", humanize.Count(sum.Rejected),
+		humanize.Count(sum.Received()), win.say, humanize.Percent(humanize.Share(sum.Rejected, sum.Received())),
+		humanize.Count(requests.Rejected),
 		humanize.Plural(requests.Accepted+requests.Rejected, "request was", "requests were"))
 	c.show(w, http.StatusOK, "diagnosis", "Diagnosis", "/diagnosis", refreshEvery, p)
 }
@@ -92,112 +89,100 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 // caseKey is a reason.
 type caseKey struct{ code, field string }
 
-// affectedSet is a dataset with a reason.
-type affectedSet struct {
-	caseDataset
-	since int64
+// cases makes the cases of a page.
+type cases struct {
+	c        *Console
+	window   window
+	now      time.Time
+	datasets map[caseKey][]caseDataset // with each reason, those of the most events first
+	listed   window                    // of the numbers of datasets
 }
 
-// affected are the datasets with each reason, those of the most events first, and the window that their numbers are of.
-// Of all datasets memory has the reasons of the last 24 hours.
-func (c *Console) affected(id string, numbers *hours.Dataset, w window, now time.Time) (map[caseKey][]affectedSet,
-	window,
-) {
-	out := map[caseKey][]affectedSet{}
-	add := func(id string, d *hours.Dataset, w window) {
-		received := d.Totals(w.Window).Received()
-		for _, r := range d.Reasons(w.Window) {
-			if r.Events > 0 {
-				set := caseDataset{
-					ID: id, Path: alarm.DatasetPath(id) + w.query(), Events: r.Events, Of: "events",
-					Share: humanize.Share(r.Events, received),
-				}
-				key := caseKey{r.Code, r.Field}
-				out[key] = append(out[key], affectedSet{set, d.Onset(r.Code, r.Field)})
-			}
-		}
-		requests := d.Requests(w.Window)
-		for _, g := range requests.ByCode {
-			if codeInfo(g.Name).Kind != event.RequestKind {
-				continue
-			}
-			_, onset := d.RejectedRequests(g.Name, w.Window)
-			set := caseDataset{ID: id, Path: alarm.DatasetPath(id) + w.query(), Events: g.Count, Of: "requests"}
-			set.Share = humanize.Share(g.Count, requests.Accepted+requests.Rejected)
-			out[caseKey{code: g.Name}] = append(out[caseKey{code: g.Name}], affectedSet{set, onset})
-		}
-	}
+// newCases looks for the datasets with each reason. Of all datasets memory has the reasons of the last 24 hours.
+func (c *Console) newCases(id string, numbers *hours.Dataset, w window, now time.Time) *cases {
+	k := &cases{c: c, window: w, now: now, datasets: map[caseKey][]caseDataset{}, listed: w}
 	if id != "" {
-		add(id, numbers, w)
-		return out, w
+		k.add(id, numbers)
+		return k
 	}
-	day := newWindow("day", now)
+	k.listed = newWindow("day", now)
 	view := c.s.Hours.View()
 	defer view.Close()
 	for id, d := range view.Datasets() {
-		if d.Totals(day.Window).Rejected > 0 || d.Requests(day.Window).Rejected > 0 {
-			add(id, d, day)
+		if d.Totals(k.listed.Window).Rejected > 0 || d.Requests(k.listed.Window).Rejected > 0 {
+			k.add(id, d)
 		}
 	}
-	for _, list := range out {
-		slices.SortFunc(list, func(a, b affectedSet) int {
+	for _, list := range k.datasets {
+		slices.SortFunc(list, func(a, b caseDataset) int {
 			return cmp.Or(cmp.Compare(b.Events, a.Events), strings.Compare(a.ID, b.ID))
 		})
 	}
-	return out, day
+	return k
 }
 
-// diagnose makes the case of a reason. listed is the window of the numbers of the datasets.
-func (c *Console) diagnose(f hours.Reason, w window, sum hours.Totals, sets []affectedSet, listed window,
-	now time.Time,
-) diagnosisCase {
+// add adds a dataset to its reasons.
+func (k *cases) add(id string, d *hours.Dataset) {
+	w := k.listed.Window
+	put := func(key caseKey, count, whole int64, of string, since int64) {
+		k.datasets[key] = append(k.datasets[key], caseDataset{
+			ID: id, Path: alarm.DatasetPath(id) + k.listed.query(), Events: count, Of: of,
+			Share: humanize.Share(count, whole), since: since,
+		})
+	}
+	received := d.Totals(w).Received()
+	for _, r := range d.Reasons(w) {
+		if r.Events > 0 {
+			put(caseKey{r.Code, r.Field}, r.Events, received, "events", d.Onset(r.Code, r.Field))
+		}
+	}
+	requests := d.Requests(w)
+	for _, g := range requests.ByCode {
+		if codeInfo(g.Name).Kind == event.RequestKind {
+			_, since := d.RejectedRequests(g.Name, w)
+			put(caseKey{code: g.Name}, g.Count, requests.Accepted+requests.Rejected, "requests", since)
+		}
+	}
+}
+
+// ofEvents is the case of a reason.
+func (k *cases) ofEvents(f *hours.Reason, sum hours.Totals) diagnosisCase {
 	d := diagnosisCase{
 		Code: f.Code, Field: f.Field, Events: f.Events, Problems: f.Problems,
 		Win:     humanize.Percent(humanize.Share(f.Events, sum.Received())) + " of received",
-		Example: api.ValidExample(event.Code(f.Code), f.Field),
+		Example: api.ValidExample(event.Code(f.Code), f.Field), Trend: ended(k.window.steps(f.AddTo)),
+		First: hourOf(f.First, k.now), Last: lastHour(k.now, f.Last),
 	}
 	if f.Events == 0 { // nothing to add up: the events had another problem first
 		d.Win = "beside another problem"
 	}
-	by := make([]int64, w.Steps)
-	f.AddTo(by, w.Window)
-	d.Trend = ended(by)
-	d.First, d.Last = hourOf(f.First, now), lastHour(now, f.Last)
-	c.list(&d, f, sets, w, listed, now)
-	return d
+	return k.list(d)
 }
 
-// diagnoseRequests is the case of a code with which requests are rejected before their events are looked at.
-func (c *Console) diagnoseRequests(
-	g *hours.Group, w window, sum hours.Requests, sets []affectedSet, listed window, now time.Time,
-) diagnosisCase {
-	d := diagnosisCase{Code: g.Name, Requests: g.Count, Win: "requests, " +
-		humanize.Percent(humanize.Share(g.Count, sum.Accepted+sum.Rejected)) + " of all"}
-	by := make([]int64, w.Steps)
-	g.AddTo(by, w.Window)
-	d.Trend = ended(by)
-	c.list(&d, hours.Reason{Code: g.Name}, sets, w, listed, now)
-	return d
+// ofRequests is the case of a code with which requests are rejected before their events are looked at.
+func (k *cases) ofRequests(g *hours.Group, sum hours.Requests) diagnosisCase {
+	share := humanize.Percent(humanize.Share(g.Count, sum.Accepted+sum.Rejected))
+	return k.list(diagnosisCase{
+		Code: g.Name, Requests: g.Count, Win: "requests, " + share + " of all", Trend: ended(k.window.steps(g.AddTo)),
+	})
 }
 
-// list adds to a case what its code means, the datasets, and what their senders were told. listed is the window of the
-// numbers of the datasets.
-func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, listed window, now time.Time) {
-	info := codeInfo(f.Code)
+// list adds to a case what its code means, the datasets, and what their senders were told.
+func (k *cases) list(d diagnosisCase) diagnosisCase {
+	info := codeInfo(d.Code)
 	d.Meaning, d.Remedy = info.Meaning, info.Remedy
-	if len(sets) > caseDatasets {
-		d.MoreDatasets = humanize.Count(len(sets) - caseDatasets)
-		sets = sets[:caseDatasets]
+	d.Datasets = slices.Clone(k.datasets[caseKey{d.Code, d.Field}])
+	if more := len(d.Datasets) - caseDatasets; more > 0 {
+		d.MoreDatasets, d.Datasets = humanize.Count(more), d.Datasets[:caseDatasets]
 	}
-	if len(sets) > 0 && listed.name != w.name {
-		d.Listed = listed.say
+	if len(d.Datasets) > 0 && k.listed.name != k.window.name {
+		d.Listed = k.listed.say
 	}
-	for _, one := range sets {
-		d.Datasets = append(d.Datasets, one.caseDataset)
-		set := &d.Datasets[len(d.Datasets)-1]
-		set.Since = since(one.since, listed, now)
-		said := c.said(set.ID, f, now)
-		set.Copy = c.letter(d, set, said, listed)
+	for i := range d.Datasets {
+		set := &d.Datasets[i]
+		set.Since = since(set.since, k.listed, k.now)
+		said := k.c.said(set.ID, &d, k.now)
+		set.Copy = k.c.letter(&d, set, said, k.listed)
 		for _, m := range said {
 			known := func(o caseSaid) bool { return o.Message == m.Message && o.Hint == m.Hint }
 			if len(d.Said) < caseMessages && !slices.ContainsFunc(d.Said, known) {
@@ -205,16 +190,16 @@ func (c *Console) list(d *diagnosisCase, f hours.Reason, sets []affectedSet, w, 
 			}
 		}
 	}
+	return d
 }
 
 // said are the messages that the senders of a dataset got for a reason. One that says no more than the code does is
 // left out.
-func (c *Console) said(dataset string, f hours.Reason, now time.Time) (out []caseSaid) {
-	remedy := codeInfo(f.Code).Remedy
-	for _, m := range c.s.API.Journal.Said(dataset, event.Code(f.Code), f.Field, now) {
+func (c *Console) said(dataset string, d *diagnosisCase, now time.Time) (out []caseSaid) {
+	for _, m := range c.s.API.Journal.Said(dataset, event.Code(d.Code), d.Field, now) {
 		said := caseSaid{Message: m.Message, When: humanize.Plural(m.Requests, "answer", "answers") + ", the last one " +
 			humanize.Ago(now, m.Last)}
-		if m.Hint != remedy {
+		if m.Hint != d.Remedy {
 			said.Hint = m.Hint
 		}
 		out = append(out, said)

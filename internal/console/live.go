@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -155,8 +156,7 @@ func (t *tap) leave(v *viewer) {
 
 func rowLine(r *event.Row, now int64) liveLine {
 	l := liveLine{
-		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(r.DatasetID),
-		Type:    strings.Clone(r.EventType),
+		Time: clock(time.Unix(now, 0)), Dataset: strings.Clone(r.DatasetID), Type: strings.Clone(r.EventType),
 		Outcome: []pill{{r.Privacy.String(), outcomeClass(r.Privacy)}}, Identifiers: kinds(r), About: about(r),
 	}
 	if r.Late {
@@ -170,9 +170,8 @@ func rowLine(r *event.Row, now int64) liveLine {
 
 func rejectionLine(dataset string, r event.Rejection, now int64) liveLine {
 	return liveLine{
-		Time: time.Unix(now, 0).UTC().Format("15:04:05"), Dataset: strings.Clone(dataset),
-		Type:    humanize.Plural(int(r.Count), "problem", "problems"),
-		Outcome: []pill{{string(r.Code), "bad"}}, About: r.Field,
+		Time: clock(time.Unix(now, 0)), Dataset: strings.Clone(dataset), About: r.Field,
+		Type: humanize.Plural(int(r.Count), "problem", "problems"), Outcome: []pill{{string(r.Code), "bad"}},
 	}
 }
 
@@ -180,19 +179,13 @@ func rejectionLine(dataset string, r event.Rejection, now int64) liveLine {
 func kinds(r *event.Row) string {
 	var out []string
 	for _, m := range []struct{ name, value string }{
-		{"e-mail", r.EmailSHA256},
-		{"ifa", r.IFA},
-		{"ip", r.IPSHA256},
-		{"partner", r.PartnerID},
+		{"e-mail", r.EmailSHA256}, {"ifa", r.IFA}, {"ip", r.IPSHA256}, {"partner", r.PartnerID},
 	} {
 		if m.value != "" {
 			out = append(out, m.name)
 		}
 	}
-	if len(out) == 0 {
-		return "none"
-	}
-	return strings.Join(out, ", ")
+	return cmp.Or(strings.Join(out, ", "), "none")
 }
 
 // aboutMax is how much of a free text is shown. Arbitrary.
@@ -246,9 +239,6 @@ func withoutQuery(s string) string {
 
 // members are the names inside custom_data.
 func members(data string) []string {
-	if data == "" {
-		return nil
-	}
 	d := json.NewDecoder(strings.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil
@@ -259,12 +249,11 @@ func members(data string) []string {
 		if err != nil {
 			break
 		}
-		var skip json.RawMessage
-		if s, ok := name.(string); !ok || d.Decode(&skip) != nil {
+		s, ok := name.(string)
+		if !ok || d.Decode(new(json.RawMessage)) != nil {
 			break
-		} else {
-			out = append(out, s)
 		}
+		out = append(out, s)
 	}
 	return out
 }
@@ -279,14 +268,10 @@ type livePage struct {
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	chosen := r.URL.Query().Get("dataset")
-	p := livePage{
-		Rate: liveRate, Stream: "/live/events?" + url.Values{"dataset": {chosen}}.Encode(),
-		Example: c.curl(chosen, s),
-	}
-	for _, d := range s.Datasets {
-		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
-	}
-	c.show(w, http.StatusOK, "live", "Live", "/live", 0, p)
+	c.show(w, http.StatusOK, "live", "Live", "/live", 0, livePage{
+		Rate: liveRate, Datasets: s.options(chosen), Example: c.curl(chosen, s),
+		Stream: "/live/events?" + url.Values{"dataset": {chosen}}.Encode(),
+	})
 }
 
 // curl is the shortest way to send an event by hand.
@@ -306,7 +291,9 @@ func (c *Console) curl(chosen string, s *state) string {
 
 // follow streams the live view. A page of another site gets nothing: a browser on this machine would follow for it.
 func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
-	if otherSite(r) {
+	asked := *r
+	asked.Method = http.MethodPost // what follows looks at no GET
+	if http.NewCrossOriginProtection().Check(&asked) != nil {
 		http.Error(w, "The live view is for the console's own page.", http.StatusForbidden)
 		return
 	}
@@ -355,17 +342,4 @@ func (c *Console) stream(ctx context.Context, v *viewer, say func(format string,
 			}
 		}
 	}
-}
-
-// otherSite says whether a page of another origin makes the browser ask. Programs send neither header.
-func otherSite(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "same-origin", "none":
-		return false
-	case "": // an old browser, or a program
-		origin := r.Header.Get("Origin")
-		u, err := url.Parse(origin)
-		return origin != "" && (err != nil || u.Host != r.Host)
-	}
-	return true
 }

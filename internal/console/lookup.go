@@ -35,12 +35,10 @@ type requestPage struct {
 type foundPage struct {
 	Status, Class, SubmissionID, DatasetID, DatasetPath string
 	ReceivedAt, Counts, EventsSay                       string
-	Partition                                           uint8
-	Seq                                                 uint64
-	Slot                                                uint16
-	Steps                                               []step
-	Events                                              []foundEvent
-	Rejections                                          []event.Rejection
+	stream.Position
+	Steps      []step
+	Events     []foundEvent
+	Rejections []event.Rejection
 }
 
 type step struct{ Name, Say, Class string }
@@ -101,9 +99,12 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 const requestSay = "A request id (X-Request-Id) finds rejected requests of the last 24 hours, at the node that " +
 	"answered, since it started."
 
+// exactly is the form of a time to the millisecond.
+const exactly = "2 Jan 2006 15:04:05.000"
+
 func newRequestPage(r journal.Request) *requestPage {
 	p := &requestPage{
-		Request: r, Class: "bad", ReceivedAt: r.At.UTC().Format("2 Jan 2006 15:04:05.000"),
+		Request: r, Class: "bad", ReceivedAt: r.At.UTC().Format(exactly),
 		Answer: strconv.Itoa(r.Status) + " " + string(r.Code),
 	}
 	if r.DatasetID != "" {
@@ -114,10 +115,15 @@ func newRequestPage(r journal.Request) *requestPage {
 		p.SubmissionPath = lookupPath(r.SubmissionID)
 	}
 	if r.Accepted+r.Rejected > 0 {
-		p.Counts = fmt.Sprintf("%s received = %s accepted + %s rejected", humanize.Count(r.Accepted+r.Rejected),
-			humanize.Count(r.Accepted), humanize.Count(r.Rejected))
+		p.Counts = receivedSum(r.Accepted, r.Rejected)
 	}
 	return p
+}
+
+// receivedSum writes out what became of the events that were received.
+func receivedSum[T int | int64](accepted, rejected T) string {
+	return fmt.Sprintf("%s received = %s accepted + %s rejected", humanize.Count(accepted+rejected),
+		humanize.Count(accepted), humanize.Count(rejected))
 }
 
 func lookupPath(id string) string { return "/lookup?" + url.Values{"id": {id}}.Encode() }
@@ -171,33 +177,28 @@ func (c *Console) findSubmission(ctx context.Context, kind submission.Kind, id e
 	if f.at.Partition, f.at.Seq, f.at.Slot, ok = c.s.API.IDs.Locate(kind, id); !ok {
 		return nil, errNothing
 	}
-	if int(f.at.Partition) < c.s.Stream.Partitions() {
-		record, err := c.s.Stream.Read(ctx, f.at)
-		switch {
-		case err == nil:
-			sub, err := c.s.API.IDs.DecodeRecord(string(record), f.at.Partition, f.at.Seq, f.at.Slot)
-			if err == nil && sub.Kind == kind && sub.ID == id {
-				f.sub, f.inStream = sub, true
-				c.settle(f)
-				return f, nil
-			}
-		case !errors.Is(err, stream.ErrNotFound) && !errors.Is(err, stream.ErrGone) && !errors.Is(err, stream.ErrDamaged):
-			return nil, err
+	record, err := c.s.Stream.Read(ctx, f.at)
+	switch {
+	case err == nil:
+		sub, err := c.s.API.IDs.DecodeRecord(string(record), f.at.Partition, f.at.Seq, f.at.Slot)
+		if err == nil && sub.Kind == kind && sub.ID == id {
+			f.sub, f.inStream = sub, true
+			c.settle(f)
+			return f, nil
 		}
+	case !errors.Is(err, stream.ErrNotFound) && !errors.Is(err, stream.ErrGone) && !errors.Is(err, stream.ErrDamaged):
+		return nil, err
 	}
-	name := submission.FormatID(kind, id)
-	in, err := c.s.Lake.FindSubmission(ctx, "", name)
+	in, err := c.s.Lake.FindSubmission(ctx, "", submission.FormatID(kind, id))
 	if errors.Is(err, lake.ErrNotFound) {
 		return nil, errNothing
 	}
 	if err != nil {
 		return nil, err
 	}
-	f.sub = &submission.Submission{Kind: kind, ID: id, Rows: in.Rows}
+	f.sub = &submission.Submission{Kind: kind, ID: id, Rows: in.Rows, ReceivedAt: submission.Time(id).Unix()}
 	if len(in.Rows) > 0 {
 		f.sub.DatasetID, f.sub.ReceivedAt = in.Rows[0].DatasetID, in.Rows[0].ReceivedAt
-	} else {
-		f.sub.ReceivedAt = submission.Time(id).Unix()
 	}
 	if in.Rejected > 0 {
 		f.sub.Rejections = []event.Rejection{{Events: int32(in.Rejected)}}
@@ -227,10 +228,8 @@ func (c *Console) findWaiting(ctx context.Context, id event.ID) (*found, error) 
 				if err != nil || submission.EventID(sub.Base, 0) != base {
 					continue
 				}
-				out = &found{
-					sub: sub, at: stream.Position{Partition: uint8(p), Seq: f.Seq, Slot: uint16(slot)}, inStream: true,
-					asked: id,
-				}
+				at := stream.Position{Partition: uint8(p), Seq: f.Seq, Slot: uint16(slot)}
+				out = &found{sub: sub, at: at, inStream: true, asked: id}
 				return errEnough
 			}
 			return nil
@@ -260,18 +259,14 @@ func (c *Console) foundPage(f *found) *foundPage {
 	counts := s.Counts()
 	p := &foundPage{
 		Status: "RECEIVED", Class: "note", SubmissionID: submission.FormatID(s.Kind, s.ID), DatasetID: s.DatasetID,
-		DatasetPath: alarm.DatasetPath(s.DatasetID),
-		ReceivedAt:  humanize.Time(time.Unix(s.ReceivedAt, 0)), Partition: f.at.Partition, Seq: f.at.Seq, Slot: f.at.Slot,
-		Counts: fmt.Sprintf("%s received = %s accepted + %s rejected; %s late, %s restricted, %s suppressed",
-			humanize.Count(counts.Accepted+counts.Rejected),
-			humanize.Count(counts.Accepted), humanize.Count(counts.Rejected), humanize.Count(counts.Late),
-			humanize.Count(counts.Restricted), humanize.Count(counts.Suppressed)),
-		EventsSay: humanize.Plural(len(s.Rows), "accepted event", "accepted events"),
+		DatasetPath: alarm.DatasetPath(s.DatasetID), ReceivedAt: humanize.Time(time.Unix(s.ReceivedAt, 0)), Position: f.at,
+		Counts: fmt.Sprintf("%s; %s late, %s restricted, %s suppressed", receivedSum(counts.Accepted, counts.Rejected),
+			humanize.Count(counts.Late), humanize.Count(counts.Restricted), humanize.Count(counts.Suppressed)),
+		EventsSay: humanize.Plural(len(s.Rows), "accepted event", "accepted events"), Steps: steps(f),
 	}
 	if f.stored {
 		p.Status, p.Class = "PROCESSED", "ok"
 	}
-	p.Steps = steps(f)
 	for i := range s.Rows {
 		if len(p.Events) == foundMax {
 			p.EventsSay += fmt.Sprintf(", the first %d are listed", foundMax)
@@ -280,9 +275,8 @@ func (c *Console) foundPage(f *found) *foundPage {
 		r := &s.Rows[i]
 		e := foundEvent{
 			Index: r.SubmissionIndex, ID: r.EventID.String(), Type: r.EventType, Time: humanize.Time(time.Unix(r.EventTime, 0)),
-			Outcome: r.Privacy.String(),
-			Class:   outcomeClass(r.Privacy), Identifiers: kinds(r), Eligible: "not for optimization", About: about(r),
-			Late: r.Late, Asked: r.EventID == f.asked,
+			Outcome: r.Privacy.String(), Class: outcomeClass(r.Privacy), Identifiers: kinds(r),
+			Eligible: "not for optimization", About: about(r), Late: r.Late, Asked: r.EventID == f.asked,
 		}
 		if r.OptimizationEligible {
 			e.Eligible = "for optimization, too"
@@ -301,7 +295,7 @@ func (c *Console) foundPage(f *found) *foundPage {
 func steps(f *found) []step {
 	received := submission.Time(f.sub.ID)
 	out := []step{
-		{"Received", received.Format("2 Jan 2006 15:04:05.000") + " UTC", ""},
+		{"Received", received.Format(exactly) + " UTC", ""},
 		{"Acknowledged", fmt.Sprintf("The receipt went out once the frame was on stable storage: partition %d, frame %s.",
 			f.at.Partition, humanize.Count(f.at.Seq)), ""},
 	}

@@ -31,8 +31,7 @@ type Metric struct {
 
 // Metrics is the table.
 var Metrics = []Metric{
-	labeled(gauge, "sluice_build_info", "version",
-		"Always 1; the label names the version.",
+	labeled(gauge, "sluice_build_info", "version", "Always 1; the label names the version.",
 		func(s *state, p put) { p(1, s.version) }),
 	value(gauge, "sluice_start_time_seconds", "When the node began, in Unix seconds.",
 		func(s *state) float64 { return unix(s.Started) }),
@@ -68,8 +67,7 @@ var Metrics = []Metric{
 		},
 	},
 	labeled(counter, "sluice_http_rejections_total", "code dataset",
-		"Requests rejected, by error code and the dataset of their key; dataset is empty for those without a valid "+
-			"key.",
+		"Requests rejected, by error code and the dataset of their key; dataset is empty for those without a valid key.",
 		rejectedRequests),
 	labeled(counter, "sluice_http_shed_total", "reason",
 		"Requests answered 503, by what was short: memory, one dataset's share of it, or the stream.",
@@ -130,8 +128,7 @@ var Metrics = []Metric{
 		"Requests rejected because their dataset, or all datasets together, have as many idempotency keys in use as "+
 			"they may.",
 		func(s *state) uint64 { return s.API.KeysLimited }),
-	labeled(counter, "sluice_http_body_bytes_total", "form",
-		"Bytes of request bodies, as they came and decompressed.",
+	labeled(counter, "sluice_http_body_bytes_total", "form", "Bytes of request bodies, as they came and decompressed.",
 		func(s *state, p put) {
 			p(float64(s.API.BytesWire), "wire")
 			p(float64(s.API.BytesPlain), "plain")
@@ -169,8 +166,7 @@ var Metrics = []Metric{
 		"Counts of rejected events that were dropped on their way to the tables: too many different ones.",
 		func(s *state) uint64 { return s.API.RejectionsLost }),
 
-	labeled(gauge, "sluice_datasets", "state",
-		"Datasets, by state.",
+	labeled(gauge, "sluice_datasets", "state", "Datasets, by state.",
 		func(s *state, p put) {
 			p(float64(s.Registry.Datasets-s.Registry.Disabled), "enabled")
 			p(float64(s.Registry.Disabled), "disabled")
@@ -211,20 +207,11 @@ var Metrics = []Metric{
 	value(gauge, "sluice_cluster_streams_changed",
 		"Streams in NATS whose settings somebody changed. Of the cluster, not of this node.",
 		func(s *state) int { return s.Copies.Changed() }),
-	labeled(gauge, "sluice_engine_storage_free_bytes", "",
+	ofAccount("sluice_engine_storage_free_bytes",
 		"Bytes that the NATS account may still store. None for an embedded engine, and for an account without a limit.",
-		func(s *state, p put) {
-			if s.Stream.Account && s.Stream.DiskSize > 0 {
-				p(float64(s.Stream.DiskFree))
-			}
-		}),
-	labeled(gauge, "sluice_engine_storage_limit_bytes", "",
-		"Bytes that the NATS account may store in all.",
-		func(s *state, p put) {
-			if s.Stream.Account && s.Stream.DiskSize > 0 {
-				p(float64(s.Stream.DiskSize))
-			}
-		}),
+		func(s *state) int64 { return s.Stream.DiskFree }),
+	ofAccount("sluice_engine_storage_limit_bytes", "Bytes that the NATS account may store in all.",
+		func(s *state) int64 { return s.Stream.DiskSize }),
 
 	truth("sluice_engine_healthy", "1 when the engine takes writes as far as can be known without one.",
 		func(s *state) bool { return s.Engine.Healthy }),
@@ -240,8 +227,7 @@ var Metrics = []Metric{
 		Name: "sluice_stream_append_seconds", Type: distribution, Help: "Time until a frame was on stable storage.",
 		measure: func(s *state, p putHistogram) { p(&s.Stream.Latency, s.Stream.LatencySum) },
 	},
-	labeled(counter, "sluice_stream_rejected_total", "reason",
-		"Submissions the stream did not take, by reason.",
+	labeled(counter, "sluice_stream_rejected_total", "reason", "Submissions the stream did not take, by reason.",
 		func(s *state, p put) {
 			p(float64(s.Stream.RejectedOverload), "overload")
 			p(float64(s.Stream.RejectedSpace), "space")
@@ -250,15 +236,13 @@ var Metrics = []Metric{
 		}),
 	value(gauge, "sluice_stream_queued_bytes", "Bytes waiting to be written or on their way.",
 		func(s *state) int64 { return s.Stream.Queued }),
-	labeled(gauge, "sluice_stream_stored_bytes", "partition",
-		"Bytes the stream holds, by partition.",
+	labeled(gauge, "sluice_stream_stored_bytes", "partition", "Bytes the stream holds, by partition.",
 		func(s *state, p put) {
 			for i, x := range s.extents {
 				p(float64(x.Bytes), strconv.Itoa(i))
 			}
 		}),
-	labeled(gauge, "sluice_stream_age_seconds", "partition",
-		"Age of the oldest frame the stream holds, by partition.",
+	labeled(gauge, "sluice_stream_age_seconds", "partition", "Age of the oldest frame the stream holds, by partition.",
 		func(s *state, p put) {
 			for i, x := range s.extents {
 				if !x.Oldest.IsZero() {

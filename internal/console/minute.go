@@ -12,14 +12,14 @@ const minutesKept = 24 * 60
 
 // minutes is a ring of hours.Totals by the minute, filled from counters that only grow.
 type minutes struct {
-	mu    sync.Mutex
-	ring  [minutesKept]hours.Totals
-	at    [minutesKept]int64 // which minute a place holds
-	last  hours.Totals       // the counters at the last look
-	known bool
+	mu   sync.Mutex
+	ring [minutesKept]hours.Totals
+	at   [minutesKept]int64 // which minute a place holds
+	last hours.Totals       // the counters at the last look
 }
 
-// look takes the counters as they are now and counts what was added since the last look to this minute.
+// look takes the counters as they are now and counts what was added since the last look to this minute. The first look
+// counts what came before it: a console that opens after the first request misses nothing.
 func (m *minutes) look(now time.Time, counters hours.Totals) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,18 +28,26 @@ func (m *minutes) look(now time.Time, counters hours.Totals) {
 	if m.at[i] != minute {
 		m.at[i], m.ring[i] = minute, hours.Totals{}
 	}
-	if m.known {
-		m.ring[i].Add(hours.Totals{
-			Accepted: counters.Accepted - m.last.Accepted, Rejected: counters.Rejected - m.last.Rejected,
-			Late:       counters.Late - m.last.Late,
-			Restricted: counters.Restricted - m.last.Restricted, Suppressed: counters.Suppressed - m.last.Suppressed,
-		})
-	}
-	m.last, m.known = counters, true
+	m.ring[i].Add(counters)
+	m.ring[i].Add(each(m.last, func(n int64) int64 { return -n }))
+	m.last = counters
 }
 
-// begin counts what came before the first look: a console that opens after the first request misses nothing.
-func (m *minutes) begin() { m.known = true }
+// get is what is known of a minute. The lock is held.
+func (m *minutes) get(minute int64) hours.Totals {
+	if i := minute % minutesKept; m.at[i] == minute {
+		return m.ring[i]
+	}
+	return hours.Totals{}
+}
+
+// each changes every number of totals alike.
+func each(t hours.Totals, change func(int64) int64) hours.Totals {
+	return hours.Totals{
+		Accepted: change(t.Accepted), Rejected: change(t.Rejected), Late: change(t.Late),
+		Restricted: change(t.Restricted), Suppressed: change(t.Suppressed),
+	}
+}
 
 // over are the minutes of a window by the minute.
 func (m *minutes) over(w window) []hours.Totals {
@@ -47,10 +55,7 @@ func (m *minutes) over(w window) []hours.Totals {
 	defer m.mu.Unlock()
 	out := make([]hours.Totals, w.Steps)
 	for k := range out {
-		minute := (w.From + int64(k)*w.Step) / 60
-		if i := minute % minutesKept; m.at[i] == minute {
-			out[k] = m.ring[i]
-		}
+		out[k] = m.get((w.From + int64(k)*w.Step) / 60)
 	}
 	return out
 }
@@ -60,19 +65,8 @@ func (m *minutes) over(w window) []hours.Totals {
 func (m *minutes) lately(now time.Time) hours.Totals {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	get := func(minute int64) hours.Totals {
-		if i := minute % minutesKept; m.at[i] == minute {
-			return m.ring[i]
-		}
-		return hours.Totals{}
-	}
-	minute := now.Unix() / 60
-	sum, before := get(minute), get(minute-1)
-	rest := 60 - now.Unix()%60
-	share := func(n int64) int64 { return n * rest / 60 }
-	sum.Add(hours.Totals{
-		Accepted: share(before.Accepted), Rejected: share(before.Rejected), Late: share(before.Late),
-		Restricted: share(before.Restricted), Suppressed: share(before.Suppressed),
-	})
+	minute, rest := now.Unix()/60, 60-now.Unix()%60
+	sum := m.get(minute)
+	sum.Add(each(m.get(minute-1), func(n int64) int64 { return n * rest / 60 }))
 	return sum
 }

@@ -11,7 +11,6 @@ var noon = time.Date(2026, 11, 14, 12, 30, 0, 0, time.UTC)
 
 func TestMinutes(t *testing.T) {
 	var m minutes
-	m.begin()
 	at := time.Date(2026, 11, 14, 12, 0, 10, 0, time.UTC)
 	m.look(at, hours.Totals{Accepted: 10})
 	m.look(at.Add(20*time.Second), hours.Totals{Accepted: 15, Rejected: 1})

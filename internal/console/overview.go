@@ -36,10 +36,9 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s := c.look()
-	win := c.pickWindow(r, "day", "hour", "week", "month", "year")
+	win, offered := c.pickWindow(r, "hour", "day", "week", "month", "year")
 	p := overviewPage{
-		Verdict: judge(s), First: len(s.Datasets) == 0, Window: win.say,
-		Windows: windows(r.URL, win.name, "hour", "day", "week", "month", "year"), Flow: flow(s),
+		Verdict: judge(s), First: len(s.Datasets) == 0, Window: win.say, Windows: offered, Flow: flow(s),
 	}
 	view := c.s.Hours.View()
 	defer view.Close()
@@ -76,33 +75,23 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 // tiles are the sums of the window, and beside them what is happening now.
 func tiles(sum, hour, minute hours.Totals) []tile {
 	of := func(n int64) string { return humanize.Percent(humanize.Share(n, sum.Accepted)) + " of accepted" }
+	received := "of " + humanize.Count(sum.Received()) + " received"
+	rejected := humanize.Percent(humanize.Share(sum.Rejected, sum.Received())) + " of received"
+	restricted, suppressed := of(sum.Restricted)+", for measurement only", of(sum.Suppressed)+", without identifiers"
 	return []tile{
-		{
-			"accepted", "Accepted", "k1", "of " + humanize.Count(sum.Received()) + " received", sum.Accepted, hour.Accepted,
-			minute.Accepted,
-		},
-		{
-			"rejected", "Rejected", "k2", humanize.Percent(humanize.Share(sum.Rejected, sum.Received())) + " of received",
-			sum.Rejected, hour.Rejected, minute.Rejected,
-		},
+		{"accepted", "Accepted", "k1", received, sum.Accepted, hour.Accepted, minute.Accepted},
+		{"rejected", "Rejected", "k2", rejected, sum.Rejected, hour.Rejected, minute.Rejected},
 		{"late", "Late", "k3", of(sum.Late), sum.Late, hour.Late, minute.Late},
-		{
-			"restricted", "Restricted", "k4", of(sum.Restricted) + ", for measurement only", sum.Restricted, hour.Restricted,
-			minute.Restricted,
-		},
-		{
-			"suppressed", "Suppressed", "k5", of(sum.Suppressed) + ", without identifiers", sum.Suppressed, hour.Suppressed,
-			minute.Suppressed,
-		},
+		{"restricted", "Restricted", "k4", restricted, sum.Restricted, hour.Restricted, minute.Restricted},
+		{"suppressed", "Suppressed", "k5", suppressed, sum.Suppressed, hour.Suppressed, minute.Suppressed},
 	}
 }
 
 // arithmetic writes the sum out, so that anybody can check it against the tables.
 func arithmetic(t hours.Totals, w window) string {
-	s := fmt.Sprintf("%s received = %s accepted + %s rejected, %s. Of the accepted, %s are unrestricted, %s restricted "+
-		"to measurement and %s suppressed.",
-		humanize.Count(t.Received()), humanize.Count(t.Accepted), humanize.Count(t.Rejected), w.say,
-		humanize.Count(t.Accepted-t.Restricted-t.Suppressed), humanize.Count(t.Restricted), humanize.Count(t.Suppressed))
+	s := fmt.Sprintf("%s, %s. Of the accepted, %s are unrestricted, %s restricted to measurement and %s suppressed.",
+		receivedSum(t.Accepted, t.Rejected), w.say, humanize.Count(t.Accepted-t.Restricted-t.Suppressed),
+		humanize.Count(t.Restricted), humanize.Count(t.Suppressed))
 	if w.Step == 60 {
 		return s + " By the minute the numbers are this node's own, counted at acknowledgement; from the hour on they are " +
 			"those of the tables."

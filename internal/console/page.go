@@ -3,8 +3,6 @@ package console
 import (
 	"bytes"
 	"net/http"
-	"net/url"
-	"slices"
 	"time"
 
 	"sluice/internal/access"
@@ -25,6 +23,12 @@ type frame struct {
 type link struct {
 	Name, Path, Icon string
 	Current          bool
+}
+
+// option is a choice of a form.
+type option struct {
+	ID      string
+	Current bool
 }
 
 var navigation = []link{
@@ -91,8 +95,7 @@ func (c *Console) missing(w http.ResponseWriter, m message) {
 // headers are those of every answer. No script, style, font or picture but our own; nothing inline; nobody frames us.
 func headers(next http.Handler) http.Handler {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
-		"connect-src 'self'; " +
-		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -104,26 +107,4 @@ func headers(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
-}
-
-// windows are the links that change the page's window and keep the rest of its query.
-func windows(u *url.URL, current string, names ...string) []link {
-	var out []link
-	for _, s := range spans {
-		if slices.Contains(names, s.name) {
-			q := u.Query()
-			q.Set("window", s.name)
-			out = append(out, link{Name: s.label, Path: u.Path + "?" + q.Encode(), Current: s.name == current})
-		}
-	}
-	return out
-}
-
-// pickWindow is the window the request asks for, or the first of the names.
-func (c *Console) pickWindow(r *http.Request, names ...string) window {
-	name := r.URL.Query().Get("window")
-	if !slices.Contains(names, name) {
-		name = names[0]
-	}
-	return newWindow(name, c.now())
 }

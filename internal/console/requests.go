@@ -2,13 +2,12 @@ package console
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"sluice/event"
-	"sluice/internal/alarm"
 	"sluice/internal/humanize"
 	"sluice/internal/journal"
 )
@@ -17,11 +16,9 @@ import (
 const requestsMost = 500
 
 type requestsPage struct {
-	Say                       string
-	Outcomes                  []string
-	Outcome                   string
-	Datasets, Codes, Statuses []option
-	Rows                      []requestRow
+	Say                                 string
+	Datasets, Outcomes, Codes, Statuses []option
+	Rows                                []requestRow
 }
 
 type requestRow struct {
@@ -35,8 +32,7 @@ type requestRow struct {
 func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	q := r.URL.Query()
-	dataset, code, status := q.Get("dataset"), q.Get("code"), q.Get("status")
-	p := requestsPage{Outcomes: []string{"rejected", "accepted"}, Outcome: q.Get("outcome")}
+	dataset, chosen, code, status := q.Get("dataset"), q.Get("outcome"), q.Get("code"), q.Get("status")
 	codes, statuses := map[string]bool{}, map[string]bool{}
 	there := shown(s.Datasets)
 	all := c.s.API.Journal.Recent(s.Now, requestsMost, func(one *journal.Request) bool {
@@ -50,19 +46,16 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 			codes[string(first)] = true
 		}
 		statuses[strconv.Itoa(one.Status)] = true
-		if p.Outcome != "" && p.Outcome != outcome {
-			return false
-		}
-		return (dataset == "" || one.DatasetID == dataset) && (code == "" || first == event.Code(code)) &&
-			(status == "" || strconv.Itoa(one.Status) == status)
+		return (chosen == "" || chosen == outcome) && (dataset == "" || one.DatasetID == dataset) &&
+			(code == "" || first == event.Code(code)) && (status == "" || strconv.Itoa(one.Status) == status)
 	})
+	p := requestsPage{
+		Datasets: s.options(dataset), Codes: options(codes, code), Statuses: options(statuses, status),
+		Outcomes: []option{{"rejected", chosen == "rejected"}, {"accepted", chosen == "accepted"}},
+	}
 	for i := range all {
 		p.Rows = append(p.Rows, newRequestRow(&all[i]))
 	}
-	for _, d := range s.Datasets {
-		p.Datasets = append(p.Datasets, option{d.ID, d.ID == dataset})
-	}
-	p.Codes, p.Statuses = options(codes, code), options(statuses, status)
 	p.Say = fmt.Sprintf("%s of the last 24 hours, since this node started: ",
 		humanize.Plural(len(p.Rows), "request", "requests"))
 	if len(p.Rows) == requestsMost {
@@ -75,12 +68,9 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 func newRequestRow(r *journal.Request) requestRow {
 	about, why := newRequestPage(*r), firstReason(r)
 	row := requestRow{
-		Time: humanize.Time(r.At), ID: r.RequestID, Path: lookupPath(r.RequestID), Dataset: r.DatasetID, Answer: about.Answer,
-		Class: about.Class,
-		Field: why.Field, Why: why.Message, Accepted: r.Accepted, Rejected: r.Rejected,
-	}
-	if r.DatasetID != "" {
-		row.DatasetPath = alarm.DatasetPath(r.DatasetID)
+		Time: humanize.Time(r.At), ID: r.RequestID, Path: lookupPath(r.RequestID), Dataset: r.DatasetID,
+		DatasetPath: about.DatasetPath, Answer: about.Answer, Class: about.Class, Field: why.Field, Why: why.Message,
+		Accepted: r.Accepted, Rejected: r.Rejected,
 	}
 	switch {
 	case why.Code == "":
@@ -104,9 +94,8 @@ func options(seen map[string]bool, chosen string) (out []option) {
 	if chosen != "" {
 		seen[chosen] = true
 	}
-	for name := range seen {
+	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		out = append(out, option{name, name == chosen})
 	}
-	slices.SortFunc(out, func(a, b option) int { return strings.Compare(a.ID, b.ID) })
 	return out
 }

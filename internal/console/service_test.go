@@ -18,6 +18,7 @@ import (
 	"sluice/internal/access"
 	"sluice/internal/api"
 	"sluice/internal/audit"
+	"sluice/internal/cluster"
 	"sluice/internal/dataset"
 	"sluice/internal/engine"
 	"sluice/internal/feed"
@@ -114,6 +115,7 @@ func openServiceIn(t testing.TB, dir string, change func(*Options)) *service {
 	}})
 	s.console = New(Sources{
 		Engine: s.engine, Registry: s.reg, Stream: s.stream, Lake: s.lake, Hours: hours.NewIndex(s.lake), Loader: s.loader, Backlog: s.backlog, API: s.api, Feed: follow, Audit: s.audit, Access: credentials,
+		Cluster: func() *cluster.View { return nil }, Copies: func() *cluster.Copies { return &cluster.Copies{} }, Damaged: func() []string { return nil },
 		StreamRetention: 72 * time.Hour, DataDir: dir, Version: "v0.0.0-test", Now: time.Now, Log: log,
 	}, o)
 	s.api.Live = s.console

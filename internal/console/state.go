@@ -1,9 +1,11 @@
 package console
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/alarm"
+	"sluice/internal/dataset"
 	"sluice/internal/feed"
 	"sluice/internal/hours"
 	"sluice/internal/iceberg"
@@ -43,6 +45,23 @@ func (s *state) counters() (t hours.Totals) {
 		})
 	}
 	return t
+}
+
+// dataset finds a dataset by id; nil if there is none.
+func (s *state) dataset(id string) *dataset.Dataset {
+	i := slices.IndexFunc(s.Datasets, func(d *dataset.Dataset) bool { return d.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return s.Datasets[i]
+}
+
+// options are the datasets to choose from.
+func (s *state) options(chosen string) (out []option) {
+	for _, d := range s.Datasets {
+		out = append(out, option{d.ID, d.ID == chosen})
+	}
+	return out
 }
 
 // table is the lake's table by this name.

@@ -321,9 +321,6 @@ func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	}
 	card.Table = newTable("Newest entries",
 		"No entries yet: provisioning, log-ins, exports and erasures are recorded here.", "When", "Who", "What", "On")
-	if c.s.Audit == nil {
-		return card
-	}
 	ctx, cancel := context.WithTimeout(ctx, auditWait)
 	defer cancel()
 	entries, err := c.s.Audit.Tail(ctx, 10)

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,8 +18,8 @@ var pageFiles embed.FS
 var staticFiles embed.FS
 
 var functions = template.FuncMap{
-	"num": number, "pct": humanize.Percent, "money": humanize.Money, "rfc": rfc, "clock": clock, "icon": icon, "bar": bar,
-	"spark": spark,
+	"num": number, "pct": humanize.Percent, "share": humanize.Share, "money": humanize.Money, "rfc": rfc, "clock": clock,
+	"icon": icon, "bar": bar, "spark": spark,
 }
 
 // pages holds one set of templates per page: the layout, and the page's own "content".
@@ -54,9 +55,8 @@ func bar(share float64, class string) template.HTML {
 	if share > 0 {
 		w = max(w, 0.8)
 	}
-	return template.HTML(`<svg class="bar ` + template.HTMLEscapeString(class) +
-		`" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width="` +
-		strconv.FormatFloat(w, 'f', 2, 64) + `" height="8"></rect></svg>`)
+	return template.HTML(fmt.Sprintf(`<svg class="bar %s" viewBox="0 0 100 8" preserveAspectRatio="none" `+
+		`aria-hidden="true"><rect width="%.2f" height="8"></rect></svg>`, template.HTMLEscapeString(class), w))
 }
 
 // spark is a row of numbers as a small curve.
@@ -64,23 +64,14 @@ func spark(values []int64, class string) template.HTML {
 	if len(values) < 2 {
 		return ""
 	}
-	top := int64(1)
-	for _, v := range values {
-		top = max(top, v)
-	}
-	points := make([]byte, 0, 12*len(values))
+	top := max(1, slices.Max(values))
+	var p []byte
 	for i, v := range values {
-		if i > 0 {
-			points = append(points, ' ')
-		}
-		points = strconv.AppendFloat(points, float64(i)*110/float64(len(values)-1), 'f', 1, 64)
-		points = append(points, ',')
-		points = strconv.AppendFloat(points, 24-22*float64(v)/float64(top), 'f', 1, 64)
+		p = fmt.Appendf(p, " %.1f,%.1f", float64(i)*110/float64(len(values)-1), 24-22*float64(v)/float64(top))
 	}
-	p := string(points)
-	return template.HTML(`<svg class="spark ` + template.HTMLEscapeString(class) +
-		`" viewBox="0 0 110 26" preserveAspectRatio="none" aria-hidden="true"><polygon class="area" points="0,25 ` +
-		p + ` 110,25"></polygon><polyline class="edge" points="` + p + `"></polyline></svg>`)
+	return template.HTML(fmt.Sprintf(`<svg class="spark %s" viewBox="0 0 110 26" preserveAspectRatio="none" `+
+		`aria-hidden="true"><polygon class="area" points="0,25%s 110,25"></polygon><polyline class="edge" points="%s">`+
+		`</polyline></svg>`, template.HTMLEscapeString(class), p, p[1:]))
 }
 
 // icons are drawn on a grid of 24.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -26,11 +27,6 @@ type tryPage struct {
 	Datasets []option
 	Text     string
 	Answer   *tryAnswer
-}
-
-type option struct {
-	ID      string
-	Current bool
 }
 
 type tryAnswer struct {
@@ -60,18 +56,12 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s := c.look()
-	p := tryPage{}
 	chosen := r.FormValue("dataset")
-	for _, d := range s.Datasets {
-		p.Datasets = append(p.Datasets, option{d.ID, d.ID == chosen})
+	if chosen == "" && len(s.Datasets) > 0 {
+		chosen = s.Datasets[0].ID
 	}
-	if chosen == "" && len(p.Datasets) > 0 {
-		p.Datasets[0].Current = true
-		chosen = p.Datasets[0].ID
-	}
-	if chosen == "" {
-		chosen = "example"
-	}
+	p := tryPage{Datasets: s.options(chosen)}
+	chosen = cmp.Or(chosen, "example")
 	if r.Method == http.MethodPost {
 		p.Text = r.PostFormValue("event")
 		policy := event.Policy{DatasetID: chosen}
@@ -153,33 +143,29 @@ func answer(text string, policy event.Policy, now time.Time) *tryAnswer {
 // effective is an event as it would be stored, its identifiers masked.
 func effective(row *event.Row, d event.Detail) tryEvent {
 	masked := *row
-	masked.EmailSHA256, masked.IFA, masked.IPSHA256, masked.PartnerID = "", "", "", ""
-	var b bytes.Buffer
-	if err := json.Indent(&b, event.AppendJSON(nil, &masked), "", "  "); err != nil {
-		b.Reset()
-	}
-	text := b.String()
-	for _, m := range []struct{ member, value string }{
-		{"email_sha256", row.EmailSHA256}, {"ifa", row.IFA}, {"ip_sha256", row.IPSHA256}, {"partner_id", row.PartnerID},
-	} {
-		if m.value != "" {
-			text = strings.Replace(text, `"`+m.member+`": null`, `"`+m.member+`": "•••"`, 1)
+	for _, identifier := range []*string{&masked.EmailSHA256, &masked.IFA, &masked.IPSHA256, &masked.PartnerID} {
+		if *identifier != "" {
+			*identifier = "•••"
 		}
 	}
 	out := tryEvent{
-		Index: int(row.SubmissionIndex), Outcome: row.Privacy.String(), Class: outcomeClass(row.Privacy),
-		Late: row.Late, JSON: text,
+		Index: int(row.SubmissionIndex), Outcome: row.Privacy.String(), Class: outcomeClass(row.Privacy), Late: row.Late,
+		JSON: indent(event.AppendJSON(nil, &masked)),
 	}
 	if len(d.Reasons) > 0 {
 		out.Why = "because of " + strings.Join(d.Reasons, ", ")
 	}
 	if d.GPP != nil {
-		var g bytes.Buffer
-		if json.Indent(&g, d.GPP.AppendJSON(nil), "", "  ") == nil {
-			out.GPP = g.String()
-		}
+		out.GPP = indent(d.GPP.AppendJSON(nil))
 	}
 	return out
+}
+
+// indent makes JSON readable.
+func indent(text []byte) string {
+	var b bytes.Buffer
+	_ = json.Indent(&b, text, "", "  ") // what we write ourselves is JSON
+	return b.String()
 }
 
 func outcomeClass(o event.Outcome) string {
