@@ -2,6 +2,7 @@ package alarm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sluice/event"
@@ -20,15 +21,9 @@ const (
 // unreadCodes are the warnings that say that a consent signal is not read, or is no consent any more.
 var unreadCodes = []event.Code{event.GPPVersionUnknown, event.TCFWithoutDisclosedVendors, event.PrivacyNotUnderstood}
 
-// unreadKey is what an alarm about consent lasts for.
-type unreadKey struct {
-	dataset string
-	code    event.Code
-}
-
 // unreadConsent finds the codes of which a dataset has too many. It notes their shares in f.unread; before are those of
 // the last look.
-func (f *findings) unreadConsent(id string, numbers *hours.Dataset, day hours.Window, before map[unreadKey]float64) {
+func (f *findings) unreadConsent(id string, numbers *hours.Dataset, day hours.Window, before []UnreadCode) {
 	var says []string
 	weight := int64(0)
 	for _, code := range unreadCodes {
@@ -36,12 +31,12 @@ func (f *findings) unreadConsent(id string, numbers *hours.Dataset, day hours.Wi
 		if n == 0 {
 			continue
 		}
-		key, part := unreadKey{id, code}, humanize.Share(n, numbers.Totals(day).Accepted)
-		_, lasts := before[key]
+		part := humanize.Share(n, numbers.Totals(day).Accepted)
+		lasts := slices.ContainsFunc(before, func(u UnreadCode) bool { return u.Code == code })
 		if part <= unreadBegins && !(lasts && part >= unreadEnds) || n < unreadLeast && !lasts {
 			continue
 		}
-		f.unread[key] = part
+		f.unread[id] = append(f.unread[id], UnreadCode{code, part})
 		says = append(says, fmt.Sprintf("%s have %s (%s)", humanize.Percent(part), code, humanize.Count(n)))
 		weight += n
 	}
@@ -66,13 +61,7 @@ type UnreadCode struct {
 // Unread lists the datasets whose consent is not read, those with the most events first.
 func (s *State) Unread() (out []Unread) {
 	for _, f := range s.found.consent {
-		one := Unread{Dataset: f.dataset, Say: f.say}
-		for _, code := range unreadCodes {
-			if part, found := s.found.unread[unreadKey{f.dataset, code}]; found {
-				one.Codes = append(one.Codes, UnreadCode{code, part})
-			}
-		}
-		out = append(out, one)
+		out = append(out, Unread{f.dataset, f.say, s.found.unread[f.dataset]})
 	}
 	return out
 }

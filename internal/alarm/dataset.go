@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"sluice/internal/api"
 	"sluice/internal/dataset"
 	"sluice/internal/hours"
 	"sluice/internal/humanize"
@@ -41,7 +42,7 @@ type findings struct {
 	failing, rejected, silent, dropped, keys, ended, consent []finding
 
 	known        bool                       // somebody has looked
-	unread       map[unreadKey]float64      // shares behind consent
+	unread       map[string][]UnreadCode    // by dataset, behind consent
 	counted      map[string]countedRequests // by dataset, behind failing
 	failingSince map[string]time.Time       // by dataset
 }
@@ -50,10 +51,13 @@ type findings struct {
 // calls it every ten seconds and pages read what it found.
 func findDatasets(view hours.View, s *State) *findings {
 	out, now := &findings{
-		known: true, unread: map[unreadKey]float64{}, counted: map[string]countedRequests{},
+		known: true, unread: map[string][]UnreadCode{}, counted: map[string]countedRequests{},
 		failingSince: map[string]time.Time{},
 	}, s.Now
-	failing := s.failing()
+	own := map[string]*api.DatasetStats{}
+	for i := range s.API.Datasets {
+		own[s.API.Datasets[i].DatasetID] = &s.API.Datasets[i]
+	}
 	recent, day := hours.NewWindow(time.Hour, 2, now), hours.NewWindow(time.Hour, 24, now)
 	for _, d := range s.Datasets {
 		for i := range d.Keys {
@@ -65,16 +69,15 @@ func findDatasets(view hours.View, s *State) *findings {
 			continue
 		}
 		numbers := view.Dataset(d.ID)
-		out.failingRequests(d, numbers, failing[d.ID], s)
+		out.failingRequests(d.ID, numbers, own[d.ID], s)
 		out.mostlyRejected(d.ID, numbers, recent, day)
 		if !out.silentDataset(d.ID, numbers, now) {
 			out.droppedEvents(d.ID, numbers, now)
 		}
-		out.unreadConsent(d.ID, numbers, day, s.found.unread)
+		out.unreadConsent(d.ID, numbers, day, s.found.unread[d.ID])
 	}
 	for _, list := range [][]finding{
-		out.failing, out.rejected, out.silent, out.dropped, out.keys, out.ended,
-		out.consent,
+		out.failing, out.rejected, out.silent, out.dropped, out.keys, out.ended, out.consent,
 	} {
 		slices.SortFunc(list, func(a, b finding) int {
 			return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.say, b.say))

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"sluice/internal/api"
-	"sluice/internal/dataset"
 	"sluice/internal/hours"
 	"sluice/internal/humanize"
 )
@@ -43,17 +42,19 @@ func (c countedRequests) next(numbers *hours.Dataset, now time.Time) countedRequ
 
 // failingRequests finds a dataset whose every request fails: the last ones that this node saw were rejected, and no
 // node has accepted one since the first of them. An alarm that has begun lasts until one is accepted.
-func (f *findings) failingRequests(d *dataset.Dataset, numbers *hours.Dataset, st api.Failing, s *State) {
-	counted := s.found.counted[d.ID].next(numbers, s.Now)
-	f.counted[d.ID] = counted
-	since, lasts := s.found.failingSince[d.ID]
-	if st.Requests == 0 && lasts && !s.acceptedSince(d.ID, numbers, since) { // it lasted when this node was restarted
-		f.failingSince[d.ID] = since
-		f.failing = append(f.failing, finding{
-			d.ID,
-			fmt.Sprintf("Dataset %s: every request failed, and none has come since this node was restarted.", d.ID),
-			DiagnosisPath(d.ID), api.FailingLeast,
-		})
+func (f *findings) failingRequests(id string, numbers *hours.Dataset, own *api.DatasetStats, s *State) {
+	counted := s.found.counted[id].next(numbers, s.Now)
+	f.counted[id] = counted
+	since, lasts := s.found.failingSince[id]
+	if own == nil {
+		own = &api.DatasetStats{}
+	}
+	st := own.Failing
+	// It lasted when this node was restarted, and nobody has accepted one since.
+	if st.Requests == 0 && lasts && own.Accepted == 0 && !acceptedSince(numbers, since, s.Now) {
+		f.failingSince[id] = since
+		say := fmt.Sprintf("Dataset %s: every request failed, and none has come since this node was restarted.", id)
+		f.failing = append(f.failing, finding{id, say, DiagnosisPath(id), api.FailingLeast})
 		return
 	}
 	begins := st.Requests >= api.FailingLeast && s.Now.Sub(st.First) <= failingWithin
@@ -63,36 +64,19 @@ func (f *findings) failingRequests(d *dataset.Dataset, numbers *hours.Dataset, s
 	if len(s.Nodes()) > 1 && counted.grown.After(st.First) { // another node accepted one
 		return
 	}
-	f.failingSince[d.ID] = st.First
+	f.failingSince[id] = st.First
 	requests := numbers.Requests(hours.NewWindow(time.Hour, 24, s.Now))
-	say := fmt.Sprintf("Dataset %s: every request fails, the last one %s with %s.", d.ID, humanize.Ago(s.Now, st.Last),
+	say := fmt.Sprintf("Dataset %s: every request fails, the last one %s with %s.", id, humanize.Ago(s.Now, st.Last),
 		st.Code)
 	if requests.Rejected > 0 {
 		say += fmt.Sprintf(" In the last 24 hours %s were rejected.",
 			humanize.Plural(requests.Rejected, "request", "requests"))
 	}
-	f.failing = append(f.failing, finding{d.ID, say, DiagnosisPath(d.ID), max(requests.Rejected, int64(st.Requests))})
+	f.failing = append(f.failing, finding{id, say, DiagnosisPath(id), max(requests.Rejected, int64(st.Requests))})
 }
 
-// acceptedSince says whether a request of a dataset was accepted after a time: by this node since its start, or by any
-// in a later hour.
-func (s *State) acceptedSince(id string, numbers *hours.Dataset, since time.Time) bool {
-	for i := range s.API.Datasets {
-		if d := &s.API.Datasets[i]; d.DatasetID == id && d.Accepted > 0 {
-			return true
-		}
-	}
-	steps := (s.Now.Unix()/3600 - since.Unix()/3600)
-	return steps > 0 && numbers.Requests(hours.NewWindow(time.Hour, int(min(steps, 7*24)), s.Now)).Accepted > 0
-}
-
-// failing is what this node knows of the last requests of each dataset.
-func (s *State) failing() map[string]api.Failing {
-	out := map[string]api.Failing{}
-	for i := range s.API.Datasets {
-		if f := s.API.Datasets[i].Failing; f.Requests > 0 {
-			out[s.API.Datasets[i].DatasetID] = f
-		}
-	}
-	return out
+// acceptedSince says whether a request of a dataset was accepted in a later hour than that of a time, by any node.
+func acceptedSince(numbers *hours.Dataset, since, now time.Time) bool {
+	steps := now.Unix()/3600 - since.Unix()/3600
+	return steps > 0 && numbers.Requests(hours.NewWindow(time.Hour, int(min(steps, 7*24)), now)).Accepted > 0
 }

@@ -94,11 +94,7 @@ func (h *history) read(ctx context.Context) error {
 		}
 		h.put(k)
 	}
-	for id, k := range h.all {
-		if !there[id] && !k.dirty {
-			delete(h.all, id)
-		}
-	}
+	maps.DeleteFunc(h.all, func(id string, k *kept) bool { return !there[id] && !k.dirty })
 	h.revision = revision
 	return nil
 }
@@ -230,27 +226,12 @@ func (h *history) tell(id, state string) {
 	}
 }
 
-// recent are the alarms, newest first.
-func (h *history) recent() []Episode {
+// episodes are the alarms, oldest first.
+func (h *history) episodes() (out []Episode) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var out []Episode
 	for _, k := range h.sorted() {
 		out = append(out, k.Episode)
-	}
-	slices.Reverse(out)
-	return out
-}
-
-// lasting are those that have not ended, oldest first.
-func (h *history) lasting() []Episode {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	var out []Episode
-	for _, k := range h.sorted() {
-		if k.Until.IsZero() {
-			out = append(out, k.Episode)
-		}
 	}
 	return out
 }

@@ -23,8 +23,8 @@ func TestHistory(t *testing.T) {
 	if n := strings.Count(words.String(), "SluiceDiskLow"); n != 3 {
 		t.Errorf("got %d lines, want 3:\n%s", n, words.String())
 	}
-	got := h.recent()
-	if len(got) != 2 || !got[0].Until.IsZero() || got[1].Until != noon.Add(time.Minute) {
+	got := h.episodes()
+	if len(got) != 2 || got[0].Until != noon.Add(time.Minute) || !got[1].Until.IsZero() {
 		t.Errorf("got %+v", got)
 	}
 	look(noon.Add(-time.Hour), nil)
@@ -34,7 +34,7 @@ func TestHistory(t *testing.T) {
 	for i := range 3 * historyMax {
 		look(noon.Add(time.Duration(i)*time.Hour), []Raised{{Name: "SluiceDiskLow"}}[:i%2])
 	}
-	if n := len(h.recent()); n != historyMax {
+	if n := len(h.episodes()); n != historyMax {
 		t.Errorf("got %d episodes, want %d", n, historyMax)
 	}
 }

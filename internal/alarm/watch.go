@@ -42,7 +42,7 @@ func (w *Watch) Open(ctx context.Context) error { return w.history.open(ctx, w.o
 // Complete adds to a state what the watch remembers.
 func (w *Watch) Complete(s *State) {
 	s.last5, s.last10, s.last60 = w.rates.since(s, 5), w.rates.since(s, 10), w.rates.since(s, 60)
-	s.lasting = w.history.lasting()
+	s.lasting = slices.DeleteFunc(w.history.episodes(), func(e Episode) bool { return !e.Until.IsZero() })
 	if f := w.found.Load(); f != nil {
 		s.found = *f
 	}
@@ -74,7 +74,11 @@ func (w *Watch) Search(s *State) {
 }
 
 // Recent are the alarms that are remembered, newest first.
-func (w *Watch) Recent() []Episode { return w.history.recent() }
+func (w *Watch) Recent() []Episode {
+	all := w.history.episodes()
+	slices.Reverse(all)
+	return all
+}
 
 // WebhookFailures are the tries of this node to tell the webhook that failed.
 func (w *Watch) WebhookFailures() uint64 { return w.hookFailures.Load() }
@@ -90,11 +94,8 @@ const (
 
 // nodeName is this node in the alarms of a cluster; empty where there is one machine.
 func (w *Watch) nodeName() string {
-	if w.o.Engine.Mode() != engine.External || w.o.Cluster == nil {
-		return ""
-	}
 	view := w.o.Cluster()
-	if view == nil {
+	if w.o.Engine.Mode() != engine.External || view == nil {
 		return ""
 	}
 	for i := range view.Nodes {

@@ -2,6 +2,7 @@ package alarm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,11 +42,7 @@ type notice struct {
 func (e *Episode) notice(url string, now time.Time) (n notice, due bool) {
 	n = notice{
 		ID: e.ID + "-" + stateFiring, Alarm: e.Alarm, Severity: e.Severity, Dataset: e.Dataset, State: stateFiring,
-		Since:   e.Since,
-		Summary: e.Summary, Do: e.Do, URL: strings.TrimSuffix(url, "/") + e.Path,
-	}
-	if e.Path == "" {
-		n.URL += "/system"
+		Since: e.Since, Summary: e.Summary, Do: e.Do, URL: strings.TrimSuffix(url, "/") + cmp.Or(e.Path, "/system"),
 	}
 	switch {
 	case !e.Until.IsZero() && now.Sub(e.Until) > hookOld:
@@ -87,9 +84,8 @@ func (w *Watch) tellWebhook(ctx context.Context, holds *atomic.Bool) {
 
 // tellAll tells everything that is due, oldest first, until one fails.
 func (w *Watch) tellAll(ctx context.Context, client *http.Client) error {
-	all := w.history.recent()
-	for i := len(all) - 1; i >= 0; i-- {
-		for e := &all[i]; ; {
+	for _, e := range w.history.episodes() {
+		for {
 			n, due := e.notice(w.o.URL, w.o.Now().UTC())
 			if !due {
 				break
