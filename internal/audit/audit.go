@@ -99,7 +99,7 @@ func (l *Log) attempt(ctx context.Context, e *Entry, tried *last) error {
 		if err != nil {
 			return err
 		}
-		if sealOf(there) == tried.seal {
+		if _, seal, err := decode(there); err == nil && seal == tried.seal {
 			return l.raiseHead(ctx, *tried)
 		}
 	}
@@ -171,8 +171,7 @@ func parseHead(text []byte) (h last, err error) {
 
 func encode(e Entry) (line []byte, seal string, err error) {
 	e.Time = e.Time.UTC().Truncate(time.Millisecond)
-	line, err = json.Marshal(e)
-	if err != nil {
+	if line, err = json.Marshal(e); err != nil {
 		return nil, "", fmt.Errorf("encode audit entry: %w", err)
 	}
 	line = line[:len(line)-1] // without the closing brace: the seal comes last
@@ -208,12 +207,4 @@ func decode(line []byte) (Entry, string, error) {
 		return Entry{}, "", fmt.Errorf("%w: a line is not an entry", ErrTampered)
 	}
 	return e, seal, nil
-}
-
-// sealOf is the seal at the end of a line that encode made.
-func sealOf(line []byte) string {
-	if len(line) < 66 {
-		return ""
-	}
-	return string(line[len(line)-66 : len(line)-2])
 }

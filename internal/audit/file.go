@@ -1,12 +1,9 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -56,27 +53,22 @@ func Check(dir string) error {
 // Restore makes the log of an engine that has none from the files that Save wrote into dir: every entry as it is, under
 // its number. What is wrong in the files, Verify says of the log.
 func Restore(ctx context.Context, e *engine.Engine, dir string) error {
-	f, err := os.Open(filepath.Join(dir, fileName))
+	text, err := os.ReadFile(filepath.Join(dir, fileName))
 	if err != nil {
 		return fmt.Errorf("restore audit log: %w", err)
 	}
-	defer f.Close()
-	lines := bufio.NewReaderSize(f, maxLine)
-	run, err := readRun(lines)
-	if err != nil {
-		return fmt.Errorf("restore audit log: %w", err)
-	}
-	first := uint64(1) // the oldest entries may have gone before the backup was made
-	if len(run) > 0 {
-		if entry, _, err := decode(run[0]); err == nil {
+	lines := bytes.Split(text, []byte("\n"))
+	lines = lines[:len(lines)-1] // what is behind the last end of a line is none
+	first := uint64(1)           // the oldest entries may have gone before the backup was made
+	if len(lines) > 0 {
+		if entry, _, err := decode(lines[0]); err == nil {
 			first = entry.Seq
 		}
 	}
-	err = e.RestoreJournal(ctx, engine.AuditJournal, engine.JournalCopy{First: first}, func() (now [][]byte, err error) {
-		if now = run; len(now) > 0 {
-			run, err = readRun(lines)
-		}
-		return now, err
+	err = e.RestoreJournal(ctx, engine.AuditJournal, engine.JournalCopy{First: first}, func() (run [][]byte, err error) {
+		n := min(256, len(lines)) // arbitrary: few syncs
+		run, lines = lines[:n], lines[n:]
+		return run, nil
 	})
 	if err != nil {
 		return fmt.Errorf("restore audit log: %w", err)
@@ -90,19 +82,4 @@ func Restore(ctx context.Context, e *engine.Engine, dir string) error {
 		_, err = settings.Put(ctx, headKey, head)
 	}
 	return err
-}
-
-// readRun reads some lines, none at the end.
-func readRun(r *bufio.Reader) (run [][]byte, err error) {
-	for len(run) < 256 { // arbitrary: few syncs, little memory
-		line, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		run = append(run, bytes.TrimSuffix(line, []byte("\n")))
-	}
-	return run, nil
 }

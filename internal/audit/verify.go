@@ -75,12 +75,11 @@ func (c *chain) explain(last, limit uint64) error {
 // against the head. An error that is ErrTampered names the first entry that does not fit.
 func (l *Log) Verify(ctx context.Context) (Summary, error) {
 	var c chain
-	// The head first: the log may grow meanwhile.
 	var err error
+	// The head first: the log may grow meanwhile.
 	if c.head, err = l.head(ctx); err != nil && !errors.Is(err, engine.ErrNotFound) {
 		return c.Summary, fmt.Errorf("read audit head: %w", err)
 	}
-	before := c.head.Seq
 	err = l.journal.Scan(ctx, 1, c.add)
 	if errors.Is(err, engine.ErrNotFound) {
 		err = fmt.Errorf("%w: %w", ErrTampered, err)
@@ -99,7 +98,7 @@ func (l *Log) Verify(ctx context.Context) (Summary, error) {
 		return c.Summary, err
 	}
 	// Entries that were added while it was read have moved the head.
-	if now, err := l.head(ctx); err == nil && now.Seq > before && c.headSeen {
+	if now, err := l.head(ctx); err == nil && now.Seq > c.head.Seq && c.headSeen {
 		return c.Summary, nil
 	}
 	return c.Summary, c.close()
@@ -114,12 +113,8 @@ func (l *Log) Tail(ctx context.Context, n int) ([]Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read audit log: %w", err)
 	}
-	from := uint64(1)
-	if number > uint64(n) {
-		from = number - uint64(n) + 1
-	}
 	var out []Entry
-	err = l.journal.Scan(ctx, from, func(_ uint64, line []byte) error {
+	err = l.journal.Scan(ctx, max(number, uint64(n))-uint64(n)+1, func(_ uint64, line []byte) error {
 		if e, _, err := decode(line); err == nil {
 			out = append(out, e)
 		}
