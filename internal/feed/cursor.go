@@ -63,8 +63,8 @@ type Cursor struct {
 	read time.Time
 }
 
-// identity tells a stream from another one in its place.
-func identity(b []stream.Bounds) uint64 { return uint64(b[0].Created.UnixNano()) }
+// stream tells a stream from another one in its place.
+func (e *ends) stream() uint64 { return uint64(e.bounds[0].Created.UnixNano()) }
 
 // newSeal returns what encrypts cursors.
 func newSeal(secret []byte) cipher.AEAD {
@@ -149,26 +149,24 @@ func (c *Cursor) grow(partitions int) {
 
 // atSnapshot returns the cursor right behind what a snapshot of the table holds, and behind what was erased from it.
 // Entries of the log that are gone name no row of a snapshot.
-func atSnapshot(b []stream.Bounds, log erasure.Bounds, snap *lake.Snapshot) *Cursor {
+func atSnapshot(e ends, snap *lake.Snapshot) *Cursor {
 	c := &Cursor{
-		stream: identity(b), log: log.ID,
-		erased: position{seq: max(erasure.Mark(snap.Deleted).In(log)+1, log.First)},
+		stream: e.stream(), log: e.log.ID,
+		erased: position{seq: max(erasure.Mark(snap.Deleted).In(e.log)+1, e.log.First)},
 	}
-	for p := range b {
+	for p := range e.bounds {
 		c.parts = append(c.parts, position{seq: snap.Watermarks[uint8(p)] + 1})
 	}
 	return c
 }
 
 // held says whether the stream, and the log of erased events, hold everything from the cursor on.
-func (c *Cursor) held(b []stream.Bounds, log erasure.Bounds) bool {
-	if c.stream != identity(b) || len(c.parts) > len(b) {
+func (c *Cursor) held(e ends) bool {
+	if c.stream != e.stream() || len(c.parts) > len(e.bounds) ||
+		c.log != e.log.ID || c.erased.seq < e.log.First || c.erased.seq > e.log.Last+1 {
 		return false
 	}
-	if c.log != log.ID || c.erased.seq < log.First || c.erased.seq > log.Last+1 {
-		return false
-	}
-	for p, bounds := range b {
+	for p, bounds := range e.bounds {
 		at := position{seq: 1}
 		if p < len(c.parts) {
 			at = c.parts[p]

@@ -20,9 +20,9 @@ func (f *Feed) tell(
 		}
 		entry, err := l.Read(ctx, c.erased.seq)
 		if errors.Is(err, engine.ErrNotFound) { // it has aged out since the cursor was checked
-			bounds, log, err := f.ends(ctx)
+			e, err := f.ends(ctx)
 			if err == nil {
-				err = f.expired(ctx, bounds, log)
+				err = f.expired(ctx, e)
 			}
 			return told, err
 		}

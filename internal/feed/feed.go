@@ -92,11 +92,16 @@ func New(o Options) *Feed {
 // come before waits that long. Arbitrary: an fsync or two.
 const settle = 100 * time.Millisecond
 
-// look is where the partitions began and ended at a time.
-type look struct {
-	at     time.Time
+// ends are where the stream and the log of erased events begin and end.
+type ends struct {
 	bounds []stream.Bounds
 	log    erasure.Bounds
+}
+
+// look is where they began and ended at a time.
+type look struct {
+	at time.Time
+	ends
 	oldest int64 // no event behind bounds was received before, Unix seconds; 0 is not known
 }
 
@@ -129,26 +134,20 @@ func (f *Feed) look(ctx context.Context, age time.Duration) (now *look, settled 
 	return f.now, f.then.bounds, nil
 }
 
-// logEnds is where the log of erased events begins and ends.
-func (f *Feed) logEnds(ctx context.Context) (erasure.Bounds, error) {
+// ends asks where the stream and the log of erased events begin and end.
+func (f *Feed) ends(ctx context.Context) (e ends, err error) {
+	if e.bounds, err = f.o.Stream.Bounds(ctx); err != nil {
+		return e, err
+	}
 	if f.o.Erasures == nil {
-		return erasure.Bounds{First: 1}, nil
+		e.log.First = 1
+		return e, nil
 	}
 	l, err := f.o.Erasures.Log(ctx)
-	if err != nil {
-		return erasure.Bounds{}, err
+	if err == nil {
+		e.log, err = l.Bounds(ctx)
 	}
-	return l.Bounds(ctx)
-}
-
-// ends asks where the stream and the log of erased events begin and end.
-func (f *Feed) ends(ctx context.Context) ([]stream.Bounds, erasure.Bounds, error) {
-	bounds, err := f.o.Stream.Bounds(ctx)
-	if err != nil {
-		return nil, erasure.Bounds{}, err
-	}
-	log, err := f.logEnds(ctx)
-	return bounds, log, err
+	return e, err
 }
 
 func (f *Feed) lookAgain(ctx context.Context) error {
@@ -159,14 +158,14 @@ func (f *Feed) lookAgain(ctx context.Context) error {
 			oldest = t
 		}
 	}
-	bounds, log, err := f.ends(ctx)
+	now, err := f.ends(ctx)
 	if err != nil {
 		return err
 	}
 	if f.now != nil && at.Sub(f.now.at) >= settle {
 		f.then = f.now
 	}
-	f.now = &look{at, bounds, log, oldest}
+	f.now = &look{at, now, oldest}
 	if n := len(f.past); oldest > 0 && (n == 0 || at.Sub(f.past[n-1].at) >= time.Second) {
 		f.past = append(f.past[max(0, n-pastLooks):], f.now)
 	}
@@ -216,15 +215,15 @@ func (f *Feed) Cursor(ctx context.Context, text string) (*Cursor, error) {
 		}
 		return c, f.check(ctx, c)
 	}
-	bounds, log, err := f.ends(ctx)
+	e, err := f.ends(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := &Cursor{stream: identity(bounds), log: log.ID, erased: position{seq: log.Last + 1}}
+	c := &Cursor{stream: e.stream(), log: e.log.ID, erased: position{seq: e.log.Last + 1}}
 	if text == Earliest {
-		c.erased.seq = log.First
+		c.erased.seq = e.log.First
 	}
-	for _, b := range bounds {
+	for _, b := range e.bounds {
 		at := b.Last + 1
 		if text == Earliest {
 			at = b.First
@@ -240,22 +239,21 @@ func (f *Feed) check(ctx context.Context, c *Cursor) error {
 	if err != nil {
 		return err
 	}
-	bounds := now.bounds
-	if !c.held(bounds, now.log) { // another node may have seen more than our last look
-		var log erasure.Bounds
-		if bounds, log, err = f.ends(ctx); err != nil {
+	e := now.ends
+	if !c.held(e) { // another node may have seen more than our last look
+		if e, err = f.ends(ctx); err != nil {
 			return err
 		}
-		if !c.held(bounds, log) {
-			return f.expired(ctx, bounds, log)
+		if !c.held(e) {
+			return f.expired(ctx, e)
 		}
 	}
-	c.grow(len(bounds))
+	c.grow(len(e.bounds))
 	return nil
 }
 
 // expired makes the error of a cursor that the stream no longer holds.
-func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds, log erasure.Bounds) error {
+func (f *Feed) expired(ctx context.Context, e ends) error {
 	snap, err := f.o.Tables.Snapshot(ctx, 0)
 	if errors.Is(err, lake.ErrNotFound) {
 		return &Expired{}
@@ -263,7 +261,7 @@ func (f *Feed) expired(ctx context.Context, bounds []stream.Bounds, log erasure.
 	if err != nil {
 		return fmt.Errorf("%w: newest snapshot: %w", errTable, err)
 	}
-	return &Expired{snap.ID, f.Text(atSnapshot(bounds, log, &snap))}
+	return &Expired{snap.ID, f.Text(atSnapshot(e, &snap))}
 }
 
 // AtSnapshot returns the cursor that continues exactly after a snapshot of the table of events. One that is not kept is
@@ -273,11 +271,11 @@ func (f *Feed) AtSnapshot(ctx context.Context, id int64) (*Cursor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: snapshot %d: %w", errTable, id, err)
 	}
-	bounds, log, err := f.ends(ctx)
+	e, err := f.ends(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return atSnapshot(bounds, log, &snap), nil
+	return atSnapshot(e, &snap), nil
 }
 
 // Query chooses rows.
@@ -396,12 +394,12 @@ func (m *merge) read(ctx context.Context, p uint8, at *position) (*frame, error)
 	if err != nil || h == nil || h.seq == at.seq {
 		return h, err
 	}
-	bounds, log, err := m.f.ends(ctx)
+	e, err := m.f.ends(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if at.seq < bounds[p].First {
-		return nil, m.f.expired(ctx, bounds, log)
+	if at.seq < e.bounds[p].First {
+		return nil, m.f.expired(ctx, e)
 	}
 	*at = position{seq: h.seq}
 	return h, nil
