@@ -66,23 +66,19 @@ type Tally struct {
 	other cell // of the campaigns that were given up
 }
 
+// cell is what is known of one campaign.
 type cell struct {
-	total  int64
-	types  []typeCount
-	values []valueSum
-	name   string
-	seen   int64
+	total   int64
+	numbers []number
+	name    string
+	seen    int64
 }
 
-type typeCount struct {
-	eventType string
-	count     int64
-}
-
-type valueSum struct {
-	kind, currency string
-	count          int64
-	value          float64
+// number is a Number without the campaign.
+type number struct {
+	kind, field string
+	count       int64
+	value       float64
 }
 
 // Len is how many campaigns there are.
@@ -90,9 +86,9 @@ func (t *Tally) Len() int { return len(t.by) }
 
 // Numbers is how many numbers Each gives, at most.
 func (t *Tally) Numbers() int {
-	n := len(t.other.types) + len(t.other.values)
+	n := len(t.other.numbers)
 	for _, c := range t.by {
-		n += len(c.types) + len(c.values) + 1
+		n += len(c.numbers) + 1
 	}
 	return n
 }
@@ -104,12 +100,12 @@ func (t *Tally) Add(r *event.Row) {
 		c = t.open(r.CampaignID)
 	}
 	c.total++
-	c.countType(r.EventType, 1)
+	c.add(KindEvents, r.EventType, 1, 0)
 	if r.HasValue && math.Abs(r.Value) <= event.MaxPlausibleValue {
 		if r.EventType == "refund" {
-			c.addValue(KindRefunds, r.CurrencyCode, 1, math.Abs(r.Value))
+			c.add(KindRefunds, r.CurrencyCode, 1, math.Abs(r.Value))
 		} else {
-			c.addValue(KindValue, r.CurrencyCode, 1, r.Value)
+			c.add(KindValue, r.CurrencyCode, 1, r.Value)
 		}
 	}
 	if r.CampaignName != "" && c != &t.other && r.ReceivedAt >= c.seen {
@@ -151,33 +147,21 @@ func (t *Tally) bound(most int) {
 // fold adds what another cell has, but for its name.
 func (c *cell) fold(o *cell) {
 	c.total += o.total
-	for _, n := range o.types {
-		c.countType(n.eventType, n.count)
-	}
-	for _, v := range o.values {
-		c.addValue(v.kind, v.currency, v.count, v.value)
+	for i := range o.numbers {
+		n := &o.numbers[i]
+		c.add(n.kind, n.field, n.count, n.value)
 	}
 }
 
-func (c *cell) countType(eventType string, count int64) {
-	for i := range c.types {
-		if c.types[i].eventType == eventType {
-			c.types[i].count += count
+func (c *cell) add(kind, field string, count int64, value float64) {
+	for i := range c.numbers {
+		if n := &c.numbers[i]; n.field == field && n.kind == kind {
+			n.count += count
+			n.value += value
 			return
 		}
 	}
-	c.types = append(c.types, typeCount{unique.Make(eventType).Value(), count})
-}
-
-func (c *cell) addValue(kind, currency string, count int64, value float64) {
-	for i := range c.values {
-		if v := &c.values[i]; v.kind == kind && v.currency == currency {
-			v.count += count
-			v.value += value
-			return
-		}
-	}
-	c.values = append(c.values, valueSum{kind, unique.Make(currency).Value(), count, value})
+	c.numbers = append(c.numbers, number{kind, unique.Make(field).Value(), count, value})
 }
 
 // Totals adds the number of events of each campaign to out.
@@ -202,11 +186,8 @@ func (t *Tally) Each(chosen map[string]bool, put func(Number)) {
 }
 
 func (c *cell) each(id string, put func(Number)) {
-	for _, n := range c.types {
-		put(Number{KindEvents, id, n.eventType, n.count, 0})
-	}
-	for _, v := range c.values {
-		put(Number{v.kind, id, v.currency, v.count, v.value})
+	for _, n := range c.numbers {
+		put(Number{n.kind, id, n.field, n.count, n.value})
 	}
 	if c.name != "" && id != Other {
 		put(Number{KindNames, id, c.name, 0, float64(c.seen)})

@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -75,11 +76,7 @@ func (s *Sums) bound(most int) {
 			s.by[k] = sum
 		}
 	}
-	for id := range s.totals {
-		if !chosen[id] {
-			delete(s.totals, id)
-		}
-	}
+	maps.DeleteFunc(s.totals, func(id string, _ int64) bool { return !chosen[id] })
 }
 
 // All are the sums of the Max campaigns of the most events, and of what is no campaign, in no order, and of each
@@ -125,10 +122,7 @@ func (c *Campaign) Total() (n int64) {
 func (s *Sums) Campaigns() []Campaign {
 	by := map[string]*Campaign{}
 	for _, sum := range s.All() {
-		id := sum.Name
-		if id == "" {
-			id = None
-		}
+		id := cmp.Or(sum.Name, None)
 		c := by[id]
 		if c == nil {
 			c = &Campaign{ID: id, Events: map[string]int64{}, Value: map[string]float64{}, Refunds: map[string]float64{}}
