@@ -119,21 +119,17 @@ func (c *Catalog) admit(r *http.Request) error {
 	case none && c.Open:
 		return nil
 	case none || !bearer:
-		return unauthorized(howToAdmit)
+		return reject(http.StatusUnauthorized, "NotAuthorizedException", howToAdmit)
 	}
 	reader, err := c.Readers.Authenticate(token)
-	switch {
-	case err != nil && c.Open:
-		return unauthorized("The token is not valid, or it was revoked. From this machine the catalog needs none: send " +
-			"none. Or: " + howToAdmit)
-	case err != nil:
-		return unauthorized("The token is not valid, or it was revoked. " + howToAdmit)
+	if err != nil {
+		say := "The token is not valid, or it was revoked. "
+		if c.Open {
+			say += "From this machine the catalog needs none: send none. Or: "
+		}
+		return reject(http.StatusUnauthorized, "NotAuthorizedException", say+howToAdmit)
 	}
 	return permit(reader)
-}
-
-func unauthorized(message string) *rejection {
-	return reject(http.StatusUnauthorized, "NotAuthorizedException", message)
 }
 
 func badRequest(message string) *rejection {

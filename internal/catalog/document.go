@@ -62,22 +62,20 @@ func newEntry(d *lake.Document) (*entry, error) {
 		return nil, err
 	}
 	e := &entry{document: d}
-	for _, v := range []struct {
-		to       *answer
-		metadata []byte
-	}{{&e.all, d.Bytes}, {&e.refs, refs}} {
-		body, err := json.Marshal(struct {
-			Location string            `json:"metadata-location"`
-			Metadata json.RawMessage   `json:"metadata"`
-			Config   map[string]string `json:"config"`
-		}{d.Location, v.metadata, map[string]string{}})
-		if err != nil {
-			return nil, err
-		}
-		sum := sha256.Sum256(body)
-		*v.to = answer{body, `"` + hex.EncodeToString(sum[:16]) + `"`}
+	if e.all, err = newAnswer(d.Location, d.Bytes); err == nil {
+		e.refs, err = newAnswer(d.Location, refs)
 	}
-	return e, nil
+	return e, err
+}
+
+func newAnswer(location string, metadata []byte) (answer, error) {
+	body, err := json.Marshal(struct {
+		Location string            `json:"metadata-location"`
+		Metadata json.RawMessage   `json:"metadata"`
+		Config   map[string]string `json:"config"`
+	}{location, metadata, map[string]string{}})
+	sum := sha256.Sum256(body)
+	return answer{body, `"` + hex.EncodeToString(sum[:16]) + `"`}, err
 }
 
 // referenced is a table's document with only the snapshots that a branch or tag names.

@@ -101,7 +101,7 @@ func viewDocument(name string, settings measure.Settings, events []byte, catalog
 		if err != nil {
 			return nil, err
 		}
-		doc := cmp.Or(column.Doc, table.docs[column.Of])
+		doc := cmp.Or(column.Doc, table.fields[column.Of].Doc)
 		fields = append(fields, object{"id": i + 1, "name": column.Name, "required": false, "type": kind, "doc": doc})
 	}
 	text, err := json.Marshal(representations)
@@ -145,26 +145,27 @@ type eventsTable struct {
 	Updated  int64  `json:"last-updated-ms"`
 	Current  int    `json:"current-schema-id"`
 	Schemas  []struct {
-		ID     int `json:"schema-id"`
-		Fields []struct {
-			Name string          `json:"name"`
-			Type json.RawMessage `json:"type"`
-			Doc  string          `json:"doc"`
-		} `json:"fields"`
+		ID     int           `json:"schema-id"`
+		Fields []eventsField `json:"fields"`
 	} `json:"schemas"`
-	types map[string]json.RawMessage
-	docs  map[string]string
+	fields map[string]eventsField // of the current schema
+}
+
+type eventsField struct {
+	Name string          `json:"name"`
+	Type json.RawMessage `json:"type"`
+	Doc  string          `json:"doc"`
 }
 
 func readTable(document []byte) (*eventsTable, error) {
-	t := &eventsTable{types: map[string]json.RawMessage{}, docs: map[string]string{}}
+	t := &eventsTable{fields: map[string]eventsField{}}
 	if err := json.Unmarshal(document, t); err != nil {
 		return nil, err
 	}
 	for _, schema := range t.Schemas {
 		for _, field := range schema.Fields {
 			if schema.ID == t.Current {
-				t.types[field.Name], t.docs[field.Name] = field.Type, field.Doc
+				t.fields[field.Name] = field
 			}
 		}
 	}
@@ -176,13 +177,13 @@ func (t *eventsTable) typeOf(column measure.ViewColumn, id int) (any, error) {
 	if column.Type != "" {
 		return column.Type, nil
 	}
-	kind, there := t.types[column.Of]
+	field, there := t.fields[column.Of]
 	if !there {
 		return nil, fmt.Errorf("the table events has no column %s", column.Of)
 	}
 	var list object
-	if json.Unmarshal(kind, &list) != nil {
-		return kind, nil
+	if json.Unmarshal(field.Type, &list) != nil {
+		return field.Type, nil
 	}
 	list["element-id"] = id
 	return list, nil

@@ -12,14 +12,10 @@ import (
 // Count writes a whole number with its thousands apart.
 func Count[T int | int64 | uint64 | int32](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
-	sign := ""
-	if s[0] == '-' {
-		sign, s = "-", s[1:]
-	}
-	for i := len(s) - 3; i > 0; i -= 3 {
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
-	return sign + s
+	return s
 }
 
 // Percent writes a share. What is more than nothing is not written as 0 %, what is less than all not as 100 %.

@@ -17,8 +17,7 @@ const savedKey = "measure.views"
 type Saved struct {
 	bucket *engine.Bucket
 	mu     sync.Mutex
-	newest Settings // as far as this process knows
-	known  bool
+	newest *Settings // as far as this process knows
 }
 
 // OpenSaved opens the settings that an engine holds.
@@ -58,9 +57,9 @@ func (s *Saved) Settings(ctx context.Context) (Settings, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		s.newest, s.known = now, true
-	} else if !s.known {
+		s.newest = &now
+	} else if s.newest == nil {
 		return now, fmt.Errorf("read the settings of views: %w", err)
 	}
-	return s.newest, nil
+	return *s.newest, nil
 }

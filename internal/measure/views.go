@@ -18,12 +18,11 @@ var files embed.FS
 type scope struct {
 	*Dialect
 	Settings
-	columns []event.Column
 }
 
 // Views are the views in a dialect. The settings must be valid.
 func Views(d *Dialect, s Settings) ([]View, error) {
-	sc := &scope{d, s, event.Columns()}
+	sc := &scope{d, s}
 	all, err := template.New("").Funcs(sc.functions()).ParseFS(files, "sql/*.sql")
 	if err != nil {
 		return nil, err
@@ -73,8 +72,7 @@ func (s *scope) functions() template.FuncMap {
 	}
 	return template.FuncMap{
 		"day":    func(x string) string { return fmt.Sprintf(s.day, x, s.literal(s.TimeZone)) },
-		"micros": one(s.micros), "hex": one(s.hex), "fold": s.fold,
-		"anyHex":     func(x string) string { return fmt.Sprintf(s.anyHex, x) },
+		"micros": one(s.micros), "hex": one(s.hex), "anyHex": one(s.anyHex), "fold": s.fold,
 		"text":       func(x string) string { return "CAST(" + x + " AS " + s.text + ")" },
 		"id":         func(x string) string { return "lower(CAST(" + x + " AS " + s.text + "))" },
 		"type":       s.eventType,
@@ -106,8 +104,7 @@ func (s *scope) eventType(alias string) string {
 		return alias + "event_type"
 	}
 	return fmt.Sprintf("CASE WHEN %[1]sevent_type = 'custom' AND %[1]scustom_event_name IN (%[2]s) THEN "+
-		"concat('custom:', %[1]scustom_event_name) ELSE %[1]sevent_type END",
-		alias, s.literals(custom))
+		"concat('custom:', %[1]scustom_event_name) ELSE %[1]sevent_type END", alias, s.literals(custom))
 }
 
 // converts is the condition that a row of events is of a conversion type.
@@ -131,9 +128,10 @@ func (s *scope) converts() string {
 // list is the columns of events under an alias, in the order of the table. Those of replace have an expression of their
 // own: a name, and then the expression.
 func (s *scope) list(alias string, replace ...string) string {
-	out := make([]string, len(s.columns))
-	for i := range s.columns {
-		name := s.columns[i].Name
+	columns := event.Columns()
+	out := make([]string, len(columns))
+	for i := range columns {
+		name := columns[i].Name
 		out[i] = alias + "." + name
 		for k := 0; k+1 < len(replace); k += 2 {
 			if replace[k] == name {
