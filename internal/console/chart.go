@@ -142,8 +142,8 @@ func volumeChart(w window, d *hours.Dataset) chart {
 
 // bars is a table of parts of a whole.
 type bars struct {
-	Caption, Head, Count, Empty string
-	Rows                        []barRow
+	Caption, Head, Empty string
+	Rows                 []barRow
 }
 
 type barRow struct {
@@ -152,7 +152,6 @@ type barRow struct {
 	Share             float64
 }
 
-// add adds a part of a whole.
 func (b *bars) add(name, note, class string, count, whole int64) {
 	b.Rows = append(b.Rows, barRow{name, note, class, count, humanize.Share(count, whole)})
 }

@@ -236,10 +236,10 @@ func rejectedConnections(l *listen.Stats, p put) {
 }
 
 // perTable is a gauge of every table of the lake.
-func perTable(name, help string, of func(iceberg.Stats) float64) Metric {
+func perTable[T int | int64 | float64](name, help string, of func(iceberg.Stats) T) Metric {
 	return labeled(gauge, name, "table", help, func(s *state, p put) {
 		for _, t := range s.Lake.Tables {
-			p(of(t), t.Name)
+			p(float64(of(t)), t.Name)
 		}
 	})
 }

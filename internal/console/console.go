@@ -93,7 +93,6 @@ type Setting struct{ Name, Value, From string }
 type Console struct {
 	s       Sources
 	o       Options
-	log     *slog.Logger
 	guard   *access.Guard
 	build   string
 	started time.Time
@@ -114,7 +113,7 @@ type Console struct {
 // New makes the console. Nothing is read until Run.
 func New(s Sources, o Options) *Console {
 	c := &Console{
-		s: s, o: o, log: s.Log, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce),
+		s: s, o: o, started: s.Now(), build: buildID(), trying: make(chan struct{}, tryAtOnce),
 		done: make(chan struct{}), bodyTime: bodyTime, writeTime: liveWrite,
 	}
 	c.guard = access.NewGuard(access.Options{
@@ -331,7 +330,7 @@ func (c *Console) verifyAudit(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		c.log.Error("audit log", "error", err)
+		c.s.Log.Error("audit log", "error", err)
 	}
-	c.audited.Store(&auditState{sum.Entries, sum.Seal, err, c.now(), [2]uint64{first, end}})
+	c.audited.Store(&auditState{sum, err, c.now(), [2]uint64{first, end}})
 }

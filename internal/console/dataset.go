@@ -57,11 +57,9 @@ func (c *Console) dataset(w http.ResponseWriter, r *http.Request) {
 	p.Sum = unreadDays(err) + arithmetic(sum, win)
 	p.Score = readiness(numbers.Readiness(win.Window), sum)
 	p.Identifiers = identifierBars(numbers, win, sum.Accepted)
-	p.Privacy = groupBars(numbers.Groups(hours.KindPrivacy, win.Window), sum.Accepted,
-		bars{Caption: "Privacy outcomes", Head: "Outcome", Count: "Events", Empty: noEvents})
+	p.Privacy = groupBars(numbers.Groups(hours.KindPrivacy, win.Window), sum.Accepted, "Privacy outcomes", "Outcome")
 	p.Age = ageBars(numbers, win, sum.Accepted)
-	p.Types = groupBars(numbers.Types(win.Window), sum.Accepted,
-		bars{Caption: "Event types", Head: "Type", Count: "Events", Empty: noEvents})
+	p.Types = groupBars(numbers.Types(win.Window), sum.Accepted, "Event types", "Type")
 	p.Rejected = rejectedBars(numbers.Reasons(win.Window), sum)
 	p.Revenue = numbers.Revenue(win.Window)
 	c.show(w, http.StatusOK, "dataset", d.ID, "/datasets", refreshEvery, p)
@@ -122,8 +120,8 @@ func requestSum(r hours.Requests, w window) string {
 	return say + " Requests that were told to come later (429, 5xx) are neither."
 }
 
-// groupBars lists the parts of a whole.
-func groupBars(groups []hours.Group, whole int64, b bars) bars {
+func groupBars(groups []hours.Group, whole int64, caption, head string) bars {
+	b := bars{Caption: caption, Head: head, Empty: noEvents}
 	classes := map[string]string{"measurement_only": "k4", "suppressed": "k5", "unrestricted": "k6"}
 	notes := map[string]string{"measurement_only": "restricted"}
 	for i := range groups {
@@ -142,7 +140,7 @@ var identifierNames = []struct{ name, member, note string }{
 }
 
 func identifierBars(d *hours.Dataset, w window, accepted int64) bars {
-	b := bars{Caption: "Identifier coverage", Head: "Identifier", Count: "Events", Empty: noEvents}
+	b := bars{Caption: "Identifier coverage", Head: "Identifier", Empty: noEvents}
 	if accepted == 0 {
 		return b
 	}
@@ -165,7 +163,7 @@ var ages = map[string]struct{ say, class string }{
 }
 
 func ageBars(d *hours.Dataset, w window, accepted int64) bars {
-	b := bars{Caption: "Age at receipt", Head: "Age", Count: "Events", Empty: noEvents}
+	b := bars{Caption: "Age at receipt", Head: "Age", Empty: noEvents}
 	if accepted == 0 {
 		return b
 	}
@@ -180,15 +178,9 @@ func ageBars(d *hours.Dataset, w window, accepted int64) bars {
 }
 
 func rejectedBars(reasons []hours.Reason, sum hours.Totals) bars {
-	b := bars{
-		Caption: "Rejected events", Head: "First problem", Count: "Events",
-		Empty: "No event was rejected in this window.",
-	}
-	for _, r := range reasons {
+	b := bars{Caption: "Rejected events", Head: "First problem", Empty: "No event was rejected in this window."}
+	for _, r := range reasons[:min(len(reasons), 8)] {
 		b.add(r.Code, r.Field, "k2", r.Events, sum.Received())
-		if len(b.Rows) == 8 {
-			break
-		}
 	}
 	return b
 }

@@ -20,7 +20,7 @@ type diagnosisPage struct {
 	First          bool
 	Windows        []link
 	Cases          []diagnosisCase
-	Unread         []unreadLine
+	Unread         []alarm.Unread // consent that is not read
 }
 
 // diagnosisCase is one reason for rejections: a code at a field.
@@ -59,7 +59,9 @@ func (c *Console) diagnosis(w http.ResponseWriter, r *http.Request) {
 	s := c.look()
 	win, offered := c.pickWindow(r, "day", "week", "month", "year")
 	p := diagnosisPage{DatasetID: r.URL.Query().Get("dataset"), First: len(s.Datasets) == 0, Windows: offered}
-	p.Unread = unreadLines(s, p.DatasetID)
+	p.Unread = slices.DeleteFunc(s.Unread(), func(u alarm.Unread) bool {
+		return p.DatasetID != "" && u.Dataset != p.DatasetID
+	})
 	numbers, err := c.s.Hours.History(r.Context(), p.DatasetID, s.Now)
 	sum := numbers.Totals(win.Window)
 	k := c.newCases(p.DatasetID, numbers, win, s.Now)
@@ -253,25 +255,4 @@ func hourOf(at int64, now time.Time) string {
 func codeInfo[T ~string](code T) event.CodeInfo {
 	info, _ := event.LookupCode(event.Code(code))
 	return info
-}
-
-// unreadLine is what the page says about consent of one dataset that is not read.
-type unreadLine struct {
-	Say     string
-	Reasons []event.CodeInfo
-}
-
-// unreadLines are those of one dataset, or of all.
-func unreadLines(s *state, datasetID string) (out []unreadLine) {
-	for _, u := range s.Unread() {
-		if datasetID != "" && u.Dataset != datasetID {
-			continue
-		}
-		line := unreadLine{Say: u.Say}
-		for _, c := range u.Codes {
-			line.Reasons = append(line.Reasons, codeInfo(c.Code))
-		}
-		out = append(out, line)
-	}
-	return out
 }

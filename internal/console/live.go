@@ -75,10 +75,9 @@ func (c *Console) Wants(now int64) int {
 
 // Show takes a sample of a submission that was just acknowledged, or of the counts of a request rejected as a whole. It
 // never blocks.
-func (c *Console) Show(s *submission.Submission) { c.tap.take(s, s.ReceivedAt) }
-
-func (t *tap) take(s *submission.Submission, now int64) {
-	if t.second.Swap(now) != now {
+func (c *Console) Show(s *submission.Submission) {
+	t := &c.tap
+	if t.second.Swap(s.ReceivedAt) != s.ReceivedAt {
 		t.taken.Store(0)
 	}
 	if t.taken.Load() >= liveRate || !t.mu.TryLock() {
@@ -89,13 +88,13 @@ func (t *tap) take(s *submission.Submission, now int64) {
 		if t.taken.Add(1) > liveRate {
 			return
 		}
-		t.send(s.DatasetID, rowLine(&s.Rows[i], now))
+		t.send(s.DatasetID, rowLine(&s.Rows[i], s.ReceivedAt))
 	}
 	for _, r := range s.Rejections {
 		if t.taken.Add(1) > liveRate {
 			return
 		}
-		t.send(s.DatasetID, rejectionLine(s.DatasetID, r, now))
+		t.send(s.DatasetID, rejectionLine(s.DatasetID, r, s.ReceivedAt))
 	}
 }
 
@@ -217,11 +216,7 @@ func shorten(s string) string {
 	if len(s) <= aboutMax {
 		return strings.Clone(s)
 	}
-	cut := aboutMax
-	for cut > 0 && s[cut]&0xc0 == 0x80 {
-		cut--
-	}
-	return s[:cut] + "…"
+	return strings.ToValidUTF8(s[:aboutMax], "") + "…" // without half a character
 }
 
 // withoutQuery cuts an address before what follows its path.

@@ -83,7 +83,7 @@ func (c *Console) lookup(w http.ResponseWriter, r *http.Request) {
 					"letter by letter; if the answer was not a 200, the event was not accepted: see Diagnosis. " + requestSay,
 			}
 		case err != nil:
-			c.log.Error("look-up", "error", err)
+			c.s.Log.Error("look-up", "error", err)
 			p.Problem = &message{
 				Title: "The look-up did not work",
 				Say:   "The stream or the lake did not answer; the log says why. Try again in a moment.",

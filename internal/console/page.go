@@ -62,7 +62,7 @@ func (c *Console) show(w http.ResponseWriter, status int, name, title, active st
 func (c *Console) render(w http.ResponseWriter, status int, page, template string, data any) {
 	var b bytes.Buffer
 	if err := pages[page].ExecuteTemplate(&b, template, data); err != nil {
-		c.log.Error("console page", "page", page, "error", err)
+		c.s.Log.Error("console page", "page", page, "error", err)
 		http.Error(w, "This page cannot be shown; the log says why.", http.StatusInternalServerError)
 		return
 	}

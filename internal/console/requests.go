@@ -22,10 +22,9 @@ type requestsPage struct {
 }
 
 type requestRow struct {
-	Time, ID, Path            string // when, its request id, and where to see all of it
-	Dataset, DatasetPath      string
-	Answer, Class, Field, Why string
-	Accepted, Rejected        int
+	*requestPage
+	Time, Link string // when, and where to see all of it
+	Field, Why string
 }
 
 // requests lists the requests that this node rejected, whole or in part, and a sample of the others, newest first.
@@ -66,15 +65,11 @@ func (c *Console) requests(w http.ResponseWriter, r *http.Request) {
 }
 
 func newRequestRow(r *journal.Request) requestRow {
-	about, why := newRequestPage(*r), firstReason(r)
-	row := requestRow{
-		Time: humanize.Time(r.At), ID: r.RequestID, Path: lookupPath(r.RequestID), Dataset: r.DatasetID,
-		DatasetPath: about.DatasetPath, Answer: about.Answer, Class: about.Class, Field: why.Field, Why: why.Message,
-		Accepted: r.Accepted, Rejected: r.Rejected,
-	}
+	why := firstReason(r)
+	row := requestRow{newRequestPage(*r), humanize.Time(r.At), lookupPath(r.RequestID), why.Field, why.Message}
 	switch {
 	case why.Code == "":
-		row.Answer, row.Class, row.Path = strconv.Itoa(r.Status), "ok", lookupPath(r.SubmissionID)
+		row.Answer, row.Class, row.Link = strconv.Itoa(r.Status), "ok", lookupPath(r.SubmissionID)
 	case r.Code == "":
 		row.Answer = strconv.Itoa(r.Status) + " " + string(why.Code) + ", in part"
 	}

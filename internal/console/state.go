@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/alarm"
+	"sluice/internal/audit"
 	"sluice/internal/dataset"
 	"sluice/internal/feed"
 	"sluice/internal/hours"
@@ -28,8 +29,7 @@ type state struct {
 
 // auditState is the audit log as it was last verified.
 type auditState struct {
-	entries uint64
-	seal    string
+	audit.Summary
 	problem error
 	at      time.Time
 	ends    [2]uint64 // numbers of its oldest and its last entry then

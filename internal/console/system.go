@@ -42,10 +42,8 @@ func newTable(caption, empty string, head ...string) *systemTable {
 	return &systemTable{Caption: caption, Empty: empty, Head: head}
 }
 
-// add adds a row.
 func (t *systemTable) add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// add adds a fact.
 func (c *systemCard) add(name, value string) { c.Facts = append(c.Facts, fact{name, value}) }
 
 func (c *Console) system(w http.ResponseWriter, r *http.Request) {
@@ -315,9 +313,9 @@ func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 		ID: "audit", Name: "Audit log", Wide: true,
 		State: good(s.audit.problem == nil, "intact", "changed"),
 	}
-	card.Facts = []fact{{"Entries", humanize.Count(s.audit.entries) + " when verified " + humanize.Ago(s.Now, s.audit.at)}}
-	if s.audit.seal != "" {
-		card.add("Last seal", s.audit.seal)
+	card.Facts = []fact{{"Entries", humanize.Count(s.audit.Entries) + " when verified " + humanize.Ago(s.Now, s.audit.at)}}
+	if s.audit.Seal != "" {
+		card.add("Last seal", s.audit.Seal)
 	}
 	card.Table = newTable("Newest entries",
 		"No entries yet: provisioning, log-ins, exports and erasures are recorded here.", "When", "Who", "What", "On")
@@ -325,7 +323,7 @@ func (c *Console) auditCard(ctx context.Context, s *state) systemCard {
 	defer cancel()
 	entries, err := c.s.Audit.Tail(ctx, 10)
 	if err != nil {
-		c.log.Error("read audit log", "error", err)
+		c.s.Log.Error("read audit log", "error", err)
 	}
 	for _, e := range entries {
 		card.Table.add(humanize.Time(e.Time), e.Actor, e.Action, e.Object)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/event"
 	"sluice/internal/humanize"
 )
 
@@ -19,7 +20,7 @@ var staticFiles embed.FS
 
 var functions = template.FuncMap{
 	"num": number, "pct": humanize.Percent, "share": humanize.Share, "money": humanize.Money, "rfc": rfc, "clock": clock,
-	"icon": icon, "bar": bar, "spark": spark,
+	"icon": icon, "bar": bar, "spark": spark, "info": codeInfo[event.Code],
 }
 
 // pages holds one set of templates per page: the layout, and the page's own "content".

@@ -2,7 +2,6 @@ package console
 
 import (
 	"fmt"
-	"slices"
 
 	"sluice/internal/alarm"
 	"sluice/internal/humanize"
@@ -21,21 +20,17 @@ type verdict struct {
 func sound(all []alarm.Raised) []alarm.Raised {
 	var out []alarm.Raised
 	named := map[string]int{}
-	for _, r := range all {
-		if named[r.Name]++; named[r.Name] <= namedMost {
+	for i, r := range all {
+		named[r.Name]++
+		switch n := named[r.Name]; {
+		case n <= namedMost:
 			out = append(out, r)
-		}
-	}
-	for i := len(out) - 1; i >= 0; i-- { // behind the last of each
-		r := out[i]
-		if rest := named[r.Name] - namedMost; rest > 0 {
-			named[r.Name] = 0
-			more := alarm.Raised{
+		case i == len(all)-1 || all[i+1].Name != r.Name: // the last one of its name
+			out = append(out, alarm.Raised{
 				Name: r.Name, Level: r.Level, Class: r.Class, Subject: "others",
-				Say: fmt.Sprintf("And %s.", humanize.Plural(rest, "other dataset", "other datasets")),
+				Say: fmt.Sprintf("And %s.", humanize.Plural(n-namedMost, "other dataset", "other datasets")),
 				Do:  "The page Datasets shows the state of each, the worst first.", Path: "/datasets?by=worst",
-			}
-			out = slices.Insert(out, i+1, more)
+			})
 		}
 	}
 	return out
