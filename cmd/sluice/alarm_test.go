@@ -61,6 +61,7 @@ func (r *receiver) wait(t *testing.T, alarm, state string) posted {
 
 // An alarm that lasts when a backup is made lasts in the restored service since the same moment, and ends there.
 func TestAlarmOverARestore(t *testing.T) {
+	t.Parallel()
 	const failing = "SluiceRequestsFailing"
 	before, after := newReceiver(t), newReceiver(t)
 	dir, moved := t.TempDir(), filepath.Join(t.TempDir(), "moved")

@@ -31,6 +31,7 @@ func (s *server) page(path string) (status int, text string) {
 // While no node can load, every node and the command say that events wait, also a node that never loads; and no node accepts
 // more than --max-backlog-age allows. The heartbeats carry why.
 func TestNobodyCanLoad(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB")
 	dir := t.TempDir()
 	tables, nats := filepath.Join(dir, "tables"), address(srv)
@@ -107,6 +108,7 @@ func TestNobodyCanLoad(t *testing.T) {
 // A NATS account that is full is called that, and no disk: on the console and by the command. A node that has just been
 // started is no problem.
 func TestFullAccount(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB\naccounts: {A: {users: [{user: u, password: p}], jetstream: {max_file: 128MB}}}")
 	dir := t.TempDir()
 	nats := strings.Replace(srv.URL(), "//", "//u:p@", 1)

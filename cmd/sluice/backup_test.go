@@ -15,6 +15,7 @@ import (
 // The drill of docs/operate.md: back up under a running server, lose the machine, restore, go on. What was stored is there
 // once, keys and submission ids work, and what comes later is stored once, too.
 func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")
@@ -64,6 +65,7 @@ func TestBackupAndRestore(t *testing.T) {
 // What was acknowledged and not loaded is in the backup, and so are idempotency keys: a retry after the restore gets the first
 // answer and is not stored again. A server that does not load stands for a loader that is far behind.
 func TestBackupHoldsTheStream(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--loading=false", "--partitions", "3")

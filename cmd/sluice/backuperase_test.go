@@ -40,6 +40,7 @@ func filesWith(t *testing.T, dir, hash string) (out []string) {
 // A backup that is made after an erasure holds nothing of the person, and a restored older one neither if the newer one is
 // named. Everything else is there: other rows, look-ups with their counts, the first answer for an Idempotency-Key.
 func TestBackupAfterErasure(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms", "--partitions", "2")

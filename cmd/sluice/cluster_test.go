@@ -62,6 +62,7 @@ func statusOf(t *testing.T, args ...string) clusterstatus.Status {
 
 // Servers that ask for no credentials are named: by the check, by a node that starts, and on its page.
 func TestUnprotectedServers(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB\naccounts: {}")
 	n := start(t, t.TempDir(), "--nats", srv.URL())
 	const problem = "the NATS server asks for no credentials"
@@ -73,6 +74,7 @@ func TestUnprotectedServers(t *testing.T) {
 
 // A node that only accepts makes no tables and writes nothing to theirs: it waits for those of another node, and reads them.
 func TestNodeThatOnlyAccepts(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB")
 	dir := t.TempDir()
 	tables := filepath.Join(dir, "tables")
@@ -109,6 +111,7 @@ func TestNodeThatOnlyAccepts(t *testing.T) {
 // While a node runs that could not read them, a newer one makes no tables and changes none: it takes events, and loads them
 // when every node reads what it writes.
 func TestTablesWaitForOlderNodes(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB")
 	e, err := engine.Open(t.Context(), engine.Options{URL: srv.URL(), Token: enginetest.Token})
 	if err != nil {
@@ -162,6 +165,7 @@ func TestTablesWaitForOlderNodes(t *testing.T) {
 
 // Nodes with flags that disagree do not start, and each says both values. Nothing of it changes the cluster.
 func TestNodesAgree(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB\nhttp: \"127.0.0.1:-1\"")
 	dir := t.TempDir()
 	tables := "file://" + filepath.Join(dir, "tables")
@@ -238,6 +242,7 @@ func TestNodesAgree(t *testing.T) {
 
 // Replicas and tables of a running cluster are changed by one command, and by nothing else.
 func TestClusterSet(t *testing.T) {
+	t.Parallel()
 	servers := enginetest.StartCluster(t, 3)
 	var urls []string
 	for _, s := range servers {
@@ -303,6 +308,7 @@ func TestClusterSet(t *testing.T) {
 
 // The commands work on an embedded engine, too, whether or not its server runs.
 func TestStatusOfEmbedded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	eventually(t, 10*time.Second, "a heartbeat", func() error {
@@ -322,6 +328,7 @@ func TestStatusOfEmbedded(t *testing.T) {
 
 // A command that only looks makes nothing: neither buckets on servers that are empty nor a data directory.
 func TestClusterStatusMakesNothing(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "")
 	st := statusOf(t, "--nats", address(srv), "--data", filepath.Join(t.TempDir(), "node"))
 	if len(st.Problems) != 1 || !strings.Contains(st.Problems[0], "hold nothing") {

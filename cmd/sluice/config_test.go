@@ -73,6 +73,7 @@ func wantSettings(t *testing.T, got, want map[string]string) {
 
 // What the first start decided holds for the next one, and is shown, while the server runs and after it.
 func TestConfigShowsTheStream(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	if got := shownSettings(t, "--data", dir)["partitions"]; got != "1 default" {
 		t.Errorf("without a service: got partitions %q", got)
@@ -86,6 +87,7 @@ func TestConfigShowsTheStream(t *testing.T) {
 
 // In a cluster the record decides, also about retention. Without an answer of NATS nothing is made up.
 func TestConfigShowsTheCluster(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB")
 	dir := t.TempDir()
 	start(t, filepath.Join(dir, "one"), "--nats", address(srv), "--partitions", "3", "--stream-retention", "5d", "--table-retention", "90d")

@@ -20,6 +20,7 @@ import (
 // The operators' listener takes 512 connections at one time. The next one takes the place of the oldest without credentials,
 // so that nobody who holds connections keeps a probe from its answer. The metrics say so.
 func TestOpsConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
 	s := start(t, t.TempDir())
 	host := strings.TrimSuffix(strings.TrimPrefix(s.ops, "http://"), "/")
 	dial := func() net.Conn {
@@ -75,6 +76,7 @@ func TestOpsConnectionsAreLimited(t *testing.T) {
 
 // Bytes that are no HTTP get the answer of the HTTP library, on both listeners, and harm nobody.
 func TestMalformedHTTP(t *testing.T) {
+	t.Parallel()
 	s := start(t, t.TempDir())
 	for _, url := range []string{s.ops, s.url} {
 		for _, text := range []string{"nonsense, longer than the first bytes of HTTP/2\r\n\r\n", "GET /livez HTTP/1.1\r\n\r\n", "GET /livez HTTP/3.0\r\nHost: x\r\n\r\n"} {
@@ -116,6 +118,7 @@ func (s *server) commands(t *testing.T, path string) (out []string) {
 
 // Every command that a page shows works as it stands, in a shell. With --public-url it names that address.
 func TestCommandsOfPages(t *testing.T) {
+	t.Parallel()
 	dir, bin := t.TempDir(), t.TempDir()
 	path, err := filepath.Abs(self.Path)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // Kill −9 under load, ten rounds: what was acknowledged is stored exactly once, what was not at most once; the
 // server is ready again within ten seconds; a key sent again returns its first receipt, byte for byte.
 func TestKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, _ := provisioned(t, dir, "shop")
@@ -40,6 +41,7 @@ func TestKilledUnderLoad(t *testing.T) {
 
 // SIGTERM under load: every request gets an answer or a refused connection, none hangs, and no 200 is lost.
 func TestStoppedUnderLoad(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, _ := provisioned(t, dir, "shop")

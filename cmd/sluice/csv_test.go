@@ -9,6 +9,7 @@ import (
 
 // A spreadsheet runs no cell of an export.
 func TestCellsAreHarmless(t *testing.T) {
+	t.Parallel()
 	columns := event.Columns()
 	column := func(name string) *event.Column {
 		return &columns[slices.IndexFunc(columns, func(c event.Column) bool { return c.Name == name })]

@@ -27,6 +27,7 @@ func sendTo(t *testing.T, s *server, key, id, mark string) {
 // A deleted dataset is gone: its keys, its rows, its frames, its numbers; followers are told; its id is taken; and nothing of it
 // comes back, from the stream, from old tables, or from an older backup beside a newer one.
 func TestDatasetDelete(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	gone, _ := provisioned(t, dir, "gone-set")
@@ -112,6 +113,7 @@ func TestDatasetDelete(t *testing.T) {
 
 // A deletion that was killed is finished by a server: after the keys have ended, and after the tombstone was written.
 func TestServerFinishesDeletion(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "gone-set")
@@ -145,6 +147,7 @@ func TestServerFinishesDeletion(t *testing.T) {
 // The command deletes what the tables have, also if the tombstone says that nothing is left: another node may have finished the
 // pass before a batch was committed that was read earlier.
 func TestDatasetDeleteAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "gone-set")
@@ -178,6 +181,7 @@ func TestDatasetDeleteAgain(t *testing.T) {
 
 // A dataset can have a retention of its own before a server has made the tables.
 func TestRetentionBeforeTheFirstStart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	sluice(t, "dataset", "create", "shop", "--data", dir)
 	sluice(t, "dataset", "set", "shop", "--retention", "7", "--data", dir, "--yes")
@@ -188,6 +192,7 @@ func TestRetentionBeforeTheFirstStart(t *testing.T) {
 
 // The retention of a dataset is at most that of the tables; a shorter one asks.
 func TestDatasetRetention(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--table-retention", "30d")
 	provisioned(t, dir, "shop")

@@ -16,6 +16,7 @@ import (
 
 // The demo is ready, its datasets are in the states that it promises, and Ctrl-C leaves nothing of it but what to do next.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // it is ready within 30 s; other tests run, too
 	defer cancel()
 	dir := t.TempDir()
@@ -76,6 +77,7 @@ func TestDemo(t *testing.T) {
 
 // A demo in a directory starts as often as one likes, though a dataset has two live keys at most.
 func TestDemoStartsAgain(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	if out, err := program(t.Context(), "dataset", "create", "shop", "--data", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

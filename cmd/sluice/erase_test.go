@@ -38,6 +38,7 @@ func sendMarked(t *testing.T, s *server, key, mark, hash, page string) {
 
 // A fault of the tables of counts stops no erasure and no export: the events come without them.
 func TestEraseWithoutCounts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "1m")
 	key, _ := provisioned(t, dir, "shop")
@@ -57,6 +58,7 @@ func TestEraseWithoutCounts(t *testing.T) {
 // What was erased stays erased: if the tables of before are put back, if frames are loaded again, and if both happen. What
 // the same person sends later is stored.
 func TestErasedStaysErased(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "shop")
@@ -115,6 +117,7 @@ func copyTree(t *testing.T, from, to string) {
 
 // A killed erasure is finished by the server when it starts.
 func TestServerFinishesErasure(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "shop")
@@ -186,6 +189,7 @@ func TestErasureThatBegan(t *testing.T) {
 
 // The same text elsewhere is reported, by the dry run and by the erasure, and stays.
 func TestEraseReportsWhatItLeaves(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "shop")
@@ -235,6 +239,7 @@ func TestEraseReportsWhatItLeaves(t *testing.T) {
 
 // A backup from before an erasure brings nothing back if a newer one is named.
 func TestRestoreErasesAgain(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "shop")
@@ -290,6 +295,7 @@ func TestEraseAsks(t *testing.T) {
 // Events of the person keep coming while they are erased, of one identifier or of a list. Exactly the rows that leave the
 // table are covered by tombstones: the stream, loaded again, gives the same rows.
 func TestEraseWhileSending(t *testing.T) {
+	t.Parallel()
 	for _, form := range []string{"one", "list"} {
 		t.Run(form, func(t *testing.T) {
 			dir := t.TempDir()
@@ -364,6 +370,7 @@ func store(t *testing.T, dir string, at time.Time, rows ...event.Row) {
 
 // A node whose clock was ahead has received events at a time that has not come yet. They are erased, too, and stay so.
 func TestEraseFromTheFuture(t *testing.T) {
+	t.Parallel()
 	for _, form := range []string{"one", "list"} {
 		t.Run(form, func(t *testing.T) {
 			dir := t.TempDir()
@@ -397,6 +404,7 @@ func TestEraseFromTheFuture(t *testing.T) {
 // White space around an identifier, such as the CR of a list from elsewhere, is no part of it: for the rows of the table,
 // for the tombstone and for an export.
 func TestIdentifierIsTrimmed(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "shop")

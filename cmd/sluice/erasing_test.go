@@ -23,6 +23,7 @@ import (
 // A list is erased in one pass, with a line for each kind, and its people do not come back: from frames, or with later events.
 // Nothing of the list stays on the disk.
 func TestEraseList(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")
@@ -81,6 +82,7 @@ func TestEraseList(t *testing.T) {
 
 // The command is killed, with SIGKILL, beside a server; the same command again finishes the work.
 func TestKilledInEraseList(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")
@@ -118,6 +120,7 @@ func TestKilledInEraseList(t *testing.T) {
 
 // An erasure that was killed while it deleted rows, and is given again, counts them by kind as well as in total.
 func TestResumedEraseListCounts(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")

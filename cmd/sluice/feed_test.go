@@ -75,6 +75,7 @@ func mixed(id string, batch, n int) string {
 
 // Nobody gets anything but with the right credential at the right place.
 func TestReadersGetTheirOwn(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	other, _ := provisioned(t, dir, "other", "--opt-out", "suppress")
@@ -164,6 +165,7 @@ func TestReadersGetTheirOwn(t *testing.T) {
 // The command follows a server on another machine with a reader's token, goes on where it ended, and prints nothing twice when
 // an answer breaks off.
 func TestFeedOfAnotherServer(t *testing.T) {
+	t.Parallel()
 	dir, work := t.TempDir(), t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir)
@@ -258,6 +260,7 @@ func TestFeedOfAnotherServer(t *testing.T) {
 
 // The example programs send their token to no other address, whatever the server answers.
 func TestFollowersStay(t *testing.T) {
+	t.Parallel()
 	work := t.TempDir()
 	program := filepath.Join(work, "follow")
 	if out, err := exec.Command("go", "build", "-o", program, "../../examples/feed").CombinedOutput(); err != nil {
@@ -301,6 +304,7 @@ func keyFile(t *testing.T, dir, key string) string {
 
 // Behind a proxy everybody is a stranger, also on a loopback address.
 func TestProxyOnLoopback(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--ops-proxy")
 	token := reader(t, dir, "a", "--allow", "catalog")
@@ -339,6 +343,7 @@ func (f *follower) kill() {
 // Programs that keep the cursor with their effects process each event once, though they are killed ten times: the examples
 // in Go and in Python, on a stream of three partitions. FEED_EVENTS is how many events are sent.
 func TestFollowersAreKilled(t *testing.T) {
+	t.Parallel()
 	total := 10_000
 	if text := os.Getenv("FEED_EVENTS"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -457,6 +462,7 @@ print(json.dumps(dict(db.execute("SELECT event_id, count(*) FROM events GROUP BY
 
 // A row is the same in the feed and in the table, and names the submission id that its sender got.
 func TestFeedAndExportAgree(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")

@@ -14,6 +14,7 @@ func TestFlagsPage(t *testing.T) { flagtest.Check(t, "../../docs/flags.md", newR
 
 // What stands behind a line break in a list is not lost: no list takes one.
 func TestListsAreOneLine(t *testing.T) {
+	t.Parallel()
 	lists := 0
 	eachFlag(newRoot(), func(cmd *cobra.Command, f *pflag.Flag) {
 		if f.Value.Type() != "stringSlice" {

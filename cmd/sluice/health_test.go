@@ -8,6 +8,7 @@ import (
 )
 
 func TestHealthURL(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		ops          string
 		secure, live bool
@@ -28,6 +29,7 @@ func TestHealthURL(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
+	t.Parallel()
 	s := start(t, t.TempDir())
 	at := strings.TrimSuffix(strings.TrimPrefix(s.ops, "http://"), "/")
 	for _, args := range [][]string{{"health", "--ops", at}, {"health", "--ops", at, "--live"}} {
@@ -44,6 +46,7 @@ func TestHealth(t *testing.T) {
 
 // In a cluster where a service is named sluice, every container gets variables that describe it.
 func TestVariablesOfAClusterAreNotOurs(t *testing.T) {
+	t.Parallel()
 	for name, ours := range map[string]bool{
 		"SLUICE_SERVICE_HOST": false, "SLUICE_SERVICE_PORT": false, "SLUICE_SERVICE_PORT_API": false, "SLUICE_PORT": false,
 		"SLUICE_PORT_8080_TCP": false, "SLUICE_PORT_8080_TCP_ADDR": false, "SLUICE_API_SERVICE_HOST": false, "SLUICE_API_PORT_80_TCP_PROTO": false,

@@ -51,6 +51,7 @@ func (k *keySender) replayed(s *server, name string, first answer) {
 // A server starts with more keys on its disk than it may have in memory. The newest are known. Those that were left out, and new
 // ones, get 429: nothing is stored twice.
 func TestMoreKeysThanMemory(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "100ms")
 	key, _ := provisioned(t, dir, "shop")
@@ -91,6 +92,7 @@ func TestMoreKeysThanMemory(t *testing.T) {
 
 // All nodes of a cluster go by one bound, which is in its record.
 func TestKeysOfAClusterAreBounded(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "")
 	dir, nats := t.TempDir(), address(srv)
 	tables := "file://" + filepath.Join(dir, "tables")

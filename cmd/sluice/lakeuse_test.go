@@ -15,6 +15,7 @@ import (
 // Commands and the server find the tables where they are, without a flag, and reject a flag that names other ones. They move
 // on purpose alone, to a copy, and every event is there once.
 func TestTablesElsewhere(t *testing.T) {
+	t.Parallel()
 	dir, first, second := t.TempDir(), filepath.Join(t.TempDir(), "a place"), filepath.Join(t.TempDir(), "second")
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms", "--lake", "file://"+first)
@@ -85,6 +86,7 @@ func TestTablesElsewhere(t *testing.T) {
 
 // A copy that the stream cannot bring up to date is not used.
 func TestLakeUseRejectsWhatIsTooOld(t *testing.T) {
+	t.Parallel()
 	dir, old := t.TempDir(), filepath.Join(t.TempDir(), "old")
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")
@@ -129,6 +131,7 @@ func ageOut(t *testing.T, dir string) {
 // Tables that are gone are not made anew in silence once the stream has forgotten what was in them: neither by a server nor by
 // a command that reads. The command that is named does it, and says so.
 func TestTablesThatAreGone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")

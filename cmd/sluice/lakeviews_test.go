@@ -10,6 +10,7 @@ import (
 // Settings of the views that an operator saves while a server runs are in its catalog within seconds, and in the audit log; without
 // any the catalog has the defaults.
 func TestSavedViews(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	view := func() string {

@@ -11,6 +11,7 @@ import (
 
 // A made-up id costs nothing, so no limit is needed, however many are asked for. The server's own ids are found.
 func TestMadeUpIDs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, _ := provisioned(t, dir, "shop")

@@ -114,6 +114,7 @@ func lookUps(t *testing.T, s *server, l *servicetest.Ledger) {
 // A stopped service with a backlog moves to another directory, and its tables elsewhere: receipts, keys, retries and cursors
 // work there. The old directory refuses to serve until the final backup is undone.
 func TestMoveToADirectory(t *testing.T) {
+	t.Parallel()
 	dir, other := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "other")
 	var l servicetest.Ledger
 	backlog(t, dir, &l)
@@ -148,6 +149,7 @@ func TestMoveToADirectory(t *testing.T) {
 
 // A cursor of a service that goes on is none of what is restored from an ordinary backup of it: the numbers are given out again.
 func TestCursorOfAnOrdinaryBackup(t *testing.T) {
+	t.Parallel()
 	dir, other := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "other")
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir)
@@ -169,6 +171,7 @@ func TestCursorOfAnOrdinaryBackup(t *testing.T) {
 // A stopped service with a backlog moves into a NATS server: receipts and cursors work there, a retry of an idempotency key
 // stores nothing, and every event is in the tables once. Then it moves into another one, and back into a directory.
 func TestMoveIntoACluster(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	var l servicetest.Ledger
 	backlog(t, dir, &l)
@@ -252,6 +255,7 @@ func storedAt(t *testing.T, flags ...string) map[string]int {
 // A restore into a NATS server that was killed leaves servers that nobody uses, and each says what to do. The same again
 // restores everything, whatever the first has left.
 func TestRestoreIntoAClusterKilled(t *testing.T) {
+	t.Parallel()
 	backup := backedUp(t)
 	nats, tables := address(enginetest.Start(t, "")), "file://"+filepath.Join(t.TempDir(), "tables")
 	restore := []string{"restore", backup, "--nats", nats, "--lake", tables, "--replicas", "1"}

@@ -30,6 +30,7 @@ func numbersOf(t *testing.T, s *server, key, window string) (n api.Numbers) {
 
 // What GET /v1/stats says equals the tables, to the event, in every window, and each key sees its own dataset alone.
 func TestNumbersEqualTheTables(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, keyID := provisioned(t, dir, "shop")
@@ -95,6 +96,7 @@ func TestNumbersEqualTheTables(t *testing.T) {
 // A sender sees its campaigns as it reported them, in every window: before the counts are in the table and after the process was
 // killed.
 func TestCampaignsOfASender(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, _ := provisioned(t, dir, "shop")

@@ -15,6 +15,7 @@ import (
 // The tables of a cluster are deleted under its nodes: every node that loads says so, and accepts. When they are put back
 // loading goes on. Without a copy lake reload makes new ones, after a yes, and restarted nodes load what the stream holds.
 func TestTablesOfAClusterAreGone(t *testing.T) {
+	t.Parallel()
 	srv := enginetest.Start(t, "max_payload: 8MB")
 	dir := t.TempDir()
 	tables, nats := filepath.Join(dir, "tables"), address(srv)

@@ -58,6 +58,7 @@ func entriesOf(t *testing.T, dir string) map[string]string {
 // A backup is only read: by a restore, and by the commands that look at its tables. So it can be on a medium that cannot be
 // written to.
 func TestBackupIsOnlyRead(t *testing.T) {
+	t.Parallel()
 	backup := backedUp(t)
 	before := entriesOf(t, backup)
 	other, copied := filepath.Join(t.TempDir(), "other"), filepath.Join(t.TempDir(), "copy")
@@ -78,6 +79,7 @@ func TestBackupIsOnlyRead(t *testing.T) {
 
 // A restore that was killed leaves a directory that no command uses, and each says what to do.
 func TestRestoreKilled(t *testing.T) {
+	t.Parallel()
 	backup := backedUp(t)
 	messages := filepath.Join(backup, "stream", "0.frames")
 	other := filepath.Join(t.TempDir(), "other")
@@ -109,6 +111,7 @@ func TestRestoreKilled(t *testing.T) {
 
 // A backup whose tables name files outside of them is not restored, and nothing outside is written.
 func TestRestoreOfAHostileBackup(t *testing.T) {
+	t.Parallel()
 	backup := backedUp(t)
 	versions, err := filepath.Glob(filepath.Join(backup, "lake", "events", "metadata", "v*.metadata.json"))
 	if err != nil || len(versions) != 1 {
@@ -144,6 +147,7 @@ func TestRestoreOfAHostileBackup(t *testing.T) {
 // A restore that cannot be done says why. What can be seen before anything is written leaves nothing behind; after that it
 // also says what to do. Of two backups that were mixed up nothing is restored: erased and suppressed people would be back.
 func TestRestoreSaysWhy(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir, "--commit-every", "200ms")
 	key, _ := provisioned(t, dir, "shop")

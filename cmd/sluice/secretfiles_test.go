@@ -11,6 +11,7 @@ import (
 
 // A server names the files with secrets that it reads and that others can read too, before it reads them.
 func TestServeNamesOpenFiles(t *testing.T) {
+	t.Parallel()
 	open := filepath.Join(t.TempDir(), "secret")
 	if err := errors.Join(os.WriteFile(open, nil, 0o644), os.Chmod(open, 0o644)); err != nil {
 		t.Fatal(err)
@@ -21,6 +22,7 @@ func TestServeNamesOpenFiles(t *testing.T) {
 
 // What the data directory keeps secret is closed to others, or the server does not start.
 func TestOpenDataDirectory(t *testing.T) {
+	t.Parallel()
 	open := func() string {
 		t.Helper()
 		dir := t.TempDir()

@@ -87,6 +87,7 @@ func purge(t *testing.T, dir string) {
 
 // A revoked key and a disabled dataset are rejected by a running server within five seconds; a new key works at once.
 func TestProvisioningBesideAServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, keyID := provisioned(t, dir, "shop")
@@ -135,6 +136,7 @@ func TestProvisioningBesideAServer(t *testing.T) {
 
 // A duration in the log has its unit, in both formats.
 func TestLoggedDurations(t *testing.T) {
+	t.Parallel()
 	for format, want := range map[string]string{"text": "took=1.5s", "json": `"took":"1.5s"`} {
 		var out strings.Builder
 		log, err := newLogger(&out, format, "info")
@@ -243,6 +245,7 @@ func TestNothingLeaks(t *testing.T) {
 
 // Erase, beside a running server and without one: the events are in no file of the table any more, the others stay.
 func TestErase(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := start(t, dir)
 	key, _ := provisioned(t, dir, "shop")

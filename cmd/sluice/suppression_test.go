@@ -13,6 +13,7 @@ import (
 
 // The list holds beside a running server within 5 s, after a restart, and after a restore; what it holds cannot be read.
 func TestSuppression(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	key, _ := provisioned(t, dir, "shop")
 	s := start(t, dir, "--commit-every", "200ms")
@@ -93,6 +94,7 @@ func TestSuppression(t *testing.T) {
 
 // A name that a terminal would obey, or that is no text, is no name of an import.
 func TestSuppressionNames(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	provisioned(t, dir, "shop")
 	for _, name := range []string{"drop\x1b[2J", "drop\n", "drop\xff", "drop\u202e"} {

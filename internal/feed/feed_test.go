@@ -463,7 +463,7 @@ func TestSlowFollower(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Fprint(conn, "GET /feed/v1/events?purpose=measurement&cursor=earliest&limit=10000 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer all\r\n\r\n")
-	for deadline := time.Now().Add(5 * time.Second); s.Stats().Rows == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); s.Stats().Rows == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the slow follower is not served at all")
 		}
