@@ -147,7 +147,7 @@ func (t *Table[T]) merge(ctx context.Context, m *merge, job *throttle.Job) ([]*d
 }
 
 // passOver tells of a damaged file among some that were to be compacted, unless another program has replaced them: what
-// it replaced may be gone.
+// it replaced may be gone. While the store does not give their bytes nobody knows, and they are tried again.
 func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error) error {
 	t.doubt()
 	s, err := t.refresh(ctx)
@@ -155,7 +155,13 @@ func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error
 		return err
 	}
 	for _, f := range files {
-		if damaged, _ := t.damaged(ctx, f); damaged {
+		switch damaged, err := t.damaged(ctx, f); {
+		case err != nil:
+			for _, f := range files {
+				t.bad.Delete(f.name)
+			}
+			return err
+		case damaged:
 			t.damagedFiles.Store(f.name, true)
 		}
 	}

@@ -1,6 +1,7 @@
 package iceberg
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
 	"sluice/internal/watermark"
 )
@@ -106,5 +108,50 @@ func TestCopyGroupsOrMerge(t *testing.T) {
 	_, first := table.bad.Load(files[0].name)
 	if _, second := table.bad.Load(files[1].name); !second || first {
 		t.Error("the damaged file is not the one that is noted")
+	}
+}
+
+// silent is a store that lists its files, and gives none of their bytes while it is away.
+type silent struct {
+	objectstore.Store
+	away *bool
+}
+
+type silentObject struct {
+	objectstore.Object
+	away *bool
+}
+
+func (s silent) Open(ctx context.Context, name string) (objectstore.Object, error) {
+	o, err := s.Store.Open(ctx, name)
+	return silentObject{o, s.away}, err
+}
+
+func (o silentObject) ReadAt(b []byte, off int64) (int, error) {
+	if *o.away {
+		return 0, errors.New("503")
+	}
+	return o.Object.ReadAt(b, off)
+}
+
+// A store that does not answer for a while damages no file: what could not be merged then is merged later.
+func TestFilesAreNotDamagedWhileTheStoreIsAway(t *testing.T) {
+	table := openSamples(t, t.TempDir())
+	appendSamples(t, table, mergeFiles, 400, nil)
+	away := true
+	table.store = silent{table.store, &away}
+	if did, err := table.Compact(t.Context(), nil); did || err == nil {
+		t.Errorf("while it is away: got %v, %v, want an error", did, err)
+	}
+	if damaged := table.DamagedFiles(); len(damaged) > 0 {
+		t.Errorf("%d files count as damaged", len(damaged))
+	}
+	away = false
+	if did, err := table.Compact(t.Context(), nil); !did || err != nil {
+		t.Errorf("afterwards: got %v, %v, want a merge", did, err)
+	}
+	s, err := table.refresh(t.Context())
+	if err != nil || len(s.files()) != 1 {
+		t.Errorf("got %d files, %v, want one", len(s.files()), err)
 	}
 }
