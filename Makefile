@@ -4,7 +4,7 @@ GO    ?= go
 TOOL  := $(GO) tool -modfile=tools/modules/go.mod
 TESTS ?= ./...
 # Tests wait for clocks and disks most of their time: so many packages at once, and tests of one, keep the processors busy.
-AT_ONCE := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2) -parallel $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
+AT_ONCE := -p $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2) -parallel $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 
 .PHONY: help
 help: ## this list
