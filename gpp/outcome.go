@@ -127,9 +127,9 @@ func (p pair) unasked(zero, two uint64) bool {
 // outcome applies the purposes. lacking are those that would allow more; none where the scope of the string decides.
 func (t *TCF) outcome(europe bool) (o Outcome, lacking Set) {
 	const (
-		storage     Set = 1 << (1 - 1) // on the device
-		personal    Set = 1<<(3-1) | 1<<(4-1)
-		measurement Set = 1 << (7 - 1)
+		storage     Set = 1 << 0      // purpose 1: on the device
+		personal    Set = 1<<2 | 1<<3 // 3 and 4: profiles, personalised advertising
+		measurement Set = 1 << 6      // 7
 	)
 	switch {
 	case europe && !t.IsServiceSpecific:
