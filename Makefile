@@ -100,7 +100,7 @@ golden: build ## interop/readers/testdata/golden: a data directory and a backup 
 	cd interop && $(GO) run ./readers/golden -program ../bin/sluice -out readers/testdata/golden
 
 # As the programs are built: what one step compiles, the others need not compile again.
-export GOFLAGS = -trimpath
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
 vet lint test fuzz: export CGO_ENABLED = 0
 
 .PHONY: vet

@@ -32,20 +32,31 @@ func TestNoticeIsComplete(t *testing.T) {
 	}
 	list, texts, _ := strings.Cut(string(got), "\n"+strings.Repeat("=", 80)+"\n")
 	linked := map[string]bool{"Go standard library": true, "uplot 1.6.32": true, "@fontsource-variable/inter 5.3.0": true}
+	dirs := map[string]string{}
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		t.Setenv("GOOS", system)
 		for line := range strings.Lines(string(run(t, "go", "list", "-deps", "-f",
-			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "./cmd/sluice", "./cmd/sluice-send"))) {
-			linked[strings.TrimSpace(line)] = true
+			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/sluice", "./cmd/sluice-send"))) {
+			if name, dir, ok := strings.Cut(strings.TrimSpace(line), "\t"); ok {
+				linked[name], dirs[name] = true, dir
+			}
 		}
 	}
-	delete(linked, "")
 	if len(linked) < 10 {
 		t.Errorf("only %d modules: the test shows nothing", len(linked))
 	}
 	for name := range linked {
 		if !strings.Contains(list, "\n"+name+": ") || !strings.Contains(texts, "\n  "+name+"\n") {
 			t.Errorf("%s is not in NOTICE with its license: run make notice", name)
+		}
+	}
+	words := strings.Join(strings.Fields(texts), " ")
+	for name, dir := range dirs {
+		for _, file := range []string{"LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING", "NOTICE"} {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			if err == nil && !strings.Contains(words, strings.Join(strings.Fields(string(text)), " ")) {
+				t.Errorf("%s of %s is not in NOTICE as it is: run make notice", file, name)
+			}
 		}
 	}
 	for line := range strings.Lines(list) {

@@ -3,7 +3,7 @@ package event
 import "slices"
 
 // foreignHint names the platform that a body was made for, "" if none is recognised, by the unknown members of the
-// event. It is asked only about events that lack members of ours.
+// event that have a warning, which are the first 32. It is asked only about events that lack members of ours.
 func (d *Decoder) foreignHint() string {
 	unknown := slices.Collect(d.unknownMembers(""))
 	has := func(names ...string) bool {

@@ -29,7 +29,6 @@ func TestHealthURL(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	t.Parallel()
 	s := start(t, t.TempDir())
 	at := strings.TrimSuffix(strings.TrimPrefix(s.ops, "http://"), "/")
 	for _, args := range [][]string{{"health", "--ops", at}, {"health", "--ops", at, "--live"}} {

@@ -30,7 +30,6 @@ func get(url string) (int, string) {
 
 // A node that is started before its NATS servers waits, alive and not ready, and serves when they are there.
 func TestNodeWaitsForNATS(t *testing.T) {
-	t.Parallel()
 	srv := enginetest.Start(t, "")
 	nats := address(srv)
 	srv.Kill()

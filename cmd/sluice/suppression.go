@@ -130,18 +130,18 @@ func addSuppressed(
 	ctx context.Context, p *provision, l *suppression.List, a *suppression.Addition, action string, asJSON bool,
 ) error {
 	lines, err := commitSuppressed(ctx, p, l, a, action)
-	if err != nil {
+	if err != nil && len(lines) == 0 {
 		return err
 	}
-	if asJSON {
-		return printJSON(p.cmd.OutOrStdout(), lines)
+	if asJSON { // also where it is done and not in the audit log
+		return errors.Join(err, printJSON(p.cmd.OutOrStdout(), lines))
 	}
 	for _, one := range lines {
 		fmt.Fprintf(p.cmd.OutOrStdout(), "%s: %d entries added to %s\n", one.Kind, one.Added, one.Name)
 	}
 	fmt.Fprintln(p.cmd.ErrOrStderr(),
 		"Running servers follow within 5 s. Events that are stored already stay: sluice erase deletes them.")
-	return nil
+	return err
 }
 
 // addedName is the import of identifiers that are added one by one.

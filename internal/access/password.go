@@ -129,8 +129,8 @@ func hashPassword(password string, salt []byte) string {
 		enc.EncodeToString(salt), enc.EncodeToString(key))
 }
 
-// passwordFits holds a password against a PHC string. All were made with the parameters above: if these change, those
-// of the string count.
+// passwordFits holds a password against a PHC string. All were made with the parameters above. Who changes these has to
+// read those of the string here: no older password fits until then.
 func passwordFits(phc, password string) bool {
 	parts := strings.Split(phc, "$")
 	if len(parts) != 6 {

@@ -29,7 +29,8 @@ type tallyKey struct {
 	field    string
 }
 
-// tallyLimit bounds the tally (arbitrary: 40 codes × 20 fields × a few datasets in one second).
+// tallyLimit bounds the tally (arbitrary: 40 codes × 20 fields × a few datasets in one second). Problems take half of it
+// at most: requests are counted also while many datasets have many of them.
 const tallyLimit = 8192
 
 func (t *tally) add(dataset string, rejections []event.Rejection, requests []submission.Requests) {
@@ -47,7 +48,7 @@ func (t *tally) add(dataset string, rejections []event.Rejection, requests []sub
 func (t *tally) sum(key tallyKey, count, events int32) {
 	sum, known := t.sums[key]
 	if !known {
-		if len(t.sums) >= tallyLimit {
+		if n := len(t.sums); n >= tallyLimit || !key.requests && n >= tallyLimit/2 {
 			t.lost.Add(uint64(count))
 			return
 		}

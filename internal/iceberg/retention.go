@@ -96,14 +96,18 @@ func (t *table) Release(ctx context.Context) (rows int64, err error) {
 	return t.Retain(ctx, Retention{Counted: dayTime(counted), Before: h.Before, Confirmed: h.Before})
 }
 
-// Newest is the day of the newest receipt in the table as this process last knew it, zero when empty.
-func (t *table) Newest() (day time.Time) {
+// Days are the days of the oldest and of the newest receipt in the table as this process last knew it, zero when empty.
+func (t *table) Days() (oldest, newest time.Time) {
 	for _, f := range t.state.Load().files() {
-		if at := dayTime(f.day); at.After(day) {
-			day = at
+		at := dayTime(f.day)
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+		if at.After(newest) {
+			newest = at
 		}
 	}
-	return day
+	return oldest, newest
 }
 
 // day is the day in a property.

@@ -148,16 +148,19 @@ func (r *Retention) cutoffs(from time.Time) map[string]int64 {
 	return out
 }
 
-// Expired says of rows that were received at a time, in Unix seconds, whether retention lets them go. What it holds
-// back stays.
+// Expired says of rows that were received at a time, in Unix seconds, whether retention has let them go, or would.
+// Of days that the table of events still lists nothing is: retention may hold them back.
 func (l *Lake) Expired(r Retention) func(dataset string, received int64) bool {
 	from, some := l.counted()
 	if !some {
 		return func(string, int64) bool { return false }
 	}
 	all, of := int64(math.MinInt64), r.cutoffs(from)
-	if r.Keep > 0 && l.events.Stats().Held.Days == 0 {
+	if r.Keep > 0 {
 		all = from.Add(-r.Keep).Truncate(24 * time.Hour).Unix()
+		if oldest, _ := l.events.Days(); !oldest.IsZero() {
+			all = min(all, oldest.Unix())
+		}
 	}
 	return func(dataset string, received int64) bool {
 		before, some := of[dataset]

@@ -157,7 +157,7 @@ type anyTable interface {
 	Expire(context.Context) error
 	Retain(context.Context, iceberg.Retention) (int64, error)
 	Release(context.Context) (int64, error)
-	Newest() time.Time
+	Days() (oldest, newest time.Time)
 	Sweep(context.Context) (int, error)
 	Check(context.Context, func(iceberg.Finding), func(done, total int)) (iceberg.Checked, error)
 	Document(context.Context, *iceberg.Document) (*iceberg.Document, error)

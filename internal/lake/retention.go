@@ -62,7 +62,7 @@ func (l *Lake) Retain(ctx context.Context) (rows int64, err error) {
 func (l *Lake) counted() (from time.Time, some bool) {
 	var newest time.Time
 	for _, t := range l.tables() {
-		if day := t.Newest(); day.After(newest) {
+		if _, day := t.Days(); day.After(newest) {
 			newest = day
 		}
 	}

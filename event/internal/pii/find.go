@@ -242,7 +242,7 @@ var words = func() (t [256]bool) {
 
 func allDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// set is a set of words in lower case.
+// set is a set of words. Where has is asked, they are in lower case and of eight letters at most.
 type set map[string]bool
 
 func setOf(words string) set {
