@@ -211,7 +211,13 @@ func (m *Member) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	if m.o.Engine.Mode() == engine.External { // an embedded engine has one of everything
-		wg.Go(func() { repeat(ctx, spreadEvery, func() { m.spread(ctx) }) })
+		wg.Go(func() {
+			select { // servers that are restarted one after the other should be done first
+			case <-ctx.Done():
+			case <-time.After(spreadEvery):
+				repeat(ctx, spreadEvery, func() { m.spread(ctx) })
+			}
+		})
 		wg.Go(func() { repeat(ctx, watchEvery, func() { m.watch(ctx) }) })
 	}
 	tick := time.NewTicker(every)

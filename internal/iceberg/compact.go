@@ -35,7 +35,7 @@ type merge struct {
 func (t *table) filesToMerge(s *state) *merge {
 	days := map[int32][]*dataFile{}
 	for _, p := range s.files() {
-		if _, bad := t.bad.Load(p.name); !bad && small(p, t.fileBytes) {
+		if small(p, t.fileBytes) && !t.avoided(p) {
 			days[p.day] = append(days[p.day], p)
 		}
 	}
@@ -147,7 +147,7 @@ func (t *Table[T]) merge(ctx context.Context, m *merge, job *throttle.Job) ([]*d
 }
 
 // passOver tells of a damaged file among some that were to be compacted, unless another program has replaced them: what
-// it replaced may be gone. While the store does not give their bytes nobody knows, and they are tried again.
+// it replaced may be gone. Of one whose bytes the store does not give now nobody knows: it is tried again later.
 func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error) error {
 	t.doubt()
 	s, err := t.refresh(ctx)
@@ -157,8 +157,8 @@ func (t *Table[T]) passOver(ctx context.Context, files []*dataFile, damage error
 	for _, f := range files {
 		switch damaged, err := t.damaged(ctx, f); {
 		case err != nil:
-			for _, f := range files {
-				t.bad.Delete(f.name)
+			for _, f := range slices.DeleteFunc(files, func(f *dataFile) bool { return !t.avoided(f) }) {
+				t.bad.Store(f.name, t.now().Add(avoidFor))
 			}
 			return err
 		case damaged:

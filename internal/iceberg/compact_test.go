@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
@@ -111,47 +112,52 @@ func TestCopyGroupsOrMerge(t *testing.T) {
 	}
 }
 
-// silent is a store that lists its files, and gives none of their bytes while it is away.
+// silent is a store that lists its files, and does not give the bytes of one.
 type silent struct {
 	objectstore.Store
-	away *bool
+	away *string
 }
 
 type silentObject struct {
 	objectstore.Object
-	away *bool
+	away func() bool
 }
 
 func (s silent) Open(ctx context.Context, name string) (objectstore.Object, error) {
 	o, err := s.Store.Open(ctx, name)
-	return silentObject{o, s.away}, err
+	return silentObject{o, func() bool { return *s.away == name }}, err
 }
 
 func (o silentObject) ReadAt(b []byte, off int64) (int, error) {
-	if *o.away {
+	if o.away() {
 		return 0, errors.New("503")
 	}
 	return o.Object.ReadAt(b, off)
 }
 
-// A store that does not answer for a while damages no file: what could not be merged then is merged later.
+// A file that the store does not give for a while is not damaged: others are merged meanwhile, and it is later.
 func TestFilesAreNotDamagedWhileTheStoreIsAway(t *testing.T) {
 	table := openSamples(t, t.TempDir())
-	appendSamples(t, table, mergeFiles, 400, nil)
-	away := true
+	now := noon
+	table.now = func() time.Time { return now }
+	files := appendSamples(t, table, 2*mergeFiles, 400, nil)
+	away := files[0].name
 	table.store = silent{table.store, &away}
 	if did, err := table.Compact(t.Context(), nil); did || err == nil {
 		t.Errorf("while it is away: got %v, %v, want an error", did, err)
 	}
+	if did, err := table.Compact(t.Context(), nil); !did || err != nil {
+		t.Errorf("the other files: got %v, %v, want a merge", did, err)
+	}
 	if damaged := table.DamagedFiles(); len(damaged) > 0 {
 		t.Errorf("%d files count as damaged", len(damaged))
 	}
-	away = false
+	away, now = "", now.Add(avoidFor)
 	if did, err := table.Compact(t.Context(), nil); !did || err != nil {
 		t.Errorf("afterwards: got %v, %v, want a merge", did, err)
 	}
 	s, err := table.refresh(t.Context())
-	if err != nil || len(s.files()) != 1 {
-		t.Errorf("got %d files, %v, want one", len(s.files()), err)
+	if err != nil || len(s.files()) > 2 {
+		t.Errorf("got %d files, %v, want two", len(s.files()), err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"sluice/internal/objectstore"
 	"sluice/internal/parquetfile"
@@ -19,8 +20,17 @@ func (t *table) unreadableFile(ctx context.Context, p *dataFile, why error) erro
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.bad.Store(p.name, true)
+	t.bad.Store(p.name, time.Time{})
 	return fmt.Errorf("%w: %s: %w", errUnreadable, p.name, why)
+}
+
+// avoidFor is how long a merge leaves out a file that the store does not give, and merges others. Arbitrary.
+const avoidFor = 10 * time.Minute
+
+// avoided says whether merges leave a file out: it could not be read, or cannot be at the moment.
+func (t *table) avoided(p *dataFile) bool {
+	until, bad := t.bad.Load(p.name)
+	return bad && (until.(time.Time).IsZero() || t.now().Before(until.(time.Time)))
 }
 
 // inputs are files of the table that are open to be read.

@@ -115,10 +115,18 @@ func (t *table) sweep(ctx context.Context, versions int64) (n int, err error) {
 			return n, err
 		}
 		n++
-		dir := path.Dir(name)
-		if left[dir]--; left[dir] == 0 && !t.remote {
-			if err := t.store.Remove(ctx, dir); err != nil {
-				return n, err
+		left[path.Dir(name)]--
+	}
+	if !t.remote {
+		days, err := t.store.List(ctx, "data", false)
+		if err != nil {
+			return n, err
+		}
+		for _, day := range days {
+			if day.Dir && left[day.Name] == 0 {
+				if err := t.store.Remove(ctx, day.Name); err != nil {
+					return n, err
+				}
 			}
 		}
 	}

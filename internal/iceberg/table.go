@@ -115,7 +115,7 @@ type table struct {
 	narrowMu sync.Mutex
 	narrowed map[string]string // for what Narrow has looked into files
 
-	bad sync.Map // names of files that could not be read: compaction leaves them alone
+	bad sync.Map // files that could not be read, and until when compaction leaves them alone; zero is for ever
 }
 
 // state is a table as of one version. It never changes.

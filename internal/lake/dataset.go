@@ -175,7 +175,16 @@ func (l *Lake) narrow(ctx context.Context, before map[string]int64) (rows int64,
 	}
 	c := func(dataset string, unix int64) bool { return unix < before[dataset] }
 	ids := slices.Sorted(maps.Keys(before))
-	which := func(from, to time.Time) string { return choice(ids, before, from.Unix(), to.Unix()) }
+	known := map[[2]int64]string{} // many files are of the same days
+	which := func(from, to time.Time) string {
+		at := [2]int64{from.Unix(), to.Unix()}
+		text, ok := known[at]
+		if !ok {
+			text = choice(ids, before, at[0], at[1])
+			known[at] = text
+		}
+		return text
+	}
 	for _, table := range []func() (int64, error){
 		func() (int64, error) { return l.events.Narrow(ctx, chosenIn(eventSchema, eventDataset, c), which) },
 		func() (int64, error) {

@@ -127,13 +127,18 @@ func (p *columnPages) place() int32 {
 // places are where the values of the next n rows are, none of which is a list.
 func (p *columnPages) places(n int) []int32 {
 	p.left -= n
+	p.memory = p.memory[:0]
 	if p.defs == nil && n > 0 {
-		if p.view(); p.numbers != nil {
-			p.at += n
+		p.view()
+		p.at += n
+		if p.numbers != nil {
 			return p.numbers[p.at-n : p.at]
 		}
+		for at := p.at - n; at < p.at; at++ {
+			p.memory = append(p.memory, int32(at))
+		}
+		return p.memory
 	}
-	p.memory = p.memory[:0]
 	for range n {
 		p.memory = append(p.memory, p.place())
 	}
