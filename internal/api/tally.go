@@ -29,8 +29,8 @@ type tallyKey struct {
 	field    string
 }
 
-// tallyLimit bounds the tally (arbitrary: 40 codes × 20 fields × a few datasets in one second). Problems take half of it
-// at most: requests are counted also while many datasets have many of them.
+// tallyLimit bounds the tally (arbitrary: 40 codes × 20 fields × a few datasets in one second). Problems take half of
+// it at most: requests are counted also while many datasets have many of them.
 const tallyLimit = 8192
 
 func (t *tally) add(dataset string, rejections []event.Rejection, requests []submission.Requests) {
